@@ -1,0 +1,68 @@
+/* A backend is a device that executes the operations: one table row here, one folder beside this file.
+ *
+ * What:    the border between models and devices.
+ * Flow:    open() -> struct rp_dev; blocks of memory in, operations through dev->op, sync(), close().
+ * Owner:   the backend owns every block it hands out until close(); one block per tensor class, nothing allocated in a step.
+ * Extend:  a folder with open() and an rp_ops table, and one row in backend.c. supports() refuses instead of crashing.
+ */
+#ifndef RP_BACKEND_BACKEND_H
+#define RP_BACKEND_BACKEND_H
+
+#include "base/err.h"
+#include "ops/ops.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tensor classes: the rows of a memory plan, in the order they are printed. */
+#define RP_CLASSES(X)                                                                                                  \
+    X(RP_CLASS_PARAMETERS, "parameters")                                                                               \
+    X(RP_CLASS_GRADIENTS, "gradients")                                                                                 \
+    X(RP_CLASS_OPTIMIZER, "optimizer state")                                                                           \
+    X(RP_CLASS_ACTIVATIONS, "activations")                                                                             \
+    X(RP_CLASS_SCRATCH, "scratch")                                                                                     \
+    X(RP_CLASS_INPUT, "input batches")                                                                                 \
+    X(RP_CLASS_BACKEND, "backend buffers")
+enum rp_class {
+#define X(id, text) id,
+    RP_CLASSES(X)
+#undef X
+    RP_CLASS_COUNT
+};
+const char *rp_class_name(enum rp_class c);
+
+struct rp_device_opts {
+    const char *isa; /* cpu: NULL (best), "scalar", "avx2", "avx512" */
+    int threads;     /* cpu: 0 = every CPU this process may use */
+    int max_seq;     /* longest attention row that will be asked for */
+    int max_rows;    /* most rows (batch * seq) of one operation */
+};
+
+struct rp_dev {
+    const struct rp_backend *backend;
+    const struct rp_ops *op;
+    /* the backend's own fields follow */
+};
+
+struct rp_backend {
+    const char *name, *summary;
+    /* NULL when usable here, else why not (static text): "no AVX2", "no driver" */
+    const char *(*unavailable)(const struct rp_device_opts *o);
+    struct rp_dev *(*open)(const struct rp_device_opts *o, struct rp_err *err);
+    void (*close)(struct rp_dev *dev);
+    /* one zeroed block, aligned to at least 64 bytes; NULL and *err when it cannot be had */
+    void *(*block)(struct rp_dev *dev, enum rp_class c, size_t bytes, struct rp_err *err);
+    size_t (*own_bytes)(const struct rp_device_opts *o); /* what open() itself takes: RP_CLASS_BACKEND of the plan */
+    uint64_t (*memory)(const struct rp_device_opts *o);  /* bytes a run may use here (device, machine or cgroup limit, what is free) */
+    int (*upload)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
+    int (*download)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
+    int (*sync)(struct rp_dev *dev, struct rp_err *err); /* wait; report the first failure since the last sync */
+    /* "isa=avx512 threads=2": what was chosen, into text */
+    void (*describe)(const struct rp_dev *dev, char *text, size_t size);
+};
+
+/* All backends built in, best first, ended by NULL. */
+extern const struct rp_backend *const rp_backends[];
+const struct rp_backend *rp_backend_find(const char *name); /* NULL if there is none of that name */
+
+#endif

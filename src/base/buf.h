@@ -1,0 +1,52 @@
+/* Growable byte buffer and bounded file reading and writing.
+ *
+ * What:    rp_buf, printf into it, whole files in and out.
+ * Flow:    bytes -> rp_buf -> bytes; files are written under a temporary name and renamed, so a name never shows half a file.
+ * Owner:   an rp_buf owns its bytes; zero-initialise it ({0}) and rp_buf_fini() it, or declare it RP_BUF.
+ * Extend:  other encodings go beside rp_hex/rp_base64.
+ */
+#ifndef RP_BASE_BUF_H
+#define RP_BASE_BUF_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct rp_buf {
+    char *data; /* always NUL-terminated once something was added; data[size] == 0 */
+    size_t size, cap;
+};
+
+void rp_buf_fini(struct rp_buf *b);
+#define RP_BUF __attribute__((cleanup(rp_buf_fini))) struct rp_buf
+void rp_buf_add(struct rp_buf *b, const void *data, size_t size); /* out of memory ends the process with a message */
+void rp_buf_puts(struct rp_buf *b, const char *s);
+void rp_buf_printf(struct rp_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *rp_buf_take(struct rp_buf *b); /* hands the NUL-terminated bytes out (free them); b is empty again */
+
+/* Allocation that cannot fail for small things: ends the process with "out of memory" and status 7. */
+void *rp_alloc(size_t size); /* zeroed */
+void *rp_realloc(void *p, size_t size);
+char *rp_strdup(const char *s);
+char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
+#define RP_FREE __attribute__((cleanup(rp_freep)))
+void rp_closep(int *fd);
+#define RP_FD __attribute__((cleanup(rp_closep))) int
+
+/* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
+int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
+/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. */
+int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
+int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
+int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
+
+/* lower-case hex; out has 2*n+1 bytes */
+void rp_hex(char *out, const void *data, size_t n);
+int rp_unhex(void *out, size_t n, const char *hex); /* exactly 2*n digits, 0 or -1 */
+void rp_base64(struct rp_buf *out, const void *data, size_t n);
+int rp_unbase64(struct rp_buf *out, const char *text, size_t n); /* strict RFC 4648 with padding, no whitespace; 0 or -1 */
+
+#endif

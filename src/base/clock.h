@@ -1,0 +1,15 @@
+/* Time: monotonic nanoseconds for measuring, RFC 3339 UTC for people.
+ *
+ * What:    two clocks and their text forms.     Flow: clock -> number or text.
+ * Owner:   nobody owns anything.                Extend: do not mix the two clocks in one figure.
+ */
+#ifndef RP_BASE_CLOCK_H
+#define RP_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t rp_now_ns(void);                         /* CLOCK_MONOTONIC */
+uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 */
+void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
+
+#endif

@@ -1,0 +1,28 @@
+/* SHA-256, of bytes and of files (OpenSSL underneath: SHA-NI where the CPU has it).
+ *
+ * What:    one-shot, streaming and file digests.       Flow: bytes -> 32 bytes or 64 hex digits.
+ * Owner:   struct rp_sha256 holds its context inline; no allocation.     Extend: another digest gets its own functions here.
+ */
+#ifndef RP_BASE_HASH_H
+#define RP_BASE_HASH_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RP_SHA256_SIZE 32
+#define RP_SHA256_HEX 65 /* with the NUL */
+
+struct rp_sha256 {
+    uint64_t opaque[16]; /* large enough for OpenSSL's SHA256_CTX; checked at compile time in hash.c */
+};
+
+void rp_sha256_init(struct rp_sha256 *h);
+void rp_sha256_update(struct rp_sha256 *h, const void *data, size_t size);
+void rp_sha256_final(struct rp_sha256 *h, unsigned char out[RP_SHA256_SIZE]);
+void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t size);
+void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size);
+int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size /* or NULL */, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,36 @@
+/* JSON helpers over jansson: bounded parsing with good messages, canonical writing, typed getters.
+ *
+ * What:    every JSON text this program reads or writes goes through here.
+ * Flow:    bytes -> json_t (duplicate keys refused, depth bounded); json_t -> text with sorted keys and a final newline.
+ * Owner:   json_t are reference counted by jansson; RP_JSON drops the reference at scope end.
+ * Extend:  a new type of field gets its getter beside the others, with the path in its message.
+ */
+#ifndef RP_BASE_JSON_H
+#define RP_BASE_JSON_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <jansson.h>
+
+void rp_json_decref(json_t **j);
+#define RP_JSON __attribute__((cleanup(rp_json_decref))) json_t
+
+/* `what` names the document in messages ("run.json"); the message carries line and column. */
+json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
+/* Sorted keys, two-space indent, reals with 17 digits, "\n" at the end: equal documents are equal bytes. */
+void rp_json_write(struct rp_buf *out, const json_t *j);
+void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, "\n": JSON lines */
+
+/* obj.key must exist with that type; `what` names the document. */
+int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err) rp_must_check;
+int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *what, struct rp_err *err) rp_must_check;
+int rp_json_real(const json_t *obj, const char *key, double *out, const char *what, struct rp_err *err) rp_must_check; /* integer or real */
+json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
+json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
+
+/* floats travel as C hex floats ("0x1.8p+1"), exact: */
+void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
+int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
+
+#endif

@@ -1,0 +1,54 @@
+/* The bundle: NAME.repro.tar.zst, written deterministically, read with suspicion.
+ *
+ * What:    named members in, one file out; one file in, named members out.
+ * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and writes; rp_bundle_open() reads within limits, checks nothing else.
+ * Owner:   struct rp_bundle owns its members' bytes.
+ * Extend:  a new member is one row of RP_MEMBERS (its order in the tar, whether it must exist, what it is).
+ */
+#ifndef RP_BUNDLE_BUNDLE_H
+#define RP_BUNDLE_BUNDLE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stddef.h>
+
+/* name, required, meaning. This is the order in the tar. steps/ and env/ hold one file per rank and node. */
+#define RP_MEMBERS(X)                                                                                                  \
+    X("statement.dsse.json", 1, "DSSE envelope around an in-toto Statement whose subjects are every other member")     \
+    X("run.json", 1, "resolved recipe with origins, results, digests")                                                 \
+    X("recipe.yaml", 1, "the exact bytes of the recipe")                                                               \
+    X("env/node0.before.json", 1, "capture before the run")                                                            \
+    X("env/node0.after.json", 1, "capture after the run")                                                              \
+    X("steps/rank0.jsonl", 1, "raw records, one step a line")                                                          \
+    X("report.md", 1, "the report for people; every number in it is in run.json")                                      \
+    X("verify.sh", 1, "checks digests and signature with stock tools")                                                 \
+    X("key.pem", 1, "public key, a convenience: trust comes from elsewhere")                                           \
+    X("SHA256SUMS", 1, "digest of every member but this one and statement.dsse.json")
+
+#define RP_BUNDLE_MEMBERS_MAX 256
+#define RP_BUNDLE_FILE_MAX (64ul << 20)   /* compressed */
+#define RP_BUNDLE_MEMBER_MAX (256ul << 20) /* one member */
+#define RP_BUNDLE_TOTAL_MAX (512ul << 20) /* all members */
+
+struct rp_member {
+    char *name;
+    struct rp_buf bytes;
+};
+struct rp_bundle {
+    struct rp_member *member;
+    int n;
+};
+
+void rp_bundle_fini(struct rp_bundle *b);
+int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err) rp_must_check;
+const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
+
+struct rp_key_pair; /* sign/key.h */
+
+/* Adds key.pem, verify.sh, SHA256SUMS and statement.dsse.json, then writes path with temp + rename. */
+int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, const char *path, struct rp_err *err) rp_must_check;
+/* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, nothing after the end. */
+int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
+
+#endif

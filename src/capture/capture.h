@@ -1,0 +1,25 @@
+/* Capture: what this machine is, as one JSON document in which unknown is never zero.
+ *
+ * What:    a list of probes; each writes values {"state": "ok|absent|denied|error", "value", "source", "unit"}.
+ * Flow:    /proc, /sys and friends, read below a root directory -> document (schema repro-env/1) and a short text summary.
+ * Owner:   the caller owns the json_t.
+ * Extend:  a probe is one function in a file of its own and one row in probes.def; tests replace the root by a recorded tree.
+ */
+#ifndef RP_CAPTURE_CAPTURE_H
+#define RP_CAPTURE_CAPTURE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <jansson.h>
+
+struct rp_capture_opts {
+    const char *root;    /* "/" normally */
+    const char *workdir; /* directory whose git state is captured; NULL: the current one */
+    int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
+};
+
+json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
+void rp_capture_summary(struct rp_buf *out, const json_t *env); /* about twenty lines for people */
+
+#endif

@@ -1,0 +1,112 @@
+/* Operations: argument structs, the table a backend fills, and sizes of what they need.
+ *
+ * What:    ops.def lists every operation once; this header makes the function table from it.
+ * Flow:    model code calls dev->op->gemm(dev, &g) and never names a backend.
+ * Owner:   all pointers are borrowed device memory; nothing is allocated by an operation.
+ * Extend:  a row in ops.def, its literal definition in reference.c, its kernel per backend, its case in tests/ops/.
+ */
+#ifndef RP_OPS_OPS_H
+#define RP_OPS_OPS_H
+
+#include "ops/tree.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RP_NUMERICS "repro-fp32/1" /* version of the arithmetic: goes into every bundle */
+
+#define RP_SEGMENT_WGRAD 512    /* weight gradient: chains of this many rows, added in order */
+#define RP_SEGMENT_LONG 2048    /* forward and data gradient with K > RP_CHAIN_MAX: chains of this many */
+#define RP_CHAIN_MAX 4096       /* ... up to here: one chain */
+#define RP_COLSUM_ROWS 64       /* rows per sequential block of a column sum */
+#define RP_NORM_CHUNK 4096      /* elements per chunk of a global norm */
+#define RP_LEAF_BYTES 16384     /* bytes per leaf of a state root */
+
+/* k-steps per chain for a forward or data-gradient product; 0 = one chain */
+static inline int rp_segment(int k)
+{
+    return k > RP_CHAIN_MAX ? RP_SEGMENT_LONG : 0;
+}
+
+/* C[i,j] = add[i,j]? + (bias[j]? + (chains of fma over k, + (+0.0f))).
+ * ta: A is stored [k,m] instead of [m,k]; tb: B is stored [n,k] instead of [k,n].
+ * segment 0: one chain over k; L: chains of L k-steps (the last shorter), their sums added in order.
+ * Order of the epilogue, each one rounding: s = chains + (+0.0f); s = s + bias[j]; s = s + add[i,j]. `add` may be `c`. */
+struct rp_gemm {
+    int ta, tb, m, n, k, segment;
+    const float *a;
+    long lda;
+    const float *b;
+    long ldb;
+    float *c;
+    long ldc;
+    const float *bias; /* [n] or NULL */
+    const float *add;  /* [m, ldadd] or NULL */
+    long ldadd;
+};
+
+/* One dropout site in one step. Element (sample, row, col) is kept when word [e % 4] of
+ * Philox4x32-10(key = seed, counter = {e/4, sample, site, step}) >= threshold, with e = row * rp_mask_stride(width) + col, row
+ * counted within the sample and sample counted over the whole global batch. threshold = floor(p * 2^32), scale = 1/(1-p).
+ * counter word 0 is e/4, word 1 the sample, word 2 the site, word 3 the step; key word 0 is the low half of the seed. */
+struct rp_dropout {
+    uint64_t seed;
+    uint32_t step, site;
+    uint32_t first_sample;   /* global index of the first sample in the tensor */
+    int rows_per_sample;     /* hidden: seq; attention: heads * seq */
+    uint32_t threshold;      /* 0: no dropout, mask unused */
+    float scale;
+};
+
+/* score[q,k] = chain over d of q*k, times scale; m = max over unmasked k; e = r_exp(score - m); l = sum128(e) with e = +0 for masked
+ * keys; p = e * (1/l); pd = dropout(p); o = chain over k of pd*v, masked keys skipped.
+ * Backward: D = chain over d of do*o; dpd = chain over d of do*v; ds = (p * (dropout'(dpd) - D)) * scale;
+ * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0. */
+struct rp_attention {
+    int batch, seq, heads, head_dim; /* width = heads * head_dim */
+    float scale;                     /* 1/sqrt(head_dim), computed by the host in fp32: 1.0f / sqrtf(head_dim) */
+    const uint8_t *key_mask;         /* [batch, seq], 1 = attend; at least one 1 per sample */
+    struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq */
+};
+
+/* Source rows grouped by the row they are summed into; made on the host by sorting, keys ascending. */
+struct rp_row_groups {
+    int n;                /* groups */
+    const int32_t *key;   /* [n] row of dst */
+    const int32_t *start; /* [n+1] into source */
+    const int32_t *source; /* [start[n]] rows of src, ascending within a group */
+};
+
+/* gs = g * grad_scale;  m = fma(beta1, m, one_minus_beta1 * gs);  v = fma(beta2, v, one_minus_beta2 * (gs*gs));
+ * mh = m * correct1, vh = v * correct2 when bias correction is on (else m, v themselves, no multiplication);
+ * u = mh / (sqrt(vh) + eps);  u = fma(weight_decay, w, u) when weight_decay != 0;  w = fma(-lr, u, w). */
+struct rp_adam {
+    float grad_scale, lr, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, weight_decay;
+    int bias_correction;
+    float correct1, correct2;
+};
+
+struct rp_dev;
+
+struct rp_ops {
+#define OP(name, args) void(*name) RP_OP_ARGS args;
+#define RP_OP_ARGS(...) (struct rp_dev * dev, __VA_ARGS__)
+#include "ops/ops.def"
+#undef OP
+};
+
+/* The literal definition of every operation: plain scalar loops on the host. ops/reference.c. */
+extern const struct rp_ops rp_reference_ops;
+
+/* bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride = rp_mask_stride */
+static inline size_t rp_mask_bytes(long rows, long width)
+{
+    return (size_t)rows * (size_t)(rp_mask_stride(width) / 8);
+}
+/* floats of scratch for a column sum over rows x width */
+static inline size_t rp_colsum_work(long rows, long width)
+{
+    return (size_t)((rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS) * (size_t)width;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* Ed25519 keys and signatures (OpenSSL), and the store of trusted public keys.
+ *
+ * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints.
+ * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> yes or no.
+ * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
+ * Extend:  another signature form (signify, minisign) goes beside sign/dsse.c and uses rp_key_sign().
+ */
+#ifndef RP_SIGN_KEY_H
+#define RP_SIGN_KEY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stddef.h>
+
+struct rp_key_pair;
+
+/* SHA-256 of the DER SubjectPublicKeyInfo, as "SHA256:" and 64 hex digits. */
+#define RP_FINGERPRINT_SIZE 72
+
+/* passphrase NULL: unencrypted. Refuses to overwrite. Creates the directory 0700. */
+int rp_key_create(const char *path, const char *passphrase, struct rp_err *err) rp_must_check;
+/* passphrase_fd >= 0: read it from there; else ask on the terminal if the key is encrypted. */
+struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
+struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err) rp_must_check;
+void rp_key_free(struct rp_key_pair *k);
+void rp_key_freep(struct rp_key_pair **k);
+
+void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE]);
+void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
+int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
+/* 0 good; -1 and RP_SIGNATURE otherwise */
+int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err) rp_must_check;
+
+/* Default private key: $REPRO_KEY, else $XDG_CONFIG_HOME/repro/key.pem, else ~/.config/repro/key.pem. free() the result. */
+char *rp_key_default_path(struct rp_err *err) rp_must_check;
+/* Load path (NULL: the default); a missing default key is created and *created set to 1. */
+struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,61 @@
+/* The worker: the process that trains, and the frames between it and its parent.
+ *
+ * What:    parent side: start, read records, watch, stop. Worker side: the training loop over a workload.
+ * Flow:    parent sends one JOB; the worker answers PLAN, PHASE, ALIVE, STEP, ROOT records and one DONE or FAILED; parent may send STOP.
+ * Owner:   struct rp_worker (parent side) owns the process and the socket.
+ * Extend:  a new record type is one row of RP_FRAMES; unknown types of a higher minor version are skipped.
+ *
+ * A frame is 16 bytes of header and a JSON text:
+ *     "RPW1" | u16 version | u16 type | u32 length | u32 0      little endian, length <= RP_FRAME_MAX
+ */
+#ifndef RP_WORKER_WORKER_H
+#define RP_WORKER_WORKER_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RP_FRAME_VERSION 1
+#define RP_FRAME_MAX (16u << 20)
+
+#define RP_FRAMES(X)                                                                                                   \
+    X(RP_FRAME_JOB, "job")       /* parent: resolved recipe, data path, what to do */                                  \
+    X(RP_FRAME_STOP, "stop")     /* parent: finish the step at hand, then DONE */                                      \
+    X(RP_FRAME_HELLO, "hello")   /* worker: pid, backend description, plan */                                          \
+    X(RP_FRAME_PHASE, "phase")   /* worker: entering a phase */                                                        \
+    X(RP_FRAME_ALIVE, "alive")   /* worker: still moving, at most 5 a second */                                        \
+    X(RP_FRAME_STEP, "step")     /* worker: one step record, the line of steps/rank0.jsonl */                          \
+    X(RP_FRAME_DONE, "done")     /* worker: totals: peak memory, seconds by phase */                                   \
+    X(RP_FRAME_FAILED, "failed") /* worker: code and message */
+
+enum rp_frame {
+#define X(id, text) id,
+    RP_FRAMES(X)
+#undef X
+    RP_FRAME_COUNT
+};
+
+/* Both ends. Writing is a single frame; reading returns 1 with a frame, 0 at end of file, -1 with *err. */
+int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
+int rp_frame_read(int fd, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+
+/* Worker side: run one job from fd until DONE or FAILED. Returns the process's exit status. */
+int rp_worker_main(int fd);
+
+/* Parent side. */
+struct rp_worker {
+    pid_t pid;
+    int fd;
+    uint64_t last_heard_ns;
+};
+int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err) rp_must_check;
+/* Wait for the next record at most timeout_ms: 1 record, 0 timeout, -1 the worker is gone or broken; *err says in words a user
+ * understands what happened to it (crashed with signal 11, killed - out of memory?, closed early, sent rubbish). */
+int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+void rp_worker_stop(struct rp_worker *w); /* asks to finish the step at hand */
+void rp_worker_kill(struct rp_worker *w); /* SIGKILL and reap; safe to call twice */
+
+#endif
