@@ -1,0 +1,58 @@
+/* The CPU backend's own structs: instruction set, thread pool, per-thread scratch.
+ *
+ * What:    shared by the files of backend/cpu/ only.
+ * Flow:    cpu.c opens the device; gemm*.c, rows*.c, attention*.c ... fill its table of operations.
+ * Owner:   struct rp_cpu owns the pool, the blocks and the scratch; nothing is allocated after open() and block().
+ * Extend:  an operation that needs per-thread memory adds its size to rp_cpu_scratch_bytes().
+ */
+#ifndef RP_BACKEND_CPU_CPU_H
+#define RP_BACKEND_CPU_CPU_H
+
+#include "backend/backend.h"
+
+enum rp_isa { RP_ISA_SCALAR, RP_ISA_AVX2, RP_ISA_AVX512, RP_ISA_COUNT };
+enum rp_isa rp_isa_best(void); /* from CPUID and XGETBV */
+int rp_isa_usable(enum rp_isa isa);
+const char *rp_isa_name(enum rp_isa isa);
+
+/* Threads that live as long as the pool and sleep (after a short spin) between jobs. */
+struct rp_pool;
+struct rp_pool *rp_pool_new(int threads, struct rp_err *err) rp_must_check; /* the caller is thread 0 */
+void rp_pool_free(struct rp_pool *p);
+int rp_pool_threads(const struct rp_pool *p);
+/* fn(arg, part, thread) for every part in 0..parts-1, handed out in ascending order to whichever thread is free; returns when all
+ * are done. With one thread or one part it runs in the caller. Not reentrant. Each thread checks MXCSR once (RP_BUG otherwise). */
+typedef void (*rp_part_fn)(void *arg, int part, int thread);
+void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg);
+
+struct rp_cpu {
+    struct rp_dev dev;
+    enum rp_isa isa;
+    struct rp_pool *pool;
+    int threads;
+    unsigned char *scratch; /* threads * scratch_each bytes, 2 MiB aligned, huge pages where they can be had */
+    size_t scratch_each;
+    struct rp_cpu_block {
+        void *data;
+        size_t bytes;
+    } block[32];
+    int blocks;
+};
+static inline struct rp_cpu *rp_cpu_of(struct rp_dev *dev)
+{
+    return (struct rp_cpu *)dev;
+}
+/* Scratch of one thread: GEMM packing buffers and attention tiles take it in turns (no operation runs inside another). */
+static inline void *rp_cpu_scratch(struct rp_cpu *c, int thread)
+{
+    return c->scratch + (size_t)thread * c->scratch_each;
+}
+/* The most any operation asks of one thread's scratch: the larger of the two. */
+size_t rp_cpu_gemm_scratch(enum rp_isa isa);                      /* gemm.c */
+size_t rp_cpu_rows_scratch(enum rp_isa isa, int max_seq);         /* attention.c */
+
+/* The table of operations per instruction set: gemm.c fills op->gemm, ops_<isa>.c everything else. */
+void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa);
+void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa);
+
+#endif
