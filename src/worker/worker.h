@@ -11,6 +11,7 @@
 #ifndef RP_WORKER_WORKER_H
 #define RP_WORKER_WORKER_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <jansson.h>
@@ -38,9 +39,14 @@ enum rp_frame {
     RP_FRAME_COUNT
 };
 
-/* Both ends. Writing is a single frame; reading returns 1 with a frame, 0 at end of file, -1 with *err. */
+#define RP_WORKER_FD 3            /* the socket's number in the worker */
+#define RP_WORKER_ARG "--worker"  /* main.c: argv[1] of a worker */
+
+/* Both ends. Writes one whole frame. */
 int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
-int rp_frame_read(int fd, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+/* Take one frame off the front of what has arrived: 1 and *body (a new reference), 0 when it is not all there yet, -1 when the
+ * bytes are no frame. A frame of an unknown type is a whole frame with *type == RP_FRAME_COUNT. */
+int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 
 /* Worker side: run one job from fd until DONE or FAILED. Returns the process's exit status. */
 int rp_worker_main(int fd);
@@ -49,11 +55,12 @@ int rp_worker_main(int fd);
 struct rp_worker {
     pid_t pid;
     int fd;
-    uint64_t last_heard_ns;
+    uint64_t last_heard_ns; /* when the last bytes came */
+    struct rp_buf in;       /* bytes not decoded yet */
 };
 int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err) rp_must_check;
-/* Wait for the next record at most timeout_ms: 1 record, 0 timeout, -1 the worker is gone or broken; *err says in words a user
- * understands what happened to it (crashed with signal 11, killed - out of memory?, closed early, sent rubbish). */
+/* Wait for the next record at most timeout_ms: 1 record, 0 timeout or a signal, -1 the worker is gone or broken (it is reaped then);
+ * *err says in words a user understands what happened to it: crashed with signal 11, killed - out of memory?, sent rubbish. */
 int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 void rp_worker_stop(struct rp_worker *w); /* asks to finish the step at hand */
 void rp_worker_kill(struct rp_worker *w); /* SIGKILL and reap; safe to call twice */

@@ -1,0 +1,184 @@
+#include "cli/supervise.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "worker/worker.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POLL_MS 100
+#define STOP_GRACE_NS 400000000ull /* after Ctrl-C the worker may finish something for so long; then it is killed */
+
+static volatile sig_atomic_t signals;
+static volatile sig_atomic_t worker_pid;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    if (++signals < 2)
+        return;
+    if (worker_pid > 0)
+        kill((pid_t)worker_pid, SIGKILL);
+    _exit(rp_exit_status(RP_INTERRUPTED));
+}
+
+void rp_signals_catch(void)
+{
+    struct sigaction a = {.sa_handler = on_signal};
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGHUP, &a, NULL);
+}
+
+int rp_signals_caught(void)
+{
+    return signals;
+}
+
+const char *rp_run_status_name(enum rp_run_status s)
+{
+    return s == RP_RUN_COMPLETE ? "complete" : s == RP_RUN_INCOMPLETE ? "incomplete" : "failed";
+}
+
+void rp_outcome_fini(struct rp_outcome *o)
+{
+    rp_buf_fini(&o->steps);
+    json_decref(o->hello);
+    json_decref(o->done);
+    *o = (struct rp_outcome){0};
+}
+
+struct watch {
+    struct rp_outcome *o;
+    const struct rp_job *job;
+    struct rp_meter *meter;
+    const char *unit;
+    int64_t phase_steps, phase_done, phase_samples; /* of the phase at hand */
+    uint64_t phase_start_ns;
+    uint64_t alive_ns; /* when the worker last said anything */
+    int finished;
+};
+
+static void show_step(struct watch *w, const json_t *record)
+{
+    float loss = 0;
+    const char *hex = json_string_value(json_object_get(record, "loss"));
+    if (json_integer_value(json_object_get(record, "step")) < 0 || !hex || rp_float_unhex(&loss, hex) < 0)
+        return;
+    w->o->steps_done++;
+    uint64_t start = (uint64_t)json_integer_value(json_object_get(record, "start_ns"));
+    uint64_t end = (uint64_t)json_integer_value(json_object_get(record, "end_ns"));
+    if (w->phase_done++ == 0)
+        w->phase_start_ns = start;
+    w->phase_samples += json_integer_value(json_object_get(record, "samples"));
+    double s = (double)(end - w->phase_start_ns) * 1e-9;
+    int64_t left = rp_job_steps(w->job->recipe) - w->o->steps_done;
+    if (w->job->steps > 0 && w->job->steps < rp_job_steps(w->job->recipe))
+        left = w->job->steps - w->o->steps_done;
+    rp_meter_step(w->meter, (int)w->phase_done, (int)w->phase_steps, loss, s > 0 ? (double)w->phase_samples / s : 0, w->unit,
+                  s / (double)w->phase_done * (double)left);
+}
+
+/* The worker's own account of a failure. */
+static void on_failed(struct watch *w, const json_t *body)
+{
+    const char *message = json_string_value(json_object_get(body, "message"));
+    int code = (int)json_integer_value(json_object_get(body, "code"));
+    w->o->status = RP_RUN_FAILED;
+    rp_fail(&w->o->reason, code > 0 && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_BUG, "%s",
+            message ? message : "the worker failed and did not say why");
+}
+
+static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
+{
+    w->alive_ns = rp_now_ns();
+    switch (type) {
+    case RP_FRAME_HELLO:
+        json_decref(w->o->hello);
+        w->o->hello = json_incref(body);
+        rp_meter_note(w->meter, "device: %s, %s", json_string_value(json_object_get(body, "backend")),
+                      json_string_value(json_object_get(body, "device")));
+        break;
+    case RP_FRAME_PHASE:
+        w->phase_steps = json_integer_value(json_object_get(body, "steps"));
+        w->phase_done = w->phase_samples = 0;
+        rp_meter_phase(w->meter, json_string_value(json_object_get(body, "phase")), NULL);
+        break;
+    case RP_FRAME_STEP:
+        rp_json_write_line(&w->o->steps, body);
+        show_step(w, body);
+        break;
+    case RP_FRAME_DONE:
+        json_decref(w->o->done);
+        w->o->done = json_incref(body);
+        w->finished = 1;
+        break;
+    case RP_FRAME_FAILED:
+        on_failed(w, body);
+        w->finished = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+/* What the clock and the user have to say while the worker works; nonzero: it is over. */
+static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
+{
+    struct rp_outcome *o = w->o;
+    uint64_t now = rp_now_ns(), limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
+    if (rp_signals_caught() && !*stop_ns) {
+        *stop_ns = now;
+        o->status = RP_RUN_INCOMPLETE;
+        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->steps_done);
+        rp_meter_note(w->meter, "interrupted: sealing what was measured (again to leave at once)");
+        rp_worker_stop(worker);
+    }
+    if (*stop_ns && now - *stop_ns > STOP_GRACE_NS)
+        return 1;
+    if (now - w->alive_ns > limit) {
+        o->status = RP_RUN_FAILED;
+        rp_fail(&o->reason, RP_UNAVAILABLE, "the worker was silent for %lld s and counts as hung (run.hang_seconds); it was killed",
+                (long long)w->job->recipe->run_hang_seconds);
+        return 1;
+    }
+    return 0;
+}
+
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter)
+{
+    struct rp_err err;
+    struct rp_worker worker;
+    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_workloads[job->recipe->workload]->sample_unit};
+    uint64_t stop_ns = 0;
+    *o = (struct rp_outcome){.status = RP_RUN_COMPLETE};
+    RP_JSON *body = rp_job_encode(job);
+    if (rp_worker_start(&worker, body, &err) < 0) {
+        o->status = RP_RUN_FAILED;
+        o->reason = err;
+        return;
+    }
+    worker_pid = worker.pid;
+    w.alive_ns = rp_now_ns();
+    while (!w.finished && !check(&w, &worker, &stop_ns)) {
+        enum rp_frame type;
+        json_t *frame;
+        int got = rp_worker_next(&worker, POLL_MS, &type, &frame, &err);
+        if (got > 0)
+            on_frame(&w, type, frame);
+        json_decref(frame);
+        if (got >= 0)
+            continue;
+        if (!stop_ns) { /* a worker that dies after Ctrl-C did what it was asked */
+            o->status = RP_RUN_FAILED;
+            o->reason = err;
+        }
+        break;
+    }
+    worker_pid = 0;
+    rp_worker_kill(&worker);
+    rp_meter_end(meter);
+}

@@ -1,0 +1,37 @@
+/* Supervision of one training worker: records in, progress out, and an account of how it ended.
+ *
+ * What:    starts the worker, shows progress, collects the raw records, reacts to Ctrl-C, hangs, crashes and kills.
+ * Flow:    job -> frames -> struct rp_outcome.
+ * Owner:   struct rp_outcome owns its JSON and bytes; rp_outcome_fini().
+ * Extend:  a new frame gets its case in on_frame().
+ */
+#ifndef RP_CLI_SUPERVISE_H
+#define RP_CLI_SUPERVISE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/term.h"
+#include "worker/job.h"
+
+#include <jansson.h>
+
+enum rp_run_status { RP_RUN_COMPLETE, RP_RUN_INCOMPLETE, RP_RUN_FAILED };
+const char *rp_run_status_name(enum rp_run_status s); /* "complete", "incomplete", "failed" */
+
+struct rp_outcome {
+    enum rp_run_status status;
+    struct rp_err reason;    /* of incomplete and failed */
+    struct rp_buf steps;     /* bytes of steps/rank0.jsonl */
+    json_t *hello, *done;    /* NULL if they never came */
+    int64_t steps_done;
+};
+
+/* From here on the first SIGINT, SIGTERM or SIGHUP asks for an orderly end, the second leaves at once. */
+void rp_signals_catch(void);
+int rp_signals_caught(void); /* how many so far */
+
+/* Always fills *o; never fails itself. */
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter);
+void rp_outcome_fini(struct rp_outcome *o);
+
+#endif

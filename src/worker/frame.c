@@ -1,0 +1,91 @@
+/* Frames on the wire; the layout is in worker.h. */
+#include "base/json.h"
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define HEADER 16
+static const char magic[4] = {'R', 'P', 'W', '1'};
+
+static void put_le(unsigned char *p, uint32_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(v >> (8 * i));
+}
+
+static uint32_t get_le(const unsigned char *p, int bytes)
+{
+    uint32_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v |= (uint32_t)p[i] << (8 * i);
+    return v;
+}
+
+/* MSG_NOSIGNAL: a peer that is gone is an error here, not a SIGPIPE. */
+static int send_all(int fd, const char *data, size_t size)
+{
+    while (size) {
+        ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        data += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err)
+{
+    RP_BUF text = {0}, frame = {0};
+    rp_json_write_line(&text, body);
+    if (text.size > RP_FRAME_MAX)
+        return rp_fail(err, RP_BUG, "a worker record of %zu bytes is over the limit of %u", text.size, RP_FRAME_MAX);
+    unsigned char head[HEADER] = {0};
+    memcpy(head, magic, 4);
+    put_le(head + 4, RP_FRAME_VERSION, 2);
+    put_le(head + 6, (uint32_t)type, 2);
+    put_le(head + 8, (uint32_t)text.size, 4);
+    rp_buf_add(&frame, head, HEADER);
+    rp_buf_add(&frame, text.data, text.size);
+    if (send_all(fd, frame.data, frame.size) < 0) {
+        int e = errno;
+        rp_fail(err, RP_IO, "cannot send a record to the other process: %s", strerror(e));
+        err->sys = e;
+        return -1;
+    }
+    return 0;
+}
+
+int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err)
+{
+    *body = NULL;
+    if (in->size < HEADER)
+        return 0;
+    const unsigned char *h = (const unsigned char *)in->data;
+    if (memcmp(h, magic, 4) != 0)
+        return rp_fail(err, RP_MALFORMED, "the worker sent bytes that are no record (expected 'RPW1')");
+    uint32_t version = get_le(h + 4, 2), kind = get_le(h + 6, 2), length = get_le(h + 8, 4);
+    if (version != RP_FRAME_VERSION)
+        return rp_fail(err, RP_MALFORMED, "the worker speaks record version %u, this program %u: they are not the same build",
+                       version, RP_FRAME_VERSION);
+    if (length > RP_FRAME_MAX || get_le(h + 12, 4) != 0)
+        return rp_fail(err, RP_MALFORMED, "the worker announced a record of %u bytes, the limit is %u", length, RP_FRAME_MAX);
+    if (in->size < HEADER + (size_t)length)
+        return 0;
+    json_t *j = rp_json_parse(in->data + HEADER, length, "worker record", err);
+    if (!j)
+        return -1;
+    if (!json_is_object(j)) {
+        json_decref(j);
+        return rp_fail(err, RP_MALFORMED, "the worker sent a record that is not a JSON object");
+    }
+    in->size -= HEADER + (size_t)length;
+    memmove(in->data, in->data + HEADER + length, in->size);
+    *type = kind < RP_FRAME_COUNT ? (enum rp_frame)kind : RP_FRAME_COUNT;
+    *body = j;
+    return 1;
+}

@@ -1,0 +1,116 @@
+/* Jobs and plans as JSON, and the choice of a backend. */
+#include "worker/job.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+json_t *rp_job_encode(const struct rp_job *job)
+{
+    return json_pack("{s:o, s:s, s:I, s:I}", "recipe", rp_recipe_to_json(job->recipe), "data", job->data, "batch",
+                     (json_int_t)job->batch, "steps", (json_int_t)job->steps);
+}
+
+int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
+{
+    const char *data;
+    *job = (struct rp_job){0};
+    json_t *recipe = rp_json_obj(j, "recipe", "job", err);
+    if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_int(j, "batch", &job->batch, "job", err) < 0 ||
+        rp_json_int(j, "steps", &job->steps, "job", err) < 0)
+        return -1;
+    job->recipe = rp_alloc(sizeof *job->recipe);
+    if (rp_recipe_from_json(job->recipe, recipe, err) < 0) {
+        rp_job_fini(job);
+        return rp_wrap(err, "job");
+    }
+    job->data = rp_strdup(data);
+    return 0;
+}
+
+void rp_job_fini(struct rp_job *job)
+{
+    if (job->recipe)
+        rp_recipe_fini(job->recipe);
+    free(job->recipe);
+    free(job->data);
+    *job = (struct rp_job){0};
+}
+
+int64_t rp_job_steps(const struct rp_recipe *r)
+{
+    return r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
+}
+
+/* The text of a choice key: its index into the '|' separated choices. */
+static const char *choice_text(const char *key, int index, char *out, size_t size)
+{
+    int n;
+    const struct rp_key *k = rp_key_table(&n);
+    while (n-- && strcmp(k->name, key) != 0)
+        k++;
+    const char *p = k->choices;
+    for (; index > 0; index--)
+        p = strchr(p, '|') + 1;
+    size_t len = strcspn(p, "|");
+    RP_BUG_IF(len >= size);
+    memcpy(out, p, len);
+    out[len] = 0;
+    return out;
+}
+
+const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_device_opts *o, struct rp_err *err)
+{
+    static const char *const isas[] = {NULL, "scalar", "avx2", "avx512"}; /* by the index of run.isa */
+    char name[32];
+    *o = (struct rp_device_opts){.isa = isas[r->run_isa],
+                                 .threads = (int)r->run_threads,
+                                 .max_seq = (int)r->task_seq_length,
+                                 .max_rows = (int)(r->train_batch_size * r->task_seq_length)};
+    choice_text("run.backend", r->run_backend, name, sizeof name);
+    if (strcmp(name, "auto") != 0) {
+        const struct rp_backend *b = rp_backend_find(name);
+        const char *why = b ? b->unavailable(o) : "this build has no such backend";
+        return why ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, why) : (void *)b;
+    }
+    const char *why = "none is built in";
+    for (const struct rp_backend *const *b = rp_backends; *b; b++)
+        if (!(why = (*b)->unavailable(o)))
+            return *b;
+    return rp_fail_null(err, RP_UNAVAILABLE, "no backend can be used here: %s", why);
+}
+
+json_t *rp_plan_to_json(const struct rp_plan *plan)
+{
+    json_t *bytes = json_object();
+    for (int c = 0; c < RP_CLASS_COUNT; c++)
+        json_object_set_new(bytes, rp_class_name((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan->batch, "max_batch",
+                     (json_int_t)plan->max_batch, "parameters", (json_int_t)plan->parameters, "bytes", bytes, "host_bytes",
+                     (json_int_t)plan->host, "total_bytes", (json_int_t)plan->total, "available_bytes",
+                     (json_int_t)plan->available, "flops_per_sample", plan->flops_per_sample, "flops_formula",
+                     plan->flops_formula);
+}
+
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
+                const struct rp_device_opts *o, struct rp_err *err)
+{
+    const struct rp_workload *w = rp_workloads[r->workload];
+    struct rp_recipe sized = *r; /* shallow: only the batch differs */
+    if (batch > 0)
+        sized.train_batch_size = batch;
+    if (w->plan(plan, &sized, b, o, err) < 0)
+        return -1;
+    const double gib = 1.0 / (1u << 30);
+    if (plan->max_batch < 1)
+        return rp_fail(err, RP_UNAVAILABLE, "not even batch size 1 fits: the plan needs %.2f GiB, %.2f GiB can be used here",
+                       (double)plan->total * gib, (double)plan->available * gib);
+    if (plan->total > plan->available)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "batch size %lld needs %.2f GiB, %.2f GiB can be used here; the largest that fits is %lld (try --set "
+                       "train.batch_size=%lld, or max)",
+                       (long long)plan->batch, (double)plan->total * gib, (double)plan->available * gib,
+                       (long long)plan->max_batch, (long long)plan->max_batch);
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* A job: what a worker is asked to do, as the JSON body of the JOB frame, and what it answers.
+ *
+ * What:    one struct and its JSON form; `run` and replay build it, the worker's loop reads it.
+ * Flow:    struct rp_job -> JSON -> struct rp_job on the other side of the socket.
+ * Owner:   recipe is borrowed when encoding; rp_job_decode() fills an owned copy that rp_job_fini() frees.
+ * Extend:  a field here, one line in rp_job_encode() and one in rp_job_decode().
+ *
+ * Answers, in order:
+ *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
+ *   PHASE  {"phase": "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
+ *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "state_root", "root_ns"}
+ *   ALIVE  {}
+ *   DONE   {"peak_rss_bytes", "phases_s": {...}, "stopped": bool, "tensor_roots": {"init": {...}, "final": {...}}}
+ *   FAILED {"code": "mismatch", "message", "step"}
+ */
+#ifndef RP_WORKER_JOB_H
+#define RP_WORKER_JOB_H
+
+#include "base/err.h"
+#include "recipe/recipe.h"
+#include "workload/workload.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct rp_job {
+    struct rp_recipe *recipe; /* resolved */
+    char *data;               /* directory, file or glob of the samples */
+    int64_t batch;            /* batch size where the recipe says max, else 0 */
+    int64_t steps;            /* stop after so many steps in all; 0: as the recipe says. Replay uses it. */
+};
+
+json_t *rp_job_encode(const struct rp_job *job);
+int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err) rp_must_check; /* fills job->recipe with heap memory */
+void rp_job_fini(struct rp_job *job);                                                   /* of a decoded job */
+
+/* Steps the recipe asks for: warm-up + repeats * timed. */
+int64_t rp_job_steps(const struct rp_recipe *r);
+
+/* The backend and device options a recipe asks for: run.backend (auto: the first usable one), run.isa, run.threads. */
+const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_device_opts *o, struct rp_err *err) rp_must_check;
+
+/* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
+json_t *rp_plan_to_json(const struct rp_plan *plan);
+/* Plan the recipe; RP_UNAVAILABLE with the largest batch that fits when it does not. batch as in rp_job. */
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
+                const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,256 @@
+/* The worker's side: one job, from initialisation to DONE. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "worker/job.h"
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define ALIVE_EVERY_NS 200000000u
+
+struct loop {
+    int fd;
+    struct rp_job job;
+    const struct rp_backend *backend;
+    const struct rp_workload *workload;
+    struct rp_device_opts device;
+    struct rp_plan plan;
+    struct rp_dev *dev;
+    struct rp_train *train;
+    struct rp_buf in;
+    uint64_t alive_ns;
+    int stop;      /* the parent asked, or is gone */
+    int64_t step;  /* for messages */
+    json_t *phases, *roots;
+};
+
+/* Send one frame; takes the reference. A parent that is gone means stop. */
+static void tell(struct loop *l, enum rp_frame type, json_t *body)
+{
+    struct rp_err err;
+    if (rp_frame_write(l->fd, type, body, &err) < 0)
+        l->stop = 1;
+    json_decref(body);
+}
+
+/* Has the parent said STOP, or closed? Never blocks. */
+static void listen_to_parent(struct loop *l)
+{
+    struct pollfd p = {.fd = l->fd, .events = POLLIN};
+    while (!l->stop && poll(&p, 1, 0) > 0) {
+        char bytes[4096];
+        struct rp_err err;
+        enum rp_frame type;
+        json_t *body;
+        ssize_t n = read(l->fd, bytes, sizeof bytes);
+        if (n <= 0) {
+            l->stop = 1;
+            return;
+        }
+        rp_buf_add(&l->in, bytes, (size_t)n);
+        int got = rp_frame_decode(&l->in, &type, &body, &err);
+        if (got < 0 || (got > 0 && type == RP_FRAME_STOP))
+            l->stop = 1;
+        json_decref(body);
+    }
+}
+
+static int alive(void *arg)
+{
+    struct loop *l = arg;
+    uint64_t now = rp_now_ns();
+    if (now - l->alive_ns < ALIVE_EVERY_NS)
+        return l->stop;
+    l->alive_ns = now;
+    listen_to_parent(l);
+    if (!l->stop)
+        tell(l, RP_FRAME_ALIVE, json_object());
+    return l->stop;
+}
+
+static void enter_phase(struct loop *l, const char *phase, int64_t steps)
+{
+    tell(l, RP_FRAME_PHASE, json_pack("{s:s, s:I}", "phase", phase, "steps", (json_int_t)steps));
+}
+
+static void leave_phase(struct loop *l, const char *phase, uint64_t start_ns)
+{
+    double before = json_number_value(json_object_get(l->phases, phase));
+    json_object_set_new(l->phases, phase, json_real(before + (double)(rp_now_ns() - start_ns) * 1e-9));
+}
+
+static int read_job(struct loop *l, struct rp_err *err)
+{
+    enum rp_frame type;
+    int got = 0;
+    RP_JSON *body = NULL;
+    while ((got = rp_frame_decode(&l->in, &type, &body, err)) == 0) {
+        char bytes[65536];
+        ssize_t n = read(l->fd, bytes, sizeof bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return rp_fail(err, RP_IO, "the parent closed before it sent a job");
+        rp_buf_add(&l->in, bytes, (size_t)n);
+    }
+    if (got < 0)
+        return -1;
+    if (type != RP_FRAME_JOB)
+        return rp_fail(err, RP_MALFORMED, "expected a job as the first record");
+    return rp_job_decode(&l->job, body, err);
+}
+
+/* Everything before the first step. */
+static int open_job(struct loop *l, struct rp_err *err)
+{
+    struct rp_recipe *r = l->job.recipe;
+    char text[256];
+    l->workload = rp_workloads[r->workload];
+    if (l->job.batch > 0)
+        r->train_batch_size = l->job.batch;
+    l->backend = rp_job_backend(r, &l->device, err);
+    if (!l->backend || rp_job_plan(&l->plan, r, l->job.batch, l->backend, &l->device, err) < 0)
+        return -1;
+    if (r->train_batch_size == RP_BATCH_MAX)
+        r->train_batch_size = l->plan.batch;
+    l->device.max_rows = (int)(r->train_batch_size * r->task_seq_length);
+    l->dev = l->backend->open(&l->device, err);
+    if (!l->dev)
+        return rp_wrap(err, "backend '%s'", l->backend->name);
+    l->backend->describe(l->dev, text, sizeof text);
+    tell(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:s, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device", text,
+                                      "plan", rp_plan_to_json(&l->plan)));
+    uint64_t t0 = rp_now_ns();
+    enter_phase(l, "initialising", 0);
+    l->train = l->workload->open(r, &l->plan, l->dev, l->job.data, alive, l, err);
+    leave_phase(l, "initialising", t0);
+    return l->train ? 0 : -1;
+}
+
+/* State root into record; per-tensor roots are kept under `which` for the bundle. */
+static int take_root(struct loop *l, json_t *record, const char *which, struct rp_err *err)
+{
+    char hex[65];
+    json_t *tensors = NULL;
+    uint64_t t0 = rp_now_ns();
+    if (l->workload->root(l->train, hex, which ? &tensors : NULL, err) < 0)
+        return -1;
+    uint64_t ns = rp_now_ns() - t0;
+    json_object_set_new(record, "state_root", json_string(hex));
+    json_object_set_new(record, "root_ns", json_integer((json_int_t)ns));
+    if (which)
+        json_object_set_new(l->roots, which, tensors);
+    leave_phase(l, "state roots", t0);
+    return 0;
+}
+
+static json_t *step_record(const struct loop *l, const struct rp_step_result *s, uint64_t start, uint64_t end)
+{
+    const struct rp_recipe *r = l->job.recipe;
+    int64_t timed = l->step - r->measure_warmup_steps;
+    char loss[32], norm[32], mlm[32], nsp[32];
+    rp_float_hex(loss, s->loss);
+    rp_float_hex(norm, s->grad_norm);
+    rp_float_hex(mlm, s->mlm_loss);
+    rp_float_hex(nsp, s->nsp_loss);
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I}", "step", (json_int_t)l->step, "phase",
+                     timed < 0 ? "warm-up" : "timed", "repeat", (json_int_t)(timed < 0 ? 0 : timed / r->measure_timed_steps),
+                     "start_ns", (json_int_t)start, "end_ns", (json_int_t)end, "loss", loss, "grad_norm", norm, "mlm_loss", mlm,
+                     "nsp_loss", nsp, "learning_rate", s->learning_rate, "samples", (json_int_t)s->samples, "tokens",
+                     (json_int_t)s->tokens, "padded_tokens", (json_int_t)s->padded_tokens);
+}
+
+static int one_step(struct loop *l, int64_t last, struct rp_err *err)
+{
+    const struct rp_recipe *r = l->job.recipe;
+    struct rp_step_result s = {0};
+    if (l->workload->load(l->train, l->step, err) < 0)
+        return -1;
+    uint64_t start = rp_now_ns();
+    if (l->workload->step(l->train, l->step, &s, err) < 0)
+        return -1;
+    uint64_t end = rp_now_ns();
+    RP_JSON *record = step_record(l, &s, start, end);
+    int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
+    if (l->step == last || every)
+        if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)
+            return -1;
+    tell(l, RP_FRAME_STEP, json_incref(record));
+    return 0;
+}
+
+static int all_steps(struct loop *l, struct rp_err *err)
+{
+    const struct rp_recipe *r = l->job.recipe;
+    int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
+    json_t *init = json_pack("{s:i, s:s}", "step", -1, "phase", "init");
+    if (take_root(l, init, "init", err) < 0) {
+        json_decref(init);
+        return -1;
+    }
+    tell(l, RP_FRAME_STEP, init);
+    for (l->step = 0; l->step < n && !alive(l); l->step++) {
+        int timed = l->step >= r->measure_warmup_steps;
+        uint64_t t0 = rp_now_ns();
+        if (l->step == 0 || l->step == r->measure_warmup_steps)
+            enter_phase(l, timed ? "timed" : "warm-up", timed ? n - l->step : r->measure_warmup_steps);
+        if (one_step(l, n - 1, err) < 0) {
+            if (l->stop)
+                break; /* asked to stop in the middle of a step: what is complete is in the records */
+            return -1;
+        }
+        leave_phase(l, timed ? "timed" : "warm-up", t0);
+    }
+    return 0;
+}
+
+static int finish(struct loop *l, struct rp_err *err)
+{
+    const char *save = l->job.recipe->run_save;
+    if (save && *save && !l->stop) {
+        uint64_t t0 = rp_now_ns();
+        enter_phase(l, "saving", 0);
+        if (l->workload->save(l->train, save, err) < 0)
+            return -1;
+        leave_phase(l, "saving", t0);
+    }
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    tell(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O}", "peak_rss_bytes", (json_int_t)u.ru_maxrss * 1024, "phases_s",
+                                     l->phases, "stopped", l->stop, "tensor_roots", l->roots));
+    return 0;
+}
+
+/* If memory runs out, the training process goes first and its parent stays to tell the tale. */
+static void volunteer_for_oom(void)
+{
+    RP_FD fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "800", 3) < 0)
+        return;
+}
+
+int rp_worker_main(int fd)
+{
+    struct rp_err err = {0};
+    struct loop l = {.fd = fd, .step = -1, .phases = json_object(), .roots = json_object()};
+    volunteer_for_oom();
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    int failed = read_job(&l, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 || finish(&l, &err) < 0;
+    if (failed && !l.stop)
+        tell(&l, RP_FRAME_FAILED, json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)l.step));
+    if (l.train)
+        l.workload->close(l.train);
+    if (l.dev)
+        l.backend->close(l.dev);
+    rp_job_fini(&l.job);
+    rp_buf_fini(&l.in);
+    json_decref(l.phases);
+    json_decref(l.roots);
+    return failed ? rp_exit_status(err.code) : 0;
+}
