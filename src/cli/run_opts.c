@@ -1,0 +1,52 @@
+#include "cli/run_opts.h"
+
+#include "base/buf.h"
+
+#include <stdlib.h>
+
+#define AT(field) offsetof(struct rp_run_opts, field)
+
+/* Rows with an empty name (keys without a flag) are skipped by the parser and the help. */
+const struct rp_opt rp_run_opt_table[] = {
+    {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
+     .help = "set any recipe key; see `repro recipes keys`"},
+#define KEY(name_, field, type_, def, lo_, hi_, choices_, flag, help_)                                                 \
+    {.name = flag, .type = RP_OPT_TEXT, .offset = AT(field), .arg = sizeof(choices_) > 1 ? choices_ : "VALUE", .help = help_},
+#include "recipe/keys.def"
+#undef KEY
+    {.name = "plan", .type = RP_OPT_FLAG, .offset = AT(plan), .help = "print the memory plan and stop"},
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing bundle"},
+    {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(key), .arg = "FILE",
+     .help = "private key that signs; default is created at the first run"},
+    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
+     .help = "read the key's passphrase from this file descriptor"},
+    {.name = "store", .type = RP_OPT_TEXT, .offset = AT(store), .arg = "DIR",
+     .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
+    {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(identify),
+     .help = "record host name and serial numbers in clear instead of hashed"},
+    {0},
+};
+
+char **rp_run_settings(const struct rp_run_opts *o, int *n)
+{
+    static const struct {
+        const char *key;
+        size_t offset;
+    } keys[] = {
+#define KEY(name, field, type, def, lo, hi, choices, flag, help) {name, AT(field)},
+#include "recipe/keys.def"
+#undef KEY
+    };
+    char **out = rp_alloc((sizeof keys / sizeof *keys + (size_t)o->set.n + 1) * sizeof *out);
+    *n = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *value = *(const char *const *)((const char *)o + keys[i].offset);
+        if (value)
+            out[(*n)++] = rp_asprintf("%s=%s", keys[i].key, value);
+    }
+    for (int i = 0; i < o->set.n; i++)
+        out[(*n)++] = rp_strdup(o->set.item[i]);
+    return out;
+}

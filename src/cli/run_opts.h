@@ -1,0 +1,29 @@
+/* Options of `run`: the fixed ones, and one for every recipe key that has a flag.
+ *
+ * What:    the option table of cmd_run.c; rows for keys come from recipe/keys.def, so a key and its flag are one line.
+ * Flow:    argv -> struct rp_run_opts -> "key=value" texts for the recipe.
+ * Owner:   texts are borrowed from argv.
+ * Extend:  a recipe key gets a flag by naming it in keys.def; nothing changes here.
+ */
+#ifndef RP_CLI_RUN_OPTS_H
+#define RP_CLI_RUN_OPTS_H
+
+#include "cli/cli.h"
+
+struct rp_run_opts {
+    struct rp_opt_list set;
+    const char *key, *output, *store;
+    long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
+    int plan, force, identify;
+    /* by key; NULL where the flag was not given */
+#define KEY(name, field, type, def, lo, hi, choices, flag, help) const char *field;
+#include "recipe/keys.def"
+#undef KEY
+};
+
+extern const struct rp_opt rp_run_opt_table[];
+
+/* Everything said on the command line as "key=value", flags first; free() each and the array. */
+char **rp_run_settings(const struct rp_run_opts *o, int *n);
+
+#endif
