@@ -1,0 +1,294 @@
+/* `repro run`: the one place where the road that makes a run and the road that seals it meet. */
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/term.h"
+#include "bundle/bundle.h"
+#include "capture/capture.h"
+#include "cli/cli.h"
+#include "cli/run_opts.h"
+#include "cli/supervise.h"
+#include "data/store.h"
+#include "recipe/recipe.h"
+#include "report/results.h"
+#include "report/run_json.h"
+#include "sign/key.h"
+#include "worker/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Everything one run owns, in the order in which it comes to be. */
+struct run {
+    const struct rp_cli *cli;
+    const struct rp_run_opts *o;
+    struct rp_recipe recipe;
+    const struct rp_backend *backend;
+    struct rp_device_opts device;
+    struct rp_plan plan;
+    char *output;
+    struct rp_key_pair *key;
+    struct rp_data_set data;
+    json_t *before, *after;
+    struct rp_job job;
+    struct rp_outcome outcome;
+    struct rp_meter meter;
+    uint64_t started_ns, ended_ns;
+};
+
+static void run_fini(struct run *r)
+{
+    rp_recipe_fini(&r->recipe);
+    free(r->output);
+    rp_key_free(r->key);
+    rp_data_set_fini(&r->data);
+    json_decref(r->before);
+    json_decref(r->after);
+    rp_outcome_fini(&r->outcome);
+}
+
+static int load_recipe(struct run *r, const char *where, struct rp_err *err)
+{
+    int n, failed;
+    char **set = rp_run_settings(r->o, &n);
+    /* The backend section to apply depends on the backend, which a key may name: read once for that, then for good. */
+    failed = rp_recipe_load(&r->recipe, where, NULL, (const char *const *)set, n, err) < 0;
+    if (!failed) {
+        r->backend = rp_job_backend(&r->recipe, &r->device, err);
+        failed = !r->backend;
+        rp_recipe_fini(&r->recipe);
+        memset(&r->recipe, 0, sizeof r->recipe);
+    }
+    if (!failed)
+        failed = rp_recipe_load(&r->recipe, where, r->backend->name, (const char *const *)set, n, err) < 0;
+    for (int i = 0; i < n; i++)
+        free(set[i]);
+    free(set);
+    return failed ? -1 : 0;
+}
+
+static void print_plan(const struct run *r)
+{
+    const double mib = 1.0 / (1u << 20);
+    const struct rp_plan *p = &r->plan;
+    printf("%-18s %12s\n", "tensor class", "MiB");
+    for (int c = 0; c < RP_CLASS_COUNT; c++)
+        printf("%-18s %12.1f\n", rp_class_name((enum rp_class)c), (double)p->bytes[c] * mib);
+    printf("%-18s %12.1f\n%-18s %12.1f\n%-18s %12.1f\n", "process", (double)p->host * mib, "total", (double)p->total * mib,
+           "usable here", (double)p->available * mib);
+    printf("batch size %lld, largest that fits %lld, parameters %llu\n", (long long)p->batch, (long long)p->max_batch,
+           (unsigned long long)p->parameters);
+}
+
+static int show_plan(struct run *r, struct rp_err *err)
+{
+    int fits = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
+    if (!fits && !r->plan.total)
+        return -1;
+    if (r->cli->json) {
+        RP_BUF text = {0};
+        RP_JSON *j = rp_plan_to_json(&r->plan);
+        rp_json_write(&text, j);
+        fputs(text.data, stdout);
+    } else {
+        print_plan(r);
+    }
+    return fits ? 0 : -1;
+}
+
+/* "bert_fp32-20261121T064001Z.repro.tar.zst", the recipe's name without folders and ending */
+static char *default_output(const struct run *r)
+{
+    char time[32];
+    rp_rfc3339(time, r->started_ns);
+    const char *name = strrchr(r->recipe.source_name, '/');
+    if (!name)
+        name = strrchr(r->recipe.source_name, ':');
+    name = name ? name + 1 : r->recipe.source_name;
+    size_t len = strlen(name);
+    if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
+        len -= 5;
+    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ.repro.tar.zst", (int)len, name, time, time + 5, time + 8, time + 11,
+                       time + 14, time + 17);
+}
+
+/* Decide the bundle's name and see that it can be written before an hour of training depends on it. */
+static int choose_output(struct run *r, struct rp_err *err)
+{
+    struct stat st;
+    RP_FREE char *own = default_output(r);
+    const char *given = r->o->output;
+    if (!given)
+        r->output = rp_strdup(own);
+    else if (stat(given, &st) == 0 && S_ISDIR(st.st_mode))
+        r->output = rp_asprintf("%s/%s", given, own);
+    else
+        r->output = rp_strdup(given);
+    if (!r->o->force && lstat(r->output, &st) == 0)
+        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", r->output);
+    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", r->output, (long)getpid());
+    if (rp_write_file(probe, "", 0, 0600, err) < 0)
+        return rp_wrap(err, "the bundle could not be written to '%s' (try --output)", r->output);
+    unlink(probe);
+    return 0;
+}
+
+static int load_key(struct run *r, struct rp_err *err)
+{
+    int created = 0;
+    char print[RP_FINGERPRINT_SIZE];
+    r->key = rp_key_load_or_create(r->o->key, r->o->passphrase_fd > 0 ? (int)r->o->passphrase_fd : -1, &created, err);
+    if (!r->key)
+        return -1;
+    rp_key_fingerprint(r->key, print);
+    if (created)
+        rp_meter_note(&r->meter, "made a new signing key, %s", print);
+    else
+        rp_meter_note(&r->meter, "signing key %s", print);
+    return 0;
+}
+
+static int prepare(struct run *r, struct rp_err *err)
+{
+    if (choose_output(r, err) < 0 || rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 ||
+        load_key(r, err) < 0)
+        return -1;
+    rp_meter_phase(&r->meter, "unpacking", NULL);
+    if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
+        return rp_wrap(err, "data");
+    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify};
+    r->before = rp_capture(&c, err);
+    return r->before ? 0 : -1;
+}
+
+static json_t *data_json(const struct run *r)
+{
+    return json_pack("{s:b, s:s*, s:s*, s:s}", "pinned", r->data.pinned, "archive", r->data.archive, "archive_sha256",
+                     r->data.sha256, "digest", r->data.digest);
+}
+
+/* run.json and report.md from what happened. */
+static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
+{
+    const struct rp_outcome *o = &r->outcome;
+    RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan);
+    RP_BUF run_text = {0}, before = {0}, after = {0}, report = {0};
+    struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
+                             .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
+                             .recipe = &r->recipe,
+                             .data = data,
+                             .plan = plan,
+                             .backend = r->backend->name,
+                             .device = json_string_value(json_object_get(o->hello, "device")),
+                             .done = o->done,
+                             .steps = o->steps.data ? o->steps.data : "",
+                             .steps_size = o->steps.size,
+                             .flops_per_sample = r->plan.flops_per_sample,
+                             .flops_formula = r->plan.flops_formula,
+                             .started_ns = r->started_ns,
+                             .ended_ns = r->ended_ns};
+    RP_JSON *run = rp_run_json(&doc, err);
+    if (!run)
+        return -1;
+    rp_json_write(&run_text, run);
+    rp_json_write(&before, r->before);
+    rp_json_write(&after, r->after);
+    if (rp_report_md(&report, run, r->before, err) < 0)
+        return -1;
+    if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
+        rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
+        rp_bundle_add(b, "env/node0.before.json", before.data, before.size, err) < 0 ||
+        rp_bundle_add(b, "env/node0.after.json", after.data, after.size, err) < 0 ||
+        rp_bundle_add(b, "steps/rank0.jsonl", doc.steps, doc.steps_size, err) < 0 ||
+        rp_bundle_add(b, "report.md", report.data, report.size, err) < 0)
+        return -1;
+    return 0;
+}
+
+static int seal(struct run *r, struct rp_err *err)
+{
+    struct rp_bundle b = {0};
+    rp_meter_phase(&r->meter, "sealing", NULL);
+    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify};
+    r->after = rp_capture(&c, err);
+    if (!r->after)
+        return -1;
+    int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, r->output, err) < 0;
+    rp_bundle_fini(&b);
+    rp_meter_end(&r->meter);
+    return failed ? rp_wrap(err, "sealing '%s'", r->output) : 0;
+}
+
+/* The last line of stdout is the bundle's path, whatever came of the run. */
+static void print_result(const struct run *r)
+{
+    const struct rp_outcome *o = &r->outcome;
+    if (r->cli->json) {
+        RP_BUF text = {0};
+        RP_JSON *j = json_pack("{s:s, s:s, s:I}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
+                               (json_int_t)o->steps_done);
+        rp_json_write_line(&text, j);
+        fputs(text.data, stdout);
+        return;
+    }
+    puts(r->output);
+}
+
+static int cmd_run(struct rp_cli *cli, struct rp_err *err)
+{
+    struct run r = {.cli = cli, .o = cli->opts, .started_ns = rp_wall_ns()};
+    rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
+    int failed = load_recipe(&r, cli->argv[0], err) < 0;
+    if (!failed && r.o->plan) {
+        failed = show_plan(&r, err) < 0;
+        run_fini(&r);
+        return failed ? -1 : 0;
+    }
+    rp_signals_catch();
+    failed = failed || prepare(&r, err) < 0;
+    if (!failed && rp_signals_caught())
+        failed = rp_fail(err, RP_INTERRUPTED, "interrupted before training began; nothing was written") < 0;
+    if (!failed) {
+        r.job = (struct rp_job){.recipe = &r.recipe, .data = r.data.path, .batch = r.plan.batch};
+        rp_supervise(&r.outcome, &r.job, &r.meter);
+        r.ended_ns = rp_wall_ns();
+        failed = seal(&r, err) < 0;
+    }
+    if (!failed) {
+        print_result(&r);
+        if (r.outcome.status != RP_RUN_COMPLETE) {
+            *err = r.outcome.reason;
+            failed = 1;
+        }
+    }
+    rp_meter_end(&r.meter);
+    run_fini(&r);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_run = {
+    .name = "run",
+    .operands = "RECIPE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "train a recipe, measure it, and seal a signed bundle",
+    .details =
+        "RECIPE is a path with or without .yaml, or the name of an embedded recipe (see `repro recipes`).\n"
+        "The last line of standard output is the bundle's path.\n"
+        "\n"
+        "Ctrl-C ends the run within a second and seals what was measured, marked incomplete; a second Ctrl-C\n"
+        "leaves at once and writes nothing. A worker that crashes, is killed or hangs ends in a bundle marked\n"
+        "failed and an exit status that says which.\n"
+        "\n"
+        "Examples:\n"
+        "  repro run bert_tiny_fp32\n"
+        "  repro run recipes/bert_fp32 --set train.batch_size=8 --steps 3\n"
+        "  repro run bert_fp32 --plan\n",
+    .opts = rp_run_opt_table,
+    .opts_size = sizeof(struct rp_run_opts),
+    .run = cmd_run,
+};
