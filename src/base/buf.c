@@ -1,0 +1,325 @@
+#include "base/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void out_of_memory(size_t size) __attribute__((noreturn));
+static void out_of_memory(size_t size)
+{
+    fprintf(stderr, "repro: out of memory: %zu bytes could not be had\n", size);
+    _Exit(rp_exit_status(RP_UNAVAILABLE));
+}
+
+void *rp_alloc(size_t size)
+{
+    void *p = calloc(1, size ? size : 1);
+    if (!p)
+        out_of_memory(size);
+    return p;
+}
+
+void *rp_realloc(void *p, size_t size)
+{
+    void *q = realloc(p, size ? size : 1);
+    if (!q)
+        out_of_memory(size);
+    return q;
+}
+
+char *rp_strdup(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    return memcpy(rp_alloc(n), s, n);
+}
+
+char *rp_asprintf(const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    RP_BUG_IF(n < 0);
+    char *out = rp_alloc((size_t)n + 1);
+    vsnprintf(out, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return out;
+}
+
+void rp_freep(void *pp)
+{
+    free(*(void **)pp);
+}
+
+void rp_closep(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void rp_buf_fini(struct rp_buf *b)
+{
+    free(b->data);
+    *b = (struct rp_buf){0};
+}
+
+/* Room for `more` bytes and the NUL. */
+static void reserve(struct rp_buf *b, size_t more)
+{
+    if (more >= SIZE_MAX / 2 - b->size)
+        out_of_memory(more);
+    size_t need = b->size + more + 1;
+    if (need <= b->cap)
+        return;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap < need)
+        cap *= 2;
+    b->data = rp_realloc(b->data, cap);
+    b->cap = cap;
+}
+
+void rp_buf_add(struct rp_buf *b, const void *data, size_t size)
+{
+    reserve(b, size);
+    if (size)
+        memcpy(b->data + b->size, data, size);
+    b->size += size;
+    b->data[b->size] = 0;
+}
+
+void rp_buf_puts(struct rp_buf *b, const char *s)
+{
+    rp_buf_add(b, s, strlen(s));
+}
+
+void rp_buf_printf(struct rp_buf *b, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    RP_BUG_IF(n < 0);
+    reserve(b, (size_t)n);
+    vsnprintf(b->data + b->size, (size_t)n + 1, fmt, again);
+    va_end(again);
+    b->size += (size_t)n;
+}
+
+char *rp_buf_take(struct rp_buf *b)
+{
+    reserve(b, 0);
+    char *data = b->data;
+    data[b->size] = 0;
+    *b = (struct rp_buf){0};
+    return data;
+}
+
+int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err)
+{
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer */
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
+                       S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+    size_t start = out->size;
+    for (;;) {
+        /* st_size is a hint only: files in /proc say 0 and others grow */
+        size_t got = out->size - start, want = 65536;
+        if (st.st_size > 0 && (size_t)st.st_size >= got)
+            want = (size_t)st.st_size - got + 1;
+        if (want > limit - got + 1)
+            want = limit - got + 1;
+        reserve(out, want);
+        ssize_t n = read(fd, out->data + out->size, want);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
+        out->size += (size_t)n;
+        out->data[out->size] = 0;
+        if (n == 0)
+            return 0;
+        if (out->size - start > limit)
+            return rp_fail(err, RP_MALFORMED, "'%s' is larger than the limit of %zu bytes for such a file", path, limit);
+    }
+}
+
+int rp_write_all(int fd, const void *data, size_t size)
+{
+    const char *p = data;
+    while (size) {
+        ssize_t n = write(fd, p, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* A file that did not exist before, beside `path`. The mode is subject to the umask, as for any new file. */
+static int open_temporary(const char *path, mode_t mode, char **name)
+{
+    for (int i = 0; i < 100; i++) {
+        *name = rp_asprintf("%s.tmp-%ld-%d", path, (long)getpid(), i);
+        int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+        free(*name);
+        *name = NULL;
+    }
+    return -1;
+}
+
+static void sync_directory_of(const char *path)
+{
+    RP_FREE char *dir = rp_strdup(path);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    RP_FD fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        fsync(fd); /* some file systems refuse this on directories; the rename is atomic all the same */
+}
+
+static int write_and_rename(const char *path, const void *data, size_t size, mode_t mode)
+{
+    RP_FREE char *name = NULL;
+    RP_FD fd = open_temporary(path, mode, &name);
+    if (fd < 0)
+        return -1;
+    if (rp_write_all(fd, data, size) < 0 || fsync(fd) < 0 || rename(name, path) < 0) {
+        int e = errno;
+        unlink(name);
+        errno = e;
+        return -1;
+    }
+    sync_directory_of(path);
+    return 0;
+}
+
+int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err)
+{
+    struct stat st;
+    int exists = stat(path, &st) == 0, failed;
+    if (exists && S_ISDIR(st.st_mode))
+        return rp_fail(err, RP_IO, "cannot write '%s': it is a directory", path);
+    if (exists && !S_ISREG(st.st_mode)) { /* /dev/stdout, /dev/null, a FIFO: never replaced */
+        RP_FD fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        failed = fd < 0 || rp_write_all(fd, data, size) < 0;
+    } else {
+        RP_FREE char *target = exists ? realpath(path, NULL) : NULL; /* a symbolic link stays one */
+        failed = write_and_rename(target ? target : path, data, size, mode) < 0;
+    }
+    return failed ? rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) : 0;
+}
+
+int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err)
+{
+    RP_FREE char *p = rp_strdup(path);
+    struct stat st;
+    for (char *s = p; *s;) {
+        s += strspn(s, "/");
+        s += strcspn(s, "/");
+        char c = *s;
+        *s = 0;
+        if (mkdir(p, mode) < 0) {
+            int e = errno; /* EROFS and EACCES are fine too for a parent that exists */
+            if (stat(p, &st) < 0 || !S_ISDIR(st.st_mode))
+                return rp_fail(err, RP_IO, "cannot make directory '%s': %s", p, strerror(e == EEXIST ? ENOTDIR : e));
+        }
+        *s = c;
+    }
+    return 0;
+}
+
+void rp_hex(char *out, const void *data, size_t n)
+{
+    static const char digit[] = "0123456789abcdef";
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digit[p[i] >> 4];
+        out[2 * i + 1] = digit[p[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int rp_unhex(void *out, size_t n, const char *hex)
+{
+    unsigned char *p = out;
+    for (size_t i = 0; i < n; i++) {
+        int hi = hex_value(hex[2 * i]);
+        int lo = hi < 0 ? -1 : hex_value(hex[2 * i + 1]);
+        if (lo < 0)
+            return -1;
+        p[i] = (unsigned char)(hi << 4 | lo);
+    }
+    return hex[2 * n] ? -1 : 0;
+}
+
+static const char base64_digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void rp_base64(struct rp_buf *out, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    reserve(out, (n + 2) / 3 * 4);
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t w = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0u);
+        char four[4] = {base64_digit[w >> 18], base64_digit[w >> 12 & 63], i + 1 < n ? base64_digit[w >> 6 & 63] : '=',
+                        i + 2 < n ? base64_digit[w & 63] : '='};
+        rp_buf_add(out, four, 4);
+    }
+    rp_buf_add(out, "", 0);
+}
+
+static int base64_value(char c)
+{
+    const char *p = c ? strchr(base64_digit, c) : NULL;
+    return p ? (int)(p - base64_digit) : -1;
+}
+
+/* One encoding per value: bits that padding leaves over must be zero, or a changed byte would decode to the same bytes. */
+int rp_unbase64(struct rp_buf *out, const char *text, size_t n)
+{
+    if (n % 4)
+        return -1;
+    size_t pad = n && text[n - 1] == '=' ? 1 + (text[n - 2] == '=') : 0;
+    reserve(out, n / 4 * 3);
+    for (size_t i = 0; i < n; i += 4) {
+        size_t have = i + 4 == n ? 4 - pad : 4;
+        uint32_t w = 0;
+        for (size_t k = 0; k < 4; k++) {
+            int v = k < have ? base64_value(text[i + k]) : 0;
+            if (v < 0)
+                return -1;
+            w = w << 6 | (uint32_t)v;
+        }
+        if (w & (have == 2 ? 0xffffu : have == 3 ? 0xffu : 0u))
+            return -1;
+        unsigned char three[3] = {(unsigned char)(w >> 16), (unsigned char)(w >> 8), (unsigned char)w};
+        rp_buf_add(out, three, have - 1);
+    }
+    rp_buf_add(out, "", 0);
+    return 0;
+}

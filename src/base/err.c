@@ -1,0 +1,123 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Length of the well-formed UTF-8 sequence at s (at most n bytes), 0 if there is none. */
+static size_t utf8_length(const unsigned char *s, size_t n)
+{
+    static const unsigned lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (s[0] < 0x80)
+        return 1;
+    size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || len > n)
+        return 0;
+    unsigned c = s[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    return c < lowest[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) ? 0 : len;
+}
+
+/* Messages quote file names and file contents that strangers wrote: no control character (a terminal obeys them) and nothing
+ * that is not UTF-8 (JSON refuses it) leaves this file. */
+static void clean(char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0, len; i < n; i += len) {
+        unsigned char *p = (unsigned char *)text + i;
+        len = utf8_length(p, n - i);
+        int control = p[0] < 0x20 || p[0] == 0x7f || (len == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+        if (len == 0)
+            len = 1, p[0] = '?';
+        else if (control)
+            memset(p, len == 1 && (p[0] == '\n' || p[0] == '\t') ? ' ' : '?', len);
+    }
+}
+
+static void vfail(struct rp_err *err, enum rp_code code, const char *fmt, va_list ap)
+{
+    char msg[sizeof err->msg];
+    int sys = errno;
+    vsnprintf(msg, sizeof msg, fmt, ap); /* into a copy: arguments may point into err->msg */
+    clean(msg);
+    err->code = code;
+    err->sys = sys;
+    memcpy(err->msg, msg, sizeof msg);
+}
+
+int rp_fail(struct rp_err *err, enum rp_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vfail(err, code, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+void *rp_fail_null(struct rp_err *err, enum rp_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vfail(err, code, fmt, ap);
+    va_end(ap);
+    return NULL;
+}
+
+int rp_wrap(struct rp_err *err, const char *fmt, ...)
+{
+    char msg[2 * sizeof err->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof err->msg, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(msg);
+    snprintf(msg + n, sizeof msg - n, ": %s", err->msg);
+    msg[sizeof err->msg - 1] = 0;
+    clean(msg);
+    memcpy(err->msg, msg, sizeof err->msg);
+    return -1;
+}
+
+static const struct {
+    int status;
+    const char *name, *meaning;
+} codes[] = {
+#define X(code, status, text) [code] = {status, #code, text},
+    RP_CODES(X)
+#undef X
+};
+#define CODE_COUNT (sizeof codes / sizeof *codes)
+
+int rp_exit_status(enum rp_code code)
+{
+    return (unsigned)code < CODE_COUNT ? codes[code].status : codes[RP_BUG].status;
+}
+
+const char *rp_code_name(enum rp_code code)
+{
+    static char lower[CODE_COUNT][24];
+    if ((unsigned)code >= CODE_COUNT)
+        code = RP_BUG;
+    const char *s = codes[code].name + strlen("RP_");
+    char *out = lower[code];
+    for (size_t i = 0; s[i] && i + 1 < sizeof lower[0]; i++)
+        out[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] | 0x20 : s[i]);
+    return out;
+}
+
+const char *rp_code_meaning(enum rp_code code)
+{
+    return (unsigned)code < CODE_COUNT ? codes[code].meaning : codes[RP_BUG].meaning;
+}
+
+void rp_bug(const char *file, int line, const char *what)
+{
+    fprintf(stderr, "repro: bug at %s:%d: %s: please report it\n", file, line, what);
+    _Exit(rp_exit_status(RP_BUG));
+}

@@ -1,0 +1,150 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 64 /* our documents need 6 */
+
+void rp_json_decref(json_t **j)
+{
+    json_decref(*j);
+    *j = NULL;
+}
+
+/* jansson recurses once per level: bound the depth before it sees the text. Brackets inside strings do not count. */
+static int check_depth(const char *p, size_t size, const char *what, struct rp_err *err)
+{
+    int depth = 0, line = 1, in_string = 0;
+    for (size_t i = 0; i < size; i++) {
+        char c = p[i];
+        line += c == '\n';
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = 0;
+        } else if (c == '"') {
+            in_string = 1;
+        } else if (c == '[' || c == '{') {
+            if (++depth > DEPTH_MAX)
+                return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, DEPTH_MAX);
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return 0;
+}
+
+json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err)
+{
+    json_error_t e;
+    if (check_depth(data, size, what, err) < 0)
+        return NULL;
+    json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
+    if (!j)
+        return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column, e.text);
+    return j;
+}
+
+static int append(const char *bytes, size_t size, void *buf)
+{
+    rp_buf_add(buf, bytes, size);
+    return 0;
+}
+
+static void dump(struct rp_buf *out, const json_t *j, size_t flags)
+{
+    int failed = json_dump_callback(j, append, out, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    RP_BUG_IF(failed); /* only a NULL or cyclic document, or no memory */
+    rp_buf_add(out, "\n", 1);
+}
+
+void rp_json_write(struct rp_buf *out, const json_t *j)
+{
+    dump(out, j, JSON_INDENT(2));
+}
+
+void rp_json_write_line(struct rp_buf *out, const json_t *j)
+{
+    dump(out, j, JSON_COMPACT);
+}
+
+static json_t *get(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what, struct rp_err *err)
+{
+    if (!json_is_object(obj))
+        return rp_fail_null(err, RP_MALFORMED, "%s: expected an object that has '%s'", what, key);
+    json_t *v = json_object_get(obj, key);
+    if (!v)
+        return rp_fail_null(err, RP_MALFORMED, "%s: '%s' is missing, expected %s", what, key, type_name);
+    int fits = json_typeof(v) == type || (type == JSON_REAL && json_is_integer(v));
+    return fits ? v : rp_fail_null(err, RP_MALFORMED, "%s: '%s' is not %s", what, key, type_name);
+}
+
+int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err)
+{
+    const json_t *v = get(obj, key, JSON_STRING, "a string", what, err);
+    if (!v)
+        return -1;
+    *out = json_string_value(v);
+    return 0;
+}
+
+int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *what, struct rp_err *err)
+{
+    const json_t *v = get(obj, key, JSON_INTEGER, "an integer", what, err);
+    if (!v)
+        return -1;
+    *out = json_integer_value(v);
+    return 0;
+}
+
+int rp_json_real(const json_t *obj, const char *key, double *out, const char *what, struct rp_err *err)
+{
+    const json_t *v = get(obj, key, JSON_REAL, "a number", what, err);
+    if (!v)
+        return -1;
+    *out = json_number_value(v);
+    return 0;
+}
+
+json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err)
+{
+    return get(obj, key, JSON_OBJECT, "an object", what, err);
+}
+
+json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err)
+{
+    return get(obj, key, JSON_ARRAY, "an array", what, err);
+}
+
+void rp_float_hex(char out[32], float x)
+{
+    if (isnan(x))
+        strcpy(out, "nan");
+    else if (isinf(x))
+        strcpy(out, x < 0 ? "-inf" : "inf");
+    else
+        snprintf(out, 32, "%a", (double)x); /* as a double every float is normal: one leading digit, the same text in every libc */
+}
+
+/* The hex form only, nothing around it, and a value that a float holds exactly. */
+int rp_float_unhex(float *out, const char *text)
+{
+    const char *digits = text + (*text == '-');
+    char *end;
+    if (strcmp(text, "nan") == 0 || strcmp(digits, "inf") == 0) {
+        *out = *digits == 'n' ? NAN : *text == '-' ? -INFINITY : INFINITY;
+        return 0;
+    }
+    if (strncmp(digits, "0x", 2) != 0 || !strchr(digits, 'p'))
+        return -1;
+    errno = 0;
+    double d = strtod(text, &end);
+    if (*end || errno || !(fabs(d) <= 0x1.fffffep127) || (double)(float)d != d)
+        return -1;
+    *out = (float)d;
+    return 0;
+}

@@ -1,0 +1,136 @@
+#include "base/term.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 512
+#define REDRAW_NS 100000000u
+
+/* A terminal that understands cursor movement and colour. */
+static int capable(int fd)
+{
+    const char *term = getenv("TERM");
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+int rp_use_colour(int fd)
+{
+    const char *no = getenv("NO_COLOR");
+    return !(no && *no) && capable(fd);
+}
+
+int rp_columns(int fd)
+{
+    const char *text = getenv("COLUMNS");
+    char *end;
+    long n = text ? strtol(text, &end, 10) : 0;
+    struct winsize w;
+    if (n >= 20 && n <= 10000 && *end == 0)
+        return (int)n;
+    if (ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20)
+        return w.ws_col;
+    return 80;
+}
+
+void rp_meter_init(struct rp_meter *m, int fd, int quiet)
+{
+    *m = (struct rp_meter){.fd = fd, .quiet = quiet, .every = 10, .tty = capable(fd), .colour = rp_use_colour(fd)};
+    m->width = rp_columns(fd);
+    m->start_ns = rp_now_ns();
+}
+
+/* Progress is a courtesy: a closed or full stderr must not end a run. */
+static void put(const struct rp_meter *m, const char *text)
+{
+    if (rp_write_all(m->fd, text, strlen(text)) < 0)
+        return;
+}
+
+/* Show `line` in place of the one on the screen, cut to the width so that it never wraps. */
+static void rewrite(struct rp_meter *m, const char *line)
+{
+    char out[LINE_MAX_BYTES + 32];
+    m->width = rp_columns(m->fd); /* the window may have been resized */
+    snprintf(out, sizeof out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line, m->colour ? "\033[0m" : "");
+    put(m, out);
+    m->open = 1;
+}
+
+static void full_line(struct rp_meter *m, const char *line)
+{
+    char out[LINE_MAX_BYTES + 32];
+    snprintf(out, sizeof out, "%s%s\n", m->open ? "\r\033[K" : "", line);
+    m->open = 0;
+    put(m, out);
+}
+
+void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
+{
+    char line[LINE_MAX_BYTES];
+    snprintf(m->phase, sizeof m->phase, "%s", phase ? phase : "");
+    m->start_ns = rp_now_ns();
+    m->last_ns = 0;
+    if (m->quiet)
+        return;
+    snprintf(line, sizeof line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : "");
+    if (m->tty)
+        rewrite(m, line);
+    else
+        full_line(m, line);
+}
+
+static void time_left(char *out, size_t size, double s)
+{
+    long n = lround(s);
+    if (!(s >= 0) || s > 1e9)
+        *out = 0;
+    else if (n >= 3600)
+        snprintf(out, size, "  %ld:%02ld:%02ld left", n / 3600, n / 60 % 60, n % 60);
+    else
+        snprintf(out, size, "  %ld:%02ld left", n / 60, n % 60);
+}
+
+void rp_meter_step(struct rp_meter *m, int step, int total, float loss, double rate, const char *unit, double eta_s)
+{
+    char line[LINE_MAX_BYTES], left[48], speed[64] = "";
+    uint64_t now = rp_now_ns();
+    if (m->quiet)
+        return;
+    if (m->tty ? step < total && now - m->last_ns < REDRAW_NS : step != 1 && step != total && step % m->every != 0)
+        return;
+    m->last_ns = now;
+    if (rate > 0)
+        snprintf(speed, sizeof speed, "  %.*f %s/s", rate < 100 ? 2 : 0, rate, unit);
+    time_left(left, sizeof left, step < total ? eta_s : -1);
+    snprintf(line, sizeof line, "%s  step %d/%d  loss %.4f%s%s", m->phase, step, total, (double)loss, speed, left);
+    if (m->tty)
+        rewrite(m, line);
+    else
+        full_line(m, line);
+}
+
+void rp_meter_note(struct rp_meter *m, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    if (!m->quiet)
+        full_line(m, line);
+}
+
+void rp_meter_end(struct rp_meter *m)
+{
+    if (m->open)
+        put(m, "\n");
+    m->open = 0;
+}
