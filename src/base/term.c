@@ -3,7 +3,6 @@
 #include "base/buf.h"
 #include "base/clock.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,10 +88,11 @@ void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
 
 static void time_left(char *out, size_t size, double s)
 {
-    long n = lround(s);
+    *out = 0;
     if (!(s >= 0) || s > 1e9)
-        *out = 0;
-    else if (n >= 3600)
+        return;
+    long n = (long)(s + 0.5);
+    if (n >= 3600)
         snprintf(out, size, "  %ld:%02ld:%02ld left", n / 3600, n / 60 % 60, n % 60);
     else
         snprintf(out, size, "  %ld:%02ld left", n / 60, n % 60);
