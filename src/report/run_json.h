@@ -1,0 +1,41 @@
+/* run.json: everything a run says about itself in one document (schema repro-run/1).
+ *
+ * What:    the builder; the only place that knows the document's layout. bundle/schemas/run.schema.json documents it.
+ * Flow:    struct rp_run_doc (borrowed parts) -> json_t.
+ * Owner:   the caller owns the result; nothing of the parts is kept.
+ * Extend:  a field in the struct, a line in rp_run_json(), a property in the schema.
+ */
+#ifndef RP_REPORT_RUN_JSON_H
+#define RP_REPORT_RUN_JSON_H
+
+#include "base/err.h"
+#include "recipe/recipe.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RP_RUN_SCHEMA "repro-run/1"
+#define RP_NUMERICS "repro-fp32/1"
+
+struct rp_run_doc {
+    const char *status; /* "complete", "incomplete", "failed" */
+    const char *reason; /* of the last two, else NULL */
+    const struct rp_recipe *recipe;
+    const json_t *data; /* {"pinned", "archive", "archive_sha256", "digest"} */
+    const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
+    const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
+    const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots */
+    const char *steps;            /* bytes of steps/rank0.jsonl */
+    size_t steps_size;
+    double flops_per_sample;
+    const char *flops_formula;
+    uint64_t started_ns, ended_ns; /* wall clock */
+    const json_t *tool;            /* build record, as `repro version --json` has it; NULL: left out */
+    const json_t *command_line;    /* array of texts; NULL: left out */
+};
+
+/* Computes the results on the way, so records that make no sense are refused here: RP_MALFORMED or RP_MISMATCH. */
+json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err) rp_must_check;
+
+#endif

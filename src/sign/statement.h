@@ -1,0 +1,31 @@
+/* The in-toto Statement v1 that is signed: which files, with which digests, and the run's key figures.
+ *
+ * What:    {"_type", "subject": [{"name", "digest": {"sha256"}}], "predicateType", "predicate"}
+ * Flow:    subjects + run.json -> statement; statement -> the signed digest of a name.
+ * Owner:   json_t are reference counted; subject arrays are borrowed.
+ * Extend:  another key figure is one line in rp_statement_predicate(); verify rebuilds the predicate and compares.
+ */
+#ifndef RP_SIGN_STATEMENT_H
+#define RP_SIGN_STATEMENT_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+#define RP_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
+#define RP_PREDICATE_TYPE "urn:repro:run:1"
+
+struct rp_subject {
+    const char *name;
+    char sha256[65];
+};
+
+/* The predicate: schema versions, the build that ran, and what run.json says in short. run: parsed run.json; sha256: of its bytes. */
+json_t *rp_statement_predicate(const json_t *run, const char *sha256);
+json_t *rp_statement(const struct rp_subject *subject, int n, json_t *predicate /* reference taken */);
+
+/* A parsed payload: has the form above? Fills at most max subjects with names borrowed from j; returns their number or -1. */
+int rp_statement_subjects(const json_t *j, struct rp_subject *subject, int max, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,64 @@
+/* Verification: one file that nobody vouches for in, a table of checks and one verdict out.
+ *
+ * What:    the checks of checks.def over a bundle; what is fatal stops the rest, so nothing is parsed that was not signed.
+ * Flow:    path -> rp_verify() -> struct rp_verification -> text or JSON.
+ * Owner:   struct rp_verification is the caller's and owns nothing but `run`; rp_verification_fini().
+ * Extend:  one row in checks.def and one function check_<id>() in checks.c.
+ */
+#ifndef RP_VERIFY_VERIFY_H
+#define RP_VERIFY_VERIFY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "sign/key.h"
+#include "verify/replay.h"
+
+#include <jansson.h>
+
+enum rp_check_id {
+#define CHECK(id, name, code, fatal, proves) RP_CHECK_##id,
+#include "verify/checks.def"
+#undef CHECK
+    RP_CHECK_COUNT
+};
+
+enum rp_check_state {
+    RP_CHECK_SKIPPED, /* not asked for, or an earlier check failed */
+    RP_CHECK_PASSED,
+    RP_CHECK_NOTE, /* passed, with something to know: key unknown, data not pinned, run incomplete */
+    RP_CHECK_FAILED
+};
+
+struct rp_check_result {
+    const char *name, *proves; /* static */
+    enum rp_check_state state;
+    char text[512]; /* what was found; one line, safe to print */
+};
+
+enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED };
+const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified" */
+
+struct rp_verify_opts {
+    const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
+    struct rp_replay_opts replay; /* replay.steps 0: no replay */
+};
+
+struct rp_verification {
+    struct rp_check_result check[RP_CHECK_COUNT];
+    enum rp_verdict verdict;
+    char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
+    char signer[128];                      /* its name in the trust store, or "" */
+    json_t *run;                           /* run.json once digests and schema passed, else NULL */
+};
+
+/* 0: verified, or verified by a key that is not known. -1: the first failed check's code and message are in *err. *v is filled
+ * either way. */
+int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
+void rp_verification_fini(struct rp_verification *v);
+
+/* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "state", "text", "proves"}],
+ * "results"} for programs. */
+void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
+json_t *rp_verification_json(const struct rp_verification *v);
+
+#endif
