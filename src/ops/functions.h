@@ -1,0 +1,165 @@
+/* The functions of repro-fp32/1: r_exp, r_log, r_tanh, r_erf, r_gelu, its gradient, and the truncated normal quantile.
+ *
+ * What:    normative C. Every backend computes these expressions, rounding for rounding; the constants never change.
+ * Flow:    binary32 -> binary32, by add, sub, mul, fma, div, comparison and integer operations only; a product and a sum are
+ *          one rounding exactly where fmaf is written.
+ * Owner:   none. The digests below cover all 2^32 inputs; tests/ops/test_functions.c checks them.
+ * Extend:  a new function gets its row in RP_FUNCTIONS with its digests. A changed constant is a new version of the arithmetic.
+ *
+ * Straight-line code with selects, so that one source serves scalar code, vectorised loops and device code. A backend for
+ * another language defines RP_FN before including it.
+ */
+#ifndef RP_OPS_FUNCTIONS_H
+#define RP_OPS_FUNCTIONS_H
+
+#include <stdint.h>
+
+#ifndef RP_FN
+#define RP_FN static inline __attribute__((always_inline))
+#endif
+
+RP_FN float r_float(uint32_t bits)
+{
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+RP_FN uint32_t r_bits(float x)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* e^x = 2^n * e^r, n = round(x / ln 2), |r| <= ln 2 / 2. 2^n is applied in two factors, so that subnormal results round once
+ * and results above the largest float become +inf. NaN -> NaN, -inf -> +0. */
+RP_FN float r_exp(float x)
+{
+    float c = x > 88.8f ? 88.8f : x;
+    c = c < -104.0f ? -104.0f : c;
+    float t = __builtin_fmaf(c, 0x1.715476p0f, 12582912.0f); /* 1.5 * 2^23: the sum's low bits are n */
+    float n = t - 12582912.0f;
+    int32_t i = (int32_t)(r_bits(t) - 0x4b400000u);
+    float r = __builtin_fmaf(n, -0x1.62e4p-1f, c);
+    r = __builtin_fmaf(n, -0x1.7f7d1cp-20f, r);
+    float p = 0x1.6d4e7ep-10f;
+    p = __builtin_fmaf(p, r, 0x1.120c44p-7f);
+    p = __builtin_fmaf(p, r, 0x1.5554e8p-5f);
+    p = __builtin_fmaf(p, r, 0x1.5554dcp-3f);
+    p = __builtin_fmaf(p, r, 0.5f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    int32_t half = i >> 1;
+    return (p * r_float((uint32_t)(half + 127) << 23)) * r_float((uint32_t)(i - half + 127) << 23);
+}
+
+/* ln x = e ln 2 + ln m, m in [sqrt 1/2, sqrt 2). Subnormal x is scaled by 2^25 first. ln +-0 = -inf, ln +inf = +inf; negative x and
+ * NaN give NaN. */
+RP_FN float r_log(float x)
+{
+    int tiny = x < 0x1p-126f;
+    float c = tiny ? x * 0x1p25f : x;
+    int32_t b = (int32_t)r_bits(c);
+    int32_t e = (b - 0x3f3504f3) >> 23;
+    float f = r_float((uint32_t)b - ((uint32_t)e << 23)) - 1.0f;
+    float p = -0x1.495bcep-4f;
+    p = __builtin_fmaf(p, f, 0x1.08a48cp-3f);
+    p = __builtin_fmaf(p, f, -0x1.0bf66ep-3f);
+    p = __builtin_fmaf(p, f, 0x1.2244bp-3f);
+    p = __builtin_fmaf(p, f, -0x1.5487d6p-3f);
+    p = __builtin_fmaf(p, f, 0x1.99a7a6p-3f);
+    p = __builtin_fmaf(p, f, -0x1.000222p-2f);
+    p = __builtin_fmaf(p, f, 0x1.555548p-2f);
+    p = __builtin_fmaf(p, f, -0x1.fffffep-2f);
+    p = __builtin_fmaf(f * f, p, f);
+    float y = __builtin_fmaf((float)(tiny ? e - 25 : e), 0x1.62e43p-1f, p);
+    y = x == 0.0f ? -__builtin_inff() : y;
+    y = x == __builtin_inff() ? x : y;
+    return x >= 0.0f ? y : __builtin_nanf("");
+}
+
+/* |x| < 0.625: an odd polynomial; else 1 - 2/(e^2|x| + 1), with |x| limited to 10. */
+RP_FN float r_tanh(float x)
+{
+    uint32_t sign = r_bits(x) & 0x80000000u;
+    float ax = r_float(r_bits(x) & 0x7fffffffu);
+    float a = ax > 10.0f ? 10.0f : ax;
+    float big = 1.0f - 2.0f / (r_exp(a + a) + 1.0f);
+    float z = ax * ax;
+    float q = 0x1.389e68p-9f;
+    q = __builtin_fmaf(q, z, -0x1.14df3p-7f);
+    q = __builtin_fmaf(q, z, 0x1.65608p-6f);
+    q = __builtin_fmaf(q, z, -0x1.ba193ep-5f);
+    q = __builtin_fmaf(q, z, 0x1.111136p-3f);
+    q = __builtin_fmaf(q, z, -0x1.555556p-2f);
+    float small = __builtin_fmaf(q * z, ax, ax);
+    float y = ax < 0.625f ? small : big;
+    y = ax != ax ? x : y;
+    return r_float(r_bits(y) | sign);
+}
+
+/* |x| < 0.95: an odd polynomial; else 1 - e^-h(|x|) with a polynomial h and |x| limited to 4. */
+RP_FN float r_erf(float x)
+{
+    uint32_t sign = r_bits(x) & 0x80000000u;
+    float ax = r_float(r_bits(x) & 0x7fffffffu);
+    float a = ax > 4.0f ? 4.0f : ax;
+    float h = 0x1.2782c4p-25f;
+    h = __builtin_fmaf(h, a, -0x1.3f7ab4p-19f);
+    h = __builtin_fmaf(h, a, 0x1.bc8e34p-15f);
+    h = __builtin_fmaf(h, a, -0x1.4c1aep-11f);
+    h = __builtin_fmaf(h, a, 0x1.3fcfp-8f);
+    h = __builtin_fmaf(h, a, -0x1.b50bacp-6f);
+    h = __builtin_fmaf(h, a, 0x1.c44bfap-4f);
+    h = __builtin_fmaf(h, a, 0x1.43591p-1f);
+    h = __builtin_fmaf(h, a, 0x1.215fcp0f);
+    h = __builtin_fmaf(h, a, -0x1.6b70dep-12f);
+    float big = 1.0f - r_exp(-h);
+    float z = ax * ax;
+    float q = 0x1.58c4b6p-14f;
+    q = __builtin_fmaf(q, z, -0x1.a90b76p-11f);
+    q = __builtin_fmaf(q, z, 0x1.54a622p-8f);
+    q = __builtin_fmaf(q, z, -0x1.b80b26p-6f);
+    q = __builtin_fmaf(q, z, 0x1.ce2dep-4f);
+    q = __builtin_fmaf(q, z, -0x1.812742p-2f);
+    q = __builtin_fmaf(q, z, 0x1.06eba8p-3f);
+    float small = __builtin_fmaf(ax, q, ax);
+    float y = ax < 0.95f ? small : big;
+    y = ax != ax ? x : y;
+    return r_float(r_bits(y) | sign);
+}
+
+/* u/2 * (1 + erf(u / sqrt 2)) */
+RP_FN float r_gelu(float u)
+{
+    return (0.5f * u) * (1.0f + r_erf(u * 0x1.6a09e6p-1f));
+}
+
+/* d gelu / du = (1 + erf(u / sqrt 2)) / 2 + u * e^(-u^2/2) / sqrt(2 pi) */
+RP_FN float r_gelu_grad(float u)
+{
+    float c = 0.5f * (1.0f + r_erf(u * 0x1.6a09e6p-1f));
+    float p = r_exp(-0.5f * (u * u)) * 0x1.988454p-2f;
+    return __builtin_fmaf(u, p, c);
+}
+
+/* A word of randomness -> normal distribution truncated to (-2, 2), by its quantile function. t = (2k + 1) / 2^23 - 1 with
+ * k = word / 512 is exact, odd around 0 and never 0. With a = t * erf(sqrt 2), sqrt(2) * erfinv(a) = t * P(-ln(1 - a^2)). */
+RP_FN float r_truncated_normal(uint32_t word)
+{
+    float t = (float)(int32_t)((word >> 9) * 2u - 0x7fffffu) * 0x1p-23f;
+    float a = t * 0x1.e8b43p-1f;
+    float w = -r_log(__builtin_fmaf(-a, a, 1.0f));
+    float p = -0x1.a02cc2p-18f;
+    p = __builtin_fmaf(p, w, 0x1.6ee7b8p-14f);
+    p = __builtin_fmaf(p, w, -0x1.b4aca2p-13f);
+    p = __builtin_fmaf(p, w, -0x1.999868p-9f);
+    p = __builtin_fmaf(p, w, 0x1.fe8606p-7f);
+    p = __builtin_fmaf(p, w, 0x1.40b498p-2f);
+    p = __builtin_fmaf(p, w, 0x1.323feep0f);
+    float z = t * p;
+    z = z > 0x1.fffffep0f ? 0x1.fffffep0f : z;
+    return z < -0x1.fffffep0f ? -0x1.fffffep0f : z;
+}
+
+#endif

@@ -1,0 +1,577 @@
+/* The literal definition of every operation of repro-fp32/1: plain loops over scalars, one rounding per operator. This file is
+ * the specification; a backend may be as clever as it likes as long as it produces these bits. Compiled without contraction. */
+#include "ops/ops.h"
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "ops/functions.h"
+#include "ops/philox.h"
+
+#include <string.h>
+
+/* ---- the two shapes of summation ---- */
+
+/* sum128: element e is added to lane e mod 128, lanes start at +0; then lanes are halved: 64, 32, ... 1. */
+struct sum128 {
+    float lane[128];
+};
+
+static void sum128_start(struct sum128 *s)
+{
+    for (int l = 0; l < 128; l++)
+        s->lane[l] = 0.0f;
+}
+
+static void sum128_add(struct sum128 *s, long e, float x)
+{
+    s->lane[e % 128] = s->lane[e % 128] + x;
+}
+
+static float sum128_end(struct sum128 *s)
+{
+    for (int half = 64; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            s->lane[l] = s->lane[l] + s->lane[l + half];
+    return s->lane[0];
+}
+
+/* Balanced tree over n >= 1 floats, `stride` apart. */
+static float tree(const float *x, long n, long stride)
+{
+    if (n == 1)
+        return x[0];
+    long left = rp_tree_split(n);
+    float a = tree(x, left, stride), b = tree(x + left * stride, n - left, stride);
+    return a + b;
+}
+
+/* Column sums of rows whose 64-row sums are already in work[block, width]. */
+static void colsum_tree(float *sum, const float *work, long rows, long width)
+{
+    long blocks = (rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
+    for (long j = 0; j < width; j++)
+        sum[j] = tree(work + j, blocks, width);
+}
+
+/* work[row / 64, j] = work[row / 64, j] + x, from +0 in row order. */
+static void colsum_add(float *work, long row, long j, long width, float x)
+{
+    float *w = work + row / RP_COLSUM_ROWS * width + j;
+    *w = (row % RP_COLSUM_ROWS == 0 ? 0.0f : *w) + x;
+}
+
+/* ---- dropout decisions ---- */
+
+static int dropout_on(const struct rp_dropout *d)
+{
+    return d && d->threshold != 0;
+}
+
+/* Decide element (row, col), row counted over the whole tensor, and note the decision in the mask. The byte's bits past the
+ * width are 0. */
+static int decide(uint8_t *mask, const struct rp_dropout *d, long row, long col, long width)
+{
+    long stride = rp_mask_stride(width), e = row % d->rows_per_sample * stride + col;
+    uint32_t x[4] = {(uint32_t)(e / 4), d->first_sample + (uint32_t)(row / d->rows_per_sample), d->site, d->step};
+    rp_philox(x, d->seed);
+    int keep = x[e % 4] >= d->threshold;
+    uint8_t *row_mask = mask + row * (stride / 8);
+    if (col == 0)
+        memset(row_mask, 0, (size_t)stride / 8);
+    row_mask[col / 8] = (uint8_t)(row_mask[col / 8] | keep << (col & 7));
+    return keep;
+}
+
+static int decided(const uint8_t *mask, long row, long col, long width)
+{
+    return mask[row * (rp_mask_stride(width) / 8) + col / 8] >> (col & 7) & 1;
+}
+
+/* ---- matrix product ---- */
+
+static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    (void)dev;
+    int length = g->segment ? g->segment : g->k;
+    for (long i = 0; i < g->m; i++)
+        for (long j = 0; j < g->n; j++) {
+            float total = 0.0f;
+            for (int k0 = 0; k0 < g->k; k0 += length) {
+                int end = g->k - k0 < length ? g->k : k0 + length;
+                float s = 0.0f;
+                for (long k = k0; k < end; k++)
+                    s = __builtin_fmaf(g->ta ? g->a[k * g->lda + i] : g->a[i * g->lda + k],
+                                       g->tb ? g->b[j * g->ldb + k] : g->b[k * g->ldb + j], s);
+                s = s + 0.0f;
+                total = k0 == 0 ? s : total + s;
+            }
+            if (g->bias)
+                total = total + g->bias[j];
+            if (g->add)
+                total = total + g->add[i * g->ldadd + j];
+            g->c[i * g->ldc + j] = total;
+        }
+}
+
+/* ---- rows ---- */
+
+static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
+                              const float *type, const float *position, int rows, int seq, int width)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++)
+            z[r * width + j] = (word[(long)ids[r] * width + j] + type[(long)type_ids[r] * width + j]) + position[r % seq * width + j];
+}
+
+/* One row: z -> y, xhat, rstd. xhat may be z. */
+static void layernorm_row(float *y, float *xhat, float *rstd, const float *z, const float *gamma, const float *beta, float eps,
+                          long width)
+{
+    struct sum128 s;
+    float inv = 1.0f / (float)width;
+    sum128_start(&s);
+    for (long j = 0; j < width; j++)
+        sum128_add(&s, j, z[j]);
+    float mean = sum128_end(&s) * inv;
+    sum128_start(&s);
+    for (long j = 0; j < width; j++) {
+        float d = z[j] - mean;
+        sum128_add(&s, j, d * d);
+    }
+    float var = sum128_end(&s) * inv;
+    *rstd = 1.0f / __builtin_sqrtf(var + eps);
+    for (long j = 0; j < width; j++) {
+        xhat[j] = (z[j] - mean) * *rstd;
+        y[j] = __builtin_fmaf(xhat[j], gamma[j], beta[j]);
+    }
+}
+
+static void ref_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
+                                  const float *beta, float eps, int rows, int width)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        layernorm_row(y + r * width, xhat + r * width, rstd + r, x + r * width, gamma, beta, eps, width);
+}
+
+static void ref_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
+                                           const float *residual, const struct rp_dropout *drop, const float *gamma,
+                                           const float *beta, float eps, int rows, int width)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++) {
+        float *z = xhat + r * width;
+        for (long j = 0; j < width; j++) {
+            float h = x[r * width + j];
+            if (dropout_on(drop))
+                h = decide(mask, drop, r, j, width) ? h * drop->scale : 0.0f;
+            z[j] = h + residual[r * width + j];
+        }
+        layernorm_row(y + r * width, z, rstd + r, z, gamma, beta, eps, width);
+    }
+}
+
+static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias,
+                                   const float *dy, const float *xhat, const float *rstd, const float *gamma,
+                                   const uint8_t *mask, const struct rp_dropout *drop, int rows, int width, float *work)
+{
+    (void)dev;
+    long n = (long)rp_colsum_work(rows, width);
+    float inv = 1.0f / (float)width;
+    for (long r = 0; r < rows; r++) {
+        struct sum128 sum1, sum2;
+        sum128_start(&sum1);
+        sum128_start(&sum2);
+        for (long j = 0; j < width; j++) {
+            float g = dy[r * width + j], h = xhat[r * width + j], dh = g * gamma[j];
+            sum128_add(&sum1, j, dh);
+            sum128_add(&sum2, j, dh * h);
+            colsum_add(work, r, j, width, g * h);
+            colsum_add(work + n, r, j, width, g);
+        }
+        float s1 = sum128_end(&sum1) * inv, s2 = sum128_end(&sum2) * inv;
+        for (long j = 0; j < width; j++) {
+            long i = r * width + j;
+            float dh = dy[i] * gamma[j];
+            float d = __builtin_fmaf(-xhat[i], s2, dh - s1) * rstd[r];
+            float e = d;
+            if (dropout_on(drop))
+                e = decided(mask, r, j, width) ? d * drop->scale : 0.0f;
+            dz[i] = d;
+            if (dx)
+                dx[i] = e;
+            if (dbias)
+                colsum_add(work + 2 * n, r, j, width, e);
+        }
+    }
+    colsum_tree(dgamma, work, rows, width);
+    colsum_tree(dbeta, work + n, rows, width);
+    if (dbias)
+        colsum_tree(dbias, work + 2 * n, rows, width);
+}
+
+static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,
+                                int rows, int width)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            float v = x[r * width + j];
+            if (dropout_on(drop))
+                v = decide(mask, drop, r, j, width) ? v * drop->scale : 0.0f;
+            y[r * width + j] = v;
+        }
+}
+
+static void ref_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask,
+                                 const struct rp_dropout *drop, int rows, int width)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            float v = dy[r * width + j];
+            if (dropout_on(drop))
+                v = decided(mask, r, j, width) ? v * drop->scale : 0.0f;
+            dx[r * width + j] = v;
+        }
+}
+
+static void ref_gelu_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
+{
+    (void)dev;
+    for (long i = 0; i < (long)rows * width; i++)
+        g[i] = r_gelu(u[i]);
+}
+
+static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
+                              float *work)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            long i = r * width + j;
+            du[i] = dg[i] * r_gelu_grad(u[i]);
+            colsum_add(work, r, j, width, du[i]);
+        }
+    colsum_tree(dbias, work, rows, width);
+}
+
+static void ref_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
+{
+    (void)dev;
+    for (long i = 0; i < (long)rows * width; i++)
+        y[i] = r_tanh(x[i]);
+}
+
+static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width,
+                              float *work)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            long i = r * width + j;
+            dx[i] = dy[i] * __builtin_fmaf(-y[i], y[i], 1.0f);
+            colsum_add(work, r, j, width, dx[i]);
+        }
+    colsum_tree(dbias, work, rows, width);
+}
+
+static void ref_colsum(struct rp_dev *dev, float *dbias, const float *dy, int rows, int width, float *work)
+{
+    (void)dev;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++)
+            colsum_add(work, r, j, width, dy[r * width + j]);
+    colsum_tree(dbias, work, rows, width);
+}
+
+/* ---- attention ---- */
+
+/* Where one head of one sample lies in qkv, and its rows in row_max, row_inv and mask. */
+struct head {
+    const struct rp_attention *a;
+    const uint8_t *keys; /* [seq], 1 = attend */
+    long width, ld;      /* ld: row stride of qkv and dqkv */
+    long x0, o0, row0;   /* first element in qkv (its q) and in o, first row of decisions */
+};
+
+static struct head head_of(const struct rp_attention *a, long b, long h)
+{
+    long width = (long)a->heads * a->head_dim;
+    return (struct head){a, a->key_mask + b * a->seq, width, 3 * width, b * a->seq * 3 * width + h * a->head_dim,
+                         b * a->seq * width + h * a->head_dim, (b * a->heads + h) * a->seq};
+}
+
+static float chain(const float *x, const float *y, long n)
+{
+    float s = 0.0f;
+    for (long d = 0; d < n; d++)
+        s = __builtin_fmaf(x[d], y[d], s);
+    return s + 0.0f;
+}
+
+static float score(const struct head *h, const float *qkv, long q, long k)
+{
+    const float *x = qkv + h->x0;
+    return chain(x + q * h->ld, x + k * h->ld + h->width, h->a->head_dim) * h->a->scale;
+}
+
+static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
+                                  const struct rp_attention *a)
+{
+    (void)dev;
+    for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
+        struct head h = head_of(a, bh / a->heads, bh % a->heads);
+        const float *v = qkv + h.x0 + 2 * h.width;
+        for (long q = 0; q < a->seq; q++) {
+            struct sum128 sum;
+            float m = -__builtin_inff();
+            for (long k = 0; k < a->seq; k++) {
+                float s = h.keys[k] ? score(&h, qkv, q, k) : m;
+                m = s > m ? s : m;
+            }
+            m = m + 0.0f; /* +0 and -0 are one maximum */
+            sum128_start(&sum);
+            for (long k = 0; k < a->seq; k++)
+                sum128_add(&sum, k, h.keys[k] ? r_exp(score(&h, qkv, q, k) - m) : 0.0f);
+            float inv = 1.0f / sum128_end(&sum);
+            row_max[h.row0 + q] = m;
+            row_inv[h.row0 + q] = inv;
+            float *out = o + h.o0 + q * h.width;
+            for (long d = 0; d < a->head_dim; d++)
+                out[d] = 0.0f;
+            for (long k = 0; k < a->seq; k++) {
+                int keep = dropout_on(&a->drop) ? decide(mask, &a->drop, h.row0 + q, k, a->seq) : 1;
+                if (!h.keys[k])
+                    continue;
+                float pd = r_exp(score(&h, qkv, q, k) - m) * inv;
+                if (dropout_on(&a->drop))
+                    pd = keep ? pd * a->drop.scale : 0.0f;
+                for (long d = 0; d < a->head_dim; d++)
+                    out[d] = __builtin_fmaf(pd, v[k * h.ld + d], out[d]);
+            }
+            for (long d = 0; d < a->head_dim; d++)
+                out[d] = out[d] + 0.0f;
+        }
+    }
+}
+
+static void ref_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias, const float *d_o, const float *o,
+                                   const float *row_max, const float *row_inv, const uint8_t *mask, const float *qkv,
+                                   const struct rp_attention *a, float *work)
+{
+    long rows = (long)a->batch * a->seq, width = (long)a->heads * a->head_dim;
+    for (long i = 0; i < rows * 3 * width; i++)
+        dqkv[i] = 0.0f;
+    for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
+        struct head h = head_of(a, bh / a->heads, bh % a->heads);
+        const float *x = qkv + h.x0;
+        float *dx = dqkv + h.x0;
+        for (long q = 0; q < a->seq; q++) {
+            const float *go = d_o + h.o0 + q * h.width;
+            float big_d = chain(go, o + h.o0 + q * h.width, a->head_dim);
+            for (long k = 0; k < a->seq; k++) {
+                if (!h.keys[k])
+                    continue;
+                float p = r_exp(score(&h, qkv, q, k) - row_max[h.row0 + q]) * row_inv[h.row0 + q];
+                float dp = chain(go, x + k * h.ld + 2 * h.width, a->head_dim), pd = p;
+                if (dropout_on(&a->drop)) {
+                    int keep = decided(mask, h.row0 + q, k, a->seq);
+                    dp = keep ? dp * a->drop.scale : 0.0f;
+                    pd = keep ? p * a->drop.scale : 0.0f;
+                }
+                float ds = (p * (dp - big_d)) * a->scale;
+                for (long d = 0; d < a->head_dim; d++) {
+                    float *dq = dx + q * h.ld + d, *dk = dx + k * h.ld + h.width + d, *dv = dk + h.width;
+                    *dq = __builtin_fmaf(ds, x[k * h.ld + h.width + d], *dq); /* over keys */
+                    *dk = __builtin_fmaf(ds, x[q * h.ld + d], *dk);           /* over queries */
+                    *dv = __builtin_fmaf(pd, go[d], *dv);
+                }
+            }
+        }
+    }
+    for (long i = 0; i < rows * 3 * width; i++)
+        dqkv[i] = dqkv[i] + 0.0f;
+    ref_colsum(dev, dbias, dqkv, (int)rows, (int)(3 * width), work);
+}
+
+/* ---- gathering rows and adding them up ---- */
+
+static void ref_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
+{
+    (void)dev;
+    for (long i = 0; i < n; i++)
+        for (long j = 0; j < width; j++)
+            y[i * width + j] = x[(long)index[i] * width + j];
+}
+
+static float row_tree(const float *src, const int32_t *source, long n, long j, long width)
+{
+    if (n == 1)
+        return src[(long)source[0] * width + j];
+    long left = rp_tree_split(n);
+    float a = row_tree(src, source, left, j, width), b = row_tree(src, source + left, n - left, j, width);
+    return a + b;
+}
+
+static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
+{
+    (void)dev;
+    for (long g = 0; g < groups->n; g++)
+        for (long j = 0; j < width; j++) {
+            float *d = dst + (long)groups->key[g] * width + j;
+            float t = row_tree(src, groups->source + groups->start[g], groups->start[g + 1] - groups->start[g], j, width);
+            *d = add ? *d + t : t;
+        }
+}
+
+/* ---- loss ---- */
+
+static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                             int n, int classes)
+{
+    (void)dev;
+    for (long i = 0; i < n; i++) {
+        float *z = logits + i * ld, m = -__builtin_inff();
+        struct sum128 sum;
+        for (long c = 0; c < classes; c++)
+            m = z[c] > m ? z[c] : m;
+        m = m + 0.0f;
+        float at_label = z[labels[i]] - m;
+        sum128_start(&sum);
+        for (long c = 0; c < classes; c++) {
+            z[c] = r_exp(z[c] - m);
+            sum128_add(&sum, c, z[c]);
+        }
+        float l = sum128_end(&sum), inv = 1.0f / l;
+        loss[i] = r_log(l) - at_label;
+        for (long c = 0; c < classes; c++)
+            z[c] = (z[c] * inv - (c == labels[i] ? 1.0f : 0.0f)) * coef[i];
+    }
+}
+
+static void ref_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)
+{
+    (void)dev;
+    struct sum128 sum;
+    sum128_start(&sum);
+    for (long i = 0; i < n; i++)
+        sum128_add(&sum, i, coef[i] * loss[i]);
+    out[0] = sum128_end(&sum);
+}
+
+/* ---- whole tensors ---- */
+
+static void ref_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
+{
+    (void)dev;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = a[i] + b[i];
+}
+
+static void ref_fill(struct rp_dev *dev, float *dst, float value, size_t n)
+{
+    (void)dev;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = value;
+}
+
+static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
+{
+    (void)dev;
+    for (size_t c = 0; c * RP_NORM_CHUNK < n; c++) {
+        struct sum128 sum;
+        sum128_start(&sum);
+        for (size_t i = c * RP_NORM_CHUNK; i < n && i < (c + 1) * RP_NORM_CHUNK; i++)
+            sum128_add(&sum, (long)i, x[i] * x[i]);
+        out[c] = sum128_end(&sum);
+    }
+}
+
+static void ref_tree_sum(struct rp_dev *dev, float *out, const float *x, size_t n)
+{
+    (void)dev;
+    out[0] = n ? tree(x, (long)n, 1) : 0.0f;
+}
+
+/* Moments of element i, and the update before the learning rate. */
+static float adam_direction(float *m, float *v, float w, float g, const struct rp_adam *a)
+{
+    float gs = g * a->grad_scale;
+    *m = __builtin_fmaf(a->beta1, *m, a->one_minus_beta1 * gs);
+    *v = __builtin_fmaf(a->beta2, *v, a->one_minus_beta2 * (gs * gs));
+    float mh = a->bias_correction ? *m * a->correct1 : *m;
+    float vh = a->bias_correction ? *v * a->correct2 : *v;
+    float u = mh / (__builtin_sqrtf(vh) + a->eps);
+    return a->weight_decay != 0.0f ? __builtin_fmaf(a->weight_decay, w, u) : u;
+}
+
+static void ref_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)
+{
+    (void)dev;
+    for (size_t i = 0; i < n; i++)
+        w[i] = __builtin_fmaf(-a->lr, adam_direction(m + i, v + i, w[i], g[i], a), w[i]);
+}
+
+static void ref_lamb_direction(struct rp_dev *dev, float *u_over_g, float *m, float *v, const float *w, size_t n,
+                               const struct rp_adam *a)
+{
+    (void)dev;
+    for (size_t i = 0; i < n; i++)
+        u_over_g[i] = adam_direction(m + i, v + i, w[i], u_over_g[i], a);
+}
+
+static void ref_lamb_apply(struct rp_dev *dev, float *w, const float *u, const float *sums, float lr, size_t n)
+{
+    (void)dev;
+    float norm_w = __builtin_sqrtf(sums[0]), norm_u = __builtin_sqrtf(sums[1]);
+    float ratio = norm_w > 0.0f && norm_u > 0.0f ? norm_w / norm_u : 1.0f;
+    float rate = lr * ratio;
+    for (size_t i = 0; i < n; i++)
+        w[i] = __builtin_fmaf(-rate, u[i], w[i]);
+}
+
+static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
+{
+    (void)dev;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t x[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), RP_PHILOX_INIT, tensor};
+        rp_philox(x, seed);
+        w[i] = std * r_truncated_normal(x[i % 4]);
+    }
+}
+
+/* ---- evidence ---- */
+
+static void ref_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
+{
+    (void)dev;
+    const size_t leaf = RP_LEAF_BYTES / 4;
+    for (size_t l = 0; l * leaf < n; l++) {
+        unsigned char bytes[RP_LEAF_BYTES];
+        size_t count = n - l * leaf < leaf ? n - l * leaf : leaf;
+        for (size_t i = 0; i < count; i++) {
+            float f = x[l * leaf + i];
+            uint32_t b = f != f ? 0x7fc00000u : r_bits(f);
+            for (int byte = 0; byte < 4; byte++)
+                bytes[4 * i + (size_t)byte] = (unsigned char)(b >> (8 * byte));
+        }
+        rp_sha256_bytes(leaves + RP_SHA256_SIZE * l, bytes, 4 * count);
+    }
+}
+
+static void ref_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *x, size_t n)
+{
+    (void)dev;
+    *index = -1;
+    for (size_t i = 0; i < n && *index < 0; i++)
+        if ((r_bits(x[i]) & 0x7f800000u) == 0x7f800000u)
+            *index = (int64_t)i;
+}
+
+const struct rp_ops rp_reference_ops = {
+#define OP(name, args) .name = ref_##name,
+#include "ops/ops.def"
+#undef OP
+};
