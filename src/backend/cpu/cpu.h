@@ -14,6 +14,8 @@ enum rp_isa { RP_ISA_SCALAR, RP_ISA_AVX2, RP_ISA_AVX512, RP_ISA_COUNT };
 enum rp_isa rp_isa_best(void); /* from CPUID and XGETBV */
 int rp_isa_usable(enum rp_isa isa);
 const char *rp_isa_name(enum rp_isa isa);
+int rp_isa_from_name(const char *name); /* NULL: the best one; -1: no such name */
+int rp_isa_has_fma(void);               /* scalar code may use the FMA instruction instead of the library's fmaf */
 
 /* Threads that live as long as the pool and sleep (after a short spin) between jobs. */
 struct rp_pool;
@@ -30,12 +32,15 @@ struct rp_cpu {
     enum rp_isa isa;
     struct rp_pool *pool;
     int threads;
+    struct rp_ops ops;      /* what dev.op points to */
+    uint64_t allowed;       /* bytes this process might still take when the device was opened */
+    uint64_t reserved;      /* bytes taken since, scratch included */
     unsigned char *scratch; /* threads * scratch_each bytes, 2 MiB aligned, huge pages where they can be had */
     size_t scratch_each;
     struct rp_cpu_block {
-        void *data;
+        void *data; /* as mapped: what munmap wants */
         size_t bytes;
-    } block[32];
+    } block[32];    /* the first one is the scratch */
     int blocks;
 };
 static inline struct rp_cpu *rp_cpu_of(struct rp_dev *dev)

@@ -1,0 +1,166 @@
+/* The CPU as a device: memory blocks, limits, and the choice of an instruction set. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "backend/cpu/cpu.h"
+
+#include "backend/cpu/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define MIB(bytes) ((double)(bytes) / (1 << 20))
+#define BLOCKS ((int)(sizeof((struct rp_cpu *)0)->block / sizeof(struct rp_cpu_block)))
+
+extern const struct rp_backend rp_backend_cpu;
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static int threads_of(const struct rp_device_opts *o)
+{
+    return o->threads > 0 ? o->threads : rp_cpu_count("");
+}
+
+/* Whole huge pages, so that no two threads share one. */
+static size_t scratch_each(const struct rp_device_opts *o, enum rp_isa isa)
+{
+    return round_up(larger(rp_cpu_gemm_scratch(isa), rp_cpu_rows_scratch(isa, o->max_seq)), HUGE_PAGE);
+}
+
+static const char *unavailable(const struct rp_device_opts *o)
+{
+    int isa = rp_isa_from_name(o->isa);
+    if (isa < 0)
+        return "no such instruction set: scalar, avx2 or avx512";
+    if (rp_isa_usable((enum rp_isa)isa))
+        return NULL;
+    return isa == RP_ISA_AVX512 ? "this CPU or kernel has no AVX-512 F, DQ, BW and VL; try avx2"
+                                : "this CPU or kernel has no AVX2, FMA and F16C; try scalar";
+}
+
+static size_t own_bytes(const struct rp_device_opts *o)
+{
+    int isa = rp_isa_from_name(o->isa);
+    return isa < 0 ? 0 : (size_t)threads_of(o) * scratch_each(o, (enum rp_isa)isa);
+}
+
+static uint64_t memory(const struct rp_device_opts *o)
+{
+    (void)o;
+    return rp_cpu_memory("");
+}
+
+/* One zeroed mapping, its start moved up to a multiple of 2 MiB so that huge pages fit. Pages are taken when first touched:
+ * a limit of a control group would show as a kill by then, so what is reserved is counted here and refused in time. */
+static void *map(struct rp_cpu *c, const char *what, size_t bytes, struct rp_err *err)
+{
+    RP_BUG_IF(c->blocks == BLOCKS);
+    uint64_t left = c->allowed > c->reserved ? c->allowed - c->reserved : 0;
+    if (bytes > left)
+        return rp_fail_null(err, RP_UNAVAILABLE,
+                            "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that this machine, control group or address space "
+                            "limit allows; try a smaller batch",
+                            what, MIB(bytes), MIB(left), MIB(c->allowed));
+    size_t size = bytes <= SIZE_MAX - 2 * HUGE_PAGE ? round_up(bytes, 4096) + HUGE_PAGE : bytes;
+    unsigned char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return rp_fail_null(err, RP_UNAVAILABLE, "%s: cannot map %.1f MiB: %s; %.1f MiB were free at start; try a smaller batch", what,
+                            MIB(size), strerror(errno), MIB(c->allowed));
+    c->block[c->blocks++] = (struct rp_cpu_block){p, size};
+    c->reserved += bytes;
+    unsigned char *data = p + (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    madvise(data, size - (size_t)(data - p), MADV_HUGEPAGE); /* a hint: kernels without huge pages refuse it */
+    return data;
+}
+
+static void close_device(struct rp_dev *dev)
+{
+    struct rp_cpu *c = rp_cpu_of(dev);
+    if (!c)
+        return;
+    rp_pool_free(c->pool);
+    for (int i = 0; i < c->blocks; i++)
+        munmap(c->block[i].data, c->block[i].bytes);
+    free(c);
+}
+
+static struct rp_dev *open_device(const struct rp_device_opts *o, struct rp_err *err)
+{
+    const char *why = unavailable(o);
+    if (why)
+        return rp_fail_null(err, rp_isa_from_name(o->isa) < 0 ? RP_USAGE : RP_UNAVAILABLE, "cpu backend, isa '%s': %s", o->isa, why);
+    struct rp_cpu *c = calloc(1, sizeof *c);
+    if (!c)
+        return rp_fail_null(err, RP_UNAVAILABLE, "cpu backend: no memory for %zu bytes", sizeof *c);
+    c->isa = (enum rp_isa)rp_isa_from_name(o->isa);
+    c->threads = threads_of(o);
+    c->scratch_each = scratch_each(o, c->isa);
+    c->allowed = memory(o);
+    rp_cpu_ops_table(&c->ops, c->isa);
+    rp_cpu_gemm_table(&c->ops, c->isa);
+    c->dev.backend = &rp_backend_cpu;
+    c->dev.op = &c->ops;
+    c->scratch = map(c, rp_class_name(RP_CLASS_BACKEND), (size_t)c->threads * c->scratch_each, err);
+    if (c->scratch)
+        c->pool = rp_pool_new(c->threads, err);
+    if (!c->pool) {
+        close_device(&c->dev);
+        return NULL;
+    }
+    return &c->dev;
+}
+
+static void *block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct rp_err *err)
+{
+    return map(rp_cpu_of(dev), rp_class_name(class), bytes, err);
+}
+
+static int copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
+{
+    (void)dev;
+    (void)err;
+    if (bytes)
+        memcpy(dst, src, bytes);
+    return 0;
+}
+
+static int sync_device(struct rp_dev *dev, struct rp_err *err) /* operations are done when they return, and cannot fail */
+{
+    (void)dev;
+    (void)err;
+    return 0;
+}
+
+static void describe(const struct rp_dev *dev, char *text, size_t size)
+{
+    const struct rp_cpu *c = (const struct rp_cpu *)dev;
+    snprintf(text, size, "isa=%s threads=%d", rp_isa_name(c->isa), c->threads);
+}
+
+const struct rp_backend rp_backend_cpu = {
+    .name = "cpu",
+    .summary = "this machine's processors: AVX-512, AVX2 or plain code, the same bits",
+    .unavailable = unavailable,
+    .open = open_device,
+    .close = close_device,
+    .block = block,
+    .own_bytes = own_bytes,
+    .memory = memory,
+    .upload = copy,
+    .download = copy,
+    .sync = sync_device,
+    .describe = describe,
+};

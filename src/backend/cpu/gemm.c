@@ -1,0 +1,444 @@
+/* Matrix products: cutting into tiles, packing, order of work. The arithmetic is in gemm_<isa>.c, the picture in gemm.h.
+ *
+ * Columns are cut into chunks; a task is one chunk times a part of the rows (all rows, unless there are more threads than
+ * chunks); its k-steps are cut into blocks. For each block a thread packs its own copy of the chunk of B, then passes all strips
+ * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a product.
+ *
+ * Packing is hidden where it would show: while the tiles of one block run, the next block's B (when few rows use it) and the next
+ * group of A^T are packed in slices, one after each tile, their source lines fetched by the tile before.
+ *
+ * Where a sum lives until its last visit:
+ *
+ *     one chain            C itself, loaded again by the next block (rule 14)
+ *     chains of L > KC     sum of finished chains in C, the running chain in a plane of the scratch
+ *     chains of L <= KC    a block holds whole chains; the sum in C
+ *     add == c             C must stay as it is until the last visit: another plane instead of C
+ */
+#include "backend/cpu/gemm.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define GROUP RP_GEMM_GROUP
+#define KC RP_GEMM_KC
+#define COLS_IN_PLACE 192 /* columns of packed B while A is read in place: 0.6 MB of L2 ... */
+#define COLS_PACKED 384   /* ... and while A^T is packed, once per chunk: 1.2 MB */
+#define ROWS_AHEAD 1024   /* B is packed ahead when its block serves at most so many rows */
+#define STEPS_PER_THREAD 500000.0 /* multiplications worth waking a thread for */
+
+/* Scratch of one thread, in floats: two buffers for B, two for groups of A^T, planes for sums. */
+#define B_FLOATS ((size_t)KC * COLS_PACKED)
+#define A_FLOATS ((size_t)KC * GROUP)
+#define PLANE_FLOATS ((size_t)4096 * COLS_IN_PLACE)
+
+static int min(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int cut(int a, int b) /* how many pieces of b make a */
+{
+    return (a + b - 1) / b;
+}
+
+/* One product, shared by its threads. */
+struct job {
+    const struct rp_gemm *g;
+    const struct rp_gemm_kernel *kernel;
+    struct rp_cpu *cpu;
+    int threads;
+    int segment;   /* k-steps of a chain, 1..k */
+    int span;      /* k-steps that blocks are cut from: one chain, or several whole short ones */
+    int panels, chunks, chunk_cols; /* chunk_cols: the widest, padded */
+    int parts, part_rows;
+    int pack_ahead;
+    int sum_plane, chain_plane; /* which plane of the scratch, -1: none */
+    size_t plane_floats;
+    atomic_int next; /* task to be taken: chunk * parts + part */
+};
+
+/* One k-block of one task. */
+struct block {
+    int valid;
+    int j, cols;   /* columns of the chunk */
+    int i0, i1;    /* rows of the part */
+    int s0, s1;    /* the span that the block belongs to */
+    int k0, k;     /* its k-steps */
+};
+
+struct worker {
+    struct job *job;
+    float *b[2], *a[2], *plane[2];
+    int flip;              /* which b is in use */
+    struct block now, next;
+    int ahead, ahead_done; /* units of the next block's B: all, packed already */
+};
+
+/* k-steps of the next block when `left` of the span remain: equal blocks rather than a short last one. */
+static int block_steps(int left)
+{
+    int n = cut(left, KC);
+    return n == 1 ? left : cut(cut(left, n), 16) * 16;
+}
+
+static int chunk_start(const struct job *j, int chunk)
+{
+    return min((int)((long)chunk * j->panels / j->chunks) * j->kernel->nr, j->g->n);
+}
+
+static int take_task(struct job *j, struct block *b)
+{
+    const struct rp_gemm *g = j->g;
+    for (;;) {
+        int t = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        if (t >= j->chunks * j->parts)
+            return 0;
+        int chunk = t / j->parts;
+        b->i0 = t % j->parts * j->part_rows;
+        if (b->i0 >= g->m)
+            continue;
+        b->i1 = min(b->i0 + j->part_rows, g->m);
+        b->j = chunk_start(j, chunk);
+        b->cols = chunk_start(j, chunk + 1) - b->j;
+        b->s0 = b->k0 = 0;
+        b->s1 = min(j->span, g->k);
+        b->k = block_steps(b->s1);
+        return 1;
+    }
+}
+
+/* The block after *b; with `early`, none rather than one of the last tasks, which an idle thread could start at once. */
+static struct block block_after(struct job *j, struct block b, int early)
+{
+    int k = j->g->k;
+    if (b.valid && b.k0 + b.k < k) {
+        b.k0 += b.k;
+        if (b.k0 == b.s1) {
+            b.s0 = b.s1;
+            b.s1 = min(b.s0 + j->span, k);
+        }
+        b.k = block_steps(b.s1 - b.k0);
+        return b;
+    }
+    int late = atomic_load_explicit(&j->next, memory_order_relaxed) + 2 * j->threads > j->chunks * j->parts;
+    b.valid = !(early && late) && take_task(j, &b);
+    return b;
+}
+
+/* ---- packing B ---- */
+
+/* B is packed by units: one k-step of the whole chunk, or, where B is stored [n,k], 16 k-steps of one panel. */
+static int b_units(const struct job *j, const struct block *b)
+{
+    return j->g->tb ? cut(b->cols, j->kernel->nr) * cut(b->k, 16) : b->k;
+}
+
+static const float *b_unit_source(const struct job *j, const struct block *b, int unit)
+{
+    const struct rp_gemm *g = j->g;
+    if (!g->tb)
+        return g->b + (b->k0 + unit) * g->ldb + b->j;
+    int per_panel = cut(b->k, 16);
+    return g->b + (b->j + (long)(unit / per_panel) * j->kernel->nr) * g->ldb + b->k0 + unit % per_panel * 16;
+}
+
+static void pack_b_rows(const struct job *j, const struct block *b, float *dst, int unit, int end)
+{
+    const int nr = j->kernel->nr, whole = b->cols / nr, rest = b->cols % nr;
+    const long stride = (long)b->k * nr;
+    for (; unit < end; unit++) {
+        const float *src = b_unit_source(j, b, unit), *soon = unit + 8 < end ? src + 8 * j->g->ldb : src;
+        float *d = dst + (long)unit * nr;
+        j->kernel->copy_row(d, stride, src, soon, whole);
+        if (rest) {
+            d += whole * stride;
+            memcpy(d, src + (long)whole * nr, (size_t)rest * sizeof *d);
+            memset(d + rest, 0, (size_t)(nr - rest) * sizeof *d);
+        }
+    }
+}
+
+static void pack_b_transposed(const struct job *j, const struct block *b, float *dst, int unit, int end)
+{
+    const int nr = j->kernel->nr, per_panel = cut(b->k, 16);
+    const long ldb = j->g->ldb;
+    for (; unit < end; unit++) {
+        int panel = unit / per_panel, p = unit % per_panel * 16, steps = min(16, b->k - p);
+        int cols = min(nr, b->cols - panel * nr), c = 0;
+        const float *src = b_unit_source(j, b, unit);
+        float *d = dst + ((long)panel * b->k + p) * nr;
+        if (steps == 16) {
+            c = cols - cols % j->kernel->lanes;
+            j->kernel->transpose(d, src, ldb, c);
+        }
+        for (; c < nr; c++)
+            for (int s = 0; s < steps; s++)
+                d[s * nr + c] = c < cols ? src[c * ldb + s] : 0.0f;
+    }
+}
+
+static void pack_b(const struct job *j, const struct block *b, float *dst, int unit, int end)
+{
+    (j->g->tb ? pack_b_transposed : pack_b_rows)(j, b, dst, unit, end);
+}
+
+/* ---- packing A^T ---- */
+
+static const float *group_source(const struct job *j, const struct block *b, int i, int p)
+{
+    return j->g->a + (long)(b->k0 + p) * j->g->lda + i;
+}
+
+/* k-steps p..end of the group of rows that starts at i */
+static void pack_group(const struct job *j, const struct block *b, float *dst, int i, int p, int end)
+{
+    int rows = min(GROUP, b->i1 - i);
+    const float *src = group_source(j, b, i, p);
+    dst += (long)p * GROUP;
+    if (rows == GROUP) {
+        j->kernel->copy_group(dst, src, j->g->lda, end - p);
+        return;
+    }
+    for (; p < end; p++, src += j->g->lda, dst += GROUP)
+        for (int r = 0; r < GROUP; r++)
+            dst[r] = r < rows ? src[r] : 0.0f;
+}
+
+/* ---- tiles ---- */
+
+/* Where a tile keeps a partial result. */
+struct place {
+    float *at;
+    long ld;
+};
+
+static struct place place(const struct worker *w, int plane, int i, int col)
+{
+    const struct rp_gemm *g = w->job->g;
+    const struct block *b = &w->now;
+    if (plane < 0)
+        return (struct place){g->c + i * g->ldc + b->j + col, g->ldc};
+    return (struct place){w->plane[plane] + (long)(i - b->i0) * w->job->chunk_cols + col, w->job->chunk_cols};
+}
+
+/* Where a tile is: i and col (within the chunk), and which one comes after it. */
+struct position {
+    int i, rows, col, next_i, next_col;
+};
+
+/* All chains of the block for one tile: one piece, or several whole short chains whose sum stays in L1. */
+static void visit(const struct worker *w, struct rp_tile *t, const struct position *at)
+{
+    const struct job *j = w->job;
+    const struct rp_gemm *g = j->g;
+    const struct block *b = &w->now;
+    const rp_tile_fn kernel = g->ta ? j->kernel->packed : j->kernel->in_place;
+    const struct place c = place(w, -1, at->i, at->col), sum = place(w, j->sum_plane, at->i, at->col);
+    const struct place chain = b->s0 ? place(w, j->chain_plane, at->i, at->col) : sum;
+    const long next_i = at->next_i - at->i, next_col = at->next_col - at->col;
+    const int piece = min(j->segment, b->k), chains = piece == j->segment;
+
+    for (int p = 0; p < b->k; p += piece) {
+        int head = chains || b->k0 == b->s0, tail = chains || b->k0 + b->k == b->s1;
+        t->k = min(piece, b->k - p);
+        t->last = tail && b->k0 + p + t->k == g->k;
+        const struct place to = t->last ? c : tail ? sum : chain;
+        t->c = to.at;
+        t->ldc = to.ld;
+        t->from = head ? NULL : chain.at;
+        t->ldfrom = chain.ld;
+        t->sum = tail && b->s0 + p ? sum.at : NULL;
+        t->ldsum = sum.ld;
+        t->next_c = p ? NULL : t->c + next_i * t->ldc + next_col;
+        t->next_add = t->last && t->add && g->add != g->c ? t->add + next_i * g->ldadd + next_col : NULL;
+        kernel(t, at->rows);
+        t->a += t->k * (g->ta ? GROUP : 1);
+        t->b += t->k * j->kernel->nr;
+        t->ahead[0] = t->ahead[1] = (struct rp_gemm_stream){(const char *)t->a, 0};
+    }
+}
+
+/* Source lines of the rows of A that come next. In place: tile q of a strip fetches rows q and q + tiles of the next strip. */
+static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct position *at, int q, int panels)
+{
+    const int mr = w->job->kernel->mr;
+    const float *next = at->i + 2 * mr <= w->now.i1 ? t->a + mr * t->lda : t->a;
+    for (int s = 0; s < 2; s++) {
+        int row = q + s * panels;
+        t->ahead[s] = row < mr ? (struct rp_gemm_stream){(const char *)(next + row * t->lda), 64}
+                               : (struct rp_gemm_stream){(const char *)t->a, 0};
+    }
+}
+
+/* A^T: while the `tiles` of a group run, the next group is packed in as many slices; tile q fetches what is packed after tile
+ * q + 1, or, since it fetches k/16 lines, of the next few tiles at once. */
+static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int q, int tiles)
+{
+    const struct block *b = &w->now;
+    const int every = tiles > 16 ? tiles / 16 : 1, left = b->i1 - group;
+    int row = group + GROUP, slice = q + every;
+    t->ahead[0] = t->ahead[1] = (struct rp_gemm_stream){(const char *)t->a, 0};
+    if (slice >= tiles) {
+        row += GROUP;
+        slice = 0;
+    }
+    if (q % every == 0 && left > row - group)
+        t->ahead[0] = (struct rp_gemm_stream){(const char *)group_source(w->job, b, row, (int)((long)slice * b->k / tiles)),
+                                              w->job->g->lda * (long)sizeof(float)};
+}
+
+/* Pack the share of the next block's B that is due after `done` of `tiles`. */
+static void pack_ahead(struct worker *w, long done, long tiles)
+{
+    int end = (int)(w->ahead * done / tiles);
+    if (end > w->ahead_done)
+        pack_b(w->job, &w->next, w->b[!w->flip], w->ahead_done, end);
+    w->ahead_done = end;
+}
+
+static void aim_ahead(const struct worker *w, struct rp_tile *t)
+{
+    const struct rp_gemm *g = w->job->g;
+    if (w->ahead_done < w->ahead)
+        t->ahead[1] = (struct rp_gemm_stream){(const char *)b_unit_source(w->job, &w->next, w->ahead_done),
+                                              g->tb ? g->ldb * (long)sizeof(float) : 64};
+}
+
+/* All tiles of the block, its B being packed: strips of mr rows, each passing all panels. */
+static void run_block(struct worker *w)
+{
+    const struct job *j = w->job;
+    const struct rp_gemm *g = j->g;
+    const struct block *b = &w->now;
+    const int mr = j->kernel->mr, nr = j->kernel->nr, panels = cut(b->cols, nr);
+    const long all = (long)cut(b->i1 - b->i0, mr) * panels;
+    long done = 0;
+
+    if (g->ta)
+        pack_group(j, b, w->a[0], b->i0, 0, b->k);
+    for (int i = b->i0; i < b->i1; i += mr) {
+        const int group = i - (i - b->i0) % GROUP, parity = (group - b->i0) / GROUP % 2;
+        const int tiles = GROUP / mr * panels, rows = min(mr, b->i1 - i);
+        for (int q = 0; q < panels; q++) {
+            const int col = q * nr, wrap = q + 1 == panels && i + 2 * mr <= b->i1;
+            const struct position at = {i, rows, col, wrap ? i + mr : i, wrap ? 0 : q + 1 < panels ? col + nr : col};
+            const int slice = (i - group) / mr * panels + q;
+            struct rp_tile t = {.lda = g->lda, .b = w->b[w->flip] + (long)col * b->k, .cols = min(nr, b->cols - col)};
+            t.a = g->ta ? w->a[parity] + (i - group) : g->a + i * g->lda + b->k0;
+            t.bias = g->bias ? g->bias + b->j + col : NULL;
+            t.add = g->add ? g->add + i * g->ldadd + b->j + col : NULL;
+            t.ldadd = g->ldadd;
+            if (g->ta)
+                aim_packed(w, &t, group, slice, tiles);
+            else
+                aim_in_place(w, &t, &at, q, panels);
+            aim_ahead(w, &t);
+            visit(w, &t, &at);
+            if (g->ta && group + GROUP < b->i1)
+                pack_group(j, b, w->a[!parity], group + GROUP, (int)((long)slice * b->k / tiles),
+                           (int)((long)(slice + 1) * b->k / tiles));
+            pack_ahead(w, ++done, all);
+        }
+    }
+}
+
+static void work(void *arg, int part, int thread)
+{
+    struct job *j = arg;
+    struct worker w = {.job = j};
+    float *p = rp_cpu_scratch(j->cpu, thread);
+    (void)part;
+    for (int i = 0; i < 2; i++) {
+        w.b[i] = p + (size_t)i * B_FLOATS;
+        w.a[i] = p + 2 * B_FLOATS + (size_t)i * A_FLOATS;
+        w.plane[i] = p + 2 * B_FLOATS + 2 * A_FLOATS + (size_t)i * j->plane_floats;
+    }
+    int packed = 0;
+    for (w.now = block_after(j, w.now, 0); w.now.valid; w.now = w.next.valid ? w.next : block_after(j, w.now, 0)) {
+        w.next = block_after(j, w.now, 1);
+        if (!packed)
+            pack_b(j, &w.now, w.b[w.flip], 0, b_units(j, &w.now));
+        w.ahead = j->pack_ahead && w.next.valid ? b_units(j, &w.next) : 0;
+        w.ahead_done = 0;
+        run_block(&w);
+        packed = w.ahead > 0;
+        w.flip = !w.flip;
+    }
+}
+
+/* ---- the plan of a product ---- */
+
+static void plan_chains(struct job *j)
+{
+    const struct rp_gemm *g = j->g;
+    j->segment = g->segment > 0 && g->segment < g->k ? g->segment : g->k;
+    j->span = j->segment >= KC || j->segment == g->k ? j->segment : g->k <= KC ? g->k : KC / j->segment * j->segment;
+    int planes = 0;
+    j->sum_plane = g->add && g->add == g->c && (g->k > KC || j->segment < g->k) ? planes++ : -1;
+    j->chain_plane = j->segment > KC && j->segment < g->k ? planes++ : -1;
+    j->plane_floats = planes ? PLANE_FLOATS / (size_t)planes : 0;
+}
+
+/* Chunks: a multiple of the threads while they are few. Parts of the rows: only when chunks are fewer than threads, or when
+ * partial sums must fit into a plane. */
+static void plan_tasks(struct job *j)
+{
+    const struct rp_gemm *g = j->g;
+    const int nr = j->kernel->nr, widest = g->ta ? COLS_PACKED : COLS_IN_PLACE;
+    const double worth = (double)g->m * g->n * g->k / STEPS_PER_THREAD;
+    j->threads = worth < j->cpu->threads ? 1 + (int)worth : j->cpu->threads;
+    j->panels = cut(g->n, nr);
+    j->chunks = cut(g->n, widest);
+    if (j->chunks < 16 * j->threads)
+        j->chunks = cut(j->chunks, j->threads) * j->threads;
+    j->chunks = min(j->chunks, j->panels);
+    j->chunk_cols = cut(j->panels, j->chunks) * nr;
+    j->parts = j->chunks < j->threads ? cut(j->threads, j->chunks) : 1;
+    j->part_rows = cut(cut(g->m, j->parts), GROUP) * GROUP;
+    if (j->plane_floats) {
+        int most = (int)(j->plane_floats / (size_t)j->chunk_cols) / GROUP * GROUP;
+        j->part_rows = min(j->part_rows, most);
+    }
+    j->parts = cut(g->m, j->part_rows);
+    j->pack_ahead = j->part_rows <= ROWS_AHEAD;
+}
+
+static void gemm(struct rp_dev *dev, const struct rp_gemm *g, const struct rp_gemm_kernel *kernel)
+{
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    struct job j = {.g = g, .kernel = kernel, .cpu = cpu};
+    plan_chains(&j);
+    plan_tasks(&j);
+    rp_pool_run(cpu->pool, j.threads, work, &j);
+}
+
+static void gemm_scalar(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    gemm(dev, g, &rp_gemm_scalar);
+}
+
+static void gemm_scalar_fma(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    gemm(dev, g, &rp_gemm_scalar_fma);
+}
+
+static void gemm_avx2(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    gemm(dev, g, &rp_gemm_avx2);
+}
+
+static void gemm_avx512(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    gemm(dev, g, &rp_gemm_avx512);
+}
+
+void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa)
+{
+    op->gemm = isa == RP_ISA_AVX512 ? gemm_avx512 : isa == RP_ISA_AVX2 ? gemm_avx2 : rp_isa_has_fma() ? gemm_scalar_fma : gemm_scalar;
+}
+
+size_t rp_cpu_gemm_scratch(enum rp_isa isa)
+{
+    (void)isa;
+    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS) * sizeof(float);
+}

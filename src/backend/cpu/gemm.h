@@ -1,0 +1,70 @@
+/* Matrix products: what the driver (gemm.c) and the kernels (gemm_<isa>.c) say to each other.
+ *
+ * What:    one register tile of C, the packed forms of A and B that it reads, and a table row per instruction set.
+ * Flow:    gemm.c cuts a product into tiles and packs; a kernel computes one tile and stores it with the epilogue.
+ * Owner:   all memory is the caller's or the thread's scratch; kernels own nothing.
+ * Extend:  a new instruction set is one file with the five functions of struct rp_gemm_kernel and one row in gemm.c.
+ *
+ * Why the bits are the same everywhere: every element of C is one chain of fma over ascending k, whatever the tile is.
+ * Tile sizes, packing, threads and reloading a chain's accumulator from memory are free (rule 14).
+ *
+ *            B, packed: panels of nr columns, [panel][k][nr], zero padded columns
+ *                     +----+----+----+
+ *                     | p0 | p1 | p2 |   a chunk: stays in L2 while all rows pass by
+ *     A               +----+----+----+
+ *   +------+  strip   +----+----+----+
+ *   | mr   | =======> |tile|tile|tile|   a tile: mr x nr accumulators in registers
+ *   +------+          +----+----+----+
+ *   | mr   |
+ *   A is read in place, [row][k], one scalar broadcast per element; or, stored transposed, from groups of 16 rows
+ *   packed as [k][16], one cache line per k, that 16/mr strips share.
+ */
+#ifndef RP_BACKEND_CPU_GEMM_H
+#define RP_BACKEND_CPU_GEMM_H
+
+#include "backend/cpu/cpu.h"
+
+#define RP_GEMM_GROUP 16   /* rows of A^T packed side by side: one cache line */
+#define RP_GEMM_KC 768     /* most k-steps packed at once; a multiple of 16 */
+#define RP_GEMM_NR_MAX 48  /* widest panel of any kernel */
+
+/* Lines to fetch while a tile computes: one at `at` per 16 k-steps, then `at += step` bytes. Only a hint. */
+struct rp_gemm_stream {
+    const char *at;
+    long step;
+};
+
+/* One visit of one tile: c = epilogue(sum + chain(from, k steps)). Rows are given to the kernel beside it. */
+struct rp_tile {
+    const float *a; /* in place: [rows][k], row stride lda; packed: [k][16] */
+    long lda;
+    const float *b; /* [k][nr], aligned to a vector */
+    long k;
+    int cols;       /* 1..nr columns that exist */
+    int last;       /* this visit ends the sum over all k: + (+0.0f), then bias, then add */
+    float *c;
+    const float *from; /* the chain so far; NULL starts it from +0 */
+    const float *sum;  /* the sum of the chains before this one, added as sum + chain; NULL if there is none */
+    const float *bias; /* [cols] or NULL; looked at only when `last`, like add */
+    const float *add;
+    long ldc, ldfrom, ldsum, ldadd;
+    struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
+    const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
+};
+
+typedef void (*rp_tile_fn)(const struct rp_tile *t, int rows);
+
+struct rp_gemm_kernel {
+    int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
+    rp_tile_fn in_place, packed; /* rows 1..mr */
+    /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead` is a row that will be wanted soon */
+    void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);
+    /* 16 k-steps of `cols` columns stored as rows: src[j*ld + k] -> dst[k*nr + j], j < cols, a multiple of `lanes` */
+    void (*transpose)(float *dst, const float *src, long ld, int cols);
+    /* A^T: k rows of 16 floats, src[p*ld + i] -> dst[p*16 + i] */
+    void (*copy_group)(float *dst, const float *src, long ld, int k);
+};
+
+extern const struct rp_gemm_kernel rp_gemm_scalar, rp_gemm_scalar_fma, rp_gemm_avx2, rp_gemm_avx512;
+
+#endif

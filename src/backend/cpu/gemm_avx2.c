@@ -1,0 +1,215 @@
+/* AVX2 kernel: 4 x 24 tiles, 12 accumulators of 8 floats; with 3 vectors of B and 1 broadcast of A that is all 16 registers.
+ *
+ *              b0         b1         b2
+ *   a[0] *  r[0][0]    r[0][1]    r[0][2]        7 loads for 12 FMAs; 6 x 16 would need 8 and leaves rows over:
+ *   a[1] *  r[1][0]    ...                       BERT's row counts divide by 4 and its widths by 24
+ *
+ * Volatile asm keeps the order of instructions, as in gemm_avx512.c. */
+#include "backend/cpu/gemm.h"
+
+#include <immintrin.h>
+
+#define MR 4
+#define NR 24
+#define V 3
+#define UNROLL _Pragma("GCC unroll 8")
+#define ALWAYS static inline __attribute__((always_inline))
+
+#define FMA(acc, x, y) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(x), "x"(y))
+#define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=x"(x) : "m"(*(p)))
+#define LOAD(x, p) __asm__ volatile("vmovaps %1, %0" : "=x"(x) : "m"(*(const __m256 *)(p)))
+
+/* Where the four rows of A are: in place by two pointers two rows apart, packed by one. */
+struct rows {
+    const char *p0, *p2;
+    long step; /* bytes between rows */
+};
+
+ALWAYS const float *row_at(const struct rows *a, int i, int in_place, int k)
+{
+    if (!in_place)
+        return (const float *)a->p0 + k * RP_GEMM_GROUP + i;
+    return (const float *)((i < 2 ? a->p0 : a->p2) + (i % 2) * a->step) + k;
+}
+
+ALWAYS void step(__m256 r[MR][V], const struct rows *a, const float *b, int rows, int in_place, int k)
+{
+    __m256 b0, b1, b2;
+    LOAD(b0, b + k * NR);
+    LOAD(b1, b + k * NR + 8);
+    LOAD(b2, b + k * NR + 16);
+    UNROLL for (int i = 0; i < rows; i++) {
+        __m256 x;
+        BROADCAST(x, row_at(a, i, in_place, k));
+        FMA(r[i][0], x, b0);
+        FMA(r[i][1], x, b1);
+        FMA(r[i][2], x, b2);
+    }
+}
+
+ALWAYS void advance(struct rows *a, int in_place, int k)
+{
+    long bytes = (in_place ? k : k * RP_GEMM_GROUP) * (long)sizeof(float);
+    a->p0 += bytes;
+    a->p2 += bytes;
+}
+
+/* The next tile of C: two lines of each row, one row per 16 k-steps. */
+ALWAYS void fetch_row(const float *p)
+{
+    _mm_prefetch((const char *)p, _MM_HINT_T0);
+    _mm_prefetch((const char *)(p + NR - 1), _MM_HINT_T0);
+}
+
+ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, int rows, int in_place)
+{
+    long bytes = t->lda * (long)sizeof(float);
+    const char *p = (const char *)t->a;
+    struct rows a = {p, p + 2 * bytes, bytes};
+    const float *b = t->b;
+    const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+
+    for (long n = 0; n < t->k / 16; n++) {
+        _mm_prefetch(h0, _MM_HINT_T1);
+        _mm_prefetch(h1, _MM_HINT_T1);
+        h0 += s0;
+        h1 += s1;
+        if (n < rows && t->next_c)
+            fetch_row(t->next_c + n * t->ldc);
+        else if (n >= MR && n < MR + rows && t->next_add)
+            fetch_row(t->next_add + (n - MR) * t->ldadd);
+        for (int four = 0; four < 4; four++) {
+            step(r, &a, b, rows, in_place, 0);
+            step(r, &a, b, rows, in_place, 1);
+            step(r, &a, b, rows, in_place, 2);
+            step(r, &a, b, rows, in_place, 3);
+            advance(&a, in_place, 4);
+            b += 4 * NR;
+        }
+    }
+    for (long n = t->k % 16; n > 0; n--) {
+        step(r, &a, b, rows, in_place, 0);
+        advance(&a, in_place, 1);
+        b += NR;
+    }
+}
+
+/* Lanes that exist, one all-ones or zero word per column: lane v of the mask of `cols` is edge[NR - cols + v]. */
+static const int edge[2 * NR] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+ALWAYS __m256i lanes(int cols, int v)
+{
+    return _mm256_loadu_si256((const __m256i *)(edge + NR - cols + 8 * v));
+}
+
+ALWAYS __m256 load(const float *p, int cols, int v, int whole)
+{
+    return whole ? _mm256_loadu_ps(p + 8 * v) : _mm256_maskload_ps(p + 8 * v, lanes(cols, v));
+}
+
+ALWAYS void store(float *p, __m256 x, int cols, int v, int whole)
+{
+    if (whole)
+        _mm256_storeu_ps(p + 8 * v, x);
+    else
+        _mm256_maskstore_ps(p + 8 * v, lanes(cols, v), x);
+}
+
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int in_place, const int whole)
+{
+    __m256 r[MR][V];
+    const int n = t->cols;
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) r[i][v] = _mm256_setzero_ps();
+    if (t->from)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            r[i][v] = load(t->from + i * t->ldfrom, n, v, whole);
+    chain(r, t, rows, in_place);
+    if (t->sum)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            r[i][v] = _mm256_add_ps(load(t->sum + i * t->ldsum, n, v, whole), r[i][v]);
+    if (t->last) {
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            r[i][v] = _mm256_add_ps(r[i][v], _mm256_setzero_ps());
+        if (t->bias)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+                r[i][v] = _mm256_add_ps(r[i][v], load(t->bias, n, v, whole));
+        if (t->add)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+                r[i][v] = _mm256_add_ps(r[i][v], load(t->add + i * t->ldadd, n, v, whole));
+    }
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) store(t->c + i * t->ldc, r[i][v], n, v, whole);
+}
+
+#define TILE(rows)                                                                                                     \
+    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t) { tile(t, rows, 1, 1); }            \
+    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t) { tile(t, rows, 0, 1); }              \
+    static __attribute__((noinline)) void in_place_edge_##rows(const struct rp_tile *t) { tile(t, rows, 1, 0); }       \
+    static __attribute__((noinline)) void packed_edge_##rows(const struct rp_tile *t) { tile(t, rows, 0, 0); }
+TILE(4)
+TILE(3)
+TILE(2)
+TILE(1)
+
+typedef void (*tile_fn)(const struct rp_tile *t);
+
+static void in_place(const struct rp_tile *t, int rows)
+{
+    static const tile_fn whole[MR] = {in_place_1, in_place_2, in_place_3, in_place_4};
+    static const tile_fn part[MR] = {in_place_edge_1, in_place_edge_2, in_place_edge_3, in_place_edge_4};
+    (t->cols == NR ? whole : part)[rows - 1](t);
+}
+
+static void packed(const struct rp_tile *t, int rows)
+{
+    static const tile_fn whole[MR] = {packed_1, packed_2, packed_3, packed_4};
+    static const tile_fn part[MR] = {packed_edge_1, packed_edge_2, packed_edge_3, packed_edge_4};
+    (t->cols == NR ? whole : part)[rows - 1](t);
+}
+
+static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
+{
+    for (; panels > 0; panels--, src += NR, ahead += NR, dst += stride) {
+        _mm_prefetch((const char *)ahead, _MM_HINT_T0);
+        _mm_prefetch((const char *)(ahead + 16), _MM_HINT_T0);
+        UNROLL for (int v = 0; v < V; v++) _mm256_store_ps(dst + 8 * v, _mm256_loadu_ps(src + 8 * v));
+    }
+}
+
+/* 8 x 8: pairs of floats, then pairs of pairs, then halves of a register change places. */
+ALWAYS void transpose8(float *dst, const float *src, long ld)
+{
+    __m256 r[8], t[8];
+    UNROLL for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(src + i * ld);
+    UNROLL for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    UNROLL for (int i = 0; i < 2; i++) UNROLL for (int h = 0; h < 2; h++) {
+        __m256d x = _mm256_castps_pd(t[4 * i + h]), y = _mm256_castps_pd(t[4 * i + 2 + h]);
+        r[4 * i + 2 * h] = _mm256_castpd_ps(_mm256_unpacklo_pd(x, y));
+        r[4 * i + 2 * h + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(x, y));
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        _mm256_store_ps(dst + i * NR, _mm256_permute2f128_ps(r[i], r[4 + i], 0x20));
+        _mm256_store_ps(dst + (4 + i) * NR, _mm256_permute2f128_ps(r[i], r[4 + i], 0x31));
+    }
+}
+
+static void transpose(float *dst, const float *src, long ld, int cols)
+{
+    for (int j = 0; j < cols; j += 8) {
+        transpose8(dst + j, src + j * ld, ld);
+        transpose8(dst + j + 8 * NR, src + j * ld + 8, ld);
+    }
+}
+
+static void copy_group(float *dst, const float *src, long ld, int k)
+{
+    for (int p = 0; p < k; p++) {
+        _mm256_store_ps(dst + (long)p * RP_GEMM_GROUP, _mm256_loadu_ps(src + p * ld));
+        _mm256_store_ps(dst + (long)p * RP_GEMM_GROUP + 8, _mm256_loadu_ps(src + p * ld + 8));
+    }
+}
+
+const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, in_place, packed, copy_row, transpose, copy_group};

@@ -1,0 +1,248 @@
+/* AVX-512 kernel: 8 x 48 tiles, 24 accumulators of 16 floats.
+ *
+ *              b0         b1         b2          3 loads of B per k-step (from L2: 192 bytes in 12 cycles)
+ *   a[0] *  r[0][0]    r[0][1]    r[0][2]        one scalar broadcast of A feeds three FMAs: 11 loads for 24 FMAs
+ *   a[1] *  r[1][2] <- r[1][1] <- r[1][0]        rows alternate direction, so that neighbours share an operand
+ *   ...
+ *
+ * Every instruction of the inner step is its own volatile asm: the compiler may not change their order, which is worth
+ * several percent. An asm instruction cannot be contracted or reassociated either. */
+#include "backend/cpu/gemm.h"
+
+#include <immintrin.h>
+
+#define MR 8
+#define NR 48
+#define V 3 /* vectors per row of a tile */
+#define UNROLL _Pragma("GCC unroll 16")
+#define ALWAYS static inline __attribute__((always_inline))
+
+#define FMA(acc, x, y) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y))
+#define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=v"(x) : "m"(*(p)))
+#define LOAD(x, p) __asm__ volatile("vmovaps %1, %0" : "=v"(x) : "m"(*(const __m512 *)(p)))
+
+/* Where row i of A is at this k-step: in place by three pointers three rows apart (x86 scales an index by 1 and 2 only),
+ * packed by one. */
+struct rows {
+    const char *p0, *p3, *p6;
+    long step; /* bytes between rows */
+};
+
+ALWAYS const float *row_at(const struct rows *a, int i, int in_place, int k)
+{
+    if (!in_place)
+        return (const float *)a->p0 + k * RP_GEMM_GROUP + i;
+    return (const float *)((i < 3 ? a->p0 : i < 6 ? a->p3 : a->p6) + (i % 3) * a->step) + k;
+}
+
+ALWAYS void step(__m512 r[MR][V], const struct rows *a, const float *b, int rows, int in_place, int k)
+{
+    __m512 b0, b1, b2;
+    LOAD(b0, b + k * NR);
+    LOAD(b1, b + k * NR + 16);
+    LOAD(b2, b + k * NR + 32);
+    UNROLL for (int i = 0; i < rows; i++) {
+        __m512 x;
+        BROADCAST(x, row_at(a, i, in_place, k));
+        if (i & 1) {
+            FMA(r[i][2], x, b2);
+            FMA(r[i][1], x, b1);
+            FMA(r[i][0], x, b0);
+        } else {
+            FMA(r[i][0], x, b0);
+            FMA(r[i][1], x, b1);
+            FMA(r[i][2], x, b2);
+        }
+    }
+}
+
+ALWAYS void advance(struct rows *a, int in_place, int k)
+{
+    long bytes = (in_place ? k : k * RP_GEMM_GROUP) * (long)sizeof(float);
+    a->p0 += bytes;
+    a->p3 += bytes;
+    a->p6 += bytes;
+}
+
+/* Fetch the lines of a tile of C (and of `add`) one at a time: all at once would fill the core's 16 line buffers. */
+struct tile_lines {
+    const char *at;
+    long row_gap;
+    int left;
+};
+
+ALWAYS struct tile_lines tile_lines(const float *p, long ld, int rows)
+{
+    return (struct tile_lines){(const char *)p, ld * (long)sizeof(float) - 2 * 64, p ? V * rows : 0};
+}
+
+ALWAYS void fetch_line(struct tile_lines *l)
+{
+    _mm_prefetch(l->at, _MM_HINT_T0);
+    l->at += --l->left % V ? 64 : l->row_gap;
+}
+
+/* All k-steps of a tile; `step` in fours, hints once per sixteen. */
+ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, int rows, int in_place)
+{
+    long bytes = t->lda * (long)sizeof(float);
+    const char *p = (const char *)t->a;
+    struct rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
+    const float *b = t->b;
+    const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
+
+    for (long n = t->k / 16; n > 0; n--) {
+        _mm_prefetch(h0, _MM_HINT_T1);
+        _mm_prefetch(h1, _MM_HINT_T1);
+        h0 += s0;
+        h1 += s1;
+        if (c.left)
+            fetch_line(&c);
+        else if (add.left)
+            fetch_line(&add);
+        for (int four = 0; four < 4; four++) {
+            step(r, &a, b, rows, in_place, 0);
+            step(r, &a, b, rows, in_place, 1);
+            step(r, &a, b, rows, in_place, 2);
+            step(r, &a, b, rows, in_place, 3);
+            advance(&a, in_place, 4);
+            b += 4 * NR;
+        }
+    }
+    for (long n = t->k % 16; n > 0; n--) {
+        step(r, &a, b, rows, in_place, 0);
+        advance(&a, in_place, 1);
+        b += NR;
+    }
+}
+
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int in_place)
+{
+    __m512 r[MR][V];
+    const __m512 zero = _mm512_setzero_ps();
+    const unsigned long long mask = (1ull << t->cols) - 1;
+    const __mmask16 m[V] = {(__mmask16)mask, (__mmask16)(mask >> 16), (__mmask16)(mask >> 32)};
+
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) r[i][v] = zero;
+    if (t->from)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            r[i][v] = _mm512_maskz_loadu_ps(m[v], t->from + i * t->ldfrom + 16 * v);
+    chain(r, t, rows, in_place);
+    if (t->sum)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            r[i][v] = _mm512_add_ps(_mm512_maskz_loadu_ps(m[v], t->sum + i * t->ldsum + 16 * v), r[i][v]);
+    if (t->last) {
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) r[i][v] = _mm512_add_ps(r[i][v], zero);
+        if (t->bias)
+            UNROLL for (int v = 0; v < V; v++) {
+                const __m512 x = _mm512_maskz_loadu_ps(m[v], t->bias + 16 * v);
+                UNROLL for (int i = 0; i < rows; i++) r[i][v] = _mm512_add_ps(r[i][v], x);
+            }
+        if (t->add)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+                r[i][v] = _mm512_add_ps(r[i][v], _mm512_maskz_loadu_ps(m[v], t->add + i * t->ldadd + 16 * v));
+    }
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+        _mm512_mask_storeu_ps(t->c + i * t->ldc + 16 * v, m[v], r[i][v]);
+}
+
+#define TILE(rows)                                                                                                     \
+    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t) { tile(t, rows, 1); }               \
+    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t) { tile(t, rows, 0); }
+TILE(8)
+TILE(4)
+TILE(2)
+TILE(1)
+
+/* The part of tile t that starts at row i. */
+static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
+{
+    struct rp_tile s = *t;
+    s.a += i * a_step;
+    s.c += i * t->ldc;
+    s.from = t->from ? t->from + i * t->ldfrom : NULL;
+    s.sum = t->sum ? t->sum + i * t->ldsum : NULL;
+    s.add = t->add ? t->add + i * t->ldadd : NULL;
+    s.next_c = s.next_add = NULL;
+    return s;
+}
+
+static void in_place(const struct rp_tile *t, int rows)
+{
+    if (rows == MR) {
+        in_place_8(t);
+        return;
+    }
+    for (int i = 0; i < rows;) {
+        struct rp_tile s = from_row(t, i, t->lda);
+        int n = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
+        (n == 4 ? in_place_4 : n == 2 ? in_place_2 : in_place_1)(&s);
+        i += n;
+    }
+}
+
+static void packed(const struct rp_tile *t, int rows)
+{
+    if (rows == MR) {
+        packed_8(t);
+        return;
+    }
+    for (int i = 0; i < rows;) {
+        struct rp_tile s = from_row(t, i, 1);
+        int n = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
+        (n == 4 ? packed_4 : n == 2 ? packed_2 : packed_1)(&s);
+        i += n;
+    }
+}
+
+static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
+{
+    for (; panels > 0; panels--, src += NR, ahead += NR, dst += stride)
+        UNROLL for (int v = 0; v < V; v++) {
+            _mm_prefetch((const char *)(ahead + 16 * v), _MM_HINT_T0);
+            _mm512_store_ps(dst + 16 * v, _mm512_loadu_ps(src + 16 * v));
+        }
+}
+
+/* 16 x 16: pairs of floats, then pairs of doubles, then quarters of a register change places. */
+ALWAYS void transpose16(float *dst, const float *src, long ld)
+{
+    __m512 r[16], t[16];
+    UNROLL for (int i = 0; i < 16; i++) {
+        r[i] = _mm512_loadu_ps(src + i * ld);
+        _mm_prefetch((const char *)(src + i * ld + 48), _MM_HINT_T0);
+    }
+    UNROLL for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int h = 0; h < 2; h++) {
+        __m512d x = _mm512_castps_pd(t[4 * i + h]), y = _mm512_castps_pd(t[4 * i + 2 + h]);
+        r[4 * i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+        r[4 * i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+    }
+    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int h = 0; h < 2; h++) {
+        t[8 * h + i] = _mm512_shuffle_f32x4(r[8 * h + i], r[8 * h + 4 + i], 0x88);
+        t[8 * h + 4 + i] = _mm512_shuffle_f32x4(r[8 * h + i], r[8 * h + 4 + i], 0xdd);
+    }
+    UNROLL for (int i = 0; i < 8; i++) {
+        _mm512_storeu_ps(dst + (long)i * NR, _mm512_shuffle_f32x4(t[i], t[8 + i], 0x88));
+        _mm512_storeu_ps(dst + (long)(8 + i) * NR, _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd));
+    }
+}
+
+static void transpose(float *dst, const float *src, long ld, int cols)
+{
+    for (int j = 0; j < cols; j += 16)
+        transpose16(dst + j, src + j * ld, ld);
+}
+
+static void copy_group(float *dst, const float *src, long ld, int k)
+{
+    for (int p = 0; p < k; p++)
+        _mm512_store_ps(dst + (long)p * RP_GEMM_GROUP, _mm512_loadu_ps(src + p * ld));
+}
+
+const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, in_place, packed, copy_row, transpose, copy_group};
