@@ -24,7 +24,7 @@
 
 /* Everything one run owns, in the order in which it comes to be. */
 struct run {
-    const struct rp_cli *cli;
+    struct rp_cli *cli;
     const struct rp_run_opts *o;
     struct rp_recipe recipe;
     const struct rp_backend *backend;
@@ -33,7 +33,7 @@ struct run {
     char *output;
     struct rp_key_pair *key;
     struct rp_data_set data;
-    json_t *before, *after;
+    json_t *before, *after, *run; /* documents of the bundle */
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -48,6 +48,7 @@ static void run_fini(struct run *r)
     rp_data_set_fini(&r->data);
     json_decref(r->before);
     json_decref(r->after);
+    json_decref(r->run);
     rp_outcome_fini(&r->outcome);
 }
 
@@ -89,14 +90,10 @@ static int show_plan(struct run *r, struct rp_err *err)
     int fits = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
     if (!fits && !r->plan.total)
         return -1;
-    if (r->cli->json) {
-        RP_BUF text = {0};
-        RP_JSON *j = rp_plan_to_json(&r->plan);
-        rp_json_write(&text, j);
-        fputs(text.data, stdout);
-    } else {
+    if (r->cli->json)
+        r->cli->result = rp_plan_to_json(&r->plan);
+    else
         print_plan(r);
-    }
     return fits ? 0 : -1;
 }
 
@@ -191,13 +188,13 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
                              .flops_formula = r->plan.flops_formula,
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns};
-    RP_JSON *run = rp_run_json(&doc, err);
-    if (!run)
+    r->run = rp_run_json(&doc, err);
+    if (!r->run)
         return -1;
-    rp_json_write(&run_text, run);
+    rp_json_write(&run_text, r->run);
     rp_json_write(&before, r->before);
     rp_json_write(&after, r->after);
-    if (rp_report_md(&report, run, r->before, err) < 0)
+    if (rp_report_md(&report, r->run, r->before, err) < 0)
         return -1;
     if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
         rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
@@ -227,15 +224,12 @@ static int seal(struct run *r, struct rp_err *err)
 static void print_result(const struct run *r)
 {
     const struct rp_outcome *o = &r->outcome;
-    if (r->cli->json) {
-        RP_BUF text = {0};
-        RP_JSON *j = json_pack("{s:s, s:s, s:I}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
-                               (json_int_t)o->steps_done);
-        rp_json_write_line(&text, j);
-        fputs(text.data, stdout);
-        return;
-    }
-    puts(r->output);
+    json_t *results = json_object_get(r->run, "results");
+    if (r->cli->json)
+        r->cli->result = json_pack("{s:s, s:s, s:I, s:O?}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
+                                   (json_int_t)o->steps_done, "results", results);
+    else
+        puts(r->output);
 }
 
 static int cmd_run(struct rp_cli *cli, struct rp_err *err)
