@@ -38,23 +38,29 @@ struct rp_recipe {
     struct rp_buf source;      /* the exact bytes of the YAML file */
     char *source_name;         /* path or "embedded:bert_fp32" */
     char sha256[65];           /* of source */
+    char *ignored;             /* keys of model.config that say nothing about the mathematics, "a, b"; NULL: none */
 };
 
 void rp_recipe_fini(struct rp_recipe *r);
 
-/* `where` is a path with or without ".yaml", or the name of an embedded recipe (a path wins). backend: name of the backend whose
- * section applies. set: n_set "key=value" texts from the command line. */
+/* `where` is a path with or without ".yaml", or the name of an embedded recipe, with or without "recipes/" (a path wins; source_name
+ * says which it was). backend: name of the backend whose section applies, NULL: none. set: n_set "key=value" texts from the command
+ * line, each key once. On failure nothing is owned by *r. Errors in the file read "file:line:column: ...". */
 int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
                    struct rp_err *err) rp_must_check;
-/* The same from bytes (a bundle's recipe.yaml, tests, fuzzing); name is used in messages. */
+/* The same from bytes (a bundle's recipe.yaml, tests, fuzzing); name is used in messages. Bytes have no directory of their own, so
+ * a model.config in them is refused; no file is read on their behalf. */
 int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const char *name, const char *backend,
                     const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
-/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key. */
+/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key. A text that is not set is null, a list is an array,
+ * batch_size max is "max"; reals survive the way there and back bit for bit. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
-/* Back again, checked like a recipe; for the worker and for replay. */
+/* Back again, checked like a recipe; for the worker and for replay. A key that is not there has its default: documents written
+ * before the key existed keep their meaning. source, source_name and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
-/* One key by name, from text, as --set does it. */
+/* One key by name, from text, as --set does it. Checks the value alone; how keys agree with each other is checked by load, parse
+ * and from_json. */
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
 
 /* The key table, for the command line and the documentation. */

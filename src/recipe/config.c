@@ -1,0 +1,83 @@
+/* bert_config.json in its published form: a flat JSON object whose names are the model.* rows of keys.def. */
+#include "base/json.h"
+#include "recipe/keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names in published files that say nothing about what is computed here. A value of NULL: any; else the only one that is harmless. */
+static const struct harmless {
+    const char *name, *only;
+} harmless[] = {
+    {"architectures", NULL},
+    {"classifier_dropout", NULL},
+    {"directionality", NULL},
+    {"finetuning_task", NULL},
+    {"gradient_checkpointing", NULL},
+    {"_name_or_path", NULL},
+    {"model_type", "bert"},
+    {"output_past", NULL},
+    {"pad_token_id", NULL},
+    {"pooler_fc_size", NULL},
+    {"pooler_num_attention_heads", NULL},
+    {"pooler_num_fc_layers", NULL},
+    {"pooler_size_per_head", NULL},
+    {"pooler_type", NULL},
+    {"position_embedding_type", "absolute"},
+    {"torch_dtype", NULL},
+    {"transformers_version", NULL},
+    {"use_cache", NULL},
+};
+
+static const struct harmless *harmless_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(harmless[i].name, name) == 0)
+            return &harmless[i];
+    return NULL;
+}
+
+static int take(struct rp_recipe *r, const char *name, const json_t *value, const char *skip, struct rp_err *err)
+{
+    char key_name[128], shown[72];
+    const struct harmless *h = harmless_find(name);
+    if (h) {
+        const char *s = json_string_value(value);
+        if (h->only && (!s || strcmp(s, h->only) != 0))
+            return rp_fail(err, RP_USAGE, "%s: only \"%s\" can be trained here", name, h->only);
+        char *list = rp_asprintf("%s%s%s", r->ignored ? r->ignored : "", r->ignored ? ", " : "", name);
+        free(r->ignored);
+        r->ignored = list;
+        return 0;
+    }
+    snprintf(key_name, sizeof key_name, "model.%s", rp_shown(shown, name));
+    int k = rp_key_find(key_name);
+    if (k < 0 || k == RP_KEY_model_config)
+        return rp_key_unknown(key_name, err);
+    struct rp_value v;
+    if (rp_value_from_json(&v, k, value, err) < 0)
+        return -1;
+    if (!skip[k])
+        rp_value_store(r, k, &v, RP_FROM_CONFIG);
+    rp_value_fini(&v);
+    return 0;
+}
+
+int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    if (rp_read_file(&text, path, 256u << 10, err) < 0)
+        return rp_wrap(err, "model.config");
+    RP_JSON *j = rp_json_parse(text.data ? text.data : "", text.size, path, err);
+    if (!j)
+        return rp_wrap(err, "model.config");
+    if (!json_is_object(j))
+        return rp_fail(err, RP_MALFORMED, "model.config: %.200s: expected a JSON object like the published bert_config.json", path);
+    const char *name;
+    json_t *value;
+    json_object_foreach (j, name, value)
+        if (take(r, name, value, skip, err) < 0)
+            return rp_wrap(err, "model.config: %.200s", path);
+    return 0;
+}

@@ -1,0 +1,453 @@
+#include "recipe/keys.h"
+
+#include "base/nearest.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct rp_key table[] = {
+#define KEY(name_, field, type_, def_, lo_, hi_, choices_, flag_, help_)                                               \
+    {.name = name_, .flag = flag_, .choices = choices_, .help = help_, .def = def_, .type = #type_[0], .lo = lo_, .hi = hi_},
+#include "recipe/keys.def"
+#undef KEY
+};
+
+static const size_t offsets[] = {
+#define KEY(name, field, type, def, lo, hi, choices, flag, help) offsetof(struct rp_recipe, field),
+#include "recipe/keys.def"
+#undef KEY
+};
+
+_Static_assert(RP_KEY_COUNT <= sizeof((struct rp_recipe *)0)->origin / sizeof(enum rp_origin), "origin[] holds every key");
+
+const struct rp_key *rp_key_table(int *n)
+{
+    *n = RP_KEY_COUNT;
+    return table;
+}
+
+const struct rp_key *rp_key_at(int key)
+{
+    return &table[key];
+}
+
+int64_t rp_key_int(const struct rp_recipe *r, int key)
+{
+    RP_BUG_IF(table[key].type != 'I');
+    return *(const rp_key_I *)((const char *)r + offsets[key]);
+}
+
+int rp_key_find(const char *name)
+{
+    for (int k = 0; k < RP_KEY_COUNT; k++)
+        if (strcmp(table[k].name, name) == 0)
+            return k;
+    return -1;
+}
+
+const char *rp_origin_name(enum rp_origin o)
+{
+    static const char *const names[] = {"default", "recipe", "model.config", "backend section", "command line"};
+    return names[o];
+}
+
+/* ---- names that were probably meant ---- */
+
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+int rp_key_nearest(const char *name, int *close)
+{
+    int best = 0, least = 1000;
+    for (int k = 0; k < RP_KEY_COUNT; k++) {
+        int whole = 2 * rp_edit_distance(name, table[k].name);
+        int tail = 2 * rp_edit_distance(last_part(name), last_part(table[k].name)) + 1; /* the right word in the wrong section */
+        int d = whole < tail ? whole : tail;
+        if (d < least) {
+            least = d;
+            best = k;
+        }
+    }
+    size_t n = strlen(last_part(name));
+    *close = least / 2 <= (n < 6 ? 1 : n < 12 ? 2 : 4);
+    return best;
+}
+
+int rp_key_unknown(const char *name, struct rp_err *err)
+{
+    char shown[72], form[200];
+    int close, k = rp_key_nearest(name, &close);
+    rp_key_expected(k, form, sizeof form);
+    return rp_fail(err, RP_USAGE, "unknown key '%s'%s '%s' (%s)%s", rp_shown(shown, name),
+                   close ? ": did you mean" : "; the nearest valid key is", table[k].name, form, close ? "?" : "");
+}
+
+size_t rp_utf8(const char *text, size_t n, unsigned *c)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    if (len == 0 || len > n)
+        return 0;
+    unsigned v = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        v = v << 6 | (p[i] & 0x3f);
+    }
+    if ((len == 3 && v < 0x800) || (len == 4 && (v < 0x10000 || v > 0x10ffff)) || (v >= 0xd800 && v < 0xe000))
+        return 0;
+    *c = v;
+    return len;
+}
+
+const char *rp_shown(char out[72], const char *text)
+{
+    size_t n = strlen(text), o = 0;
+    while (n && o < 60) {
+        unsigned c = 0;
+        size_t len = rp_utf8(text, n, &c);
+        int good = len && c >= 0x20 && !(c >= 0x7f && c < 0xa0);
+        if (good && o + len > 60)
+            break;
+        if (good)
+            memcpy(out + o, text, len);
+        else
+            out[o] = '?';
+        o += good ? len : 1;
+        text += len ? len : 1;
+        n -= len ? len : 1;
+    }
+    if (n) {
+        memcpy(out + o, "...", 3);
+        o += 3;
+    }
+    out[o] = 0;
+    return out;
+}
+
+/* ---- one value ---- */
+
+void rp_value_fini(struct rp_value *v)
+{
+    free(v->s);
+    *v = (struct rp_value){0};
+}
+
+void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_origin origin)
+{
+    void *at = (char *)r + offsets[key];
+    switch (table[key].type) {
+    case 'I':
+        *(rp_key_I *)at = v->i;
+        break;
+    case 'F':
+        *(rp_key_F *)at = v->f;
+        break;
+    case 'B':
+    case 'C':
+        *(int *)at = (int)v->i;
+        break;
+    default:
+        free(*(char **)at);
+        *(char **)at = v->s;
+        v->s = NULL;
+    }
+    r->origin[key] = origin;
+}
+
+/* The word that stands for lo in an I row ("max"), or NULL. */
+static const char *word_of(const struct rp_key *k)
+{
+    return k->type == 'I' && strncmp(k->choices, "N|", 2) == 0 ? k->choices + 2 : NULL;
+}
+
+static void choices_in_words(const char *choices, char *out, size_t size)
+{
+    size_t o = 0;
+    for (const char *p = choices; *p && o + 1 < size;) {
+        size_t n = strcspn(p, "|");
+        const char *sep = p == choices ? "" : strchr(p, '|') ? ", " : " or ";
+        o += (size_t)snprintf(out + o, size - o, "%s%.*s", sep, (int)n, p);
+        p += n + (p[n] == '|');
+    }
+}
+
+void rp_key_expected(int key, char *out, size_t size)
+{
+    const struct rp_key *k = &table[key];
+    const char *word = word_of(k);
+    char choices[120] = "";
+    switch (k->type) {
+    case 'I':
+        snprintf(out, size, "a whole number from %.0f to %.0f%s%s", k->lo + (word ? 1 : 0), k->hi, word ? ", or " : "",
+                 word ? word : "");
+        break;
+    case 'F':
+        snprintf(out, size, "a number from %g to %.9g", k->lo, k->hi);
+        break;
+    case 'B':
+        snprintf(out, size, "true or false");
+        break;
+    case 'C':
+        choices_in_words(k->choices, choices, sizeof choices);
+        snprintf(out, size, "%s", choices);
+        break;
+    case 'L':
+        snprintf(out, size, "a list of words like [LayerNorm, bias]");
+        break;
+    default:
+        snprintf(out, size, "one line of text, at most %.0f bytes", k->hi);
+    }
+}
+
+/* RP_USAGE with what was found and what was expected. */
+static int mistyped(int key, const char *found, struct rp_err *err)
+{
+    char form[200], shown[72];
+    rp_key_expected(key, form, sizeof form);
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, form, rp_shown(shown, found));
+}
+
+/* YAML 1.2 core: [-+]? (0 | [1-9][0-9]*); a leading zero is refused because YAML 1.1 read it as octal. */
+static size_t digits(const char *p)
+{
+    return strspn(p, "0123456789");
+}
+
+static int is_integer(const char *p)
+{
+    p += *p == '-' || *p == '+';
+    size_t n = digits(p);
+    return n && p[n] == 0 && (n == 1 || p[0] != '0');
+}
+
+/* [-+]? ( \.[0-9]+ | int ( \.[0-9]* )? ) ( [eE] [-+]? [0-9]+ )? */
+static int is_real(const char *p)
+{
+    p += *p == '-' || *p == '+';
+    size_t n = digits(p);
+    if (n > 1 && p[0] == '0')
+        return 0;
+    p += n;
+    if (*p == '.') {
+        size_t frac = digits(++p);
+        if (n + frac == 0)
+            return 0;
+        p += frac;
+    } else if (n == 0)
+        return 0;
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        p += *p == '-' || *p == '+';
+        size_t e = digits(p);
+        if (e == 0)
+            return 0;
+        p += e;
+    }
+    return *p == 0;
+}
+
+int rp_text_is_typed(const char *t)
+{
+    static const char *const words[] = {"",     "~",    "null", "Null",  "NULL",  "true",  "True",  "TRUE", "false",
+                                        "False", "FALSE", ".inf", "-.inf", "+.inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(t, words[i]) == 0)
+            return 1;
+    return is_integer(t) || is_real(t);
+}
+
+static int in_range(int key, double x)
+{
+    return x >= table[key].lo + (word_of(&table[key]) ? 1 : 0) && x <= table[key].hi;
+}
+
+static int out_of_range(int key, const char *found, struct rp_err *err)
+{
+    char form[200], shown[72];
+    rp_key_expected(key, form, sizeof form);
+    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_shown(shown, found), form);
+}
+
+static int parse_choice(struct rp_value *v, int key, const char *text, struct rp_err *err)
+{
+    const char *near = NULL;
+    size_t near_len = 0;
+    int index = 0, least = 3;
+    for (const char *p = table[key].choices; *p; index++) {
+        char word[64];
+        size_t n = strcspn(p, "|");
+        snprintf(word, sizeof word, "%.*s", (int)n, p);
+        if (strcmp(word, text) == 0) {
+            v->i = index;
+            return 0;
+        }
+        int d = rp_edit_distance(word, text);
+        if (d < least) {
+            least = d;
+            near = p;
+            near_len = n;
+        }
+        p += n + (p[n] == '|');
+    }
+    char form[200], shown[72];
+    rp_key_expected(key, form, sizeof form);
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%.*s%s", table[key].name, form, rp_shown(shown, text),
+                   near ? "; did you mean '" : "", (int)near_len, near ? near : "", near ? "'?" : "");
+}
+
+static int parse_text(struct rp_value *v, int key, const char *text, struct rp_err *err)
+{
+    size_t n = strlen(text);
+    if ((double)n > table[key].hi)
+        return rp_fail(err, RP_USAGE, "%s: expected at most %.0f bytes, found %zu", table[key].name, table[key].hi, n);
+    for (size_t i = 0, len; i < n; i += len) {
+        unsigned c;
+        len = rp_utf8(text + i, n - i, &c);
+        if (!len || c < 0x20 || (c >= 0x7f && c < 0xa0))
+            return rp_fail(err, RP_USAGE, "%s: expected one line of UTF-8 text, found byte 0x%02x at offset %zu", table[key].name,
+                           (unsigned char)text[i], i);
+    }
+    v->s = n ? rp_strdup(text) : NULL;
+    return 0;
+}
+
+#define MAX_WORDS 64
+
+/* "a,b,c": letters, digits and . _ / - in every word, so that ',' can join them */
+static int parse_list(struct rp_value *v, int key, const char *text, struct rp_err *err)
+{
+    int words = 1;
+    if (!*text)
+        return 0;
+    for (const char *p = text;; p++) {
+        size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-");
+        p += n;
+        if (n == 0 || n > 64 || (*p && *p != ',') || words > MAX_WORDS)
+            return mistyped(key, text, err);
+        if (!*p)
+            break;
+        words++;
+    }
+    v->s = rp_strdup(text);
+    return 0;
+}
+
+int rp_value_parse(struct rp_value *v, int key, const char *text, struct rp_err *err)
+{
+    const char *word = word_of(&table[key]);
+    *v = (struct rp_value){0};
+    switch (table[key].type) {
+    case 'I':
+        if (word && strcmp(word, text) == 0) {
+            v->i = (int64_t)table[key].lo;
+            return 0;
+        }
+        if (!is_integer(text))
+            return mistyped(key, text, err);
+        errno = 0;
+        v->i = strtoll(text, NULL, 10);
+        return errno || !in_range(key, (double)v->i) ? out_of_range(key, text, err) : 0;
+    case 'F':
+        if (!is_real(text))
+            return mistyped(key, text, err);
+        v->f = strtod(text, NULL); /* nothing here calls setlocale(): the point is always '.' */
+        return isfinite(v->f) && in_range(key, v->f) ? 0 : out_of_range(key, text, err);
+    case 'B':
+        v->i = strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0;
+        if (!v->i && strcmp(text, "false") != 0 && strcmp(text, "False") != 0 && strcmp(text, "FALSE") != 0)
+            return mistyped(key, text, err);
+        return 0;
+    case 'C':
+        return parse_choice(v, key, text, err);
+    case 'L':
+        return parse_list(v, key, text, err);
+    default:
+        return parse_text(v, key, text, err);
+    }
+}
+
+/* ---- JSON ---- */
+
+json_t *rp_value_to_json(const struct rp_recipe *r, int key)
+{
+    const void *at = (const char *)r + offsets[key];
+    const struct rp_key *k = &table[key];
+    const char *p, *word = word_of(k);
+    json_t *list;
+    switch (k->type) {
+    case 'I':
+        if (word && *(const rp_key_I *)at == (int64_t)k->lo)
+            return json_string(word);
+        return json_integer((json_int_t) * (const rp_key_I *)at);
+    case 'F':
+        return json_real(*(const rp_key_F *)at);
+    case 'B':
+        return json_boolean(*(const int *)at);
+    case 'C':
+        p = k->choices;
+        for (int i = *(const int *)at; i > 0; i--)
+            p += strcspn(p, "|") + 1;
+        return json_stringn(p, strcspn(p, "|"));
+    case 'L':
+        list = json_array();
+        for (p = *(char *const *)at; p && *p;) {
+            size_t n = strcspn(p, ",");
+            json_array_append_new(list, json_stringn(p, n));
+            p += n + (p[n] == ',');
+        }
+        return list;
+    default:
+        p = *(char *const *)at;
+        return p ? json_string(p) : json_null();
+    }
+}
+
+static int list_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    for (size_t i = 0; i < json_array_size(j); i++) {
+        const char *s = json_string_value(json_array_get(j, i));
+        if (!s || !*s || strchr(s, ','))
+            return mistyped(key, s ? s : "something that is no text", err);
+        rp_buf_printf(&text, "%s%s", i ? "," : "", s);
+    }
+    return rp_value_parse(v, key, text.size ? text.data : "", err);
+}
+
+int rp_value_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err)
+{
+    char number[40];
+    const char *word = word_of(&table[key]), *s = json_string_value(j);
+    *v = (struct rp_value){0};
+    switch (table[key].type) {
+    case 'I':
+        if (word && s && strcmp(word, s) == 0)
+            return rp_value_parse(v, key, s, err);
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(j));
+        return json_is_integer(j) ? rp_value_parse(v, key, number, err) : mistyped(key, s ? s : "another type", err);
+    case 'F':
+        v->f = json_number_value(j);
+        snprintf(number, sizeof number, "%.17g", v->f);
+        if (!json_is_number(j))
+            return mistyped(key, s ? s : "another type", err);
+        return isfinite(v->f) && in_range(key, v->f) ? 0 : out_of_range(key, number, err);
+    case 'B':
+        v->i = json_is_true(j);
+        return json_is_boolean(j) ? 0 : mistyped(key, s ? s : "another type", err);
+    case 'L':
+        return json_is_array(j) ? list_from_json(v, key, j, err) : mistyped(key, s ? s : "another type", err);
+    default:
+        if (json_is_null(j) && table[key].type == 'S')
+            return 0;
+        if (s && strlen(s) != json_string_length(j))
+            return mistyped(key, "a text with a NUL byte", err);
+        return s ? rp_value_parse(v, key, s, err) : mistyped(key, "another type", err);
+    }
+}

@@ -1,0 +1,67 @@
+/* The key table at work: one value from text or JSON, its form in words, and the name that was probably meant.
+ *
+ * What:    inner header of recipe/: everything that knows key types. Rows are addressed by their index in keys.def.
+ * Flow:    text or JSON -> struct rp_value (type and range checked) -> field of struct rp_recipe -> JSON.
+ * Owner:   a value owns its text until rp_value_store() moves it into the recipe or rp_value_fini() frees it.
+ * Extend:  a new key type is one case in each switch of keys.c.
+ */
+#ifndef RP_RECIPE_KEYS_H
+#define RP_RECIPE_KEYS_H
+
+#include "base/nearest.h"
+#include "recipe/recipe.h"
+
+#include <stddef.h>
+
+enum {
+#define KEY(name, field, type, def, lo, hi, choices, flag, help) RP_KEY_##field,
+#include "recipe/keys.def"
+#undef KEY
+    RP_KEY_COUNT
+};
+
+struct rp_value {
+    int64_t i; /* I; B and C as 0/1 and index */
+    double f;
+    char *s; /* S, L: words joined with ','; NULL: not set */
+};
+
+void rp_value_fini(struct rp_value *v);
+void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_origin origin); /* moves *v */
+
+const struct rp_key *rp_key_at(int key);
+int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
+int rp_key_find(const char *name); /* row, or -1 */
+/* The row whose name, or last part of the name, is nearest; *close says whether it is near enough for "did you mean". */
+int rp_key_nearest(const char *name, int *close);
+/* What a value must look like, in words: "a whole number from 1 to 65536, or max". */
+void rp_key_expected(int key, char *out, size_t size);
+
+/* Type and range of one value. The message starts with the key's name and says what was expected. */
+int rp_value_parse(struct rp_value *v, int key, const char *text, struct rp_err *err) rp_must_check;
+int rp_value_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err) rp_must_check;
+json_t *rp_value_to_json(const struct rp_recipe *r, int key);
+
+/* RP_USAGE "unknown key 'x': did you mean 'y'?"; returns -1. */
+int rp_key_unknown(const char *name, struct rp_err *err);
+
+/* Plain words YAML gives another type than text: null, true, 12, 1e-4. */
+int rp_text_is_typed(const char *text);
+
+/* Foreign text for a message: at most 60 bytes, cut between characters, control and malformed bytes as '?'. */
+const char *rp_shown(char out[72], const char *text);
+/* Bytes of the well-formed UTF-8 character at p (n left), its code point in *c; 0 when malformed. */
+size_t rp_utf8(const char *p, size_t n, unsigned *c);
+
+void rp_recipe_defaults(struct rp_recipe *r); /* initialises *r */
+/* rp_recipe_parse() of *source, which it takes, also on failure. dir_of: the file beside which a model.config lies; NULL: none. */
+int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const char *dir_of, const char *backend,
+                          const char *const *set, int n_set, struct rp_err *err) rp_must_check;
+
+/* How keys agree with each other. *key: the row to blame. */
+int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err) rp_must_check;
+
+/* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
+int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
+
+#endif

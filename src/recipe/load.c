@@ -1,0 +1,130 @@
+/* Finding a recipe: a file, a file less its ending, or an embedded one. */
+#include "base/embed.h"
+#include "base/nearest.h"
+#include "recipe/keys.h"
+#include "recipe/recipe.h"
+#include "recipe/yaml.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_EMBEDDED = 64 };
+
+/* Length of the bare name in "recipes/bert_fp32.yaml"; 0: not the name of a recipe. */
+static size_t bare_name(const char *member, const char **start)
+{
+    static const char dir[] = "recipes/";
+    if (strncmp(member, "./", 2) == 0)
+        member += 2;
+    *start = strncmp(member, dir, sizeof dir - 1) == 0 ? member + sizeof dir - 1 : member;
+    size_t n = strlen(*start);
+    if (n > 5 && strcmp(*start + n - 5, ".yaml") == 0)
+        n -= 5;
+    return strchr(*start, '/') ? 0 : n;
+}
+
+static char *first_comment(const char *data, size_t size)
+{
+    size_t n = 0, start = 0;
+    while (start < size && (data[start] == '#' || data[start] == ' '))
+        start++;
+    while (start + n < size && data[start + n] != '\n')
+        n++;
+    return size && data[0] == '#' ? rp_asprintf("%.*s", (int)n, data + start) : rp_strdup("");
+}
+
+static int is_recipe(const struct rp_embed *e)
+{
+    size_t n = strlen(e->name);
+    return n > 5 && strcmp(e->name + n - 5, ".yaml") == 0;
+}
+
+const struct rp_recipe_name *rp_recipe_names(int *n)
+{
+    static struct rp_recipe_name names[MAX_EMBEDDED]; /* filled once; texts live as long as the process */
+    static int count = -1;
+    const char *start;
+    if (count < 0) {
+        count = 0;
+        for (const struct rp_embed *e = rp_embed_table; e->name && count < MAX_EMBEDDED; e++) {
+            size_t bare = bare_name(e->name, &start);
+            if (is_recipe(e) && bare)
+                names[count++] = (struct rp_recipe_name){rp_asprintf("%.*s", (int)bare, start), first_comment((const char *)e->data, e->size)};
+        }
+    }
+    *n = count;
+    return names;
+}
+
+static const struct rp_embed *embedded(const char *where)
+{
+    const char *want, *have;
+    size_t n = bare_name(where, &want);
+    for (const struct rp_embed *e = rp_embed_table; n && e->name; e++) {
+        size_t m = bare_name(e->name, &have);
+        if (is_recipe(e) && m == n && memcmp(want, have, n) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+static int not_found(const char *where, struct rp_err *err)
+{
+    RP_BUF names = {0};
+    const char *start;
+    char shown[72];
+    int n;
+    const struct rp_recipe_name *r = rp_recipe_names(&n);
+    bare_name(where, &start);
+    struct rp_nearest near = {.word = start};
+    for (int i = 0; i < n; i++) {
+        rp_buf_printf(&names, "%s%s", i ? ", " : "", r[i].name);
+        rp_nearest_try(&near, r[i].name);
+    }
+    return rp_fail(err, RP_IO, "no recipe '%s': neither a file of that name, with or without .yaml, nor embedded (%s)%s%s%s",
+                   rp_shown(shown, where), n ? names.data : "none is", near.best ? "; did you mean '" : "",
+                   near.best ? near.best : "", near.best ? "'?" : "");
+}
+
+/* 1: `path` is there and no directory, 0: it is not, -1: cannot tell. */
+static int is_file(const char *path, struct rp_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return !S_ISDIR(st.st_mode);
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
+        return 0;
+    return rp_fail(err, RP_IO, "cannot look for recipe '%.200s': %s", path, strerror(errno));
+}
+
+int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
+                   struct rp_err *err)
+{
+    struct rp_buf source = {0};
+    *r = (struct rp_recipe){0};
+    RP_FREE char *with_ending = rp_asprintf("%s.yaml", where);
+    const char *path = where;
+    int found = is_file(path, err);
+    if (found == 0)
+        found = is_file(path = with_ending, err);
+    if (found < 0)
+        return -1;
+    if (found) {
+        if (rp_read_file(&source, path, RP_RECIPE_MAX, err) < 0) {
+            rp_buf_fini(&source);
+            return rp_wrap(err, "recipe");
+        }
+        return rp_recipe_from_source(r, &source, path, path, backend, set, n_set, err);
+    }
+    const struct rp_embed *e = embedded(where);
+    if (!e)
+        return not_found(where, err);
+    const char *start;
+    size_t n = bare_name(e->name, &start);
+    RP_FREE char *name = rp_asprintf("embedded:%.*s", (int)n, start);
+    rp_buf_add(&source, e->data, e->size);
+    return rp_recipe_from_source(r, &source, name, NULL, backend, set, n_set, err);
+}

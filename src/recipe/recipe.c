@@ -1,0 +1,220 @@
+/* Layers of a recipe, in order: defaults, model.config, the recipe's keys, its backend section, the command line (where a
+ * model.config named there comes before the other keys named there and after everything in the file). */
+#include "recipe/recipe.h"
+
+#include "base/hash.h"
+#include "recipe/keys.h"
+#include "recipe/yaml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct place { /* where a key's value was written; line 0: not in the file */
+    int line, col;
+};
+
+void rp_recipe_fini(struct rp_recipe *r)
+{
+    for (int k = 0; k < RP_KEY_COUNT; k++) {
+        char type = rp_key_at(k)->type;
+        if (type == 'S' || type == 'L') {
+            struct rp_value none = {0};
+            rp_value_store(r, k, &none, RP_FROM_DEFAULT);
+        }
+    }
+    rp_buf_fini(&r->source);
+    free(r->source_name);
+    free(r->ignored);
+    *r = (struct rp_recipe){0};
+}
+
+void rp_recipe_defaults(struct rp_recipe *r)
+{
+    *r = (struct rp_recipe){0};
+    for (int k = 0; k < RP_KEY_COUNT; k++) {
+        struct rp_value v;
+        struct rp_err err;
+        RP_BUG_IF(rp_value_parse(&v, k, rp_key_at(k)->def, &err) < 0); /* a default that is out of its own range */
+        rp_value_store(r, k, &v, RP_FROM_DEFAULT);
+    }
+}
+
+static int set_one(struct rp_recipe *r, int key, const char *text, enum rp_origin origin, struct rp_err *err)
+{
+    struct rp_value v;
+    if (rp_value_parse(&v, key, text, err) < 0) {
+        rp_value_fini(&v);
+        return -1;
+    }
+    rp_value_store(r, key, &v, origin);
+    return 0;
+}
+
+int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err)
+{
+    int k = rp_key_find(key);
+    return k < 0 ? rp_key_unknown(key, err) : set_one(r, k, value, origin, err);
+}
+
+static void clear(struct rp_recipe *r, int key)
+{
+    struct rp_value none = {0};
+    rp_value_store(r, key, &none, RP_FROM_COMMAND_LINE);
+}
+
+/* ---- the file ---- */
+
+static int same_name(const char *choices, int index, const char *name)
+{
+    for (; index > 0; index--)
+        choices += strcspn(choices, "|") + 1;
+    size_t n = strcspn(choices, "|");
+    return strlen(name) == n && memcmp(choices, name, n) == 0;
+}
+
+/* A backend section shortens: what it sets is at most what the recipe says. */
+static int check_shorter(const struct rp_recipe *r, const struct rp_setting *s, struct rp_err *err)
+{
+    struct rp_value v;
+    if (rp_value_parse(&v, s->key, s->text, err) < 0)
+        return -1;
+    int64_t limit = rp_key_int(r, s->key);
+    if (s->key == RP_KEY_evidence_state_root_every || v.i <= limit)
+        return 0;
+    return rp_fail(err, RP_USAGE, "%s: %lld is more than the recipe's %lld; a backend section only shortens a run",
+                   rp_key_at(s->key)->name, (long long)v.i, (long long)limit);
+}
+
+/* Every section is checked, whether it applies here or not; they come after every key of the recipe, wherever they stand. */
+static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *file, const char *backend,
+                          struct place *place, struct rp_err *err)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->item[i].backend >= 0 && check_shorter(r, &s->item[i], err) < 0)
+            return rp_at(file, s->item[i].line, s->item[i].col, err);
+    for (int i = 0; i < s->n; i++) {
+        const struct rp_setting *it = &s->item[i];
+        if (it->backend < 0 || !backend || !same_name(rp_key_at(RP_KEY_run_backend)->choices, it->backend, backend))
+            continue;
+        if (set_one(r, it->key, it->text, RP_FROM_BACKEND, err) < 0)
+            return rp_at(file, it->line, it->col, err);
+        place[it->key] = (struct place){it->line, it->col};
+    }
+    return 0;
+}
+
+static char *beside(const char *file, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+    return *path == '/' || !slash ? rp_strdup(path) : rp_asprintf("%.*s%s", (int)(slash + 1 - file), file, path);
+}
+
+/* `dir_of`: the file whose directory model.config is relative to; NULL: bytes without a directory. */
+static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const char *file, const char *dir_of, struct place *place,
+                      struct rp_err *err)
+{
+    char in_file[RP_KEY_COUNT] = {0};
+    const struct rp_setting *config = NULL;
+    for (int i = 0; i < s->n; i++) {
+        const struct rp_setting *it = &s->item[i];
+        if (it->backend >= 0)
+            continue;
+        if (set_one(r, it->key, it->text, RP_FROM_RECIPE, err) < 0)
+            return rp_at(file, it->line, it->col, err);
+        in_file[it->key] = 1;
+        place[it->key] = (struct place){it->line, it->col};
+        if (it->key == RP_KEY_model_config && r->model_config)
+            config = it;
+    }
+    if (config && !dir_of) {
+        rp_fail(err, RP_USAGE, "model.config: a recipe that is no file of its own cannot name another file: write the model.* keys out");
+        return rp_at(file, config->line, config->col, err);
+    }
+    if (config) {
+        RP_FREE char *path = beside(dir_of, r->model_config);
+        if (rp_recipe_config(r, path, in_file, err) < 0)
+            return rp_at(file, config->line, config->col, err);
+    }
+    return 0;
+}
+
+/* ---- the command line ---- */
+
+static int set_from_text(struct rp_recipe *r, const char *set, char *given, struct place *place, struct rp_err *err)
+{
+    char name[128], shown[72];
+    size_t n = strcspn(set, "=");
+    if (set[n] != '=' || n == 0 || n >= sizeof name)
+        return rp_fail(err, RP_USAGE, "--set %s: expected KEY=VALUE, like train.batch_size=8", rp_shown(shown, set));
+    memcpy(name, set, n);
+    name[n] = 0;
+    int k = rp_key_find(name);
+    if (k >= 0 && given[k])
+        return rp_fail(err, RP_USAGE, "%s is set twice on the command line", name);
+    if (rp_recipe_set(r, name, set + n + 1, RP_FROM_COMMAND_LINE, err) < 0)
+        return rp_wrap(err, "--set %s", rp_shown(shown, set));
+    given[k] = 1;
+    place[k] = (struct place){0};
+    return 0;
+}
+
+static int apply_command_line(struct rp_recipe *r, const char *const *set, int n_set, struct place *place, struct rp_err *err)
+{
+    char given[RP_KEY_COUNT] = {0};
+    for (int i = 0; i < n_set; i++)
+        if (set_from_text(r, set[i], given, place, err) < 0)
+            return -1;
+    if (given[RP_KEY_model_config] && r->model_config && rp_recipe_config(r, r->model_config, given, err) < 0)
+        return rp_wrap(err, "--set model.config=%.100s", r->model_config);
+    /* Data named on the command line takes the place of the recipe's, whichever kind that is. */
+    if (given[RP_KEY_data_path] && r->data_path && !given[RP_KEY_data_archive] && !given[RP_KEY_data_sha256]) {
+        clear(r, RP_KEY_data_archive);
+        clear(r, RP_KEY_data_sha256);
+    }
+    if (given[RP_KEY_data_archive] && r->data_archive && !given[RP_KEY_data_path])
+        clear(r, RP_KEY_data_path);
+    return 0;
+}
+
+static int apply_all(struct rp_recipe *r, const char *dir_of, const char *backend, const char *const *set, int n_set,
+                     struct rp_err *err)
+{
+    struct rp_settings settings;
+    struct place place[RP_KEY_COUNT] = {{0, 0}};
+    const char *file = r->source_name;
+    int key = 0;
+    if (rp_yaml_read(&settings, r->source.data ? r->source.data : "", r->source.size, file, err) < 0)
+        return -1;
+    int failed = apply_keys(r, &settings, file, dir_of, place, err) < 0 || apply_sections(r, &settings, file, backend, place, err) < 0;
+    rp_settings_fini(&settings);
+    if (failed || apply_command_line(r, set, n_set, place, err) < 0)
+        return -1;
+    if (rp_recipe_check(r, &key, err) == 0)
+        return 0;
+    return place[key].line ? rp_at(file, place[key].line, place[key].col, err) : rp_wrap(err, "%.160s", file);
+}
+
+int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const char *dir_of, const char *backend,
+                          const char *const *set, int n_set, struct rp_err *err)
+{
+    rp_recipe_defaults(r);
+    r->source = *source;
+    *source = (struct rp_buf){0};
+    r->source_name = rp_strdup(name);
+    rp_sha256_hex(r->sha256, r->source.data ? r->source.data : "", r->source.size);
+    if (apply_all(r, dir_of, backend, set, n_set, err) == 0)
+        return 0;
+    rp_recipe_fini(r);
+    return -1;
+}
+
+int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const char *name, const char *backend,
+                    const char *const *set, int n_set, struct rp_err *err)
+{
+    struct rp_buf source = {0};
+    *r = (struct rp_recipe){0};
+    if (size > RP_RECIPE_MAX)
+        return rp_fail(err, RP_MALFORMED, "%.160s: %zu bytes: a recipe has at most %u", name, size, RP_RECIPE_MAX);
+    rp_buf_add(&source, data, size);
+    return rp_recipe_from_source(r, &source, name, NULL, backend, set, n_set, err);
+}

@@ -1,0 +1,65 @@
+/* The resolved form of a recipe: every key with its value and where it came from, as JSON and back. */
+#include "base/json.h"
+#include "recipe/keys.h"
+
+#include <string.h>
+
+json_t *rp_recipe_to_json(const struct rp_recipe *r)
+{
+    json_t *j = json_object();
+    for (int k = 0; k < RP_KEY_COUNT; k++)
+        json_object_set_new(j, rp_key_at(k)->name,
+                            json_pack("{s:o, s:s}", "value", rp_value_to_json(r, k), "origin", rp_origin_name(r->origin[k])));
+    return j;
+}
+
+static int origin_of(const char *name)
+{
+    for (int o = RP_FROM_DEFAULT; o <= RP_FROM_COMMAND_LINE; o++)
+        if (strcmp(rp_origin_name((enum rp_origin)o), name) == 0)
+            return o;
+    return -1;
+}
+
+static int take(struct rp_recipe *r, const char *name, const json_t *entry, struct rp_err *err)
+{
+    const char *origin;
+    struct rp_value v;
+    int k = rp_key_find(name);
+    if (k < 0)
+        return rp_key_unknown(name, err);
+    const json_t *value = json_object_get(entry, "value");
+    if (!value || json_object_size(entry) != 2)
+        return rp_fail(err, RP_MALFORMED, "%s: expected {\"value\", \"origin\"}", name);
+    if (rp_json_str(entry, "origin", &origin, name, err) < 0)
+        return -1;
+    int o = origin_of(origin);
+    if (o < 0)
+        return rp_fail(err, RP_MALFORMED, "%s: unknown origin", name);
+    int failed = rp_value_from_json(&v, k, value, err);
+    if (!failed)
+        rp_value_store(r, k, &v, (enum rp_origin)o);
+    rp_value_fini(&v);
+    return failed;
+}
+
+int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err)
+{
+    const char *name;
+    json_t *entry;
+    int key;
+    rp_recipe_defaults(r);
+    int failed = json_is_object(j) ? 0 : rp_fail(err, RP_MALFORMED, "expected an object of keys");
+    /* (json_t *): jansson iterates over non-const objects only */
+    if (!failed)
+        json_object_foreach ((json_t *)j, name, entry)
+            if (!failed)
+                failed = take(r, name, entry, err);
+    if (!failed)
+        failed = rp_recipe_check(r, &key, err);
+    if (!failed)
+        return 0;
+    rp_recipe_fini(r);
+    err->code = RP_MALFORMED; /* whoever wrote this document had a valid recipe */
+    return rp_wrap(err, "resolved recipe");
+}

@@ -1,0 +1,42 @@
+/* A recipe's YAML, read into a flat list of settings with their places.
+ *
+ * What:    the strict subset of YAML 1.2 a recipe may use: mappings, plain and quoted scalars, lists of words. No anchors, aliases,
+ *          tags, merge keys, second documents, tabs or control characters; bounded in size, depth and number of settings.
+ * Flow:    bytes -> settings in file order; names are checked against keys.def, values only for their kind (text or not, list or not).
+ * Owner:   struct rp_settings owns its texts; rp_settings_fini() frees them.
+ * Extend:  a section that is no key (like `backend`) is a case in enter_section().
+ *
+ *     train:                     setting {train.batch_size, "32", line 2, column 15, backend -1}
+ *       batch_size: 32
+ *     backend:                   dotted and nested names are the same name
+ *       cpu: {measure.timed_steps: 4}
+ */
+#ifndef RP_RECIPE_YAML_H
+#define RP_RECIPE_YAML_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+#define RP_RECIPE_MAX (256u << 10) /* bytes of a recipe */
+
+struct rp_setting {
+    int key;       /* row of keys.def */
+    int backend;   /* index into the choices of run.backend, or -1: not in a backend section */
+    char *text;    /* scalar, or words joined with ',' */
+    int line, col; /* of the value, from 1 */
+};
+
+struct rp_settings {
+    struct rp_setting *item;
+    int n;
+};
+
+void rp_settings_fini(struct rp_settings *s);
+/* file: name in messages, which read "file:line:column: ..." */
+int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
+
+/* Put "file:line:column: " before the message; returns -1. */
+int rp_at(const char *file, int line, int col, struct rp_err *err);
+
+#endif
