@@ -4,6 +4,8 @@
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> yes or no.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
  * Extend:  another signature form (signify, minisign) goes beside sign/dsse.c and uses rp_key_sign().
+ *
+ * OpenSSL reads no configuration file and loads no provider but its default one, whatever OPENSSL_CONF says.
  */
 #ifndef RP_SIGN_KEY_H
 #define RP_SIGN_KEY_H
@@ -31,6 +33,12 @@ void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
 /* 0 good; -1 and RP_SIGNATURE otherwise */
 int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err) rp_must_check;
+
+/* Is there a private key file that needs a passphrase? 1, 0, or -1. For `key show`, which never asks. */
+int rp_key_is_encrypted(const char *path, struct rp_err *err) rp_must_check;
+
+/* $XDG_CONFIG_HOME/repro/leaf, else ~/.config/repro/leaf; free() it. */
+char *rp_config_path(const char *leaf, struct rp_err *err) rp_must_check;
 
 /* Default private key: $REPRO_KEY, else $XDG_CONFIG_HOME/repro/key.pem, else ~/.config/repro/key.pem. free() the result. */
 char *rp_key_default_path(struct rp_err *err) rp_must_check;

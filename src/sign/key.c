@@ -1,0 +1,388 @@
+#include "sign/key.h"
+
+#include "base/hash.h"
+#include "sign/passphrase.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/pkcs12.h>
+#include <openssl/x509.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEY_FILE_MAX 16384
+/* scrypt: 16 MiB and five passes, the most that OpenSSL's default memory limit lets every reader open */
+#define SCRYPT_N 16384
+#define SCRYPT_R 8
+#define SCRYPT_P 5
+
+struct rp_key_pair {
+    EVP_PKEY *pkey;
+};
+
+static void bio_freep(BIO **b)
+{
+    BIO_free_all(*b);
+}
+#define AUTO_BIO __attribute__((cleanup(bio_freep))) BIO
+
+static void pkey_freep(EVP_PKEY **k)
+{
+    EVP_PKEY_free(*k);
+}
+#define AUTO_PKEY __attribute__((cleanup(pkey_freep))) EVP_PKEY
+
+static void ssl_init(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+    ERR_clear_error();
+}
+
+/* Message plus OpenSSL's own reason; its queue is empty afterwards. */
+static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *why = ERR_reason_error_string(ERR_peek_error());
+    rp_fail(err, code, "%s (OpenSSL: %s)", text, why ? why : "no reason given");
+    ERR_clear_error();
+    return -1;
+}
+
+static struct rp_key_pair *key_new(EVP_PKEY *pkey)
+{
+    struct rp_key_pair *k = rp_alloc(sizeof *k);
+    k->pkey = pkey;
+    return k;
+}
+
+void rp_key_free(struct rp_key_pair *k)
+{
+    if (!k)
+        return;
+    EVP_PKEY_free(k->pkey); /* OpenSSL wipes the private bytes */
+    free(k);
+}
+
+void rp_key_freep(struct rp_key_pair **k)
+{
+    rp_key_free(*k);
+}
+
+/* ---- making ---- */
+
+/* PEM text of the key in bio, encrypted when there is a passphrase. */
+static int write_pem(BIO *bio, EVP_PKEY *pkey, const char *passphrase, struct rp_err *err)
+{
+    if (!passphrase) {
+        if (!PEM_write_bio_PKCS8PrivateKey(bio, pkey, NULL, NULL, 0, NULL, NULL))
+            return fail_ssl(err, RP_BUG, "cannot encode a new key");
+        return 0;
+    }
+    PKCS8_PRIV_KEY_INFO *info = EVP_PKEY2PKCS8(pkey);
+    X509_ALGOR *pbe = PKCS5_pbe2_set_scrypt(EVP_aes_256_cbc(), NULL, 0, NULL, SCRYPT_N, SCRYPT_R, SCRYPT_P);
+    X509_SIG *sealed = info && pbe ? PKCS8_set0_pbe(passphrase, (int)strlen(passphrase), info, pbe) : NULL;
+    if (!sealed)
+        X509_ALGOR_free(pbe); /* else owned by sealed */
+    int ok = sealed && PEM_write_bio_PKCS8(bio, sealed);
+    X509_SIG_free(sealed);
+    PKCS8_PRIV_KEY_INFO_free(info);
+    return ok ? 0 : fail_ssl(err, RP_BUG, "cannot encrypt a new key");
+}
+
+/* The name appears whole or not at all, and never replaces anything. */
+static int publish(const char *tmp, const char *path, struct rp_err *err)
+{
+    struct stat st;
+    if (link(tmp, path) == 0)
+        return 0;
+    if (errno != EEXIST && lstat(path, &st) < 0 && errno == ENOENT && rename(tmp, path) == 0)
+        return 0; /* a file system without hard links */
+    if (errno == EEXIST || lstat(path, &st) == 0)
+        return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
+    return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
+}
+
+static int write_private(const char *path, const char *pem, size_t size, struct rp_err *err)
+{
+    RP_FREE char *tmp = rp_asprintf("%s.%ld.new", path, (long)getpid());
+    unlink(tmp);
+    RP_FD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return rp_fail(err, RP_IO, "cannot create '%s': %s (choose another place with --key)", path, strerror(errno));
+    int failed = 0;
+    if (fchmod(fd, 0600) < 0 || rp_write_all(fd, pem, size) < 0 || fsync(fd) < 0)
+        failed = rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) < 0;
+    failed = failed || publish(tmp, path, err) < 0;
+    unlink(tmp);
+    return failed ? -1 : 0;
+}
+
+int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
+{
+    ssl_init();
+    struct stat st;
+    if (lstat(path, &st) == 0)
+        return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
+    if (passphrase && !*passphrase)
+        return rp_fail(err, RP_USAGE, "the passphrase is empty; leave it out for a key without one");
+    const char *slash = strrchr(path, '/');
+    if (slash && slash != path) {
+        RP_FREE char *dir = rp_strdup(path);
+        dir[slash - path] = 0;
+        if (rp_mkdirs(dir, 0700, err) < 0)
+            return rp_wrap(err, "making a key");
+    }
+    AUTO_PKEY *pkey = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+    AUTO_BIO *bio = BIO_new(BIO_s_secmem());
+    if (!pkey || !bio)
+        return fail_ssl(err, RP_UNAVAILABLE, "cannot make an Ed25519 key");
+    if (write_pem(bio, pkey, passphrase, err) < 0)
+        return -1;
+    char *pem;
+    long size = BIO_get_mem_data(bio, &pem);
+    int failed = write_private(path, pem, (size_t)size, err) < 0;
+    rp_wipe(pem, (size_t)size);
+    return failed ? -1 : 0;
+}
+
+/* ---- reading ---- */
+
+/* Private bytes live here only, and leave wiped. */
+struct secret {
+    char data[KEY_FILE_MAX];
+    size_t size;
+};
+static void secret_freep(struct secret **s)
+{
+    if (*s)
+        rp_wipe(*s, sizeof **s);
+    free(*s);
+}
+
+static int read_secret_file(struct secret *s, const char *path, struct rp_err *err)
+{
+    struct stat st;
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot open key '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
+    if (st.st_mode & 077)
+        return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
+                                      "may have been read",
+                       path, (unsigned)st.st_mode & 07777, path);
+    for (;;) {
+        ssize_t n = read(fd, s->data + s->size, sizeof s->data - s->size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return rp_fail(err, RP_IO, "cannot read key '%s': %s", path, strerror(errno));
+        if (n == 0)
+            return 0;
+        s->size += (size_t)n;
+        if (s->size == sizeof s->data)
+            return rp_fail(err, RP_MALFORMED, "key '%s' is larger than a key (%d bytes)", path, KEY_FILE_MAX);
+    }
+}
+
+static int has_block(const char *data, size_t size, const char *label)
+{
+    char begin[64];
+    size_t n = (size_t)snprintf(begin, sizeof begin, "-----BEGIN %s-----", label);
+    for (size_t i = 0; i + n <= size; i++)
+        if (memcmp(data + i, begin, n) == 0)
+            return 1;
+    return 0;
+}
+
+/* Context of OpenSSL's passphrase callback. */
+struct asking {
+    const char *path;
+    int fd, asked;
+    struct rp_err *err;
+};
+
+static int on_passphrase(char *out, int size, int writing, void *arg)
+{
+    struct asking *a = arg;
+    RP_PASSPHRASE p = {{0}};
+    char prompt[300];
+    (void)writing;
+    snprintf(prompt, sizeof prompt, "passphrase of key '%.200s': ", a->path);
+    int failed = a->fd >= 0 ? rp_passphrase_from_fd(&p, a->fd, a->err) < 0 : rp_passphrase_ask(&p, prompt, 0, a->err) < 0;
+    size_t n = strlen(p.text);
+    if (failed || n > (size_t)size)
+        return -1;
+    memcpy(out, p.text, n);
+    a->asked = 1;
+    return (int)n;
+}
+
+static int only_ed25519(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
+{
+    if (EVP_PKEY_is_a(pkey, "ED25519"))
+        return 0;
+    const char *type = EVP_PKEY_get0_type_name(pkey);
+    return rp_fail(err, RP_MALFORMED, "%s is a key of type %s; expected Ed25519 (repro key new makes one)", what,
+                   type ? type : "unknown");
+}
+
+struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err)
+{
+    ssl_init();
+    __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
+    if (read_secret_file(s, path, err) < 0)
+        return NULL;
+    int encrypted = has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
+    if (!encrypted && !has_block(s->data, s->size, "PRIVATE KEY")) {
+        int pub = has_block(s->data, s->size, "PUBLIC KEY");
+        return rp_fail_null(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key", path,
+                            pub ? "a public key" : "no PEM private key");
+    }
+    struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
+    *err = (struct rp_err){0};
+    AUTO_BIO *bio = BIO_new_mem_buf(s->data, (int)s->size);
+    AUTO_PKEY *pkey = bio ? PEM_read_bio_PrivateKey(bio, NULL, on_passphrase, &a) : NULL;
+    if (!pkey) {
+        if (encrypted && !a.asked && err->code != RP_OK) {
+            ERR_clear_error();
+            rp_wrap(err, "key '%s'", path); /* the callback said why there is no passphrase */
+        } else if (a.asked) {
+            fail_ssl(err, RP_USAGE, "the passphrase does not open key '%s'", path);
+        } else {
+            fail_ssl(err, RP_MALFORMED, "key '%s' is damaged", path);
+        }
+        return NULL;
+    }
+    RP_FREE char *what = rp_asprintf("'%s'", path);
+    if (only_ed25519(pkey, what, err) < 0)
+        return NULL;
+    struct rp_key_pair *k = key_new(pkey);
+    pkey = NULL;
+    return k;
+}
+
+int rp_key_is_encrypted(const char *path, struct rp_err *err)
+{
+    __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
+    if (read_secret_file(s, path, err) < 0)
+        return -1;
+    return has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
+}
+
+struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err)
+{
+    ssl_init();
+    if (size > KEY_FILE_MAX)
+        return rp_fail_null(err, RP_MALFORMED, "%s is larger than a public key (%zu bytes)", what, size);
+    if (has_block(pem, size, "PRIVATE KEY") || has_block(pem, size, "ENCRYPTED PRIVATE KEY"))
+        return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
+    if (!has_block(pem, size, "PUBLIC KEY"))
+        return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key", what);
+    AUTO_BIO *bio = BIO_new_mem_buf(pem, (int)size);
+    AUTO_PKEY *pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
+    if (!pkey) {
+        fail_ssl(err, RP_MALFORMED, "%s is no valid public key", what);
+        return NULL;
+    }
+    if (only_ed25519(pkey, what, err) < 0)
+        return NULL;
+    struct rp_key_pair *k = key_new(pkey);
+    pkey = NULL;
+    return k;
+}
+
+/* ---- using ---- */
+
+void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE])
+{
+    unsigned char *der = NULL;
+    int n = i2d_PUBKEY(k->pkey, &der);
+    RP_BUG_IF(n <= 0);
+    memcpy(out, "SHA256:", 7);
+    rp_sha256_hex(out + 7, der, (size_t)n);
+    OPENSSL_free(der);
+}
+
+void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out)
+{
+    char *pem;
+    AUTO_BIO *bio = BIO_new(BIO_s_mem());
+    RP_BUG_IF(!bio || !PEM_write_bio_PUBKEY(bio, k->pkey));
+    long n = BIO_get_mem_data(bio, &pem);
+    rp_buf_add(out, pem, (size_t)n);
+}
+
+int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err)
+{
+    ssl_init();
+    size_t n = 64;
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    int ok = c && EVP_DigestSignInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestSign(c, sig, &n, data, size) == 1 && n == 64;
+    EVP_MD_CTX_free(c);
+    return ok ? 0 : fail_ssl(err, RP_SIGNATURE, "cannot sign with this key; is it a private one?");
+}
+
+int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err)
+{
+    ssl_init();
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    int ok = c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestVerify(c, sig, 64, data, size) == 1;
+    EVP_MD_CTX_free(c);
+    ERR_clear_error(); /* OpenSSL has no more to say than "no" */
+    if (ok)
+        return 0;
+    char print[RP_FINGERPRINT_SIZE];
+    rp_key_fingerprint(k, print);
+    return rp_fail(err, RP_SIGNATURE, "these bytes were not signed by the key %s", print);
+}
+
+/* ---- places ---- */
+
+char *rp_config_path(const char *leaf, struct rp_err *err)
+{
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg == '/') /* the specification says to ignore relative ones */
+        return rp_asprintf("%s/repro/%s", xdg, leaf);
+    if (home && *home == '/')
+        return rp_asprintf("%s/.config/repro/%s", home, leaf);
+    return rp_fail_null(err, RP_USAGE, "neither XDG_CONFIG_HOME nor HOME names a directory; set one, or give --key FILE");
+}
+
+char *rp_key_default_path(struct rp_err *err)
+{
+    const char *own = getenv("REPRO_KEY");
+    return own && *own ? rp_strdup(own) : rp_config_path("key.pem", err);
+}
+
+struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err)
+{
+    struct stat st;
+    *created = 0;
+    if (path)
+        return rp_key_load(path, passphrase_fd, err);
+    RP_FREE char *own = rp_key_default_path(err);
+    if (!own)
+        return NULL;
+    if (stat(own, &st) < 0 && errno == ENOENT) {
+        if (rp_key_create(own, NULL, err) == 0)
+            *created = 1;
+        else if (stat(own, &st) < 0) /* not: another run made it first */
+            return NULL;
+    }
+    return rp_key_load(own, passphrase_fd, err);
+}

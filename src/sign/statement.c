@@ -1,0 +1,87 @@
+#include "sign/statement.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+/* key figures: path in run.json -> the same key in the predicate */
+static const char *const figures[] = {"sequences_per_s", "sequences_per_s_interval", "loss_first",       "loss_last",
+                                      "state_root_first", "state_root_last",         "records_sha256"};
+
+json_t *rp_statement_predicate(const json_t *run, const char *sha256)
+{
+    static const char *const copied[] = {"schema", "status", "numerics", "tool"};
+    json_t *p = json_object(), *results = json_object_get(run, "results");
+    json_object_set_new(p, "run_sha256", json_string(sha256));
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
+        json_t *v = json_object_get(run, copied[i]);
+        if (v)
+            json_object_set(p, copied[i], v);
+    }
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        json_t *v = json_object_get(results, figures[i]);
+        if (v)
+            json_object_set(p, figures[i], v);
+    }
+    return p;
+}
+
+json_t *rp_statement(const struct rp_subject *subject, int n, json_t *predicate)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:{s:s}}", "name", subject[i].name, "digest", "sha256", subject[i].sha256));
+    return json_pack("{s:s, s:o, s:s, s:o}", "_type", RP_STATEMENT_TYPE, "subject", list, "predicateType", RP_PREDICATE_TYPE,
+                     "predicate", predicate);
+}
+
+static int text_is(const json_t *j, const char *key, const char *expected, struct rp_err *err)
+{
+    const char *got;
+    if (rp_json_str(j, key, &got, "statement", err) < 0)
+        return -1;
+    if (strcmp(got, expected) != 0)
+        return rp_fail(err, RP_MALFORMED, "statement: %s is '%.80s'; expected '%s'", key, got, expected);
+    return 0;
+}
+
+static int lower_hex(const char *s)
+{
+    return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
+}
+
+static int one_subject(struct rp_subject *s, const json_t *j, int i, struct rp_err *err)
+{
+    const char *sha256;
+    if (!json_is_object(j))
+        return rp_fail(err, RP_MALFORMED, "statement: subject %d is not an object", i);
+    const json_t *digest = rp_json_obj(j, "digest", "statement", err);
+    if (!digest || rp_json_str(j, "name", &s->name, "statement", err) < 0 ||
+        rp_json_str(digest, "sha256", &sha256, "statement", err) < 0)
+        return rp_wrap(err, "subject %d", i);
+    if (!lower_hex(sha256))
+        return rp_fail(err, RP_MALFORMED, "statement: subject %d has no SHA-256 of 64 lower-case hex digits", i);
+    strcpy(s->sha256, sha256);
+    return 0;
+}
+
+int rp_statement_subjects(const json_t *j, struct rp_subject *subject, int max, struct rp_err *err)
+{
+    if (!json_is_object(j))
+        return rp_fail(err, RP_MALFORMED, "statement is not a JSON object");
+    const json_t *list = rp_json_arr(j, "subject", "statement", err);
+    if (!list || text_is(j, "_type", RP_STATEMENT_TYPE, err) < 0 || text_is(j, "predicateType", RP_PREDICATE_TYPE, err) < 0 ||
+        !rp_json_obj(j, "predicate", "statement", err))
+        return -1;
+    size_t n = json_array_size(list);
+    if (n > (size_t)max)
+        return rp_fail(err, RP_MALFORMED, "statement has %zu subjects; at most %d are accepted", n, max);
+    for (size_t i = 0; i < n; i++) {
+        if (one_subject(&subject[i], json_array_get(list, i), (int)i, err) < 0)
+            return -1;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(subject[k].name, subject[i].name) == 0)
+                return rp_fail(err, RP_MALFORMED, "statement names the subject '%.80s' twice", subject[i].name);
+    }
+    return (int)n;
+}

@@ -1,0 +1,157 @@
+#include "sign/trust.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_MAX_CHARS 64
+#define PUBLIC_MAX 16384
+
+char *rp_trust_dir(struct rp_err *err)
+{
+    return rp_config_path("trust", err);
+}
+
+static int good_name(const char *s, size_t n)
+{
+    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-')
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)s[i]) && !strchr("._-@", s[i]))
+            return 0;
+    return 1;
+}
+
+static struct rp_key_pair *load_public_file(const char *path, struct rp_err *err)
+{
+    RP_BUF pem = {0};
+    RP_FREE char *what = rp_asprintf("'%s'", path);
+    if (rp_read_file(&pem, path, PUBLIC_MAX, err) < 0)
+        return NULL;
+    return rp_key_load_public(pem.data ? pem.data : "", pem.size, what, err);
+}
+
+static int fingerprint_of_file(char fingerprint[RP_FINGERPRINT_SIZE], const char *path, struct rp_err *err)
+{
+    struct rp_key_pair *k = load_public_file(path, err);
+    if (!k)
+        return -1;
+    rp_key_fingerprint(k, fingerprint);
+    rp_key_free(k);
+    return 0;
+}
+
+int rp_trust_add(const char *name, const char *pem, size_t size, const char *what, struct rp_err *err)
+{
+    char ours[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE];
+    RP_BUF text = {0};
+    if (!good_name(name, strlen(name)))
+        return rp_fail(err, RP_USAGE, "'%.80s' is no name for a key: up to %d letters, digits and . _ - @, a letter or digit first",
+                       name, NAME_MAX_CHARS);
+    struct rp_key_pair *k = rp_key_load_public(pem, size, what, err);
+    if (!k)
+        return -1;
+    rp_key_fingerprint(k, ours);
+    rp_key_public_pem(k, &text);
+    rp_key_free(k);
+    RP_FREE char *dir = rp_trust_dir(err);
+    if (!dir || rp_mkdirs(dir, 0700, err) < 0)
+        return -1;
+    RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, name);
+    if (access(path, F_OK) == 0) {
+        if (fingerprint_of_file(theirs, path, err) < 0)
+            return rp_wrap(err, "trust store");
+        if (strcmp(ours, theirs) == 0)
+            return 0;
+        return rp_fail(err, RP_USAGE, "'%s' already stands for the key %s; choose another name, or remove '%s'", name, theirs, path);
+    }
+    return rp_write_file(path, text.data, text.size, 0644, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct rp_trusted *)a)->name, ((const struct rp_trusted *)b)->name);
+}
+
+int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
+{
+    *list = (struct rp_trust_list){0};
+    RP_FREE char *dir = rp_trust_dir(err);
+    if (!dir)
+        return -1;
+    DIR *d = opendir(dir);
+    if (!d)
+        return errno == ENOENT ? 0 : rp_fail(err, RP_IO, "cannot read the trust store '%s': %s", dir, strerror(errno));
+    struct dirent *e;
+    int failed = 0;
+    while (!failed && (e = readdir(d))) {
+        size_t n = strlen(e->d_name);
+        if (n < 5 || strcmp(e->d_name + n - 4, ".pem") != 0 || !good_name(e->d_name, n - 4))
+            continue;
+        struct rp_trusted t = {.path = rp_asprintf("%s/%s", dir, e->d_name), .name = rp_strdup(e->d_name)};
+        t.name[n - 4] = 0;
+        failed = fingerprint_of_file(t.fingerprint, t.path, err) < 0 && rp_wrap(err, "trust store") < 0;
+        list->key = rp_realloc(list->key, (size_t)(list->n + 1) * sizeof *list->key);
+        list->key[list->n++] = t;
+    }
+    closedir(d);
+    if (failed) {
+        rp_trust_list_fini(list);
+        return -1;
+    }
+    if (list->n)
+        qsort(list->key, (size_t)list->n, sizeof *list->key, by_name);
+    return 0;
+}
+
+void rp_trust_list_fini(struct rp_trust_list *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        free(list->key[i].name);
+        free(list->key[i].path);
+    }
+    free(list->key);
+    *list = (struct rp_trust_list){0};
+}
+
+int rp_trust_find(const char *fingerprint, char name[128], struct rp_err *err)
+{
+    struct rp_trust_list list;
+    int found = 0;
+    if (rp_trust_list(&list, err) < 0)
+        return -1;
+    for (int i = 0; i < list.n && !found; i++) {
+        if (strcmp(list.key[i].fingerprint, fingerprint) != 0)
+            continue;
+        strcpy(name, list.key[i].name); /* at most NAME_MAX_CHARS */
+        found = 1;
+    }
+    rp_trust_list_fini(&list);
+    return found;
+}
+
+int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, struct rp_err *err)
+{
+    struct stat st;
+    if (strncmp(what, "SHA256:", 7) == 0) {
+        if (strlen(what) != RP_FINGERPRINT_SIZE - 1 || strspn(what + 7, "0123456789abcdef") != 64)
+            return rp_fail(err, RP_USAGE, "'%.90s' is no fingerprint; expected SHA256: and 64 lower-case hex digits", what);
+        strcpy(fingerprint, what);
+        return 0;
+    }
+    if (strchr(what, '/') || stat(what, &st) == 0)
+        return fingerprint_of_file(fingerprint, what, err);
+    RP_FREE char *dir = rp_trust_dir(err);
+    if (!dir)
+        return -1;
+    RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, what);
+    if (!good_name(what, strlen(what)) || stat(path, &st) < 0)
+        return rp_fail(err, RP_USAGE, "'%.80s' is no public key file, no fingerprint and no name in the trust store '%s'; "
+                                      "repro key trust NAME FILE adds one",
+                       what, dir);
+    return fingerprint_of_file(fingerprint, path, err);
+}
