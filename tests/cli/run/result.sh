@@ -1,0 +1,12 @@
+#!/bin/sh
+# The last line of stdout is the bundle; --json is one document; progress is plain lines without a terminal.
+. "$TEST_DIR/common.inc"
+"$REPRO" run bert_tiny_fp32 --steps 2 >out.txt 2>err.txt
+bundle=$(tail -n 1 out.txt)
+[ -f "$bundle" ] || fail "no bundle at '$bundle'"
+case $bundle in bert_tiny_fp32-*Z.repro.tar.zst) ;; *) fail "name '$bundle'" ;; esac
+if grep -q "$(printf '[\033\r]')" err.txt; then fail "terminal control bytes without a terminal"; fi
+"$REPRO" verify "$bundle" >verify.txt || { cat verify.txt >&2; fail "does not verify"; }
+"$REPRO" run bert_tiny_fp32 --steps 2 --json -o j.repro.tar.zst >json.txt 2>/dev/null
+grep -q '"sequences_per_s"' json.txt || fail "no throughput in --json"
+"$REPRO" verify --replay 2 j.repro.tar.zst >verify.txt || { cat verify.txt >&2; fail "does not replay"; }
