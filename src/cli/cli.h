@@ -2,14 +2,17 @@
  *
  * What:    rp_commands[] (cli/commands.c) and the parser that serves them.
  * Flow:    argv -> command -> options struct -> cmd_<name>() -> exit status.
- * Owner:   option structs live on the stack of rp_cli_main(); texts point into argv.
- * Extend:  "Adding a command": write cli/cmd_<name>.c with its option table and function, add one row to rp_commands[].
+ * Owner:   rp_cli_main() owns the options struct and the result document; texts point into argv.
+ * Extend:  "Adding a command": write cli/cmd_<name>.c with its option table, its function and `const struct rp_command
+ *          rp_cmd_<name>`, add one row to commands.def.
  */
 #ifndef RP_CLI_CLI_H
 #define RP_CLI_CLI_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
+#include <jansson.h>
 #include <stddef.h>
 
 /* Option types and the C type of the field at `offset`. */
@@ -35,38 +38,40 @@ struct rp_opt {
     long lo, hi;
     const char *help; /* one line, no full stop */
 };
-/* rows end with an all-zero row; RP_OPTS_COMMON (--json, --help, --quiet) belong to every command and are added by the parser */
+/* Rows end with an all-zero row; a row with an empty name is skipped. rp_opts_common (--json, --quiet, --help) belong to every
+ * command; their offsets are into struct rp_cli. */
+extern const struct rp_opt rp_opts_common[];
 
 struct rp_cli {           /* what every command gets */
     int json, quiet;      /* --json: the result as one JSON document on stdout; --quiet: no progress */
+    int help;             /* --help was seen: the command does not run */
     int argc;             /* operands left after options */
     const char **argv;
     void *opts;           /* the command's own struct, zeroed, filled */
     const struct rp_command *command;
+    /* With --json a command leaves its document here (the reference becomes ours) and rp_cli_main() prints it at the end; when the
+     * command then fails, the document gets an "error" member, so stdout is one document whatever happens. */
+    json_t *result;
 };
 
 struct rp_command {
     const char *name;     /* "key" or, for a subcommand, "key new" */
-    const char *operands; /* "RECIPE", "BUNDLE...", "" */
+    const char *operands; /* "RECIPE", "BUNDLE...", "[MEMBER]", "" */
     int min_operands, max_operands; /* max -1: any number */
     const char *summary;  /* one line */
-    const char *details;  /* paragraphs for --help and the man page, with examples */
+    const char *details;  /* paragraphs for --help and the man page, refilled to the width; indented lines stay as they are */
     const struct rp_opt *opts;
     size_t opts_size;
-    int (*run)(struct rp_cli *cli, struct rp_err *err); /* 0, or -1 with *err (printed by rp_cli_main) */
-    int hidden;           /* not in help (the worker) */
+    int (*run)(struct rp_cli *cli, struct rp_err *err); /* 0, or -1 with *err (printed by rp_cli_main); NULL: a group */
 };
 
-extern const struct rp_command *const rp_commands[]; /* ended by NULL */
+extern const struct rp_command *const rp_commands[]; /* ended by NULL; subcommands follow their group */
 
 int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
-/* Errors and results in the chosen form: text or {"error": {"code", "message"}}. */
+/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into cli->result if there is one. */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
-
-/* Generated documents: `repro help --man`, `--completion bash|zsh` are hidden switches the Makefile uses for install. */
-void rp_cli_man(void);
-void rp_cli_completion_bash(void);
-void rp_cli_completion_zsh(void);
+/* All bytes to standard output; what could not be written is noticed by rp_cli_main(). */
+void rp_cli_print(const struct rp_buf *b);
 
 #endif

@@ -1,0 +1,115 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* O_PATH */
+#endif
+#include "cli/cli.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/term.h"
+#include "cli/help.h"
+#include "cli/parse.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A process started without stdin, stdout or stderr would get their numbers for its own files and print into them. A descriptor that
+ * can neither be read nor written takes their place: what is printed there fails, and the exit status says so. */
+static void hold_standard_fds(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/", O_PATH) < 0)
+            return;
+}
+
+/* Needed before the options are parsed: a mistake in them is reported in the form asked for. */
+static int wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return 1;
+    return 0;
+}
+
+void rp_cli_print(const struct rp_buf *b)
+{
+    if (b->size)
+        fwrite(b->data, 1, b->size, stdout);
+}
+
+static void print_json(const json_t *j)
+{
+    RP_BUF text = {0};
+    rp_json_write(&text, j);
+    rp_cli_print(&text);
+}
+
+void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
+{
+    if (cli->json) {
+        RP_JSON *doc = json_is_object(cli->result) ? json_incref(cli->result) : json_object();
+        json_object_set_new(doc, "error", json_pack("{s:s, s:i, s:s}", "code", rp_code_name(err->code), "exit",
+                                                    rp_exit_status(err->code), "message", err->msg));
+        print_json(doc);
+    }
+    fflush(stdout);
+    int colour = rp_use_colour(STDERR_FILENO);
+    fprintf(stderr, "%srepro:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", err->msg);
+}
+
+static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
+{
+    if (rp_cli_parse(cli, argc, argv, err) < 0) {
+        rp_cli_print_error(cli, err);
+        if (!cli->command)
+            fputs("Try 'repro --help'.\n", stderr);
+        else
+            fprintf(stderr, "Try 'repro %s --help'.\n", cli->command->name);
+        return -1;
+    }
+    if (cli->help) {
+        rp_help_print(cli->command);
+        return 0;
+    }
+    if (!cli->command->run) {
+        rp_fail(err, RP_USAGE, "'%s' needs a subcommand: see 'repro %s --help'", cli->command->name, cli->command->name);
+    } else if (cli->command->run(cli, err) == 0) {
+        if (cli->json && cli->result)
+            print_json(cli->result);
+        return 0;
+    }
+    if (err->code == RP_OK)
+        rp_fail(err, RP_BUG, "'%s' failed without saying why", cli->command->name);
+    rp_cli_print_error(cli, err);
+    return -1;
+}
+
+/* A result that did not arrive is not a success: a full disk, a closed pipe, a closed stdout. */
+static int flush_stdout(void)
+{
+    int failed = fflush(stdout) != 0 || ferror(stdout);
+    int e = errno;
+    if (fclose(stdout) != 0 && !failed) {
+        failed = 1;
+        e = errno;
+    }
+    if (failed)
+        fprintf(stderr, "repro: cannot write to standard output: %s\n", e ? strerror(e) : "write error");
+    return failed ? -1 : 0;
+}
+
+int rp_cli_main(int argc, char **argv)
+{
+    struct rp_cli cli = {.json = wants_json(argc, argv)};
+    struct rp_err err = {0};
+    hold_standard_fds();
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of ours to report, and must not end a run */
+    int status = dispatch(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
+    if (flush_stdout() < 0 && status == 0)
+        status = rp_exit_status(RP_IO);
+    rp_cli_fini(&cli);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* `repro help`: the texts that are made from the command table. */
+#include "cli/help.h"
+#include "cli/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct help_opts {
+    int man;
+    const char *completion;
+};
+
+#define AT(field) offsetof(struct help_opts, field)
+static const struct rp_opt opts[] = {
+    {.name = "man", .type = RP_OPT_FLAG, .offset = AT(man), .help = "print the man page"},
+    {.name = "completion", .type = RP_OPT_CHOICE, .offset = AT(completion), .choices = "bash|zsh",
+     .help = "print the completion script of a shell"},
+    {0},
+};
+
+static int cmd_help(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct help_opts *o = cli->opts;
+    RP_BUF out = {0};
+    int used = 0;
+    if (o->man)
+        rp_man_page(&out);
+    else if (o->completion && strcmp(o->completion, "zsh") == 0)
+        rp_completion_zsh(&out);
+    else if (o->completion)
+        rp_completion_bash(&out);
+    if (o->man || o->completion) {
+        rp_cli_print(&out);
+        return 0;
+    }
+    const struct rp_command *c = cli->argc ? rp_cli_find(cli->argv, cli->argc, &used, err) : NULL;
+    if (cli->argc && !c)
+        return -1;
+    if (used < cli->argc)
+        return rp_fail(err, RP_USAGE, "'%s' has no subcommand '%s'", cli->argv[0], cli->argv[used]);
+    if (cli->json)
+        cli->result = rp_help_json();
+    else
+        rp_help_print(c);
+    return 0;
+}
+
+const struct rp_command rp_cmd_help = {
+    .name = "help",
+    .operands = "[COMMAND]...",
+    .max_operands = 2,
+    .summary = "explain a command; print the man page or shell completion",
+    .details = "With --json: the whole table of commands, options and exit statuses.\n"
+               "\n"
+               "Examples:\n"
+               "  repro help key new\n"
+               "  . <(repro help --completion bash)\n",
+    .opts = opts,
+    .opts_size = sizeof(struct help_opts),
+    .run = cmd_help,
+};

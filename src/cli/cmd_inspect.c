@@ -1,0 +1,133 @@
+/* `repro inspect`: what is in a bundle, without any claim that it is true. */
+#include "base/hash.h"
+#include "base/json.h"
+#include "bundle/bundle.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The third column of RP_MEMBERS. */
+static const char *meaning(const char *name)
+{
+    static const struct {
+        const char *name, *meaning;
+    } known[] = {
+#define X(name, required, text) {name, text},
+        RP_MEMBERS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].meaning;
+    return "";
+}
+
+/* Names come from a stranger: bytes that a terminal would obey are shown as '?'. */
+static const char *shown(char out[128], const char *name)
+{
+    snprintf(out, 128, "%s", name);
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+            *p = '?';
+    return out;
+}
+
+/* {"name", "size", "sha256", "text" when it is UTF-8 and asked for} */
+static json_t *member_json(const struct rp_member *m, int with_text)
+{
+    char hex[RP_SHA256_HEX], name[128];
+    rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
+    json_t *j = json_pack("{s:s, s:I, s:s}", "name", shown(name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
+    if (with_text)
+        json_object_set_new(j, "text", m->bytes.size ? json_stringn(m->bytes.data, m->bytes.size) : json_string(""));
+    return j;
+}
+
+/* Top-level texts and numbers of run.json and of its results; NULL where there is none that parses. */
+static json_t *summary(const struct rp_bundle *b)
+{
+    struct rp_err ignored;
+    const struct rp_member *m = rp_bundle_find(b, "run.json");
+    RP_JSON *run = m ? rp_json_parse(m->bytes.data, m->bytes.size, "run.json", &ignored) : NULL;
+    json_t *out = json_object();
+    const char *key;
+    json_t *v;
+    if (!json_is_object(run))
+        return out;
+    json_object_foreach(run, key, v)
+        if (json_is_string(v) || json_is_number(v))
+            json_object_set(out, key, v);
+    json_object_foreach(json_object_get(run, "results"), key, v)
+        if (json_is_string(v) || json_is_number(v))
+            json_object_set(out, key, v);
+    return out;
+}
+
+static void print_text(const char *path, const struct rp_bundle *b, const json_t *claims)
+{
+    const char *key;
+    json_t *v;
+    char name[128];
+    printf("%s (not checked: see 'repro verify')\n\n", path);
+    for (int i = 0; i < b->n; i++)
+        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, shown(name, b->member[i].name), meaning(b->member[i].name));
+    if (json_object_size(claims))
+        printf("\nIt claims:\n");
+    json_object_foreach(json_incref((json_t *)claims), key, v) {
+        RP_BUF text = {0};
+        rp_json_write_line(&text, v);
+        printf("  %-28s %s", shown(name, key), text.data);
+    }
+    json_decref((json_t *)claims);
+}
+
+static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char *name, struct rp_err *err)
+{
+    const struct rp_member *m = rp_bundle_find(b, name);
+    if (!m)
+        return rp_fail(err, RP_USAGE, "'%s' has no member '%s'; 'repro inspect %s' lists them", cli->argv[0], name, cli->argv[0]);
+    if (cli->json)
+        cli->result = member_json(m, 1);
+    else
+        rp_cli_print(&m->bytes);
+    return 0;
+}
+
+static int show_bundle(struct rp_cli *cli, const struct rp_bundle *b)
+{
+    RP_JSON *claims = summary(b), *members = json_array();
+    if (!cli->json) {
+        print_text(cli->argv[0], b, claims);
+        return 0;
+    }
+    for (int i = 0; i < b->n; i++)
+        json_array_append_new(members, member_json(&b->member[i], 0));
+    cli->result = json_pack("{s:O, s:O, s:b}", "claims", claims, "members", members, "verified", 0);
+    return 0;
+}
+
+static int cmd_inspect(struct rp_cli *cli, struct rp_err *err)
+{
+    struct rp_bundle b = {0};
+    if (rp_bundle_open(&b, cli->argv[0], err) < 0)
+        return -1;
+    int failed = cli->argc > 1 ? show_member(cli, &b, cli->argv[1], err) < 0 : show_bundle(cli, &b) < 0;
+    rp_bundle_fini(&b);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_inspect = {
+    .name = "inspect",
+    .operands = "BUNDLE [MEMBER]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .summary = "list the members of a bundle, or print one",
+    .details = "Shows what a bundle says, not whether it is true: nothing is verified. A member is printed byte for byte.\n"
+               "\n"
+               "Examples:\n"
+               "  repro inspect bert_fp32.repro.tar.zst\n"
+               "  repro inspect bert_fp32.repro.tar.zst report.md\n"
+               "  repro inspect bert_fp32.repro.tar.zst run.json | jq .results\n",
+    .run = cmd_inspect,
+};

@@ -1,0 +1,233 @@
+/* `repro key`: the key that signs, and the keys that are believed. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "sign/key.h"
+#include "sign/passphrase.h"
+#include "sign/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PEM_MAX 65536
+
+struct key_opts {
+    const char *output, *name;
+    long passphrase_fd;
+    int encrypt;
+};
+#define AT(field) offsetof(struct key_opts, field)
+
+/* ---- key new ---- */
+
+static const struct rp_opt new_opts[] = {
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "where the private key goes; default $REPRO_KEY or ~/.config/repro/key.pem"},
+    {.name = "encrypt", .letter = 'e', .type = RP_OPT_FLAG, .offset = AT(encrypt),
+     .help = "ask for a passphrase on the terminal and encrypt the key with it"},
+    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
+     .help = "encrypt with the passphrase read from this file descriptor"},
+    {0},
+};
+
+/* The public half of what was just made, from the file itself: shows that it can be read back. */
+static int report_key(struct rp_cli *cli, const char *path, const struct rp_key_pair *k)
+{
+    char print[RP_FINGERPRINT_SIZE];
+    RP_BUF pem = {0};
+    rp_key_fingerprint(k, print);
+    rp_key_public_pem(k, &pem);
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s, s:s}", "path", path, "fingerprint", print, "public_key", pem.data);
+    else
+        printf("%s\n%s\n%s", path, print, pem.data);
+    return 0;
+}
+
+static int make_key(struct rp_cli *cli, const char *path, struct rp_err *err)
+{
+    const struct key_opts *o = cli->opts;
+    RP_PASSPHRASE secret = {{0}};
+    int encrypt = o->encrypt || o->passphrase_fd > 0, encrypted;
+    if (o->passphrase_fd > 0) {
+        if (rp_passphrase_from_fd(&secret, (int)o->passphrase_fd, err) < 0)
+            return -1;
+    } else if (o->encrypt && rp_passphrase_ask(&secret, "Passphrase for the new key", 1, err) < 0) {
+        return -1;
+    }
+    if (rp_key_create(path, encrypt ? secret.text : NULL, err) < 0)
+        return -1;
+    encrypted = rp_key_is_encrypted(path, err);
+    if (encrypted < 0)
+        return -1;
+    if (encrypted) { /* its public half can only be read with the passphrase: 'key show' asks */
+        if (cli->json)
+            cli->result = json_pack("{s:s, s:b}", "path", path, "encrypted", 1);
+        else
+            printf("%s\nencrypted; 'repro key show' asks for the passphrase and shows its fingerprint\n", path);
+        return 0;
+    }
+    struct rp_key_pair *k = rp_key_load(path, -1, err);
+    if (!k)
+        return -1;
+    int failed = report_key(cli, path, k);
+    rp_key_free(k);
+    return failed;
+}
+
+static int cmd_key_new(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct key_opts *o = cli->opts;
+    RP_FREE char *path = o->output ? rp_strdup(o->output) : rp_key_default_path(err);
+    return path ? make_key(cli, path, err) : -1;
+}
+
+const struct rp_command rp_cmd_key_new = {
+    .name = "key new",
+    .operands = "",
+    .summary = "make an Ed25519 key pair",
+    .details = "The private key is PKCS#8 PEM, readable by its owner only, and never overwritten. 'repro run' makes one at its first "
+               "use, so this is needed only for a passphrase or another place. The fingerprint and the public key are shown: give "
+               "them to those who shall believe your bundles.\n",
+    .opts = new_opts,
+    .opts_size = sizeof(struct key_opts),
+    .run = cmd_key_new,
+};
+
+/* ---- key show ---- */
+
+static const struct rp_opt show_opts[] = {
+    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
+     .help = "read the passphrase of an encrypted key from this file descriptor"},
+    {0},
+};
+
+/* Only the first line is looked at: the bytes of a private key are read in sign/ alone. */
+static int is_public(const char *path)
+{
+    static const char head[] = "-----BEGIN PUBLIC KEY-----";
+    char line[sizeof head - 1];
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd >= 0 && read(fd, line, sizeof line) == (ssize_t)sizeof line && memcmp(line, head, sizeof line) == 0;
+}
+
+/* A private or a public key file. */
+static struct rp_key_pair *load_any(const char *path, int passphrase_fd, struct rp_err *err)
+{
+    RP_BUF pem = {0};
+    if (!is_public(path))
+        return rp_key_load(path, passphrase_fd, err);
+    return rp_read_file(&pem, path, PEM_MAX, err) < 0 ? NULL : rp_key_load_public(pem.data, pem.size, path, err);
+}
+
+static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct key_opts *o = cli->opts;
+    RP_FREE char *path = cli->argc ? rp_strdup(cli->argv[0]) : rp_key_default_path(err);
+    if (!path)
+        return -1;
+    if (!cli->argc && access(path, F_OK) < 0 && errno == ENOENT)
+        return rp_fail(err, RP_IO, "there is no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
+    struct rp_key_pair *k = load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
+    if (!k)
+        return -1;
+    int failed = report_key(cli, path, k);
+    rp_key_free(k);
+    return failed;
+}
+
+const struct rp_command rp_cmd_key_show = {
+    .name = "key show",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .summary = "show the fingerprint and the public key of a key file",
+    .details = "FILE is a private or a public key; default is the key that 'repro run' signs with. Prints the path, the fingerprint "
+               "(SHA-256 of the public key in DER form) and the public key in PEM form, never anything private.\n",
+    .opts = show_opts,
+    .opts_size = sizeof(struct key_opts),
+    .run = cmd_key_show,
+};
+
+/* ---- key trust ---- */
+
+static const struct rp_opt trust_opts[] = {
+    {.name = "name", .letter = 'n', .type = RP_OPT_TEXT, .offset = AT(name), .arg = "NAME",
+     .help = "what to call its owner; default the file's name"},
+    {0},
+};
+
+static int list_trusted(struct rp_cli *cli, struct rp_err *err)
+{
+    struct rp_trust_list list = {0};
+    if (rp_trust_list(&list, err) < 0)
+        return -1;
+    RP_JSON *keys = json_array();
+    for (int i = 0; i < list.n; i++) {
+        const struct rp_trusted *t = &list.key[i];
+        json_array_append_new(keys, json_pack("{s:s, s:s, s:s}", "name", t->name, "fingerprint", t->fingerprint, "path", t->path));
+        if (!cli->json)
+            printf("%-20s %s\n", t->name, t->fingerprint);
+    }
+    if (cli->json)
+        cli->result = json_pack("{s:O}", "trusted", keys);
+    else if (list.n == 0)
+        puts("no key is trusted yet; add one with 'repro key trust FILE'");
+    rp_trust_list_fini(&list);
+    return 0;
+}
+
+/* "keys/alice.pem" -> "alice" */
+static char *name_of(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    const char *dot = strrchr(base, '.');
+    return rp_asprintf("%.*s", (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base)), base);
+}
+
+static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct key_opts *o = cli->opts;
+    char print[RP_FINGERPRINT_SIZE];
+    if (!cli->argc)
+        return o->name ? rp_fail(err, RP_USAGE, "--name needs a key: repro key trust FILE --name NAME") : list_trusted(cli, err);
+    struct rp_key_pair *k = load_any(cli->argv[0], -1, err);
+    if (!k)
+        return -1;
+    RP_FREE char *name = o->name ? rp_strdup(o->name) : name_of(cli->argv[0]);
+    RP_BUF pem = {0};
+    rp_key_fingerprint(k, print);
+    rp_key_public_pem(k, &pem);
+    rp_key_free(k);
+    if (rp_trust_add(name, pem.data, pem.size, cli->argv[0], err) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s}", "name", name, "fingerprint", print);
+    else
+        printf("%-20s %s\n", name, print);
+    return 0;
+}
+
+const struct rp_command rp_cmd_key_trust = {
+    .name = "key trust",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .summary = "believe bundles signed by this public key; without FILE, list such keys",
+    .details = "Compare the fingerprint that is shown with one that its owner gave you by another way. The keys are files in "
+               "~/.config/repro/trust; removing a file ends the trust.\n"
+               "\n"
+               "Examples:\n"
+               "  repro key trust alice.pem\n"
+               "  repro key trust downloaded.pem --name lab7\n",
+    .opts = trust_opts,
+    .opts_size = sizeof(struct key_opts),
+    .run = cmd_key_trust,
+};
+
+const struct rp_command rp_cmd_key = {
+    .name = "key",
+    .operands = "",
+    .summary = "make, show and trust signing keys",
+};

@@ -1,0 +1,113 @@
+/* `repro recipes`: the recipes inside this program, and the keys that a recipe may hold. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "recipe/recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
+{
+    int n;
+    const struct rp_recipe_name *r = rp_recipe_names(&n);
+    (void)err;
+    RP_JSON *list = json_array();
+    for (int i = 0; i < n; i++)
+        if (cli->json)
+            json_array_append_new(list, json_pack("{s:s, s:s}", "name", r[i].name, "title", r[i].title));
+        else
+            printf("%-18s %s\n", r[i].name, r[i].title);
+    if (cli->json)
+        cli->result = json_pack("{s:O}", "recipes", list);
+    return 0;
+}
+
+const struct rp_command rp_cmd_recipes = {
+    .name = "recipes",
+    .operands = "",
+    .summary = "list the embedded recipes; explain the keys of a recipe",
+    .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand.\n",
+    .run = cmd_recipes,
+};
+
+static int cmd_recipes_show(struct rp_cli *cli, struct rp_err *err)
+{
+    struct rp_recipe r = {0};
+    if (rp_recipe_load(&r, cli->argv[0], NULL, NULL, 0, err) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s, s:o}", "source", r.source_name, "sha256", r.sha256, "keys", rp_recipe_to_json(&r));
+    else
+        rp_cli_print(&r.source);
+    rp_recipe_fini(&r);
+    return 0;
+}
+
+const struct rp_command rp_cmd_recipes_show = {
+    .name = "recipes show",
+    .operands = "RECIPE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "print a recipe, byte for byte; with --json, every key with the origin of its value",
+    .details = "Examples:\n"
+               "  repro recipes show bert_fp32 > mine.yaml\n",
+    .run = cmd_recipes_show,
+};
+
+/* "whole number 1..512", "adamw|lamb" */
+static void form(char *out, size_t size, const struct rp_key *k)
+{
+    switch (k->type) {
+    case 'I':
+        if (*k->choices)
+            snprintf(out, size, "%s, N %.0f..%.0f", k->choices, k->lo + 1, k->hi);
+        else
+            snprintf(out, size, "%.0f..%.0f", k->lo, k->hi);
+        break;
+    case 'F':
+        snprintf(out, size, "real %.10g..%.10g", k->lo, k->hi);
+        break;
+    case 'B':
+        snprintf(out, size, "true|false");
+        break;
+    case 'C':
+        snprintf(out, size, "%s", k->choices);
+        break;
+    case 'L':
+        snprintf(out, size, "list of words");
+        break;
+    default:
+        snprintf(out, size, "text");
+    }
+}
+
+static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
+{
+    int n;
+    const struct rp_key *k = rp_key_table(&n);
+    (void)err;
+    RP_JSON *list = json_array();
+    for (int i = 0; i < n; i++, k++) {
+        char expected[128];
+        form(expected, sizeof expected, k);
+        if (cli->json) {
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s*}", "key", k->name, "help", k->help, "expected", expected,
+                                                  "default", k->def, "flag", *k->flag ? k->flag : NULL));
+            continue;
+        }
+        printf("%s%s\n    %s\n    %s; default %s\n", i ? "\n" : "", k->name, k->help, expected, *k->def ? k->def : "none");
+        if (*k->flag)
+            printf("    option of 'repro run': --%s\n", k->flag);
+    }
+    if (cli->json)
+        cli->result = json_pack("{s:O}", "keys", list);
+    return 0;
+}
+
+const struct rp_command rp_cmd_recipes_keys = {
+    .name = "recipes keys",
+    .operands = "",
+    .summary = "explain every key of a recipe: form, range, default, option",
+    .details = "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",
+    .run = cmd_recipes_keys,
+};

@@ -1,0 +1,131 @@
+/* `repro selftest`: does this machine compute what the definitions say? */
+#include "base/hash.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "ops/selftest.h"
+#include "sign/key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct selftest_opts {
+    int verbose;
+};
+
+#define AT(field) offsetof(struct selftest_opts, field)
+static const struct rp_opt opts[] = {
+    {.name = "verbose", .letter = 'v', .type = RP_OPT_FLAG, .offset = AT(verbose), .help = "one line per operation as it is done"},
+    {0},
+};
+
+/* FIPS 180-4 examples; the last is one million times "a", in blocks of an odd size. */
+static int check_sha256(struct rp_err *err)
+{
+    static const struct {
+        const char *text, *hex;
+    } known[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+    };
+    char hex[RP_SHA256_HEX], block[1000];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        rp_sha256_hex(hex, known[i].text, strlen(known[i].text));
+        if (strcmp(hex, known[i].hex) != 0)
+            return rp_fail(err, RP_MISMATCH, "SHA-256 of '%s' is %s, expected %s", known[i].text, hex, known[i].hex);
+    }
+    struct rp_sha256 h;
+    unsigned char digest[RP_SHA256_SIZE];
+    memset(block, 'a', sizeof block);
+    rp_sha256_init(&h);
+    for (size_t done = 0, n; done < 1000000; done += n) {
+        n = 1000000 - done < 997 ? 1000000 - done : 997;
+        rp_sha256_update(&h, block, n);
+    }
+    rp_sha256_final(&h, digest);
+    rp_hex(hex, digest, sizeof digest);
+    if (strcmp(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0") != 0)
+        return rp_fail(err, RP_MISMATCH, "SHA-256 of a million 'a' is %s", hex);
+    return 0;
+}
+
+/* RFC 8032 section 7.1, TEST 2: message 0x72. The PEM is the 12 bytes of an Ed25519 SubjectPublicKeyInfo and the key of the RFC. */
+static int check_ed25519(struct rp_err *err)
+{
+    static const char key_hex[] = "302a300506032b65700321003d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
+    static const char sig_hex[] = "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+                                  "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00";
+    unsigned char der[44], sig[64];
+    RP_BUF pem = {0};
+    struct rp_err refused;
+    if (rp_unhex(der, sizeof der, key_hex) < 0 || rp_unhex(sig, sizeof sig, sig_hex) < 0)
+        return rp_fail(err, RP_BUG, "a test vector is malformed");
+    rp_buf_puts(&pem, "-----BEGIN PUBLIC KEY-----\n");
+    rp_base64(&pem, der, sizeof der);
+    rp_buf_puts(&pem, "\n-----END PUBLIC KEY-----\n");
+    struct rp_key_pair *k = rp_key_load_public(pem.data, pem.size, "RFC 8032 test vector", err);
+    if (!k)
+        return -1;
+    int failed = rp_key_verify(k, "\x72", 1, sig, err) < 0;
+    if (failed)
+        rp_wrap(err, "Ed25519 refuses the signature of RFC 8032");
+    else if (rp_key_verify(k, "\x73", 1, sig, &refused) == 0)
+        failed = rp_fail(err, RP_MISMATCH, "Ed25519 accepts a signature of another message") < 0;
+    rp_key_free(k);
+    return failed ? -1 : 0;
+}
+
+static int note(struct rp_cli *cli, const char *what, int failed)
+{
+    if (!cli->json)
+        printf("%-12s %s\n", what, failed ? "FAILED" : "good");
+    else
+        json_object_set_new(cli->result, what, json_boolean(!failed));
+    return failed;
+}
+
+/* "gemm  avx512  24 cases  good" */
+static void print_ops(const json_t *report)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(report, i, row)
+        printf("%-28s %-8s %5lld cases  %s\n", json_string_value(json_object_get(row, "op")),
+               json_string_value(json_object_get(row, "isa")), (long long)json_integer_value(json_object_get(row, "cases")),
+               json_integer_value(json_object_get(row, "failed")) ? "FAILED" : "good");
+}
+
+static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct selftest_opts *o = cli->opts;
+    struct rp_err first = {0}, e = {0};
+    RP_JSON *ops = NULL;
+    cli->result = cli->json ? json_object() : NULL;
+    if (note(cli, "SHA-256", check_sha256(&e) < 0))
+        first = e;
+    if (note(cli, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
+        first = e;
+    if (rp_ops_selftest(o->verbose && !cli->quiet, &ops, &e) < 0 && first.code == RP_OK)
+        first = e;
+    if (cli->json)
+        json_object_set(cli->result, "operations", ops);
+    else
+        print_ops(ops);
+    if (first.code == RP_OK)
+        return 0;
+    *err = first;
+    return -1;
+}
+
+const struct rp_command rp_cmd_selftest = {
+    .name = "selftest",
+    .operands = "",
+    .summary = "check that this machine computes what the definitions say",
+    .details = "Runs every operation on small awkward sizes with every instruction set usable here and compares each bit with the "
+               "literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. Exit status 5 when "
+               "anything differs.\n",
+    .opts = opts,
+    .opts_size = sizeof(struct selftest_opts),
+    .run = cmd_selftest,
+};

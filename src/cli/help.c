@@ -1,0 +1,212 @@
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 80
+#define COMMAND_COLUMN 16
+#define OPTION_COLUMN 30
+
+const char *rp_opt_arg(const struct rp_opt *o)
+{
+    if (o->type == RP_OPT_FLAG)
+        return NULL;
+    return o->arg ? o->arg : o->choices ? o->choices : o->type == RP_OPT_INT ? "N" : "VALUE";
+}
+
+const char *rp_opt_choices(const struct rp_opt *o)
+{
+    if (o->choices)
+        return o->choices;
+    return o->arg && strchr(o->arg, '|') && islower((unsigned char)o->arg[0]) ? o->arg : NULL; /* "a|b", but not "KEY|FILE" */
+}
+
+int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group)
+{
+    const char *space = strchr(c->name, ' ');
+    if (!group)
+        return space != NULL;
+    size_t n = strlen(group->name);
+    return space && (size_t)(space - c->name) == n && memcmp(c->name, group->name, n) == 0;
+}
+
+/* Words of `text` (length n) from column `at` on, continued at `indent`; ends with a newline. */
+static void fill(struct rp_buf *out, int at, int indent, const char *text, size_t n)
+{
+    const char *end = text + n;
+    int first = 1;
+    while (text < end) {
+        while (text < end && isspace((unsigned char)*text))
+            text++;
+        const char *word = text;
+        while (text < end && !isspace((unsigned char)*text))
+            text++;
+        int length = (int)(text - word);
+        if (length == 0)
+            break;
+        if (!first && at + 1 + length >= WIDTH) {
+            rp_buf_printf(out, "\n%*s", indent, "");
+            at = indent;
+            first = 1;
+        }
+        rp_buf_printf(out, "%s%.*s", first ? "" : " ", length, word);
+        at += length + !first;
+        first = 0;
+    }
+    rp_buf_puts(out, "\n");
+}
+
+/* "  left      right, filled": right moves to its own line when left is too long. */
+static void row(struct rp_buf *out, int column, const char *left, const char *right)
+{
+    int at = 2 + (int)strlen(left);
+    rp_buf_printf(out, "  %s", left);
+    if (at + 2 > column)
+        rp_buf_printf(out, "\n%*s", column, "");
+    else
+        rp_buf_printf(out, "%*s", column - at, "");
+    fill(out, column, column, right, strlen(right));
+}
+
+/* Paragraphs are filled, indented lines are kept. */
+static void details(struct rp_buf *out, const char *text)
+{
+    while (*text) {
+        const char *line = text;
+        size_t n = strcspn(text, "\n");
+        if (n == 0) {
+            rp_buf_puts(out, "\n");
+            text++;
+            continue;
+        }
+        if (*line == ' ') {
+            rp_buf_printf(out, "%.*s\n", (int)n, line);
+        } else { /* up to an empty or an indented line */
+            while (text[n] && text[n + 1] && text[n + 1] != '\n' && text[n + 1] != ' ')
+                n += 1 + strcspn(text + n + 1, "\n");
+            fill(out, 0, 0, line, n);
+        }
+        text = line + n + (line[n] == '\n');
+    }
+}
+
+static void option_rows(struct rp_buf *out, const struct rp_opt *o)
+{
+    for (; o && o->name; o++) {
+        if (!*o->name)
+            continue;
+        const char *arg = rp_opt_arg(o);
+        char letter[8] = "    ";
+        if (o->letter)
+            snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        RP_FREE char *left = rp_asprintf("%s--%s%s%s", letter, o->name, arg ? " " : "", arg ? arg : "");
+        row(out, OPTION_COLUMN, left, o->help);
+    }
+}
+
+static void sentence(struct rp_buf *out, const char *s)
+{
+    rp_buf_printf(out, "%c%s.\n", toupper((unsigned char)s[0]), s + 1);
+}
+
+static int has_rows(const struct rp_opt *o)
+{
+    for (; o && o->name; o++)
+        if (*o->name)
+            return 1;
+    return 0;
+}
+
+void rp_help_command(struct rp_buf *out, const struct rp_command *c)
+{
+    rp_buf_printf(out, "Usage: repro %s", c->name);
+    if (!c->run)
+        rp_buf_puts(out, " COMMAND");
+    if (*c->operands)
+        rp_buf_printf(out, " %s", c->operands);
+    rp_buf_puts(out, " [options]\n\n");
+    sentence(out, c->summary);
+    if (c->details && *c->details) {
+        rp_buf_puts(out, "\n");
+        details(out, c->details);
+    }
+    int subs = 0;
+    for (const struct rp_command *const *s = rp_commands; *s; s++)
+        if (rp_command_is_sub(*s, c)) {
+            if (!subs++)
+                rp_buf_puts(out, "\nCommands:\n");
+            row(out, COMMAND_COLUMN, (*s)->name, (*s)->summary);
+        }
+    rp_buf_puts(out, "\nOptions:\n");
+    if (has_rows(c->opts))
+        option_rows(out, c->opts);
+    option_rows(out, rp_opts_common);
+}
+
+void rp_help_top(struct rp_buf *out)
+{
+    rp_buf_puts(out, "Usage: repro COMMAND [options]\n\n");
+    fill(out, 0, 0, "repro " RP_TAGLINE ".", strlen("repro " RP_TAGLINE "."));
+    rp_buf_puts(out, "\nCommands:\n");
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        if (!rp_command_is_sub(*c, NULL))
+            row(out, COMMAND_COLUMN, (*c)->name, (*c)->summary);
+    rp_buf_puts(out, "\nOptions of every command:\n");
+    option_rows(out, rp_opts_common);
+    rp_buf_puts(out, "\nExit status:\n");
+#define X(code, status, text)                                                                                          \
+    {                                                                                                                  \
+        char number[16];                                                                                               \
+        snprintf(number, sizeof number, "%d", status);                                                                 \
+        row(out, 8, number, text);                                                                                     \
+    }
+    RP_CODES(X)
+#undef X
+    rp_buf_puts(out, "\nEnvironment:\n");
+#define X(name, text) row(out, 20, name, text);
+    RP_ENVIRONMENT(X)
+#undef X
+    rp_buf_puts(out, "\n'repro help COMMAND' says more. First steps:\n"
+                     "  repro run bert_tiny_fp32      a small model, seconds\n"
+                     "  repro run bert_fp32           BERT-base, minutes\n"
+                     "  repro verify FILE             check what came out, or what others sent\n");
+}
+
+void rp_help_print(const struct rp_command *c)
+{
+    RP_BUF out = {0};
+    if (c)
+        rp_help_command(&out, c);
+    else
+        rp_help_top(&out);
+    rp_cli_print(&out);
+}
+
+static json_t *options_json(const struct rp_opt *o)
+{
+    json_t *list = json_array();
+    for (; o && o->name; o++)
+        if (*o->name) {
+            char letter[2] = {o->letter, 0};
+            json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:s, s:b}", "name", o->name, "letter", o->letter ? letter : NULL,
+                                                  "argument", rp_opt_arg(o), "help", o->help, "repeatable",
+                                                  o->type == RP_OPT_LIST));
+        }
+    return list;
+}
+
+json_t *rp_help_json(void)
+{
+    json_t *commands = json_array(), *codes = json_object();
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o}", "name", (*c)->name, "operands", (*c)->operands, "summary",
+                                                  (*c)->summary, "options", options_json((*c)->opts)));
+    for (int code = 0; code <= RP_INTERRUPTED; code++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", rp_exit_status((enum rp_code)code));
+        json_object_set_new(codes, number, json_pack("{s:s, s:s}", "name", rp_code_name((enum rp_code)code), "meaning",
+                                                     rp_code_meaning((enum rp_code)code)));
+    }
+    return json_pack("{s:o, s:o, s:o}", "commands", commands, "common_options", options_json(rp_opts_common), "exit_status", codes);
+}

@@ -1,0 +1,39 @@
+/* Texts made from the command table: help, man page, completion.
+ *
+ * What:    everything a user can read about commands and options, none of it written twice.
+ * Flow:    rp_commands[], option rows, RP_CODES, RP_ENVIRONMENT -> text in a buffer.
+ * Owner:   the caller owns the buffer.
+ * Extend:  an environment variable is one row of RP_ENVIRONMENT; another shell is one function in completion.c.
+ */
+#ifndef RP_CLI_HELP_H
+#define RP_CLI_HELP_H
+
+#include "base/buf.h"
+#include "cli/cli.h"
+
+#define RP_TAGLINE "measures AI training and seals results that a stranger can check"
+
+#define RP_ENVIRONMENT(X)                                                                                              \
+    X("REPRO_KEY", "path of the private key that signs bundles")                                                       \
+    X("REPRO_STORE", "directory where data archives are unpacked")                                                     \
+    X("XDG_CONFIG_HOME", "parent of repro/key.pem and of repro/trust/; default ~/.config")                           \
+    X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \
+    X("NO_COLOR", "when not empty: no colour")                                                                         \
+    X("COLUMNS", "width of the progress line")                                                                         \
+    X("TERM", "dumb: plain lines instead of a progress line that rewrites itself")
+
+void rp_help_top(struct rp_buf *out);
+void rp_help_command(struct rp_buf *out, const struct rp_command *c);
+void rp_help_print(const struct rp_command *c); /* to stdout; NULL: the top */
+json_t *rp_help_json(void);                     /* the whole table, for programs */
+
+void rp_man_page(struct rp_buf *out);
+void rp_completion_bash(struct rp_buf *out);
+void rp_completion_zsh(struct rp_buf *out);
+
+/* What both help and completion need to know of a row. */
+const char *rp_opt_arg(const struct rp_opt *o);     /* "FILE", "a|b|c", NULL for flags */
+const char *rp_opt_choices(const struct rp_opt *o); /* "a|b|c" or NULL */
+int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group); /* group NULL: is it a subcommand at all */
+
+#endif

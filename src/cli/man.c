@@ -1,0 +1,105 @@
+/* The man page, in the man(7) macros. */
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Text between macros: a leading dot or quote would be a macro, a dash a hyphen, a backslash an escape. */
+static void put(struct rp_buf *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int line_start = i == 0 || text[i - 1] == '\n';
+        if (line_start && (text[i] == '.' || text[i] == '\''))
+            rp_buf_puts(out, "\\&");
+        if (text[i] == '\\')
+            rp_buf_puts(out, "\\e");
+        else if (text[i] == '-')
+            rp_buf_puts(out, "\\-");
+        else if (text[i] == '`')
+            rp_buf_puts(out, "\\(cq");
+        else
+            rp_buf_add(out, text + i, 1);
+    }
+}
+
+static void puts_escaped(struct rp_buf *out, const char *text)
+{
+    put(out, text, strlen(text));
+}
+
+static void option_rows(struct rp_buf *out, const struct rp_opt *o)
+{
+    for (; o && o->name; o++) {
+        if (!*o->name)
+            continue;
+        const char *arg = rp_opt_arg(o);
+        rp_buf_puts(out, ".TP\n");
+        if (o->letter)
+            rp_buf_printf(out, "\\fB\\-%c\\fR, ", o->letter);
+        rp_buf_puts(out, "\\fB\\-\\-");
+        puts_escaped(out, o->name);
+        rp_buf_puts(out, "\\fR");
+        if (arg) {
+            rp_buf_puts(out, " \\fI");
+            puts_escaped(out, arg);
+            rp_buf_puts(out, "\\fR");
+        }
+        rp_buf_puts(out, "\n");
+        puts_escaped(out, o->help);
+        rp_buf_puts(out, "\n");
+    }
+}
+
+/* Paragraphs, with indented lines as literal blocks. */
+static void details(struct rp_buf *out, const char *text)
+{
+    int literal = 0;
+    rp_buf_puts(out, ".PP\n");
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        int want = *text == ' ';
+        if (want != literal)
+            rp_buf_puts(out, want ? ".nf\n" : ".fi\n.PP\n");
+        if (n == 0 && !literal)
+            rp_buf_puts(out, ".PP");
+        literal = want;
+        put(out, text, n);
+        rp_buf_puts(out, "\n");
+    }
+    if (literal)
+        rp_buf_puts(out, ".fi\n");
+}
+
+static void command(struct rp_buf *out, const struct rp_command *c)
+{
+    rp_buf_puts(out, ".SS repro ");
+    puts_escaped(out, c->name);
+    rp_buf_puts(out, c->run ? " " : " COMMAND ");
+    puts_escaped(out, c->operands);
+    rp_buf_puts(out, "\n");
+    char first = (char)toupper((unsigned char)c->summary[0]);
+    put(out, &first, 1);
+    puts_escaped(out, c->summary + 1);
+    rp_buf_puts(out, ".\n");
+    if (c->details && *c->details)
+        details(out, c->details);
+    option_rows(out, c->opts);
+}
+
+void rp_man_page(struct rp_buf *out)
+{
+    rp_buf_puts(out, ".TH REPRO 1 \"\" \"repro\" \"User Commands\"\n.SH NAME\nrepro \\- " RP_TAGLINE "\n"
+                     ".SH SYNOPSIS\n.B repro\n\\fICOMMAND\\fR [\\fIoptions\\fR] [\\fIoperands\\fR]\n.SH COMMANDS\n");
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        command(out, *c);
+    rp_buf_puts(out, ".SH OPTIONS OF EVERY COMMAND\n");
+    option_rows(out, rp_opts_common);
+    rp_buf_puts(out, ".SH EXIT STATUS\n");
+#define X(code, status, text) rp_buf_printf(out, ".TP\n\\fB%d\\fR\n%s\n", status, text);
+    RP_CODES(X)
+#undef X
+    rp_buf_puts(out, ".SH ENVIRONMENT\n");
+#define X(name, text) rp_buf_puts(out, ".TP\n\\fB" name "\\fR\n"), puts_escaped(out, text), rp_buf_puts(out, "\n");
+    RP_ENVIRONMENT(X)
+#undef X
+}

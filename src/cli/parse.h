@@ -1,0 +1,25 @@
+/* The parser: which command, which options, which operands.
+ *
+ * What:    argv against rp_commands[] and the option tables.
+ * Flow:    argv -> struct rp_cli with command, opts, argc/argv filled; a mistake names the nearest valid word.
+ * Owner:   rp_cli_fini() frees what parsing allocated; texts point into argv.
+ * Extend:  a new type of option gets its case in store() and, if it takes no value, in takes_value().
+ *
+ * Forms: --name value, --name=value, -xVALUE, -x VALUE, -abc for three flags, -abVALUE, options after operands, and -- before
+ * operands that begin with a dash. A lone "-" is an operand.
+ */
+#ifndef RP_CLI_PARSE_H
+#define RP_CLI_PARSE_H
+
+#include "cli/cli.h"
+
+/* cli->command stays NULL when argv asks for the general help only (cli->help is set then). */
+int rp_cli_parse(struct rp_cli *cli, int argc, char **argv, struct rp_err *err) rp_must_check;
+void rp_cli_fini(struct rp_cli *cli);
+
+/* The command named by these words ("key", "new"); *used says how many words it took. A group when its subcommand is not given. */
+const struct rp_command *rp_cli_find(const char *const *words, int n, int *used, struct rp_err *err) rp_must_check;
+
+int rp_opt_takes_value(const struct rp_opt *o);
+
+#endif
