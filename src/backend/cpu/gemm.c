@@ -28,7 +28,7 @@
 
 /* Scratch of one thread, in floats: two buffers for B, two for groups of A^T, planes for sums. */
 #define B_FLOATS ((size_t)KC * COLS_PACKED)
-#define A_FLOATS ((size_t)KC * GROUP)
+#define A_FLOATS ((size_t)(KC + 16) * GROUP) /* not a multiple of 4 KiB: stores to one must not look like loads from the other */
 #define PLANE_FLOATS ((size_t)4096 * COLS_IN_PLACE)
 
 static int min(int a, int b)
@@ -71,8 +71,24 @@ struct worker {
     float *b[2], *a[2], *plane[2];
     int flip;              /* which b is in use */
     struct block now, next;
+    int panels;            /* of this block */
     int ahead, ahead_done; /* units of the next block's B: all, packed already */
+    uint64_t ahead_rate;   /* units per tile, see rate() */
+    int tiles;             /* of a group of A^T */
+    uint64_t group_rate;   /* k-steps per tile */
 };
+
+/* `total` spread over `parts`: after n parts, due(rate, n, total) of them; no division in the loop over tiles. */
+static uint64_t rate(int total, long parts)
+{
+    return ((uint64_t)total << 32) / (uint64_t)parts + 1;
+}
+
+static int due(uint64_t per_part, long n, int total)
+{
+    uint64_t x = per_part * (uint64_t)n >> 32;
+    return x < (uint64_t)total ? (int)x : total;
+}
 
 /* k-steps of the next block when `left` of the span remain: equal blocks rather than a short last one. */
 static int block_steps(int left)
@@ -254,92 +270,115 @@ static void visit(const struct worker *w, struct rp_tile *t, const struct positi
         kernel(t, at->rows);
         t->a += t->k * (g->ta ? GROUP : 1);
         t->b += t->k * j->kernel->nr;
-        t->ahead[0] = t->ahead[1] = (struct rp_gemm_stream){(const char *)t->a, 0};
+        t->ahead[0].at = t->ahead[1].at = (const char *)t->a;
+        t->ahead[0].step = t->ahead[1].step = 0;
     }
 }
 
-/* Source lines of the rows of A that come next. In place: tile q of a strip fetches rows q and q + tiles of the next strip. */
-static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct position *at, int q, int panels)
+/* Source lines of the rows of A that come next. In place: tile q of a strip fetches rows q and q + panels of the next strip. */
+static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct position *at, int q)
 {
     const int mr = w->job->kernel->mr;
     const float *next = at->i + 2 * mr <= w->now.i1 ? t->a + mr * t->lda : t->a;
     for (int s = 0; s < 2; s++) {
-        int row = q + s * panels;
-        t->ahead[s] = row < mr ? (struct rp_gemm_stream){(const char *)(next + row * t->lda), 64}
-                               : (struct rp_gemm_stream){(const char *)t->a, 0};
+        int row = q + s * w->panels;
+        t->ahead[s].at = (const char *)(row < mr ? next + row * t->lda : t->a);
+        t->ahead[s].step = row < mr ? 64 : 0;
     }
 }
 
-/* A^T: while the `tiles` of a group run, the next group is packed in as many slices; tile q fetches what is packed after tile
- * q + 1, or, since it fetches k/16 lines, of the next few tiles at once. */
-static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int q, int tiles)
+/* A^T: while the tiles of a group run, the next group is packed in as many slices; tile q fetches what is packed after tile q + 1,
+ * or, since a tile fetches k/16 lines, of the next few tiles at once. After the last slice come the first ones of the group after. */
+static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int q)
 {
     const struct block *b = &w->now;
-    const int every = tiles > 16 ? tiles / 16 : 1, left = b->i1 - group;
-    int row = group + GROUP, slice = q + every;
-    t->ahead[0] = t->ahead[1] = (struct rp_gemm_stream){(const char *)t->a, 0};
-    if (slice >= tiles) {
+    int every = w->tiles >> 4, slice = q + (every ? every : 1), row = group + GROUP;
+    t->ahead[0].at = t->ahead[1].at = (const char *)t->a;
+    t->ahead[0].step = t->ahead[1].step = 0;
+    if (slice >= w->tiles) {
         row += GROUP;
         slice = 0;
     }
-    if (q % every == 0 && left > row - group)
-        t->ahead[0] = (struct rp_gemm_stream){(const char *)group_source(w->job, b, row, (int)((long)slice * b->k / tiles)),
-                                              w->job->g->lda * (long)sizeof(float)};
+    if (every > 1 && q & (every - 1))
+        return;
+    if (row < b->i1) {
+        t->ahead[0].at = (const char *)group_source(w->job, b, row, due(w->group_rate, slice, b->k));
+        t->ahead[0].step = w->job->g->lda * (long)sizeof(float);
+    }
 }
 
-/* Pack the share of the next block's B that is due after `done` of `tiles`. */
-static void pack_ahead(struct worker *w, long done, long tiles)
+/* The second stream goes to the next block's B while that is being packed. */
+static void aim_ahead(const struct worker *w, struct rp_tile *t)
 {
-    int end = (int)(w->ahead * done / tiles);
+    const struct rp_gemm *g = w->job->g;
+    if (w->ahead_done < w->ahead) {
+        t->ahead[1].at = (const char *)b_unit_source(w->job, &w->next, w->ahead_done);
+        t->ahead[1].step = g->tb ? g->ldb * (long)sizeof(float) : 64;
+    }
+}
+
+/* Pack the share of the next block's B that is due after `done` tiles. */
+static void pack_ahead(struct worker *w, long done)
+{
+    int end = due(w->ahead_rate, done, w->ahead);
     if (end > w->ahead_done)
         pack_b(w->job, &w->next, w->b[!w->flip], w->ahead_done, end);
     w->ahead_done = end;
 }
 
-static void aim_ahead(const struct worker *w, struct rp_tile *t)
-{
-    const struct rp_gemm *g = w->job->g;
-    if (w->ahead_done < w->ahead)
-        t->ahead[1] = (struct rp_gemm_stream){(const char *)b_unit_source(w->job, &w->next, w->ahead_done),
-                                              g->tb ? g->ldb * (long)sizeof(float) : 64};
-}
-
-/* All tiles of the block, its B being packed: strips of mr rows, each passing all panels. */
-static void run_block(struct worker *w)
+/* One strip of up to mr rows past all panels; `done` tiles of the block are done. */
+static void run_strip(struct worker *w, int i, long done)
 {
     const struct job *j = w->job;
     const struct rp_gemm *g = j->g;
     const struct block *b = &w->now;
-    const int mr = j->kernel->mr, nr = j->kernel->nr, panels = cut(b->cols, nr);
-    const long all = (long)cut(b->i1 - b->i0, mr) * panels;
+    const int mr = j->kernel->mr, nr = j->kernel->nr, in_group = (i - b->i0) % GROUP, group = i - in_group;
+    const int parity = (i - b->i0) / GROUP % 2, row_follows = i + 2 * mr <= b->i1, group_follows = g->ta && group + GROUP < b->i1;
+    const float *a = g->ta ? w->a[parity] + in_group : g->a + i * g->lda + b->k0;
+    int slice = in_group / mr * w->panels;
+    struct rp_tile t;
+
+    t.lda = g->lda;
+    t.ldadd = g->ldadd;
+    for (int q = 0; q < w->panels; q++, slice++) {
+        const int col = q * nr, wrap = q + 1 == w->panels;
+        const struct position at = {.i = i, .rows = min(mr, b->i1 - i), .col = col, .next_i = wrap && row_follows ? i + mr : i,
+                                    .next_col = !wrap ? col + nr : row_follows ? 0 : col};
+        t.a = a;
+        t.b = w->b[w->flip] + (long)col * b->k;
+        t.cols = min(nr, b->cols - col);
+        t.bias = g->bias ? g->bias + b->j + col : NULL;
+        t.add = g->add ? g->add + i * g->ldadd + b->j + col : NULL;
+        if (g->ta)
+            aim_packed(w, &t, group, slice);
+        else
+            aim_in_place(w, &t, &at, q);
+        aim_ahead(w, &t);
+        visit(w, &t, &at);
+        if (group_follows)
+            pack_group(j, b, w->a[!parity], group + GROUP, due(w->group_rate, slice, b->k), due(w->group_rate, slice + 1, b->k));
+        pack_ahead(w, ++done);
+    }
+}
+
+/* All tiles of the block, its B being packed. */
+static void run_block(struct worker *w)
+{
+    const struct job *j = w->job;
+    const struct block *b = &w->now;
+    const int mr = j->kernel->mr;
     long done = 0;
 
-    if (g->ta)
+    w->panels = cut(b->cols, j->kernel->nr);
+    w->tiles = GROUP / mr * w->panels;
+    w->group_rate = rate(b->k, w->tiles);
+    w->ahead = j->pack_ahead && w->next.valid ? b_units(j, &w->next) : 0;
+    w->ahead_done = 0;
+    w->ahead_rate = rate(w->ahead, (long)cut(b->i1 - b->i0, mr) * w->panels);
+    if (j->g->ta)
         pack_group(j, b, w->a[0], b->i0, 0, b->k);
-    for (int i = b->i0; i < b->i1; i += mr) {
-        const int group = i - (i - b->i0) % GROUP, parity = (group - b->i0) / GROUP % 2;
-        const int tiles = GROUP / mr * panels, rows = min(mr, b->i1 - i);
-        for (int q = 0; q < panels; q++) {
-            const int col = q * nr, wrap = q + 1 == panels && i + 2 * mr <= b->i1;
-            const struct position at = {i, rows, col, wrap ? i + mr : i, wrap ? 0 : q + 1 < panels ? col + nr : col};
-            const int slice = (i - group) / mr * panels + q;
-            struct rp_tile t = {.lda = g->lda, .b = w->b[w->flip] + (long)col * b->k, .cols = min(nr, b->cols - col)};
-            t.a = g->ta ? w->a[parity] + (i - group) : g->a + i * g->lda + b->k0;
-            t.bias = g->bias ? g->bias + b->j + col : NULL;
-            t.add = g->add ? g->add + i * g->ldadd + b->j + col : NULL;
-            t.ldadd = g->ldadd;
-            if (g->ta)
-                aim_packed(w, &t, group, slice, tiles);
-            else
-                aim_in_place(w, &t, &at, q, panels);
-            aim_ahead(w, &t);
-            visit(w, &t, &at);
-            if (g->ta && group + GROUP < b->i1)
-                pack_group(j, b, w->a[!parity], group + GROUP, (int)((long)slice * b->k / tiles),
-                           (int)((long)(slice + 1) * b->k / tiles));
-            pack_ahead(w, ++done, all);
-        }
-    }
+    for (int i = b->i0; i < b->i1; i += mr, done += w->panels)
+        run_strip(w, i, done);
 }
 
 static void work(void *arg, int part, int thread)
@@ -347,19 +386,17 @@ static void work(void *arg, int part, int thread)
     struct job *j = arg;
     struct worker w = {.job = j};
     float *p = rp_cpu_scratch(j->cpu, thread);
+    int packed = 0;
     (void)part;
     for (int i = 0; i < 2; i++) {
         w.b[i] = p + (size_t)i * B_FLOATS;
         w.a[i] = p + 2 * B_FLOATS + (size_t)i * A_FLOATS;
         w.plane[i] = p + 2 * B_FLOATS + 2 * A_FLOATS + (size_t)i * j->plane_floats;
     }
-    int packed = 0;
     for (w.now = block_after(j, w.now, 0); w.now.valid; w.now = w.next.valid ? w.next : block_after(j, w.now, 0)) {
         w.next = block_after(j, w.now, 1);
         if (!packed)
             pack_b(j, &w.now, w.b[w.flip], 0, b_units(j, &w.now));
-        w.ahead = j->pack_ahead && w.next.valid ? b_units(j, &w.next) : 0;
-        w.ahead_done = 0;
         run_block(&w);
         packed = w.ahead > 0;
         w.flip = !w.flip;

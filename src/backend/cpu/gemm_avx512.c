@@ -18,32 +18,42 @@
 #define ALWAYS static inline __attribute__((always_inline))
 
 #define FMA(acc, x, y) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y))
-#define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=v"(x) : "m"(*(p)))
-#define LOAD(x, p) __asm__ volatile("vmovaps %1, %0" : "=v"(x) : "m"(*(const __m512 *)(p)))
+#define LOAD(x, p, bytes) __asm__ volatile("vmovaps %c2(%1), %0" : "=v"(x) : "r"(p), "i"(bytes))
+#define BROADCAST(x, p, bytes) __asm__ volatile("vbroadcastss %c2(%1), %0" : "=v"(x) : "r"(p), "i"(bytes))
+#define BROADCAST_ROW(x, p, rows, step, bytes)                                                                         \
+    __asm__ volatile("vbroadcastss %c3(%1,%2," #rows "), %0" : "=v"(x) : "r"(p), "r"(step), "i"(bytes))
 
-/* Where row i of A is at this k-step: in place by three pointers three rows apart (x86 scales an index by 1 and 2 only),
- * packed by one. */
+/* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one or two
+ * steps but not three; packed by one pointer. */
 struct rows {
     const char *p0, *p3, *p6;
     long step; /* bytes between rows */
 };
 
-ALWAYS const float *row_at(const struct rows *a, int i, int in_place, int k)
+ALWAYS __m512 broadcast(const struct rows *a, const int i, const int in_place, const int k)
 {
+    __m512 x;
+    const char *p = i < 3 ? a->p0 : i < 6 ? a->p3 : a->p6;
     if (!in_place)
-        return (const float *)a->p0 + k * RP_GEMM_GROUP + i;
-    return (const float *)((i < 3 ? a->p0 : i < 6 ? a->p3 : a->p6) + (i % 3) * a->step) + k;
+        BROADCAST(x, a->p0, 4 * (k * RP_GEMM_GROUP + i));
+    else if (i % 3 == 0)
+        BROADCAST(x, p, 4 * k);
+    else if (i % 3 == 1)
+        BROADCAST_ROW(x, p, 1, a->step, 4 * k);
+    else
+        BROADCAST_ROW(x, p, 2, a->step, 4 * k);
+    return x;
 }
 
-ALWAYS void step(__m512 r[MR][V], const struct rows *a, const float *b, int rows, int in_place, int k)
+/* One k-step. B sits in named registers: left alone, the compiler moves accumulators about. */
+ALWAYS void step(__m512 r[MR][V], const struct rows *a, const float *b, const int rows, const int in_place, const int k)
 {
-    __m512 b0, b1, b2;
-    LOAD(b0, b + k * NR);
-    LOAD(b1, b + k * NR + 16);
-    LOAD(b2, b + k * NR + 32);
+    register __m512 b0 __asm__("zmm24"), b1 __asm__("zmm25"), b2 __asm__("zmm26");
+    LOAD(b0, b, 4 * (k * NR));
+    LOAD(b1, b, 4 * (k * NR + 16));
+    LOAD(b2, b, 4 * (k * NR + 32));
     UNROLL for (int i = 0; i < rows; i++) {
-        __m512 x;
-        BROADCAST(x, row_at(a, i, in_place, k));
+        const __m512 x = broadcast(a, i, in_place, k);
         if (i & 1) {
             FMA(r[i][2], x, b2);
             FMA(r[i][1], x, b1);
@@ -56,9 +66,9 @@ ALWAYS void step(__m512 r[MR][V], const struct rows *a, const float *b, int rows
     }
 }
 
-ALWAYS void advance(struct rows *a, int in_place, int k)
+ALWAYS void advance(struct rows *a, const int in_place, const int k)
 {
-    long bytes = (in_place ? k : k * RP_GEMM_GROUP) * (long)sizeof(float);
+    const long bytes = 4 * (in_place ? k : k * RP_GEMM_GROUP);
     a->p0 += bytes;
     a->p3 += bytes;
     a->p6 += bytes;
