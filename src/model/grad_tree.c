@@ -1,0 +1,53 @@
+#include "model/grad_tree.h"
+
+#include "base/err.h"
+
+void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats)
+{
+    *t = (struct rp_grad_tree){.dev = dev, .block = block, .blocks = blocks, .floats = floats};
+}
+
+float *rp_grad_tree_leaf(struct rp_grad_tree *t)
+{
+    RP_BUG_IF(t->n >= t->blocks);
+    return t->block[t->n];
+}
+
+/* The two nodes on top become one. */
+static void merge(struct rp_grad_tree *t)
+{
+    int a = t->n - 2, b = t->n - 1;
+    t->dev->op->add(t->dev, t->block[a], t->block[a], t->block[b], t->floats);
+    t->node[a].sum.loss += t->node[b].sum.loss;
+    t->node[a].sum.mlm += t->node[b].sum.mlm;
+    t->node[a].sum.nsp += t->node[b].sum.nsp;
+    t->node[a].hi = t->node[b].hi;
+    t->n--;
+}
+
+void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, const struct rp_losses *l)
+{
+    RP_BUG_IF(t->n > 0 && t->node[t->n - 1].hi != lo);
+    t->node[t->n].lo = lo;
+    t->node[t->n].hi = hi;
+    t->node[t->n++].sum = *l;
+    while (t->n >= 2) {
+        int64_t a = t->node[t->n - 2].lo, mid = t->node[t->n - 1].lo, width = t->node[t->n - 1].hi - mid;
+        if (mid - a != width || a % (2 * width) != 0)
+            break;
+        merge(t);
+    }
+}
+
+void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l)
+{
+    rp_grad_tree_push_node(t, index, index + 1, l);
+}
+
+void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l)
+{
+    RP_BUG_IF(t->n < 1 || t->node[0].lo != 0);
+    while (t->n >= 2) /* from the right: 13 leaves are 8 + (4 + 1) */
+        merge(t);
+    *l = t->node[0].sum;
+}

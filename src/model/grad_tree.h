@@ -1,0 +1,42 @@
+/* Micro-batches become one step: a balanced tree over their gradients and losses, built with a binary counter.
+ *
+ * What:    repro-fp32/1 sums micro-batches in a balanced tree over their index, whoever computes them and in whatever groups.
+ * Flow:    leaf() -> where to write the next gradient; push() merges aligned siblings; finish() merges what is left.
+ * Owner:   blocks are the caller's: as many as rp_bert_gradient_blocks(micro-batches) for a counter that starts at 0.
+ * Extend:  another loss part is a field of struct rp_losses and a line in merge().
+ *
+ * Node i of the stack lies in block i. After leaves 0..4: [0,4) in block 0 and [4,5) in block 1. A counter may start at any index (a
+ * rank's own range): it merges only [lo, lo+w) with [lo+w, lo+2w) where lo is a multiple of 2w, as the whole tree does.
+ */
+#ifndef RP_MODEL_GRAD_TREE_H
+#define RP_MODEL_GRAD_TREE_H
+
+#include "backend/backend.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rp_losses {
+    float loss, mlm, nsp;
+};
+
+struct rp_grad_tree {
+    struct rp_dev *dev;
+    float *const *block;
+    size_t floats; /* of a block */
+    int n, blocks;
+    struct {
+        int64_t lo, hi; /* leaves [lo, hi) */
+        struct rp_losses sum;
+    } node[64];
+};
+
+void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats);
+float *rp_grad_tree_leaf(struct rp_grad_tree *t); /* write the gradient here, then push() */
+void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);
+/* A node another counter made: [lo, hi) is in the block of leaf(). */
+void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, const struct rp_losses *l);
+/* All leaves from 0 are in: block[0] is the sum, *l the sums of the losses. */
+void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l);
+
+#endif

@@ -1,0 +1,151 @@
+#include "model/optim.h"
+
+#include "base/buf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rp_name_excluded(const char *name, const char *words)
+{
+    while (words && *words) {
+        size_t n = strcspn(words, ",");
+        for (const char *p = name; n && *p; p++)
+            if (!strncmp(p, words, n))
+                return 1;
+        words += n + (words[n] == ',');
+    }
+    return 0;
+}
+
+void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_manifest *m)
+{
+    *o = (struct rp_optim){
+        .lamb = r->optimizer_name == 1, /* "adamw|lamb" */
+        .bias_correction = r->optimizer_bias_correction,
+        .lr = r->optimizer_learning_rate,
+        .beta1 = r->optimizer_beta1,
+        .beta2 = r->optimizer_beta2,
+        .eps = r->optimizer_epsilon,
+        .weight_decay = r->optimizer_weight_decay,
+        .clip = (float)r->optimizer_clip_norm,
+        .warmup = r->schedule_warmup_steps,
+        .total = r->schedule_total_steps,
+        .decay = (enum rp_decay)r->schedule_decay,
+        .excluded = rp_alloc((size_t)m->n),
+    };
+    for (int i = 0; i < m->n; i++)
+        o->excluded[i] = (unsigned char)rp_name_excluded(m->t[i].name, r->optimizer_exclude);
+}
+
+void rp_optim_fini(struct rp_optim *o)
+{
+    free(o->excluded);
+    *o = (struct rp_optim){0};
+}
+
+double rp_learning_rate(const struct rp_optim *o, int64_t t)
+{
+    if (t <= o->warmup)
+        return o->lr * ((double)t / (double)o->warmup);
+    double left = t < o->total ? 1.0 - (double)t / (double)o->total : 0.0;
+    switch (o->decay) {
+    case RP_DECAY_CONSTANT:
+        return o->lr;
+    case RP_DECAY_SQRT:
+        return o->lr * sqrt(left);
+    case RP_DECAY_SQUARE:
+        return o->lr * (left * left);
+    case RP_DECAY_LINEAR:
+        break;
+    }
+    return o->lr * left;
+}
+
+int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err)
+{
+    size_t chunks = 0;
+    float sum;
+    for (int i = 0; i < x->manifest->n; i++) {
+        const struct rp_tensor *t = &x->manifest->t[i];
+        x->dev->op->square_sums(x->dev, x->chunks + chunks, x->g + t->offset, t->count);
+        chunks += (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
+    }
+    x->dev->op->tree_sum(x->dev, x->sums, x->chunks, chunks);
+    if (x->dev->backend->sync(x->dev, err) < 0 || x->dev->backend->download(x->dev, &sum, x->sums, sizeof sum, err) < 0)
+        return -1;
+    *norm = sqrtf(sum) * inv_micros;
+    return 0;
+}
+
+static double power(double x, int64_t n)
+{
+    double r = 1.0;
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1)
+            r *= x;
+    return r;
+}
+
+static void adamw(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)
+{
+    float decay = a->weight_decay;
+    for (int i = 0; i < x->manifest->n; i++) {
+        const struct rp_tensor *t = &x->manifest->t[i];
+        size_t at = t->offset;
+        a->weight_decay = o->excluded[i] ? 0.0f : decay;
+        x->dev->op->adam_update(x->dev, x->w + at, x->m + at, x->v + at, x->g + at, t->count, a);
+    }
+}
+
+/* sums = {sum of w*w, sum of u*u}, or zeros for a tensor that is not adapted: the ratio is then 1 */
+static void trust_sums(const struct rp_trained *x, const struct rp_tensor *t, int adapted)
+{
+    const struct rp_ops *op = x->dev->op;
+    size_t chunks = (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
+    if (!adapted) {
+        op->fill(x->dev, x->sums, 0.0f, 2);
+        return;
+    }
+    op->square_sums(x->dev, x->chunks, x->w + t->offset, t->count);
+    op->tree_sum(x->dev, &x->sums[0], x->chunks, chunks);
+    op->square_sums(x->dev, x->chunks, x->g + t->offset, t->count);
+    op->tree_sum(x->dev, &x->sums[1], x->chunks, chunks);
+}
+
+static void lamb(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)
+{
+    float decay = a->weight_decay;
+    for (int i = 0; i < x->manifest->n; i++) {
+        const struct rp_tensor *t = &x->manifest->t[i];
+        size_t at = t->offset;
+        a->weight_decay = o->excluded[i] ? 0.0f : decay;
+        x->dev->op->lamb_direction(x->dev, x->g + at, x->m + at, x->v + at, x->w + at, t->count, a);
+        trust_sums(x, t, !o->excluded[i]);
+        x->dev->op->lamb_apply(x->dev, x->w + at, x->g + at, x->sums, a->lr, t->count);
+    }
+}
+
+void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros)
+{
+    float coef = o->clip > 0 && norm > o->clip ? o->clip / norm : 1.0f;
+    struct rp_adam a = {
+        .grad_scale = inv_micros * coef,
+        .lr = (float)rp_learning_rate(o, t),
+        .beta1 = (float)o->beta1,
+        .one_minus_beta1 = (float)(1.0 - o->beta1),
+        .beta2 = (float)o->beta2,
+        .one_minus_beta2 = (float)(1.0 - o->beta2),
+        .eps = (float)o->eps,
+        .weight_decay = (float)o->weight_decay,
+        .bias_correction = o->bias_correction,
+    };
+    if (a.bias_correction) {
+        a.correct1 = (float)(1.0 / (1.0 - power(o->beta1, t)));
+        a.correct2 = (float)(1.0 / (1.0 - power(o->beta2, t)));
+    }
+    if (o->lamb)
+        lamb(o, x, &a);
+    else
+        adamw(o, x, &a);
+}

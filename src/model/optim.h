@@ -1,0 +1,60 @@
+/* Optimizers: learning-rate schedule, global gradient norm, clipping, AdamW as BERT's authors wrote it, LAMB.
+ *
+ * What:    the summed gradient of G micro-batches -> new parameters.
+ * Flow:    rp_global_norm() -> rp_optim_step(); both walk the manifest in order.
+ * Owner:   struct rp_optim owns its list of exclusions; tensors are borrowed through struct rp_trained.
+ * Extend:  an optimizer is a name in keys.def, a function beside adamw() and lamb(), and its expressions in ops.
+ *
+ * Order of roundings, G micro-batches, t = step + 1:
+ *   norm       = sqrtf(tree over chunks(square sums)) * (1/G)    chunks of 4096 elements, begun anew at every tensor
+ *   coef       = norm > clip ? clip / norm : 1                   clip 0: never
+ *   grad_scale = (1/G) * coef                                    then one multiplication per element
+ * The schedule is computed in double and rounded to fp32 once:
+ *   t <= warmup: lr * (t / warmup);  after: lr * (1 - t/total)^p, p 0, 1, 1/2 or 2, and 0 from t = total on (p > 0).
+ * The original counts t from 0, so that its first step has learning rate 0 and changes nothing but the moments; here the first step
+ * already learns. Like the original, decay is measured from step 0, not from the end of warm-up.
+ * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
+ * A tensor whose name contains an excluded word has no weight decay, and in LAMB the trust ratio 1.
+ */
+#ifndef RP_MODEL_OPTIM_H
+#define RP_MODEL_OPTIM_H
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "model/manifest.h"
+#include "recipe/recipe.h"
+
+#include <stdint.h>
+
+/* What is trained, as blocks laid out by the manifest. */
+struct rp_trained {
+    struct rp_dev *dev;
+    const struct rp_manifest *manifest;
+    float *w, *m, *v, *g;
+    float *chunks; /* device: one float per 4096-element chunk of every tensor */
+    float *sums;   /* device: 4 floats */
+};
+
+enum rp_decay { RP_DECAY_CONSTANT, RP_DECAY_LINEAR, RP_DECAY_SQRT, RP_DECAY_SQUARE }; /* schedule.decay's choices in order */
+
+struct rp_optim {
+    int lamb, bias_correction;
+    double lr, beta1, beta2, eps, weight_decay;
+    float clip;
+    int64_t warmup, total;
+    enum rp_decay decay;
+    unsigned char *excluded; /* [tensors] */
+};
+
+void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_manifest *m);
+void rp_optim_fini(struct rp_optim *o);
+int rp_name_excluded(const char *name, const char *words); /* words joined with ',' */
+
+double rp_learning_rate(const struct rp_optim *o, int64_t t); /* t counts from 1 */
+
+/* Norm of the mean gradient; inv_micros = 1/G. */
+int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err) rp_must_check;
+/* One update, t from 1. In LAMB the gradient block becomes the update direction. */
+void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros);
+
+#endif

@@ -1,0 +1,310 @@
+#include "model/safetensors.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Types that may stand in a file; the caller decides which it takes. */
+static const struct {
+    const char *name;
+    int bytes;
+} dtypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}};
+
+void rp_st_shape(char out[128], int dims, const int64_t *shape)
+{
+    int n = snprintf(out, 128, "[");
+    for (int i = 0; i < dims && n < 100; i++)
+        n += snprintf(out + n, 128 - (size_t)n, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(out + n, 128 - (size_t)n, "]");
+}
+
+/* -- reading -- */
+
+static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t size, const char *what, struct rp_err *err)
+{
+    char *p = out;
+    while (size) {
+        ssize_t n = pread(st->fd, p, size, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return rp_fail(err, RP_IO, "cannot read %s of '%s': %s", what, st->path, strerror(errno));
+        if (n == 0)
+            return rp_fail(err, RP_MALFORMED, "'%s' ends in %s: the file is cut short", st->path, what);
+        p += n;
+        at += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Foreign names in messages: printable, at most 60 bytes. */
+static const char *shown(char out[64], const char *name)
+{
+    int n = 0;
+    for (; name[n] && n < 60; n++)
+        out[n] = name[n] >= ' ' && name[n] <= '~' ? name[n] : '?';
+    out[n] = 0;
+    return out;
+}
+
+static int bad(const struct rp_st *st, const char *name, const char *why, struct rp_err *err)
+{
+    char text[64];
+    return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s': %s", st->path, shown(text, name), why);
+}
+
+/* Shape and dtype -> bytes of one tensor, at most `most`. */
+static int shape_of(const struct rp_st *st, struct rp_st_tensor *t, const json_t *shape, uint64_t most, uint64_t *bytes,
+                    struct rp_err *err)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (!strcmp(t->dtype, dtypes[i].name))
+            n = (uint64_t)dtypes[i].bytes;
+    if (n == 0)
+        return bad(st, t->name, "unknown dtype (expected F32)", err);
+    if (!json_is_array(shape) || json_array_size(shape) > RP_ST_DIMS)
+        return bad(st, t->name, "shape is not a list of at most 8 sizes", err);
+    t->dims = (int)json_array_size(shape);
+    for (int i = 0; i < t->dims; i++) {
+        const json_t *d = json_array_get(shape, (size_t)i);
+        if (!json_is_integer(d) || json_integer_value(d) < 0)
+            return bad(st, t->name, "shape holds something that is not a size", err);
+        t->shape[i] = json_integer_value(d);
+        if (__builtin_mul_overflow(n, (uint64_t)t->shape[i], &n) || n > most)
+            return bad(st, t->name, "shape needs more bytes than the file has", err);
+    }
+    *bytes = n;
+    return 0;
+}
+
+static int entry_of(const struct rp_st *st, struct rp_st_tensor *t, const char *name, const json_t *j, uint64_t data_bytes,
+                    struct rp_err *err)
+{
+    const json_t *dtype = json_object_get(j, "dtype"), *offsets = json_object_get(j, "data_offsets");
+    const json_t *b = json_array_get(offsets, 0), *e = json_array_get(offsets, 1);
+    uint64_t bytes = 0;
+    if (!json_is_string(dtype) || json_object_size(j) != 3)
+        return bad(st, name, "expected exactly dtype, shape and data_offsets", err);
+    t->name = name;
+    t->dtype = json_string_value(dtype);
+    if (shape_of(st, t, json_object_get(j, "shape"), data_bytes, &bytes, err) < 0)
+        return -1;
+    if (json_array_size(offsets) != 2 || !json_is_integer(b) || !json_is_integer(e) || json_integer_value(b) < 0 ||
+        json_integer_value(e) < json_integer_value(b) || (uint64_t)json_integer_value(e) > data_bytes)
+        return bad(st, name, "data_offsets are not [begin, end] inside the file", err);
+    t->begin = (uint64_t)json_integer_value(b);
+    t->end = (uint64_t)json_integer_value(e);
+    if (t->end - t->begin != bytes)
+        return bad(st, name, "data_offsets do not span the bytes that shape and dtype need", err);
+    return 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct rp_st_tensor *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct rp_st_tensor *)a)->name, ((const struct rp_st_tensor *)b)->name);
+}
+
+static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
+{
+    const char *name;
+    json_t *j;
+    st->t = rp_alloc((json_object_size(st->header) + 1) * sizeof *st->t);
+    json_object_foreach(st->header, name, j) {
+        if (!strcmp(name, "__metadata__")) {
+            if (!json_is_object(j))
+                return bad(st, name, "metadata is not an object", err);
+            continue;
+        }
+        if (entry_of(st, &st->t[st->n], name, j, data_bytes, err) < 0)
+            return -1;
+        st->n++;
+    }
+    qsort(st->t, (size_t)st->n, sizeof *st->t, by_offset);
+    uint64_t at = 0;
+    for (int i = 0; i < st->n; i++) {
+        if (st->t[i].begin != at)
+            return bad(st, st->t[i].name, st->t[i].begin < at ? "its data overlaps another tensor" : "there is a hole before its data",
+                       err);
+        at = st->t[i].end;
+    }
+    if (at != data_bytes)
+        return rp_fail(err, RP_MALFORMED, "'%s': %llu bytes follow the last tensor", st->path, (unsigned long long)(data_bytes - at));
+    qsort(st->t, (size_t)st->n, sizeof *st->t, by_name);
+    return 0;
+}
+
+static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
+{
+    struct stat s;
+    unsigned char word[8];
+    uint64_t length = 0;
+    st->path = rp_strdup(path);
+    st->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block before it is refused */
+    if (st->fd < 0)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (fstat(st->fd, &s) < 0 || !S_ISREG(s.st_mode))
+        return rp_fail(err, RP_IO, "'%s' is not a regular file", path);
+    if (read_exactly(st, 0, word, sizeof word, "the length of its header", err) < 0)
+        return -1;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | word[i];
+    if (length > RP_ST_HEADER_MAX || length + 8 > (uint64_t)s.st_size)
+        return rp_fail(err, RP_MALFORMED, "'%s' is no safetensors file: a header of %llu bytes is announced, expected at most %u and less "
+                       "than the file", path, (unsigned long long)length, RP_ST_HEADER_MAX);
+    RP_FREE char *text = rp_alloc((size_t)length + 1);
+    if (read_exactly(st, 8, text, (size_t)length, "its header", err) < 0)
+        return -1;
+    st->header = rp_json_parse(text, (size_t)length, path, err);
+    if (!st->header)
+        return -1;
+    if (!json_is_object(st->header))
+        return rp_fail(err, RP_MALFORMED, "'%s': the header is not a JSON object", path);
+    st->data = 8 + length;
+    return entries_of(st, (uint64_t)s.st_size - st->data, err);
+}
+
+int rp_st_open(struct rp_st *st, const char *path, struct rp_err *err)
+{
+    *st = (struct rp_st){.fd = -1};
+    if (open_file(st, path, err) < 0) {
+        rp_st_close(st);
+        return -1;
+    }
+    return 0;
+}
+
+void rp_st_close(struct rp_st *st)
+{
+    if (st->fd >= 0)
+        close(st->fd);
+    json_decref(st->header);
+    free(st->t);
+    free(st->path);
+    *st = (struct rp_st){.fd = -1};
+}
+
+const struct rp_st_tensor *rp_st_find(const struct rp_st *st, const char *name)
+{
+    struct rp_st_tensor key = {.name = name};
+    return st->n ? bsearch(&key, st->t, (size_t)st->n, sizeof *st->t, by_name) : NULL;
+}
+
+const char *rp_st_metadata(const struct rp_st *st, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(st->header, "__metadata__"), key));
+}
+
+int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t offset, void *out, size_t size, struct rp_err *err)
+{
+    RP_BUG_IF(offset > t->end - t->begin || size > t->end - t->begin - offset);
+    return read_exactly(st, st->data + t->begin + offset, out, size, t->name, err);
+}
+
+/* -- writing -- */
+
+static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)
+{
+    json_t *header = json_object();
+    uint64_t at = 0;
+    if (metadata)
+        json_object_set_new(header, "__metadata__", json_deep_copy(metadata));
+    for (int i = 0; i < n; i++) {
+        uint64_t bytes = 4;
+        json_t *shape = json_array();
+        for (int d = 0; d < t[i].dims; d++) {
+            bytes *= (uint64_t)t[i].shape[d];
+            json_array_append_new(shape, json_integer(t[i].shape[d]));
+        }
+        t[i].begin = at;
+        t[i].end = at += bytes;
+        json_object_set_new(header, t[i].name, json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                                                         (json_int_t)t[i].begin, (json_int_t)t[i].end));
+    }
+    return header;
+}
+
+int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *t, int n, const json_t *metadata, struct rp_err *err)
+{
+    RP_JSON *header = header_of(t, n, metadata);
+    RP_FREE char *text = json_dumps(header, JSON_COMPACT);
+    RP_BUF head = {0};
+    unsigned char word[8];
+    size_t length = strlen(text), padded = (length + 7) & ~(size_t)7;
+    for (int i = 0; i < 8; i++)
+        word[i] = (unsigned char)((uint64_t)padded >> 8 * i);
+    rp_buf_add(&head, word, sizeof word);
+    rp_buf_add(&head, text, length);
+    for (size_t i = length; i < padded; i++)
+        rp_buf_add(&head, " ", 1); /* tensors start on 8 bytes */
+    *w = (struct rp_st_writer){.path = rp_strdup(path), .temporary = rp_asprintf("%s.XXXXXX", path)};
+    w->fd = mkstemp(w->temporary);
+    if (w->fd < 0) {
+        (void)rp_fail(err, RP_IO, "cannot make a temporary file beside '%s': %s", path, strerror(errno));
+        rp_st_abort(w);
+        return -1;
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    if (fcntl(w->fd, F_SETFD, FD_CLOEXEC) < 0 || fchmod(w->fd, 0666 & ~mask) < 0) {
+        (void)rp_fail(err, RP_IO, "cannot set the mode of '%s': %s", w->temporary, strerror(errno));
+        rp_st_abort(w);
+        return -1;
+    }
+    if (rp_st_append(w, head.data, head.size, err) < 0) {
+        rp_st_abort(w);
+        return -1;
+    }
+    return 0;
+}
+
+int rp_st_append(struct rp_st_writer *w, const void *data, size_t size, struct rp_err *err)
+{
+    if (rp_write_all(w->fd, data, size) < 0)
+        return rp_fail(err, RP_IO, "cannot write '%s': %s", w->temporary, strerror(errno));
+    return 0;
+}
+
+int rp_st_commit(struct rp_st_writer *w, struct rp_err *err)
+{
+    int status = 0;
+    if (fsync(w->fd) < 0)
+        status = rp_fail(err, RP_IO, "cannot write '%s' to disk: %s", w->temporary, strerror(errno));
+    else if (rename(w->temporary, w->path) < 0)
+        status = rp_fail(err, RP_IO, "cannot rename '%s' to '%s': %s", w->temporary, w->path, strerror(errno));
+    else {
+        free(w->temporary);
+        w->temporary = NULL;
+    }
+    rp_st_abort(w);
+    return status;
+}
+
+void rp_st_abort(struct rp_st_writer *w)
+{
+    if (!w->path)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->temporary)
+        unlink(w->temporary);
+    free(w->temporary);
+    free(w->path);
+    *w = (struct rp_st_writer){.fd = -1};
+}

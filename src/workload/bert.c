@@ -1,0 +1,284 @@
+/* BERT pre-training as a workload: plan, samples of a step, forward, backward, tree, optimizer, evidence.
+ *
+ * A step is G micro-batches of B sequences; sequence b of micro-batch i of step s is sample (s * G + i) * B + b of the data set.
+ * --init from a file with moments goes on where they were: the file's step is added to every step number, so the samples, the
+ * dropout and the schedule continue as if the run had never stopped. */
+#include "base/buf.h"
+#include "data/bert_data.h"
+#include "model/bert.h"
+#include "model/checkpoint.h"
+#include "model/grad_tree.h"
+#include "model/optim.h"
+#include "model/state_root.h"
+#include "workload/workload.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names under which others' files carry tied or untrained tensors. */
+static const struct rp_alias aliases[] = {
+    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+    {"bert.embeddings.position_ids", NULL},
+    {NULL, NULL},
+};
+
+struct rp_train {
+    struct rp_bert *model;
+    struct rp_optim optim;
+    struct rp_bert_data *data;
+    int64_t base, done;  /* steps behind the file we started from; steps completed in all */
+    void *host;          /* one micro-batch of samples, below */
+    struct rp_bert_samples view;
+    struct rp_bert_sample *rows; /* [B] pointers into host, as the reader wants them */
+    int32_t *next;               /* [B] */
+};
+
+/* -- plan -- */
+
+/* Code, stacks and C library of the process, the record being read; measured: 10 MB and the data set's index. */
+#define HOST_BYTES ((uint64_t)12 << 20)
+
+static size_t host_sample_bytes(const struct rp_bert_config *c)
+{
+    return (size_t)c->seq * 9 + (size_t)c->predictions * 12 + 4;
+}
+
+static void size_for(struct rp_plan *p, struct rp_bert_config *c, int64_t batch, const struct rp_backend *backend,
+                     const struct rp_device_opts *o)
+{
+    struct rp_device_opts sized = *o;
+    struct rp_bert_input *none;
+    c->batch = (int)batch;
+    sized.max_seq = c->seq;
+    sized.max_rows = (int)(batch * c->seq);
+    rp_bert_size(c, p->bytes, &p->parameters);
+    p->bytes[RP_CLASS_BACKEND] = backend->own_bytes(&sized);
+    p->host = HOST_BYTES + (uint64_t)batch * host_sample_bytes(c) + (uint64_t)c->micros * sizeof *none +
+              p->bytes[RP_CLASS_INPUT] / (uint64_t)c->micros;
+    p->total = p->host;
+    for (int i = 0; i < RP_CLASS_COUNT; i++)
+        p->total += p->bytes[i];
+    p->batch = batch;
+}
+
+static int bert_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                     struct rp_err *err)
+{
+    struct rp_bert_config c;
+    *plan = (struct rp_plan){0};
+    if (rp_bert_config_from(&c, r, err) < 0)
+        return -1;
+    int64_t lo = 0, hi = 65536; /* the largest that fits is in [lo, hi] */
+    uint64_t available = backend->memory(o);
+    if (hi > INT_MAX / c.seq)
+        hi = INT_MAX / c.seq;
+    if (r->train_batch_size > hi)
+        return rp_fail(err, RP_USAGE, "train.batch_size %lld is more than %lld, the most this model can address",
+                       (long long)r->train_batch_size, (long long)hi);
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo + 1) / 2;
+        size_for(plan, &c, mid, backend, o);
+        if (plan->total <= available)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    size_for(plan, &c, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, backend, o);
+    plan->available = available;
+    plan->max_batch = lo;
+    plan->flops_per_sample = rp_bert_flops(&c);
+    plan->flops_formula = rp_bert_flops_formula;
+    return 0;
+}
+
+/* -- open and close -- */
+
+static void bert_close(struct rp_train *t)
+{
+    if (!t)
+        return;
+    rp_bert_close(t->model);
+    rp_optim_fini(&t->optim);
+    rp_bert_data_close(t->data);
+    free(t->host);
+    free(t->rows);
+    free(t);
+}
+
+/* One buffer: ids, types, positions, labels, weights, next, mask */
+static void lay_samples(struct rp_train *t, const struct rp_bert_config *c)
+{
+    size_t b = (size_t)c->batch, r = b * (size_t)c->seq, p = b * (size_t)c->predictions;
+    t->host = rp_alloc(b * host_sample_bytes(c));
+    t->rows = rp_alloc(b * sizeof *t->rows);
+    int32_t *ids = t->host, *types = ids + r, *positions = types + r, *labels = positions + p;
+    float *weights = (float *)(labels + p);
+    t->next = (int32_t *)(weights + p);
+    uint8_t *mask = (uint8_t *)(t->next + b);
+    t->view = (struct rp_bert_samples){ids, types, mask, positions, labels, weights, t->next};
+    for (size_t i = 0; i < b; i++)
+        t->rows[i] = (struct rp_bert_sample){.input_ids = ids + i * (size_t)c->seq,
+                                             .input_mask = mask + i * (size_t)c->seq,
+                                             .segment_ids = types + i * (size_t)c->seq,
+                                             .masked_lm_positions = positions + i * (size_t)c->predictions,
+                                             .masked_lm_ids = labels + i * (size_t)c->predictions,
+                                             .masked_lm_weights = weights + i * (size_t)c->predictions};
+}
+
+/* The blocks of a checkpoint and of a state root. */
+static void blocks_of(const struct rp_train *t, float *block[3])
+{
+    block[0] = t->model->parameters;
+    block[1] = t->model->moment[0];
+    block[2] = t->model->moment[1];
+}
+
+static int start(struct rp_train *t, const struct rp_recipe *r, const char *data, struct rp_err *err)
+{
+    struct rp_bert *m = t->model;
+    struct rp_bert_limits limits = {.seq = m->c.seq, .predictions = m->c.predictions, .vocab = m->c.vocab, .type_vocab = m->c.types};
+    t->data = rp_bert_data_open(data, &limits, r->data_shuffle, (uint64_t)r->seed_data, err);
+    if (!t->data)
+        return -1;
+    lay_samples(t, &m->c);
+    rp_optim_init(&t->optim, r, &m->manifest);
+    if (!r->run_init || !*r->run_init)
+        return rp_bert_init(m, err);
+    float *block[3];
+    blocks_of(t, block);
+    if (rp_checkpoint_load(r->run_init, m->dev, &m->manifest, block, aliases, &t->base, err) < 0)
+        return rp_wrap(err, "--init");
+    t->done = t->base;
+    return 0;
+}
+
+static struct rp_train *bert_open(const struct rp_recipe *r, const struct rp_plan *plan, struct rp_dev *dev, const char *data,
+                                  rp_alive_fn alive, void *alive_arg, struct rp_err *err)
+{
+    struct rp_bert_config c;
+    if (rp_bert_config_from(&c, r, err) < 0)
+        return NULL;
+    c.batch = (int)plan->batch;
+    struct rp_train *t = rp_alloc(sizeof *t);
+    t->model = rp_bert_open(&c, dev, err);
+    if (t->model) {
+        t->model->alive = alive;
+        t->model->alive_arg = alive_arg;
+    }
+    if (!t->model || start(t, r, data, err) < 0) {
+        bert_close(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* -- a step -- */
+
+static int bert_load(struct rp_train *t, int64_t step, struct rp_err *err)
+{
+    struct rp_bert *m = t->model;
+    int64_t sample = (t->base + step) * m->c.micros * m->c.batch;
+    for (int i = 0; i < m->c.micros; i++) {
+        for (int b = 0; b < m->c.batch; b++) {
+            if (rp_bert_data_get(t->data, sample++, &t->rows[b], err) < 0)
+                return -1;
+            t->next[b] = t->rows[b].next_sentence_label;
+        }
+        if (rp_bert_input(m, i, &t->view, err) < 0 || rp_bert_alive(m, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Which tensor's gradient made the norm NaN or Inf. Always -1. */
+static int blame_gradient(struct rp_train *t, int64_t step, struct rp_err *err)
+{
+    struct rp_bert *m = t->model;
+    for (int i = m->manifest.n - 1; i >= 0; i--) { /* the heads come last in the list and first in the backward pass */
+        const struct rp_tensor *x = &m->manifest.t[i];
+        int64_t at = -1;
+        m->dev->op->find_nonfinite(m->dev, &at, m->gradient[0] + x->offset, x->count);
+        if (at >= 0)
+            return rp_fail(err, RP_MISMATCH, "step %lld: the gradient norm is not finite; NaN or Inf in the gradient of tensor '%s' "
+                           "(element %lld), made by operation gemm, layernorm_backward or row_sums of the backward pass",
+                           (long long)step, x->name, (long long)at);
+    }
+    return rp_fail(err, RP_MISMATCH, "step %lld: the gradient norm is not finite; every gradient is: operation square_sums overflowed",
+                   (long long)step);
+}
+
+static int micro_batches(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err)
+{
+    struct rp_bert *m = t->model;
+    struct rp_grad_tree tree;
+    rp_grad_tree_init(&tree, m->dev, m->gradient, m->gradients, m->manifest.floats);
+    for (int i = 0; i < m->c.micros; i++) {
+        struct rp_losses l;
+        if (rp_bert_forward(m, i, step, &l.mlm, &l.nsp, err) < 0)
+            return -1;
+        l.loss = l.mlm + l.nsp;
+        if (!isfinite(l.loss))
+            return rp_bert_blame_forward(m, step, i, err);
+        if (rp_bert_backward(m, i, step, rp_grad_tree_leaf(&tree), err) < 0)
+            return -1;
+        rp_grad_tree_push(&tree, i, &l);
+    }
+    rp_grad_tree_finish(&tree, sum);
+    return 0;
+}
+
+static int bert_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err)
+{
+    struct rp_bert *m = t->model;
+    struct rp_losses sum;
+    struct rp_trained x = {m->dev, &m->manifest, m->parameters, m->moment[0], m->moment[1], m->gradient[0], m->norm_chunks, m->sums};
+    int64_t at = t->base + step;
+    float inv = 1.0f / (float)m->c.micros;
+    *out = (struct rp_step_result){.learning_rate = rp_learning_rate(&t->optim, at + 1)};
+    if (micro_batches(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &x, inv, err) < 0)
+        return -1;
+    if (!isfinite(out->grad_norm))
+        return blame_gradient(t, at, err);
+    rp_optim_step(&t->optim, &x, at + 1, out->grad_norm, inv);
+    out->loss = sum.loss * inv;
+    out->mlm_loss = sum.mlm * inv;
+    out->nsp_loss = sum.nsp * inv;
+    for (int i = 0; i < m->c.micros; i++)
+        out->tokens += m->input[i].tokens;
+    out->samples = (int64_t)m->c.micros * m->c.batch;
+    out->padded_tokens = out->samples * m->c.seq;
+    t->done = at + 1;
+    return m->dev->backend->sync(m->dev, err);
+}
+
+/* -- evidence -- */
+
+static int bert_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err)
+{
+    float *block[3];
+    blocks_of(t, block);
+    return rp_state_root(hex, tensors, t->model->dev, &t->model->manifest, (const float *const *)block, t->model->leaves, err);
+}
+
+static int bert_save(struct rp_train *t, const char *path, struct rp_err *err)
+{
+    float *block[3];
+    blocks_of(t, block);
+    return rp_checkpoint_save(path, t->model->dev, &t->model->manifest, block, t->done, err);
+}
+
+extern const struct rp_workload rp_workload_bert;
+const struct rp_workload rp_workload_bert = {
+    .name = "bert",
+    .sample_unit = "sequences",
+    .plan = bert_plan,
+    .open = bert_open,
+    .close = bert_close,
+    .load = bert_load,
+    .step = bert_step,
+    .root = bert_root,
+    .save = bert_save,
+};
