@@ -1,0 +1,20 @@
+/* Files embedded in the program: recipes, the pinned sample archive, licence notices.
+ *
+ * What:    one table made by the build from recipes/ (build/gen/embed.S, embed.c).
+ * Flow:    name ("recipes/bert_fp32.yaml") -> bytes.
+ * Owner:   static, read-only.
+ * Extend:  a file placed in recipes/ is embedded by itself.
+ */
+#ifndef RP_BASE_EMBED_H
+#define RP_BASE_EMBED_H
+
+#include <stddef.h>
+
+struct rp_embed {
+    const char *name; /* path from the top of the repository; the row with NULL ends the table */
+    const unsigned char *data;
+    size_t size;
+};
+extern const struct rp_embed rp_embed_table[];
+
+#endif
