@@ -46,30 +46,34 @@ static int report_key(struct rp_cli *cli, const char *path, const struct rp_key_
     return 0;
 }
 
+/* Load what was just made. The passphrase goes through a pipe (it is shorter than one) so that nobody is asked twice. */
+static struct rp_key_pair *load_new(const char *path, const struct rp_passphrase *secret, struct rp_err *err)
+{
+    int fd[2];
+    if (!*secret->text)
+        return rp_key_load(path, -1, err);
+    if (pipe(fd) < 0)
+        return rp_fail_null(err, RP_IO, "cannot make a pipe: %s", strerror(errno));
+    int failed = rp_write_all(fd[1], secret->text, strlen(secret->text));
+    close(fd[1]);
+    struct rp_key_pair *k = failed ? rp_fail_null(err, RP_IO, "cannot write to a pipe") : rp_key_load(path, fd[0], err);
+    close(fd[0]);
+    return k;
+}
+
 static int make_key(struct rp_cli *cli, const char *path, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
     RP_PASSPHRASE secret = {{0}};
-    int encrypt = o->encrypt || o->passphrase_fd > 0, encrypted;
     if (o->passphrase_fd > 0) {
         if (rp_passphrase_from_fd(&secret, (int)o->passphrase_fd, err) < 0)
             return -1;
     } else if (o->encrypt && rp_passphrase_ask(&secret, "Passphrase for the new key", 1, err) < 0) {
         return -1;
     }
-    if (rp_key_create(path, encrypt ? secret.text : NULL, err) < 0)
+    if (rp_key_create(path, *secret.text ? secret.text : NULL, err) < 0)
         return -1;
-    encrypted = rp_key_is_encrypted(path, err);
-    if (encrypted < 0)
-        return -1;
-    if (encrypted) { /* its public half can only be read with the passphrase: 'key show' asks */
-        if (cli->json)
-            cli->result = json_pack("{s:s, s:b}", "path", path, "encrypted", 1);
-        else
-            printf("%s\nencrypted; 'repro key show' asks for the passphrase and shows its fingerprint\n", path);
-        return 0;
-    }
-    struct rp_key_pair *k = rp_key_load(path, -1, err);
+    struct rp_key_pair *k = load_new(path, &secret, err);
     if (!k)
         return -1;
     int failed = report_key(cli, path, k);

@@ -72,7 +72,7 @@ const struct rp_command rp_cmd_verify = {
     .operands = "BUNDLE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "check a bundle: signature, digests, every figure; train its first steps again",
+    .summary = "check a bundle: signature, digests, figures, replay",
     .details =
         "Prints a table of checks and one verdict: verified, verified but the key is unknown, or failed. Nothing in the file is "
         "believed before its signature is checked, and a key inside the bundle is never trusted by itself: name one with --trust, or "

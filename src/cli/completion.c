@@ -54,12 +54,12 @@ static void value_cases(struct rp_buf *out, const struct rp_command *c, const st
         rp_buf_printf(out, "    \"%s:--%s\"", c->name, o->name);
         if (o->letter)
             rp_buf_printf(out, "|\"%s:-%c\"", c->name, o->letter);
-        rp_buf_puts(out, ") value=1; words=\"");
+        rp_buf_puts(out, ") value=1; list=\"");
         if (choices)
             put_words(out, choices);
         rp_buf_puts(out, "\";");
         const char *arg = rp_opt_arg(o);
-        rp_buf_printf(out, " files=%d ;;\n", strstr(arg, "FILE") || strstr(arg, "DIR") ? 1 : 0);
+        rp_buf_printf(out, " files=%d ;;\n", !choices && (strstr(arg, "FILE") || strstr(arg, "DIR") || strcmp(arg, "VALUE") == 0));
     }
 }
 
@@ -69,7 +69,7 @@ static void body(struct rp_buf *out)
     for (const struct rp_command *const *c = rp_commands; *c; c++)
         value_cases(out, *c, (*c)->opts);
     rp_buf_puts(out, "  esac\n  if [ \"$value\" = 0 ]; then\n    case \"$cmd\" in\n");
-    rp_buf_puts(out, "    \"\") words=\"");
+    rp_buf_puts(out, "    \"\") list=\"");
     for (const struct rp_command *const *c = rp_commands; *c; c++)
         if (!rp_command_is_sub(*c, NULL))
             rp_buf_printf(out, "%s ", (*c)->name);
@@ -78,12 +78,12 @@ static void body(struct rp_buf *out)
         RP_BUF words = {0};
         int files;
         operand_words(&words, *c, &files);
-        rp_buf_printf(out, "    \"%s\") words=\"%s\"; opts=\"", (*c)->name, words.size ? words.data + 1 : "");
+        rp_buf_printf(out, "    \"%s\") list=\"%s\"; opts=\"", (*c)->name, words.size ? words.data + 1 : "");
         put_flags(out, (*c)->opts);
         put_flags(out, rp_opts_common);
         rp_buf_printf(out, "\"; files=%d ;;\n", files);
     }
-    rp_buf_puts(out, "    esac\n    case \"$cur\" in -*) words=\"$words $opts\"; files=0 ;; esac\n  fi\n");
+    rp_buf_puts(out, "    esac\n    case \"$cur\" in -*) list=\"$list $opts\"; files=0 ;; esac\n  fi\n");
 }
 
 /* A case pattern of the commands that have subcommands. */
@@ -103,7 +103,9 @@ void rp_completion_bash(struct rp_buf *out)
     rp_buf_puts(out, "# bash completion for repro; load with: . <(repro help --completion bash)\n"
                      "_repro() {\n"
                      "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                     "  local cmd=\"\" words=\"\" opts=\"\" files=0 value=0 i w\n"
+                     "  local cmd=\"\" list=\"\" opts=\"\" files=0 value=0 i w\n"
+                     "  if [ \"$cur\" = = ]; then cur=\"\"; # --opt=value arrives in three words\n"
+                     "  elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
                      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
                      "    w=${COMP_WORDS[i]}\n"
                      "    case \"$w\" in -*) continue ;; esac\n"
@@ -114,7 +116,7 @@ void rp_completion_bash(struct rp_buf *out)
                      "    break\n"
                      "  done\n");
     body(out);
-    rp_buf_puts(out, "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+    rp_buf_puts(out, "  COMPREPLY=($(compgen -W \"$list\" -- \"$cur\"))\n"
                      "  if [ \"$files\" = 1 ]; then\n"
                      "    compopt -o filenames 2>/dev/null\n"
                      "    while IFS= read -r w; do COMPREPLY+=(\"$w\"); done < <(compgen -f -- \"$cur\")\n"
@@ -129,20 +131,19 @@ void rp_completion_zsh(struct rp_buf *out)
                      "# zsh completion for repro; store as _repro in a directory of $fpath\n"
                      "_repro() {\n"
                      "  local cur=$words[CURRENT] prev=$words[CURRENT-1]\n"
-                     "  local -a all=(\"${words[@]}\")\n"
-                     "  local cmd=\"\" opts=\"\" files=0 value=0 i w\n"
+                     "  local cmd=\"\" list=\"\" opts=\"\" files=0 value=0 i w\n"
+                     "  case \"$cur\" in --*=*) prev=${cur%%=*}; compset -P '*='; cur=$PREFIX ;; esac\n"
                      "  for ((i = 2; i < CURRENT; i++)); do\n"
-                     "    w=$all[i]\n"
+                     "    w=$words[i]\n"
                      "    case \"$w\" in -*) continue ;; esac\n"
                      "    if [ -z \"$cmd\" ]; then cmd=$w; continue; fi\n"
                      "    case \"$cmd $w\" in ");
     groups(out);
     rp_buf_puts(out, ") cmd=\"$cmd $w\" ;; esac\n"
                      "    break\n"
-                     "  done\n"
-                     "  local words=\"\"\n");
+                     "  done\n");
     body(out);
-    rp_buf_puts(out, "  compadd -- ${=words}\n"
+    rp_buf_puts(out, "  compadd -- ${=list}\n"
                      "  if [ \"$files\" = 1 ]; then _files; fi\n"
                      "}\n"
                      "if [ \"$funcstack[1]\" = _repro ]; then _repro \"$@\"; else compdef _repro repro; fi\n");

@@ -11,7 +11,7 @@
 
 const struct rp_opt rp_opts_common[] = {
     {.name = "json", .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, json),
-     .help = "print the result, and an error too, as one JSON document"},
+     .help = "result and errors as one JSON document"},
     {.name = "quiet", .letter = 'q', .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, quiet), .help = "no progress, no notes"},
     {.name = "help", .letter = 'h', .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, help), .help = "show this help"},
     {0},
