@@ -48,7 +48,16 @@ struct rp_key_pair; /* sign/key.h */
 
 /* Adds key.pem, verify.sh, SHA256SUMS and statement.dsse.json, then writes path with temp + rename. */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, const char *path, struct rp_err *err) rp_must_check;
-/* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, nothing after the end. */
+/* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
+ * end. All of these are RP_MALFORMED. No member's content is looked at. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
+int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err) rp_must_check; /* the same from memory */
+
+/* What seal() adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (everything but the statement;
+ * names are borrowed from b). */
+void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
+const char *rp_bundle_script(size_t *size);
+struct rp_subject; /* sign/statement.h */
+int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject /* RP_BUNDLE_MEMBERS_MAX of them */);
 
 #endif

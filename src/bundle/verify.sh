@@ -1,0 +1,81 @@
+#!/bin/sh
+# Checks a bundle with stock tools only: tar, zstd, sha256sum, base64, jq, openssl 3 (and cat, mktemp, rm, wc).
+#
+#   sh verify.sh BUNDLE.repro.tar.zst [PUBLIC_KEY.pem]
+#   sh verify.sh DIRECTORY [PUBLIC_KEY.pem]              an unpacked bundle
+#
+# Signature first, over the exact bytes; then the digest of every file; then that there is no other file.
+# Without PUBLIC_KEY.pem the key inside the bundle is used: that shows that nothing was changed after signing, not who signed.
+# This script came with the bundle. Read it, or take it from a bundle that you made, before you believe what it prints.
+set -eu
+LC_ALL=C
+export LC_ALL
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+for tool in tar zstd sha256sum base64 jq openssl; do
+    command -v "$tool" >/dev/null || fail "this script needs $tool"
+done
+[ $# = 1 ] || [ $# = 2 ] || fail "usage: sh verify.sh BUNDLE [PUBLIC_KEY.pem]"
+bundle=$1
+key=${2-}
+[ -z "$key" ] || [ -f "$key" ] || fail "there is no public key file '$key'"
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM HUP
+
+if [ -d "$bundle" ]; then
+    dir=$bundle
+    (cd "$dir" && tar -cf - .) >"$tmp/tar" || fail "cannot read '$bundle'"
+else
+    dir=$tmp/files
+    zstd -dc <"$bundle" >"$tmp/tar" || fail "'$bundle' is no whole zstd file"
+fi
+tar -tvf "$tmp/tar" >"$tmp/list" || fail "'$bundle' is no tar archive"
+tar -tf "$tmp/tar" >"$tmp/names"
+[ "$(jq -R 'select(test("^[-d]") | not)' "$tmp/list")" = "" ] || fail "the bundle holds something that is not a plain file"
+if [ "$dir" != "$bundle" ]; then
+    mkdir "$dir"
+    tar -xf "$tmp/tar" -C "$dir" --no-same-owner || fail "'$bundle' cannot be unpacked"
+fi
+
+# The envelope: its payload and signature, not believed yet.
+envelope=$dir/statement.dsse.json
+[ -f "$envelope" ] || fail "there is no statement.dsse.json"
+type=application/vnd.in-toto+json
+jq -e --arg type "$type" '.payloadType == $type and (.signatures | length) == 1' "$envelope" >/dev/null ||
+    fail "statement.dsse.json is no DSSE envelope of type $type with one signature"
+jq -j '.payload' "$envelope" | base64 -d >"$tmp/payload" || fail "the payload is not base64"
+jq -j '.signatures[0].sig' "$envelope" | base64 -d >"$tmp/sig" || fail "the signature is not base64"
+
+# The signature, over PAE(type, payload).
+if [ -z "$key" ]; then
+    key=$dir/key.pem
+    echo "WARNING: using the key inside the bundle; give the public key of the signer as second argument to know who signed" >&2
+fi
+printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c <"$tmp/payload")" >"$tmp/pae"
+cat "$tmp/payload" >>"$tmp/pae"
+openssl pkeyutl -verify -pubin -inkey "$key" -rawin -in "$tmp/pae" -sigfile "$tmp/sig" >/dev/null 2>&1 ||
+    fail "the signature is not by the key in '$key'"
+openssl pkey -pubin -in "$key" -outform DER -out "$tmp/der"
+print=$(sha256sum <"$tmp/der")
+echo "OK signature by SHA256:${print%% *}"
+
+# The statement: what was signed.
+jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:1"
+       and (.subject | length) > 0
+       and all(.subject[]; (.name | test("^[A-Za-z0-9][A-Za-z0-9._/]*$") and (contains("..") | not)) and (.digest.sha256 | test("^[0-9a-f]{64}$")))' \
+    "$tmp/payload" >/dev/null || fail "the payload is no statement about a run"
+jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/payload" >"$tmp/sums"
+(cd "$dir" && sha256sum -c --strict --quiet "$tmp/sums") || fail "a file is missing or not the one that was signed"
+echo "OK digest of $(wc -l <"$tmp/sums") files"
+jq -e -n --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
+    '($names | split("\n") | map(ltrimstr("./") | select(. != "" and (endswith("/") | not))) | sort)
+     == ([$statement[0].subject[].name, "statement.dsse.json"] | sort)' >/dev/null ||
+    fail "the bundle holds files that were not signed, or a file twice"
+echo "OK no other files"
+jq -r '.predicate | "signed: status \(.status), \(.sequences_per_s) sequences/s, last loss \(.loss_last)"' "$tmp/payload"

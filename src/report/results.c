@@ -1,0 +1,266 @@
+/* Figures from records. Only +, -, *, / and comparisons of doubles and integers: the same text everywhere. */
+#include "report/results.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "report/records.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLICATES 2000
+#define REPLICATES_LONG 200 /* for runs of more than LONG_RUN timed steps, to bound the time */
+#define LONG_RUN 50000
+#define ESTIMATOR "median over repeats of samples / window seconds"
+#define WINDOW                                                                                                                 \
+    "start of the first timed step of a repeat to the end of its last, loading of samples included, state roots between steps left out"
+#define METHOD                                                                                                                 \
+    "percentile bootstrap: in each repeat the step cycles (start to next start, without state roots) are drawn again with "    \
+    "replacement by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator is taken over each draw"
+
+/* One timed window: consecutive records of one repeat. */
+struct window {
+    const struct rp_record *r;
+    int64_t n, samples, tokens, padded;
+    int64_t ns, root_ns, gap_ns; /* ns: without root_ns; gap_ns: part of ns that is outside every step */
+};
+
+static double seconds(int64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+/* Start of step i to the start of the next, without a state root between; the last one to its own end. Sums to window.ns. */
+static int64_t cycle(const struct window *w, int64_t i)
+{
+    if (i + 1 == w->n)
+        return w->r[i].end_ns - w->r[i].start_ns;
+    return w->r[i + 1].start_ns - w->r[i].start_ns - w->r[i].root_ns;
+}
+
+static void close_window(struct window *w)
+{
+    int64_t busy = 0;
+    for (int64_t i = 0; i < w->n; i++) {
+        w->samples += w->r[i].samples;
+        w->tokens += w->r[i].tokens;
+        w->padded += w->r[i].padded_tokens;
+        w->ns += cycle(w, i);
+        w->root_ns += i + 1 < w->n ? w->r[i].root_ns : 0;
+        busy += w->r[i].end_ns - w->r[i].start_ns;
+    }
+    w->gap_ns = w->ns - busy;
+}
+
+/* The timed windows, in order; *n of them; free() the result. */
+static struct window *windows(const struct rp_records *rs, int *n)
+{
+    struct window *all = NULL;
+    *n = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_record *r = &rs->r[i];
+        if (!r->timed)
+            continue;
+        if (*n == 0 || all[*n - 1].r->repeat != r->repeat) {
+            all = rp_realloc(all, (size_t)(*n + 1) * sizeof *all);
+            all[(*n)++] = (struct window){.r = r};
+        }
+        all[*n - 1].n++;
+    }
+    for (int i = 0; i < *n; i++)
+        close_window(&all[i]);
+    return all;
+}
+
+static int by_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n) /* sorts v */
+{
+    qsort(v, (size_t)n, sizeof *v, by_double);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static uint64_t splitmix64(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* 0..n-1; the bias of n / 2^64 is nothing here */
+static int64_t draw(uint64_t *state, int64_t n)
+{
+    return (int64_t)(((unsigned __int128)splitmix64(state) * (uint64_t)n) >> 64);
+}
+
+static uint64_t seed_of(const char *sha256)
+{
+    unsigned char raw[8];
+    char first[17];
+    uint64_t seed = 0;
+    memcpy(first, sha256, 16);
+    first[16] = 0;
+    RP_BUG_IF(rp_unhex(raw, 8, first) < 0);
+    for (int i = 0; i < 8; i++)
+        seed = seed << 8 | raw[i];
+    return seed;
+}
+
+/* 2.5 % and 97.5 % (nearest rank) of the estimator over the replicates. */
+static void bootstrap(double interval[2], const struct window *w, int n, int replicates, const char *sha256)
+{
+    uint64_t state = seed_of(sha256);
+    RP_FREE double *all = rp_alloc((size_t)replicates * sizeof *all), *rate = rp_alloc((size_t)n * sizeof *rate);
+    for (int b = 0; b < replicates; b++) {
+        for (int i = 0; i < n; i++) {
+            int64_t ns = 0;
+            for (int64_t k = 0; k < w[i].n; k++)
+                ns += cycle(&w[i], draw(&state, w[i].n));
+            rate[i] = (double)w[i].samples / seconds(ns);
+        }
+        all[b] = median(rate, n);
+    }
+    qsort(all, (size_t)replicates, sizeof *all, by_double);
+    interval[0] = all[replicates * 25 / 1000 - 1];
+    interval[1] = all[replicates * 975 / 1000 - 1];
+}
+
+static void add_throughput(json_t *out, const struct window *w, int n, const char *sha256)
+{
+    int64_t steps = 0;
+    json_t *list = json_array(), *interval = json_null();
+    RP_FREE double *rate = rp_alloc((size_t)(n + 1) * sizeof *rate);
+    for (int i = 0; i < n; i++) {
+        steps += w[i].n;
+        rate[i] = (double)w[i].samples / seconds(w[i].ns);
+        json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f}", "repeat", (json_int_t)w[i].r->repeat, "steps",
+                                              (json_int_t)w[i].n, "samples", (json_int_t)w[i].samples, "seconds", seconds(w[i].ns),
+                                              "state_root_s", seconds(w[i].root_ns), "sequences_per_s", rate[i]));
+    }
+    int replicates = steps > LONG_RUN ? REPLICATES_LONG : REPLICATES;
+    if (steps >= 2) {
+        double ends[2];
+        bootstrap(ends, w, n, replicates, sha256);
+        interval = json_pack("[f, f]", ends[0], ends[1]);
+    }
+    json_object_set_new(out, "windows", list);
+    json_object_set_new(out, "window", json_string(WINDOW));
+    json_object_set_new(out, "estimator", json_string(ESTIMATOR));
+    json_object_set_new(out, "sequences_per_s", n ? json_real(median(rate, n)) : json_null());
+    json_object_set_new(out, "sequences_per_s_interval", interval);
+    json_object_set_new(out, "interval", json_pack("{s:f, s:i, s:s}", "level", 0.95, "replicates", replicates, "method", METHOD));
+}
+
+static int by_int64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Nearest rank: the smallest value that at least percent % of them do not exceed. */
+static double percentile(const int64_t *sorted, int64_t n, int64_t percent)
+{
+    int64_t rank = (n * percent + 99) / 100;
+    return seconds(sorted[rank > 0 ? rank - 1 : 0]);
+}
+
+static void add_step_times(json_t *out, const struct rp_records *rs)
+{
+    int64_t n = 0;
+    RP_FREE int64_t *ns = rp_alloc((size_t)(rs->n + 1) * sizeof *ns);
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].timed)
+            ns[n++] = rs->r[i].end_ns - rs->r[i].start_ns;
+    if (n == 0) {
+        json_object_set_new(out, "step_s", json_null());
+        return;
+    }
+    qsort(ns, (size_t)n, sizeof *ns, by_int64);
+    json_object_set_new(out, "step_s",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", seconds(ns[0]), "median",
+                                  n % 2 ? seconds(ns[n / 2]) : (seconds(ns[n / 2 - 1]) + seconds(ns[n / 2])) / 2, "p50",
+                                  percentile(ns, n, 50), "p90", percentile(ns, n, 90), "p99", percentile(ns, n, 99), "max",
+                                  seconds(ns[n - 1])));
+}
+
+static void add_rates(json_t *out, const struct window *w, int n, double flops_per_sample)
+{
+    int64_t tokens = 0, padded = 0, ns = 0, gaps = 0;
+    for (int i = 0; i < n; i++) {
+        tokens += w[i].tokens;
+        padded += w[i].padded;
+        ns += w[i].ns;
+        gaps += w[i].gap_ns;
+    }
+    double rate = json_number_value(json_object_get(out, "sequences_per_s"));
+    json_object_set_new(out, "tokens_per_s", ns ? json_real((double)tokens / seconds(ns)) : json_null());
+    json_object_set_new(out, "padded_tokens_per_s", ns ? json_real((double)padded / seconds(ns)) : json_null());
+    json_object_set_new(out, "padding_share", padded ? json_real((double)(padded - tokens) / (double)padded) : json_null());
+    json_object_set_new(out, "flops_per_s", n ? json_real(rate * flops_per_sample) : json_null());
+    json_object_set_new(out, "flops_per_s_formula", json_string("sequences_per_s * plan.flops_per_sample"));
+    json_object_set_new(out, "between_steps_s", json_real(seconds(gaps)));
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text && *text ? json_string(text) : json_null();
+}
+
+static void add_evidence(json_t *out, const struct rp_records *rs)
+{
+    const struct rp_record *first = NULL, *last = NULL, *root0 = NULL, *root1 = NULL;
+    int64_t roots = 0, root_ns = 0, timed = 0, steps = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_record *r = &rs->r[i];
+        if (r->state_root[0]) {
+            root0 = root0 ? root0 : r;
+            root1 = r;
+            roots++;
+            root_ns = root_ns > INT64_MAX - r->root_ns ? INT64_MAX : root_ns + r->root_ns;
+        }
+        if (r->step < 0)
+            continue;
+        first = first ? first : r;
+        last = r;
+        steps++;
+        timed += r->timed;
+    }
+    json_object_set_new(out, "records_sha256", json_string(rs->sha256));
+    json_object_set_new(out, "steps", json_pack("{s:I, s:I}", "warm-up", (json_int_t)(steps - timed), "timed", (json_int_t)timed));
+    json_object_set_new(out, "samples_per_step", json_integer(first ? (json_int_t)first->samples : 0));
+    json_object_set_new(out, "loss_first", text_or_null(first ? first->loss : NULL));
+    json_object_set_new(out, "loss_last", text_or_null(last ? last->loss : NULL));
+    json_object_set_new(out, "grad_norm_first", text_or_null(first ? first->grad_norm : NULL));
+    json_object_set_new(out, "grad_norm_last", text_or_null(last ? last->grad_norm : NULL));
+    json_object_set_new(out, "state_root_first", text_or_null(root0 ? root0->state_root : NULL));
+    json_object_set_new(out, "state_root_last", text_or_null(root1 ? root1->state_root : NULL));
+    json_object_set_new(out, "state_roots", json_pack("{s:I, s:f}", "taken", (json_int_t)roots, "seconds", seconds(root_ns)));
+}
+
+json_t *rp_results(const char *steps, size_t size, const struct rp_recipe *r, double flops_per_sample, int complete,
+                   struct rp_err *err)
+{
+    struct rp_records rs;
+    int n;
+    if (rp_records_parse(&rs, steps, size, err) < 0)
+        return NULL;
+    if (rp_records_match(&rs, r, complete, err) < 0) {
+        rp_records_fini(&rs);
+        return NULL;
+    }
+    json_t *out = json_object();
+    struct window *w = windows(&rs, &n);
+    add_evidence(out, &rs);
+    add_throughput(out, w, n, rs.sha256);
+    add_step_times(out, &rs);
+    add_rates(out, w, n, flops_per_sample);
+    free(w);
+    rp_records_fini(&rs);
+    return out;
+}

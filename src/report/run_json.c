@@ -1,0 +1,80 @@
+#include "report/run_json.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "report/results.h"
+
+#include <string.h>
+
+/* Borrowed text as JSON; a message may hold bytes that are no UTF-8, and then shows '?' for what is not ASCII. */
+static json_t *text(const char *s)
+{
+    if (!s)
+        return json_null();
+    json_t *j = json_string(s);
+    if (j)
+        return j;
+    RP_FREE char *ascii = rp_strdup(s);
+    for (char *p = ascii; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+    return json_string(ascii);
+}
+
+static json_t *copy(const json_t *j)
+{
+    return j ? json_deep_copy(j) : json_null();
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+/* What the worker said last; a run that failed may have no such record. */
+static void add_done(json_t *out, const json_t *done)
+{
+    static const char *const keys[] = {"peak_rss_bytes", "phases_s", "tensor_roots"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set_new(out, keys[i], copy(json_object_get(done, keys[i])));
+}
+
+static void add_times(json_t *out, const struct rp_run_doc *d)
+{
+    char when[32];
+    uint64_t elapsed = d->ended_ns > d->started_ns ? d->ended_ns - d->started_ns : 0;
+    rp_rfc3339(when, d->started_ns);
+    json_object_set_new(out, "started_at", json_string(when));
+    rp_rfc3339(when, d->ended_ns);
+    json_object_set_new(out, "ended_at", json_string(when));
+    json_object_set_new(out, "elapsed_s", json_real((double)elapsed / 1e9));
+}
+
+json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
+{
+    int complete = strcmp(d->status, "complete") == 0;
+    json_t *results = rp_results(d->steps, d->steps_size, d->recipe, d->flops_per_sample, complete, err);
+    if (!results)
+        return NULL;
+    json_t *out = json_object();
+    json_object_set_new(out, "schema", json_string(RP_RUN_SCHEMA));
+    json_object_set_new(out, "numerics", json_string(RP_NUMERICS));
+    json_object_set_new(out, "status", json_string(d->status));
+    json_object_set_new(out, "reason", text(d->reason));
+    json_object_set_new(out, "recipe_name", text(file_name(d->recipe->source_name)));
+    json_object_set_new(out, "recipe_sha256", text(d->recipe->sha256));
+    json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
+    json_object_set_new(out, "data", copy(d->data));
+    json_object_set_new(out, "plan", copy(d->plan));
+    json_object_set_new(out, "backend", text(d->backend));
+    json_object_set_new(out, "device", text(d->device));
+    json_object_set_new(out, "results", results);
+    add_done(out, d->done);
+    add_times(out, d);
+    if (d->tool)
+        json_object_set_new(out, "tool", copy(d->tool));
+    if (d->command_line)
+        json_object_set_new(out, "command_line", copy(d->command_line));
+    return out;
+}
