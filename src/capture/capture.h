@@ -1,6 +1,8 @@
 /* Capture: what this machine is, as one JSON document in which unknown is never zero.
  *
- * What:    a list of probes; each writes values {"state": "ok|absent|denied|error", "value", "source", "unit"}.
+ * What:    a list of probes; each writes values {"state", "value", "source"} and, where they apply, "unit" and "detail".
+ *          state: ok; absent (the machine does not have it); denied (it does, we may not read it); error (what was read is not what
+ *          it should be: detail says why). value is null unless ok.
  * Flow:    /proc, /sys and friends, read below a root directory -> document (schema repro-env/1) and a short text summary.
  * Owner:   the caller owns the json_t.
  * Extend:  a probe is one function in a file of its own and one row in probes.def; tests replace the root by a recorded tree.
@@ -17,8 +19,12 @@ struct rp_capture_opts {
     const char *root;    /* "/" normally */
     const char *workdir; /* directory whose git state is captured; NULL: the current one */
     int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
+    const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */
 };
 
+/* {"schema": "repro-env/1", "captured_at", "salt", "identified", "probes": {...}}; repro-env-1.schema.json describes it. A hidden text is
+ * "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The salt
+ * is public, so a guess can be tested by anybody. */
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
 void rp_capture_summary(struct rp_buf *out, const json_t *env); /* about twenty lines for people */
 
