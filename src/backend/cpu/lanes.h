@@ -1,0 +1,183 @@
+/* One vector register of floats, for whichever instruction set this file is compiled for.
+ *
+ * What:    W lanes of type vf with load, store, fma, max, selection by decision bits; the arithmetic operators are the compiler's.
+ * Flow:    kernels written once in *.inc.h become AVX-512 (W = 16), AVX2 (W = 8) or plain scalar code (W = 1).
+ * Owner:   nobody; everything is inline.
+ * Extend:  another instruction set is one more block below and one more ops_<isa>.c. Operations must round exactly once:
+ *          no approximate reciprocals, no horizontal adds whose order is not written out.
+ *
+ * Include it first, with the optimisation below in force: loops over functions.h are left to the compiler's vectoriser, which
+ * never changes an order of roundings. errno and exception flags are not used, so sqrt and selects vectorise.
+ */
+#ifndef RP_BACKEND_CPU_LANES_H
+#define RP_BACKEND_CPU_LANES_H
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3,no-math-errno,no-trapping-math")
+#endif
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define RP_LANE static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__)
+
+#define W 16
+#define TILE_ROWS 8
+#define TILE_VECTORS 3
+typedef __m512 vf;
+RP_LANE vf vset1(float x) { return _mm512_set1_ps(x); }
+RP_LANE vf vload(const float *p) { return _mm512_loadu_ps(p); }
+RP_LANE void vstore(float *p, vf x) { _mm512_storeu_ps(p, x); }
+RP_LANE vf vload_n(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
+RP_LANE void vstore_n(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x); }
+RP_LANE vf vfirst(vf x, int n) { return _mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), x); }
+RP_LANE void vstream(float *p, vf x) { _mm512_stream_ps(p, x); }
+RP_LANE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+RP_LANE vf vfnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* fma(-a, b, c) */
+RP_LANE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
+RP_LANE vf vsqrt(vf a) { return _mm512_sqrt_ps(a); }
+RP_LANE vf vkeep(const uint8_t *mask, long j, vf x) /* lanes j.. whose decision bit is 0 become +0 */
+{
+    uint16_t bits;
+    memcpy(&bits, mask + j / 8, 2);
+    return _mm512_maskz_mov_ps(bits, x);
+}
+RP_LANE float vhmax(vf x) { return _mm512_reduce_max_ps(x); }
+RP_LANE float vhalve(vf x) /* lanes l + (l + 8), then 4, 2, 1 */
+{
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+#elif defined(__AVX2__)
+
+#define W 8
+#define TILE_ROWS 4
+#define TILE_VECTORS 3
+typedef __m256 vf;
+RP_LANE __m256i vfirst_mask(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+RP_LANE vf vset1(float x) { return _mm256_set1_ps(x); }
+RP_LANE vf vload(const float *p) { return _mm256_loadu_ps(p); }
+RP_LANE void vstore(float *p, vf x) { _mm256_storeu_ps(p, x); }
+RP_LANE vf vload_n(const float *p, int n) { return _mm256_maskload_ps(p, vfirst_mask(n)); }
+RP_LANE void vstore_n(float *p, vf x, int n) { _mm256_maskstore_ps(p, vfirst_mask(n), x); }
+RP_LANE vf vfirst(vf x, int n) { return _mm256_and_ps(x, _mm256_castsi256_ps(vfirst_mask(n))); }
+RP_LANE void vstream(float *p, vf x) { _mm256_stream_ps(p, x); }
+RP_LANE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+RP_LANE vf vfnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+RP_LANE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
+RP_LANE vf vsqrt(vf a) { return _mm256_sqrt_ps(a); }
+RP_LANE vf vkeep(const uint8_t *mask, long j, vf x)
+{
+    __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i bits = _mm256_and_si256(_mm256_set1_epi32(mask[j / 8]), bit);
+    return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_cmpeq_epi32(bits, bit)));
+}
+RP_LANE float vhmax(vf x)
+{
+    __m128 a = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+RP_LANE float vhalve(vf x)
+{
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+#else
+
+#define W 1
+#define TILE_ROWS 4
+#define TILE_VECTORS 2
+typedef float vf;
+RP_LANE vf vset1(float x) { return x; }
+RP_LANE vf vload(const float *p) { return *p; }
+RP_LANE void vstore(float *p, vf x) { *p = x; }
+RP_LANE vf vload_n(const float *p, int n) { return n ? *p : 0.0f; }
+RP_LANE void vstore_n(float *p, vf x, int n)
+{
+    if (n)
+        *p = x;
+}
+RP_LANE vf vfirst(vf x, int n) { return n ? x : 0.0f; }
+RP_LANE void vstream(float *p, vf x) { *p = x; }
+RP_LANE vf vfma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
+RP_LANE vf vfnma(vf a, vf b, vf c) { return __builtin_fmaf(-a, b, c); }
+RP_LANE vf vmax(vf a, vf b) { return a > b ? a : b; }
+RP_LANE vf vsqrt(vf a) { return __builtin_sqrtf(a); }
+RP_LANE vf vkeep(const uint8_t *mask, long j, vf x) { return mask[j / 8] >> (j & 7) & 1 ? x : 0.0f; }
+RP_LANE float vhmax(vf x) { return x; }
+RP_LANE float vhalve(vf x) { return x; }
+
+#endif
+
+#define VECTORS_128 (128 / W)
+#if W > 1
+#define UNROLL _Pragma("GCC unroll 16")
+#else
+#define UNROLL
+#endif
+
+RP_LANE vf vget(const float *p, int n) { return n == W ? vload(p) : vload_n(p, n); }
+RP_LANE void vput(float *p, vf x, int n)
+{
+    if (n == W)
+        vstore(p, x);
+    else
+        vstore_n(p, x, n);
+}
+
+/* Run the statements for every vector of a row: element j, its vector `l` of the 128-lane block, and n <= W lanes that exist.
+ * Whole blocks of 128 are unrolled, so that per-vector accumulators indexed by l live in registers. */
+#define EACH_VECTOR(width, ...)                                                                                        \
+    do {                                                                                                               \
+        long block_ = 0;                                                                                               \
+        for (; block_ + 128 <= (width); block_ += 128) {                                                               \
+            UNROLL for (int l = 0; l < VECTORS_128; l++)                                                               \
+            {                                                                                                          \
+                const long j = block_ + l * W;                                                                         \
+                const int n = W;                                                                                       \
+                (void)n;                                                                                               \
+                __VA_ARGS__                                                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (block_ < (width)) {                                                                                        \
+            UNROLL for (int l = 0; l < VECTORS_128; l++)                                                               \
+            {                                                                                                          \
+                const long j = block_ + l * W;                                                                         \
+                if (j < (width)) {                                                                                     \
+                    const int n = (width)-j < W ? (int)((width)-j) : W;                                                \
+                    __VA_ARGS__                                                                                        \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+/* sum128: vector l of every block is added to lane group l; vectors must have +0 in lanes that do not exist. */
+struct sum128 {
+    vf lane[VECTORS_128];
+};
+RP_LANE void sum_start(struct sum128 *s)
+{
+    UNROLL for (int l = 0; l < VECTORS_128; l++) s->lane[l] = vset1(0.0f);
+}
+RP_LANE float sum_end(struct sum128 *s)
+{
+    UNROLL for (int half = VECTORS_128 / 2; half > 0; half /= 2)
+    {
+        UNROLL for (int l = 0; l < half; l++) s->lane[l] = s->lane[l] + s->lane[l + half];
+    }
+    return vhalve(s->lane[0]);
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* Softmax cross-entropy and weighted sums. Compiled once per instruction set by ops_<isa>.c. */
+
+struct xent_job {
+    float *loss, *logits;
+    long ld;
+    const int32_t *labels;
+    const float *coef;
+    long classes;
+};
+
+static float row_max(const float *z, long width)
+{
+    struct sum128 m;
+    UNROLL for (int l = 0; l < VECTORS_128; l++) m.lane[l] = vset1(-__builtin_inff());
+    EACH_VECTOR(width, {
+        if (n == W)
+            m.lane[l] = vmax(m.lane[l], vload(z + j));
+        else
+            for (long i = j; i < width; i++)
+                m.lane[l] = vmax(m.lane[l], vset1(z[i]));
+    });
+    for (int l = 1; l < VECTORS_128; l++)
+        m.lane[0] = vmax(m.lane[0], m.lane[l]);
+    return vhmax(m.lane[0]) + 0.0f;
+}
+
+static void run_exp(float *z, float m, long n)
+{
+#pragma GCC ivdep
+    for (long i = 0; i < n; i++)
+        z[i] = r_exp(z[i] - m);
+}
+
+static void xent_part(void *arg, int part, int thread)
+{
+    const struct xent_job *o = arg;
+    float *z = o->logits + part * o->ld, coef = o->coef[part];
+    const long classes = o->classes, label = o->labels[part];
+    float m = row_max(z, classes), at_label = z[label] - m;
+    struct sum128 s;
+    (void)thread;
+    sum_start(&s);
+    for (long c = 0; c < classes; c += 2048) { /* whole blocks of 128, in the first-level cache between the two passes */
+        long here = classes - c < 2048 ? classes - c : 2048;
+        float *e = z + c;
+        run_exp(e, m, here);
+        EACH_VECTOR(here, { s.lane[l] = s.lane[l] + vget(e + j, n); });
+    }
+    float sum = sum_end(&s), inv = 1.0f / sum, e_label = z[label];
+    o->loss[part] = r_log(sum) - at_label;
+    EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv)) * vset1(coef), n); });
+    z[label] = (e_label * inv - 1.0f) * coef;
+}
+
+static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                             int n, int classes)
+{
+    struct xent_job o = {loss, logits, ld, labels, coef, classes};
+    rp_pool_run(rp_cpu_of(dev)->pool, n, xent_part, &o);
+}
+
+static void cpu_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n_rows)
+{
+    struct sum128 s;
+    (void)dev;
+    sum_start(&s);
+    EACH_VECTOR((long)n_rows, { s.lane[l] = s.lane[l] + vget(coef + j, n) * vget(loss + j, n); });
+    out[0] = sum_end(&s);
+}

@@ -1,0 +1,398 @@
+/* Rows: embedding, layer norm, dropout, column sums, gathering and segmented sums of rows.
+ * Compiled once per instruction set by ops_<isa>.c. */
+
+static int blocks_of(long n, long size)
+{
+    return (int)((n + size - 1) / size);
+}
+
+/* ---- column sums ---- */
+
+/* work[span rows ..] += in the shape of the balanced tree: merging aligned neighbours of 1, 2, 4, ... blocks splits at the largest
+ * power of two below n. The sum ends in row 0 and goes to dst. */
+struct colsum_job {
+    float *dst[3], *work[3];
+    long blocks, width;
+};
+
+static void colsum_part(void *arg, int part, int thread)
+{
+    const struct colsum_job *c = arg;
+    long chunks = blocks_of(c->width, 128), j0 = part % chunks * 128, width = c->width;
+    float *w = c->work[part / chunks] + j0, *dst = c->dst[part / chunks] + j0;
+    long cols = width - j0 < 128 ? width - j0 : 128;
+    (void)thread;
+    for (long span = 1; span < c->blocks; span *= 2)
+        for (long i = 0; i + span < c->blocks; i += 2 * span) {
+            float *a = w + i * width, *b = a + span * width;
+            EACH_VECTOR(cols, { vput(a + j, vget(a + j, n) + vget(b + j, n), n); });
+        }
+    memcpy(dst, w, (size_t)cols * sizeof *dst);
+}
+
+/* dst[i] for the first `sums` of the 64-row sums in work[i]. */
+static void colsum_finish(struct rp_cpu *cpu, int sums, float *const dst[3], float *const work[3], long rows, long width)
+{
+    struct colsum_job c = {.blocks = blocks_of(rows, RP_COLSUM_ROWS), .width = width};
+    for (int i = 0; i < sums; i++) {
+        c.dst[i] = dst[i];
+        c.work[i] = work[i];
+    }
+    rp_pool_run(cpu->pool, sums * blocks_of(width, 128), colsum_part, &c);
+}
+
+/* out[j] = +0 + x[0,j] + x[1,j] + ... for cols columns of at most 64 rows. */
+static void colsum_block(float *out, const float *x, long ld, long rows, long cols)
+{
+    for (long j0 = 0; j0 < cols; j0 += 128) {
+        long here = cols - j0 < 128 ? cols - j0 : 128;
+        struct sum128 s;
+        sum_start(&s);
+        for (long r = 0; r < rows; r++) {
+            const float *p = x + r * ld + j0;
+            EACH_VECTOR(here, { s.lane[l] = s.lane[l] + vget(p + j, n); });
+        }
+        EACH_VECTOR(here, { vput(out + j0 + j, s.lane[l], n); });
+    }
+}
+
+RP_LANE void row_add(float *sum, const float *x, long width)
+{
+    EACH_VECTOR(width, { vput(sum + j, vget(sum + j, n) + vget(x + j, n), n); });
+}
+
+struct rows_job {
+    struct rp_cpu *cpu;
+    float *out;
+    const float *in;
+    float *work;
+    long rows, width;
+};
+
+static void colsum_rows_part(void *arg, int part, int thread)
+{
+    const struct rows_job *o = arg;
+    long r0 = (long)part * RP_COLSUM_ROWS, rows = o->rows - r0 < RP_COLSUM_ROWS ? o->rows - r0 : RP_COLSUM_ROWS;
+    (void)thread;
+    colsum_block(o->work + part * o->width, o->in + r0 * o->width, o->width, rows, o->width);
+}
+
+static void cpu_colsum(struct rp_dev *dev, float *dbias, const float *dy, int rows, int width, float *work)
+{
+    struct rows_job o = {.cpu = rp_cpu_of(dev), .in = dy, .work = work, .rows = rows, .width = width};
+    rp_pool_run(o.cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), colsum_rows_part, &o);
+    colsum_finish(o.cpu, 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);
+}
+
+/* ---- embedding ---- */
+
+struct embed_job {
+    float *z;
+    const int32_t *ids, *type_ids;
+    const float *word, *type, *position;
+    long rows, seq, width;
+};
+
+static void embed_part(void *arg, int part, int thread)
+{
+    const struct embed_job *o = arg;
+    (void)thread;
+    for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
+        const float *w = o->word + o->ids[r] * o->width, *t = o->type + o->type_ids[r] * o->width;
+        const float *p = o->position + r % o->seq * o->width;
+        float *z = o->z + r * o->width;
+        EACH_VECTOR(o->width, { vput(z + j, (vget(w + j, n) + vget(t + j, n)) + vget(p + j, n), n); });
+    }
+}
+
+static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
+                              const float *type, const float *position, int rows, int seq, int width)
+{
+    struct embed_job o = {z, ids, type_ids, word, type, position, rows, seq, width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), embed_part, &o);
+}
+
+/* ---- layer norm ---- */
+
+struct norm_job {
+    float *y, *xhat, *rstd;
+    uint8_t *mask; /* NULL: no dropout */
+    const float *x, *residual, *gamma, *beta; /* residual NULL: none */
+    struct decider decider;
+    float eps;
+    long rows, width;
+};
+
+/* xhat holds z; the row stays in the first-level cache for the three passes. */
+RP_LANE float norm_row(float *y, float *xhat, float mean, const float *gamma, const float *beta, float eps, long width)
+{
+    struct sum128 s;
+    const vf vmean = vset1(mean);
+    sum_start(&s);
+    EACH_VECTOR(width, {
+        vf d = vget(xhat + j, n) - vmean;
+        d = n == W ? d : vfirst(d, n);
+        s.lane[l] = s.lane[l] + d * d;
+    });
+    float var = sum_end(&s) * (1.0f / (float)width);
+    float rstd = 1.0f / __builtin_sqrtf(var + eps);
+    const vf vrstd = vset1(rstd);
+    EACH_VECTOR(width, {
+        vf h = (vget(xhat + j, n) - vmean) * vrstd;
+        vput(xhat + j, h, n);
+        vput(y + j, vfma(h, vget(gamma + j, n), vget(beta + j, n)), n);
+    });
+    return rstd;
+}
+
+static void norm_part(void *arg, int part, int thread)
+{
+    const struct norm_job *o = arg;
+    const long width = o->width, mask_ld = rp_mask_stride(width) / 8;
+    (void)thread;
+    for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
+        const float *x = o->x + r * width, *res = o->residual + (o->residual ? r * width : 0);
+        float *z = o->xhat + r * width;
+        struct sum128 s;
+        sum_start(&s);
+        if (o->mask) {
+            uint8_t *bits = o->mask + r * mask_ld;
+            const vf scale = vset1(o->decider.drop->scale);
+            decide_row(bits, &o->decider, r);
+            EACH_VECTOR(width, {
+                vf v = vkeep(bits, j, vget(x + j, n) * scale) + vget(res + j, n);
+                vput(z + j, v, n);
+                s.lane[l] = s.lane[l] + v;
+            });
+        } else if (o->residual) {
+            EACH_VECTOR(width, {
+                vf v = vget(x + j, n) + vget(res + j, n);
+                vput(z + j, v, n);
+                s.lane[l] = s.lane[l] + v;
+            });
+        } else {
+            EACH_VECTOR(width, {
+                vf v = vget(x + j, n);
+                vput(z + j, v, n);
+                s.lane[l] = s.lane[l] + v;
+            });
+        }
+        float mean = sum_end(&s) * (1.0f / (float)width);
+        o->rstd[r] = norm_row(o->y + r * width, z, mean, o->gamma, o->beta, o->eps, width);
+    }
+}
+
+static void cpu_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
+                                  const float *beta, float eps, int rows, int width)
+{
+    struct norm_job o = {.y = y, .xhat = xhat, .rstd = rstd, .x = x, .gamma = gamma, .beta = beta, .eps = eps, .rows = rows, .width = width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
+}
+
+static void cpu_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
+                                           const float *residual, const struct rp_dropout *drop, const float *gamma,
+                                           const float *beta, float eps, int rows, int width)
+{
+    struct norm_job o = {y, xhat, rstd, dropout_on(drop) ? mask : NULL, x, residual, gamma, beta, decider_of(drop, width), eps, rows, width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
+}
+
+struct norm_back_job {
+    float *dz, *dx;
+    const float *dy, *xhat, *rstd, *gamma;
+    const uint8_t *mask; /* NULL: no dropout */
+    float scale;
+    float *dgamma, *dbeta, *dbias; /* 64-row sums, [block, width]; dbias may be NULL */
+    long rows, width;
+};
+
+/* One row of the 64-row block whose sums are dgamma, dbeta, dbias. */
+RP_LANE void norm_back_row(const struct norm_back_job *o, long r, float *dgamma, float *dbeta, float *dbias)
+{
+    const long width = o->width;
+    const float *dy = o->dy + r * width, *xhat = o->xhat + r * width, *gamma = o->gamma;
+    const float inv = 1.0f / (float)width;
+    struct sum128 s;
+    sum_start(&s);
+    EACH_VECTOR(width, {
+        vf g = vget(dy + j, n), h = vget(xhat + j, n);
+        s.lane[l] = s.lane[l] + g * vget(gamma + j, n);
+        vput(dgamma + j, vget(dgamma + j, n) + g * h, n);
+        vput(dbeta + j, vget(dbeta + j, n) + g, n);
+    });
+    const vf s1 = vset1(sum_end(&s) * inv);
+    sum_start(&s);
+    EACH_VECTOR(width, {
+        vf dh = vget(dy + j, n) * vget(gamma + j, n);
+        s.lane[l] = s.lane[l] + dh * vget(xhat + j, n);
+    });
+    const vf s2 = vset1(sum_end(&s) * inv), rstd = vset1(o->rstd[r]), scale = vset1(o->scale);
+    const uint8_t *bits = o->mask ? o->mask + r * (rp_mask_stride(width) / 8) : NULL;
+    float *dz = o->dz + r * width, *dx = o->dx ? o->dx + r * width : NULL;
+    EACH_VECTOR(width, {
+        vf dh = vget(dy + j, n) * vget(gamma + j, n);
+        vf d = vfnma(vget(xhat + j, n), s2, dh - s1) * rstd;
+        vf e = bits ? vkeep(bits, j, d * scale) : d;
+        vput(dz + j, d, n);
+        if (dx)
+            vput(dx + j, e, n);
+        if (dbias)
+            vput(dbias + j, vget(dbias + j, n) + e, n);
+    });
+}
+
+static void norm_back_part(void *arg, int part, int thread)
+{
+    const struct norm_back_job *o = arg;
+    const long r0 = (long)part * RP_COLSUM_ROWS, at = part * o->width;
+    const size_t bytes = (size_t)o->width * sizeof(float);
+    float *dgamma = o->dgamma + at, *dbeta = o->dbeta + at, *dbias = o->dbias ? o->dbias + at : NULL;
+    (void)thread;
+    memset(dgamma, 0, bytes);
+    memset(dbeta, 0, bytes);
+    if (dbias)
+        memset(dbias, 0, bytes);
+    for (long r = r0; r < o->rows && r < r0 + RP_COLSUM_ROWS; r++)
+        norm_back_row(o, r, dgamma, dbeta, dbias);
+}
+
+static void cpu_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias,
+                                   const float *dy, const float *xhat, const float *rstd, const float *gamma,
+                                   const uint8_t *mask, const struct rp_dropout *drop, int rows, int width, float *work)
+{
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    size_t each = rp_colsum_work(rows, width);
+    struct norm_back_job o = {.dz = dz, .dx = dx, .dy = dy, .xhat = xhat, .rstd = rstd, .gamma = gamma,
+                              .mask = dropout_on(drop) ? mask : NULL, .scale = dropout_on(drop) ? drop->scale : 1.0f,
+                              .dgamma = work, .dbeta = work + each, .dbias = dbias ? work + 2 * each : NULL,
+                              .rows = rows, .width = width};
+    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), norm_back_part, &o);
+    colsum_finish(cpu, dbias ? 3 : 2, (float *const[3]){dgamma, dbeta, dbias}, (float *const[3]){o.dgamma, o.dbeta, o.dbias}, rows, width);
+}
+
+/* ---- dropout ---- */
+
+struct dropout_job {
+    float *y;
+    const float *x;
+    uint8_t *mask;         /* written forward */
+    const uint8_t *decided; /* read backward */
+    struct decider decider;
+    long rows, width;
+};
+
+static void dropout_part(void *arg, int part, int thread)
+{
+    const struct dropout_job *o = arg;
+    const long width = o->width, mask_ld = rp_mask_stride(width) / 8;
+    (void)thread;
+    for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
+        const float *x = o->x + r * width;
+        float *y = o->y + r * width;
+        if (!dropout_on(o->decider.drop)) {
+            if (y != x)
+                memcpy(y, x, (size_t)width * sizeof *y);
+            continue;
+        }
+        const vf scale = vset1(o->decider.drop->scale);
+        const uint8_t *bits = o->decided ? o->decided + r * mask_ld : o->mask + r * mask_ld;
+        if (!o->decided)
+            decide_row(o->mask + r * mask_ld, &o->decider, r);
+        EACH_VECTOR(width, { vput(y + j, vkeep(bits, j, vget(x + j, n) * scale), n); });
+    }
+}
+
+static void cpu_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,
+                                int rows, int width)
+{
+    struct dropout_job o = {y, x, mask, NULL, decider_of(drop, width), rows, width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), dropout_part, &o);
+}
+
+static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask,
+                                 const struct rp_dropout *drop, int rows, int width)
+{
+    struct dropout_job o = {dx, dy, NULL, mask, decider_of(drop, width), rows, width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), dropout_part, &o);
+}
+
+/* ---- gathering rows and adding them up ---- */
+
+struct gather_job {
+    float *y;
+    const float *x;
+    const int32_t *index;
+    long n, width;
+};
+
+static void gather_part(void *arg, int part, int thread)
+{
+    const struct gather_job *o = arg;
+    (void)thread;
+    for (long i = part * 32l; i < o->n && i < part * 32l + 32; i++)
+        memcpy(o->y + i * o->width, o->x + o->index[i] * o->width, (size_t)o->width * sizeof *o->y);
+}
+
+static void cpu_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
+{
+    struct gather_job o = {y, x, index, n, width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n, 32), gather_part, &o);
+}
+
+struct row_sums_job {
+    struct rp_cpu *cpu;
+    float *dst;
+    const float *src;
+    const struct rp_row_groups *groups;
+    long width, items, batch; /* an item is 128 columns of one group */
+    int add;
+};
+
+/* 128 columns of one group: a binary counter of partial sums, merged as soon as two of one size stand side by side. */
+static void group_sum(float *dst, const float *src, const int32_t *source, long count, long width, long cols, int add, float *stack)
+{
+    int top = 0;
+    for (long i = 0; i < count; i++) {
+        struct sum128 s;
+        const float *p = src + source[i] * width;
+        sum_start(&s);
+        EACH_VECTOR(cols, { s.lane[l] = vget(p + j, n); });
+        for (long b = i; b & 1; b >>= 1) {
+            const float *q = stack + --top * 128;
+            UNROLL for (int l = 0; l < VECTORS_128; l++) s.lane[l] = vload(q + l * W) + s.lane[l];
+        }
+        float *q = stack + top++ * 128;
+        UNROLL for (int l = 0; l < VECTORS_128; l++) vstore(q + l * W, s.lane[l]);
+    }
+    for (; top > 1; top--) {
+        float *a = stack + (top - 2) * 128, *b = a + 128;
+        for (int j = 0; j < 128; j += W)
+            vstore(a + j, vload(a + j) + vload(b + j));
+    }
+    EACH_VECTOR(cols, {
+        vf t = vload(stack + j);
+        if (add)
+            t = vget(dst + j, n) + t;
+        vput(dst + j, t, n);
+    });
+}
+
+static void row_sums_part(void *arg, int part, int thread)
+{
+    const struct row_sums_job *o = arg;
+    const struct rp_row_groups *g = o->groups;
+    long chunks = blocks_of(o->width, 128);
+    for (long i = part * o->batch; i < o->items && i < (part + 1) * o->batch; i++) {
+        long group = i / chunks, j0 = i % chunks * 128, cols = o->width - j0 < 128 ? o->width - j0 : 128;
+        group_sum(o->dst + g->key[group] * o->width + j0, o->src + j0, g->source + g->start[group],
+                  g->start[group + 1] - g->start[group], o->width, cols, o->add, rp_cpu_scratch(o->cpu, thread));
+    }
+}
+
+static void cpu_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
+{
+    struct row_sums_job o = {.cpu = rp_cpu_of(dev), .dst = dst, .src = src, .groups = groups, .width = width, .add = add};
+    o.items = (long)groups->n * blocks_of(width, 128);
+    o.batch = o.items > 512 ? 16 : 1;
+    rp_pool_run(o.cpu->pool, blocks_of(o.items, o.batch), row_sums_part, &o);
+}

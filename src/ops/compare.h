@@ -1,0 +1,36 @@
+/* A backend against the literal definition, bit for bit.
+ *
+ * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, every byte compared, the
+ *          inputs and the guard words around each tensor too.
+ * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
+ * Owner:   each comparison allocates and frees its own tensors, which the device must be able to use (a CPU).
+ * Extend:  a new operation gets case_<name>() in compare.c; without it this does not compile.
+ */
+#ifndef RP_OPS_COMPARE_H
+#define RP_OPS_COMPARE_H
+
+#include "base/err.h"
+#include "ops/ops.h"
+
+enum rp_op {
+#define OP(name, args) RP_OP_##name,
+#include "ops/ops.def"
+#undef OP
+    RP_OP_COUNT
+};
+const char *rp_op_name(enum rp_op op);
+
+struct rp_op_shape {
+    int rows, width;                  /* of row operations; whole tensors have rows * width elements */
+    int batch, seq, heads, head_dim;  /* of attention */
+    int depth, segment;               /* of matrix products: k, and the chain length */
+    float dropout;                    /* probability; 0: none */
+    int in_place;                     /* output over input where the operation allows it */
+    unsigned variant;                 /* other choices, one bit each: transpositions, optional arguments, holes in the key mask */
+    uint64_t seed;
+};
+
+int rp_ops_compare(const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op, const struct rp_op_shape *s, struct rp_err *err)
+    rp_must_check;
+
+#endif
