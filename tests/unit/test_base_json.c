@@ -1,0 +1,118 @@
+/* JSON in and out, and floats that survive the way exactly. */
+#include "base/json.h"
+#include "tests/unit/tap.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static int refused(const char *text, size_t size, const char *expected)
+{
+    struct rp_err e = {0};
+    RP_JSON *j = rp_json_parse(text, size, "doc.json", &e);
+    int good = !j && e.code == RP_MALFORMED && strncmp(e.msg, "doc.json:", 9) == 0 && strstr(e.msg, expected);
+    if (!good)
+        fprintf(stderr, "# '%.40s': %s\n", text, j ? "accepted" : e.msg);
+    return good;
+}
+
+TEST(parse_refuses)
+{
+    static const struct {
+        const char *text, *expected;
+    } bad[] = {
+        {"", "doc.json:"},        {"{", "doc.json:1"},       {"{\"a\":1,\"a\":2}", "duplicate"}, {"{\"a\":1}\n{}", "doc.json:2"},
+        {"[1,]", "doc.json:1"},   {"{'a':1}", "doc.json"},   {"[01]", "doc.json"},              {"[1e999]", "doc.json"},
+        {"[NaN]", "doc.json"},    {"[\"\xff\"]", "doc.json"}, {"[99999999999999999999]", "doc.json"}, {"[\"\\u0000\"]", "doc.json"},
+        {"{\n  \"a\": tru\n}", "doc.json:2:"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(refused(bad[i].text, strlen(bad[i].text), bad[i].expected), "case %zu", i);
+    CHECK(refused("[\"a\0b\"]", 7, "doc.json"), "a NUL byte");
+    CHECK(refused(NULL, 0, "doc.json"), "nothing at all");
+}
+
+TEST(depth_is_bounded)
+{
+    RP_BUF deep = {0}, fine = {0};
+    struct rp_err e;
+    for (int i = 0; i < 1000000; i++)
+        rp_buf_add(&deep, "[", 1);
+    CHECK(refused(deep.data, deep.size, "deeper"), "a million brackets");
+    rp_buf_puts(&fine, "[\"");
+    for (int i = 0; i < 1000; i++)
+        rp_buf_puts(&fine, "[{\\\"");
+    rp_buf_puts(&fine, "\"]");
+    RP_JSON *j = rp_json_parse(fine.data, fine.size, "doc.json", &e);
+    CHECK(j != NULL, "brackets inside a string are text: %s", e.msg);
+}
+
+TEST(equal_documents_are_equal_bytes)
+{
+    struct rp_err e;
+    static const char a[] = "{\"b\":[1,2.5],\"a\":{\"z\":null,\"y\":\"\xc3\xa9\"}}", b[] = " {\"a\" : {\"y\":\"\\u00e9\",\"z\":null},\n\"b\":[1,25e-1]}";
+    RP_JSON *ja = rp_json_parse(a, sizeof a - 1, "a", &e), *jb = rp_json_parse(b, sizeof b - 1, "b", &e);
+    RP_BUF ta = {0}, tb = {0}, line = {0};
+    rp_json_write(&ta, ja);
+    rp_json_write(&tb, jb);
+    rp_json_write_line(&line, ja);
+    CHECK(strcmp(ta.data, tb.data) == 0, "%s differs from %s", ta.data, tb.data);
+    CHECK(strcmp(line.data, "{\"a\":{\"y\":\"\xc3\xa9\",\"z\":null},\"b\":[1,2.5]}\n") == 0, "%s", line.data);
+    CHECK(ta.data[ta.size - 1] == '\n' && strchr(ta.data, '\n') != ta.data + ta.size - 1, "indented, with a final newline");
+}
+
+TEST(reals_survive)
+{
+    static const double values[] = {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, 1e-5, 123456789.125, 0.0};
+    struct rp_err e;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        RP_JSON *j = json_pack("{s:f}", "x", values[i]);
+        RP_BUF text = {0};
+        double back = -1;
+        rp_json_write_line(&text, j);
+        RP_JSON *k = rp_json_parse(text.data, text.size, "x", &e);
+        CHECK(k && rp_json_real(k, "x", &back, "x", &e) == 0 && memcmp(&back, &values[i], sizeof back) == 0, "%s", text.data);
+    }
+}
+
+TEST(getters_name_what_they_want)
+{
+    struct rp_err e;
+    static const char text[] = "{\"s\":\"t\",\"i\":3,\"r\":2.5,\"o\":{},\"a\":[]}";
+    RP_JSON *j = rp_json_parse(text, sizeof text - 1, "run.json", &e);
+    const char *s = "";
+    int64_t i = 0;
+    double r = 0;
+    CHECK(rp_json_str(j, "s", &s, "run.json", &e) == 0 && strcmp(s, "t") == 0, "string");
+    CHECK(rp_json_int(j, "i", &i, "run.json", &e) == 0 && i == 3, "integer");
+    CHECK(rp_json_real(j, "r", &r, "run.json", &e) == 0 && r == 2.5, "real");
+    CHECK(rp_json_real(j, "i", &r, "run.json", &e) == 0 && r == 3, "an integer is a number");
+    CHECK(rp_json_obj(j, "o", "run.json", &e) && rp_json_arr(j, "a", "run.json", &e), "object and array");
+    CHECK(rp_json_int(j, "r", &i, "run.json", &e) < 0 && e.code == RP_MALFORMED, "a real is no integer");
+    CHECK(strstr(e.msg, "run.json") && strstr(e.msg, "'r'") && strstr(e.msg, "an integer"), "%s", e.msg);
+    CHECK(rp_json_str(j, "x", &s, "run.json", &e) < 0 && strstr(e.msg, "missing"), "%s", e.msg);
+    CHECK(rp_json_obj(j, "a", "run.json", &e) == NULL && rp_json_arr(j, "o", "run.json", &e) == NULL, "object is not array");
+    CHECK(rp_json_str(NULL, "x", &s, "run.json", &e) < 0 && rp_json_str(json_object_get(j, "a"), "x", &s, "a", &e) < 0, "not an object");
+}
+
+TEST(hex_floats_are_exact)
+{
+    static const uint32_t bits[] = {0, 0x80000000, 1, 0x007fffff, 0x00800000, 0x3f800000, 0x3dcccccd, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000};
+    char text[32];
+    float back;
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        float x;
+        memcpy(&x, &bits[i], sizeof x);
+        rp_float_hex(text, x);
+        CHECK(rp_float_unhex(&back, text) == 0 && memcmp(&x, &back, sizeof x) == 0, "%#x as %s", bits[i], text);
+    }
+    rp_float_hex(text, -NAN);
+    CHECK(strcmp(text, "nan") == 0 && rp_float_unhex(&back, text) == 0 && isnan(back), "NaN has one text: %s", text);
+    rp_float_hex(text, 1.5f);
+    CHECK(strcmp(text, "0x1.8p+0") == 0, "'%s'", text);
+    CHECK(rp_float_unhex(&back, "0x1.8000000000000p+0") == 0 && back == 1.5f, "other writers' zeros");
+    static const char *const bad[] = {"", "1.5", "0x1", "0x1p+200", "0x1p-150", "0x1.0000001p+0", " 0x1p+0", "0x1p+0 ", "+0x1p+0", "infinity",
+                                      "NAN", "-nan", "0xp+0", "0x1p", "--0x1p+0", "0x1p+0x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(rp_float_unhex(&back, bad[i]) < 0, "'%s' was accepted", bad[i]);
+}
