@@ -5,15 +5,12 @@
  * dropout and the schedule continue as if the run had never stopped. */
 #include "base/buf.h"
 #include "data/bert_data.h"
-#include "model/bert.h"
+#include "model/bert_step.h"
 #include "model/checkpoint.h"
-#include "model/grad_tree.h"
-#include "model/optim.h"
 #include "model/state_root.h"
 #include "workload/workload.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,65 +190,24 @@ static int bert_load(struct rp_train *t, int64_t step, struct rp_err *err)
     return 0;
 }
 
-/* Which tensor's gradient made the norm NaN or Inf. Always -1. */
-static int blame_gradient(struct rp_train *t, int64_t step, struct rp_err *err)
-{
-    struct rp_bert *m = t->model;
-    for (int i = m->manifest.n - 1; i >= 0; i--) { /* the heads come last in the list and first in the backward pass */
-        const struct rp_tensor *x = &m->manifest.t[i];
-        int64_t at = -1;
-        m->dev->op->find_nonfinite(m->dev, &at, m->gradient[0] + x->offset, x->count);
-        if (at >= 0)
-            return rp_fail(err, RP_MISMATCH, "step %lld: the gradient norm is not finite; NaN or Inf in the gradient of tensor '%s' "
-                           "(element %lld), made by operation gemm, layernorm_backward or row_sums of the backward pass",
-                           (long long)step, x->name, (long long)at);
-    }
-    return rp_fail(err, RP_MISMATCH, "step %lld: the gradient norm is not finite; every gradient is: operation square_sums overflowed",
-                   (long long)step);
-}
-
-static int micro_batches(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err)
-{
-    struct rp_bert *m = t->model;
-    struct rp_grad_tree tree;
-    rp_grad_tree_init(&tree, m->dev, m->gradient, m->gradients, m->manifest.floats);
-    for (int i = 0; i < m->c.micros; i++) {
-        struct rp_losses l;
-        if (rp_bert_forward(m, i, step, &l.mlm, &l.nsp, err) < 0)
-            return -1;
-        l.loss = l.mlm + l.nsp;
-        if (!isfinite(l.loss))
-            return rp_bert_blame_forward(m, step, i, err);
-        if (rp_bert_backward(m, i, step, rp_grad_tree_leaf(&tree), err) < 0)
-            return -1;
-        rp_grad_tree_push(&tree, i, &l);
-    }
-    rp_grad_tree_finish(&tree, sum);
-    return 0;
-}
-
 static int bert_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err)
 {
     struct rp_bert *m = t->model;
-    struct rp_losses sum;
-    struct rp_trained x = {m->dev, &m->manifest, m->parameters, m->moment[0], m->moment[1], m->gradient[0], m->norm_chunks, m->sums};
+    struct rp_bert_result r;
     int64_t at = t->base + step;
-    float inv = 1.0f / (float)m->c.micros;
-    *out = (struct rp_step_result){.learning_rate = rp_learning_rate(&t->optim, at + 1)};
-    if (micro_batches(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &x, inv, err) < 0)
+    if (rp_bert_step(m, &t->optim, at, &r, err) < 0)
         return -1;
-    if (!isfinite(out->grad_norm))
-        return blame_gradient(t, at, err);
-    rp_optim_step(&t->optim, &x, at + 1, out->grad_norm, inv);
-    out->loss = sum.loss * inv;
-    out->mlm_loss = sum.mlm * inv;
-    out->nsp_loss = sum.nsp * inv;
+    *out = (struct rp_step_result){.loss = r.loss,
+                                   .grad_norm = r.norm,
+                                   .mlm_loss = r.mlm,
+                                   .nsp_loss = r.nsp,
+                                   .learning_rate = rp_learning_rate(&t->optim, at + 1),
+                                   .samples = (int64_t)m->c.micros * m->c.batch};
     for (int i = 0; i < m->c.micros; i++)
         out->tokens += m->input[i].tokens;
-    out->samples = (int64_t)m->c.micros * m->c.batch;
     out->padded_tokens = out->samples * m->c.seq;
     t->done = at + 1;
-    return m->dev->backend->sync(m->dev, err);
+    return 0;
 }
 
 /* -- evidence -- */
