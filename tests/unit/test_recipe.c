@@ -1,0 +1,537 @@
+/* The recipe reader: what it takes, what it refuses and with which words, and that nothing is lost on the way through JSON. */
+#include "recipe/recipe.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "tests/unit/tap.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int parse(struct rp_recipe *r, const char *text, const char *backend, struct rp_err *err)
+{
+    return rp_recipe_parse(r, text, strlen(text), "t.yaml", backend, NULL, 0, err);
+}
+
+/* One refusal: the text, the exit code and the beginning of the message, which ends with a newline in no case. */
+struct refusal {
+    const char *text;
+    enum rp_code code;
+    const char *message;
+};
+
+static void check_refusals(const struct refusal *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct rp_recipe r;
+        struct rp_err err = {0};
+        int rc = parse(&r, cases[i].text, "cpu", &err);
+        CHECK(rc < 0, "accepted: %s", cases[i].text);
+        if (rc == 0) {
+            rp_recipe_fini(&r);
+            continue;
+        }
+        CHECK(err.code == cases[i].code, "%s: code %s", cases[i].text, rp_code_name(err.code));
+        CHECK(strncmp(err.msg, cases[i].message, strlen(cases[i].message)) == 0, "expected '%s', got '%s'", cases[i].message, err.msg);
+        CHECK(!strchr(err.msg, '\n'), "%s", err.msg);
+    }
+}
+
+TEST(keys_are_refused_with_place_form_and_nearest)
+{
+    static const struct refusal cases[] = {
+        {"train:\n  batchsize: 8\n", RP_USAGE,
+         "t.yaml:2:3: unknown key 'train.batchsize': did you mean 'train.batch_size' (a whole number from 1 to 65536, or max)?"},
+        {"batch_size: 8\n", RP_USAGE, "t.yaml:1:1: unknown key 'batch_size': did you mean 'train.batch_size'"},
+        {"optimiser:\n  name: lamb\n", RP_USAGE, "t.yaml:1:1: unknown key 'optimiser'"},
+        {"optimizer:\n  naem: lamb\n", RP_USAGE, "t.yaml:2:3: unknown key 'optimizer.naem': did you mean 'optimizer.name' (adamw or lamb)?"},
+        {"xyzzy: 1\n", RP_USAGE, "t.yaml:1:1: unknown key 'xyzzy'; the nearest valid key is '"},
+        {"train:\n  batch_size: 8\n  batch_size: 9\n", RP_USAGE, "t.yaml:3:15: train.batch_size is given twice, first in line 2"},
+        {"train:\n  batch_size: 8\ntrain.batch_size: 8\n", RP_USAGE, "t.yaml:3:19: train.batch_size is given twice"},
+        {"train:\n  batch_size: 8\ntrain:\n  precision: fp32\n", RP_USAGE, "t.yaml:3:1: section 'train' is given twice"},
+        {"train:\n  batch_size: many\n", RP_USAGE,
+         "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found 'many'"},
+        {"train:\n  batch_size: 8.0\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number"},
+        {"train:\n  batch_size: \"8\"\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found the text \"8\""},
+        {"train:\n  batch_size:\n", RP_USAGE, "t.yaml:2:14: train.batch_size: expected a whole number"},
+        {"train:\n  batch_size: [8]\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found a list"},
+        {"train:\n  batch_size: {a: 8}\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found a mapping"},
+        {"train:\n  batch_size: 65537\n", RP_USAGE, "t.yaml:2:15: train.batch_size: 65537 is out of range: expected a whole number from 1 to 65536, or max"},
+        {"train:\n  batch_size: 0\n", RP_USAGE, "t.yaml:2:15: train.batch_size: 0 is out of range"},
+        {"train:\n  batch_size: 99999999999999999999\n", RP_USAGE, "t.yaml:2:15: train.batch_size: 99999999999999999999 is out of range"},
+        {"seed:\n  init: 9007199254740993\n", RP_USAGE, "t.yaml:2:9: seed.init: 9007199254740993 is out of range"},
+        {"seed:\n  init: -1\n", RP_USAGE, "t.yaml:2:9: seed.init: -1 is out of range"},
+        {"seed:\n  init: 010\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
+        {"seed:\n  init: 0o10\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
+        {"seed:\n  init: 0x10\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
+        {"seed:\n  init: 1_000\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
+        {"optimizer:\n  learning_rate: 1_0e-4\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number from 0 to 10"},
+        {"optimizer:\n  learning_rate: .inf\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number"},
+        {"optimizer:\n  learning_rate: .nan\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number"},
+        {"optimizer:\n  learning_rate: 0x1p-3\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number"},
+        {"optimizer:\n  learning_rate: 1e999\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: 1e999 is out of range"},
+        {"optimizer:\n  learning_rate: -1e-4\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: -1e-4 is out of range"},
+        {"optimizer:\n  bias_correction: yes\n", RP_USAGE, "t.yaml:2:20: optimizer.bias_correction: expected true or false, found 'yes'"},
+        {"optimizer:\n  name: adam\n", RP_USAGE, "t.yaml:2:9: optimizer.name: expected adamw or lamb, found 'adam'; did you mean 'adamw'?"},
+        {"optimizer:\n  exclude_from_weight_decay: bias\n", RP_USAGE, "t.yaml:2:30: optimizer.exclude_from_weight_decay: expected a list of words"},
+        {"optimizer:\n  exclude_from_weight_decay: [[bias]]\n", RP_USAGE, "t.yaml:2:31: optimizer.exclude_from_weight_decay: expected a list"},
+        {"optimizer:\n  exclude_from_weight_decay: [a b]\n", RP_USAGE, "t.yaml:2:30: optimizer.exclude_from_weight_decay: expected a list"},
+        {"title: 12\n", RP_USAGE, "t.yaml:1:8: title: expected one line of text, at most 200 bytes, found '12', which YAML does not read as text"},
+        {"title: ~\n", RP_USAGE, "t.yaml:1:8: title: expected one line of text"},
+        {"title: |\n  a\n  b\n", RP_USAGE, "t.yaml:1:8: title: expected one line of UTF-8 text, found byte 0x0a"},
+        {"train: 8\n", RP_USAGE, "t.yaml:1:8: 'train' is a section: expected keys under it"},
+        {"title: {a: b}\n", RP_USAGE, "t.yaml:1:8: title: expected one line of text, at most 200 bytes, found a mapping"},
+        {"? [a]\n: b\n", RP_USAGE, "t.yaml:1:3: expected a key's name"},
+    };
+    check_refusals(cases, sizeof cases / sizeof *cases);
+}
+
+TEST(hostile_yaml_is_refused)
+{
+    static const struct refusal cases[] = {
+        {"a: &a [x, x]\nb: &b [*a, *a]\n", RP_USAGE, "t.yaml:1:1: unknown key 'a'"},
+        {"title: &a hello\n", RP_MALFORMED, "t.yaml:1:8: an anchor (&name) does not belong in a recipe"},
+        {"title: *a\n", RP_MALFORMED, "t.yaml:1:8: an alias (*name) does not belong in a recipe"},
+        {"train: &t\n  batch_size: 8\n", RP_MALFORMED, "t.yaml:1:8: an anchor (&name)"},
+        {"title: !!str hello\n", RP_MALFORMED, "t.yaml:1:8: a tag (!name)"},
+        {"title: !!python/object:os.system hello\n", RP_MALFORMED, "t.yaml:1:8: a tag (!name)"},
+        {"%TAG ! tag:x:\n---\ntitle: a\n", RP_MALFORMED, "t.yaml:1:1: a % directive"},
+        {"<<: {train.batch_size: 8}\n", RP_MALFORMED, "t.yaml:1:1: a merge key (<<)"},
+        {"train:\n  <<: {batch_size: 8}\n", RP_MALFORMED, "t.yaml:2:3: a merge key (<<)"},
+        {"title: a\n---\ntitle: b\n", RP_MALFORMED, "t.yaml:2:1: a second document"},
+        {"train:\n\tbatch_size: 8\n", RP_MALFORMED, "t.yaml:2:1: a tab"},
+        {"title: a \xff\n", RP_MALFORMED, "t.yaml:1:10: byte 0xff is no UTF-8 text"},
+        {"title: \xc0\xaf\n", RP_MALFORMED, "t.yaml:1:8: byte 0xc0 is no UTF-8 text"},
+        {"title: \xed\xa0\x80\n", RP_MALFORMED, "t.yaml:1:8: byte 0xed is no UTF-8 text"},
+        {"# caf\xc3\xa9 \x1b[31m\n", RP_MALFORMED, "t.yaml:1:8: character U+001B does not belong"},
+        {"title: \"a\\0b\"\n", RP_MALFORMED, "t.yaml:1:8: a NUL character"},
+        {"title: \"a\\x1b[31m\"\n", RP_USAGE, "t.yaml:1:8: title: expected one line of UTF-8 text, found byte 0x1b"},
+        {"", RP_MALFORMED, "t.yaml:1:1: the recipe is empty"},
+        {"# nothing\n", RP_MALFORMED, "t.yaml:"},
+        {"[a, b]\n", RP_MALFORMED, "t.yaml:1:1: expected keys like"},
+        {"train: {batch_size: 8\n", RP_MALFORMED, "t.yaml:2:1: not YAML: "},
+        {"title: \"a\n", RP_MALFORMED, "t.yaml:"},
+    };
+    check_refusals(cases, sizeof cases / sizeof *cases);
+
+    struct rp_recipe r;
+    struct rp_err err;
+    CHECK(rp_recipe_parse(&r, "title: a\0b", 10, "t.yaml", NULL, NULL, 0, &err) < 0 && err.code == RP_MALFORMED, "a NUL byte");
+}
+
+/* The largest inputs of each nasty kind end at once and in an error. */
+TEST(size_and_depth_are_bounded)
+{
+    static const char *const units[] = {"[", "{a: ", "train: {", "- ", "? ", "#", "&a ", "*a ", "'", "a", "a: ", "-\n", "\n", "a,"};
+    const size_t limit = 256u << 10;
+    char *text = malloc(limit + 2);
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        size_t n = strlen(units[u]), size = limit / n * n;
+        for (size_t i = 0; i < size; i += n)
+            memcpy(text + i, units[u], n);
+        uint64_t start = rp_now_ns();
+        CHECK(rp_recipe_parse(&r, text, size, "t.yaml", NULL, NULL, 0, &err) < 0, "'%s' repeated was accepted", units[u]);
+        CHECK(rp_now_ns() - start < 2000000000u, "'%s' repeated took more than 2 s", units[u]);
+    }
+    memset(text, '#', limit + 1);
+    memcpy(text + limit - 9, "\ntitle: a", 9);
+    struct rp_recipe r;
+    struct rp_err err;
+    CHECK(rp_recipe_parse(&r, text, limit, "t.yaml", NULL, NULL, 0, &err) == 0, "256 KiB are allowed: %s", err.msg);
+    rp_recipe_fini(&r);
+    CHECK(rp_recipe_parse(&r, text, limit + 1, "t.yaml", NULL, NULL, 0, &err) < 0 && err.code == RP_MALFORMED, "one byte more is not");
+    free(text);
+}
+
+TEST(keys_must_agree)
+{
+#define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    static const struct refusal cases[] = {
+        {"model:\n  hidden_size: 100\n  num_attention_heads: 3\n", RP_USAGE,
+         "t.yaml:3:24: model.hidden_size 100 is not divisible by model.num_attention_heads 3"},
+        {"model:\n  hidden_size: 100\n", RP_USAGE, "t.yaml: model.hidden_size 100 is not divisible by model.num_attention_heads 12"},
+        {"model.max_position_embeddings: 64\ntask.seq_length: 65\n", RP_USAGE, "t.yaml:2:18: task.seq_length 65 is more than model.max_position"},
+        {"task: {seq_length: 16, max_predictions_per_seq: 17}\n", RP_USAGE, "t.yaml:1:49: task.max_predictions_per_seq 17 is more than task.seq_length 16"},
+        {"data:\n  archive: a.tar\n", RP_USAGE, "t.yaml:2:12: data.archive needs data.sha256"},
+        {"data:\n  sha256: " SHA "\n", RP_USAGE, "t.yaml:2:11: data.sha256 is the digest of data.archive, which is not set"},
+        {"data:\n  archive: a.tar\n  sha256: 0123\n", RP_USAGE, "t.yaml:3:11: data.sha256: expected"},
+        {"data:\n  archive: a.tar\n  sha256: abcd\n", RP_USAGE, "t.yaml:3:11: data.sha256: expected 64 lower-case hex digits"},
+        {"data:\n  archive: ../a.tar\n  sha256: " SHA "\n", RP_USAGE, "t.yaml:2:12: data.archive: expected a file name without directories"},
+        {"data:\n  archive: a.tar\n  path: /x\n  sha256: " SHA "\n", RP_USAGE, "t.yaml:3:9: data.path and data.archive exclude each other"},
+        {"schedule: {warmup_steps: 11, total_steps: 10}\n", RP_USAGE, "t.yaml:1:26: schedule.warmup_steps 11 is more than"},
+        {"train: {batch_size: 8, accumulation_steps: 2, global_batch_size: 15}\n", RP_USAGE, "t.yaml:1:66: train.global_batch_size 15 is not"},
+        {"train: {accumulation_steps: 8}\nbackend: {cpu: {train.accumulation_steps: 2}}\n", RP_USAGE,
+         "t.yaml:2:43: train.accumulation_steps in a backend section needs train.global_batch_size"},
+        {"model: {config: bert_config.json}\n", RP_USAGE, "t.yaml:1:17: model.config: a recipe that is no file of its own"},
+    };
+    check_refusals(cases, sizeof cases / sizeof *cases);
+}
+
+TEST(a_backend_section_only_shortens)
+{
+    static const struct refusal cases[] = {
+        {"backend: {cpu: {optimizer.learning_rate: 1}}\n", RP_USAGE, "t.yaml:1:17: optimizer.learning_rate may not stand in a backend section"},
+        {"backend: {cpu: {train: {batch_size: 1}}}\n", RP_USAGE, "t.yaml:1:25: train.batch_size may not stand in a backend section"},
+        {"backend: {cpu: {measure.estimator: median}}\n", RP_USAGE, "t.yaml:1:17: measure.estimator may not stand"},
+        {"backend: {gpu: {measure.repeats: 1}}\n", RP_USAGE, "t.yaml:1:11: unknown backend 'gpu'"},
+        {"backend: {auto: {measure.repeats: 1}}\n", RP_USAGE, "t.yaml:1:11: unknown backend 'auto'"},
+        {"backend: {cpu: {measure.repeat: 1}}\n", RP_USAGE, "t.yaml:1:17: unknown key 'measure.repeat': did you mean 'measure.repeats'"},
+        {"backend: {cpu: {measure: {repeats: 3}}}\nmeasure: {repeats: 2}\n", RP_USAGE, "t.yaml:1:36: measure.repeats: 3 is more than the recipe's 2"},
+        {"backend: {cpu: {measure.repeats: 1, measure: {repeats: 1}}}\n", RP_USAGE, "t.yaml:1:56: measure.repeats is given twice"},
+        {"backend: 3\n", RP_USAGE, "t.yaml:1:10: 'backend' is a section"},
+        {"backend: {cpu: 3}\n", RP_USAGE, "t.yaml:1:16: 'backend.cpu' is a section"},
+    };
+    static const char text[] = "backend:\n  cpu:\n    train.accumulation_steps: 2\n    measure:\n      timed_steps: 4\n"
+                               "train: {batch_size: 4, accumulation_steps: 16, global_batch_size: 64}\nmeasure: {timed_steps: 100, repeats: 7}\n";
+    struct rp_recipe r;
+    struct rp_err err;
+    check_refusals(cases, sizeof cases / sizeof *cases);
+    CHECK(parse(&r, text, "cpu", &err) == 0, "%s", err.msg);
+    CHECK(r.train_accumulation_steps == 2 && r.measure_timed_steps == 4 && r.measure_repeats == 7 && r.train_global_batch_size == 64,
+          "%lld %lld", (long long)r.train_accumulation_steps, (long long)r.measure_timed_steps);
+    rp_recipe_fini(&r);
+    CHECK(parse(&r, text, NULL, &err) == 0, "%s", err.msg);
+    CHECK(r.train_accumulation_steps == 16 && r.measure_timed_steps == 100, "the section applied without its backend");
+    rp_recipe_fini(&r);
+}
+
+static const char *origin(const json_t *j, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(j, key), "origin"));
+}
+
+TEST(origins_and_the_command_line)
+{
+    static const char text[] = "train: {batch_size: 4}\nmeasure: {timed_steps: 9}\nbackend: {cpu: {measure.timed_steps: 5, measure.warmup_steps: 0}}\n"
+                               "data: {archive: a.tar, sha256: " SHA "}\n";
+    static const char *const set[] = {"measure.warmup_steps=3", "train.batch_size=max", "data.path=/my own/data", "optimizer.exclude_from_weight_decay=bias"};
+    struct rp_recipe r;
+    struct rp_err err;
+    CHECK(rp_recipe_parse(&r, text, strlen(text), "t.yaml", "cpu", set, 4, &err) == 0, "%s", err.msg);
+    json_t *j = rp_recipe_to_json(&r);
+    CHECK(r.train_batch_size == RP_BATCH_MAX && r.measure_warmup_steps == 3 && r.measure_timed_steps == 5, "values");
+    CHECK(strcmp(origin(j, "train.batch_size"), "command line") == 0, "%s", origin(j, "train.batch_size"));
+    CHECK(strcmp(origin(j, "measure.timed_steps"), "backend section") == 0, "%s", origin(j, "measure.timed_steps"));
+    CHECK(strcmp(origin(j, "measure.warmup_steps"), "command line") == 0, "%s", origin(j, "measure.warmup_steps"));
+    CHECK(strcmp(origin(j, "seed.init"), "default") == 0, "%s", origin(j, "seed.init"));
+    CHECK(r.data_path && !r.data_archive && !r.data_sha256, "the user's own data takes the archive's place");
+    CHECK(strcmp(r.optimizer_exclude, "bias") == 0, "%s", r.optimizer_exclude);
+    CHECK(strlen(r.sha256) == 64 && r.source.size == strlen(text) && memcmp(r.source.data, text, r.source.size) == 0, "exact bytes");
+    json_decref(j);
+    rp_recipe_fini(&r);
+
+    static const struct {
+        const char *set[2], *message;
+    } bad[] = {
+        {{"train.batch_size=8", "train.batch_size=8"}, "train.batch_size is set twice on the command line"},
+        {{"train.batch_size", NULL}, "--set train.batch_size: expected KEY=VALUE"},
+        {{"=8", NULL}, "--set =8: expected KEY=VALUE"},
+        {{"train.batch_siz=8", NULL}, "--set train.batch_siz=8: unknown key 'train.batch_siz': did you mean 'train.batch_size'"},
+        {{"model.num_attention_heads=7", NULL}, "t.yaml: model.hidden_size 768 is not divisible"},
+        {{"data.path=/x", "data.archive=y"}, "t.yaml: data.path and data.archive exclude each other"},
+        {{"title=\x1b[2J\xff", NULL}, "--set title=?[2J?: title: expected one line of UTF-8 text"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(rp_recipe_parse(&r, text, strlen(text), "t.yaml", "cpu", bad[i].set, bad[i].set[1] ? 2 : 1, &err) < 0, "accepted %s", bad[i].set[0]);
+        CHECK(strncmp(err.msg, bad[i].message, strlen(bad[i].message)) == 0, "expected '%s', got '%s'", bad[i].message, err.msg);
+    }
+}
+
+TEST(numbers_are_exact)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {{"1e-4", 1e-4}, {"+.5", .5}, {"5.", 5.}, {"1.25e-5", 1.25e-5}, {"0.1", 0.1}, {"1E+0", 1}, {"0", 0}, {"0.30000000000000004", 0.1 + 0.2},
+                 {"4.9406564584124654e-324", 4.9406564584124654e-324}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        char text[100];
+        snprintf(text, sizeof text, "optimizer: {learning_rate: %s}\n", cases[i].text);
+        CHECK(parse(&r, text, NULL, &err) == 0, "%s: %s", cases[i].text, err.msg);
+        CHECK(r.optimizer_learning_rate == cases[i].value, "%s: %.17g", cases[i].text, r.optimizer_learning_rate);
+        rp_recipe_fini(&r);
+    }
+}
+
+/* A value that is not the default, for every key of the table, through text, JSON bytes and back. */
+static void other_value(const struct rp_key *k, char *out, size_t size)
+{
+    const char *bar;
+    switch (k->type) {
+    case 'I':
+        snprintf(out, size, "%.0f", k->lo == k->hi ? k->lo : k->lo + 1 == atof(k->def) ? k->lo + 2 : k->lo + 1);
+        break;
+    case 'F':
+        snprintf(out, size, "%.17g", k->lo + (k->hi - k->lo) / 3);
+        break;
+    case 'B':
+        snprintf(out, size, "%s", strcmp(k->def, "true") == 0 ? "false" : "true");
+        break;
+    case 'C':
+        bar = strrchr(k->choices, '|');
+        snprintf(out, size, "%s", bar ? bar + 1 : k->choices);
+        break;
+    case 'L':
+        snprintf(out, size, "a,b.c,d_e");
+        break;
+    default:
+        snprintf(out, size, "caf\xc3\xa9 \"x\" \\ %s", k->name);
+    }
+}
+
+static void check_same(const struct rp_recipe *a, const struct rp_recipe *b, const char *what)
+{
+#define SAME_I(f) (a->f == b->f)
+#define SAME_F(f) (memcmp(&a->f, &b->f, sizeof a->f) == 0)
+#define SAME_B(f) (a->f == b->f)
+#define SAME_C(f) (a->f == b->f)
+#define SAME_S(f) (!a->f == !b->f && (!a->f || strcmp(a->f, b->f) == 0))
+#define SAME_L(f) (strcmp(a->f ? a->f : "", b->f ? b->f : "") == 0)
+#define KEY(name, field, type, def, lo, hi, choices, flag, help) CHECK(SAME_##type(field), "%s: %s", what, name);
+#include "recipe/keys.def"
+#undef KEY
+    CHECK(memcmp(a->origin, b->origin, sizeof a->origin) == 0, "%s: origins", what);
+}
+
+static void round_trip(const struct rp_recipe *r, const char *what)
+{
+    RP_BUF bytes = {0}, again = {0};
+    struct rp_recipe back;
+    struct rp_err err;
+    json_t *j = rp_recipe_to_json(r);
+    rp_json_write(&bytes, j);
+    json_decref(j);
+    j = rp_json_parse(bytes.data, bytes.size, "resolved", &err);
+    CHECK(j && rp_recipe_from_json(&back, j, &err) == 0, "%s: %s", what, err.msg);
+    json_decref(j);
+    check_same(r, &back, what);
+    j = rp_recipe_to_json(&back);
+    rp_json_write(&again, j);
+    json_decref(j);
+    CHECK(bytes.size == again.size && memcmp(bytes.data, again.data, bytes.size) == 0, "%s: bytes differ", what);
+    rp_recipe_fini(&back);
+}
+
+TEST(every_key_survives_json)
+{
+    int n;
+    const struct rp_key *k = rp_key_table(&n);
+    for (int i = 0; i < n; i++) {
+        static const char base[] = "model: {hidden_size: 64, num_attention_heads: 1}\ntask: {seq_length: 2, max_predictions_per_seq: 1}\n";
+        char value[300], set0[400];
+        struct rp_recipe r;
+        struct rp_err err;
+        if (strncmp(k[i].name, "data.", 5) == 0 || strcmp(k[i].name, "model.config") == 0)
+            continue; /* tied to each other: below */
+        other_value(&k[i], value, sizeof value);
+        snprintf(set0, sizeof set0, "%s=%s", k[i].name, value);
+        const char *const set[] = {set0};
+        CHECK(rp_recipe_parse(&r, base, strlen(base), "t.yaml", "cpu", set, 1, &err) == 0, "%s: %s", set0, err.msg);
+        json_t *j = rp_recipe_to_json(&r);
+        CHECK(strcmp(origin(j, k[i].name), "command line") == 0, "%s", k[i].name);
+        json_decref(j);
+        round_trip(&r, set0);
+        rp_recipe_fini(&r);
+    }
+    struct rp_recipe r;
+    struct rp_err err;
+    CHECK(parse(&r, "train: {batch_size: max}\ndata: {archive: a.tar.zst, sha256: " SHA ", shuffle: false}\n", NULL, &err) == 0, "%s", err.msg);
+    round_trip(&r, "max and data");
+    rp_recipe_fini(&r);
+}
+
+TEST(json_is_checked_like_a_recipe)
+{
+    static const struct {
+        const char *json, *message;
+    } cases[] = {
+        {"[]", "resolved recipe: expected an object of keys"},
+        {"{\"train.batch_siz\": {\"value\": 1, \"origin\": \"recipe\"}}", "resolved recipe: unknown key 'train.batch_siz'"},
+        {"{\"train.batch_size\": {\"value\": 1}}", "resolved recipe: train.batch_size: expected {\"value\", \"origin\"}"},
+        {"{\"train.batch_size\": 1}", "resolved recipe: train.batch_size: expected {\"value\", \"origin\"}"},
+        {"{\"train.batch_size\": {\"value\": 1, \"origin\": \"thin air\"}}", "resolved recipe: train.batch_size: unknown origin"},
+        {"{\"train.batch_size\": {\"value\": 1.0, \"origin\": \"recipe\"}}", "resolved recipe: train.batch_size: expected a whole number"},
+        {"{\"train.batch_size\": {\"value\": 0, \"origin\": \"recipe\"}}", "resolved recipe: train.batch_size: 0 is out of range"},
+        {"{\"train.batch_size\": {\"value\": null, \"origin\": \"recipe\"}}", "resolved recipe: train.batch_size: expected a whole number"},
+        {"{\"optimizer.name\": {\"value\": \"sgd\", \"origin\": \"recipe\"}}", "resolved recipe: optimizer.name: expected adamw or lamb"},
+        {"{\"optimizer.exclude_from_weight_decay\": {\"value\": [\"a,b\"], \"origin\": \"recipe\"}}", "resolved recipe: optimizer.exclude"},
+        {"{\"optimizer.bias_correction\": {\"value\": 1, \"origin\": \"recipe\"}}", "resolved recipe: optimizer.bias_correction: expected true"},
+        {"{\"optimizer.learning_rate\": {\"value\": 11, \"origin\": \"recipe\"}}", "resolved recipe: optimizer.learning_rate: 11 is out of range"},
+        {"{\"model.hidden_size\": {\"value\": 100, \"origin\": \"recipe\"}}", "resolved recipe: model.hidden_size 100 is not divisible"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        json_t *j = json_loads(cases[i].json, 0, NULL);
+        CHECK(rp_recipe_from_json(&r, j, &err) < 0 && err.code == RP_MALFORMED, "accepted %s", cases[i].json);
+        CHECK(strncmp(err.msg, cases[i].message, strlen(cases[i].message)) == 0, "expected '%s', got '%s'", cases[i].message, err.msg);
+        json_decref(j);
+    }
+    struct rp_recipe r, defaults;
+    struct rp_err err;
+    json_t *none = json_object();
+    CHECK(rp_recipe_from_json(&r, none, &err) == 0 && parse(&defaults, "workload: bert\n", NULL, &err) == 0, "%s", err.msg);
+    CHECK(r.train_batch_size == defaults.train_batch_size && r.origin[0] == RP_FROM_DEFAULT, "a key that is not there has its default");
+    json_decref(none);
+    rp_recipe_fini(&r);
+    rp_recipe_fini(&defaults);
+}
+
+/* ---- files ---- */
+
+static char dir[32];
+
+static char *put(const char *name, const char *text)
+{
+    struct rp_err err;
+    if (!*dir) {
+        strcpy(dir, "/tmp/rp-recipe-XXXXXX");
+        CHECK(mkdtemp(dir) != NULL, "no scratch directory");
+    }
+    char *path = rp_asprintf("%s/%s", dir, name);
+    CHECK(rp_write_file(path, text, strlen(text), 0644, &err) == 0, "%s", err.msg);
+    return path;
+}
+
+static void drop(char *path)
+{
+    unlink(path);
+    free(path);
+    if (rmdir(dir) == 0) /* it was the last file */
+        *dir = 0;
+}
+
+TEST(files_with_and_without_ending)
+{
+    struct rp_recipe r;
+    struct rp_err err;
+    char *path = put("mine.yaml", "train: {batch_size: 5}\n");
+    CHECK(rp_recipe_load(&r, path, NULL, NULL, 0, &err) == 0 && r.train_batch_size == 5, "%s", err.msg);
+    CHECK(strcmp(r.source_name, path) == 0, "%s", r.source_name);
+    rp_recipe_fini(&r);
+    path[strlen(path) - 5] = 0;
+    CHECK(rp_recipe_load(&r, path, NULL, NULL, 0, &err) == 0 && r.train_batch_size == 5, "%s", err.msg);
+    rp_recipe_fini(&r);
+    path[strlen(path)] = '.';
+    CHECK(rp_recipe_load(&r, "/nowhere/bert_fp32", NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    CHECK(strstr(err.msg, "no recipe '/nowhere/bert_fp32'"), "%s", err.msg);
+    CHECK(rp_recipe_load(&r, "/", NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "a directory: %s", err.msg);
+    drop(path);
+}
+
+static const char google_config[] = "{\n \"attention_probs_dropout_prob\": 0.1,\n \"hidden_act\": \"gelu\",\n \"hidden_dropout_prob\": 0.1,\n"
+                                    " \"hidden_size\": 256,\n \"initializer_range\": 0.02,\n \"intermediate_size\": 1024,\n"
+                                    " \"max_position_embeddings\": 512,\n \"num_attention_heads\": 4,\n \"num_hidden_layers\": 4,\n"
+                                    " \"type_vocab_size\": 2,\n \"vocab_size\": 30522,\n \"model_type\": \"bert\", \"architectures\": [\"X\"]\n}\n";
+
+TEST(published_model_config)
+{
+    struct rp_recipe r;
+    struct rp_err err;
+    char *config = put("bert_config.json", google_config);
+    char *recipe = put("c.yaml", "model:\n  config: bert_config.json\n  num_hidden_layers: 3\n");
+    CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) == 0, "%s", err.msg);
+    CHECK(r.model_hidden_size == 256 && r.model_num_attention_heads == 4, "values of the file");
+    CHECK(r.model_num_hidden_layers == 3, "a key of the recipe comes before the file's");
+    CHECK(r.ignored && strcmp(r.ignored, "model_type, architectures") == 0, "%s", r.ignored ? r.ignored : "NULL");
+    json_t *j = rp_recipe_to_json(&r);
+    CHECK(strcmp(origin(j, "model.hidden_size"), "model.config") == 0, "%s", origin(j, "model.hidden_size"));
+    CHECK(strcmp(origin(j, "model.num_hidden_layers"), "recipe") == 0, "%s", origin(j, "model.num_hidden_layers"));
+    json_decref(j);
+    round_trip(&r, "model.config");
+    rp_recipe_fini(&r);
+
+    char *set0 = rp_asprintf("model.config=%s", config);
+    const char *const set[] = {set0, "model.vocab_size=100"};
+    CHECK(rp_recipe_parse(&r, "model.hidden_size: 512", 22, "t.yaml", NULL, set, 2, &err) == 0, "%s", err.msg);
+    CHECK(r.model_hidden_size == 256 && r.model_vocab_size == 100, "a file named on the command line comes before the recipe's keys");
+    rp_recipe_fini(&r);
+    free(set0);
+    drop(config);
+
+    static const struct {
+        const char *json, *message;
+    } bad[] = {
+        {"{\"hidden_sise\": 768}", "unknown key 'model.hidden_sise': did you mean 'model.hidden_size'"},
+        {"{\"hidden_act\": \"relu\"}", "model.hidden_act: expected gelu, found 'relu'"},
+        {"{\"hidden_size\": \"768\"}", "model.hidden_size: expected a whole number"},
+        {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type: only \"absolute\" can be trained here"},
+        {"{\"config\": \"other.json\"}", "unknown key 'model.config'"},
+        {"[]", "expected a JSON object"},
+        {"{\"hidden_size\": 768, \"hidden_size\": 768}", "not valid JSON"},
+        {"{", "not valid JSON"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        config = put("bert_config.json", bad[i].json);
+        CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) < 0, "accepted %s", bad[i].json);
+        CHECK(strstr(err.msg, "c.yaml:2:11: model.config: ") && strstr(err.msg, bad[i].message), "expected '%s', got '%s'", bad[i].message, err.msg);
+        drop(config);
+    }
+    CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "a config that is not there: %s", err.msg);
+    drop(recipe);
+}
+
+/* What ships: from the files and from the table inside the program; names and titles for `recipes`. */
+TEST(embedded_recipes)
+{
+    static const struct {
+        const char *name;
+        int64_t batch, layers;
+        double rate;
+    } shipped[] = {{"bert_fp32", 32, 12, 1e-4}, {"bert_fp32_b96", 96, 12, 1e-4}, {"bert_adam_fp32", 32, 12, 1.25e-5},
+                   {"bert_lamb_fp32", 32, 12, 7.5e-4}, {"bert_tiny_fp32", 8, 2, 1e-3}};
+    struct rp_recipe r;
+    struct rp_err err;
+    char here[4096];
+    CHECK(getcwd(here, sizeof here) && chdir("/") == 0, "no directory to go to");
+    int n;
+    const struct rp_recipe_name *names = rp_recipe_names(&n);
+    CHECK(n >= 5, "%d names", n);
+    for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
+        char path[100], expected[100];
+        int listed = 0;
+        for (int k = 0; k < n; k++)
+            listed += strcmp(names[k].name, shipped[i].name) == 0 && strlen(names[k].title) > 10;
+        CHECK(listed == 1, "%s is listed %d times", shipped[i].name, listed);
+        snprintf(path, sizeof path, "recipes/%s", shipped[i].name);
+        snprintf(expected, sizeof expected, "embedded:%s", shipped[i].name);
+        for (int form = 0; form < 2; form++) {
+            int rc = rp_recipe_load(&r, form ? path : shipped[i].name, "cpu", NULL, 0, &err);
+            CHECK(rc == 0, "%s: %s", path, err.msg);
+            if (rc < 0)
+                continue;
+            CHECK(strcmp(r.source_name, expected) == 0, "%s", r.source_name);
+            CHECK(r.train_batch_size == shipped[i].batch && r.model_num_hidden_layers == shipped[i].layers &&
+                      r.optimizer_learning_rate == shipped[i].rate && r.task_seq_length == 128 && r.task_max_predictions == 20,
+                  "%s: its numbers", path);
+            round_trip(&r, path);
+            rp_recipe_fini(&r);
+        }
+    }
+    CHECK(rp_recipe_load(&r, "bert_pf32", "cpu", NULL, 0, &err) < 0 && strstr(err.msg, "did you mean 'bert_fp32'?") && strstr(err.msg, "bert_lamb_fp32"),
+          "%s", err.msg);
+    CHECK(chdir(here) == 0, "no way back to %s", here);
+}
+
+TEST(lamb_states_its_batch)
+{
+    struct rp_recipe r;
+    struct rp_err err;
+    int rc = rp_recipe_load(&r, "bert_lamb_fp32", NULL, NULL, 0, &err);
+    CHECK(rc == 0, "%s", err.msg);
+    if (rc < 0)
+        return;
+    CHECK(r.train_accumulation_steps == 2048 && r.train_global_batch_size == 65536 && r.schedule_warmup_steps == 2000 &&
+              r.schedule_total_steps == 7038 && r.optimizer_name == 1 && r.schedule_decay == 2, "phase 1 as published");
+    rp_recipe_fini(&r);
+    CHECK(rp_recipe_load(&r, "bert_lamb_fp32", "cpu", NULL, 0, &err) == 0, "%s", err.msg);
+    CHECK(r.train_accumulation_steps < 2048 && r.train_global_batch_size == 65536, "reduced on a CPU, and on record");
+    rp_recipe_fini(&r);
+}
