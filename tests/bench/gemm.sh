@@ -1,0 +1,69 @@
+#!/bin/sh
+# Our matrix products against MKL and OpenBLAS (both from pip, in a virtual environment under the build directory).
+# usage: gemm.sh [BUILD]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=11  CC=gcc
+# Tables go to standard output, raw times to BUILD/bench/gemm-ISA-THREADS.json.
+set -eu
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=${1:-$top/build}
+out=$build/bench
+venv=$build/peers
+objects=$out/objects
+mkdir -p "$out" "$objects"
+
+# --- peers ---
+if [ ! -e "$venv/.gemm-ready" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet mkl scipy-openblas32
+    touch "$venv/.gemm-ready"
+fi
+mkl=$(find "$venv/lib" -maxdepth 1 -name 'libmkl_rt.so.*' | sort | tail -n 1)
+openblas=$(find "$venv/lib" -name 'libscipy_openblas.so' | head -n 1)
+if [ -z "$mkl" ] || [ -z "$openblas" ]; then
+    echo "gemm.sh: no libmkl_rt or libscipy_openblas under $venv; remove it and run again" >&2
+    exit 1
+fi
+
+# --- ours: the backend's files for products, linked against the system's C library, which can load the peers ---
+flags="-std=gnu11 -O2 -ffp-contract=off -D_GNU_SOURCE -I$top/src"
+cpu=$top/src/backend/cpu
+for source in "$top"/src/base/err.c "$cpu"/gemm*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/gemm_bench.c; do
+    case $source in
+    *_avx2.c) isa="-mavx2 -mfma -mf16c" ;;
+    *_avx512.c) isa="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512" ;;
+    *) isa= ;;
+    esac
+    # shellcheck disable=SC2086
+    ${CC:-gcc} $flags $isa -c "$source" -o "$objects/$(basename "$source" .c).o"
+done
+${CC:-gcc} -o "$out/gemm_bench" "$objects"/*.o -ldl -lm -lpthread
+
+# --- a copy of OpenBLAS per core type, so that one process can hold several ---
+peers_for() {
+    case $1 in
+    avx512) cores="SkylakeX SapphireRapids Zen" ;;
+    *) cores="Haswell Zen" ;;
+    esac
+    peers="mkl=$mkl"
+    for core in $cores; do
+        cp -f "$openblas" "$out/openblas-$core.so"
+        peers="$peers $core=$out/openblas-$core.so"
+    done
+}
+
+for isa in ${ISAS:-avx512 avx2}; do
+    case $isa in
+    avx512) flag=avx512vl ;;
+    *) flag=$isa ;;
+    esac
+    if ! grep -qw "$flag" /proc/cpuinfo; then
+        echo "gemm.sh: $isa skipped: this CPU has none"
+        continue
+    fi
+    peers_for "$isa"
+    for threads in ${THREADS:-1 2}; do
+        # shellcheck disable=SC2086
+        LD_LIBRARY_PATH="$venv/lib" MKL_THREADING_LAYER=INTEL MKL_INTERFACE_LAYER=LP64 \
+            "$out/gemm_bench" "$isa" "$threads" "${REPEATS:-11}" "$out/gemm-$isa-$threads.json" $peers
+    done
+done

@@ -1,0 +1,317 @@
+/* The thread pool: every part once, jobs back to back and after sleep, and the state of arithmetic in every thread.
+ * Also what the device refuses: memory it has not got, instruction sets it does not know. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/limits.h"
+#include "tests/unit/tap.h"
+
+#include <immintrin.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PARTS 1000
+
+struct tally {
+    int runs[PARTS];     /* plain ints: a part that two threads run at once is a race that TSan reports */
+    int by_thread[64];
+    int threads, wrong;
+};
+
+static void count(void *arg, int part, int thread)
+{
+    struct tally *t = arg;
+    if (part < 0 || part >= PARTS || thread < 0 || thread >= t->threads) {
+        t->wrong = 1;
+        return;
+    }
+    t->runs[part]++;
+    t->by_thread[thread]++;
+}
+
+static int each_once(const struct tally *t, int parts)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (t->runs[i] != (i < parts))
+            return 0;
+    return !t->wrong;
+}
+
+static void nap(long microseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
+}
+
+TEST(every_part_runs_once)
+{
+    static const int threads[] = {1, 2, 3, 7};
+    static const int parts[] = {0, 1, 2, 3, 7, 8, 64, PARTS};
+    for (int t = 0; t < 4; t++) {
+        struct rp_err err;
+        struct rp_pool *p = rp_pool_new(threads[t], &err);
+        CHECK(p && rp_pool_threads(p) == threads[t], "%d threads", threads[t]);
+        for (int repeat = 0; p && repeat < 60; repeat++)
+            for (int i = 0; i < 8; i++) {
+                struct tally tally = {.threads = threads[t]};
+                rp_pool_run(p, parts[i], count, &tally);
+                if (!each_once(&tally, parts[i]))
+                    CHECK(0, "%d threads, %d parts, repeat %d", threads[t], parts[i], repeat);
+                if (repeat % 16 == 15)
+                    nap(300); /* long enough for threads to fall asleep */
+            }
+        rp_pool_free(p);
+    }
+}
+
+/* A job's memory is gone when run() returns: a thread that still looked at it would be seen by ASan and TSan. */
+TEST(jobs_back_to_back)
+{
+    struct rp_err err;
+    struct rp_pool *p = rp_pool_new(3, &err);
+    for (int i = 0; p && i < 20000; i++) {
+        struct tally *t = calloc(1, sizeof *t);
+        t->threads = 3;
+        rp_pool_run(p, 2 + i % 3, count, t);
+        if (!each_once(t, 2 + i % 3))
+            CHECK(0, "job %d", i);
+        free(t);
+    }
+    CHECK(p, "%s", err.msg);
+    rp_pool_free(p);
+}
+
+static void slow(void *arg, int part, int thread)
+{
+    nap(2000);
+    count(arg, part, thread);
+}
+
+TEST(parts_spread_over_threads)
+{
+    struct rp_err err;
+    struct tally t = {.threads = 4};
+    struct rp_pool *p = rp_pool_new(4, &err);
+    rp_pool_run(p, 40, slow, &t);
+    CHECK(each_once(&t, 40), "40 parts");
+    for (int i = 0; i < 4; i++)
+        CHECK(t.by_thread[i] > 0, "thread %d did nothing", i);
+    rp_pool_free(p);
+}
+
+static void read_state(void *arg, int part, int thread)
+{
+    (void)part;
+    nap(1000);
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    ((int *)arg)[thread] = (_mm_getcsr() & 0xe040) || sigismember(&blocked, SIGINT) != (thread > 0);
+}
+
+TEST(threads_round_to_nearest_and_leave_signals_to_the_caller)
+{
+    struct rp_err err;
+    int wrong[4] = {0};
+    struct rp_pool *p = rp_pool_new(4, &err);
+    rp_pool_run(p, 16, read_state, wrong);
+    for (int i = 0; i < 4; i++)
+        CHECK(!wrong[i], "thread %d", i);
+    rp_pool_free(p);
+}
+
+/* Flush-to-zero, denormals-are-zero and another rounding are each a defect that stops the program. */
+TEST(other_arithmetic_is_refused)
+{
+    static const unsigned wrong[] = {1u << 15, 1u << 6, 1u << 13, 2u << 13};
+    for (int i = 0; i < 4; i++) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (!child) {
+            struct rp_err err;
+            if (!freopen("/dev/null", "w", stderr))
+                _exit(1);
+            _mm_setcsr(_mm_getcsr() | wrong[i]);
+            rp_pool_free(rp_pool_new(1, &err));
+            _exit(0);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 70, "MXCSR bit %#x: status %#x", wrong[i], (unsigned)status);
+    }
+}
+
+/* In a child: limits of this process would stay. 0 = as expected. */
+static int in_child(int (*body)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child)
+        _exit(body());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMITS 0 /* their shadow memory does not fit below any address space limit */
+#else
+#define LIMITS 1
+#endif
+
+static struct rp_device_opts options(void)
+{
+    return (struct rp_device_opts){.threads = 1, .max_seq = 128, .max_rows = 128};
+}
+
+static int block_beyond_the_limit(void)
+{
+    struct rp_err err = {0};
+    struct rp_device_opts o = options();
+    struct rlimit limit = {512u << 20, 512u << 20};
+    if (setrlimit(RLIMIT_AS, &limit))
+        return 1;
+    const struct rp_backend *cpu = rp_backend_find("cpu");
+    if (cpu->memory(&o) > 512u << 20)
+        return 2;
+    struct rp_dev *dev = cpu->open(&o, &err);
+    if (!dev)
+        return 3;
+    if (cpu->block(dev, RP_CLASS_ACTIVATIONS, (size_t)1 << 30, &err))
+        return 4;
+    if (err.code != RP_UNAVAILABLE || !strstr(err.msg, "activations: 1024.0 MiB"))
+        return 5;
+    float *p = cpu->block(dev, RP_CLASS_GRADIENTS, 1000, &err);
+    if (!p || (uintptr_t)p % 64 || p[0] != 0.0f || p[249] != 0.0f)
+        return 6;
+    cpu->close(dev);
+    return 0;
+}
+
+TEST(memory_that_is_not_there_is_refused)
+{
+    struct rp_err err = {0};
+    struct rp_device_opts o = options();
+    const struct rp_backend *cpu = rp_backend_find("cpu");
+    struct rp_dev *dev = cpu->open(&o, &err);
+    CHECK(dev, "%s", err.msg);
+    if (dev) {
+        CHECK(!cpu->block(dev, RP_CLASS_OPTIMIZER, (size_t)1 << 60, &err) && err.code == RP_UNAVAILABLE, "an exbibyte");
+        CHECK(strstr(err.msg, "optimizer state"), "%s", err.msg);
+        cpu->close(dev);
+    }
+    if (LIMITS) {
+        int at = in_child(block_beyond_the_limit);
+        CHECK(!at, "step %d", at);
+    }
+}
+
+TEST(devices_say_what_they_are)
+{
+    char text[64];
+    struct rp_err err = {0};
+    const struct rp_backend *cpu = rp_backend_find("cpu");
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = 3, .max_seq = 128, .max_rows = 128};
+        if (!rp_isa_usable((enum rp_isa)isa)) {
+            CHECK(cpu->unavailable(&o) && !cpu->open(&o, &err) && err.code == RP_UNAVAILABLE, "%s", o.isa);
+            continue;
+        }
+        struct rp_dev *dev = cpu->open(&o, &err);
+        char expected[64];
+        snprintf(expected, sizeof expected, "isa=%s threads=3", o.isa);
+        CHECK(!cpu->unavailable(&o) && dev, "%s", err.msg);
+        if (!dev)
+            continue;
+        cpu->describe(dev, text, sizeof text);
+        CHECK(!strcmp(text, expected), "'%s'", text);
+        CHECK(cpu->own_bytes(&o) == 3 * rp_cpu_of(dev)->scratch_each, "own bytes");
+        cpu->close(dev);
+    }
+    struct rp_device_opts o = {.isa = "avx3", .threads = 1};
+    CHECK(!cpu->open(&o, &err) && err.code == RP_USAGE && strstr(err.msg, "avx3"), "%s", err.msg);
+    CHECK(!rp_backend_find("none") && !strcmp(rp_class_name(RP_CLASS_SCRATCH), "scratch"), "names");
+}
+
+/* ---- limits from recorded trees ---- */
+
+static char root[64];
+
+static void put(const char *path, const char *text)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); *p++ = '/') {
+        *p = 0;
+        mkdir(full, 0700);
+    }
+    FILE *f = fopen(full, "w");
+    if (f) {
+        fputs(text, f);
+        fclose(f);
+    }
+    CHECK(f, "%s", full);
+}
+
+static void new_root(void)
+{
+    strcpy(root, "/tmp/rp-limits-XXXXXX");
+    CHECK(mkdtemp(root), "mkdtemp");
+    put("/proc/meminfo", "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n");
+}
+
+static void drop_root(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    CHECK(!system(command), "%s", command);
+}
+
+TEST(memory_limits_of_both_versions)
+{
+    new_root();
+    CHECK(rp_cpu_memory(root) == 4000 * 1024, "MemAvailable");
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    CHECK(rp_cpu_memory(root) == 4000 * 1024, "max is no limit");
+    put("/sys/fs/cgroup/a/memory.max", "3000000\n"); /* a parent's limit holds too */
+    put("/sys/fs/cgroup/a/memory.current", "1000000\n");
+    CHECK(rp_cpu_memory(root) == 2000000, "limit - usage");
+    put("/sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 400000\n");
+    CHECK(rp_cpu_memory(root) == 2400000, "unused page cache is free");
+    put("/sys/fs/cgroup/a/memory.current", "9000000\n");
+    CHECK(rp_cpu_memory(root) == 0, "over the limit");
+    put("/proc/self/cgroup", "5:cpu,memory:/x\n3:cpuset:/y\n");
+    CHECK(rp_cpu_memory(root) == 4000 * 1024, "no version 1 files");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n"); /* a container: its group is the mount itself */
+    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "500000\n");
+    CHECK(rp_cpu_memory(root) == 1500000, "version 1");
+    put("/proc/self/cgroup", "garbage\n::\n:\n0::");
+    CHECK(rp_cpu_memory(root) == 4000 * 1024, "garbage");
+    drop_root();
+}
+
+TEST(cpu_quota)
+{
+    int all = rp_cpu_count("");
+    CHECK(all >= 1, "%d", all);
+    new_root();
+    put("/proc/self/cgroup", "0::/a\n");
+    put("/sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+    CHECK(rp_cpu_count(root) == 1, "half a CPU is one thread");
+    put("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
+    CHECK(rp_cpu_count(root) >= all, "no quota");
+    put("/proc/self/cgroup", "4:cpu,cpuacct:/z\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    CHECK(rp_cpu_count(root) >= all, "version 1 without a quota");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
+    CHECK(rp_cpu_count(root) == 1, "version 1");
+    drop_root();
+}
