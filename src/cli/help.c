@@ -107,7 +107,8 @@ static void option_rows(struct rp_buf *out, const struct rp_opt *o)
 
 static void sentence(struct rp_buf *out, const char *s)
 {
-    rp_buf_printf(out, "%c%s.\n", toupper((unsigned char)s[0]), s + 1);
+    RP_FREE char *text = rp_asprintf("%c%s.", toupper((unsigned char)s[0]), s + 1);
+    fill(out, 0, 0, text, strlen(text));
 }
 
 static int has_rows(const struct rp_opt *o)

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Sample data through the command line: made the same twice, checked, packed, listed, unpacked, and damage is found and named.
+. "$TEST_DIR/common.inc"
+small="--sequences 40 --seq-length 32 --max-predictions-per-seq 5 --shards 2 --vocab-size 5000"
+# shellcheck disable=SC2086 # several words
+"$REPRO" data make bert one $small >out.txt
+[ "$(cat out.txt)" = one ] || fail "the path is not printed"
+# shellcheck disable=SC2086
+"$REPRO" data make bert two $small --json | jq -e '.sequences == 40 and .shards == 2' >answer.txt
+diff -r one two
+# shellcheck disable=SC2086
+"$REPRO" data make bert other $small --seed 2 >out.txt
+diff -rq one other >answer.txt && fail "another seed gives the same bytes"
+# shellcheck disable=SC2086
+exit_of 2 "$REPRO" data make bert one --seq-length 4
+exit_of 2 "$REPRO" data make imagenet one
+"$REPRO" data check one --json >check.json
+jq -e '.records == 40 and .seq_length == 32 and .max_predictions_per_seq == 5 and .files == 2' check.json >answer.txt || { cat check.json >&2; fail "wrong counts"; }
+[ "$(jq -r .digest check.json)" = "$(find one -type f | sort | xargs sha256sum | cut -c1-64 | sha256sum | cut -c1-64)" ] || fail "the digest is not that of sha256sum"
+exit_of 4 "$REPRO" data check one --vocab-size 500
+says record
+says input_ids
+# shellcheck disable=SC2086
+"$REPRO" data make bert s.tar.zst $small >out.txt
+"$REPRO" data list s.tar.zst >members.txt
+[ "$(wc -l <members.txt)" = 2 ] || { cat members.txt >&2; fail "not two members"; }
+dir=$("$REPRO" data unpack s.tar.zst --store st)
+[ "${dir##*/}" = "sha256-$(sha256sum <s.tar.zst | cut -c1-64)" ] || fail "unpacked into $dir"
+[ "$("$REPRO" data check "$dir" --json | jq -r .digest)" = "$(jq -r .digest check.json)" ] || fail "the unpacked files differ"
+"$REPRO" data list --store st --json | jq -e '.archives | length == 1' >answer.txt
+exit_of 5 "$REPRO" data unpack s.tar.zst --store st --sha256 0000000000000000000000000000000000000000000000000000000000000000
+exit_of 0 "$REPRO" data check --store st
+# one byte of one record
+file=$(find "$dir" -name '*.tfrecord' | sort | tail -n 1)
+chmod u+w "$file"
+printf 'X' | dd of="$file" bs=1 seek=40 conv=notrunc 2>/dev/null
+exit_of 5 "$REPRO" data check --store st
+exit_of 4 "$REPRO" data check "$dir"
+says "${file##*/}"
+says "record 0"

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Keys: made once, private to their owner, never shown; fingerprints are those that openssl computes; the trust store.
+. "$TEST_DIR/common.inc"
+exit_of 3 "$REPRO" key show
+says "repro key new"
+exit_of 0 "$REPRO" key new
+k="$XDG_CONFIG_HOME/repro/key.pem"
+[ "$(stat -c %a "$k")" = 600 ] || fail "mode $(stat -c %a "$k")"
+[ "$(head -n 1 out.txt)" = "$k" ] || fail "the path is not shown"
+grep -q PRIVATE out.txt err.txt && fail "private bytes were printed"
+cp out.txt made.txt
+cp "$k" before.pem
+exit_of 0 "$REPRO" key show
+cmp out.txt made.txt
+print=$(sed -n 2p made.txt)
+sed -n '3,$p' made.txt >alice.pem
+[ "$print" = "SHA256:$(openssl pkey -in "$k" -pubout -outform DER | sha256sum | cut -c1-64)" ] || fail "fingerprint $print is not openssl's"
+openssl pkey -in "$k" -pubout | cmp - alice.pem
+status=0
+"$REPRO" key new >out.txt 2>err.txt || status=$?
+[ $status != 0 ] || fail "a key was overwritten"
+cmp "$k" before.pem
+exit_of 0 "$REPRO" key show alice.pem
+[ "$(sed -n 2p out.txt)" = "$print" ] || fail "a public key has another fingerprint"
+
+# an encrypted key: by descriptor, wrong passphrase, no terminal, and nothing readable in the file
+exit_of 0 "$REPRO" key new -o e.pem --passphrase-fd 5 5<<PASS
+correct horse
+PASS
+grep -q "BEGIN ENCRYPTED PRIVATE KEY" e.pem || fail "the key is not encrypted"
+grep -q "correct horse" out.txt err.txt e.pem && fail "the passphrase was printed"
+print2=$(sed -n 2p out.txt)
+printf 'correct horse\n' >pass
+printf 'wrong horse\n' >wrong
+exit_of 0 "$REPRO" key show e.pem --passphrase-fd 5 5<pass
+[ "$(sed -n 2p out.txt)" = "$print2" ] || fail "another fingerprint"
+exit_of 2 "$REPRO" key show e.pem --passphrase-fd 5 5<wrong
+says passphrase
+if command -v setsid >/dev/null; then
+    exit_of 7 setsid -w "$REPRO" key show e.pem
+    says --passphrase-fd
+fi
+
+# trust
+exit_of 0 "$REPRO" key trust
+grep -q "no key is trusted" out.txt || fail "the store is not empty"
+exit_of 0 "$REPRO" key trust alice.pem
+exit_of 0 "$REPRO" key trust
+grep -q "^alice  *$print\$" out.txt || { cat out.txt >&2; fail "alice is not listed"; }
+"$REPRO" key show e.pem --passphrase-fd 5 5<pass | sed -n '3,$p' >bob.pem
+status=0
+"$REPRO" key trust bob.pem --name alice >out.txt 2>err.txt || status=$?
+[ $status != 0 ] || fail "the name of another key was taken over"
+exit_of 0 "$REPRO" key trust bob.pem --name lab7
+[ "$("$REPRO" key trust --json | jq -r '.trusted[].name' | tr '\n' ' ')" = "alice lab7 " ] || fail "not both are listed"
+exit_of 2 "$REPRO" key trust bob.pem --name ../evil
+exit_of 2 "$REPRO" key trust --name x

@@ -1,0 +1,23 @@
+#!/bin/sh
+# The man page formats without a warning and holds every command, option and exit status.
+. "$TEST_DIR/common.inc"
+"$REPRO" help --man >repro.1
+"$REPRO" help --man | cmp - repro.1
+if command -v groff >/dev/null; then
+    groff -man -Tutf8 -ww -z repro.1 2>warnings.txt || fail "groff fails"
+    [ ! -s warnings.txt ] || { cat warnings.txt >&2; fail "groff warns"; }
+fi
+sed 's/\\-/-/g; s/\\f[BRI]//g' repro.1 >plain.txt
+"$REPRO" help --json >table.json
+for section in NAME SYNOPSIS COMMANDS "EXIT STATUS" ENVIRONMENT; do
+    grep -q "^\.SH $section" plain.txt || fail "no section $section"
+done
+commands | while read -r name; do
+    grep -q "^\.SS repro $name " plain.txt || fail "'$name' is missing"
+done
+for option in $(jq -r '.commands[].options[].name, .common_options[].name' table.json | sort -u); do
+    grep -qE "(^|, )--$option( |\$)" plain.txt || fail "--$option is missing"
+done
+for status in $(jq -r '.exit_status | keys[]' table.json); do
+    grep -qx "$status" plain.txt || fail "exit status $status is missing"
+done

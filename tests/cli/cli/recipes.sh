@@ -1,0 +1,18 @@
+#!/bin/sh
+# The embedded recipes are listed, printed byte for byte, and every key is explained.
+. "$TEST_DIR/common.inc"
+"$REPRO" recipes --json >list.json
+for name in bert_fp32 bert_fp32_b96 bert_adam_fp32 bert_lamb_fp32 bert_tiny_fp32; do
+    jq -e --arg n "$name" '[.recipes[].name] | index($n)' list.json >answer.txt || fail "$name is not embedded"
+    "$REPRO" recipes show "$name" >shown.yaml
+    [ "$("$REPRO" recipes show "$name" --json | jq -r .sha256)" = "$(sha256sum <shown.yaml | cut -c1-64)" ] || fail "$name: not its bytes"
+    "$REPRO" recipes show ./shown | cmp - shown.yaml
+done
+"$REPRO" recipes keys --json >keys.json
+"$REPRO" recipes keys >keys.txt
+[ "$(jq '.keys | length' keys.json)" -ge 40 ] || fail "too few keys"
+for key in $(jq -r '.keys[].key' keys.json); do
+    grep -qx -e "$key" keys.txt || fail "$key is not explained"
+done
+[ "$(jq -r '.keys[] | select(.key == "run.isa").expected' keys.json)" = 'auto|scalar|avx2|avx512' ] || fail "the choices of run.isa"
+exit_of 3 "$REPRO" recipes show bert_fp3

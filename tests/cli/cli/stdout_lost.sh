@@ -1,0 +1,27 @@
+#!/bin/sh
+# A result that did not arrive is not a success: full disk, closed pipe, closed stdout. And nothing of ours lands in another file.
+. "$TEST_DIR/common.inc"
+for args in "version" "version --json" "--help" "recipes show bert_fp32" "help --man" "recipes keys"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$REPRO" $args >/dev/full 2>err.txt || status=$?
+    [ $status = 3 ] || fail "'$args' into a full disk exits with $status"
+    says "standard output"
+    status=0
+    # shellcheck disable=SC2086
+    "$REPRO" $args >&- 2>err.txt || status=$?
+    [ $status = 3 ] || fail "'$args' into a closed stdout exits with $status"
+    # The reader is gone before anything is written.
+    # shellcheck disable=SC2086
+    { sleep 0.2; "$REPRO" $args 2>err.txt || echo $? >status.txt; } | true
+    [ "$(cat status.txt)" = 3 ] || fail "'$args' into a closed pipe exits with $(cat status.txt)"
+    rm status.txt
+done
+# Without stdin, stdout and stderr the files a command opens must not get their numbers.
+status=0
+"$REPRO" key new -o k.pem <&- >&- 2>&- || status=$?
+[ $status = 3 ] || fail "exit status $status"
+[ "$(head -n 1 k.pem; wc -l <k.pem)" = "-----BEGIN PRIVATE KEY-----
+3" ] || fail "something was printed into the key file"
+"$REPRO" capture --json -o env.json <&- >&- 2>&- || :
+jq -e . env.json >parsed.json || fail "something was printed into the document"

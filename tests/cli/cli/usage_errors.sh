@@ -1,0 +1,34 @@
+#!/bin/sh
+# Mistakes on the command line: exit 2, what is wrong, and the nearest valid word. The texts are in usage_errors.out.
+. "$TEST_DIR/common.inc"
+try() {
+    echo "\$ repro $*"
+    status=0
+    "$REPRO" "$@" >stdout.txt 2>err.txt || status=$?
+    cat err.txt
+    [ ! -s stdout.txt ] || fail "'repro $*' printed a result"
+    echo "[$status]"
+}
+try
+try frobnicate
+try vrify x
+try --jsn version
+try run
+try run a b
+try run a --stps 3
+try run a --plan=1
+try run a -Z
+try run a --output
+try run a --output --plan
+try run a -o
+try run a --key k --key l
+try verify x --replay 0
+try verify x --replay 1x
+try verify x --replay 99999999999999999999
+try verify x --replay=
+try verify x --isa avx1024
+try key
+try key nwe
+try recipes shwo
+try help nothing
+try recipes show bert_fp32 -- --json
