@@ -1,0 +1,286 @@
+#!/bin/bash
+# Build what the static program is linked from, against musl, into a sysroot.
+#
+#   env/build-deps.sh DEPS_DIR
+#
+# DEPS_DIR/cache            verified downloads
+# DEPS_DIR/KEY/used.lock    the sources that were really used (env/fetch-deps.sh)
+# DEPS_DIR/KEY/part/NAME    one finished dependency: include/ lib/ licenses/
+# DEPS_DIR/KEY/sysroot      all of them together, with sources.txt for the build record and LICENSES.txt
+# DEPS_DIR/KEY/log/NAME.log
+#
+# A part is built in a temporary directory and gets its name by rename, and so does the sysroot: what has its name is
+# whole, whatever was killed in between, and a later call resumes with the first part that is missing. KEY
+# (env/deps-key.sh) covers the lock, this file and the compiler, so several checkouts may share DEPS_DIR.
+#
+# To add a dependency: its rows in deps.lock, a build_NAME function, NAME in one of the two lanes at the end.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+deps=$(cd "$1" && pwd)
+key=$("$here/deps-key.sh")
+top=$deps/$key
+jobs=${JOBS:-$(nproc)}
+sysroot=$top/sysroot
+
+refuse_forward() {
+    local line
+    [ -n "${STRICT:-}" ] || return 0
+    line=$(awk -F'\t' 'NF > 6 && $7 != "" {print $1 " " $7 " -> " $2; exit}' "$1")
+    [ -z "$line" ] && return 0
+    echo "build-deps: a pinned version had left the archive ($line) and STRICT is set" >&2
+    exit 1
+}
+
+if [ -d "$sysroot" ]; then
+    refuse_forward "$top/used.lock"
+    exit 0
+fi
+mkdir -p "$top/part" "$top/log"
+exec 9>"$deps/.lock"
+flock -n 9 || { echo "waiting for another build of the dependencies in $deps" && flock 9; }
+[ ! -d "$sysroot" ] || exit 0
+rm -rf "$top"/tmp.*
+"$here/fetch-deps.sh" "$deps/cache" "$top/used.lock"
+tmp=$(mktemp -d "$top/tmp.XXXXXX")
+stage=$tmp/sysroot # what is finished so far: the compiler's sysroot while the rest is built
+mkdir -p "$stage/include" "$stage/lib" "$stage/uapi" "$stage/licenses"
+
+export RP_SYSROOT=$stage PATH=$here:$PATH
+export SOURCE_DATE_EPOCH=1700000000 LC_ALL=C TZ=UTC PKG_CONFIG_LIBDIR=/nonexistent
+unset CFLAGS CPPFLAGS LDFLAGS MAKEFLAGS MFLAGS MAKELEVEL CONFIG_SITE
+# musl has no checked string functions and Debian 12 no package of headers that would add them (fortify-headers), so
+# _FORTIFY_SOURCE would be a flag without effect; it is left out here and in the Makefile.
+cflags="-O2 -fPIE -fstack-protector-strong -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
+cflags+=" -ffile-prefix-map=$tmp=. -w"
+
+source_file() { # PACKAGE KIND
+    awk -F'\t' -v p="$1" -v k="$2" '$1 == p && $3 == k {print $4}' "$top/used.lock"
+}
+
+unpack() { # PACKAGE: its sources, patched, in the current directory
+    local diff patch f
+    tar xf "$deps/cache/$(source_file "$1" tar)" --strip-components=1 --no-same-owner
+    diff=$(source_file "$1" diff)
+    if [ -n "$diff" ]; then
+        tar xf "$deps/cache/$diff" --no-same-owner
+        if [ -f debian/patches/series ]; then
+            while read -r patch _; do
+                case $patch in '' | \#*) continue ;; esac
+                patch -p1 -s -f --no-backup-if-mismatch <"debian/patches/$patch"
+            done <debian/patches/series
+        fi
+    fi
+    # A patch may have touched configure.ac: keep make from asking for autotools.
+    for f in aclocal.m4 configure config.h.in; do
+        [ ! -f $f ] || touch -d '+1 sec' $f
+    done
+    find . -name Makefile.in -exec touch -d '+2 sec' {} +
+}
+
+compile() { # LIBRARY "FLAGS" FILE...: FILE... into $part/lib/LIBRARY
+    local lib=$1 flags=$2
+    shift 2
+    mkdir objects
+    # shellcheck disable=SC2016
+    printf '%s\n' "$@" | xargs -P "$jobs" -I {} sh -c 'repro-cc $0 -c "$1" -o "objects/$(echo "$1" | tr / _).o"' "$cflags $flags" {}
+    (cd objects && LC_ALL=C ar rcsD "$part/lib/$lib" ./*.o)
+}
+
+headers() { cp -r "$@" "$part/include/"; }
+library() { cp "$1" "$part/lib/"; }
+notice() { # NAME FILE...
+    local name=$1
+    shift
+    cat "$@" >"$part/licenses/$name"
+}
+
+build_uapi() { # the kernel's headers, which musl leaves to the distribution
+    mkdir -p "$part/uapi"
+    cp -r /usr/include/linux /usr/include/asm-generic "$part/uapi/"
+    cp -r "/usr/include/$(gcc -print-multiarch)/asm" "$part/uapi/asm"
+    # libgcc is part of every program gcc links.
+    local f
+    for f in /usr/share/doc/gcc-*-base/copyright; do
+        [ ! -f "$f" ] || notice libgcc "$f"
+    done
+}
+
+build_musl() {
+    unpack musl
+    CC=${RP_GCC:-gcc} CFLAGS="-ffile-prefix-map=$tmp=." ./configure --prefix="$part" --disable-shared --disable-wrapper --enable-optimize >/dev/null
+    make -s -j"$jobs" install-libs install-headers
+    notice musl COPYRIGHT
+}
+
+build_openssl() { # libcrypto: digests, Ed25519, key files
+    unpack openssl
+    # shellcheck disable=SC2086
+    perl Configure linux-x86_64 --prefix=/usr --libdir=lib --openssldir=/etc/ssl no-shared no-dso no-engine no-async \
+        no-afalgeng no-tests no-makedepend no-legacy no-module no-ui-console no-ssl no-tls no-dtls no-comp no-cmp no-cms \
+        no-ct no-srp no-psk no-ts no-gost no-idea no-md4 no-mdc2 no-rc2 no-rc4 no-rc5 no-rmd160 no-seed no-camellia \
+        no-aria no-bf no-cast no-des no-dsa no-whirlpool no-sm2 no-sm3 no-sm4 no-siv no-srtp no-sctp no-ec2m no-rfc3779 \
+        no-nextprotoneg no-ocb no-deprecated no-ocsp no-sock $cflags >/dev/null
+    make -s build_generated >/dev/null
+    make -s -j"$jobs" libcrypto.a
+    library libcrypto.a
+    headers include/openssl
+    notice openssl LICENSE.txt
+}
+
+build_zlib() {
+    unpack zlib
+    compile libz.a "-DHAVE_UNISTD_H -DHAVE_STDARG_H -DHAVE_HIDDEN -D_LARGEFILE64_SOURCE=1" adler32.c crc32.c deflate.c infback.c \
+        inffast.c inflate.c inftrees.c trees.c zutil.c compress.c uncompr.c gzclose.c gzlib.c gzread.c gzwrite.c
+    headers zlib.h zconf.h
+    notice zlib LICENSE
+}
+
+build_zstd() {
+    unpack libzstd
+    compile libzstd.a "-DXXH_NAMESPACE=ZSTD_ -DZSTD_LEGACY_SUPPORT=0 -DDEBUGLEVEL=0 -DZSTD_MULTITHREAD" \
+        lib/common/*.c lib/compress/*.c lib/decompress/*.c lib/decompress/*.S
+    headers lib/zstd.h lib/zstd_errors.h
+    notice zstd LICENSE
+}
+
+build_xz() {
+    unpack xz-utils
+    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --disable-xz \
+        --disable-xzdec --disable-lzmadec --disable-lzmainfo --disable-lzma-links --disable-scripts --disable-doc \
+        --disable-nls CC=repro-cc CFLAGS="$cflags"
+    make -s -j"$jobs" -C src/liblzma
+    library src/liblzma/.libs/liblzma.a
+    headers src/liblzma/api/lzma.h src/liblzma/api/lzma
+    notice xz COPYING
+}
+
+build_lz4() {
+    unpack lz4
+    compile liblz4.a "-DXXH_NAMESPACE=LZ4_" lib/*.c
+    headers lib/lz4.h lib/lz4hc.h lib/lz4frame.h
+    notice lz4 lib/LICENSE
+}
+
+build_bzip2() {
+    unpack bzip2
+    compile libbz2.a "-D_FILE_OFFSET_BITS=64" blocksort.c huffman.c crctable.c randtable.c compress.c decompress.c bzlib.c
+    headers bzlib.h
+    notice bzip2 LICENSE
+}
+
+build_libarchive() {
+    unpack libarchive
+    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --enable-static \
+        --disable-bsdtar --disable-bsdcpio --disable-bsdcat --disable-acl --disable-xattr --without-xml2 --without-expat \
+        --without-openssl --without-nettle --without-mbedtls --without-libb2 --without-iconv --with-zlib --with-zstd \
+        --with-lzma --with-bz2lib --with-lz4 CC=repro-cc CFLAGS="$cflags" LDFLAGS="-static -L$stage/lib"
+    make -s -j"$jobs" libarchive.la
+    library .libs/libarchive.a
+    headers libarchive/archive.h libarchive/archive_entry.h
+    notice libarchive COPYING
+}
+
+build_jansson() {
+    unpack jansson
+    sed -e 's/@json_inline@/inline/' -e 's/@json_have_\(long_long\|localeconv\|atomic_builtins\|sync_builtins\)@/1/' \
+        src/jansson_config.h.in >src/jansson_config.h
+    if grep '@json_' src/jansson_config.h; then
+        return 1 # an option this list does not know
+    fi
+    : >src/jansson_private_config.h # its content is the -D list below
+    compile libjansson.a "-Isrc -DHAVE_STDINT_H -DHAVE_ENDIAN_H -DHAVE_FCNTL_H -DHAVE_SCHED_H -DHAVE_UNISTD_H
+        -DHAVE_SYS_PARAM_H -DHAVE_SYS_STAT_H -DHAVE_SYS_TIME_H -DHAVE_SYS_TYPES_H -DHAVE_CLOSE -DHAVE_GETPID
+        -DHAVE_GETTIMEOFDAY -DHAVE_OPEN -DHAVE_READ -DHAVE_SCHED_YIELD -DHAVE_ATOMIC_BUILTINS -DHAVE_LOCALE_H
+        -DHAVE_SETLOCALE -DUSE_URANDOM -DINITIAL_HASHTABLE_ORDER=3" src/*.c
+    headers src/jansson.h src/jansson_config.h
+    notice jansson LICENSE
+}
+
+build_yaml() {
+    unpack libyaml
+    local v
+    v=$(sed -n 's/^m4_define(\[YAML_\(MAJOR\|MINOR\|PATCH\)\], *\([0-9]*\))/\2/p' configure.ac | paste -sd' ')
+    # shellcheck disable=SC2086
+    set -- $v
+    printf '#define YAML_VERSION_MAJOR %d\n#define YAML_VERSION_MINOR %d\n#define YAML_VERSION_PATCH %d\n#define YAML_VERSION_STRING "%d.%d.%d"\n' \
+        "$1" "$2" "$3" "$1" "$2" "$3" >include/config.h
+    compile libyaml.a "-Iinclude -DHAVE_CONFIG_H" src/*.c
+    headers include/yaml.h
+    notice libyaml License
+}
+
+build_http_parser() { # only libgit2 needs it
+    unpack http-parser
+    compile libhttp_parser.a "-DHTTP_PARSER_STRICT=1" http_parser.c
+    headers http_parser.h
+    notice http-parser LICENSE-MIT
+}
+
+build_libgit2() { # commits and dirty state of local repositories: no https, ssh, ntlm, iconv
+    unpack libgit2
+    local have="THREADS ARCH_64 USE_NSEC USE_STAT_MTIM USE_FUTIMENS REGEX_REGCOMP SHA1_COLLISIONDETECT SHA256_BUILTIN
+        RAND_GETENTROPY RAND_GETLOADAVG" f
+    mkdir -p config/git2/sys
+    for f in $have; do
+        grep -q "cmakedefine GIT_$f\b" src/features.h.in || return 1 # renamed upstream: this list must follow
+        echo "#define GIT_$f 1"
+    done >config/git2/sys/features.h
+    compile libgit2.a "-std=gnu90 -D_GNU_SOURCE -Iinclude -Iconfig -Isrc/util -Isrc/libgit2 -DSHA1DC_NO_STANDARD_INCLUDES=1
+        -DSHA1DC_CUSTOM_INCLUDE_SHA1_C=\"git2_util.h\" -DSHA1DC_CUSTOM_INCLUDE_UBC_CHECK_C=\"git2_util.h\"" \
+        src/util/*.c src/util/allocators/*.c src/util/unix/*.c src/util/hash/collisiondetect.c src/util/hash/sha1dc/*.c \
+        src/util/hash/builtin.c src/util/hash/rfc6234/*.c src/libgit2/*.c src/libgit2/streams/*.c \
+        src/libgit2/transports/*.c src/libgit2/xdiff/*.c
+    headers include/git2.h include/git2
+    notice libgit2 COPYING
+}
+
+# Build NAME unless it is there, then add it to the stage. Runs in a subshell of its own, so that `set -e` counts.
+part() { # NAME
+    local name=$1
+    if [ ! -d "$top/part/$name" ]; then
+        part=$tmp/out.$name
+        mkdir -p "$part/lib" "$part/include" "$part/licenses" "$tmp/work.$name"
+        cd "$tmp/work.$name"
+        "build_$name"
+        mv "$part" "$top/part/$name"
+        rm -rf "$tmp/work.$name"
+    fi
+    cp -rl "$top/part/$name/." "$stage/"
+}
+
+lane() { # NAME...: one after the other
+    local name start
+    for name; do
+        start=$SECONDS
+        # No `||` here: it would switch `set -e` off inside.
+        (part "$name") >"$top/log/$name.log" 2>&1 &
+        if ! wait $!; then
+            tail -n 30 "$top/log/$name.log" >&2
+            echo "build-deps: $name failed; the whole log is $top/log/$name.log" >&2
+            return 1
+        fi
+        echo "  DEP     $name ($((SECONDS - start)) s)"
+    done
+}
+
+lane uapi musl
+# Two lanes: OpenSSL takes as long as all others together, and their configure scripts leave a core idle.
+lane openssl &
+first=$!
+lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 &
+second=$!
+failed=0
+wait $first || failed=1
+wait $second || failed=1
+[ $failed = 0 ] || exit 1
+
+awk -F'\t' '{print $1, $2, $5, $4} NF > 6 && $7 != "" && !seen[$1]++ {forward[++n] = "fell-forward: " $1 " " $7 " -> " $2}
+    END {for (i = 1; i <= n; i++) print forward[i]}' "$top/used.lock" >"$stage/sources.txt"
+for f in "$stage"/licenses/*; do
+    printf '%s\n==== %s ====\n\n' "" "$(basename "$f")"
+    cat "$f"
+done >"$stage/LICENSES.txt"
+mv "$stage" "$sysroot"
+rm -rf "$tmp"
+echo "  DEPS    $sysroot"

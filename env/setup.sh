@@ -1,0 +1,48 @@
+#!/bin/bash
+# Install the Debian packages that a purpose needs, only those that are missing: a ready machine needs no network.
+#
+#   env/setup.sh build    the static program
+#   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh
+#   env/setup.sh lint     and the linters
+set -euo pipefail
+
+want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-utils ca-certificates"
+want_test="$want_build pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libzstd-dev zlib1g-dev
+    valgrind shellcheck jq zstd lz4 zip unzip openssl procps util-linux"
+want_lint="$want_test clang clang-tidy clang-format cppcheck"
+
+case ${1:-build} in
+build) want=$want_build ;;
+test) want=$want_test ;;
+lint) want=$want_lint ;;
+*) echo "usage: env/setup.sh build|test|lint" >&2 && exit 2 ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "setup: this is not Debian; install the equivalents of: ${want//$'\n'/ }" >&2
+    exit 0
+fi
+missing=
+for p in $want; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing+=" $p"
+done
+[ -n "$missing" ] || exit 0
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "setup: missing packages, and neither root nor sudo to install them:$missing" >&2 && exit 1; }
+    sudo="sudo"
+fi
+echo "  SETUP  $missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -qq "$@" </dev/null >"$log" 2>&1 && return
+    cat "$log" >&2
+    return 1
+}
+# shellcheck disable=SC2086
+apt install -y --no-install-recommends $missing 2>/dev/null || {
+    apt update || echo "setup: some package lists could not be refreshed; trying with what there is" >&2
+    apt install -y --no-install-recommends $missing || { echo "setup: could not install$missing" >&2 && exit 1; }
+}
