@@ -171,6 +171,13 @@ static int k_minimum(struct walk *w, const json_t *schema, const json_t *arg, co
            : fail(w, "is less than %.17g", json_number_value(arg));
 }
 
+static int k_maximum(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+{
+    (void)schema;
+    return !json_is_number(v) || json_number_value(v) <= json_number_value(arg) ? 0
+           : fail(w, "is more than %.17g", json_number_value(arg));
+}
+
 static int k_max_length(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
 {
     (void)schema;
@@ -234,8 +241,8 @@ static const struct {
     {"type", k_type},           {"const", k_const},         {"enum", k_enum},
     {"required", k_required},   {"additionalProperties", k_additional}, {"properties", k_properties},
     {"minItems", k_min_items},  {"maxItems", k_max_items},  {"items", k_items},
-    {"minimum", k_minimum},     {"maxLength", k_max_length}, {"pattern", k_pattern},
-    {"$ref", k_ref},            {"anyOf", k_any_of},        {"$schema", k_nothing},
+    {"minimum", k_minimum},     {"maximum", k_maximum},     {"maxLength", k_max_length},
+    {"pattern", k_pattern},     {"$ref", k_ref},            {"anyOf", k_any_of},        {"$schema", k_nothing},
     {"$id", k_nothing},         {"$defs", k_nothing},       {"$comment", k_nothing},
     {"title", k_nothing},       {"description", k_nothing},
 };

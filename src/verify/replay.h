@@ -21,7 +21,7 @@ struct rp_replay_opts {
     const char *store;   /* content-addressed store, NULL: the default */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
-    /* called after each step with what was found so far, for progress; nonzero stops. May be NULL. */
+    /* called several times a second with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
     int (*progress)(void *arg, int64_t step, int64_t steps);
     void *arg;
 };

@@ -3,7 +3,7 @@
  * What:    the checks of checks.def over a bundle; what is fatal stops the rest, so nothing is parsed that was not signed.
  * Flow:    path -> rp_verify() -> struct rp_verification -> text or JSON.
  * Owner:   struct rp_verification is the caller's and owns nothing but `run`; rp_verification_fini().
- * Extend:  one row in checks.def and one function check_<id>() in checks.c.
+ * Extend:  one row in checks.def and one function rp_check_<id>() in outer.c (form and signature) or inner.c (content).
  */
 #ifndef RP_VERIFY_VERIFY_H
 #define RP_VERIFY_VERIFY_H
@@ -16,9 +16,9 @@
 #include <jansson.h>
 
 enum rp_check_id {
-#define CHECK(id, name, code, fatal, proves) RP_CHECK_##id,
+#define VERIFY(id, name, fatal, proves) RP_CHECK_##id,
 #include "verify/checks.def"
-#undef CHECK
+#undef VERIFY
     RP_CHECK_COUNT
 };
 

@@ -1,0 +1,349 @@
+/* The inner checks: everything that is computed again from what was signed. */
+#include "base/json.h"
+#include "backend/backend.h"
+#include "bundle/schema.h"
+#include "report/results.h"
+#include "report/run_json.h"
+#include "sign/statement.h"
+#include "verify/state.h"
+#include "workload/workload.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WALL_SLACK_S 1.5     /* times of day are written in whole seconds */
+#define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
+#define SAME_STEPS 3         /* so many steps of exactly the same length were not measured */
+
+static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
+{
+    return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check saw every required member */
+}
+
+static json_t *field(const json_t *j, const char *a, const char *b)
+{
+    return json_object_get(json_object_get(j, a), b);
+}
+
+static json_t *setting(const struct rp_verify_state *s, const char *key)
+{
+    return json_object_get(field(s->run, "recipe", key), "value");
+}
+
+/* A member in the one spelling of this program and of the form of its schema. */
+static json_t *document(const struct rp_verify_state *s, const char *name, const char *schema_name, struct rp_err *err)
+{
+    RP_BUF again = {0};
+    const struct rp_buf *bytes = member(s, name);
+    json_t *j = rp_json_parse(bytes->data ? bytes->data : "", bytes->size, name, err);
+    RP_JSON *schema = rp_schema_load(schema_name, err);
+    if (!j || !schema || rp_schema_check(schema, j, name, err) < 0) {
+        json_decref(j);
+        return NULL;
+    }
+    rp_json_write(&again, j);
+    if (again.size != bytes->size || memcmp(again.data, bytes->data, again.size) != 0) {
+        json_decref(j);
+        return rp_fail_null(err, RP_MALFORMED, "%s is not spelled as this program writes it (order, white space, numbers)", name);
+    }
+    return j;
+}
+
+static int check_lines(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_buf *b = member(s, "steps/rank0.jsonl");
+    char what[64];
+    int64_t line = 1;
+    RP_JSON *schema = rp_schema_load("step", err);
+    if (!schema)
+        return -1;
+    for (size_t at = 0; at < b->size; line++) {
+        const char *end = memchr(b->data + at, '\n', b->size - at);
+        size_t n = end ? (size_t)(end - b->data) - at : b->size - at;
+        snprintf(what, sizeof what, "steps/rank0.jsonl:%" PRId64, line);
+        RP_JSON *j = rp_json_parse(b->data + at, n, what, err);
+        if (!j || rp_schema_check(schema, j, what, err) < 0)
+            return -1;
+        at += n + 1;
+    }
+    return 0;
+}
+
+int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
+    s->run = document(s, "run.json", "run", err);
+    if (!s->run)
+        return -1;
+    s->before = document(s, "env/node0.before.json", "env", err);
+    s->after = s->before ? document(s, "env/node0.after.json", "env", err) : NULL;
+    if (!s->after || check_lines(s, err) < 0 || rp_records_parse(&s->records, steps->data ? steps->data : "", steps->size, err) < 0)
+        return -1;
+    if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
+        return rp_wrap(err, "run.json");
+    if (s->recipe.train_batch_size == RP_BATCH_MAX)
+        s->recipe.train_batch_size = json_integer_value(field(s->run, "plan", "batch"));
+    rp_check_say(result, "run.json, %" PRId64 " records and 2 captures have their documented form", s->records.n);
+    return 0;
+}
+
+/* ---- settings ---- */
+
+/* A recorded value as --set takes it. */
+static char *as_text(const json_t *v)
+{
+    RP_BUF words = {0};
+    size_t i;
+    const json_t *word;
+    if (json_is_string(v))
+        return rp_strdup(json_string_value(v));
+    if (json_is_integer(v))
+        return rp_asprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    if (json_is_real(v))
+        return rp_asprintf("%.17g", json_real_value(v));
+    if (json_is_boolean(v))
+        return rp_strdup(json_is_true(v) ? "true" : "false");
+    rp_buf_puts(&words, "");
+    json_array_foreach((json_t *)v, i, word)
+        rp_buf_printf(&words, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
+    return rp_strdup(words.data ? words.data : "");
+}
+
+/* Resolve recipe.yaml again with the overrides that are recorded as such. */
+static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct rp_err *err)
+{
+    const struct rp_buf *yaml = member(s, "recipe.yaml");
+    struct rp_recipe r;
+    const char *key;
+    json_t *entry, *out = NULL;
+    int n = 0;
+    char **set = rp_alloc((json_object_size(json_object_get(s->run, "recipe")) + 1) * sizeof *set);
+    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
+    {
+        const char *origin = json_string_value(json_object_get(entry, "origin"));
+        if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0)
+            continue;
+        RP_FREE char *value = as_text(json_object_get(entry, "value"));
+        set[n++] = rp_asprintf("%s=%s", key, value);
+    }
+    if (rp_recipe_parse(&r, yaml->data ? yaml->data : "", yaml->size, "recipe.yaml", json_string_value(json_object_get(s->run, "backend")),
+                        (const char *const *)set, n, err) == 0) {
+        out = rp_recipe_to_json(&r);
+        rp_recipe_fini(&r);
+    }
+    *overrides = n;
+    for (int i = 0; i < n; i++)
+        free(set[i]);
+    free(set);
+    return out;
+}
+
+int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char hex[RP_SHA256_HEX], text[400];
+    const char *recorded = json_string_value(json_object_get(s->run, "recipe_sha256"));
+    const struct rp_buf *yaml = member(s, "recipe.yaml");
+    int n;
+    rp_sha256_hex(hex, yaml->data, yaml->size);
+    if (strcmp(hex, recorded) != 0)
+        return rp_fail(err, RP_MISMATCH, "run.json was made from a recipe with SHA-256 %.16s..., recipe.yaml has %.16s...", recorded, hex);
+    const char *config = json_string_value(setting(s, "model.config"));
+    if (config && *config) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "model.config named a file that is not in the bundle: the settings are as run.json says");
+        return 0;
+    }
+    RP_JSON *again = resolve(s, &n, err);
+    if (!again) {
+        err->code = RP_MISMATCH; /* whoever ran it had a valid recipe */
+        return rp_wrap(err, "resolving again");
+    }
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
+        return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
+    rp_check_say(result, n ? "recipe.yaml with %d settings from the command line" : "recipe.yaml as it stands", n);
+    return 0;
+}
+
+int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_plan plan = {0};
+    struct rp_device_opts o = {.threads = 1, .max_seq = (int)s->recipe.task_seq_length};
+    const json_t *is = json_object_get(s->run, "plan");
+    const struct rp_backend *b = rp_backend_find(json_string_value(json_object_get(s->run, "backend")));
+    if (!b) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "this build has no backend '%s': not computed again", json_string_value(json_object_get(s->run, "backend")));
+        return 0;
+    }
+    o.max_rows = (int)(s->recipe.train_batch_size * s->recipe.task_seq_length);
+    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, b, &o, err) < 0) {
+        err->code = RP_MISMATCH;
+        return rp_wrap(err, "planning again");
+    }
+    RP_JSON *expected = json_pack("{s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan.batch, "parameters", (json_int_t)plan.parameters,
+                                  "flops_per_sample", plan.flops_per_sample, "flops_formula", plan.flops_formula);
+    const char *key;
+    json_t *v;
+    char text[400];
+    json_object_foreach(expected, key, v)
+        if (rp_check_differ(text, sizeof text, json_object_get(is, key), v))
+            return rp_fail(err, RP_MISMATCH, "plan/%s: %s", key, text);
+    rp_check_say(result, "%" PRIu64 " parameters, %.4g FLOPs per sample", plan.parameters, plan.flops_per_sample);
+    return 0;
+}
+
+/* ---- figures ---- */
+
+int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
+    char text[400];
+    int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
+    double flops = json_number_value(field(s->run, "plan", "flops_per_sample"));
+    RP_JSON *again = rp_results(steps->data ? steps->data : "", steps->size, &s->recipe, flops, complete, err);
+    if (!again)
+        return -1;
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "results"), again))
+        return rp_fail(err, RP_MISMATCH, "run.json does not follow from the records: results/%s", text);
+    rp_check_say(result, "every figure recomputed from %" PRId64 " records", s->records.n);
+    return 0;
+}
+
+int rp_check_report(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF again = {0};
+    const struct rp_buf *is = member(s, "report.md");
+    (void)result;
+    if (rp_report_md(&again, s->run, s->before, err) < 0)
+        return -1;
+    if (again.size == is->size && memcmp(again.data, is->data, is->size) == 0)
+        return 0;
+    size_t i = 0, line = 1;
+    for (; i < again.size && i < is->size && again.data[i] == is->data[i]; i++)
+        line += again.data[i] == '\n';
+    return rp_fail(err, RP_MISMATCH, "report.md says something else than run.json, from line %zu on", line);
+}
+
+int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char hex[RP_SHA256_HEX], text[400];
+    const struct rp_buf *run = member(s, "run.json");
+    (void)result;
+    rp_sha256_hex(hex, run->data, run->size);
+    RP_JSON *again = rp_statement_predicate(s->run, hex);
+    if (rp_check_differ(text, sizeof text, json_object_get(s->statement, "predicate"), again))
+        return rp_fail(err, RP_MISMATCH, "the statement's predicate does not follow from run.json: %s", text);
+    return 0;
+}
+
+/* ---- time ---- */
+
+/* Seconds since 1970 of a text that passed the schema's pattern. */
+static double wall(const json_t *j, const char *key)
+{
+    struct tm t = {0};
+    if (sscanf(json_string_value(json_object_get(j, key)), "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min,
+               &t.tm_sec) != 6)
+        return 0;
+    t.tm_year -= 1900;
+    t.tm_mon--;
+    return (double)timegm(&t);
+}
+
+static int check_spread(const struct rp_records *rs, struct rp_err *err)
+{
+    int64_t timed = 0, same = 0, length = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        if (!rs->r[i].timed)
+            continue;
+        int64_t ns = rs->r[i].end_ns - rs->r[i].start_ns;
+        length = timed++ ? length : ns;
+        same += ns == length;
+    }
+    if (timed >= SAME_STEPS && same == timed)
+        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: no clock measured that", timed, length);
+    return 0;
+}
+
+int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    double start = wall(s->run, "started_at"), end = wall(s->run, "ended_at"), phases = 0, span = 0;
+    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    double before = wall(s->before, "captured_at"), after = wall(s->after, "captured_at");
+    const char *key;
+    json_t *v;
+    if (end < start || elapsed > end - start + WALL_SLACK_S || elapsed < end - start - WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "elapsed_s is %.3f and the clock says %.0f s from start to end", elapsed, end - start);
+    if (before < start || before > end || after < end)
+        return rp_fail(err, RP_MISMATCH, "the captures were not made before and after the run");
+    for (int64_t i = 0; i < rs->n && span == 0; i++)
+        if (rs->r[i].step >= 0)
+            span = (double)(rs->r[rs->n - 1].end_ns - rs->r[i].start_ns) / 1e9;
+    if (span > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "the steps span %.3f s and the whole run took %.3f s", span, elapsed);
+    json_object_foreach(json_object_get(s->run, "phases_s"), key, v)
+        phases += json_number_value(v);
+    if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "the phases took %.3f s together and the whole run %.3f s", phases, elapsed);
+    if (check_spread(rs, err) < 0)
+        return -1;
+    rp_check_say(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
+    return 0;
+}
+
+/* ---- claims ---- */
+
+int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const char *status = json_string_value(json_object_get(s->run, "status")), *reason = json_string_value(json_object_get(s->run, "reason"));
+    if (strcmp(status, "complete") == 0) {
+        if (reason)
+            return rp_fail(err, RP_MISMATCH, "the run is complete and gives a reason why not");
+        rp_check_say(result, "complete");
+        return 0;
+    }
+    result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "the run is marked %s: %s", status, reason ? reason : "no reason given");
+    return 0;
+}
+
+int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *data = json_object_get(s->run, "data");
+    const char *sha256 = json_string_value(json_object_get(data, "archive_sha256")), *wanted = json_string_value(setting(s, "data.sha256"));
+    const char *own = json_string_value(setting(s, "data.path"));
+    if (!json_is_true(json_object_get(data, "pinned"))) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "not pinned: the owner's own samples, digest %s", json_string_value(json_object_get(data, "digest")));
+        return 0;
+    }
+    if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || (own && *own))
+        return rp_fail(err, RP_MISMATCH, "run.json says that the samples are pinned, and the settings do not pin them");
+    rp_check_say(result, "pinned, archive %s", sha256);
+    return 0;
+}
+
+int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_replay_result r;
+    const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
+    if (s->o->replay.steps <= 0) {
+        result->state = RP_CHECK_SKIPPED;
+        rp_check_say(result, "not asked for; --replay K trains the first K steps again");
+        return 0;
+    }
+    if (rp_replay(&r, s->run, steps->data ? steps->data : "", steps->size, &s->o->replay, err) < 0)
+        return rp_wrap(err, "replay");
+    if (r.diverged && r.step < 0)
+        return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s%s%s", r.quantity, r.recorded,
+                       r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
+    if (r.diverged)
+        return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s%s", r.step, r.quantity,
+                       r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
+    rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots", r.steps, r.roots);
+    return 0;
+}

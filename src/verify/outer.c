@@ -1,0 +1,133 @@
+/* The outer checks: form, signature, key, statement, digests. Until they pass, nothing inside is worth reading. */
+#include "base/json.h"
+#include "bundle/pack.h"
+#include "bundle/schema.h"
+#include "sign/statement.h"
+#include "sign/trust.h"
+#include "verify/state.h"
+
+#include <string.h>
+
+int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    size_t total = 0;
+    if (rp_bundle_open(&s->bundle, s->path, err) < 0)
+        return -1;
+    for (int i = 0; i < s->bundle.n; i++)
+        total += s->bundle.member[i].bytes.size;
+    rp_check_say(result, "%d members, %zu bytes", s->bundle.n, total);
+    return 0;
+}
+
+int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF pem = {0};
+    const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json"), *key = rp_bundle_find(&s->bundle, "key.pem");
+    s->key = rp_key_load_public(key->bytes.data ? key->bytes.data : "", key->bytes.size, "key.pem", err);
+    if (!s->key)
+        return -1;
+    rp_key_public_pem(s->key, &pem);
+    if (pem.size != key->bytes.size || memcmp(pem.data, key->bytes.data, pem.size) != 0)
+        return rp_fail(err, RP_MALFORMED, "key.pem holds more than one public key in its usual form");
+    if (rp_dsse_parse(&s->envelope, statement->bytes.data ? statement->bytes.data : "", statement->bytes.size, err) < 0 ||
+        rp_dsse_check(&s->envelope, s->key, err) < 0)
+        return rp_wrap(err, "statement.dsse.json");
+    rp_key_fingerprint(s->key, s->v->fingerprint);
+    rp_check_say(result, "Ed25519, by %s", s->v->fingerprint);
+    return 0;
+}
+
+/* Who signed is decided outside the bundle: by --trust, or else by the user's trust store. */
+int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char wanted[RP_FINGERPRINT_SIZE], safe[200];
+    struct rp_err why = {0};
+    struct rp_verification *v = s->v;
+    int found = rp_trust_find(v->fingerprint, v->signer, &why);
+    if (s->o->trust) {
+        if (rp_trust_resolve(wanted, s->o->trust, err) < 0)
+            return rp_wrap(err, "--trust");
+        if (strcmp(wanted, v->fingerprint) != 0)
+            return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
+                           rp_safe(safe, sizeof safe, s->o->trust), wanted);
+        rp_check_say(result, "the key you named");
+        return 0;
+    }
+    if (found > 0) {
+        rp_check_say(result, "in your trust store as '%s'", v->signer);
+        return 0;
+    }
+    result->state = RP_CHECK_NOTE;
+    if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
+        rp_check_say(result, "unknown: the trust store cannot be read: %.300s", why.msg);
+    else
+        rp_check_say(result, "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it "
+                             "with repro key trust");
+    return 0;
+}
+
+int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF again = {0};
+    const struct rp_buf *payload = &s->envelope.payload;
+    (void)result;
+    s->statement = rp_json_parse(payload->data, payload->size, "statement", err);
+    if (!s->statement)
+        return -1;
+    RP_JSON *schema = rp_schema_load("statement", err);
+    if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
+        return -1;
+    rp_json_write(&again, s->statement);
+    if (again.size != payload->size || memcmp(again.data, payload->data, again.size) != 0)
+        return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
+    return 0;
+}
+
+static const struct rp_subject *find_subject(const struct rp_subject *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return &list[i];
+    return NULL;
+}
+
+int rp_check_subjects(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX], was[RP_BUNDLE_MEMBERS_MAX];
+    char safe[RP_TAR_NAME_MAX + 1];
+    int n_is = rp_bundle_subjects(&s->bundle, is), n_was = rp_statement_subjects(s->statement, was, RP_BUNDLE_MEMBERS_MAX, err);
+    if (n_was < 0)
+        return -1;
+    for (int i = 0; i < n_was; i++)
+        if (!find_subject(is, n_is, was[i].name))
+            return rp_fail(err, RP_MISMATCH, "member '%s' was signed and is missing", rp_safe(safe, sizeof safe, was[i].name));
+    for (int i = 0; i < n_is; i++) {
+        const struct rp_subject *signed_as = find_subject(was, n_was, is[i].name);
+        if (!signed_as)
+            return rp_fail(err, RP_MISMATCH, "member '%s' was not signed: it was added afterwards", is[i].name);
+        if (strcmp(signed_as->sha256, is[i].sha256) != 0)
+            return rp_fail(err, RP_MISMATCH, "member '%s' is not the one that was signed (SHA-256 %.16s..., signed %.16s...)", is[i].name,
+                           is[i].sha256, signed_as->sha256);
+        if (strcmp(was[i].name, is[i].name) != 0)
+            return rp_fail(err, RP_MISMATCH, "the subjects of the statement are not in the order of the members");
+    }
+    rp_check_say(result, "%d members have the digests that were signed", n_is);
+    return 0;
+}
+
+int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF sums = {0};
+    size_t size;
+    const char *script = rp_bundle_script(&size);
+    const struct rp_member *m = rp_bundle_find(&s->bundle, "SHA256SUMS");
+    rp_bundle_sums(&sums, &s->bundle);
+    if (m->bytes.size != sums.size || memcmp(m->bytes.data, sums.data, sums.size) != 0)
+        return rp_fail(err, RP_MISMATCH, "SHA256SUMS does not list the digests of the members");
+    m = rp_bundle_find(&s->bundle, "verify.sh");
+    if (m->bytes.size != size || memcmp(m->bytes.data, script, size) != 0) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "verify.sh is not the script of this version: read it before you run it");
+    }
+    return 0;
+}

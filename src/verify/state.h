@@ -1,0 +1,42 @@
+/* What the checks hand to each other, in the order of checks.def: inner header of verify/.
+ *
+ * What:    the bundle and, as checks pass, its parsed parts.
+ * Flow:    a check may use what earlier fatal checks filled in.
+ * Owner:   rp_verify() frees everything.
+ * Extend:  a part that several checks need gets a field here.
+ */
+#ifndef RP_VERIFY_STATE_H
+#define RP_VERIFY_STATE_H
+
+#include "bundle/bundle.h"
+#include "recipe/recipe.h"
+#include "report/records.h"
+#include "sign/dsse.h"
+#include "verify/verify.h"
+
+struct rp_verify_state {
+    const char *path;
+    const struct rp_verify_opts *o;
+    struct rp_verification *v;
+    struct rp_bundle bundle;      /* container */
+    struct rp_envelope envelope;  /* signature */
+    struct rp_key_pair *key;      /* signature: of key.pem */
+    json_t *statement;            /* statement */
+    json_t *run, *before, *after; /* schema */
+    struct rp_records records;    /* schema */
+    struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
+};
+
+/* 0 passed (or result->state set to RP_CHECK_NOTE or RP_CHECK_SKIPPED), -1 failed with the message in *err; result->text is what a
+ * pass has to say. */
+#define VERIFY(id, name, fatal, proves)                                                                                         \
+    int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
+#include "verify/checks.def"
+#undef VERIFY
+
+/* Printable ASCII into the result's text. */
+void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The first place where two documents differ: "results/sequences_per_s is 9, expected 3.5", into text. 0 when they are equal. */
+int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected);
+
+#endif

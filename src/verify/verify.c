@@ -1,0 +1,169 @@
+#include "verify/verify.h"
+
+#include "base/json.h"
+#include "bundle/pack.h"
+#include "verify/state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *proves;
+    int fatal;
+    int (*run)(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err);
+} checks[] = {
+#define VERIFY(id, name, fatal, proves) {name, proves, fatal, rp_check_##id},
+#include "verify/checks.def"
+#undef VERIFY
+};
+
+static const char *const state_names[] = {"skipped", "passed", "note", "FAILED"};
+
+const char *rp_verdict_text(enum rp_verdict v)
+{
+    static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified"};
+    return texts[v];
+}
+
+void rp_check_say(struct rp_check_result *result, const char *fmt, ...)
+{
+    char text[sizeof result->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    rp_safe(result->text, sizeof result->text, text);
+}
+
+static void short_text(char *out, size_t size, const json_t *j)
+{
+    RP_BUF text = {0};
+    char safe[120];
+    if (!j) {
+        snprintf(out, size, "nothing");
+        return;
+    }
+    rp_json_write_line(&text, j);
+    text.data[text.size - 1] = 0;
+    snprintf(out, size, "%.100s", rp_safe(safe, sizeof safe, text.data));
+}
+
+/* Descends into what differs; path is where we are. 1 and text, or 0. */
+static int differ(char *text, size_t size, char *path, size_t path_size, const json_t *is, const json_t *expected)
+{
+    char a[128], b[128], safe[64];
+    const char *key;
+    const json_t *part;
+    size_t end = strlen(path), i;
+    if (json_equal(is, expected))
+        return 0;
+    if (json_is_object(is) && json_is_object(expected)) {
+        for (int turn = 0; turn < 2; turn++) /* what is there, then what is not */
+            json_object_foreach((json_t *)(turn ? expected : is), key, part)
+            {
+                snprintf(path + end, path_size - end, "%s%s", end ? "/" : "", rp_safe(safe, sizeof safe, key));
+                if (differ(text, size, path, path_size, json_object_get(is, key), json_object_get(expected, key)))
+                    return 1;
+                path[end] = 0;
+            }
+    } else if (json_is_array(is) && json_is_array(expected) && json_array_size(is) == json_array_size(expected)) {
+        json_array_foreach((json_t *)is, i, part)
+        {
+            snprintf(path + end, path_size - end, "/%zu", i);
+            if (differ(text, size, path, path_size, part, json_array_get(expected, i)))
+                return 1;
+            path[end] = 0;
+        }
+    }
+    short_text(a, sizeof a, is);
+    short_text(b, sizeof b, expected);
+    snprintf(text, size, "%s is %s, expected %s", *path ? path : "the document", a, b);
+    return 1;
+}
+
+int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected)
+{
+    char path[200] = "";
+    return differ(text, size, path, sizeof path, is, expected);
+}
+
+static void state_fini(struct rp_verify_state *s)
+{
+    rp_bundle_fini(&s->bundle);
+    rp_envelope_fini(&s->envelope);
+    rp_key_free(s->key);
+    json_decref(s->statement);
+    json_decref(s->run);
+    json_decref(s->before);
+    json_decref(s->after);
+    rp_records_fini(&s->records);
+    rp_recipe_fini(&s->recipe);
+}
+
+int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
+{
+    struct rp_verify_state s = {.path = path, .o = o, .v = v};
+    int failed = 0, stopped = 0;
+    *v = (struct rp_verification){0};
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        struct rp_check_result *r = &v->check[i];
+        struct rp_err e = {0};
+        *r = (struct rp_check_result){.name = checks[i].name, .proves = checks[i].proves};
+        if (stopped || (failed && i == RP_CHECK_replay)) {
+            rp_check_say(r, "an earlier check failed");
+            continue;
+        }
+        r->state = RP_CHECK_PASSED;
+        if (checks[i].run(&s, r, &e) == 0)
+            continue;
+        r->state = RP_CHECK_FAILED;
+        rp_check_say(r, "%s", e.msg);
+        if (!failed++)
+            *err = e;
+        stopped |= checks[i].fatal;
+    }
+    if (!failed)
+        v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
+    v->run = json_incref(s.run);
+    state_fini(&s);
+    return failed ? -1 : 0;
+}
+
+void rp_verification_fini(struct rp_verification *v)
+{
+    json_decref(v->run);
+    v->run = NULL;
+}
+
+void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour)
+{
+    static const char *const paint[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m"};
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        const struct rp_check_result *r = &v->check[i];
+        rp_buf_printf(out, "%s%-8s%s %-12s %s\n", colour ? paint[r->state] : "", state_names[r->state], colour ? "\033[0m" : "", r->name,
+                      *r->text ? r->text : r->proves);
+    }
+    const json_t *results = json_object_get(v->run, "results"), *rate = json_object_get(results, "sequences_per_s");
+    if (v->verdict != RP_VERDICT_FAILED && json_is_number(rate))
+        rp_buf_printf(out, "\n%.3f sequences/s, last loss %s\n", json_number_value(rate),
+                      json_string_value(json_object_get(results, "loss_last")));
+    if (v->verdict != RP_VERDICT_FAILED)
+        rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
+    rp_buf_printf(out, "\n%s\n", rp_verdict_text(v->verdict));
+}
+
+json_t *rp_verification_json(const struct rp_verification *v)
+{
+    static const char *const verdicts[] = {"failed", "verified-unknown-key", "verified"};
+    json_t *list = json_array(), *results = json_object_get(v->run, "results");
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        const struct rp_check_result *r = &v->check[i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", r->name, "state",
+                                              r->state == RP_CHECK_FAILED ? "failed" : state_names[r->state], "text", r->text,
+                                              "proves", r->proves));
+    }
+    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*}", "verdict", verdicts[v->verdict], "fingerprint",
+                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "checks", list, "results",
+                     v->verdict == RP_VERDICT_FAILED ? NULL : results);
+}
