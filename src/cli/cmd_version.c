@@ -1,0 +1,122 @@
+/* `repro version`: what this binary is. Starts no library: it has to answer in two milliseconds. */
+#include "backend/backend.h"
+#include "base/build.h"
+#include "base/embed.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORWARD "fell-forward: "
+
+struct version_opts {
+    int licenses;
+};
+
+static const struct rp_opt opts[] = {
+    {.name = "licenses", .type = RP_OPT_FLAG, .offset = offsetof(struct version_opts, licenses),
+     .help = "print the notices of everything linked in"},
+    {0},
+};
+
+static int print_licenses(struct rp_cli *cli, struct rp_err *err)
+{
+    static const char *const names[] = {"LICENSE", "LICENSES.txt"};
+    RP_BUF text = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct rp_embed *e = rp_embed_table;
+        while (e->name && strcmp(e->name, names[i]) != 0)
+            e++;
+        if (!e->name)
+            return rp_fail(err, RP_UNAVAILABLE, "this build carries no '%s'", names[i]);
+        rp_buf_add(&text, e->data, e->size);
+        rp_buf_puts(&text, "\n");
+    }
+    if (cli->json)
+        cli->result = json_pack("{s:s}", "licenses", text.data);
+    else
+        rp_cli_print(&text);
+    return 0;
+}
+
+/* The packages in rp_build.sources, each once: [{"name", "version", "files": [{"file", "sha256"}]}] */
+static json_t *dependencies(json_t *forward)
+{
+    json_t *list = json_array(), *last = NULL;
+    for (const char *line = rp_build.sources, *end; *line; line = end + (*end == '\n')) {
+        char name[64], version[64], digest[72], file[128];
+        end = line + strcspn(line, "\n");
+        if (strncmp(line, FORWARD, strlen(FORWARD)) == 0) {
+            line += strlen(FORWARD);
+            json_array_append_new(forward, json_stringn(line, (size_t)(end - line)));
+            continue;
+        }
+        if (sscanf(line, "%63s %63s %71s %127s", name, version, digest, file) != 4)
+            continue;
+        if (!last || strcmp(json_string_value(json_object_get(last, "name")), name) != 0) {
+            last = json_pack("{s:s, s:s, s:[]}", "name", name, "version", version, "files");
+            json_array_append_new(list, last);
+        }
+        json_array_append_new(json_object_get(last, "files"), json_pack("{s:s, s:s}", "file", file, "sha256", digest));
+    }
+    return list;
+}
+
+/* Instruction sets of the CPU backend that work here, best last. */
+static json_t *usable_isa(void)
+{
+    static const char *const isas[] = {"scalar", "avx2", "avx512"};
+    const struct rp_backend *cpu = rp_backend_find("cpu");
+    json_t *list = json_array();
+    for (size_t i = 0; cpu && i < sizeof isas / sizeof *isas; i++) {
+        struct rp_device_opts o = {.isa = isas[i]};
+        if (!cpu->unavailable(&o))
+            json_array_append_new(list, json_string(isas[i]));
+    }
+    return list;
+}
+
+static void print_version(const json_t *v)
+{
+    size_t i;
+    json_t *d;
+    printf("repro %s\n", rp_build.version);
+    printf("%-14s %s%s\n", "commit", *rp_build.commit ? rp_build.commit : "unknown", rp_build.dirty ? ", with local changes" : "");
+    printf("%-14s %s\n%-14s %s\n%-14s", "arithmetic", RP_NUMERICS, "compiler", rp_build.compiler, "usable here");
+    json_array_foreach(json_object_get(v, "isa"), i, d)
+        printf(" %s", json_string_value(d));
+    printf("\n");
+    json_array_foreach(json_object_get(v, "dependencies"), i, d)
+        printf("%-14s %s %s\n", i ? "" : "linked in", json_string_value(json_object_get(d, "name")),
+               json_string_value(json_object_get(d, "version")));
+    json_array_foreach(json_object_get(v, "fell_forward"), i, d)
+        printf("%-14s %s (the pinned version had left the archive)\n", i ? "" : "fell forward", json_string_value(d));
+}
+
+static int cmd_version(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct version_opts *o = cli->opts;
+    if (o->licenses)
+        return print_licenses(cli, err);
+    json_t *forward = json_array(), *linked = dependencies(forward);
+    RP_JSON *v = json_pack("{s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o}", "version", rp_build.version, "commit", rp_build.commit, "dirty",
+                           rp_build.dirty, "numerics", RP_NUMERICS, "compiler", rp_build.compiler, "isa", usable_isa(),
+                           "dependencies", linked, "fell_forward", forward);
+    if (cli->json)
+        cli->result = json_incref(v);
+    else
+        print_version(v);
+    return 0;
+}
+
+const struct rp_command rp_cmd_version = {
+    .name = "version",
+    .operands = "",
+    .summary = "say what this binary is: version, commit, compiler, what is linked in",
+    .details = "A dependency whose pinned version had left the archive when this was built is shown as fallen forward.\n",
+    .opts = opts,
+    .opts_size = sizeof(struct version_opts),
+    .run = cmd_version,
+};
