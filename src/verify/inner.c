@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define WALL_SLACK_S 1.5     /* times of day are written in whole seconds */
+#define WALL_SLACK_S 1.001   /* times of day are cut to whole seconds */
 #define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
 #define SAME_STEPS 3         /* so many steps of exactly the same length were not measured */
 

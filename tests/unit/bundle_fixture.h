@@ -1,0 +1,214 @@
+/* A small honest bundle without training: synthetic records, a tiny recipe, two captures. Tests bend one part and seal again. */
+#ifndef REPRO_TESTS_BUNDLE_FIXTURE_H
+#define REPRO_TESTS_BUNDLE_FIXTURE_H
+
+#include "backend/backend.h"
+#include "base/json.h"
+#include "bundle/bundle.h"
+#include "recipe/recipe.h"
+#include "report/results.h"
+#include "report/run_json.h"
+#include "sign/key.h"
+#include "verify/verify.h"
+#include "worker/job.h"
+#include "workload/workload.h"
+#include "tests/unit/tap.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FX_ROOT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define FX_START 1790000000000000000ull /* 2026-09-21T14:13:20Z */
+
+static const char fx_recipe[] = "# A tiny run for tests\n"
+                                "title: tiny\n"
+                                "model: {vocab_size: 64, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+                                "intermediate_size: 32, max_position_embeddings: 32}\n"
+                                "task: {seq_length: 16, max_predictions_per_seq: 2}\n"
+                                "train: {batch_size: 4}\n"
+                                "data: {archive: s.tar.zst, sha256: \"" FX_ROOT "\"}\n"
+                                "measure: {warmup_steps: 1, timed_steps: 3, repeats: 2}\n";
+
+static const char fx_env[] = "{\"schema\": \"repro-env/1\", \"captured_at\": \"%s\", \"salt\": \"00\", \"identified\": false, "
+                             "\"probes\": {\"cpu\": {\"model\": {\"state\": \"ok\", \"value\": \"A | B <b>\", \"source\": \"/proc/cpuinfo\"}, "
+                             "\"l3\": {\"state\": \"absent\", \"value\": null, \"source\": \"/sys\"}}}}";
+
+struct fx {
+    struct rp_recipe recipe;
+    struct rp_buf steps, report;
+    json_t *run, *before, *after;
+};
+
+/* The directory of this process's tests, made once; XDG_CONFIG_HOME points into it, so no test sees the user's keys. */
+static __attribute__((unused)) const char *fx_dir(void)
+{
+    static char dir[256];
+    if (!*dir) {
+        const char *tmp = getenv("TMPDIR");
+        snprintf(dir, sizeof dir, "%s/repro-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        if (!mkdtemp(dir))
+            abort();
+        setenv("XDG_CONFIG_HOME", dir, 1);
+        unsetenv("REPRO_KEY");
+    }
+    return dir;
+}
+
+static __attribute__((unused)) char *fx_path(const char *name)
+{
+    return rp_asprintf("%s/%s", fx_dir(), name);
+}
+
+static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t start, int64_t ns, int64_t root_ns)
+{
+    int t = step - warm;
+    rp_buf_printf(out, "{\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"learning_rate\":0.001,\"loss\":\"0x1.%dp+2\",\"mlm_loss\":\"nan\","
+                       "\"nsp_loss\":\"nan\",\"padded_tokens\":64,\"phase\":\"%s\",\"repeat\":%d,",
+                  (long long)(start + ns), step % 9 + 1, 9 - step % 9, t < 0 ? "warm-up" : "timed", t < 0 ? 0 : t / timed);
+    if (root_ns)
+        rp_buf_printf(out, "\"root_ns\":%lld,", (long long)root_ns);
+    rp_buf_printf(out, "\"samples\":4,\"start_ns\":%lld,%s\"step\":%d,\"tokens\":%d}\n", (long long)start,
+                  root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step, 50 + step);
+}
+
+/* Steps of 100 ms and a little, 1 ms apart; state roots before the first and after the last. */
+static __attribute__((unused)) void fx_records(struct rp_buf *out, int warm, int timed, int repeats)
+{
+    int64_t now = 5000000000;
+    int n = warm + timed * repeats;
+    rp_buf_puts(out, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < n; i++) {
+        int64_t ns = 100000000 + 1000003 * (i * i % 7);
+        fx_step(out, i, warm, timed, now, ns, i + 1 == n ? 2000000 : 0);
+        now += ns + 1000000;
+    }
+}
+
+static json_t *fx_capture(const char *when)
+{
+    struct rp_err err;
+    char text[1024];
+    snprintf(text, sizeof text, fx_env, when);
+    json_t *j = rp_json_parse(text, strlen(text), "env", &err);
+    if (!j)
+        abort();
+    return j;
+}
+
+static json_t *fx_plan(const struct rp_recipe *r)
+{
+    struct rp_err err;
+    struct rp_plan plan = {0};
+    struct rp_device_opts o = {.threads = 1, .max_seq = 16, .max_rows = 64};
+    int failed = rp_workloads[0]->plan(&plan, r, rp_backend_find("cpu"), &o, &err);
+    CHECK(failed == 0, "plan: %s", err.msg);
+    return rp_plan_to_json(&plan);
+}
+
+/* run.json and report.md from the recipe and the records as they are now. */
+static __attribute__((unused)) int fx_documents(struct fx *x, const char *status, const char *reason, struct rp_err *err)
+{
+    RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT, "digest", FX_ROOT);
+    RP_JSON *plan = fx_plan(&x->recipe);
+    RP_JSON *done = json_pack("{s:i, s:{s:f}, s:{s:{s:s}}}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "tensor_roots", "init",
+                              "bert.pooler.dense.bias", FX_ROOT);
+    struct rp_run_doc d = {.status = status,
+                           .reason = reason,
+                           .recipe = &x->recipe,
+                           .data = data,
+                           .plan = plan,
+                           .backend = "cpu",
+                           .device = "isa=scalar threads=1",
+                           .done = done,
+                           .steps = x->steps.data,
+                           .steps_size = x->steps.size,
+                           .flops_per_sample = json_number_value(json_object_get(plan, "flops_per_sample")),
+                           .started_ns = FX_START,
+                           .ended_ns = FX_START + 2500000000u};
+    json_decref(x->run);
+    rp_buf_fini(&x->report);
+    x->run = rp_run_json(&d, err);
+    return x->run ? rp_report_md(&x->report, x->run, x->before, err) : -1;
+}
+
+static __attribute__((unused)) void fx_init(struct fx *x)
+{
+    struct rp_err err = {0};
+    fx_dir();
+    *x = (struct fx){0};
+    int failed = rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", NULL, 0, &err);
+    CHECK(failed == 0, "recipe: %s", err.msg);
+    x->before = fx_capture("2026-09-21T14:13:20Z");
+    x->after = fx_capture("2026-09-21T14:13:23Z");
+    fx_records(&x->steps, 1, 3, 2);
+    failed = fx_documents(x, "complete", NULL, &err);
+    CHECK(failed == 0, "run.json: %s", err.msg);
+}
+
+static __attribute__((unused)) void fx_fini(struct fx *x)
+{
+    rp_recipe_fini(&x->recipe);
+    rp_buf_fini(&x->steps);
+    rp_buf_fini(&x->report);
+    json_decref(x->run);
+    json_decref(x->before);
+    json_decref(x->after);
+}
+
+static __attribute__((unused)) void fx_add(struct rp_bundle *b, const char *name, const void *data, size_t size)
+{
+    struct rp_err err;
+    int failed = rp_bundle_add(b, name, data, size, &err);
+    CHECK(failed == 0, "%s: %s", name, err.msg);
+}
+
+static __attribute__((unused)) void fx_add_json(struct rp_bundle *b, const char *name, const json_t *j)
+{
+    RP_BUF text = {0};
+    rp_json_write(&text, j);
+    fx_add(b, name, text.data, text.size);
+}
+
+/* Everything that is there before sealing. */
+static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct fx *x)
+{
+    *b = (struct rp_bundle){0};
+    fx_add_json(b, "run.json", x->run);
+    fx_add(b, "recipe.yaml", x->recipe.source.data, x->recipe.source.size);
+    fx_add_json(b, "env/node0.before.json", x->before);
+    fx_add_json(b, "env/node0.after.json", x->after);
+    fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
+    fx_add(b, "report.md", x->report.data, x->report.size);
+}
+
+static __attribute__((unused)) struct rp_key_pair *fx_key(const char *name)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path(name);
+    struct stat st;
+    int failed = stat(path, &st) < 0 && rp_key_create(path, NULL, &err) < 0;
+    CHECK(!failed, "key: %s", err.msg);
+    struct rp_key_pair *k = rp_key_load(path, -1, &err);
+    CHECK(k, "key: %s", err.msg);
+    return k;
+}
+
+/* Seal what x says now with a key of that name; the bundle is at fx_path(file). */
+static __attribute__((unused)) void fx_seal(const struct fx *x, const char *key, const char *file)
+{
+    struct rp_err err;
+    struct rp_bundle b;
+    RP_FREE char *path = fx_path(file);
+    struct rp_key_pair *k = fx_key(key);
+    fx_members(&b, x);
+    int failed = rp_bundle_seal(&b, k, path, &err);
+    CHECK(failed == 0, "seal: %s", err.msg);
+    rp_bundle_fini(&b);
+    rp_key_free(k);
+}
+
+#endif

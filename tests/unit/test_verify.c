@@ -1,0 +1,485 @@
+/* What verify says about honest, damaged, forged and re-signed bundles: which check fails, with which exit status. */
+#include "tests/unit/bundle_fixture.h"
+
+#include "base/hash.h"
+#include "bundle/pack.h"
+#include "sign/dsse.h"
+#include "sign/statement.h"
+#include "sign/trust.h"
+
+/* Verify fx_path(file); `failed` is the check that must fail first, or RP_CHECK_COUNT for none. */
+static void expect(const char *file, const char *trust, enum rp_verdict verdict, enum rp_check_id failed, enum rp_code code, const char *says)
+{
+    struct rp_verification v;
+    struct rp_verify_opts o = {.trust = trust};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    int rc = rp_verify(&v, path, &o, &err);
+    CHECK((rc < 0) == (verdict == RP_VERDICT_FAILED) && v.verdict == verdict, "%s: verdict %s, rc %d: %s", says, rp_verdict_text(v.verdict), rc, err.msg);
+    CHECK(err.code == code, "%s: %s: %s", says, rp_code_name(err.code), err.msg);
+    for (int i = 0; i < (int)failed && i < RP_CHECK_COUNT; i++)
+        CHECK(v.check[i].state != RP_CHECK_FAILED, "%s: %s failed too early: %s", says, v.check[i].name, v.check[i].text);
+    if (failed < RP_CHECK_COUNT) {
+        CHECK(v.check[failed].state == RP_CHECK_FAILED, "%s: %s did not fail but %s", says, v.check[failed].name, err.msg);
+        CHECK(strstr(err.msg, says), "expected '%s' in: %s", says, err.msg);
+    }
+    rp_verification_fini(&v);
+}
+
+static void accept(const char *file, const char *trust, enum rp_verdict verdict)
+{
+    expect(file, trust, verdict, RP_CHECK_COUNT, RP_OK, file);
+}
+
+TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
+{
+    struct fx x;
+    struct rp_err err;
+    char print[RP_FINGERPRINT_SIZE], other[RP_FINGERPRINT_SIZE];
+    RP_BUF pem = {0};
+    fx_init(&x);
+    fx_seal(&x, "signer", "good");
+    accept("good", NULL, RP_VERDICT_UNKNOWN_KEY);
+
+    struct rp_key_pair *k = fx_key("signer"), *k2 = fx_key("stranger");
+    RP_FREE char *file = fx_path("signer.pub"), *file2 = fx_path("stranger.pub");
+    rp_key_fingerprint(k, print);
+    rp_key_fingerprint(k2, other);
+    rp_key_public_pem(k, &pem);
+    CHECK(rp_write_file(file, pem.data, pem.size, 0644, &err) == 0, "%s", err.msg);
+    accept("good", print, RP_VERDICT_VERIFIED);
+    accept("good", file, RP_VERDICT_VERIFIED);
+    expect("good", other, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
+
+    CHECK(rp_trust_add("alice", pem.data, pem.size, "alice", &err) == 0, "%s", err.msg);
+    accept("good", NULL, RP_VERDICT_VERIFIED);
+    accept("good", "alice", RP_VERDICT_VERIFIED);
+    expect("good", "bob", RP_VERDICT_FAILED, RP_CHECK_key, RP_USAGE, "no name in the trust store");
+    expect("good", "SHA256:00", RP_VERDICT_FAILED, RP_CHECK_key, RP_USAGE, "no fingerprint");
+    RP_BUF pem2 = {0};
+    rp_key_public_pem(k2, &pem2);
+    CHECK(rp_write_file(file2, pem2.data, pem2.size, 0644, &err) == 0, "%s", err.msg);
+    expect("good", file2, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
+    CHECK(rp_trust_add("alice", pem2.data, pem2.size, "x", &err) < 0 && err.code == RP_USAGE, "a name was given to another key");
+    CHECK(rp_trust_add("../alice", pem2.data, pem2.size, "x", &err) < 0 && err.code == RP_USAGE, "a name with a slash");
+
+    RP_FREE char *stored = fx_path("repro/trust/alice.pem");
+    CHECK(unlink(stored) == 0, "%s", stored);
+    accept("good", NULL, RP_VERDICT_UNKNOWN_KEY);
+    rp_key_free(k);
+    rp_key_free(k2);
+    fx_fini(&x);
+}
+
+/* Change a number inside run.json and make everything else consistent with the change: only the records still tell the truth. */
+TEST(altered_numbers_are_caught_whoever_signs)
+{
+    struct fx x;
+    struct rp_err err;
+    char print[RP_FINGERPRINT_SIZE];
+    struct rp_key_pair *k;
+    fx_init(&x);
+    k = fx_key("signer");
+    rp_key_fingerprint(k, print);
+    rp_key_free(k);
+    json_t *results = json_object_get(x.run, "results");
+    json_object_set_new(results, "sequences_per_s", json_real(json_real_value(json_object_get(results, "sequences_per_s")) * 2));
+    rp_buf_fini(&x.report);
+    CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "altered");
+    expect("altered", print, RP_VERDICT_FAILED, RP_CHECK_numbers, RP_MISMATCH, "results/sequences_per_s is");
+    fx_seal(&x, "attacker", "attacked");
+    expect("attacked", print, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
+    expect("attacked", NULL, RP_VERDICT_FAILED, RP_CHECK_numbers, RP_MISMATCH, "results/sequences_per_s is");
+    fx_fini(&x);
+}
+
+/* Every leaf of the results, one after the other, changed and signed by the right key. */
+TEST(every_single_figure_is_recomputed)
+{
+    struct fx x;
+    fx_init(&x);
+    const char *key;
+    json_t *value;
+    RP_JSON *keep = json_deep_copy(json_object_get(x.run, "results"));
+    json_object_foreach(keep, key, value)
+    {
+        RP_JSON *bent = json_deep_copy(keep);
+        char says[96];
+        json_t *other = json_is_string(value) && strlen(json_string_value(value)) == 64
+                            ? json_string("ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")
+                        : json_is_string(value)                  ? json_string("0x1p+0")
+                        : json_is_integer(value)                 ? json_integer(json_integer_value(value) + 1)
+                        : json_is_real(value)                    ? json_real(json_real_value(value) + 0.25)
+                        : json_is_array(value) && json_is_real(json_array_get(value, 0)) ? json_pack("[f, f]", 1.0, 2.0)
+                        : json_is_array(value)                   ? json_array()
+                                                                 : NULL;
+        if (other) {
+            json_object_set_new(bent, key, other);
+        } else { /* an object: bend its first number */
+            const char *sub;
+            json_t *v;
+            json_object_foreach(json_object_get(bent, key), sub, v)
+            {
+                json_object_set_new(json_object_get(bent, key), sub,
+                                    json_is_integer(v) ? json_integer(json_integer_value(v) + 1) : json_real(json_number_value(v) + 0.5));
+                break;
+            }
+        }
+        json_object_set(x.run, "results", bent);
+        fx_seal(&x, "signer", "bent");
+        snprintf(says, sizeof says, "results/%s", key);
+        expect("bent", NULL, RP_VERDICT_FAILED, RP_CHECK_numbers, RP_MISMATCH, says);
+    }
+    fx_fini(&x);
+}
+
+/* One bend of run.json or another part, signed by the right key, and the check that must catch it. */
+static void set_path(json_t *j, const char *path, json_t *value)
+{
+    char key[64];
+    size_t n;
+    for (; path[n = strcspn(path, "/")]; path += n + 1) {
+        snprintf(key, sizeof key, "%.*s", (int)n, path);
+        j = json_object_get(j, key);
+    }
+    CHECK(json_object_set_new(j, path, value) == 0, "no %s", path);
+}
+
+TEST(claims_that_do_not_fit_together_are_refused)
+{
+    const struct {
+        const char *path;
+        json_t *value;
+        enum rp_check_id check;
+        enum rp_code code;
+        const char *says;
+    } bends[] = {
+        {"schema", json_string("repro-run/2"), RP_CHECK_statement, RP_MALFORMED, "/schema"},
+        {"numerics", json_string("fp32"), RP_CHECK_statement, RP_MALFORMED, "/numerics"},
+        {"surprise", json_true(), RP_CHECK_schema, RP_MALFORMED, "surprise"},
+        {"status", json_string("splendid"), RP_CHECK_statement, RP_MALFORMED, "/status"},
+        {"plan/batch", json_integer(INT64_MAX), RP_CHECK_schema, RP_MALFORMED, "/plan/batch"},
+        {"recipe/train.batch_size/value", json_integer(64), RP_CHECK_recipe, RP_MISMATCH, "train.batch_size/value is 64, expected 4"},
+        {"recipe/train.batch_size/origin", json_string("command line"), RP_CHECK_report, RP_MISMATCH, "report.md"},
+        {"recipe/train.nonsense", json_pack("{s:i, s:s}", "value", 1, "origin", "recipe"), RP_CHECK_schema, RP_MALFORMED, "train.nonsense"},
+        {"recipe_sha256", json_string(FX_ROOT), RP_CHECK_recipe, RP_MISMATCH, "SHA-256"},
+        {"plan/flops_per_sample", json_real(1e15), RP_CHECK_plan, RP_MISMATCH, "flops_per_sample"},
+        {"plan/parameters", json_integer(1), RP_CHECK_plan, RP_MISMATCH, "parameters"},
+        {"plan/batch", json_integer(5), RP_CHECK_plan, RP_MISMATCH, "batch"},
+        {"elapsed_s", json_real(0.5), RP_CHECK_report, RP_MISMATCH, "report.md"},
+        {"tensor_roots/init", json_object(), RP_CHECK_COUNT, RP_OK, "not a figure"},
+        {"data/archive_sha256", json_string("ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"), RP_CHECK_data, RP_MISMATCH, "pin"},
+    };
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        struct fx x;
+        fx_init(&x);
+        set_path(x.run, bends[i].path, bends[i].value);
+        fx_seal(&x, "signer", "bent");
+        expect("bent", NULL, bends[i].check == RP_CHECK_COUNT ? RP_VERDICT_UNKNOWN_KEY : RP_VERDICT_FAILED, bends[i].check, bends[i].code,
+               bends[i].says);
+        fx_fini(&x);
+    }
+}
+
+TEST(time_adds_up_or_the_run_is_refused)
+{
+    static const struct {
+        const char *path, *value;
+        double number;
+        const char *says;
+    } bends[] = {
+        {"elapsed_s", NULL, 600, "elapsed_s is 600.000"},
+        {"elapsed_s", NULL, 0.5, "elapsed_s is 0.500"},
+        {"ended_at", "2026-09-21T14:13:19Z", 0, "elapsed_s"},
+        {"phases_s/timed", NULL, 30, "phases took"},
+    };
+    struct rp_err err;
+    struct fx x;
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        fx_init(&x);
+        set_path(x.run, bends[i].path, bends[i].value ? json_string(bends[i].value) : json_real(bends[i].number));
+        rp_buf_fini(&x.report);
+        CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "late");
+        expect("late", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, bends[i].says);
+        fx_fini(&x);
+    }
+    fx_init(&x); /* a capture "before" that was made after */
+    set_path(x.before, "captured_at", json_string("2026-09-21T14:20:00Z"));
+    fx_seal(&x, "signer", "late");
+    expect("late", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "captures");
+    fx_fini(&x);
+
+    fx_init(&x); /* steps without any spread, honestly computed from */
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++)
+        fx_step(&x.steps, i, 1, 3, 1000000000 + i * 101000000, 100000000, i == 6);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "flat");
+    expect("flat", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "took exactly 100000000 ns");
+    fx_fini(&x);
+
+    fx_init(&x); /* steps that span more than the run */
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++)
+        fx_step(&x.steps, i, 1, 3, 1000000000 + i * 2001000000ll, 2000000000 + i, i == 6);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "long");
+    expect("long", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "the steps span");
+    fx_fini(&x);
+}
+
+TEST(runs_that_did_not_end_verify_and_say_so)
+{
+    struct fx x;
+    struct rp_err err;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    fx_init(&x);
+    rp_buf_fini(&x.steps);
+    fx_records(&x.steps, 1, 1, 1); /* two of seven steps */
+    CHECK(fx_documents(&x, "complete", NULL, &err) < 0 && err.code == RP_MISMATCH, "two of seven steps passed as complete");
+    x.run = NULL;
+    CHECK(fx_documents(&x, "incomplete", "interrupted \xff after 2 steps", &err) == 0, "%s", err.msg);
+    CHECK(strncmp(x.report.data, "# INCOMPLETE RUN", 16) == 0, "the first line is: %.40s", x.report.data);
+    fx_seal(&x, "signer", "half");
+    RP_FREE char *path = fx_path("half");
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_status].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_status].text, "incomplete"), "%s", v.check[RP_CHECK_status].text);
+    rp_verification_fini(&v);
+    set_path(x.run, "data/pinned", json_false());
+    rp_buf_fini(&x.report);
+    CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0 && strstr(x.report.data, "not a pinned archive"), "not pinned is not said");
+    fx_seal(&x, "signer", "half");
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_data].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_data].text);
+    RP_BUF text = {0}, json = {0};
+    RP_JSON *j = rp_verification_json(&v);
+    rp_verification_text(&text, &v, 0);
+    rp_json_write(&json, j);
+    CHECK(strstr(text.data, "not pinned") && strstr(text.data, "verified, but the key is unknown") && !strchr(text.data, 27), "%s", text.data);
+    CHECK(strstr(json.data, "\"verified-unknown-key\""), "%s", json.data);
+    rp_verification_fini(&v);
+    fx_fini(&x);
+}
+
+TEST(report_and_records_are_bound_to_run_json)
+{
+    struct fx x;
+    struct rp_err err;
+    fx_init(&x);
+    char *number = strstr(x.report.data, "**");
+    CHECK(number, "no headline");
+    number[2] = number[2] == '9' ? '8' : '9';
+    fx_seal(&x, "signer", "boast");
+    expect("boast", NULL, RP_VERDICT_FAILED, RP_CHECK_report, RP_MISMATCH, "report.md says something else than run.json, from line 5");
+    fx_fini(&x);
+    fx_init(&x); /* a loss that was better than it was */
+    char *loss = strstr(x.steps.data, "\"loss\":\"0x1.9p+2\"");
+    CHECK(loss, "no loss");
+    memcpy(loss, "\"loss\":\"0x1.0p+2\"", 17);
+    fx_seal(&x, "signer", "rosy");
+    expect("rosy", NULL, RP_VERDICT_FAILED, RP_CHECK_schema, RP_MALFORMED, "which this program writes as");
+    memcpy(loss, "\"loss\":\"0x1.1p+2\"", 17);
+    fx_seal(&x, "signer", "rosy");
+    expect("rosy", NULL, RP_VERDICT_FAILED, RP_CHECK_numbers, RP_MISMATCH, "does not follow from the records");
+    fx_fini(&x);
+    fx_init(&x);
+    x.recipe.source.data[3] ^= 1; /* inside the comment: the same settings, other bytes */
+    fx_seal(&x, "signer", "recipe");
+    expect("recipe", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH, "SHA-256");
+    fx_fini(&x);
+    (void)err;
+}
+
+/* ---- below the seal: statements and envelopes made by hand ---- */
+
+struct forged {
+    struct rp_bundle b;     /* sealed, then bent */
+    struct rp_key_pair *key;
+    struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
+    json_t *predicate;
+};
+
+static void forge_begin(struct forged *f, struct fx *x)
+{
+    struct rp_err err;
+    char hex[RP_SHA256_HEX];
+    RP_FREE char *path = fx_path("forged");
+    fx_init(x);
+    fx_seal(x, "signer", "forged");
+    *f = (struct forged){.key = fx_key("signer")};
+    CHECK(rp_bundle_open(&f->b, path, &err) == 0, "%s", err.msg);
+    const struct rp_member *run = rp_bundle_find(&f->b, "run.json");
+    rp_sha256_hex(hex, run->bytes.data, run->bytes.size);
+    f->predicate = rp_statement_predicate(x->run, hex);
+}
+
+static struct rp_buf *bytes_of(struct forged *f, const char *name)
+{
+    return (struct rp_buf *)&rp_bundle_find(&f->b, name)->bytes;
+}
+
+static void set_bytes(struct forged *f, const char *name, const char *data, size_t size)
+{
+    struct rp_buf *b = bytes_of(f, name);
+    rp_buf_fini(b);
+    rp_buf_add(b, data, size);
+}
+
+/* Sign this statement (takes it) with the right key and write the file. */
+static void forge_end(struct forged *f, struct fx *x, json_t *statement)
+{
+    struct rp_err err;
+    RP_BUF payload = {0}, envelope = {0}, tar = {0}, file = {0};
+    RP_FREE char *path = fx_path("forged");
+    if (statement) {
+        rp_json_write(&payload, statement);
+        CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, f->key, &err) == 0, "%s", err.msg);
+        set_bytes(f, "statement.dsse.json", envelope.data, envelope.size);
+    }
+    for (int i = 0; i < f->b.n; i++)
+        rp_tar_add(&tar, f->b.member[i].name, f->b.member[i].bytes.data, f->b.member[i].bytes.size);
+    rp_tar_end(&tar);
+    CHECK(rp_zst_pack(&file, tar.data, tar.size, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
+    json_decref(statement);
+    json_decref(f->predicate);
+    rp_bundle_fini(&f->b);
+    rp_key_free(f->key);
+    fx_fini(x);
+}
+
+static json_t *statement_of(struct forged *f)
+{
+    int n = rp_bundle_subjects(&f->b, f->subject);
+    return rp_statement(f->subject, n, json_incref(f->predicate));
+}
+
+TEST(statements_made_by_hand)
+{
+    struct forged f;
+    struct fx x;
+    json_t *j;
+    forge_begin(&f, &x);
+    forge_end(&f, &x, statement_of(&f));
+    accept("forged", NULL, RP_VERDICT_UNKNOWN_KEY); /* the forger's tools can make an honest bundle */
+
+    forge_begin(&f, &x); /* a member changed after signing */
+    bytes_of(&f, "report.md")->data[0] ^= 1;
+    forge_end(&f, &x, NULL);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "member 'report.md' is not the one that was signed");
+
+    forge_begin(&f, &x); /* two members swapped */
+    struct rp_buf *a = bytes_of(&f, "env/node0.before.json"), *b = bytes_of(&f, "env/node0.after.json"), t = *a;
+    *a = *b;
+    *b = t;
+    forge_end(&f, &x, NULL);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "env/node0");
+
+    forge_begin(&f, &x); /* a member that nobody signed */
+    fx_add(&f.b, "steps/rank1.jsonl", "{}\n", 3);
+    forge_end(&f, &x, NULL);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "added afterwards");
+
+    forge_begin(&f, &x); /* a subject that is not there */
+    j = statement_of(&f);
+    json_array_append_new(json_object_get(j, "subject"), json_pack("{s:s, s:{s:s}}", "name", "steps/rank1.jsonl", "digest", "sha256", FX_ROOT));
+    forge_end(&f, &x, j);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "missing");
+
+    forge_begin(&f, &x); /* one subject twice, one not at all */
+    j = statement_of(&f);
+    json_array_set(json_object_get(j, "subject"), 1, json_array_get(json_object_get(j, "subject"), 0));
+    forge_end(&f, &x, j);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MALFORMED, "twice");
+
+    forge_begin(&f, &x); /* a statement about something else */
+    j = statement_of(&f);
+    json_object_set_new(j, "predicateType", json_string("https://slsa.dev/provenance/v1"));
+    forge_end(&f, &x, j);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_statement, RP_MALFORMED, "/predicateType");
+
+    forge_begin(&f, &x); /* a rounder number in the signed summary */
+    json_object_set_new(f.predicate, "sequences_per_s", json_real(1000));
+    forge_end(&f, &x, statement_of(&f));
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_predicate, RP_MISMATCH, "sequences_per_s is 1000");
+
+    forge_begin(&f, &x); /* SHA256SUMS that lies, signed */
+    bytes_of(&f, "SHA256SUMS")->data[0] ^= 1;
+    forge_end(&f, &x, statement_of(&f));
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_tools, RP_MISMATCH, "SHA256SUMS");
+
+    forge_begin(&f, &x); /* the right run.json in another spelling, signed */
+    rp_buf_add(bytes_of(&f, "run.json"), " ", 1);
+    forge_end(&f, &x, statement_of(&f));
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_tools, RP_MISMATCH, "SHA256SUMS");
+}
+
+TEST(another_script_is_remarked_on)
+{
+    struct forged f;
+    struct fx x;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    struct rp_err err;
+    RP_BUF sums = {0};
+    RP_FREE char *path = fx_path("forged");
+    forge_begin(&f, &x);
+    set_bytes(&f, "verify.sh", "echo OK\n", 8);
+    rp_bundle_sums(&sums, &f.b);
+    set_bytes(&f, "SHA256SUMS", sums.data, sums.size);
+    forge_end(&f, &x, statement_of(&f));
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_tools].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_tools].text);
+    rp_verification_fini(&v);
+}
+
+TEST(keys_in_the_bundle_are_held_to_the_signature)
+{
+    struct forged f;
+    struct fx x;
+    RP_BUF pem = {0};
+    forge_begin(&f, &x); /* somebody else's key.pem */
+    struct rp_key_pair *k = fx_key("stranger");
+    rp_key_public_pem(k, &pem);
+    rp_key_free(k);
+    set_bytes(&f, "key.pem", pem.data, pem.size);
+    forge_end(&f, &x, NULL);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_signature, RP_SIGNATURE, "names the key");
+
+    forge_begin(&f, &x); /* text around the key */
+    rp_buf_puts(bytes_of(&f, "key.pem"), "\n");
+    forge_end(&f, &x, NULL);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_signature, RP_MALFORMED, "key.pem");
+
+    forge_begin(&f, &x);
+    set_bytes(&f, "key.pem", "no key", 6);
+    forge_end(&f, &x, NULL);
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_signature, RP_MALFORMED, "key.pem holds no PEM public key");
+}
+
+TEST(overrides_resolve_again)
+{
+    static const char *const set[] = {"train.batch_size=2", "optimizer.learning_rate=3.5e-4", "optimizer.exclude_from_weight_decay=bias",
+                                      "data.shuffle=false", "title=another title", "measure.timed_steps=2"};
+    struct fx x;
+    struct rp_err err;
+    fx_init(&x);
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 6, &err) == 0, "%s", err.msg);
+    rp_buf_fini(&x.steps);
+    fx_records(&x.steps, 1, 2, 2);
+    CHECK(fx_documents(&x, "complete", NULL, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "samples"),
+          "records of batch 4 passed for a recipe of batch 2: %s", err.msg);
+    x.run = NULL;
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set + 1, 5, &err) == 0, "%s", err.msg);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    CHECK(strstr(x.report.data, "| optimizer.learning_rate | 0.00035 | command line |"), "no list of overrides");
+    fx_seal(&x, "signer", "overridden");
+    accept("overridden", NULL, RP_VERDICT_UNKNOWN_KEY);
+    fx_fini(&x);
+}
