@@ -157,14 +157,16 @@ static void in_place(const struct rp_tile *t, int rows)
 {
     static const tile_fn whole[MR] = {in_place_1, in_place_2, in_place_3, in_place_4};
     static const tile_fn part[MR] = {in_place_edge_1, in_place_edge_2, in_place_edge_3, in_place_edge_4};
-    (t->cols == NR ? whole : part)[rows - 1](t);
+    const tile_fn kernel = t->cols == NR ? whole[rows - 1] : part[rows - 1];
+    kernel(t);
 }
 
 static void packed(const struct rp_tile *t, int rows)
 {
     static const tile_fn whole[MR] = {packed_1, packed_2, packed_3, packed_4};
     static const tile_fn part[MR] = {packed_edge_1, packed_edge_2, packed_edge_3, packed_edge_4};
-    (t->cols == NR ? whole : part)[rows - 1](t);
+    const tile_fn kernel = t->cols == NR ? whole[rows - 1] : part[rows - 1];
+    kernel(t);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
