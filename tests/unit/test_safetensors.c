@@ -1,0 +1,286 @@
+/* Checkpoints there and back, continued training, and files that are not what they say. */
+#include "base/json.h"
+#include "model/bert_step.h"
+#include "model/checkpoint.h"
+#include "model/safetensors.h"
+#include "tests/unit/bert_fixture.h"
+#include "tests/unit/tap.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct rp_alias aliases[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                                          {"bert.embeddings.position_ids", NULL},
+                                          {NULL, NULL}};
+
+static char directory[] = "/tmp/rp_safetensors_XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char path[4][128];
+    static int next;
+    if (directory[sizeof directory - 2] == 'X' && !mkdtemp(directory))
+        CHECK(0, "no temporary directory");
+    char *p = path[next++ & 3];
+    snprintf(p, sizeof path[0], "%s/%s", directory, name);
+    return p;
+}
+
+static void __attribute__((destructor)) clean_up(void)
+{
+    static const char *const names[] = {"good", "bad", "huge", "beyond", "short", "two", "seven", "edited", "others"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unlink(path_of(names[i]));
+    rmdir(directory);
+}
+
+/* -- the reader against bytes -- */
+
+/* header text and `data` bytes of data behind it */
+static void write_file(const char *path, const char *header, size_t data)
+{
+    struct rp_err err;
+    RP_BUF b = {0};
+    size_t n = strlen(header);
+    unsigned char length[8] = {(unsigned char)n, (unsigned char)(n >> 8), (unsigned char)(n >> 16)};
+    rp_buf_add(&b, length, 8);
+    rp_buf_puts(&b, header);
+    for (size_t i = 0; i < data; i++)
+        rp_buf_add(&b, "\0", 1);
+    CHECK(rp_write_file(path, b.data, b.size, 0600, &err) == 0, "%s", err.msg);
+}
+
+#define A "\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
+#define B(from, to) "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[" #from "," #to "]}"
+
+TEST(good_headers)
+{
+    static const char *const good[] = {"{" A "," B(16, 24) "}", "{" B(16, 24) "," A ",\"__metadata__\":{\"step\":\"3\"}}  ",
+                                       "{" A "," B(16, 24) ",\"empty\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[16,16]}}",
+                                       "{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F16\",\"shape\":[5,2],"
+                                       "\"data_offsets\":[4,24]}}"};
+    for (int i = 0; i < 4; i++) {
+        struct rp_err err = {0};
+        struct rp_st st;
+        write_file(path_of("good"), good[i], 24);
+        CHECK(rp_st_open(&st, path_of("good"), &err) == 0, "case %d: %s", i, err.msg);
+        CHECK(rp_st_find(&st, "a") && rp_st_find(&st, "b") && !rp_st_find(&st, "c"), "case %d", i);
+        rp_st_close(&st);
+    }
+}
+
+TEST(hostile_headers)
+{
+    static const struct {
+        const char *header, *message;
+    } bad[] = {
+        {"{" A "," B(16, 25) "}", "data_offsets"},              /* past the end */
+        {"{" A "," B(16, 20) "}", "do not span"},               /* shape says 8 bytes */
+        {"{" A "," B(8, 16) "}", "overlaps"},                   /* inside a */
+        {"{" A "," B(12, 20) "}", "overlaps"},                  /* across the end of a */
+        {"{" B(16, 24) "}", "hole"},                            /* nothing at 0 */
+        {"{" A "}", "8 bytes follow"},                          /* data nobody owns */
+        {"{" A "," B(-8, 0) "}", "data_offsets"},               /* negative */
+        {"{" A "," B(24, 16) "}", "data_offsets"},              /* backwards */
+        {"{" A "," B(16, 24) "," A "}", ""},                    /* twice */
+        {"{" A "," B(16.0, 24) "}", "data_offsets"},            /* not integers */
+        {"{" A "," B(16, 99999999999999999999) "}", ""},        /* no 64-bit integer */
+        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[16,24]}}", "more bytes"}, /* 2^66 */
+        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[16,24]}}", "not a size"},
+        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[16,24]}}", "at most 8"},
+        {"{" A ",\"b\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[16,24]}}", "dtype"},
+        {"{" A ",\"b\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[16,24]}}", "exactly"},
+        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24],\"x\":1}}", "exactly"},
+        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24,32]}}", "data_offsets"},
+        {"{" A ",\"b\":[]}", "exactly"},
+        {"{" A "," B(16, 24) ",\"__metadata__\":[]}", "metadata"},
+        {"[" "]", "not a JSON object"},
+        {"{" A, ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rp_err err = {0};
+        struct rp_st st;
+        write_file(path_of("bad"), bad[i].header, 24);
+        CHECK(rp_st_open(&st, path_of("bad"), &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
+        CHECK(strstr(err.msg, bad[i].message) && strstr(err.msg, "bad"), "case %zu: '%s' does not say '%s'", i, err.msg, bad[i].message);
+    }
+}
+
+TEST(files_that_are_none)
+{
+    struct rp_err err = {0};
+    struct rp_st st;
+    static const unsigned char huge[] = {0, 0, 0, 0, 0, 0, 0, 0x80, '{', '}'}, beyond[] = {100, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
+    CHECK(rp_st_open(&st, path_of("absent"), &err) < 0 && err.code == RP_IO, "absent");
+    CHECK(rp_st_open(&st, directory, &err) < 0 && err.code == RP_IO, "a directory");
+    CHECK(mkfifo(path_of("fifo"), 0600) == 0 && rp_st_open(&st, path_of("fifo"), &err) < 0 && err.code == RP_IO, "a FIFO");
+    CHECK(rp_write_file(path_of("huge"), huge, sizeof huge, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_open(&st, path_of("huge"), &err) < 0 && err.code == RP_MALFORMED, "a header of 2^63 bytes");
+    CHECK(rp_write_file(path_of("beyond"), beyond, sizeof beyond, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_open(&st, path_of("beyond"), &err) < 0 && err.code == RP_MALFORMED, "a header longer than the file");
+    CHECK(rp_write_file(path_of("short"), huge, 5, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_open(&st, path_of("short"), &err) < 0 && err.code == RP_MALFORMED, "five bytes");
+    unlink(path_of("fifo"));
+}
+
+/* -- checkpoints -- */
+
+static struct rp_bert *small(struct rp_dev **dev, uint64_t seed)
+{
+    struct rp_err err;
+    struct rp_bert_config c = small_config();
+    c.hidden_dropout = 0.1;
+    c.seed_init = seed;
+    *dev = fixture_device("reference", 1, c.seq, c.batch * c.seq);
+    return model_new(&c, *dev, 1, &err);
+}
+
+static int load(struct rp_bert *m, const char *path, int64_t *step, struct rp_err *err)
+{
+    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
+    return rp_checkpoint_load(path, m->dev, &m->manifest, block, aliases, step, err);
+}
+
+static void save(struct rp_bert *m, const char *path, int64_t step)
+{
+    struct rp_err err = {0};
+    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
+    CHECK(rp_checkpoint_save(path, m->dev, &m->manifest, block, step, &err) == 0, "%s", err.msg);
+}
+
+static void train(struct rp_bert *m, int64_t from, int64_t to)
+{
+    struct rp_err err = {0};
+    struct rp_recipe r = {.optimizer_learning_rate = 1e-3, .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6,
+                          .optimizer_bias_correction = 1, .schedule_total_steps = 10, .schedule_decay = RP_DECAY_LINEAR};
+    struct rp_optim o;
+    struct rp_bert_result s;
+    rp_optim_init(&o, &r, &m->manifest);
+    for (int64_t step = from; step < to; step++)
+        CHECK(rp_bert_step(m, &o, step, &s, &err) == 0, "%s", err.msg);
+    rp_optim_fini(&o);
+}
+
+TEST(save_and_continue_is_the_same_run)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev[2];
+    struct rp_bert *whole = small(&dev[0], 1), *second = small(&dev[1], 99);
+    size_t bytes = whole->manifest.floats * sizeof(float);
+    int64_t step = -1;
+    train(whole, 0, 2);
+    save(whole, path_of("two"), 2);
+    train(whole, 2, 4);
+    CHECK(load(second, path_of("two"), &step, &err) == 0, "%s", err.msg);
+    CHECK(step == 2, "step %lld", (long long)step);
+    train(second, step, 4);
+    CHECK(!memcmp(whole->parameters, second->parameters, bytes), "parameters differ");
+    CHECK(!memcmp(whole->moment[0], second->moment[0], bytes) && !memcmp(whole->moment[1], second->moment[1], bytes), "moments differ");
+    rp_bert_close(whole);
+    rp_bert_close(second);
+    fixture_close(dev[0]);
+    fixture_close(dev[1]);
+}
+
+/* Rewrites the header of a checkpoint: `from` becomes `to` of the same length, everywhere. */
+static void edit(const char *source, const char *target, const char *from, const char *to)
+{
+    struct rp_err err = {0};
+    RP_BUF b = {0};
+    size_t n = strlen(from);
+    int found = 0;
+    CHECK(n == strlen(to) && rp_read_file(&b, source, 1 << 20, &err) == 0, "%s", err.msg);
+    for (size_t i = 8; i + n < b.size; i++)
+        if (!memcmp(b.data + i, from, n)) {
+            memcpy(b.data + i, to, n);
+            found = 1;
+        }
+    CHECK(found && rp_write_file(target, b.data, b.size, 0600, &err) == 0, "'%s' is not in the file", from);
+}
+
+TEST(checkpoints_of_another_model)
+{
+    struct rp_dev *dev;
+    struct rp_bert *m = small(&dev, 1);
+    int64_t step;
+    static const struct {
+        const char *from, *to, *message;
+    } cases[] = {
+        {"\"bert.pooler.dense.weight\"", "\"bert.pooler.dense.weighs\"", "bert.pooler.dense.weighs"},
+        {"\"optimizer.m.cls.predictions.bias\"", "\"optimizer.x.cls.predictions.bias\"", "optimizer.x.cls.predictions.bias"},
+        {"\"optimizer.v.cls.predictions.bias\"", "\"bert.embeddings.position_ids\"    ", "lacks tensor 'optimizer.v.cls.predictions.bias'"},
+        {"\"shape\":[83,24]", "\"shape\":[24,83]", "shape [24, 83], the recipe's model needs [83, 24]"},
+        {"\"step\":\"7\"", "\"stop\":\"7\"", "no valid \"step\""},
+        {"\"step\":\"7\"", "\"step\":\"x\"", "no valid \"step\""},
+    };
+    save(m, path_of("seven"), 7);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err = {0};
+        edit(path_of("seven"), path_of("edited"), cases[i].from, cases[i].to);
+        m->parameters[0] = 42;
+        CHECK(load(m, path_of("edited"), &step, &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
+        CHECK(strstr(err.msg, cases[i].message), "case %zu: '%s' does not say '%s'", i, err.msg, cases[i].message);
+        CHECK(m->parameters[0] == 42, "case %zu: loaded a part of a file that was refused", i);
+    }
+    rp_bert_close(m);
+    fixture_close(dev);
+}
+
+/* Parameters alone, as others publish them, with a tied decoder under its second name that is or is not the same. */
+TEST(files_of_others)
+{
+    struct rp_dev *dev;
+    struct rp_bert *m = small(&dev, 1), *from;
+    struct rp_dev *other;
+    from = small(&other, 5);
+    int n = m->manifest.n;
+    struct rp_st_tensor *t = rp_alloc((size_t)(n + 2) * sizeof *t);
+    for (int i = 0; i < n + 1; i++) {
+        const struct rp_tensor *x = &m->manifest.t[i < n ? i : 0];
+        t[i] = (struct rp_st_tensor){.name = i < n ? x->name : aliases[0].name, .dims = x->dims, .shape = {x->shape[0], x->shape[1]}};
+    }
+    t[n + 1] = (struct rp_st_tensor){.name = "bert.embeddings.position_ids", .dims = 1, .shape = {16}};
+    for (int tied = 0; tied < 2; tied++) {
+        struct rp_err err = {0};
+        struct rp_st_writer w;
+        int64_t step = -1;
+        float ids[16] = {0}, wrong = 1;
+        CHECK(rp_st_create(&w, path_of("others"), t, n + 2, NULL, &err) == 0, "%s", err.msg);
+        for (int i = 0; i < n + 1; i++) {
+            const struct rp_tensor *x = &m->manifest.t[i < n ? i : 0];
+            size_t skip = i == n && !tied;
+            CHECK(rp_st_append(&w, &wrong, 4 * skip, &err) == 0, "%s", err.msg);
+            CHECK(rp_st_append(&w, from->parameters + x->offset + skip, (x->count - skip) * 4, &err) == 0, "%s", err.msg);
+        }
+        CHECK(rp_st_append(&w, ids, sizeof ids, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
+        memset(m->moment[0], 0x11, 64);
+        int status = load(m, path_of("others"), &step, &err);
+        if (tied)
+            CHECK(status == 0 && step == 0 && m->moment[0][0] != 0 &&
+                      !memcmp(m->parameters, from->parameters, m->manifest.floats * sizeof(float)),
+                  "%s", err.msg);
+        else
+            CHECK(status < 0 && strstr(err.msg, "tied"), "an untied decoder went through: %s", err.msg);
+    }
+    free(t);
+    rp_bert_close(m);
+    rp_bert_close(from);
+    fixture_close(dev);
+    fixture_close(other);
+}
+
+TEST(nothing_half_written)
+{
+    struct rp_err err = {0};
+    struct rp_st_writer w;
+    struct rp_st_tensor t = {.name = "a", .dims = 1, .shape = {4}};
+    struct stat s;
+    CHECK(rp_st_create(&w, path_of("half"), &t, 1, NULL, &err) == 0, "%s", err.msg);
+    char *temporary = rp_strdup(w.temporary);
+    CHECK(stat(path_of("half"), &s) < 0, "the name exists before the bytes");
+    rp_st_abort(&w);
+    CHECK(stat(temporary, &s) < 0 && stat(path_of("half"), &s) < 0, "an abandoned file is left");
+    CHECK(rp_st_create(&w, path_of("no/such/directory"), &t, 1, NULL, &err) < 0 && err.code == RP_IO, "no directory");
+    free(temporary);
+}
