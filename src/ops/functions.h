@@ -31,16 +31,13 @@ RP_FN uint32_t r_bits(float x)
     return bits;
 }
 
-/* e^x = 2^n * e^r, n = round(x / ln 2), |r| <= ln 2 / 2. 2^n is applied in two factors, so that subnormal results round once
- * and results above the largest float become +inf. NaN -> NaN, -inf -> +0. */
-RP_FN float r_exp(float x)
+/* e^x = 2^n * e^r, n = round(x / ln 2), |r| <= ln 2 / 2: writes n, returns e^r. x in [-104, 88.8]. */
+RP_FN float r_exp_parts(float x, int32_t *n_out)
 {
-    float c = x > 88.8f ? 88.8f : x;
-    c = c < -104.0f ? -104.0f : c;
-    float t = __builtin_fmaf(c, 0x1.715476p0f, 12582912.0f); /* 1.5 * 2^23: the sum's low bits are n */
+    float t = __builtin_fmaf(x, 0x1.715476p0f, 12582912.0f); /* 1.5 * 2^23: the sum's low bits are n */
     float n = t - 12582912.0f;
-    int32_t i = (int32_t)(r_bits(t) - 0x4b400000u);
-    float r = __builtin_fmaf(n, -0x1.62e4p-1f, c);
+    *n_out = (int32_t)(r_bits(t) - 0x4b400000u);
+    float r = __builtin_fmaf(n, -0x1.62e4p-1f, x);
     r = __builtin_fmaf(n, -0x1.7f7d1cp-20f, r);
     float p = 0x1.6d4e7ep-10f;
     p = __builtin_fmaf(p, r, 0x1.120c44p-7f);
@@ -48,9 +45,40 @@ RP_FN float r_exp(float x)
     p = __builtin_fmaf(p, r, 0x1.5554dcp-3f);
     p = __builtin_fmaf(p, r, 0.5f);
     p = __builtin_fmaf(p, r, 1.0f);
-    p = __builtin_fmaf(p, r, 1.0f);
-    int32_t half = i >> 1;
-    return (p * r_float((uint32_t)(half + 127) << 23)) * r_float((uint32_t)(i - half + 127) << 23);
+    return __builtin_fmaf(p, r, 1.0f);
+}
+
+/* e^x for x in [-87, 88], where 2^n is a normal float: the same bits as r_exp. */
+RP_FN float r_exp_near(float x)
+{
+    int32_t n;
+    float p = r_exp_parts(x, &n);
+    return p * r_float((uint32_t)(n + 127) << 23);
+}
+
+/* 2^n * p in two factors, so that subnormal results round once and results above the largest float become +inf. */
+RP_FN float r_scale_exp(float p, int32_t n)
+{
+    int32_t half = n >> 1;
+    return (p * r_float((uint32_t)(half + 127) << 23)) * r_float((uint32_t)(n - half + 127) << 23);
+}
+
+/* e^x. NaN -> NaN, -inf -> +0. */
+RP_FN float r_exp(float x)
+{
+    float c = x > 88.8f ? 88.8f : x;
+    c = c < -104.0f ? -104.0f : c;
+    int32_t n;
+    float p = r_exp_parts(c, &n);
+    return r_scale_exp(p, n);
+}
+
+/* e^x for x <= 88: the same bits as r_exp, one comparison less. What a softmax needs. */
+RP_FN float r_exp_below(float x)
+{
+    int32_t n;
+    float p = r_exp_parts(x < -104.0f ? -104.0f : x, &n);
+    return r_scale_exp(p, n);
 }
 
 /* ln x = e ln 2 + ln m, m in [sqrt 1/2, sqrt 2). Subnormal x is scaled by 2^25 first. ln +-0 = -inf, ln +inf = +inf; negative x and
@@ -84,7 +112,7 @@ RP_FN float r_tanh(float x)
     uint32_t sign = r_bits(x) & 0x80000000u;
     float ax = r_float(r_bits(x) & 0x7fffffffu);
     float a = ax > 10.0f ? 10.0f : ax;
-    float big = 1.0f - 2.0f / (r_exp(a + a) + 1.0f);
+    float big = 1.0f - 2.0f / (r_exp_near(a + a) + 1.0f);
     float z = ax * ax;
     float q = 0x1.389e68p-9f;
     q = __builtin_fmaf(q, z, -0x1.14df3p-7f);
@@ -94,7 +122,6 @@ RP_FN float r_tanh(float x)
     q = __builtin_fmaf(q, z, -0x1.555556p-2f);
     float small = __builtin_fmaf(q * z, ax, ax);
     float y = ax < 0.625f ? small : big;
-    y = ax != ax ? x : y;
     return r_float(r_bits(y) | sign);
 }
 
@@ -114,7 +141,7 @@ RP_FN float r_erf(float x)
     h = __builtin_fmaf(h, a, 0x1.43591p-1f);
     h = __builtin_fmaf(h, a, 0x1.215fcp0f);
     h = __builtin_fmaf(h, a, -0x1.6b70dep-12f);
-    float big = 1.0f - r_exp(-h);
+    float big = 1.0f - r_exp_near(-h);
     float z = ax * ax;
     float q = 0x1.58c4b6p-14f;
     q = __builtin_fmaf(q, z, -0x1.a90b76p-11f);
@@ -125,7 +152,6 @@ RP_FN float r_erf(float x)
     q = __builtin_fmaf(q, z, 0x1.06eba8p-3f);
     float small = __builtin_fmaf(ax, q, ax);
     float y = ax < 0.95f ? small : big;
-    y = ax != ax ? x : y;
     return r_float(r_bits(y) | sign);
 }
 
@@ -139,7 +165,7 @@ RP_FN float r_gelu(float u)
 RP_FN float r_gelu_grad(float u)
 {
     float c = 0.5f * (1.0f + r_erf(u * 0x1.6a09e6p-1f));
-    float p = r_exp(-0.5f * (u * u)) * 0x1.988454p-2f;
+    float p = r_exp_below(-0.5f * (u * u)) * 0x1.988454p-2f;
     return __builtin_fmaf(u, p, c);
 }
 

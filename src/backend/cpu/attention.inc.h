@@ -54,6 +54,30 @@ static struct att_scratch att_scratch_of(void *memory, long seq)
     return t;
 }
 
+/* ---- reading ahead ---- */
+
+/* Rows of the tensors that the next head of the sample will read, asked for a few at a time between tiles: they lie far apart in
+ * memory, where no hardware looks ahead. */
+struct ahead {
+    const float *from[5];
+    long ld[5];
+    int tensors, lines; /* lines: 64-byte lines of a row */
+    long row, rows;     /* of all tensors together */
+    long each;          /* rows of one tensor */
+};
+
+#define AHEAD_ROWS 5
+
+RP_LANE void look_ahead(struct ahead *a)
+{
+    for (int i = 0; i < AHEAD_ROWS && a->row < a->rows; i++, a->row++) {
+        long t = a->row / a->each, r = a->row % a->each;
+        const char *p = (const char *)(a->from[t] + r * a->ld[t]);
+        for (int l = 0; l < a->lines; l++)
+            __builtin_prefetch(p + 64 * l, 0, 2);
+    }
+}
+
 /* ---- chains ---- */
 
 /* c[i, 0..vectors*W) = chain over t of a[i*ar + t*at] * b[t, .] + (+0), for `rows` <= TILE_ROWS rows and the first `cols` columns;
@@ -97,8 +121,8 @@ RP_LANE void tile(const int vectors, long steps, const float *a, long ar, long a
 }
 
 /* c[rows, cols] = chains as above. b has whole vectors up to cols rounded up to W, a whole tiles of rows. */
-static void chains(long rows, long cols, long steps, const float *a, long ar, long at, const float *b, long ldb, float *c, long ldc,
-                   int more)
+static void chains(struct ahead *ahead, long rows, long cols, long steps, const float *a, long ar, long at, const float *b, long ldb,
+                   float *c, long ldc, int more)
 {
     long vectors = (cols + W - 1) / W;
     for (long v = 0; v < vectors;) {
@@ -109,6 +133,7 @@ static void chains(long rows, long cols, long steps, const float *a, long ar, lo
         float *cv = c + v * W;
         for (long i = 0; i < rows; i += TILE_ROWS) {
             long here = rows - i;
+            look_ahead(ahead);
             if (take == 3)
                 tile(TILE_VECTORS, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
             else if (take == 2)
@@ -206,7 +231,24 @@ struct head {
     struct att_scratch t;
     long seq, dim, ld, keys, ldk, lds; /* keys: up to the last attended to; ldk: of kt, vt; lds: of s, dp */
     long sample, row0, q0, o0;         /* row0: of row_max and mask; q0, o0: first element in qkv and in o */
+    struct ahead ahead;
 };
+
+/* What head_of() of the head to the right will start reading: nothing when there is none in this part. */
+static struct ahead ahead_of(const struct att_job *o, const struct head *x, int next)
+{
+    const float *q = o->qkv + x->q0 + x->dim;
+    struct ahead a = {.from = {q, q + o->width, q + 2 * o->width}, .ld = {x->ld, x->ld, x->ld}, .tensors = 3,
+                      .lines = (int)((x->dim * 4 + 63) / 64), .each = x->seq};
+    if (o->d_o) {
+        a.from[3] = o->d_o + x->o0 + x->dim;
+        a.from[4] = o->o + x->o0 + x->dim;
+        a.ld[3] = a.ld[4] = o->width;
+        a.tensors = 5;
+    }
+    a.rows = next ? a.tensors * a.each : 0;
+    return a;
+}
 
 static struct head head_of(const struct att_job *o, long sample, long h, void *memory)
 {
@@ -224,6 +266,7 @@ static struct head head_of(const struct att_job *o, long sample, long h, void *m
     x.ldk = x.lds = padded(x.keys) + SKEW;
     x.q0 = sample * a->seq * x.ld + h * a->head_dim;
     x.o0 = sample * a->seq * o->width + h * a->head_dim;
+    x.ahead = ahead_of(o, &x, h + 1 < a->heads && (h + 1) % o->heads_each);
     return x;
 }
 
@@ -236,14 +279,14 @@ static void run_masked_exp(float *s, const uint32_t *keep, float m, long n)
 {
 #pragma GCC ivdep
     for (long k = 0; k < n; k++)
-        s[k] = r_float(r_bits(r_exp(s[k] - m)) & keep[k]);
+        s[k] = r_float(r_bits(r_exp_below(s[k] - m)) & keep[k]);
 }
 
 static void run_probabilities(float *s, const uint32_t *keep, float scale, float m, float inv, long n)
 {
 #pragma GCC ivdep
     for (long k = 0; k < n; k++)
-        s[k] = r_float(r_bits(r_exp(s[k] * scale - m)) & keep[k]) * inv;
+        s[k] = r_float(r_bits(r_exp_below(s[k] * scale - m)) & keep[k]) * inv;
 }
 
 /* Scores of query q in s become probabilities after dropout. */
@@ -292,7 +335,7 @@ static void forward_head(const struct att_job *o, long sample, long h, void *mem
         pack_rows(x.t.q, q + c, x.ld, x.seq, cols);
         pack_transposed(x.t.kt, x.ldk, k + c, x.ld, x.keys, cols);
         if (c < last)
-            chains(x.seq, padded(x.keys), cols, x.t.q, ldc, 1, x.t.kt, x.ldk, x.t.s, x.lds, c > 0);
+            chains(&x.ahead, x.seq, padded(x.keys), cols, x.t.q, ldc, 1, x.t.kt, x.ldk, x.t.s, x.lds, c > 0);
     }
     const long cols = chunk_of(&x, last), ldc = padded(cols);
     if (last == 0)
@@ -300,16 +343,16 @@ static void forward_head(const struct att_job *o, long sample, long h, void *mem
     for (long i = 0; i < x.seq; i += QUERIES) {
         long rows = x.seq - i < QUERIES ? x.seq - i : QUERIES;
         float *s = x.t.s + i * x.lds;
-        chains(rows, padded(x.keys), cols, x.t.q + i * ldc, ldc, 1, x.t.kt, x.ldk, s, x.lds, last > 0);
+        chains(&x.ahead, rows, padded(x.keys), cols, x.t.q + i * ldc, ldc, 1, x.t.kt, x.ldk, s, x.lds, last > 0);
         for (long r = i; r < i + rows; r++)
             softmax_row(&x, r);
         if (last == 0)
-            chains(rows, cols, x.keys, s, x.lds, 1, x.t.v, ldc, o->out + x.o0 + i * o->width, o->width, 0);
+            chains(&x.ahead, rows, cols, x.keys, s, x.lds, 1, x.t.v, ldc, o->out + x.o0 + i * o->width, o->width, 0);
     }
     for (long c = 0; c <= last && last > 0; c += COLUMNS) {
         long here = chunk_of(&x, c);
         pack_rows(x.t.v, v + c, x.ld, x.keys, here);
-        chains(x.seq, here, x.keys, x.t.s, x.lds, 1, x.t.v, padded(here), o->out + x.o0 + c, o->width, 0);
+        chains(&x.ahead, x.seq, here, x.keys, x.t.s, x.lds, 1, x.t.v, padded(here), o->out + x.o0 + c, o->width, 0);
     }
 }
 
@@ -330,24 +373,30 @@ static long live_queries(const struct head *x)
     return q;
 }
 
-/* big_d[q] = chain over d of do * o: eight queries at a time, so that their chains overlap. */
+/* big_d[q] = chain over d of do * o. Eight queries are the lanes where there are eight and eight elements of a row. */
 static void output_products(const struct head *x, long queries)
 {
     const long ld = x->o->width;
     const float *g = x->o->d_o + x->o0, *y = x->o->o + x->o0;
     for (long q = 0; q < queries; q += 8) {
-        long rows = queries - q < 8 ? queries - q : 8;
+        const float *gq = g + q * ld, *yq = y + q * ld;
+        long rows = queries - q < 8 ? queries - q : 8, d = 0;
         float s[8] = {0};
-        if (rows == 8)
-            for (long d = 0; d < x->dim; d++) {
-                UNROLL for (int i = 0; i < 8; i++) s[i] = __builtin_fmaf(g[(q + i) * ld + d], y[(q + i) * ld + d], s[i]);
-            }
-        else
-            for (long i = 0; i < rows; i++)
-                for (long d = 0; d < x->dim; d++)
-                    s[i] = __builtin_fmaf(g[(q + i) * ld + d], y[(q + i) * ld + d], s[i]);
-        for (long i = 0; i < rows; i++)
+#if W > 1
+        __m256 sum = _mm256_setzero_ps();
+        for (; rows == 8 && d + 8 <= x->dim; d += 8) {
+            float gt[64], yt[64];
+            transpose_8(gt, 8, gq + d, ld);
+            transpose_8(yt, 8, yq + d, ld);
+            UNROLL for (int i = 0; i < 64; i += 8) sum = _mm256_fmadd_ps(_mm256_loadu_ps(gt + i), _mm256_loadu_ps(yt + i), sum);
+        }
+        _mm256_storeu_ps(s, sum);
+#endif
+        for (long i = 0; i < rows; i++) {
+            for (long e = d; e < x->dim; e++)
+                s[i] = __builtin_fmaf(gq[i * ld + e], yq[i * ld + e], s[i]);
             x->t.big_d[q + i] = s[i] + 0.0f;
+        }
     }
 }
 
@@ -410,8 +459,8 @@ static void backward_head(const struct att_job *o, long sample, long h, void *me
     for (long c = 0; c <= last; c += COLUMNS) {
         long cols = chunk_of(&x, c), ldc = padded(cols);
         pack_backward(&x, c, queries, 1);
-        chains(queries, keys, cols, t->q, ldc, 1, t->kt, x.ldk, t->s, x.lds, c > 0);
-        chains(queries, keys, cols, t->v, ldc, 1, t->vt, x.ldk, t->dp, x.lds, c > 0);
+        chains(&x.ahead, queries, keys, cols, t->q, ldc, 1, t->kt, x.ldk, t->s, x.lds, c > 0);
+        chains(&x.ahead, queries, keys, cols, t->v, ldc, 1, t->vt, x.ldk, t->dp, x.lds, c > 0);
     }
     for (long q = 0; q < queries; q++)
         gradient_row(&x, q);
@@ -419,9 +468,9 @@ static void backward_head(const struct att_job *o, long sample, long h, void *me
         long cols = chunk_of(&x, c), ldc = padded(cols);
         if (last > 0)
             pack_backward(&x, c, queries, 0);
-        chains(queries, cols, x.keys, t->dp, x.lds, 1, t->k, ldc, dq + c, x.ld, 0);
-        chains(x.keys, cols, queries, t->dp, 1, x.lds, t->q, ldc, dk + c, x.ld, 0);
-        chains(x.keys, cols, queries, t->s, 1, x.lds, t->v, ldc, dv + c, x.ld, 0);
+        chains(&x.ahead, queries, cols, x.keys, t->dp, x.lds, 1, t->k, ldc, dq + c, x.ld, 0);
+        chains(&x.ahead, x.keys, cols, queries, t->dp, 1, x.lds, t->q, ldc, dk + c, x.ld, 0);
+        chains(&x.ahead, x.keys, cols, queries, t->s, 1, x.lds, t->v, ldc, dv + c, x.ld, 0);
     }
     clear_rows(dq, x.ld, queries, x.seq, x.dim);
     clear_rows(dk, x.ld, x.keys, x.seq, x.dim);

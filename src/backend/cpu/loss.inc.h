@@ -28,7 +28,7 @@ static void run_exp(float *z, float m, long n)
 {
 #pragma GCC ivdep
     for (long i = 0; i < n; i++)
-        z[i] = r_exp(z[i] - m);
+        z[i] = r_exp_below(z[i] - m);
 }
 
 static void xent_part(void *arg, int part, int thread)
