@@ -129,9 +129,9 @@ static void version_2(struct rp_probe *p, const char *group)
     snprintf(path, sizeof path, V2 "%s/cpu.weight", dir);
     rp_put_number(p, p->out, "cpu_weight", path, 1, NULL);
     snprintf(path, sizeof path, V2 "%s/cpuset.cpus.effective", dir);
-    rp_put_line(p, p->out, "cpuset", path);
+    rp_put_cpus(p, p->out, "cpuset", path);
     snprintf(path, sizeof path, V2 "%s/cpuset.mems.effective", dir);
-    rp_put_line(p, p->out, "cpuset_nodes", path);
+    rp_put_cpus(p, p->out, "cpuset_nodes", path);
 }
 
 /* ---- version 1 ---- */
@@ -172,9 +172,9 @@ static void version_1(struct rp_probe *p, const struct rp_text *t)
     if (json_integer_value(json_object_get(json_object_get(p->out, "memory_limit"), "value")) >= (json_int_t)1 << 60)
         rp_put_str(p->out, "memory_limit", "max", path);
     directory_v1(p, t, "cpuset", "cpuset.cpus", path);
-    rp_put_line(p, p->out, "cpuset", path);
+    rp_put_cpus(p, p->out, "cpuset", path);
     directory_v1(p, t, "cpuset", "cpuset.mems", path);
-    rp_put_line(p, p->out, "cpuset_nodes", path);
+    rp_put_cpus(p, p->out, "cpuset_nodes", path);
 }
 
 /* ---- which container ---- */
@@ -212,6 +212,27 @@ static void runtime(struct rp_probe *p, const struct rp_text *cgroup)
         rp_put_state(p->out, "runtime", cgroup);
 }
 
+/* The group's name is hidden, so it may not show in the sources: "/sys/fs/cgroup/<group>/cpu.max",
+ * where <group> is this process's own or one above it. */
+static void hide_in_sources(json_t *values)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach (values, name, value) {
+        const char *source = json_string_value(json_object_get(value, "source")), *file = strrchr(source, '/');
+        if (strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
+            continue;
+        const char *controller = source + sizeof V2, *dir = strncmp(file, "/memory.limit_", 14) == 0 || strncmp(file, "/cpu.cfs_", 9) == 0 ||
+                                                                    strcmp(file, "/cpuset.cpus") == 0 || strcmp(file, "/cpuset.mems") == 0
+                                                                ? controller + strcspn(controller, "/") + 1
+                                                                : controller;
+        if (dir > file) /* the top of a controller of version 1 */
+            continue;
+        RP_FREE char *hidden = rp_asprintf("%.*s<group>%s", (int)(dir - source), source, file);
+        json_object_set_new(value, "source", json_string(hidden));
+    }
+}
+
 void rp_probe_container(struct rp_probe *p)
 {
     RP_TEXT t;
@@ -231,11 +252,12 @@ void rp_probe_container(struct rp_probe *p)
         rp_put_int(p->out, "cgroup_version", has_v1 ? 1 : 2, t.path, NULL);
         rp_put_hidden(p, p->out, "cgroup", group, t.path);
     }
-    if (has_v1) {
-        version_1(p, &t);
-        return;
-    }
     char probe[MAX_GROUP + 64];
     snprintf(probe, sizeof probe, V2 "%s/cgroup.controllers", strcmp(group, "/") == 0 ? "" : group);
-    version_2(p, unified && rp_probe_exists(p, probe) ? group : "/");
+    if (has_v1)
+        version_1(p, &t);
+    else
+        version_2(p, unified && rp_probe_exists(p, probe) ? group : "/");
+    if (!p->opts->identify)
+        hide_in_sources(p->out);
 }

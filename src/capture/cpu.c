@@ -87,6 +87,7 @@ static int count_distinct(int64_t *v, int n)
     return distinct;
 }
 
+/* -1: no such file, -2: no number in it */
 static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
 {
     char path[100];
@@ -94,7 +95,9 @@ static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
     RP_TEXT t;
     snprintf(path, sizeof path, CPU "/cpu%d/topology/%s", cpu, file);
     rp_text_read(&t, p, path);
-    return t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &id) == 0 && id < 1 << 20 ? id : -1;
+    if (t.state != RP_STATE_OK)
+        return -1;
+    return rp_parse_count(t.bytes.data, &id) == 0 && id < 1 << 20 ? id : -2;
 }
 
 /* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online. */
@@ -102,10 +105,11 @@ static void topology(struct rp_probe *p, const struct rp_text *online)
 {
     static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}";
     int *cpu = rp_alloc(RP_MAX_CPUS * sizeof *cpu);
-    int n = online->state == RP_STATE_OK ? rp_parse_cpus(online->bytes.data, cpu, RP_MAX_CPUS) : -1, known = 0;
+    int n = online->state == RP_STATE_OK ? rp_parse_cpus(online->bytes.data, cpu, RP_MAX_CPUS) : -1, known = 0, garbage = 0;
     int64_t *package = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *package), *core = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *core);
     for (int i = 0; i < n; i++) {
         int64_t pkg = read_id(p, cpu[i], "physical_package_id"), id = read_id(p, cpu[i], "core_id");
+        garbage |= pkg == -2 || id == -2;
         if (pkg < 0 || id < 0)
             break;
         package[known] = pkg;
@@ -115,8 +119,9 @@ static void topology(struct rp_probe *p, const struct rp_text *online)
         rp_put_int(p->out, "sockets", count_distinct(package, n), source, NULL);
         rp_put_int(p->out, "cores", count_distinct(core, n), source, NULL);
     } else {
-        rp_put_absent(p->out, "sockets", source);
-        rp_put_absent(p->out, "cores", source);
+        enum rp_state state = garbage ? RP_STATE_ERROR : RP_STATE_ABSENT;
+        rp_put(p->out, "sockets", state, NULL, source, NULL, garbage ? "not a number" : NULL);
+        rp_put(p->out, "cores", state, NULL, source, NULL, garbage ? "not a number" : NULL);
     }
     if (n > 0)
         rp_put_int(p->out, "threads", n, online->path, NULL);
@@ -163,7 +168,7 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
             rp_put(one, "size", RP_STATE_ERROR, NULL, path[2], "B", "not a size");
         else
             rp_put_state(one, "size", &t[2]);
-        rp_put_line(p, one, "shared_by", path[3]);
+        rp_put_cpus(p, one, "shared_by", path[3]);
         json_object_set_new(all, name, one);
     }
     for (int i = 0; i < 3; i++)
@@ -172,9 +177,14 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
 
 static void caches(struct rp_probe *p)
 {
+    static const char dir[] = CPU "/cpu0/cache";
     struct rp_names d;
+    rp_names_read(&d, p, dir, 32);
+    if (d.state != RP_STATE_OK) {
+        rp_put(p->out, "caches", d.state, NULL, dir, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
+        return;
+    }
     json_t *all = json_object();
-    rp_names_read(&d, p, CPU "/cpu0/cache", 32);
     for (int i = 0; i < d.n; i++)
         if (strncmp(d.name[i], "index", 5) == 0 && strlen(d.name[i]) < 10)
             cache(p, all, d.name[i]);
@@ -208,7 +218,7 @@ void rp_probe_cpu(struct rp_probe *p)
     model(p, &info);
     flags(p, &info);
     topology(p, &online);
-    rp_put_line(p, p->out, "online", CPU "/online");
+    rp_put_cpus(p, p->out, "online", CPU "/online");
     allowed(p);
     clocks(p, &info); /* cuts the text into lines: last */
     caches(p);

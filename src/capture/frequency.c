@@ -32,7 +32,8 @@ static void distinct(struct rp_probe *p, const struct rp_names *policies, const 
     else if (last)
         json_object_set(p->out, name, (json_t *)last);
     else
-        rp_put(p->out, name, policies->state == RP_STATE_OK ? RP_STATE_ABSENT : policies->state, NULL, source, NULL, NULL);
+        rp_put(p->out, name, policies->state == RP_STATE_OK ? RP_STATE_ABSENT : policies->state, NULL, source, NULL,
+               policies->state == RP_STATE_ERROR ? "cannot be listed" : NULL);
     json_decref(seen);
     json_decref(one);
 }
@@ -55,8 +56,12 @@ static void vulnerabilities(struct rp_probe *p)
 {
     static const char dir[] = "/sys/devices/system/cpu/vulnerabilities";
     struct rp_names d;
-    json_t *all = json_object();
     rp_names_read(&d, p, dir, 64);
+    if (d.state != RP_STATE_OK) {
+        rp_put(p->out, "mitigations", d.state, NULL, dir, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
+        return;
+    }
+    json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
         char path[160];
         if (strlen(d.name[i]) > 60)

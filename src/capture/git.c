@@ -119,9 +119,13 @@ static json_t *inspect(const char *dir)
     }
     no_foreign_configuration();
     int rc = git_repository_open_ext(&repo, dir, 0, NULL); /* upwards, not across file systems, without GIT_* variables */
-    if (rc == GIT_ENOTFOUND)
+    git_buf found = {0};
+    /* libgit2 1.5 says "not found" for a foreign repository when no safe.directory is configured */
+    int is_there = rc == GIT_ENOTFOUND && git_repository_discover(&found, dir, 0, NULL) == 0;
+    git_buf_dispose(&found);
+    if (rc == GIT_ENOTFOUND && !is_there)
         put_all(out, RP_STATE_ABSENT, NULL);
-    else if (rc == GIT_EOWNER)
+    else if (rc == GIT_EOWNER || is_there)
         put_all(out, RP_STATE_DENIED, "the repository belongs to another user");
     else if (rc < 0)
         put_all(out, RP_STATE_ERROR, last_error());

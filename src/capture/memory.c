@@ -55,15 +55,19 @@ static void numa(struct rp_probe *p)
     int node[1024];
     RP_TEXT online;
     rp_text_read(&online, p, "/sys/devices/system/node/online");
-    rp_put_line(p, p->out, "numa_nodes", "/sys/devices/system/node/online");
+    rp_put_cpus(p, p->out, "numa_nodes", "/sys/devices/system/node/online");
     rp_put_line(p, p->out, "numa_balancing", "/proc/sys/kernel/numa_balancing");
     int n = online.state == RP_STATE_OK && online.bytes.size < RP_LINE_MAX ? rp_parse_cpus(online.bytes.data, node, 1024) : -1;
+    if (n < 0) {
+        rp_put_cpus(p, p->out, "nodes", online.path); /* why there are none */
+        return;
+    }
     json_t *all = json_object();
     for (int i = 0; i < n; i++) {
         char path[80], name[24];
         json_t *one = json_object();
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node[i]);
-        rp_put_line(p, one, "cpus", path);
+        rp_put_cpus(p, one, "cpus", path);
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/distance", node[i]);
         rp_put_line(p, one, "distance", path);
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node[i]);

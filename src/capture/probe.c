@@ -40,7 +40,7 @@ static int open_below(const struct rp_probe *p, const char *path, int flags)
 
 static enum rp_state state_of(int error)
 {
-    if (error == ENOENT || error == ENOTDIR || error == ENODEV || error == ENXIO || error == ELOOP)
+    if (error == ENOENT || error == ENOTDIR || error == ENODEV || error == ENXIO)
         return RP_STATE_ABSENT;
     return error == EACCES || error == EPERM ? RP_STATE_DENIED : RP_STATE_ERROR;
 }
@@ -321,6 +321,15 @@ void rp_put_limit(const struct rp_probe *p, json_t *obj, const char *name, const
         rp_put_int(obj, name, n, path, unit);
     else
         rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "neither a number nor 'max'");
+}
+
+void rp_put_cpus(const struct rp_probe *p, json_t *obj, const char *name, const char *path)
+{
+    RP_FREE char *line = one_line(p, obj, name, path);
+    if (line && rp_parse_cpus(line, NULL, RP_MAX_CPUS) >= 0)
+        rp_put_str(obj, name, line, path);
+    else if (line)
+        rp_put(obj, name, RP_STATE_ERROR, NULL, path, NULL, "not a list like 0-3,8");
 }
 
 void rp_put_selected(const struct rp_probe *p, json_t *obj, const char *name, const char *path)

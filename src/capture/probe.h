@@ -74,6 +74,8 @@ void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const 
 void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale, const char *unit);
 /* A number or the word "max". */
 void rp_put_limit(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit);
+/* A list of processors or nodes like "0-3,8"; may be empty. */
+void rp_put_cpus(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
 /* "always [madvise] never" -> "madvise" */
 void rp_put_selected(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
 

@@ -1,11 +1,14 @@
 /* This very program: its bytes by digest, and the record its build left in it. */
 #include "capture/probe.h"
 
+#include "base/build.h"
 #include "base/hash.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+
+static const char record[] = "build record";
 
 static void digest(struct rp_probe *p)
 {
@@ -43,7 +46,27 @@ static void digest(struct rp_probe *p)
     rp_put_int(p->out, "size", size, path, "B");
 }
 
+/* What is linked in: a list of "NAME VERSION SHA256 FILE" and "fell-forward: ..." lines. */
+static void dependencies(struct rp_probe *p, const char *lines)
+{
+    json_t *list = json_array();
+    while (*lines) {
+        size_t n = strcspn(lines, "\n");
+        if (n)
+            json_array_append_new(list, json_stringn(lines, n));
+        lines += n + (lines[n] == '\n');
+    }
+    rp_put(p->out, "dependencies", RP_STATE_OK, list, record, NULL, NULL);
+}
+
 void rp_probe_program(struct rp_probe *p)
 {
+    const struct rp_build *b = rp_build_record();
+    rp_put_str(p->out, "version", b->version, record);
+    rp_put_str(p->out, "commit", b->commit, record);
+    rp_put_str(p->out, "source_state", b->dirty, record);
+    rp_put_str(p->out, "compiler", b->compiler, record);
+    rp_put_str(p->out, "flags", b->flags, record);
+    dependencies(p, b->deps);
     digest(p);
 }
