@@ -1,0 +1,61 @@
+#!/bin/sh
+# BERT-base training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
+# usage: bert.sh [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 VARIANTS=eager   (VARIANTS="eager compile" takes longer)
+# The table goes to standard output, raw records to BUILD/bench/bert.jsonl: one object per program and round.
+set -eu
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "${1:-$top/build}" && pwd)
+out=$build/bench
+venv=$build/peers
+threads=${THREADS:-2} rounds=${ROUNDS:-3} steps=${STEPS:-3} batch=${BATCH:-32}
+mkdir -p "$out"
+
+if [ ! -e "$venv/.torch-ready" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet torch numpy
+    touch "$venv/.torch-ready"
+fi
+jemalloc=$(find /usr/lib /usr/local/lib -name 'libjemalloc.so.2' 2>/dev/null | head -n 1)
+if [ -z "$jemalloc" ]; then
+    echo "bert.sh: no libjemalloc.so.2 (Debian package libjemalloc2): PyTorch runs without its best allocator" >&2
+fi
+
+# One JSON object with the seconds of every timed step, from the step records of the bundle.
+ours() {
+    bundle=$out/bert-$1.repro.tar.zst
+    "$build/repro" run bert_fp32 --threads "$threads" --batch-size "$batch" --key "$out/key.pem" --force -o "$bundle" \
+        --set measure.warmup_steps=1 --set measure.timed_steps="$steps" --set measure.repeats=1 >/dev/null
+    tar --zstd -xOf "$bundle" --wildcards '*run.json' >"$out/run.json"
+    tar --zstd -xOf "$bundle" --wildcards '*steps/rank0.jsonl' | jq -c -s --slurpfile run "$out/run.json" --argjson threads "$threads" \
+        '{who: "repro", threads: $threads, batch: ([.[] | select(.phase == "timed")][0].samples),
+          step_s: [.[] | select(.phase == "timed") | (.end_ns - .start_ns) / 1e9],
+          peak_bytes: ([$run[0] | .. | objects | .peak_rss_bytes? // empty] | first // null)}'
+}
+
+peer() {
+    LD_PRELOAD=$jemalloc "$venv/bin/python" "$top/tests/bench/bert_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
+        --variant "$1"
+}
+
+[ -e "$out/key.pem" ] || "$build/repro" key new "$out/key.pem" >/dev/null
+: >"$out/bert.jsonl"
+round=1
+while [ "$round" -le "$rounds" ]; do
+    ours "$round" >>"$out/bert.jsonl"
+    for variant in ${VARIANTS:-eager}; do
+        peer "$variant" >>"$out/bert.jsonl"
+    done
+    round=$((round + 1))
+done
+
+# Medians over all timed steps of all rounds; ratio = their seconds / ours.
+jq -r -s '
+    def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+    group_by(.who) | map({who: .[0].who, n: (map(.step_s[]) | length), batch: .[0].batch, s: (map(.step_s[]) | median),
+                          least: (map(.step_s[]) | min), most: (map(.step_s[]) | max), gb: ((map(.peak_bytes // 0) | max) / 1e9)})
+    | (map(select(.who == "repro"))[0].s) as $ours
+    | ["program", "steps", "median s", "min s", "max s", "sequences/s", "peak GB", "speed-up of ours"],
+      (.[] | [.who, .n, .s, .least, .most, .batch / .s, .gb, .s / $ours | if type == "number" then . * 1000 | round / 1000 else . end])
+    | @tsv' "$out/bert.jsonl" |
+    awk -F '\t' '{ printf "%-16s %6s %9s %8s %8s %12s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Truth from outside: PyTorch makes the committed vectors again, and takes over a checkpoint that this program saved.
+# usage: run.sh [BUILD]      PyTorch and the public BertForPreTraining come from pip, into BUILD/oracle.
+set -eu
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "${1:-$top/build}" && pwd)
+venv=$build/oracle
+scratch=$build/oracle-run
+committed=$top/tests/vectors/oracle/bert_small.safetensors
+
+if [ ! -e "$venv/.ready" ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet torch numpy safetensors transformers
+    touch "$venv/.ready"
+fi
+rm -rf "$scratch"
+mkdir -p "$scratch"
+
+"$venv/bin/python" "$top/tests/oracle/bert_vectors.py" "$scratch/bert_small.safetensors"
+"$venv/bin/python" "$top/tests/oracle/compare.py" "$scratch/bert_small.safetensors" "$committed"
+"$venv/bin/python" "$top/tests/oracle/bert_checkpoint.py" "$build/repro" "$scratch"
+echo "oracle: all agree"
