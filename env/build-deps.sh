@@ -120,7 +120,7 @@ build_openssl() { # libcrypto: digests, Ed25519, key files
         no-afalgeng no-tests no-makedepend no-legacy no-module no-ui-console no-ssl no-tls no-dtls no-comp no-cmp no-cms \
         no-ct no-srp no-psk no-ts no-gost no-idea no-md4 no-mdc2 no-rc2 no-rc4 no-rc5 no-rmd160 no-seed no-camellia \
         no-aria no-bf no-cast no-des no-dsa no-whirlpool no-sm2 no-sm3 no-sm4 no-siv no-srtp no-sctp no-ec2m no-rfc3779 \
-        no-nextprotoneg no-ocb no-deprecated no-ocsp no-sock $cflags >/dev/null
+        no-nextprotoneg no-ocb no-ocsp no-sock $cflags >/dev/null
     make -s build_generated >/dev/null
     make -s -j"$jobs" libcrypto.a
     library libcrypto.a

@@ -21,6 +21,11 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
+static int is_dirty(const struct rp_build *b)
+{
+    return strcmp(b->dirty, "dirty") == 0;
+}
+
 static int print_licenses(struct rp_cli *cli, struct rp_err *err)
 {
     static const char *const names[] = {"LICENSE", "LICENSES.txt"};
@@ -41,11 +46,11 @@ static int print_licenses(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-/* The packages in rp_build.sources, each once: [{"name", "version", "files": [{"file", "sha256"}]}] */
-static json_t *dependencies(json_t *forward)
+/* The packages in the build record, each once: [{"name", "version", "files": [{"file", "sha256"}]}] */
+static json_t *dependencies(const char *lines, json_t *forward)
 {
     json_t *list = json_array(), *last = NULL;
-    for (const char *line = rp_build.sources, *end; *line; line = end + (*end == '\n')) {
+    for (const char *line = lines, *end; *line; line = end + (*end == '\n')) {
         char name[64], version[64], digest[72], file[128];
         end = line + strcspn(line, "\n");
         if (strncmp(line, FORWARD, strlen(FORWARD)) == 0) {
@@ -78,13 +83,13 @@ static json_t *usable_isa(void)
     return list;
 }
 
-static void print_version(const json_t *v)
+static void print_version(const struct rp_build *b, const json_t *v)
 {
     size_t i;
     json_t *d;
-    printf("repro %s\n", rp_build.version);
-    printf("%-14s %s%s\n", "commit", *rp_build.commit ? rp_build.commit : "unknown", rp_build.dirty ? ", with local changes" : "");
-    printf("%-14s %s\n%-14s %s\n%-14s", "arithmetic", RP_NUMERICS, "compiler", rp_build.compiler, "usable here");
+    printf("repro %s\n", b->version);
+    printf("%-14s %s%s\n", "commit", b->commit, is_dirty(b) ? ", with local changes" : "");
+    printf("%-14s %s\n%-14s %s\n%-14s", "arithmetic", RP_NUMERICS, "compiler", b->compiler, "usable here");
     json_array_foreach(json_object_get(v, "isa"), i, d)
         printf(" %s", json_string_value(d));
     printf("\n");
@@ -100,14 +105,15 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
     const struct version_opts *o = cli->opts;
     if (o->licenses)
         return print_licenses(cli, err);
-    json_t *forward = json_array(), *linked = dependencies(forward);
-    RP_JSON *v = json_pack("{s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o}", "version", rp_build.version, "commit", rp_build.commit, "dirty",
-                           rp_build.dirty, "numerics", RP_NUMERICS, "compiler", rp_build.compiler, "isa", usable_isa(),
+    const struct rp_build *b = rp_build_record();
+    json_t *forward = json_array(), *linked = dependencies(b->deps, forward);
+    RP_JSON *v = json_pack("{s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
+                           is_dirty(b), "numerics", RP_NUMERICS, "compiler", b->compiler, "isa", usable_isa(),
                            "dependencies", linked, "fell_forward", forward);
     if (cli->json)
         cli->result = json_incref(v);
     else
-        print_version(v);
+        print_version(b, v);
     return 0;
 }
 

@@ -1,0 +1,254 @@
+# repro: build, tests, installation. `make help` lists what there is.
+#
+# Variables (on the command line or in the environment):
+#   V=1            print commands
+#   JOBS=N         parallel jobs, default: all processors (a -jN of make itself wins)
+#   BUILD=DIR      where everything built goes, default build
+#   DEPS_DIR=DIR   where the dependencies are built once, default $(BUILD)/deps; several checkouts may share one
+#   DEPS_MIRROR=D  a directory with the sources of env/deps.lock, tried before the network; OFFLINE=1: no network
+#   STRICT=1       refuse a dependency whose pinned version has left the archive
+#   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
+#   CC=gcc         Debian's gcc, wrapped by env/repro-cc
+#   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
+#   T=PATTERN      with `test`: only tests whose name contains it
+#   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
+#   BASE=IMAGE     with `image`: the base of the image for GPU users
+VERSION := 0.1.0
+
+BUILD ?= build
+DEPS_DIR ?= $(BUILD)/deps
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+MAKEFLAGS += --no-builtin-rules
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $1 $2)
+export RP_GCC := $(CC)
+export LC_ALL := C
+
+all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
+.PHONY: all run test bench oracle lint format fuzz image install clean distclean help deps setup tests-built FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+
+# Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
+# where there is no compiler yet.
+NO_BUILD := run test bench oracle lint format image clean distclean help setup fuzz
+ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
+
+# --- what goes in ---------------------------------------------------------------------------------------------------
+sources := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
+embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
+	src/*/*.sh src/*/*/*.json)))
+tests := $(sort $(wildcard tests/unit/test_*.c tests/ops/test_*.c))
+fuzzers := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+
+git := git -c safe.directory='*' -C .
+at := $(shell $(git) log -1 --format='%H %ct' 2>/dev/null || sed -n '/^[0-9a-f]\{40\} /p' env/commit)
+ifndef COMMIT
+COMMIT := $(or $(word 1,$(at)),unknown)
+DIRTY := $(shell if [ -e .git ]; then [ -z "`$(git) status --porcelain -- src env recipes Makefile 2>&1`" ] && echo clean || echo dirty; \
+	elif [ $(COMMIT) = unknown ]; then echo unknown; else echo clean; fi)
+endif
+DIRTY ?= unknown
+export SOURCE_DATE_EPOCH := $(or $(word 2,$(at)),1700000000)
+
+# --- flags ----------------------------------------------------------------------------------------------------------
+warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef
+common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
+# musl has no checked string functions and Debian 12 no fortify-headers, so _FORTIFY_SOURCE would be a flag without effect here.
+harden := -fPIE -fstack-protector-strong
+avx2 := -mavx2 -mfma -mf16c
+avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))
+
+static_libs := -lgit2 -lhttp_parser -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
+native_libs := -lgit2 -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
+native_packages := libgit2-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
+
+# --- dependencies of the static program -----------------------------------------------------------------------------
+deps_key := $(shell env/deps-key.sh)
+ifeq ($(deps_key),)
+$(error cannot tell the toolchain: run env/setup.sh build)
+endif
+sysroot := $(abspath $(DEPS_DIR))/$(deps_key)/sysroot
+$(sysroot)/sources.txt: export JOBS := $(JOBS)
+$(sysroot)/sources.txt:
+	$(Q)env/build-deps.sh $(DEPS_DIR)
+deps: $(sysroot)/sources.txt
+ifdef STRICT
+$(if $(wildcard $(sysroot)/sources.txt),$(if $(shell grep fell-forward $(sysroot)/sources.txt),$(error STRICT is set, and \
+	$(shell grep fell-forward $(sysroot)/sources.txt | head -1)))))
+endif
+
+# --- variants -------------------------------------------------------------------------------------------------------
+# static    the product: musl, static PIE                            -> BUILD/repro (stripped)
+# native    the same sources with this machine's libraries: valgrind, op tests
+# asan tsan native with sanitizers
+# contract  native with fused multiply-adds wherever the compiler likes: the op tests must fail on it
+# fuzz      clang's libFuzzer (make fuzz FUZZ=name)
+# Everything of a variant lies in BUILD/VARIANT: objects by source path, gen/, librepro.a (all but main.c), repro, tests.
+variants := static native asan tsan contract fuzz
+static_cc := RP_SYSROOT=$(sysroot) env/repro-cc
+static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
+static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
+native_cc := $(CC)
+native_flags := -O2 -g
+asan_cc := $(CC)
+asan_flags := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+asan_ldflags := -fsanitize=address,undefined
+tsan_cc := $(CC)
+tsan_flags := -O1 -g -fsanitize=thread
+tsan_ldflags := -fsanitize=thread
+contract_cc := $(CC)
+contract_flags := -O2 -g -mfma -ffp-contract=fast
+fuzz_cc := clang
+fuzz_flags := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
+fuzz_ldflags := -fsanitize=address,undefined,fuzzer
+$(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
+static_libs_dir := $(sysroot)/lib
+
+# Write stdin to $1 only if it differs: whatever depends on the file is rebuilt when its content changes, not its date.
+if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new $1; fi
+
+define variant
+$1_objects := $(patsubst %.c,$(BUILD)/$1/%.o,$(sources))
+$1_line := $$($1_cc) $(common) $$($1_flags)
+
+# The line of the compiler, its version, and the file lists: a change of any rebuilds what depends on it.
+$(BUILD)/$1/flags: FORCE
+	$$(Q)mkdir -p $$(@D)/gen
+	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
+$(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
+	$$(Q)printf '%s\n' $(sources) $(embedded) | $$(call if_changed,$$@)
+
+$(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
+	$$(Q)mkdir -p $$(@D)
+	$$(call say,CC,$$@)
+	$$(Q)$$($1_line) $$(call isa,$$<) -MMD -MP -c $$< -o $$@
+
+$(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
+	$$(Q)$(if $(filter static,$1),cat $(sysroot)/sources.txt,dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
+		$(native_packages) 2>/dev/null || :) | $$(call if_changed,$$@)
+	$$(Q)touch $$@
+$(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
+	$$(Q)$(if $(filter static,$1),cat $(sysroot)/LICENSES.txt,echo This build uses libraries of the system it was built on.) >$$@
+$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt
+	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
+		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt | $$(call if_changed,$$@)
+$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) env/gen-embed.sh
+	$$(call say,EMBED,$$@)
+	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt
+$(BUILD)/$1/gen/%.o: $(BUILD)/$1/gen/%.c $(BUILD)/$1/flags
+	$$(Q)$$($1_line) -MMD -MP -c $$< -o $$@
+$(BUILD)/$1/gen/bytes.o: $(BUILD)/$1/gen/embed.c
+	$$(Q)$$($1_cc) -c $(BUILD)/$1/gen/embed.S -o $$@
+
+$1_gen := $(BUILD)/$1/gen/build.o $(BUILD)/$1/gen/embed.o $(BUILD)/$1/gen/bytes.o
+$(BUILD)/$1/librepro.a: $$(filter-out $(BUILD)/$1/src/main.o,$$($1_objects)) $$($1_gen) $(BUILD)/$1/gen/files
+	$$(call say,AR,$$@)
+	$$(Q)rm -f $$@ && ar rcsD $$@ $$(filter %.o,$$^)
+$(BUILD)/$1/repro: $$($1_objects) $$($1_gen) $(BUILD)/$1/gen/files
+	$$(call say,LD,$$@)
+	$$(Q)$$($1_cc) $$(filter-out %fuzzer,$$($1_flags)) $$(subst $$(comma)fuzzer,,$$($1_ldflags)) $$(filter %.o,$$^) -o $$@ $$($1_libs)
+
+# Test programs: tests/DIR/test_x.c with the other .c files of DIR, which are helpers.
+$(BUILD)/$1/tests/unit/%: $(BUILD)/$1/tests/unit/%.o $(call helpers,$1,unit) $(BUILD)/$1/librepro.a
+	$$(call say,LD,$$@)
+	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
+$(BUILD)/$1/tests/ops/%: $(BUILD)/$1/tests/ops/%.o $(call helpers,$1,ops) $(BUILD)/$1/librepro.a
+	$$(call say,LD,$$@)
+	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
+$(BUILD)/$1/tests/fuzz/%: $(BUILD)/$1/tests/fuzz/%.o $(call helpers,$1,fuzz) $(BUILD)/$1/librepro.a
+	$$(call say,LD,$$@)
+	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(if $$(filter fuzz,$1),$$(filter-out %/replay.o,$$^),$$^) -o $$@ $$($1_libs)
+endef
+comma := ,
+helpers = $(patsubst %.c,$(BUILD)/$1/%.o,$(filter-out tests/$2/test_% tests/$2/fuzz_%,$(wildcard tests/$2/*.c)))
+$(foreach v,$(variants),$(eval $(call variant,$v)))
+-include $(foreach v,$(variants),$(wildcard $(BUILD)/$v/src/*.d $(BUILD)/$v/src/*/*.d $(BUILD)/$v/src/*/*/*.d $(BUILD)/$v/gen/*.d \
+	$(BUILD)/$v/tests/*/*.d))
+
+$(BUILD)/repro: $(BUILD)/static/repro
+	$(call say,STRIP,$@)
+	$(Q)strip -o $@.new $< && mv $@.new $@
+
+# What tests/run.sh starts: unit tests with sanitizers, op tests at full speed and with sanitizers where they are quick, the thread
+# pool under the thread sanitizer.
+asan_tests := $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/%,$(tests)) $(fuzzers))
+native_tests := $(patsubst %.c,$(BUILD)/native/%,$(filter tests/ops/%,$(tests)))
+tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c))
+tests-built: $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/asan/repro $(asan_tests) $(native_tests) $(tsan_tests)
+
+# --- installation ---------------------------------------------------------------------------------------------------
+share := $(DESTDIR)$(PREFIX)/share
+install: $(BUILD)/repro
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)install -D -m 755 $(BUILD)/repro $(DESTDIR)$(PREFIX)/bin/repro
+	$(Q)$(BUILD)/repro help --man >$(BUILD)/repro.1
+	$(Q)$(BUILD)/repro help --completion bash >$(BUILD)/repro.bash
+	$(Q)$(BUILD)/repro help --completion zsh >$(BUILD)/_repro
+	$(Q)install -D -m 644 $(BUILD)/repro.1 $(share)/man/man1/repro.1
+	$(Q)install -D -m 644 $(BUILD)/repro.bash $(share)/bash-completion/completions/repro
+	$(Q)install -D -m 644 $(BUILD)/_repro $(share)/zsh/site-functions/_repro
+	$(Q)install -d $(share)/repro/recipes && install -m 644 $(wildcard recipes/*.*) $(share)/repro/recipes/
+	$(Q)install -D -m 644 LICENSE $(share)/doc/repro/LICENSE
+	$(Q)install -D -m 644 $(BUILD)/static/gen/LICENSES.txt $(share)/doc/repro/LICENSES.txt
+
+endif
+
+# --- goals that start a make of their own ---------------------------------------------------------------------------
+again = +$(Q)$(MAKE) --no-print-directory
+setup:
+	$(Q)env/setup.sh build
+run:
+	$(Q)env/setup.sh build
+	$(again) all SAN=
+	$(Q)env/run.sh $(BUILD)/repro
+test:
+	$(Q)env/setup.sh test
+	$(again) tests-built
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(T)
+bench:
+	$(Q)env/setup.sh test
+	$(again) $(BUILD)/repro $(BUILD)/native/repro
+	$(Q)tests/bench/run.sh $(BUILD)
+oracle:
+	$(again) $(BUILD)/repro
+	$(Q)tests/oracle/run.sh $(BUILD)
+lint:
+	$(Q)env/setup.sh lint
+	$(again) $(BUILD)/static/librepro.a $(BUILD)/repro
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --lint $(T)
+format:
+	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+fuzz:
+	$(Q)env/setup.sh lint
+	$(again) $(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ)
+	$(Q)mkdir -p $(BUILD)/corpus/$(FUZZ)
+	$(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ) -max_total_time=$(or $(SECONDS),60) $(BUILD)/corpus/$(FUZZ) tests/fuzz/corpus/$(FUZZ)
+image:
+	$(Q)env/image.sh '$(VERSION)' '$(BASE)'
+clean:
+	$(Q)cd $(BUILD) 2>/dev/null && find . -mindepth 1 -maxdepth 1 ! -name deps ! -name peers -exec rm -rf {} + || :
+distclean:
+	$(Q)rm -rf $(BUILD)
+help:
+	@echo 'make             build the static program: $(BUILD)/repro'
+	@echo 'make run         set up, build, capture, train BERT-base from recipes/bert_fp32, verify the bundle'
+	@echo 'make test        set up, build and run every test (T=PATTERN: some)'
+	@echo 'make bench       this program against PyTorch, MKL and OpenBLAS'
+	@echo 'make oracle      make the vectors that PyTorch computes again and compare'
+	@echo 'make lint        every linter; make format: clang-format'
+	@echo 'make fuzz FUZZ=name [SECONDS=60]'
+	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
+	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make clean       remove what was built, but not the dependencies; distclean: everything'
+	@echo
+	@sed -n '/^# Variables/,/^VERSION/s/^# \{0,1\}//p' Makefile
