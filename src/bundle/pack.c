@@ -6,7 +6,7 @@
 #include <zstd.h>
 
 #define BLOCK 512
-#define CHUNK (1u << 20)
+#define CHUNK (1u << 17)
 #define LEVEL 9
 /* Frames whose content is more than 4 MiB and 100 times their size are bombs: a bundle's densest member, JSON lines, packs 10 to 20
  * times. */

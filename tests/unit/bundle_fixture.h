@@ -14,7 +14,7 @@
 #include "workload/workload.h"
 #include "tests/unit/tap.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,19 +43,32 @@ struct fx {
     json_t *run, *before, *after;
 };
 
+static int fx_remove(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+    (void)st, (void)flag, (void)at;
+    return remove(path);
+}
+
+static char fx_scratch[256];
+
+static void fx_clean(void)
+{
+    nftw(fx_scratch, fx_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 /* The directory of this process's tests, made once; XDG_CONFIG_HOME points into it, so no test sees the user's keys. */
 static __attribute__((unused)) const char *fx_dir(void)
 {
-    static char dir[256];
-    if (!*dir) {
+    if (!*fx_scratch) {
         const char *tmp = getenv("TMPDIR");
-        snprintf(dir, sizeof dir, "%s/repro-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-        if (!mkdtemp(dir))
+        snprintf(fx_scratch, sizeof fx_scratch, "%s/repro-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        if (!mkdtemp(fx_scratch))
             abort();
-        setenv("XDG_CONFIG_HOME", dir, 1);
+        setenv("XDG_CONFIG_HOME", fx_scratch, 1);
         unsetenv("REPRO_KEY");
+        atexit(fx_clean);
     }
-    return dir;
+    return fx_scratch;
 }
 
 static __attribute__((unused)) char *fx_path(const char *name)

@@ -1,0 +1,408 @@
+/* The container: the same bytes every time, and no change of a byte that goes unnoticed. */
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE
+#include "tests/unit/bundle_fixture.h"
+
+#include "bundle/pack.h"
+#include "sign/dsse.h"
+#include "sign/statement.h"
+
+#include <zstd.h>
+
+/* The file of an honest bundle and its members. */
+static void honest(struct rp_buf *file, struct rp_bundle *b)
+{
+    struct fx x;
+    struct rp_err err;
+    RP_FREE char *path = fx_path("honest");
+    fx_init(&x);
+    fx_seal(&x, "signer", "honest");
+    CHECK(rp_read_file(file, path, 1 << 20, &err) == 0, "%s", err.msg);
+    CHECK(rp_bundle_read(b, file->data, file->size, &err) == 0, "%s", err.msg);
+    fx_fini(&x);
+}
+
+static void tar_of(struct rp_buf *tar, const struct rp_bundle *b)
+{
+    for (int i = 0; i < b->n; i++)
+        rp_tar_add(tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
+    rp_tar_end(tar);
+}
+
+static int same_members(const struct rp_bundle *a, const struct rp_bundle *b)
+{
+    if (a->n != b->n)
+        return 0;
+    for (int i = 0; i < a->n; i++)
+        if (strcmp(a->member[i].name, b->member[i].name) != 0 || a->member[i].bytes.size != b->member[i].bytes.size ||
+            memcmp(a->member[i].bytes.data, b->member[i].bytes.data, a->member[i].bytes.size) != 0)
+            return 0;
+    return 1;
+}
+
+TEST(sealing_twice_gives_the_same_bytes)
+{
+    struct fx x;
+    struct rp_err err;
+    RP_BUF a = {0}, b = {0};
+    RP_FREE char *pa = fx_path("a"), *pb = fx_path("b");
+    struct stat st;
+    fx_init(&x);
+    fx_seal(&x, "signer", "a");
+    fx_seal(&x, "signer", "b");
+    CHECK(rp_read_file(&a, pa, 1 << 20, &err) == 0 && rp_read_file(&b, pb, 1 << 20, &err) == 0, "%s", err.msg);
+    CHECK(a.size == b.size && memcmp(a.data, b.data, a.size) == 0, "two seals of one run differ");
+    CHECK(stat(pa, &st) == 0 && (st.st_mode & 0777) == 0644, "mode %o", st.st_mode);
+    fx_fini(&x);
+}
+
+TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
+{
+    static const char *const in[] = {"SHA256SUMS", "steps/rank10.jsonl", "env/node1.after.json", "steps/rank2.jsonl", "run.json",
+                                     "env/node1.before.json", "steps/rank0.jsonl", "env/node0.after.json", "env/node0.before.json"};
+    static const char *const out[] = {"run.json", "env/node0.before.json", "env/node1.before.json", "env/node0.after.json",
+                                      "env/node1.after.json", "steps/rank0.jsonl", "steps/rank2.jsonl", "steps/rank10.jsonl", "SHA256SUMS"};
+    static const char *const refused[] = {"steps/rank01.jsonl", "steps/rank.jsonl", "steps/rank99999.jsonl", "steps/rank-1.jsonl", "/run.json",
+                                          "../run.json", "run.json/", "./run.json", "env/node0x.before.json", "", "RUN.JSON", "report.html"};
+    struct rp_bundle b = {0};
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+        fx_add(&b, in[i], "x", 1);
+    for (size_t i = 0; i < sizeof out / sizeof *out; i++)
+        CHECK_STR(b.member[i].name, out[i]);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        CHECK(rp_bundle_add(&b, refused[i], "x", 1, &err) < 0 && err.code == RP_MALFORMED, "'%s' was taken", refused[i]);
+    CHECK(rp_bundle_add(&b, "run.json", "y", 1, &err) < 0 && strstr(err.msg, "twice"), "a second run.json");
+    rp_bundle_fini(&b);
+}
+
+/* Every byte of the file, three ways: refused, or every member is what it was. */
+TEST(no_byte_of_the_file_changes_unnoticed)
+{
+    static const unsigned char masks[] = {0x01, 0x80, 0xff};
+    RP_BUF file = {0};
+    struct rp_bundle good, bent;
+    struct rp_err err;
+    int harmless = 0;
+    honest(&file, &good);
+    for (size_t i = 0; i < file.size; i++)
+        for (size_t m = 0; m < sizeof masks; m++) {
+            file.data[i] = (char)(file.data[i] ^ masks[m]);
+            if (rp_bundle_read(&bent, file.data, file.size, &err) == 0) {
+                CHECK(same_members(&good, &bent), "byte %zu ^ %02x changed a member", i, masks[m]);
+                rp_bundle_fini(&bent);
+                harmless++;
+            } else {
+                CHECK(err.code == RP_MALFORMED, "byte %zu: %s", i, err.msg);
+            }
+            file.data[i] = (char)(file.data[i] ^ masks[m]);
+        }
+    CHECK(harmless < 20, "%d of %zu changes of the zstd frame had no effect", harmless, 3 * file.size);
+    rp_bundle_fini(&good);
+}
+
+TEST(no_truncation_passes)
+{
+    RP_BUF file = {0};
+    struct rp_bundle good, bent;
+    struct rp_err err;
+    honest(&file, &good);
+    for (size_t n = 0; n < file.size; n++) {
+        int rc = rp_bundle_read(&bent, file.data, n, &err);
+        CHECK(rc < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
+        if (rc == 0)
+            rp_bundle_fini(&bent);
+    }
+    CHECK(rp_bundle_read(&bent, file.data, file.size / 2, &err) < 0 && strstr(err.msg, "the file ends early"), "%s", err.msg);
+    rp_bundle_fini(&good);
+}
+
+/* 1 when a bundle whose outer form passed is refused by signature, statement or digests. */
+static int refused_inside(const struct rp_bundle *b)
+{
+    struct rp_err err;
+    struct rp_envelope e = {0};
+    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX], was[RP_BUNDLE_MEMBERS_MAX];
+    const struct rp_member *s = rp_bundle_find(b, "statement.dsse.json"), *pem = rp_bundle_find(b, "key.pem");
+    struct rp_key_pair *k = rp_key_load_public(pem->bytes.data, pem->bytes.size, "key.pem", &err);
+    int refused = !k || rp_dsse_parse(&e, s->bytes.data, s->bytes.size, &err) < 0 || rp_dsse_check(&e, k, &err) < 0;
+    if (!refused) {
+        RP_JSON *j = rp_json_parse(e.payload.data, e.payload.size, "statement", &err);
+        int n = rp_bundle_subjects(b, is), m = rp_statement_subjects(j, was, RP_BUNDLE_MEMBERS_MAX, &err);
+        refused = n != m;
+        for (int i = 0; i < n && !refused; i++)
+            refused = strcmp(is[i].name, was[i].name) != 0 || strcmp(is[i].sha256, was[i].sha256) != 0;
+    }
+    rp_key_free(k);
+    rp_envelope_fini(&e);
+    return refused;
+}
+
+/* Is the one member that differs caught? By its digest, or, for what carries the signature, by the outer checks. */
+static int caught(const struct rp_bundle *good, const struct rp_bundle *bent, const struct rp_subject *signed_as, int n)
+{
+    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX];
+    for (int i = 0; i < good->n; i++) {
+        const struct rp_member *a = &good->member[i], *b = &bent->member[i];
+        if (strcmp(a->name, b->name) != 0 || a->bytes.size != b->bytes.size)
+            return 0; /* the header check should have seen this */
+        if (memcmp(a->bytes.data, b->bytes.data, a->bytes.size) == 0)
+            continue;
+        if (strcmp(a->name, "statement.dsse.json") == 0 || strcmp(a->name, "key.pem") == 0)
+            return refused_inside(bent);
+        struct rp_bundle one = {.member = &bent->member[i], .n = 1};
+        rp_bundle_subjects(&one, is);
+        for (int k = 0; k < n; k++)
+            if (strcmp(signed_as[k].name, b->name) == 0)
+                return strcmp(signed_as[k].sha256, is[0].sha256) != 0;
+        return 0;
+    }
+    return 0; /* nothing differs: the changed byte was ignored */
+}
+
+/* Every byte of the tar inside, repacked by somebody who knows zstd: headers, padding, contents, signature, key. */
+TEST(no_byte_of_the_tar_changes_unnoticed)
+{
+    RP_BUF file = {0}, tar = {0};
+    struct rp_bundle good;
+    struct rp_err err;
+    struct rp_subject signed_as[RP_BUNDLE_MEMBERS_MAX];
+    honest(&file, &good);
+    tar_of(&tar, &good);
+    int n = rp_bundle_subjects(&good, signed_as);
+    for (size_t i = 0; i < tar.size; i++) {
+        char name[RP_TAR_NAME_MAX + 1];
+        const char *data;
+        size_t at = 0, size;
+        int more, refused = 0;
+        struct rp_bundle bent = {0};
+        tar.data[i] ^= 0x20; /* turns letters into letters, so that much of it stays plausible */
+        while (!refused && (more = rp_tar_next(&tar, &at, name, &data, &size, &err)) != 0)
+            refused = more < 0 || rp_bundle_add(&bent, name, data, size, &err) < 0;
+        refused = refused || bent.n != good.n || caught(&good, &bent, signed_as, n);
+        CHECK(refused, "byte %zu of the tar was changed and nobody noticed", i);
+        tar.data[i] ^= 0x20;
+        rp_bundle_fini(&bent);
+    }
+    rp_bundle_fini(&good);
+}
+
+/* ---- hostile archives ---- */
+
+static void expect_refused(const struct rp_buf *tar, const char *says)
+{
+    RP_BUF file = {0};
+    struct rp_bundle b = {0};
+    struct rp_err err = {0};
+    CHECK(rp_zst_pack(&file, tar->data, tar->size, &err) == 0, "%s", err.msg);
+    int rc = rp_bundle_read(&b, file.data, file.size, &err);
+    CHECK(rc < 0, "accepted: %s", says);
+    CHECK(err.code == RP_MALFORMED && strstr(err.msg, says), "expected '%s' in: %s", says, err.msg);
+    CHECK(!strchr(err.msg, 27), "an escape character reached the message");
+    if (rc == 0)
+        rp_bundle_fini(&b);
+}
+
+/* Make the checksum of the header at `at` right again. */
+static void resum(struct rp_buf *tar, size_t at)
+{
+    unsigned sum = 0;
+    char text[8];
+    memset(tar->data + at + 148, ' ', 8);
+    for (size_t i = 0; i < 512; i++)
+        sum += (unsigned char)tar->data[at + i];
+    snprintf(text, sizeof text, "%06o", sum);
+    memcpy(tar->data + at + 148, text, 7);
+}
+
+static void bend_header(const struct rp_bundle *good, size_t offset, const char *bytes, size_t n, const char *says)
+{
+    RP_BUF tar = {0};
+    tar_of(&tar, good);
+    memcpy(tar.data + offset, bytes, n);
+    resum(&tar, 0);
+    expect_refused(&tar, says);
+}
+
+TEST(headers_have_one_spelling)
+{
+    RP_BUF file = {0};
+    struct rp_bundle good;
+    honest(&file, &good);
+    static const struct {
+        char type;
+        const char *says;
+    } types[] = {{'1', "is a hard link"},    {'2', "is a symbolic link"}, {'3', "is a character device"}, {'4', "is a block device"},
+                 {'5', "is a directory"},    {'6', "is a named pipe"},    {'x', "is an extension record"}, {'g', "is an extension record"},
+                 {'L', "is an extension record"}, {'S', "is an extension record"}, {0, "is an extension record"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        bend_header(&good, 156, &types[i].type, 1, types[i].says);
+    bend_header(&good, 100, "0000755", 7, "not the canonical one");
+    bend_header(&good, 108, "0001750", 7, "not the canonical one");
+    bend_header(&good, 136, "15000000000", 11, "not the canonical one");
+    bend_header(&good, 157, "/etc/passwd", 11, "not the canonical one");
+    bend_header(&good, 265, "root", 4, "not the canonical one");
+    bend_header(&good, 345, "..", 2, "not the canonical one");
+    bend_header(&good, 257, "ustar  ", 8, "not the canonical one");
+    bend_header(&good, 124, "77777777777", 11, "says 8589934591 bytes");
+    bend_header(&good, 124, "\x80\0\0\0\0\0\0\0\0\1\0\0", 12, "not 11 octal digits");
+    bend_header(&good, 124, "        123", 11, "not 11 octal digits");
+    static const char *const names[] = {"/etc/passwd", "../../x", "\033[2Jx", "", "steps", "run.json/../run.json"};
+    char name[100];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        memset(name, 0, sizeof name);
+        memcpy(name, names[i], strlen(names[i]));
+        bend_header(&good, 0, name, sizeof name, "no member of a bundle");
+    }
+    bend_header(&good, 0, "statement.dsse.json\0hidden", 26, "not the canonical one");
+    memset(name, 'a', sizeof name);
+    bend_header(&good, 0, name, sizeof name, "longer than 99");
+    rp_bundle_fini(&good);
+}
+
+static void add(struct rp_buf *tar, const struct rp_bundle *b, int i)
+{
+    rp_tar_add(tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
+}
+
+TEST(members_are_complete_single_and_in_order)
+{
+    RP_BUF file = {0};
+    struct rp_bundle good;
+    char says[128];
+    honest(&file, &good);
+    for (int skip = 0; skip < good.n; skip++) { /* each member left out */
+        RP_BUF tar = {0};
+        for (int i = 0; i < good.n; i++)
+            if (i != skip)
+                add(&tar, &good, i);
+        rp_tar_end(&tar);
+        snprintf(says, sizeof says, "'%s' is missing", good.member[skip].name);
+        expect_refused(&tar, says);
+    }
+    for (int twice = 0; twice < good.n; twice++) { /* each member twice */
+        RP_BUF tar = {0};
+        for (int i = 0; i < good.n; i++) {
+            add(&tar, &good, i);
+            if (i == twice)
+                add(&tar, &good, i);
+        }
+        rp_tar_end(&tar);
+        expect_refused(&tar, "is there twice");
+    }
+    for (int swap = 0; swap + 1 < good.n; swap++) { /* neighbours exchanged */
+        RP_BUF tar = {0};
+        for (int i = 0; i < good.n; i++)
+            add(&tar, &good, i == swap ? swap + 1 : i == swap + 1 ? swap : i);
+        rp_tar_end(&tar);
+        expect_refused(&tar, "not in its place");
+    }
+    RP_BUF none = {0}, tail = {0}, one = {0}, junk = {0};
+    rp_tar_end(&none);
+    expect_refused(&none, "'statement.dsse.json' is missing");
+    tar_of(&tail, &good);
+    rp_tar_end(&tail);
+    expect_refused(&tail, "exactly two blocks of zeros");
+    tar_of(&one, &good);
+    one.size -= 512;
+    expect_refused(&one, "exactly two blocks of zeros");
+    one.size -= 512;
+    expect_refused(&one, "without its two blocks");
+    tar_of(&junk, &good);
+    junk.data[junk.size - 1] = 1;
+    expect_refused(&junk, "exactly two blocks of zeros");
+    rp_bundle_fini(&good);
+}
+
+TEST(more_members_than_the_limit_are_refused)
+{
+    struct rp_bundle b = {0};
+    struct rp_err err;
+    char name[64];
+    int rc = 0, i = 0;
+    for (; i < 1000 && rc == 0; i++) {
+        snprintf(name, sizeof name, "steps/rank%d.jsonl", i);
+        rc = rp_bundle_add(&b, name, "", 0, &err);
+    }
+    CHECK(i == RP_BUNDLE_MEMBERS_MAX + 1 && err.code == RP_MALFORMED, "%d members: %s", i, err.msg);
+    rp_bundle_fini(&b);
+}
+
+/* ---- hostile frames ---- */
+
+static void frame_refused(const void *data, size_t size, const char *says)
+{
+    struct rp_bundle b = {0};
+    struct rp_err err = {0};
+    int rc = rp_bundle_read(&b, data, size, &err);
+    CHECK(rc < 0 && err.code == RP_MALFORMED && strstr(err.msg, says), "expected '%s' in: %s", says, rc < 0 ? err.msg : "accepted");
+    if (rc == 0)
+        rp_bundle_fini(&b);
+}
+
+static void repack(struct rp_buf *out, const struct rp_buf *tar, int checksum, int size)
+{
+    size_t bound = ZSTD_compressBound(tar->size);
+    RP_FREE char *bytes = rp_alloc(bound);
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, checksum);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, size);
+    size_t n = ZSTD_compress2(c, bytes, bound, tar->data, tar->size);
+    ZSTD_freeCCtx(c);
+    rp_buf_add(out, bytes, n);
+}
+
+TEST(frames_are_single_checked_and_honest_about_their_size)
+{
+    RP_BUF file = {0}, tar = {0}, other = {0};
+    struct rp_bundle good, b;
+    struct rp_err err;
+    honest(&file, &good);
+    tar_of(&tar, &good);
+    repack(&other, &tar, 1, 1); /* another level, the same form: fine */
+    CHECK(rp_bundle_read(&b, other.data, other.size, &err) == 0 && same_members(&good, &b), "%s", err.msg);
+    rp_bundle_fini(&b);
+    rp_buf_fini(&other);
+    repack(&other, &tar, 0, 1);
+    frame_refused(other.data, other.size, "needs a checksum");
+    rp_buf_fini(&other);
+    repack(&other, &tar, 1, 0);
+    frame_refused(other.data, other.size, "does not say how large");
+    rp_buf_fini(&other);
+
+    rp_buf_add(&other, file.data, file.size);
+    rp_buf_add(&other, file.data, file.size);
+    frame_refused(other.data, other.size, "follow the end of the zstd frame");
+    other.size = file.size;
+    rp_buf_add(&other, "\n", 1);
+    frame_refused(other.data, other.size, "1 bytes follow the end");
+    rp_buf_fini(&other);
+    rp_buf_add(&other, "\x50\x2a\x4d\x18\x01\0\0\0x", 9); /* a skippable frame first */
+    rp_buf_add(&other, file.data, file.size);
+    frame_refused(other.data, other.size, "not a zstd file");
+    frame_refused("", 0, "not a zstd file");
+    frame_refused("\x28\xb5\x2f\xfd", 4, "not a zstd file");
+
+    size_t zeros = 300u << 20; /* 300 MiB in some 30 KB */
+    RP_BUF bomb = {0}, packed = {0};
+    bomb.data = rp_alloc(zeros);
+    bomb.size = zeros;
+    repack(&packed, &bomb, 1, 1);
+    frame_refused(packed.data, packed.size, "100 times the file");
+    /* the same bomb that says it is small: stopped by zstd or by the size it gave, not by memory */
+    CHECK(packed.data[4] & 0x80, "a four-byte size field was expected");
+    packed.data[5 + !(packed.data[4] & 0x20)] = 1;
+    packed.data[6 + !(packed.data[4] & 0x20)] = packed.data[7 + !(packed.data[4] & 0x20)] = packed.data[8 + !(packed.data[4] & 0x20)] = 0;
+    frame_refused(packed.data, packed.size, "zstd: ");
+    rp_bundle_fini(&good);
+}
+
+TEST(files_that_cannot_be_bundles)
+{
+    struct rp_bundle b;
+    struct rp_err err;
+    RP_FREE char *none = fx_path("not-there"), *fifo = fx_path("fifo");
+    CHECK(rp_bundle_open(&b, none, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    CHECK(rp_bundle_open(&b, fx_dir(), &err) < 0, "a directory was opened");
+    CHECK(mkfifo(fifo, 0600) == 0 && rp_bundle_open(&b, fifo, &err) < 0, "a pipe was opened"); /* and did not block */
+}
