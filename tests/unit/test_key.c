@@ -1,0 +1,329 @@
+/* Keys: a published vector, how they lie on disk, passphrases, the trust store; and no OpenSSL configuration is read. */
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE
+#include "tests/unit/bundle_fixture.h"
+
+#include "sign/passphrase.h"
+#include "sign/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <sys/wait.h>
+
+/* OpenSSL would read its configuration from a pipe that nobody writes: a reader hangs, and the alarm ends the program. */
+__attribute__((constructor)) static void no_configuration(void)
+{
+    RP_FREE char *pipe_path = fx_path("openssl.cnf");
+    if (mkfifo(pipe_path, 0600) < 0)
+        abort();
+    setenv("OPENSSL_CONF", pipe_path, 1);
+    alarm(120);
+}
+
+/* RFC 8032, 7.1, tests 1 and 2 */
+static const struct {
+    const char *seed, *public, *message, *sig;
+} vectors[] = {
+    {"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
+     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"},
+    {"4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb", "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
+     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"},
+};
+
+/* A PEM block around DER given in hex. */
+static void pem_of(struct rp_buf *out, const char *label, const char *der_hex)
+{
+    unsigned char der[128];
+    size_t n = strlen(der_hex) / 2;
+    CHECK(rp_unhex(der, n, der_hex) == 0, "%s", der_hex);
+    rp_buf_printf(out, "-----BEGIN %s-----\n", label);
+    rp_base64(out, der, n);
+    rp_buf_printf(out, "\n-----END %s-----\n", label);
+}
+
+static char *private_file(const char *name, const char *text, mode_t mode)
+{
+    struct rp_err err;
+    char *path = fx_path(name);
+    CHECK(rp_write_file(path, text, strlen(text), 0600, &err) == 0 && chmod(path, mode) == 0, "%s", path);
+    return path;
+}
+
+TEST(signatures_are_those_of_rfc_8032)
+{
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        RP_BUF pem = {0}, pub = {0};
+        struct rp_err err = {0};
+        unsigned char sig[64], message[8];
+        char hex[129];
+        size_t n = strlen(vectors[i].message) / 2;
+        RP_FREE char *der = rp_asprintf("302e020100300506032b657004220420%s", vectors[i].seed);
+        RP_FREE char *spki = rp_asprintf("302a300506032b6570032100%s", vectors[i].public);
+        pem_of(&pem, "PRIVATE KEY", der);
+        pem_of(&pub, "PUBLIC KEY", spki);
+        RP_FREE char *path = private_file("rfc8032", pem.data, 0600);
+        struct rp_key_pair *k = rp_key_load(path, -1, &err), *p = rp_key_load_public(pub.data, pub.size, "pub", &err);
+        CHECK(k && p, "%s", err.msg);
+        CHECK(rp_unhex(message, n, vectors[i].message) == 0, "%s", vectors[i].message);
+        CHECK(rp_key_sign(k, message, n, sig, &err) == 0, "%s", err.msg);
+        rp_hex(hex, sig, sizeof sig);
+        CHECK_STR(hex, vectors[i].sig);
+        CHECK(rp_key_verify(p, message, n, sig, &err) == 0, "%s", err.msg);
+        CHECK(rp_key_sign(p, message, n, sig, &err) < 0, "a public key signed");
+        CHECK(rp_unhex(sig, 64, vectors[i].sig) == 0, "vector");
+        sig[32] ^= 1;
+        CHECK(rp_key_verify(p, message, n, sig, &err) < 0 && err.code == RP_SIGNATURE, "%s", err.msg);
+        RP_BUF again = {0};
+        rp_key_public_pem(k, &again);
+        CHECK_STR(again.data, pub.data);
+        char a[RP_FINGERPRINT_SIZE], b[RP_FINGERPRINT_SIZE];
+        rp_key_fingerprint(k, a);
+        rp_key_fingerprint(p, b);
+        CHECK(strcmp(a, b) == 0 && strlen(a) == RP_FINGERPRINT_SIZE - 1, "%s %s", a, b);
+        rp_key_free(k);
+        rp_key_free(p);
+    }
+}
+
+TEST(a_new_key_is_private_and_never_replaces_anything)
+{
+    struct rp_err err = {0};
+    struct stat st;
+    RP_BUF first = {0}, second = {0};
+    RP_FREE char *path = fx_path("new/dir/key.pem"), *dir = fx_path("new/dir"), *dangling = fx_path("dangling"), *target = fx_path("target");
+    mode_t mask = umask(0);
+    CHECK(rp_key_create(path, NULL, &err) == 0, "%s", err.msg);
+    umask(mask);
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600, "mode %o", st.st_mode);
+    CHECK(stat(dir, &st) == 0 && (st.st_mode & 07777) == 0700, "mode %o", st.st_mode);
+    CHECK(rp_read_file(&first, path, 4096, &err) == 0, "%s", err.msg);
+    CHECK(rp_key_create(path, NULL, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "never overwritten"), "%s", err.msg);
+    CHECK(rp_read_file(&second, path, 4096, &err) == 0, "%s", err.msg);
+    CHECK_STR(second.data, first.data);
+    CHECK(symlink(target, dangling) == 0 && rp_key_create(dangling, NULL, &err) < 0 && stat(target, &st) < 0, "wrote through a link");
+    umask(0777);
+    RP_FREE char *strict = fx_path("strict.pem");
+    CHECK(rp_key_create(strict, NULL, &err) == 0 && stat(strict, &st) == 0 && (st.st_mode & 07777) == 0600, "under umask 0777: %s", err.msg);
+    umask(mask);
+    CHECK(rp_key_create("/proc/no/key.pem", NULL, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    RP_FREE char *other = fx_path("other.pem");
+    CHECK(rp_key_create(other, NULL, &err) == 0, "%s", err.msg);
+    RP_BUF third = {0};
+    CHECK(rp_read_file(&third, other, 4096, &err) == 0 && strcmp(third.data, first.data) != 0, "two new keys are the same");
+}
+
+static void expect_unloadable(const char *path, enum rp_code code, const char *says)
+{
+    struct rp_err err = {0};
+    struct rp_key_pair *k = rp_key_load(path, -1, &err);
+    CHECK(!k && err.code == code && strstr(err.msg, says), "expected '%s' in: %s", says, k ? "loaded" : err.msg);
+    rp_key_free(k);
+}
+
+TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
+{
+    struct rp_err err;
+    RP_BUF text = {0};
+    RP_FREE char *key = fx_path("perm.pem");
+    CHECK(rp_key_create(key, NULL, &err) == 0 && rp_read_file(&text, key, 4096, &err) == 0, "%s", err.msg);
+    static const mode_t open_modes[] = {0640, 0604, 0660, 0644, 0601, 0610};
+    for (size_t i = 0; i < sizeof open_modes / sizeof *open_modes; i++) {
+        CHECK(chmod(key, open_modes[i]) == 0, "chmod");
+        expect_unloadable(key, RP_USAGE, "chmod 600");
+    }
+    RP_FREE char *garbage = private_file("garbage", "hello", 0600), *none = fx_path("none");
+    RP_FREE char *damaged = private_file("damaged", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 0600);
+    text.data[text.size / 2] ^= 1;
+    RP_FREE char *big = rp_alloc(20001), *fifo = fx_path("openssl.cnf");
+    memset(big, 'x', 20000);
+    RP_FREE char *huge = private_file("huge", big, 0600);
+    expect_unloadable(garbage, RP_MALFORMED, "no PEM private key");
+    expect_unloadable(damaged, RP_MALFORMED, "damaged");
+    expect_unloadable(huge, RP_MALFORMED, "larger than a key");
+    expect_unloadable(none, RP_IO, "cannot open");
+    expect_unloadable(fifo, RP_MALFORMED, "not a regular file");
+    expect_unloadable("/", RP_MALFORMED, "not a regular file");
+
+    RP_BUF pub = {0};
+    struct rp_key_pair *k = fx_key("pubonly");
+    rp_key_public_pem(k, &pub);
+    rp_key_free(k);
+    RP_FREE char *public = private_file("public", pub.data, 0600);
+    expect_unloadable(public, RP_MALFORMED, "holds a public key");
+    CHECK(!rp_key_load_public(text.data, text.size, "that", &err) && strstr(err.msg, "holds a private key"), "%s", err.msg);
+    EVP_PKEY *x = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *pem;
+    CHECK(x && PEM_write_bio_PrivateKey(bio, x, NULL, NULL, 0, NULL, NULL) && BIO_write(bio, "", 1) == 1 && BIO_get_mem_data(bio, &pem) > 0, "X25519");
+    RP_FREE char *wrong = private_file("x25519", pem, 0600);
+    expect_unloadable(wrong, RP_MALFORMED, "expected Ed25519");
+    BIO_free(bio);
+    EVP_PKEY_free(x);
+}
+
+/* A descriptor from which that text can be read. */
+static int fd_with(const char *text)
+{
+    int fds[2];
+    CHECK(pipe(fds) == 0 && rp_write_all(fds[1], text, strlen(text)) == 0, "pipe");
+    close(fds[1]);
+    return fds[0];
+}
+
+TEST(encrypted_keys_open_with_their_passphrase_only)
+{
+    static const char secret[] = "correct horse";
+    struct rp_err err = {0};
+    RP_BUF text = {0};
+    RP_FREE char *path = fx_path("encrypted.pem"), *plain = fx_path("plain.pem");
+    CHECK(rp_key_create(path, "", &err) < 0 && err.code == RP_USAGE, "an empty passphrase");
+    CHECK(rp_key_create(path, secret, &err) == 0 && rp_key_create(plain, NULL, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&text, path, 8192, &err) == 0 && strstr(text.data, "BEGIN ENCRYPTED PRIVATE KEY"), "%s", text.data);
+    CHECK(rp_key_is_encrypted(path, &err) == 1 && rp_key_is_encrypted(plain, &err) == 0, "which is encrypted");
+    int fd = fd_with("correct horse\nnext line");
+    struct rp_key_pair *k = rp_key_load(path, fd, &err);
+    CHECK(k, "%s", err.msg);
+    char rest[16] = {0};
+    CHECK(read(fd, rest, 9) == 9 && strcmp(rest, "next line") == 0, "what follows the passphrase was swallowed: '%s'", rest);
+    close(fd);
+    unsigned char sig[64];
+    CHECK(k && rp_key_sign(k, "x", 1, sig, &err) == 0 && rp_key_verify(k, "x", 1, sig, &err) == 0, "%s", err.msg);
+    rp_key_free(k);
+    static const struct {
+        const char *typed, *says;
+    } wrong[] = {{"Correct horse\n", "does not open"}, {"\n", "is empty"}, {"", "is empty"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fd = fd_with(wrong[i].typed);
+        CHECK(!rp_key_load(path, fd, &err) && err.code == RP_USAGE && strstr(err.msg, wrong[i].says), "expected '%s' in: %s", wrong[i].says, err.msg);
+        CHECK(!strstr(err.msg, "horse"), "the passphrase is in the message: %s", err.msg);
+        close(fd);
+    }
+    RP_FREE char *longest = rp_alloc(5002);
+    memset(longest, 'a', 5000);
+    fd = fd_with(longest);
+    CHECK(!rp_key_load(path, fd, &err) && strstr(err.msg, "longer than"), "%s", err.msg);
+    close(fd);
+    CHECK(!rp_key_load(path, 987, &err) && err.code == RP_IO, "%s", err.msg);
+    fd = fd_with("never read");
+    k = rp_key_load(plain, fd, &err);
+    CHECK(k && read(fd, rest, 5) == 5 && memcmp(rest, "never", 5) == 0, "a plain key asked for a passphrase");
+    rp_key_free(k);
+    close(fd);
+}
+
+TEST(without_a_terminal_or_descriptor_an_encrypted_key_says_what_to_do)
+{
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path("encrypted2.pem");
+    CHECK(rp_key_create(path, "pass", &err) == 0, "%s", err.msg);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) { /* a session of its own has no terminal */
+        setsid();
+        struct rp_key_pair *k = rp_key_load(path, -1, &err);
+        _exit(!k && err.code == RP_UNAVAILABLE && strstr(err.msg, "--passphrase-fd") ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %d", status);
+}
+
+TEST(the_default_key_is_made_once)
+{
+    struct rp_err err;
+    int created;
+    char a[RP_FINGERPRINT_SIZE], b[RP_FINGERPRINT_SIZE];
+    struct rp_key_pair *k = rp_key_load_or_create(NULL, -1, &created, &err);
+    CHECK(k && created, "%s", err.msg);
+    rp_key_fingerprint(k, a);
+    rp_key_free(k);
+    k = rp_key_load_or_create(NULL, -1, &created, &err);
+    CHECK(k && !created, "made again");
+    rp_key_fingerprint(k, b);
+    rp_key_free(k);
+    CHECK_STR(b, a);
+    RP_FREE char *none = fx_path("no-such-key.pem");
+    CHECK(!rp_key_load_or_create(none, -1, &created, &err) && err.code == RP_IO && !created, "a key that was named and is missing was made");
+    setenv("REPRO_KEY", none, 1);
+    k = rp_key_load_or_create(NULL, -1, &created, &err);
+    CHECK(k && created && access(none, F_OK) == 0, "REPRO_KEY was not used");
+    rp_key_free(k);
+    unsetenv("REPRO_KEY");
+    setenv("XDG_CONFIG_HOME", "relative", 1); /* ignored */
+    char *home = getenv("HOME") ? rp_strdup(getenv("HOME")) : NULL;
+    unsetenv("HOME");
+    CHECK(!rp_key_default_path(&err) && err.code == RP_USAGE && strstr(err.msg, "--key"), "%s", err.msg);
+    setenv("HOME", "/home/x", 1);
+    RP_FREE char *path = rp_key_default_path(&err);
+    CHECK_STR(path, "/home/x/.config/repro/key.pem");
+    if (home)
+        setenv("HOME", home, 1);
+    else
+        unsetenv("HOME");
+    free(home);
+    setenv("XDG_CONFIG_HOME", fx_dir(), 1);
+}
+
+/* Eight processes start at once without a key: all end with the same one. */
+TEST(racing_first_runs_agree_on_one_key)
+{
+    RP_FREE char *config = fx_path("race");
+    int fds[2], n = 8, made = 0;
+    CHECK(mkdir(config, 0700) == 0 && pipe(fds) == 0, "setup");
+    fflush(stdout);
+    for (int i = 0; i < n; i++) {
+        if (fork())
+            continue;
+        struct rp_err err;
+        int created;
+        char print[RP_FINGERPRINT_SIZE + 1] = {0};
+        setenv("XDG_CONFIG_HOME", config, 1);
+        struct rp_key_pair *k = rp_key_load_or_create(NULL, -1, &created, &err);
+        if (k)
+            rp_key_fingerprint(k, print);
+        print[RP_FINGERPRINT_SIZE] = (char)created;
+        _exit(write(fds[1], print, sizeof print) == sizeof print ? 0 : 1);
+    }
+    close(fds[1]);
+    char first[RP_FINGERPRINT_SIZE + 1] = {0};
+    for (int i = 0; i < n; i++) {
+        char print[RP_FINGERPRINT_SIZE + 1] = {0};
+        CHECK(read(fds[0], print, sizeof print) == sizeof print && *print, "a process ended without a key");
+        made += print[RP_FINGERPRINT_SIZE];
+        if (i == 0)
+            memcpy(first, print, sizeof first);
+        CHECK_STR(print, first);
+    }
+    close(fds[0]);
+    while (wait(NULL) > 0) {
+    }
+    CHECK(made == 1, "%d keys were made", made);
+}
+
+TEST(the_trust_store_refuses_damaged_entries)
+{
+    struct rp_err err;
+    char name[128];
+    struct rp_trust_list list;
+    RP_FREE char *dir = fx_path("repro/trust"), *bad = fx_path("repro/trust/bad.pem"), *hidden = fx_path("repro/trust/.hidden.pem");
+    CHECK(rp_trust_list(&list, &err) == 0 && list.n == 0, "an absent store is not empty");
+    CHECK(rp_mkdirs(dir, 0700, &err) == 0, "%s", err.msg);
+    RP_BUF pem = {0};
+    struct rp_key_pair *k = fx_key("trusted");
+    char print[RP_FINGERPRINT_SIZE];
+    rp_key_public_pem(k, &pem);
+    rp_key_fingerprint(k, print);
+    rp_key_free(k);
+    CHECK(rp_trust_add("zoe", pem.data, pem.size, "zoe", &err) == 0 && rp_trust_add("zoe", pem.data, pem.size, "zoe", &err) == 0, "%s", err.msg);
+    CHECK(rp_write_file(hidden, "x", 1, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_trust_find(print, name, &err) == 1 && strcmp(name, "zoe") == 0, "%s", name);
+    CHECK(rp_trust_find("SHA256:00", name, &err) == 0, "found what is not there");
+    CHECK(rp_trust_list(&list, &err) == 0 && list.n == 1 && strcmp(list.key[0].fingerprint, print) == 0, "list");
+    rp_trust_list_fini(&list);
+    CHECK(rp_write_file(bad, "x", 1, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_trust_find(print, name, &err) < 0 && strstr(err.msg, "bad.pem"), "%s", err.msg);
+    static const char *const names[] = {"", ".x", "-x", "a/b", "a b", "a\nb", "0123456789012345678901234567890123456789012345678901234567890123x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK(rp_trust_add(names[i], pem.data, pem.size, "x", &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a name", names[i]);
+}
