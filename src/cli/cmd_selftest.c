@@ -1,8 +1,8 @@
 /* `repro selftest`: does this machine compute what the definitions say? */
+#include "backend/selftest.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "ops/selftest.h"
 #include "sign/key.h"
 
 #include <stdio.h>

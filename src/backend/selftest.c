@@ -1,0 +1,57 @@
+#include "backend/selftest.h"
+
+#include "backend/cpu/cpu.h"
+#include "ops/compare.h"
+
+#include <stdio.h>
+
+/* Widths off every vector length and, at 240, off the powers of two that would hide a contraction. */
+static const struct rp_op_shape shapes[] = {
+    {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
+    {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
+    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6},
+    {.rows = 130, .width = 77, .depth = 301, .segment = 100, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f,
+     .in_place = 1, .variant = 13},
+};
+
+/* One operation in all shapes, on one device. */
+static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int verbose, struct rp_err *first)
+{
+    int cases = 0, failed = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++, cases++) {
+        struct rp_err e = {0};
+        if (rp_ops_compare(dev->op, dev, op, &shapes[i], &e) == 0)
+            continue;
+        if (first->code == RP_OK) {
+            *first = e;
+            rp_wrap(first, "instruction set %s", isa);
+        }
+        failed++;
+    }
+    if (verbose)
+        fprintf(stderr, "%s %s: %d cases, %d failed\n", isa, rp_op_name(op), cases, failed);
+    return json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_name(op), "isa", isa, "cases", cases, "failed", failed);
+}
+
+int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err)
+{
+    const struct rp_backend *cpu = rp_backend_find("cpu");
+    struct rp_err first = {0};
+    *report = json_array();
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        const char *name = rp_isa_name((enum rp_isa)isa);
+        struct rp_device_opts o = {.isa = name, .threads = 2, .max_seq = 128, .max_rows = 256};
+        if (!rp_isa_usable((enum rp_isa)isa))
+            continue;
+        struct rp_dev *dev = cpu->open(&o, err);
+        if (!dev)
+            return -1;
+        for (int op = 0; op < RP_OP_COUNT; op++)
+            json_array_append_new(*report, test_op(dev, (enum rp_op)op, name, verbose, &first));
+        cpu->close(dev);
+    }
+    if (first.code == RP_OK)
+        return 0;
+    *err = first;
+    return -1;
+}

@@ -1,0 +1,24 @@
+/* CPU devices for the tests of operations: each (instruction set, threads) is opened once and lives as long as the program. */
+#ifndef RP_TESTS_OPS_DEVICE_H
+#define RP_TESTS_OPS_DEVICE_H
+
+#include "backend/cpu/cpu.h"
+#include "tests/unit/tap.h"
+
+#define MAX_THREADS 8
+
+/* NULL when this CPU lacks the instruction set. */
+__attribute__((unused)) static struct rp_dev *device(enum rp_isa isa, int threads)
+{
+    static struct rp_dev *open[RP_ISA_COUNT][MAX_THREADS];
+    struct rp_err err = {0};
+    struct rp_device_opts o = {.isa = rp_isa_name(isa), .threads = threads, .max_seq = 512, .max_rows = 4096};
+    if (!rp_isa_usable(isa))
+        return NULL;
+    if (!open[isa][threads])
+        open[isa][threads] = rp_backend_find("cpu")->open(&o, &err);
+    CHECK(open[isa][threads] != NULL, "%s", err.msg);
+    return open[isa][threads];
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* Every operation in every instruction set this CPU has, on 1, 2, 3 and 7 threads, against the literal definition: bit for bit. */
+#include "ops/compare.h"
+#include "tests/ops/device.h"
+
+#include <time.h>
+
+static const int thread_counts[] = {1, 2, 3, 7};
+static const int widths[] = {1, 31, 33, 77, 240, 301, 768, 1023};
+static const int row_counts[] = {1, 63, 64, 65, 130};
+static const float dropouts[] = {0.0f, 0.1f, 0.5f};
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static int of_attention(int op)
+{
+    return op == RP_OP_attention_forward || op == RP_OP_attention_backward;
+}
+
+/* At most a few messages per operation; the rest is counted. */
+static void compare(struct rp_dev *dev, int isa, int threads, int op, const struct rp_op_shape *s, int *failed)
+{
+    struct rp_err e = {0};
+    if (rp_ops_compare(dev->op, dev, (enum rp_op)op, s, &e) == 0)
+        return;
+    if (++*failed <= 3)
+        CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u%s: %s",
+              rp_isa_name((enum rp_isa)isa), threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads, s->head_dim,
+              (double)s->dropout, s->variant, s->in_place ? ", in place" : "", e.msg);
+}
+
+/* Each size with each instruction set; threads, dropout, placement and the other choices change from case to case, and every
+ * thread count meets every size over the instruction sets and the operations. */
+static void rows_of(int isa, int op, int *cases, int *failed)
+{
+    for (int r = 0; r < COUNT(row_counts); r++)
+        for (int w = 0; w < COUNT(widths); w++)
+            for (int t = 0; t < COUNT(thread_counts); t++) {
+                unsigned mix = (unsigned)(r + 3 * w + 5 * t + op);
+                struct rp_op_shape s = {.rows = row_counts[r], .width = widths[w], .depth = 1 + (int)(mix * 37 % 90),
+                                        .segment = mix % 3 ? 16 : 0, .dropout = dropouts[mix % 3], .in_place = mix >> 1 & 1,
+                                        .variant = mix, .seed = mix};
+                struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
+                if (isa == RP_ISA_SCALAR && (t > 1 || (op == RP_OP_gemm && w > 4)))
+                    continue; /* slow: the library's fmaf */
+                ++*cases;
+                compare(dev, isa, thread_counts[t], op, &s, failed);
+            }
+}
+
+static void attention_of(int isa, int op, int *cases, int *failed)
+{
+    static const struct {
+        int batch, seq, heads, dim;
+    } sizes[] = {{2, 1, 2, 1},   {3, 7, 1, 5},    {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 2, 80},  {1, 200, 1, 80}, {2, 130, 1, 1},
+                 {1, 77, 1, 130}, {1, 40, 1, 300}, {9, 17, 3, 16}, {1, 192, 1, 5},  {1, 512, 1, 64}, {1, 301, 1, 33}};
+    for (int i = 0; i < COUNT(sizes); i++)
+        for (unsigned variant = 0; variant < 8; variant++) {
+            int threads = thread_counts[(variant + (unsigned)i) % 4];
+            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
+                                    .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .seed = variant};
+            if (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_SCALAR ? 4u : (unsigned)i % 4))
+                continue;
+            ++*cases;
+            compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
+        }
+}
+
+static void all_of(enum rp_isa isa)
+{
+    int cases = 0;
+    if (!rp_isa_usable(isa))
+        SKIP("this CPU lacks the instruction set");
+    for (int op = 0; op < RP_OP_COUNT; op++) {
+        int failed = 0;
+        struct timespec a, b;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        if (of_attention(op))
+            attention_of(isa, op, &cases, &failed);
+        else
+            rows_of(isa, op, &cases, &failed);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double seconds = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+        if (failed || seconds > 1)
+            printf("# %s: %d cases differ, %.1f s\n", rp_op_name((enum rp_op)op), failed, seconds);
+    }
+    printf("# %d cases\n", cases);
+}
+
+TEST(scalar)
+{
+    all_of(RP_ISA_SCALAR);
+}
+
+TEST(avx2)
+{
+    all_of(RP_ISA_AVX2);
+}
+
+TEST(avx512)
+{
+    all_of(RP_ISA_AVX512);
+}
+
+/* A whole micro-batch's worth of tensor, so that parts outnumber threads in every operation on whole tensors. */
+TEST(large_tensors)
+{
+    static const int whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update, RP_OP_lamb_direction,
+                                RP_OP_lamb_apply, RP_OP_init_normal, RP_OP_digest_leaves, RP_OP_find_nonfinite, RP_OP_weighted_sum};
+    for (int i = 0; i < COUNT(whole); i++)
+        for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+            struct rp_op_shape s = {.rows = 331, .width = 301, .variant = (unsigned)i, .seed = 77};
+            struct rp_dev *dev = device((enum rp_isa)isa, 3);
+            int failed = 0;
+            if (dev)
+                compare(dev, isa, 3, whole[i], &s, &failed);
+        }
+}

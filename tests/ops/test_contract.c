@@ -1,0 +1,61 @@
+/* The comparison must be able to fail. Here the AVX2 kernels are compiled once more, from the same text, but with multiplications and
+ * additions contracted to fma, which the product never allows; every operation that has such a pair must be caught. */
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#else
+#pragma GCC optimize("O2,fp-contract=fast")
+#endif
+#pragma GCC target("avx2,fma,f16c")
+
+#define RP_ISA_NAME(name) name##_contracted
+#include <stddef.h>
+struct rp_ops;
+void rp_cpu_ops_fill_contracted(struct rp_ops *op);
+size_t rp_cpu_attention_scratch_contracted(int max_seq);
+
+#undef __AVX512F__ /* the AVX2 text even where the whole file is compiled for more */
+#include "backend/cpu/kernels.inc.h"
+
+#include "ops/compare.h"
+#include "tests/ops/device.h"
+
+/* Operations with a product that is rounded before it is added in one expression. */
+static const enum rp_op with_products[] = {
+    RP_OP_layernorm_forward, RP_OP_residual_layernorm_forward, RP_OP_layernorm_backward, RP_OP_attention_backward,
+    RP_OP_weighted_sum,      RP_OP_square_sums,
+};
+#define SEEDS 40 /* one number of a whole tensor seldom shows a last bit: it is rounded away with the large sum */
+
+static const struct rp_op_shape shape = {.rows = 65, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 80, .dropout = 0.1f,
+                                         .seed = 5}; /* head_dim 80: its scale is no power of two */
+
+TEST(contracted_kernels_are_caught)
+{
+    struct rp_dev *dev = device(RP_ISA_AVX2, 2);
+    if (!dev)
+        SKIP("this CPU lacks AVX2");
+    struct rp_ops contracted = *dev->op;
+    rp_cpu_ops_fill_contracted(&contracted);
+    for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {
+        struct rp_err e = {0};
+        enum rp_op op = with_products[i];
+        int caught = 0;
+        for (int seed = 0; seed < SEEDS; seed++) {
+            struct rp_op_shape s = shape;
+            s.seed = (uint64_t)seed;
+            caught += rp_ops_compare(&contracted, dev, op, &s, &e) < 0 && e.code == RP_MISMATCH;
+        }
+        CHECK(caught > 0, "%s was contracted and nobody saw it", rp_op_name(op));
+    }
+}
+
+TEST(the_product_build_is_not_contracted)
+{
+    struct rp_dev *dev = device(RP_ISA_AVX2, 2);
+    if (!dev)
+        SKIP("this CPU lacks AVX2");
+    for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {
+        struct rp_err e = {0};
+        CHECK(rp_ops_compare(dev->op, dev, with_products[i], &shape, &e) == 0, "%s", e.msg);
+    }
+}
