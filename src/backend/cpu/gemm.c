@@ -242,6 +242,18 @@ struct position {
     int i, rows, col, next_i, next_col;
 };
 
+/* The next piece goes on with the lines where this one stopped. */
+static void carry_on(struct rp_tile *t)
+{
+    const long steps = t->k / 16;
+    const int copied = min(t->copy.lines, (int)steps);
+    for (int s = 0; s < 2; s++)
+        t->ahead[s].at += steps * t->ahead[s].step;
+    t->copy.from += copied * t->copy.step;
+    t->copy.to += copied * GROUP;
+    t->copy.lines -= copied;
+}
+
 /* All chains of the block for one tile: one piece, or several whole short chains whose sum stays in L1. */
 static void visit(const struct worker *w, struct rp_tile *t, const struct position *at)
 {
@@ -268,10 +280,9 @@ static void visit(const struct worker *w, struct rp_tile *t, const struct positi
         t->next_c = p ? NULL : t->c + next_i * t->ldc + next_col;
         t->next_add = t->last && t->add && g->add != g->c ? t->add + next_i * g->ldadd + next_col : NULL;
         kernel(t, at->rows);
+        carry_on(t);
         t->a += t->k * (g->ta ? GROUP : 1);
         t->b += t->k * j->kernel->nr;
-        t->ahead[0].at = t->ahead[1].at = (const char *)t->a;
-        t->ahead[0].step = t->ahead[1].step = 0;
     }
 }
 
@@ -299,12 +310,27 @@ static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int
         row += GROUP;
         slice = 0;
     }
-    if (every > 1 && q & (every - 1))
+    if (every > 1 && q % every)
         return;
     if (row < b->i1) {
-        t->ahead[0].at = (const char *)group_source(w->job, b, row, due(w->group_rate, slice, b->k));
+        /* the last float: if 16 of them lie across two lines, the first line came with the group before */
+        t->ahead[0].at = (const char *)(group_source(w->job, b, row, due(w->group_rate, slice, b->k)) + GROUP - 1);
         t->ahead[0].step = w->job->g->lda * (long)sizeof(float);
     }
+}
+
+/* The share p..end of the next group's k-steps that goes with this tile: what the kernel can pack on its way. */
+static int give_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
+{
+    const struct job *j = w->job;
+    if (!j->kernel->copies || w->now.i1 - row < GROUP)
+        return p;
+    t->copy.from = group_source(j, &w->now, row, p);
+    t->copy.to = dst + (long)p * GROUP;
+    t->copy.step = j->g->lda;
+    const int k = w->now.k, piece = min(j->segment, k);
+    t->copy.lines = min(end - p, k / piece * (piece / 16) + k % piece / 16);
+    return p + t->copy.lines;
 }
 
 /* The second stream goes to the next block's B while that is being packed. */
@@ -338,6 +364,7 @@ static void run_strip(struct worker *w, int i, long done)
     int slice = in_group / mr * w->panels;
     struct rp_tile t;
 
+    t.copy = (struct rp_gemm_copy){NULL, NULL, 0, 0};
     t.lda = g->lda;
     t.ldadd = g->ldadd;
     for (int q = 0; q < w->panels; q++, slice++) {
@@ -354,9 +381,12 @@ static void run_strip(struct worker *w, int i, long done)
         else
             aim_in_place(w, &t, &at, q);
         aim_ahead(w, &t);
-        visit(w, &t, &at);
+        int p = due(w->group_rate, slice, b->k), end = due(w->group_rate, slice + 1, b->k);
         if (group_follows)
-            pack_group(j, b, w->a[!parity], group + GROUP, due(w->group_rate, slice, b->k), due(w->group_rate, slice + 1, b->k));
+            p = give_copy(w, &t, w->a[!parity], group + GROUP, p, end);
+        visit(w, &t, &at);
+        if (group_follows && p < end)
+            pack_group(j, b, w->a[!parity], group + GROUP, p, end);
         pack_ahead(w, ++done);
     }
 }

@@ -34,6 +34,15 @@ struct rp_gemm_stream {
     long step;
 };
 
+/* Lines of A^T that the tile packs on its way, one per 16 k-steps: from + i*step -> to + 16*i. Work that must be done: the lines
+ * come at most to k/16. Only for whole tiles (rows == mr, cols == nr or not). */
+struct rp_gemm_copy {
+    const float *from;
+    float *to; /* aligned to a cache line */
+    long step; /* floats */
+    int lines;
+};
+
 /* One visit of one tile: c = epilogue(sum + chain(from, k steps)). Rows are given to the kernel beside it. */
 struct rp_tile {
     const float *a; /* in place: [rows][k], row stride lda; packed: [k][16] */
@@ -49,6 +58,7 @@ struct rp_tile {
     const float *add;
     long ldc, ldfrom, ldsum, ldadd;
     struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
+    struct rp_gemm_copy copy;           /* packed tiles only; only of kernels that say `copies` */
     const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
 };
 
@@ -56,6 +66,7 @@ typedef void (*rp_tile_fn)(const struct rp_tile *t, int rows);
 
 struct rp_gemm_kernel {
     int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
+    int copies;                  /* `packed` does the work of tile.copy */
     rp_tile_fn in_place, packed; /* rows 1..mr */
     /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead` is a row that will be wanted soon */
     void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);

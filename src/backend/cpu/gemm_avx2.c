@@ -69,6 +69,7 @@ ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, int rows, int in_pla
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    struct rp_gemm_copy copy = t->copy;
 
     for (long n = 0; n < t->k / 16; n++) {
         _mm_prefetch(h0, _MM_HINT_T1);
@@ -79,6 +80,13 @@ ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, int rows, int in_pla
             fetch_row(t->next_c + n * t->ldc);
         else if (n >= MR && n < MR + rows && t->next_add)
             fetch_row(t->next_add + (n - MR) * t->ldadd);
+        if (!in_place && copy.lines) {
+            for (int i = 0; i < RP_GEMM_GROUP; i += 4)
+                _mm_store_ps(copy.to + i, _mm_loadu_ps(copy.from + i));
+            copy.from += copy.step;
+            copy.to += RP_GEMM_GROUP;
+            copy.lines--;
+        }
         for (int four = 0; four < 4; four++) {
             step(r, &a, b, rows, in_place, 0);
             step(r, &a, b, rows, in_place, 1);
@@ -214,4 +222,4 @@ static void copy_group(float *dst, const float *src, long ld, int k)
     }
 }
 
-const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, in_place, packed, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, 1, in_place, packed, copy_row, transpose, copy_group};

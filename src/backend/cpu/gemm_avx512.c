@@ -101,6 +101,7 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, int rows, int in_pla
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    struct rp_gemm_copy copy = t->copy;
     struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
 
     for (long n = t->k / 16; n > 0; n--) {
@@ -112,6 +113,12 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, int rows, int in_pla
             fetch_line(&c);
         else if (add.left)
             fetch_line(&add);
+        if (!in_place && copy.lines) {
+            _mm512_store_ps(copy.to, _mm512_loadu_ps(copy.from));
+            copy.from += copy.step;
+            copy.to += RP_GEMM_GROUP;
+            copy.lines--;
+        }
         for (int four = 0; four < 4; four++) {
             step(r, &a, b, rows, in_place, 0);
             step(r, &a, b, rows, in_place, 1);
@@ -176,6 +183,7 @@ static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
     s.sum = t->sum ? t->sum + i * t->ldsum : NULL;
     s.add = t->add ? t->add + i * t->ldadd : NULL;
     s.next_c = s.next_add = NULL;
+    s.copy.lines = 0;
     return s;
 }
 
@@ -255,4 +263,4 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         _mm512_store_ps(dst + (long)p * RP_GEMM_GROUP, _mm512_loadu_ps(src + p * ld));
 }
 
-const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, in_place, packed, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, 1, in_place, packed, copy_row, transpose, copy_group};

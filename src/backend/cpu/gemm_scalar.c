@@ -73,5 +73,5 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         memcpy(dst + (long)p * RP_GEMM_GROUP, src + p * ld, RP_GEMM_GROUP * sizeof *dst);
 }
 
-const struct rp_gemm_kernel rp_gemm_scalar = {MR, NR, NR, in_place, packed, copy_row, transpose, copy_group};
-const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR, NR, NR, in_place_fma, packed_fma, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_scalar = {MR, NR, NR, 0, in_place, packed, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR, NR, NR, 0, in_place_fma, packed_fma, copy_row, transpose, copy_group};
