@@ -1,0 +1,221 @@
+/* Figures against a second implementation, records that make no sense, and the report's words. */
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE
+#include "tests/unit/bundle_fixture.h"
+
+#include "bundle/schema.h"
+#include "report/records.h"
+
+#define DIR "tests/vectors/results/"
+
+TEST(figures_equal_those_of_a_second_implementation)
+{
+    static const char yaml[] = "train: {batch_size: 8}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n";
+    RP_BUF steps = {0}, expected = {0};
+    struct rp_err err = {0};
+    struct rp_recipe r;
+    CHECK(rp_read_file(&steps, DIR "steps.jsonl", 1 << 20, &err) == 0 && rp_read_file(&expected, DIR "results.json", 1 << 20, &err) == 0, "%s", err.msg);
+    CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "y", NULL, NULL, 0, &err) == 0, "%s", err.msg);
+    RP_JSON *is = rp_results(steps.data, steps.size, &r, 2.5e9, 1, &err), *should = rp_json_parse(expected.data, expected.size, "results.json", &err);
+    CHECK(is && should, "%s", err.msg);
+    if (!is || !should)
+        return;
+    const char *key;
+    json_t *v;
+    json_object_foreach(should, key, v)
+    {
+        RP_BUF a = {0}, b = {0};
+        rp_json_write_line(&a, json_object_get(is, key) ? json_object_get(is, key) : json_null());
+        rp_json_write_line(&b, v);
+        CHECK(strcmp(a.data, b.data) == 0, "%s\n#  is       %s#  expected %s", key, a.data, b.data);
+    }
+    CHECK(json_object_size(is) == json_object_size(should) + 4, "window, estimator, interval and flops_per_s_formula are words; something else is new");
+    rp_recipe_fini(&r);
+}
+
+/* Lines of step records for a recipe of no warm-up and `timed` steps. */
+static json_t *results_of(const char *text, int timed, int repeats, int complete, struct rp_err *err)
+{
+    struct rp_recipe r;
+    RP_FREE char *yaml = rp_asprintf("train: {batch_size: 4}\nmeasure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\n", timed, repeats);
+    int failed = rp_recipe_parse(&r, yaml, strlen(yaml), "y", NULL, NULL, 0, err);
+    CHECK(!failed, "%s", err->msg);
+    json_t *j = rp_results(text, strlen(text), &r, 1, complete, err);
+    rp_recipe_fini(&r);
+    return j;
+}
+
+static double real_at(const json_t *j, const char *key)
+{
+    return json_number_value(json_object_get(j, key));
+}
+
+TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
+{
+    RP_BUF t = {0};
+    struct rp_err err = {0};
+    fx_step(&t, 0, 0, 2, 0, 1000000000, 500000000);            /* 1 s, then a state root of 0.5 s */
+    fx_step(&t, 1, 0, 2, 2000000000, 3000000000, 1);           /* 0.5 s of loading, then 3 s */
+    RP_JSON *j = results_of(t.data, 2, 1, 0, &err);
+    CHECK(j, "%s", err.msg);
+    CHECK(real_at(j, "sequences_per_s") == 8 / 4.5, "%.17g", real_at(j, "sequences_per_s")); /* 5 s less the root */
+    CHECK(real_at(j, "between_steps_s") == 0.5, "%.17g", real_at(j, "between_steps_s"));
+    CHECK(real_at(json_object_get(j, "step_s"), "median") == 2 && real_at(json_object_get(j, "step_s"), "p50") == 1 &&
+              real_at(json_object_get(j, "step_s"), "p90") == 3, "step times");
+    json_t *ends = json_object_get(j, "sequences_per_s_interval");
+    double lo = json_number_value(json_array_get(ends, 0)), hi = json_number_value(json_array_get(ends, 1));
+    CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi); /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
+}
+
+TEST(repeats_become_one_figure_by_their_median)
+{
+    RP_BUF t = {0};
+    struct rp_err err = {0};
+    int64_t now = 0, ns[4] = {1000000000, 4000000000, 2000000000, 500000000};
+    for (int i = 0; i < 4; i++) {
+        fx_step(&t, i, 0, 1, now, ns[i], 0);
+        now += ns[i];
+    }
+    RP_JSON *j = results_of(t.data, 1, 4, 0, &err); /* 4, 1, 2, 8 samples/s */
+    CHECK(real_at(j, "sequences_per_s") == 3, "%.17g: %s", real_at(j, "sequences_per_s"), err.msg);
+    CHECK(json_array_size(json_object_get(j, "windows")) == 4, "windows");
+}
+
+TEST(little_or_nothing_measured_is_null_and_never_zero)
+{
+    struct rp_err err = {0};
+    RP_BUF one = {0};
+    RP_JSON *none = results_of("", 3, 1, 0, &err);
+    CHECK(none && json_is_null(json_object_get(none, "sequences_per_s")) && json_is_null(json_object_get(none, "step_s")) &&
+              json_is_null(json_object_get(none, "loss_last")) && json_is_null(json_object_get(none, "flops_per_s")), "%s", err.msg);
+    fx_step(&one, 0, 0, 3, 0, 2000000000, 0);
+    RP_JSON *j = results_of(one.data, 3, 1, 0, &err);
+    CHECK(real_at(j, "sequences_per_s") == 2 && json_is_null(json_object_get(j, "sequences_per_s_interval")), "%s", err.msg);
+}
+
+/* Two good steps, with one text replaced by another in line `line`. */
+static void bent(const char *from, const char *to, enum rp_code code, const char *says)
+{
+    RP_BUF t = {0}, b = {0};
+    struct rp_err err = {0};
+    fx_step(&t, 0, 0, 2, 1000, 100, 50);
+    fx_step(&t, 1, 0, 2, 2000, 100, 50);
+    char *at = strstr(t.data, from);
+    CHECK(at, "no '%s'", from);
+    if (!at)
+        return;
+    rp_buf_add(&b, t.data, (size_t)(at - t.data));
+    rp_buf_puts(&b, to);
+    rp_buf_puts(&b, at + strlen(from));
+    RP_JSON *j = results_of(b.data, 2, 1, 0, &err);
+    CHECK(!j && err.code == code && strstr(err.msg, says), "'%s' for '%s': expected '%s', got: %s", to, from, says, j ? "accepted" : err.msg);
+}
+
+TEST(records_that_make_no_sense_are_refused_with_their_line)
+{
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"nan\"", RP_MISMATCH, "steps/rank0.jsonl:1: 'loss' is nan");
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"inf\"", RP_MISMATCH, "'loss' is inf");
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"6.25\"", RP_MALFORMED, "hex float");
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x3.2p+1\"", RP_MALFORMED, "writes as '0x1.9p+2'");
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":6.25", RP_MALFORMED, "'loss' is not a string");
+    bent("\"loss\":\"0x1.9p+2\",", "", RP_MALFORMED, "'loss' is missing");
+    bent("\"grad_norm\":\"0x1.2p+1\"", "\"grad_norm\":\"-inf\"", RP_MISMATCH, "'grad_norm' is -inf");
+    bent("\"end_ns\":1100", "\"end_ns\":1000", RP_MISMATCH, "ends before it starts");
+    bent("\"end_ns\":1100", "\"end_ns\":-5", RP_MALFORMED, "outside");
+    bent("\"end_ns\":1100", "\"end_ns\":99999999999999999999", RP_MALFORMED, "rank0.jsonl:1");
+    bent("\"end_ns\":1100", "\"end_ns\":2001", RP_MISMATCH, "rank0.jsonl:2: step 1 starts before step 0 ends");
+    bent("\"root_ns\":50", "\"root_ns\":901", RP_MISMATCH, "the next step starts after 900 ns");
+    bent("\"root_ns\":50,", "", RP_MALFORMED, "'root_ns' is missing");
+    bent("\"step\":1", "\"step\":2", RP_MALFORMED, "step 2; expected 1");
+    bent("\"step\":0", "\"step\":1", RP_MALFORMED, "step 1; expected 0");
+    bent("\"repeat\":0", "\"repeat\":1", RP_MISMATCH, "another phase or repeat");
+    bent("\"phase\":\"timed\"", "\"phase\":\"warm-up\"", RP_MISMATCH, "another phase or repeat");
+    bent("\"phase\":\"timed\"", "\"phase\":\"sleep\"", RP_MALFORMED, "none of init");
+    bent("\"phase\":\"timed\"", "\"phase\":\"init\"", RP_MALFORMED, "step -1");
+    bent("\"samples\":4", "\"samples\":5", RP_MISMATCH, "samples");
+    bent("\"samples\":4", "\"samples\":0", RP_MALFORMED, "outside");
+    bent("\"samples\":4", "\"samples\":9223372036854775807", RP_MALFORMED, "outside");
+    bent("\"tokens\":50", "\"tokens\":65", RP_MALFORMED, "outside 0..64");
+    bent("\"tokens\":51}\n", "\"tokens\":51}", RP_MALFORMED, "the last line has no end");
+    bent("\"tokens\":51}\n", "\"tokens\":51}\n\n", RP_MALFORMED, "rank0.jsonl:3");
+    bent("\"tokens\":50}\n", "\"tokens\":50,\"tokens\":49}\n", RP_MALFORMED, "rank0.jsonl:1");
+    bent("\"state_root\":\"0", "\"state_root\":\"F", RP_MALFORMED, "64 lower-case hex");
+}
+
+TEST(a_complete_run_has_all_its_steps_and_both_roots)
+{
+    RP_BUF t = {0}, no_init = {0}, no_last = {0}, more = {0};
+    struct rp_err err = {0};
+    fx_records(&t, 0, 2, 1);
+    RP_JSON *j = results_of(t.data, 2, 1, 1, &err);
+    CHECK(j, "%s", err.msg);
+    RP_JSON *few = results_of(t.data, 3, 1, 1, &err);
+    CHECK(!few && err.code == RP_MISMATCH && strstr(err.msg, "2 steps are recorded; the recipe asks for 3"), "%s", err.msg);
+    RP_JSON *many = results_of(t.data, 1, 1, 0, &err);
+    CHECK(!many && strstr(err.msg, "asks for 1"), "an incomplete run of more steps than asked for: %s", err.msg);
+    rp_buf_puts(&no_init, strchr(t.data, '\n') + 1);
+    RP_JSON *a = results_of(no_init.data, 2, 1, 1, &err);
+    CHECK(!a && strstr(err.msg, "state root before"), "%s", err.msg);
+    fx_step(&no_last, 0, 0, 1, 0, 10, 0);
+    rp_buf_puts(&more, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&more, no_last.data);
+    RP_JSON *b = results_of(more.data, 1, 1, 1, &err);
+    CHECK(!b && strstr(err.msg, "state root before its first and after its last"), "%s", err.msg);
+}
+
+TEST(every_document_fits_its_schema_and_schemas_bite)
+{
+    struct fx x;
+    struct rp_err err = {0};
+    fx_init(&x);
+    RP_JSON *run = rp_schema_load("run", &err), *env = rp_schema_load("env", &err), *step = rp_schema_load("step", &err);
+    CHECK(run && env && step, "%s", err.msg);
+    CHECK(rp_schema_check(run, x.run, "run.json", &err) == 0 && rp_schema_check(env, x.before, "env", &err) == 0, "%s", err.msg);
+    static const char *const bad_env[] = {
+        "{\"schema\":\"repro-env/1\",\"captured_at\":\"yesterday\",\"salt\":\"\",\"identified\":false,\"probes\":{}}",
+        "{\"schema\":\"repro-env/1\",\"captured_at\":\"2026-09-21T14:13:20Z\",\"salt\":\"\",\"identified\":false,\"probes\":{\"a\":{\"b\":0}}}",
+        "{\"schema\":\"repro-env/1\",\"captured_at\":\"2026-09-21T14:13:20Z\",\"salt\":\"\",\"identified\":false}",
+    };
+    for (size_t i = 0; i < sizeof bad_env / sizeof *bad_env; i++) {
+        RP_JSON *j = rp_json_parse(bad_env[i], strlen(bad_env[i]), "env", &err);
+        CHECK(j && rp_schema_check(env, j, "env", &err) < 0 && err.code == RP_MALFORMED, "%s was accepted", bad_env[i]);
+    }
+    const char *key; /* without any one of its members run.json does not fit, but for the two that may be left out */
+    json_t *v;
+    json_object_foreach(x.run, key, v)
+    {
+        RP_JSON *less = json_copy(x.run);
+        json_object_del(less, key);
+        CHECK(rp_schema_check(run, less, "run.json", &err) < 0 && strstr(err.msg, key), "run.json without %s fits: %s", key, err.msg);
+        RP_JSON *other = json_copy(x.run);
+        json_object_set_new(other, key, json_pack("[b]", 1));
+        CHECK(rp_schema_check(run, other, "run.json", &err) < 0 && err.code == RP_MALFORMED, "a list as %s fits", key);
+    }
+    RP_JSON *unknown = json_pack("{s:s}", "format", "date");
+    CHECK(rp_schema_check(unknown, x.run, "x", &err) < 0 && err.code == RP_BUG, "a keyword without meaning was passed over");
+    fx_fini(&x);
+}
+
+TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
+{
+    struct fx x;
+    struct rp_err err;
+    char number[64];
+    RP_BUF again = {0};
+    fx_init(&x);
+    const char *text = x.report.data;
+    CHECK(strncmp(text, "# tiny\n", 7) == 0, "%.30s", text);
+    snprintf(number, sizeof number, "| **%.3f** |", real_at(json_object_get(x.run, "results"), "sequences_per_s"));
+    CHECK(strstr(text, number) && strstr(text, "strict fp32") && strstr(text, "repro-fp32/1"), "no %s", number);
+    CHECK(strstr(text, "| cpu.model | A \\| B \\<b\\> |") && !strstr(text, "cpu.l3"), "captured values");
+    CHECK(strstr(text, "Nothing was overridden") && strstr(text, "verify.sh"), "settings and verification");
+    CHECK(rp_report_md(&again, x.run, x.before, &err) == 0 && strcmp(again.data, text) == 0, "rendered twice, differently");
+    json_object_set_new(json_object_get(json_object_get(x.run, "recipe"), "title"), "value", json_string("a\n# b\033[2J`c`"));
+    rp_buf_fini(&again);
+    CHECK(rp_report_md(&again, x.run, x.before, &err) == 0, "%s", err.msg);
+    CHECK(strncmp(again.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(again.data, 27), "%.40s", again.data);
+    CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0 && strncmp(x.report.data, "# FAILED RUN: tiny\n\nThis run did not reach its end: the worker crashed.", 70) == 0,
+          "%.80s", x.report.data);
+    CHECK(rp_report_md(&again, x.run, x.run, &err) < 0 && err.code == RP_MALFORMED, "a report without a capture");
+    fx_fini(&x);
+}
