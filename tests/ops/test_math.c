@@ -1,0 +1,367 @@
+/* The definitions themselves: gradients against finite differences, dropout's statistics, special values, orders of summation.
+ *
+ * The operations of a device equal rp_reference_ops bit for bit (test_bits.c), so it is the reference that is checked here. */
+#include "backend/cpu/cpu.h"
+#include "ops/functions.h"
+#include "tests/ops/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct rp_ops *const ref = &rp_reference_ops;
+
+static float noise(unsigned *state) /* in (-1, 1) */
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(int32_t)*state * 0x1p-31f;
+}
+
+static void fill_noise(float *x, int n, float scale, unsigned seed)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = noise(&seed) * scale;
+}
+
+/* A loss in double precision, as a function of one of its inputs x[n]; the other inputs are in *arg. */
+typedef double (*loss_fn)(const double *x, const void *arg);
+
+/* Central differences of step 1e-5 in double are good to about 1e-9 here; the gradient is fp32 with sums of at most a few hundred
+ * terms of size one, so 2e-5 of the largest element is ten times its rounding. */
+static void check_gradient(const char *what, loss_fn loss, const void *arg, const float *at, const float *gradient, int n)
+{
+    double *x = malloc((size_t)n * sizeof *x), largest = 1e-3, worst = 0;
+    int where = 0;
+    for (int i = 0; i < n; i++)
+        x[i] = (double)at[i];
+    for (int i = 0; i < n; i++) {
+        double here = x[i], up, down;
+        x[i] = here + 1e-5;
+        up = loss(x, arg);
+        x[i] = here - 1e-5;
+        down = loss(x, arg);
+        x[i] = here;
+        double exact = (up - down) / 2e-5, e = fabs((double)gradient[i] - exact);
+        largest = fabs(exact) > largest ? fabs(exact) : largest;
+        if (e > worst) {
+            worst = e;
+            where = i;
+        }
+    }
+    CHECK(worst <= 2e-5 * largest, "%s: element %d is off by %.3g, largest is %.3g", what, where, worst, largest);
+    free(x);
+}
+
+/* ---- layer norm, with dropout before it ---- */
+
+enum { LR = 5, LW = 33 };
+
+struct norm {
+    const float *gamma, *beta, *residual, *dy;
+    const uint8_t *mask; /* NULL: none */
+    double scale;
+    const float *x;
+};
+
+static double norm_loss(const double *x, const double *gamma, const double *beta, const double *bias, const struct norm *o)
+{
+    double sum = 0;
+    for (int r = 0; r < LR; r++) {
+        double z[LW], mean = 0, var = 0;
+        for (int j = 0; j < LW; j++) {
+            double h = (x ? x[r * LW + j] : (double)o->x[r * LW + j]) + (bias ? bias[j] : 0);
+            if (o->mask)
+                h = o->mask[r * 16 + j / 8] >> (j & 7) & 1 ? h * o->scale : 0;
+            z[j] = h + (double)o->residual[r * LW + j];
+            mean += z[j] / LW;
+        }
+        for (int j = 0; j < LW; j++)
+            var += (z[j] - mean) * (z[j] - mean) / LW;
+        for (int j = 0; j < LW; j++)
+            sum += (double)o->dy[r * LW + j] *
+                   ((z[j] - mean) / sqrt(var + 1e-5) * (gamma ? gamma[j] : (double)o->gamma[j]) + (beta ? beta[j] : (double)o->beta[j]));
+    }
+    return sum;
+}
+
+static double norm_of_x(const double *x, const void *arg) { return norm_loss(x, NULL, NULL, NULL, arg); }
+static double norm_of_gamma(const double *x, const void *arg) { return norm_loss(NULL, x, NULL, NULL, arg); }
+static double norm_of_beta(const double *x, const void *arg) { return norm_loss(NULL, NULL, x, NULL, arg); }
+static double norm_of_bias(const double *x, const void *arg) { return norm_loss(NULL, NULL, NULL, x, arg); }
+
+TEST(layernorm_gradient)
+{
+    float x[LR * LW], residual[LR * LW], gamma[LW], beta[LW], dy[LR * LW], y[LR * LW], xhat[LR * LW], rstd[LR], dz[LR * LW], dx[LR * LW];
+    float dgamma[LW], dbeta[LW], dbias[LW], work[3 * LW], none[LW] = {0};
+    uint8_t mask[LR * 16];
+    for (int on = 0; on < 2; on++) {
+        struct rp_dropout d = {.seed = 4, .rows_per_sample = LR, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f};
+        fill_noise(x, LR * LW, 2, 1);
+        fill_noise(residual, LR * LW, 2, 2);
+        fill_noise(gamma, LW, 2, 3);
+        fill_noise(beta, LW, 2, 4);
+        fill_noise(dy, LR * LW, 1, 5);
+        ref->residual_layernorm_forward(NULL, y, xhat, rstd, mask, x, residual, &d, gamma, beta, 1e-5f, LR, LW);
+        ref->layernorm_backward(NULL, dz, dx, dgamma, dbeta, dbias, dy, xhat, rstd, gamma, mask, &d, LR, LW, work);
+        struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .mask = on ? mask : NULL, .scale = (double)d.scale, .x = x};
+        check_gradient("dx", norm_of_x, &o, x, dx, LR * LW);
+        check_gradient("dgamma", norm_of_gamma, &o, gamma, dgamma, LW);
+        check_gradient("dbeta", norm_of_beta, &o, beta, dbeta, LW);
+        check_gradient("dbias", norm_of_bias, &o, none, dbias, LW);
+        if (!on)
+            CHECK(!memcmp(dz, dx, sizeof dz));
+    }
+}
+
+/* ---- activations and dropout ---- */
+
+enum { AN = 97 };
+
+static double gelu_loss(const double *x, const void *arg)
+{
+    const float *dy = arg;
+    double sum = 0;
+    for (int i = 0; i < AN; i++)
+        sum += (double)dy[i] * x[i] * 0.5 * erfc(-x[i] / sqrt(2.0));
+    return sum;
+}
+
+static double tanh_loss(const double *x, const void *arg)
+{
+    const float *dy = arg;
+    double sum = 0;
+    for (int i = 0; i < AN; i++)
+        sum += (double)dy[i] * tanh(x[i]);
+    return sum;
+}
+
+TEST(activation_gradients)
+{
+    float x[AN], y[AN], dy[AN], dx[AN], dbias[AN], work[AN];
+    fill_noise(x, AN, 4, 1);
+    fill_noise(dy, AN, 1, 2);
+    ref->gelu_backward(NULL, dx, dbias, dy, x, 1, AN, work);
+    check_gradient("gelu", gelu_loss, dy, x, dx, AN);
+    CHECK(!memcmp(dx, dbias, sizeof dx), "the column sums of one row are the row");
+    ref->tanh_forward(NULL, y, x, 1, AN);
+    ref->tanh_backward(NULL, dx, dbias, dy, y, 1, AN, work);
+    check_gradient("tanh", tanh_loss, dy, x, dx, AN);
+}
+
+/* The backward pass keeps exactly what the forward pass kept, and the rate is what was asked for: within 5 standard deviations. */
+TEST(dropout_rate_and_decisions)
+{
+    enum { ROWS = 200, WIDTH = 301 };
+    static float ones[ROWS * WIDTH], y[ROWS * WIDTH], dx[ROWS * WIDTH];
+    static uint8_t mask[ROWS * 48];
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        ones[i] = 1;
+    for (int step = 0; step < 4; step++) {
+        double p = step == 3 ? 0.5 : 0.1, n = ROWS * WIDTH, dropped = 0, pairs = 0;
+        struct rp_dropout d = {.seed = 99, .step = (uint32_t)step, .rows_per_sample = 20, .threshold = (uint32_t)(p * 4294967296.0),
+                               .scale = (float)(1 / (1 - p))};
+        ref->dropout_forward(NULL, y, mask, ones, &d, ROWS, WIDTH);
+        ref->dropout_backward(NULL, dx, ones, mask, &d, ROWS, WIDTH);
+        CHECK(!memcmp(y, dx, sizeof y));
+        for (int i = 0; i < ROWS * WIDTH; i++) {
+            CHECK(y[i] == 0 || y[i] == d.scale);
+            dropped += y[i] == 0;
+            pairs += i && y[i] == 0 && y[i - 1] == 0;
+        }
+        CHECK(fabs(dropped - n * p) < 5 * sqrt(n * p * (1 - p)), "rate %g of %g", dropped / n, p);
+        CHECK(fabs(pairs - n * p * p) < 8 * sqrt(n * p * p), "neighbours dropped together: %g, expected %g", pairs, n * p * p);
+    }
+}
+
+/* Samples are counted over the global batch: two halves of a batch, done apart, decide as the whole does. */
+TEST(dropout_does_not_depend_on_the_grouping)
+{
+    enum { ROWS = 24, WIDTH = 77, BYTES = 16 };
+    float x[ROWS * WIDTH], whole[ROWS * WIDTH], parts[ROWS * WIDTH];
+    uint8_t mask_whole[ROWS * BYTES], mask_parts[ROWS * BYTES];
+    struct rp_dropout d = {.seed = 5, .step = 1, .site = 2, .first_sample = 10, .rows_per_sample = 4, .threshold = 1u << 30, .scale = 1.25f};
+    fill_noise(x, ROWS * WIDTH, 1, 8);
+    ref->dropout_forward(NULL, whole, mask_whole, x, &d, ROWS, WIDTH);
+    ref->dropout_forward(NULL, parts, mask_parts, x, &d, 8, WIDTH);
+    d.first_sample += 2;
+    ref->dropout_forward(NULL, parts + 8 * WIDTH, mask_parts + 8 * BYTES, x + 8 * WIDTH, &d, ROWS - 8, WIDTH);
+    CHECK(!memcmp(whole, parts, sizeof whole) && !memcmp(mask_whole, mask_parts, sizeof mask_whole));
+}
+
+/* ---- attention ---- */
+
+enum { AB = 2, AS = 9, AH = 2, AD = 5, AW = AH * AD, AROWS = AB * AS };
+
+struct att {
+    const float *d_o;
+    const uint8_t *keys, *mask; /* mask NULL: no dropout */
+    double scale, keep_scale;
+};
+
+static double attention_loss(const double *qkv, const void *arg)
+{
+    const struct att *o = arg;
+    double sum = 0;
+    for (int bh = 0; bh < AB * AH; bh++)
+        for (int q = 0; q < AS; q++) {
+            int b = bh / AH, first = b * AS, column = bh % AH * AD;
+            double p[AS], l = 0;
+            for (int k = 0; k < AS; k++) {
+                double s = 0;
+                for (int d = 0; d < AD; d++)
+                    s += qkv[(first + q) * 3 * AW + column + d] * qkv[(first + k) * 3 * AW + AW + column + d];
+                p[k] = o->keys[first + k] ? exp(s * o->scale) : 0;
+                l += p[k];
+            }
+            for (int k = 0; k < AS; k++) {
+                double pd = p[k] / l;
+                if (o->mask)
+                    pd = o->mask[(bh * AS + q) * 16 + k / 8] >> (k & 7) & 1 ? pd * o->keep_scale : 0;
+                for (int d = 0; d < AD; d++)
+                    sum += pd * qkv[(first + k) * 3 * AW + 2 * AW + column + d] * (double)o->d_o[(first + q) * AW + column + d];
+            }
+        }
+    return sum;
+}
+
+TEST(attention_gradient)
+{
+    float qkv[AROWS * 3 * AW], d_o[AROWS * AW], out[AROWS * AW], dqkv[AROWS * 3 * AW], dbias[3 * AW], work[3 * AW];
+    float row_max[AB * AH * AS], row_inv[AB * AH * AS];
+    uint8_t keys[AROWS], mask[AB * AH * AS * 16];
+    fill_noise(qkv, AROWS * 3 * AW, 2, 1);
+    fill_noise(d_o, AROWS * AW, 1, 2);
+    for (int i = 0; i < AROWS; i++)
+        keys[i] = i % AS < 7 - i / AS && i % 4 != 1; /* shorter than the sequence, and with holes */
+    for (int on = 0; on < 2; on++) {
+        struct rp_attention a = {AB, AS, AH, AD, 1.0f / sqrtf(AD), keys,
+                                 {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
+        ref->attention_forward(NULL, out, row_max, row_inv, mask, qkv, &a);
+        ref->attention_backward(NULL, dqkv, dbias, d_o, out, row_max, row_inv, mask, qkv, &a, work);
+        struct att o = {d_o, keys, on ? mask : NULL, (double)a.scale, (double)a.drop.scale};
+        check_gradient("dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
+        for (int r = 0; r < AROWS; r++)
+            for (int j = AW; j < 3 * AW && !keys[r]; j++)
+                CHECK(r_bits(dqkv[r * 3 * AW + j]) == 0, "a masked key has gradient %a", (double)dqkv[r * 3 * AW + j]);
+    }
+}
+
+/* ---- loss ---- */
+
+enum { XN = 3, XC = 41 };
+
+struct xent {
+    const int32_t *labels;
+    const float *coef;
+};
+
+static double xent_loss(const double *z, const void *arg)
+{
+    const struct xent *o = arg;
+    double sum = 0;
+    for (int i = 0; i < XN; i++) {
+        double l = 0;
+        for (int c = 0; c < XC; c++)
+            l += exp(z[i * XC + c]);
+        sum += (double)o->coef[i] * (log(l) - z[i * XC + o->labels[i]]);
+    }
+    return sum;
+}
+
+TEST(cross_entropy_gradient_and_value)
+{
+    float z[XN * XC], logits[XN * XC], loss[XN], coef[XN] = {0.5f, 0.25f, 0.0f}, total;
+    double x[XN * XC];
+    const int32_t labels[XN] = {0, XC - 1, 7};
+    struct xent o = {labels, coef};
+    fill_noise(z, XN * XC, 5, 1);
+    memcpy(logits, z, sizeof z);
+    ref->softmax_xent(NULL, loss, logits, XC, labels, coef, XN, XC);
+    ref->weighted_sum(NULL, &total, loss, coef, XN);
+    for (int i = 0; i < XN * XC; i++)
+        x[i] = (double)z[i];
+    check_gradient("dlogits", xent_loss, &o, z, logits, XN * XC);
+    CHECK(fabs((double)total - xent_loss(x, &o)) < 1e-6 * fabs(xent_loss(x, &o)), "%a", (double)total);
+}
+
+/* <gather(x), y> = <x, row_sums(y)>: the sums are the gradient of the gathering, and adding adds. */
+TEST(row_sums_are_the_gradient_of_gathering)
+{
+    enum { V = 6, N = 11, D = 3 };
+    const int32_t index[N] = {4, 1, 1, 0, 4, 4, 1, 5, 4, 1, 4};
+    const int32_t key[4] = {0, 1, 4, 5}, start[5] = {0, 1, 5, 10, 11}, source[N] = {3, 1, 2, 6, 9, 0, 4, 5, 8, 10, 7};
+    struct rp_row_groups g = {4, key, start, source};
+    float x[V * D], y[N * D], gathered[N * D], dx[V * D] = {0}, twice[V * D];
+    double a = 0, b = 0;
+    fill_noise(x, V * D, 1, 1);
+    fill_noise(y, N * D, 1, 2);
+    ref->gather_rows(NULL, gathered, x, index, N, D);
+    ref->row_sums(NULL, dx, y, &g, D, 0);
+    for (int i = 0; i < N * D; i++)
+        a += (double)gathered[i] * (double)y[i];
+    for (int i = 0; i < V * D; i++)
+        b += (double)x[i] * (double)dx[i];
+    CHECK(fabs(a - b) < 1e-5, "%g %g", a, b);
+    memcpy(twice, dx, sizeof dx);
+    ref->row_sums(NULL, twice, y, &g, D, 1);
+    for (int i = 0; i < V * D; i++)
+        CHECK(twice[i] == 2 * dx[i]);
+}
+
+/* ---- orders that another order would not give ---- */
+
+TEST(tree_splits_at_the_largest_power_of_two)
+{
+    float x[7] = {0x1p24f, 1, 1, 1, -0x1p24f, 1, 1}, y;
+    ref->tree_sum(NULL, &y, x, 7);
+    CHECK(y == (((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + x[6])), "%a", (double)y);
+    CHECK(rp_tree_split(2) == 1 && rp_tree_split(3) == 2 && rp_tree_split(5) == 4 && rp_tree_split(8) == 4 && rp_tree_split(9) == 8);
+}
+
+TEST(column_sums_are_blocks_then_a_tree)
+{
+    float x[130], work[3], y, s[3] = {0};
+    fill_noise(x, 130, 1, 3);
+    for (int i = 0; i < 130; i++)
+        s[i / 64] = s[i / 64] + x[i];
+    ref->colsum(NULL, &y, x, 130, 1, work);
+    CHECK(y == (s[0] + s[1]) + s[2]);
+}
+
+/* ---- rule 12, on every instruction set ---- */
+
+TEST(special_values)
+{
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        struct rp_dev *dev = device((enum rp_isa)isa, 2);
+        if (!dev)
+            continue;
+        static float x[9000];
+        int64_t at;
+        float y, nan = NAN, one = 1, loss, z[3] = {NAN, 1, 2};
+        int32_t label = 1;
+        fill_noise(x, 9000, 1, 1);
+        dev->op->find_nonfinite(dev, &at, x, 9000);
+        CHECK(at == -1);
+        x[8999] = -INFINITY;
+        x[4500] = NAN;
+        dev->op->find_nonfinite(dev, &at, x, 9000);
+        CHECK(at == 4500, "%lld", (long long)at);
+        dev->op->find_nonfinite(dev, &at, x, 0);
+        CHECK(at == -1);
+        dev->op->square_sums(dev, &y, &nan, 1);
+        CHECK(isnan(y), "a NaN must reach the norm");
+        dev->op->softmax_xent(dev, &loss, z, 3, &label, &one, 1, 3);
+        CHECK(isnan(loss), "a NaN among the logits must reach the loss");
+        uint8_t a[32], b[32];
+        uint32_t odd = 0xffc0dead;
+        memcpy(&y, &odd, 4);
+        dev->op->digest_leaves(dev, a, &y, 1);
+        dev->op->digest_leaves(dev, b, &nan, 1);
+        CHECK(!memcmp(a, b, 32), "all NaN are one NaN in a digest");
+        y = -0.0f;
+        dev->op->digest_leaves(dev, a, &y, 1);
+        y = 0;
+        dev->op->digest_leaves(dev, b, &y, 1);
+        CHECK(memcmp(a, b, 32), "-0 and +0 are two values");
+    }
+}
