@@ -52,7 +52,7 @@ static int by_value(const void *a, const void *b)
 
 static void clocks(struct rp_probe *p, struct rp_text *info)
 {
-    double mhz[RP_MAX_CPUS];
+    double mhz[RP_MAX_CPUS] = {0};
     int n = 0;
     static const char *const names[] = {"clock_min", "clock_median", "clock_max"};
     char *at = NULL;

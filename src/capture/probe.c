@@ -104,9 +104,9 @@ void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 
 char *rp_text_line(struct rp_text *t, char **at)
 {
-    char *end = t->bytes.data + t->bytes.size;
     if (t->state != RP_STATE_OK || !t->bytes.data)
         return NULL;
+    char *end = t->bytes.data + t->bytes.size;
     char *line = *at ? *at : t->bytes.data;
     if (line >= end)
         return NULL;
@@ -137,9 +137,9 @@ static char *trimmed(const char *s, size_t n)
 char *rp_text_field(const struct rp_text *t, const char *key, char separator)
 {
     size_t len = strlen(key);
-    const char *p = t->bytes.data, *end = p + t->bytes.size;
-    if (t->state != RP_STATE_OK || !p)
+    if (t->state != RP_STATE_OK || !t->bytes.data)
         return NULL;
+    const char *p = t->bytes.data, *end = p + t->bytes.size;
     while (p < end) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop)

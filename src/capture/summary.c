@@ -108,9 +108,11 @@ static void count(const json_t *at, int known[4], int depth)
     json_t *child;
     for (int i = 0; state && i < 4; i++)
         known[i] += strcmp(state, states[i]) == 0;
-    if (!state && json_is_object(at) && depth < 8)
-        json_object_foreach ((json_t *)at, name, child) /* jansson iterates over non-const objects only */
-            count(child, known, depth + 1);
+    if (state || !json_is_object(at) || depth > 8)
+        return;
+    json_object_foreach ((json_t *)at, name, child) { /* jansson iterates over non-const objects only */
+        count(child, known, depth + 1);
+    }
 }
 
 static void counts(struct rp_buf *out, const json_t *env)

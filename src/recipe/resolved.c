@@ -50,11 +50,11 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
     int key;
     rp_recipe_defaults(r);
     int failed = json_is_object(j) ? 0 : rp_fail(err, RP_MALFORMED, "expected an object of keys");
-    /* (json_t *): jansson iterates over non-const objects only */
-    if (!failed)
-        json_object_foreach ((json_t *)j, name, entry)
-            if (!failed)
-                failed = take(r, name, entry, err);
+    json_object_foreach ((json_t *)j, name, entry) { /* jansson iterates over non-const objects only; no object: not at all */
+        if (failed)
+            break;
+        failed = take(r, name, entry, err);
+    }
     if (!failed)
         failed = rp_recipe_check(r, &key, err);
     if (!failed)

@@ -300,7 +300,7 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
         if (e.type == YAML_MAPPING_END_EVENT)
             break;
         int n = snprintf(name, sizeof name, "%s%s%s", r->path, *r->path ? "." : "", e.text ? e.text : "");
-        if (e.type != YAML_SCALAR_EVENT)
+        if (!e.text) /* no scalar */
             failed = FAIL(r, &e, RP_USAGE, "expected a key's name");
         else if (strcmp(e.text, "<<") == 0)
             failed = FAIL(r, &e, RP_MALFORMED, "a merge key (<<) does not belong in a recipe: write the values out");

@@ -5,7 +5,7 @@
 set -eu
 put() {
     [ -f "$1" ] || return 0
-    content=$(cat "$1" 2>/dev/null | tr -d '\000') || return 0
+    content=$(tr -d "\000" 2>/dev/null <"$1") || return 0
     printf '@ %s\n' "$1"
     case $1 in
     */status) printf '%s\n' "$content" | sed -n '/_allowed_list/s/^/| /p' ;;
@@ -20,12 +20,12 @@ for f in /proc/cpuinfo /proc/meminfo /proc/cmdline /proc/loadavg /proc/uptime /p
     /etc/os-release /etc/machine-id /.dockerenv /run/.containerenv \
     /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name /sys/class/dmi/id/board_name /sys/class/dmi/id/bios_version \
     /sys/class/dmi/id/bios_date /sys/class/dmi/id/product_serial /sys/class/dmi/id/product_uuid /sys/class/dmi/id/board_serial \
-    $cpu/online $cpu/smt/active $cpu/smt/control $cpu/cpufreq/boost $cpu/intel_pstate/no_turbo $cpu/intel_pstate/status \
-    $cpu/cpuidle/current_driver $cpu/vulnerabilities/* \
-    $cpu/cpu[0-9]*/topology/physical_package_id $cpu/cpu[0-9]*/topology/core_id \
-    $cpu/cpu0/cache/index*/level $cpu/cpu0/cache/index*/type $cpu/cpu0/cache/index*/size $cpu/cpu0/cache/index*/shared_cpu_list \
-    $cpu/cpufreq/policy*/scaling_driver $cpu/cpufreq/policy*/scaling_governor $cpu/cpufreq/policy*/energy_performance_preference \
-    $cpu/cpufreq/policy0/cpuinfo_m??_freq $cpu/cpufreq/policy0/scaling_m??_freq $cpu/cpufreq/policy0/base_frequency \
+    "$cpu"/online "$cpu"/smt/active "$cpu"/smt/control "$cpu"/cpufreq/boost "$cpu"/intel_pstate/no_turbo "$cpu"/intel_pstate/status \
+    "$cpu"/cpuidle/current_driver "$cpu"/vulnerabilities/* \
+    "$cpu"/cpu[0-9]*/topology/physical_package_id "$cpu"/cpu[0-9]*/topology/core_id \
+    "$cpu"/cpu0/cache/index*/level "$cpu"/cpu0/cache/index*/type "$cpu"/cpu0/cache/index*/size "$cpu"/cpu0/cache/index*/shared_cpu_list \
+    "$cpu"/cpufreq/policy*/scaling_driver "$cpu"/cpufreq/policy*/scaling_governor "$cpu"/cpufreq/policy*/energy_performance_preference \
+    "$cpu"/cpufreq/policy0/cpuinfo_m??_freq "$cpu"/cpufreq/policy0/scaling_m??_freq "$cpu"/cpufreq/policy0/base_frequency \
     /sys/devices/system/clocksource/clocksource0/*_clocksource \
     /sys/devices/system/node/online /sys/devices/system/node/node[0-9]*/cpulist /sys/devices/system/node/node[0-9]*/distance \
     /sys/devices/system/node/node[0-9]*/meminfo \
