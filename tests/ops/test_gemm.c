@@ -155,8 +155,9 @@ TEST(awkward_sizes)
     for (int x = 0; x < 5; x++)
         for (int y = 0; y < 6; y++)
             for (int z = 0; z < 6; z++, count++)
-                compare(&(struct shape){.m = m[x], .n = n[y], .k = k[z], .ta = count & 1, .tb = count >> 1 & 1, .segment = count % 3 ? 0 : 16,
-                                        .epilogue = count % 5, .slack = count % 4, .scale = count % 7 ? 1.0f : 1e-30f});
+                compare(&(struct shape){.m = m[x], .n = n[y], .k = k[z], .ta = count & 1, .tb = count >> 1 & 1,
+                                        .segment = count % 3 ? 0 : 16, .epilogue = count % 5, .slack = count % 4,
+                                        .scale = count % 7 ? 1.0f : 1e-30f});
 }
 
 TEST(long_chains_and_segments)
