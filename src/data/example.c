@@ -1,0 +1,324 @@
+#include "data/example.h"
+
+#include <string.h>
+
+enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_GROUP, WIRE_END, WIRE_32 };
+#define GROUP_DEPTH 32
+
+const char *rp_example_kind_name(enum rp_example_kind kind)
+{
+    static const char *const name[] = {"absent", "bytes list", "float list", "int64 list"};
+    return name[kind];
+}
+
+/* A stretch of the message that is being read. */
+struct span {
+    const unsigned char *p, *end;
+};
+
+struct parse {
+    const unsigned char *start;
+    struct rp_example_field *field;
+    int n;
+    struct rp_err *err;
+};
+
+static int bad(struct parse *s, const unsigned char *at, const char *what)
+{
+    return rp_fail(s->err, RP_MALFORMED, "not a tf.Example: %s at byte %zu of the message", what, (size_t)(at - s->start));
+}
+
+static int varint(struct parse *s, struct span *m, uint64_t *out)
+{
+    const unsigned char *at = m->p;
+    uint64_t v = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+        if (m->p == m->end)
+            return bad(s, at, "truncated varint");
+        unsigned char b = *m->p++;
+        if (shift == 63 && b > 1)
+            break;
+        v |= (uint64_t)(b & 127) << shift;
+        if (b < 128) {
+            *out = v;
+            return 0;
+        }
+    }
+    return bad(s, at, "varint longer than 64 bits");
+}
+
+static int tag(struct parse *s, struct span *m, uint32_t *number, int *wire)
+{
+    const unsigned char *at = m->p;
+    uint64_t t;
+    if (varint(s, m, &t) < 0)
+        return -1;
+    *number = (uint32_t)(t >> 3);
+    *wire = (int)(t & 7);
+    if (t > UINT32_MAX || *number == 0)
+        return bad(s, at, "impossible field number");
+    if (*wire > WIRE_32)
+        return bad(s, at, "impossible wire type");
+    return 0;
+}
+
+static int bytes(struct parse *s, struct span *m, struct span *out)
+{
+    const unsigned char *at = m->p;
+    uint64_t n;
+    if (varint(s, m, &n) < 0)
+        return -1;
+    if (n > (size_t)(m->end - m->p))
+        return bad(s, at, "length beyond the end");
+    *out = (struct span){m->p, m->p + n};
+    m->p += n;
+    return 0;
+}
+
+static int fixed(struct parse *s, struct span *m, size_t n)
+{
+    if ((size_t)(m->end - m->p) < n)
+        return bad(s, m->p, "truncated value");
+    m->p += n;
+    return 0;
+}
+
+static int skip(struct parse *s, struct span *m, uint32_t number, int wire);
+
+/* Groups are long deprecated, but a field of an unknown kind may be one. */
+static int skip_group(struct parse *s, struct span *m, uint32_t number)
+{
+    uint32_t open[GROUP_DEPTH], inner;
+    int depth = 0, wire;
+    open[depth++] = number;
+    while (depth) {
+        const unsigned char *at = m->p;
+        if (tag(s, m, &inner, &wire) < 0)
+            return -1;
+        if (wire == WIRE_END && inner != open[--depth])
+            return bad(s, at, "end of another group");
+        if (wire == WIRE_GROUP && depth == GROUP_DEPTH)
+            return bad(s, at, "groups nested too deep");
+        if (wire == WIRE_GROUP)
+            open[depth++] = inner;
+        else if (wire != WIRE_END && skip(s, m, inner, wire) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int skip(struct parse *s, struct span *m, uint32_t number, int wire)
+{
+    uint64_t v;
+    struct span b;
+    switch (wire) {
+    case WIRE_VARINT: return varint(s, m, &v);
+    case WIRE_64: return fixed(s, m, 8);
+    case WIRE_BYTES: return bytes(s, m, &b);
+    case WIRE_GROUP: return skip_group(s, m, number);
+    case WIRE_32: return fixed(s, m, 4);
+    default: return bad(s, m->p, "end of a group that was not opened");
+    }
+}
+
+static void add_int(struct rp_example_field *f, uint64_t v)
+{
+    if (f && f->count < f->cap)
+        f->out.i64[f->count] = (int64_t)v;
+    if (f)
+        f->count++;
+}
+
+static void add_float(struct rp_example_field *f, const unsigned char *p)
+{
+    uint32_t u = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    if (f && f->count < f->cap)
+        memcpy(&f->out.f32[f->count], &u, sizeof u);
+    if (f)
+        f->count++;
+}
+
+/* Int64List or FloatList; f is NULL when nobody wants the values. A value of another wire type is an unknown field. */
+static int list(struct parse *s, struct span m, int floats, struct rp_example_field *f)
+{
+    while (m.p < m.end) {
+        const unsigned char *at = m.p;
+        uint32_t number;
+        int wire;
+        uint64_t v;
+        if (tag(s, &m, &number, &wire) < 0)
+            return -1;
+        if (number == 1 && wire == (floats ? WIRE_32 : WIRE_VARINT)) {
+            if (floats ? fixed(s, &m, 4) < 0 : varint(s, &m, &v) < 0)
+                return -1;
+            if (floats)
+                add_float(f, m.p - 4);
+            else
+                add_int(f, v);
+        } else if (number == 1 && wire == WIRE_BYTES) {
+            struct span b;
+            if (bytes(s, &m, &b) < 0)
+                return -1;
+            if (floats && (b.end - b.p) % 4)
+                return bad(s, at, "packed floats that are no multiple of 4 bytes");
+            while (b.p < b.end)
+                if (floats) {
+                    add_float(f, b.p);
+                    b.p += 4;
+                } else {
+                    if (varint(s, &b, &v) < 0)
+                        return -1;
+                    add_int(f, v);
+                }
+        } else if (skip(s, &m, number, wire) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int feature(struct parse *s, struct span m, struct rp_example_field *f)
+{
+    while (m.p < m.end) {
+        uint32_t number;
+        int wire;
+        struct span b;
+        if (tag(s, &m, &number, &wire) < 0)
+            return -1;
+        if (number > 3 || wire != WIRE_BYTES) {
+            if (skip(s, &m, number, wire) < 0)
+                return -1;
+            continue;
+        }
+        if (bytes(s, &m, &b) < 0)
+            return -1;
+        enum rp_example_kind kind = (enum rp_example_kind)number;
+        if (f && f->found != kind) { /* another member of the oneof: what came before is gone */
+            f->found = kind;
+            f->count = 0;
+        }
+        if (kind != RP_EXAMPLE_BYTES && list(s, b, kind == RP_EXAMPLE_FLOAT, f && kind == f->want ? f : NULL) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static struct rp_example_field *wanted(struct parse *s, struct span key)
+{
+    for (int i = 0; i < s->n; i++)
+        if (strlen(s->field[i].name) == (size_t)(key.end - key.p) && memcmp(s->field[i].name, key.p, (size_t)(key.end - key.p)) == 0)
+            return &s->field[i];
+    return NULL;
+}
+
+/* The key may come after the value: one pass finds it, a second reads the values. */
+static int entry(struct parse *s, struct span m)
+{
+    struct span whole = m, key = {m.p, m.p}, b;
+    uint32_t number;
+    int wire;
+    while (m.p < m.end) {
+        if (tag(s, &m, &number, &wire) < 0)
+            return -1;
+        if (number == 1 && wire == WIRE_BYTES) {
+            if (bytes(s, &m, &key) < 0)
+                return -1;
+        } else if (skip(s, &m, number, wire) < 0) {
+            return -1;
+        }
+    }
+    struct rp_example_field *f = wanted(s, key);
+    if (f) {
+        f->found = RP_EXAMPLE_ABSENT;
+        f->count = 0;
+    }
+    for (m = whole; m.p < m.end;) {
+        if (tag(s, &m, &number, &wire) < 0)
+            return -1;
+        if (number == 2 && wire == WIRE_BYTES) {
+            if (bytes(s, &m, &b) < 0 || feature(s, b, f) < 0)
+                return -1;
+        } else if (skip(s, &m, number, wire) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* A message in which only field 1, itself a message, means something: Example and Features are both of that form. */
+static int wrapper(struct parse *s, struct span m, int (*inner)(struct parse *, struct span))
+{
+    while (m.p < m.end) {
+        uint32_t number;
+        int wire;
+        struct span b;
+        if (tag(s, &m, &number, &wire) < 0)
+            return -1;
+        if (number == 1 && wire == WIRE_BYTES) {
+            if (bytes(s, &m, &b) < 0 || inner(s, b) < 0)
+                return -1;
+        } else if (skip(s, &m, number, wire) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int features(struct parse *s, struct span m)
+{
+    return wrapper(s, m, entry);
+}
+
+int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err)
+{
+    const unsigned char *p = data;
+    struct parse s = {.start = p, .field = field, .n = n, .err = err};
+    for (int i = 0; i < n; i++) {
+        field[i].count = 0;
+        field[i].found = RP_EXAMPLE_ABSENT;
+    }
+    return wrapper(&s, (struct span){p, p + size}, features);
+}
+
+static void put_varint(struct rp_buf *out, uint64_t v)
+{
+    unsigned char b[10];
+    size_t n = 0;
+    do {
+        b[n++] = (unsigned char)((v & 127) | (v > 127 ? 128 : 0));
+        v >>= 7;
+    } while (v);
+    rp_buf_add(out, b, n);
+}
+
+static void put_bytes(struct rp_buf *out, unsigned number, const void *data, size_t size)
+{
+    put_varint(out, number << 3 | WIRE_BYTES);
+    put_varint(out, size);
+    rp_buf_add(out, data, size);
+}
+
+void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, int n)
+{
+    RP_BUF all = {0};
+    for (int i = 0; i < n; i++) {
+        RP_BUF values = {0}, list_ = {0}, feature_ = {0}, entry_ = {0};
+        const struct rp_example_field *f = &field[i];
+        for (size_t k = 0; k < f->count; k++)
+            if (f->want == RP_EXAMPLE_FLOAT) {
+                uint32_t u;
+                memcpy(&u, &f->out.f32[k], sizeof u);
+                unsigned char b[4] = {(unsigned char)u, (unsigned char)(u >> 8), (unsigned char)(u >> 16), (unsigned char)(u >> 24)};
+                rp_buf_add(&values, b, 4);
+            } else {
+                put_varint(&values, (uint64_t)f->out.i64[k]);
+            }
+        if (f->count)
+            put_bytes(&list_, 1, values.data, values.size);
+        put_bytes(&feature_, f->want, list_.data, list_.size);
+        put_bytes(&entry_, 1, f->name, strlen(f->name));
+        put_bytes(&entry_, 2, feature_.data, feature_.size);
+        put_bytes(&all, 1, entry_.data, entry_.size);
+    }
+    put_bytes(out, 1, all.data, all.size);
+}

@@ -1,0 +1,256 @@
+#include "data/files.h"
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "data/archive.h"
+#include "data/embedded.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void add(struct rp_files *f, char *name, unsigned char *data, uint64_t size)
+{
+    if ((f->n & (f->n - 1)) == 0) /* room doubles at every power of two */
+        f->file = rp_realloc(f->file, (f->n ? 2 * (size_t)f->n : 1) * sizeof *f->file);
+    f->file[f->n++] = (struct rp_file){.name = name, .fd = -1, .data = data, .size = size};
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct rp_file *)a)->name, ((const struct rp_file *)b)->name);
+}
+
+/* Take a path that must be a regular file; takes over name. */
+static int add_path(struct rp_files *f, char *name, struct rp_err *err)
+{
+    struct stat st;
+    int failed = 0;
+    if (f->n >= RP_FILES_MAX)
+        failed = rp_fail(err, RP_MALFORMED, "more than %d files", RP_FILES_MAX);
+    else if (stat(name, &st) < 0)
+        failed = rp_fail(err, RP_IO, "cannot read '%s': %s", name, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        failed = rp_fail(err, RP_IO, "'%s' is not a regular file", name);
+    if (failed) {
+        free(name);
+        return -1;
+    }
+    add(f, name, NULL, (uint64_t)st.st_size);
+    return 0;
+}
+
+static char *join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    return rp_asprintf("%.*s%s%s", (int)n, dir, n == 1 && *dir == '/' ? "" : "/", name);
+}
+
+/* Files named *.tfrecord* of one directory; *only is the sole directory in it, NULL when there is none or several. */
+static int scan(struct rp_files *f, const char *dir, char **only, int *others, struct rp_err *err)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    struct stat st;
+    int failed = 0, dirs = 0;
+    *only = NULL;
+    *others = 0;
+    if (!d)
+        return rp_fail(err, RP_IO, "cannot open directory '%s': %s", dir, strerror(errno));
+    while (!failed && (errno = 0, (e = readdir(d)) != NULL)) {
+        if (e->d_name[0] == '.')
+            continue;
+        char *path = join(dir, e->d_name);
+        mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
+        if (S_ISREG(mode) && strstr(e->d_name, ".tfrecord")) {
+            failed = add_path(f, path, err);
+            continue;
+        }
+        if (S_ISDIR(mode) && dirs++ == 0)
+            *only = path;
+        else
+            free(path);
+        *others += 1;
+    }
+    if (!failed && errno)
+        failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
+    closedir(d);
+    if (failed || dirs > 1) {
+        free(*only);
+        *only = NULL;
+    }
+    return failed ? -1 : 0;
+}
+
+static int open_directory(struct rp_files *f, const char *dir, struct rp_err *err)
+{
+    int others;
+    RP_FREE char *only = NULL;
+    if (scan(f, dir, &only, &others, err) < 0)
+        return -1;
+    if (f->n == 0 && only) {
+        RP_FREE char *none = NULL;
+        int ignored;
+        if (scan(f, only, &none, &ignored, err) < 0)
+            return -1;
+    }
+    if (f->n == 0)
+        return rp_fail(err, RP_IO,
+                       "directory '%s' has no file with '.tfrecord' in its name (%d other entries); name the files by a glob in "
+                       "quotes, such as '%s/*'",
+                       dir, others, dir);
+    return 0;
+}
+
+static int open_glob(struct rp_files *f, const char *pattern, struct rp_err *err)
+{
+    glob_t g = {0};
+    struct stat st;
+    int rc = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &g), failed = 0;
+    if (rc == GLOB_NOMATCH)
+        failed = rp_fail(err, RP_IO, "no file matches '%s'", pattern);
+    else if (rc)
+        failed = rp_fail(err, RP_IO, "cannot look for '%s': %s", pattern, strerror(errno));
+    for (size_t i = 0; !failed && i < g.gl_pathc; i++)
+        if (stat(g.gl_pathv[i], &st) < 0 || !S_ISDIR(st.st_mode))
+            failed = add_path(f, rp_strdup(g.gl_pathv[i]), err);
+    globfree(&g);
+    if (!failed && f->n == 0)
+        failed = rp_fail(err, RP_IO, "'%s' matches directories only", pattern);
+    return failed;
+}
+
+static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)
+{
+    struct rp_archive_source s;
+    struct rp_archive_member *m;
+    int n;
+    if (rp_embedded_archive(name, &s) < 0)
+        return rp_fail(err, RP_IO, "this program has no archive '%s' in it", name);
+    if (rp_archive_load(&s, RP_EMBEDDED_MAX, &m, &n, err) < 0)
+        return -1;
+    for (int i = 0; i < n; i++)
+        if (strstr(m[i].name, ".tfrecord")) {
+            add(f, rp_asprintf(RP_FILES_EMBEDDED "%s/%s", name, m[i].name), m[i].data, m[i].size);
+            m[i].data = NULL;
+        }
+    rp_archive_members_free(m, n);
+    return f->n ? 0 : rp_fail(err, RP_MALFORMED, "archive '%s' holds no file with '.tfrecord' in its name", name);
+}
+
+int rp_files_open(struct rp_files *f, const char *path, struct rp_err *err)
+{
+    struct stat st;
+    int failed, prefix = (int)strlen(RP_FILES_EMBEDDED);
+    *f = (struct rp_files){.last = -1};
+    if (strncmp(path, RP_FILES_EMBEDDED, (size_t)prefix) == 0)
+        failed = open_embedded(f, path + prefix, err);
+    else if (stat(path, &st) == 0)
+        failed = S_ISDIR(st.st_mode) ? open_directory(f, path, err) : add_path(f, rp_strdup(path), err);
+    else if (strpbrk(path, "*?["))
+        failed = open_glob(f, path, err);
+    else
+        failed = rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (failed) {
+        rp_files_close(f);
+        return -1;
+    }
+    qsort(f->file, (size_t)f->n, sizeof *f->file, by_name);
+    return 0;
+}
+
+void rp_files_close(struct rp_files *f)
+{
+    for (int i = 0; i < f->n; i++) {
+        rp_closep(&f->file[i].fd);
+        free(f->file[i].name);
+        free(f->file[i].data);
+    }
+    free(f->file);
+    *f = (struct rp_files){.last = -1};
+}
+
+/* A set may have more files than a process may hold open: one is kept. */
+static int open_file(struct rp_files *f, int i, struct rp_err *err)
+{
+    struct rp_file *file = &f->file[i];
+    struct stat st;
+    if (file->fd >= 0)
+        return 0;
+    if (f->last >= 0)
+        rp_closep(&f->file[f->last].fd);
+    f->last = i;
+    file->fd = open(file->name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (file->fd < 0 || fstat(file->fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", file->name, strerror(errno));
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size)
+        return rp_fail(err, RP_IO, "'%s' changed while it was in use: it had %llu bytes", file->name, (unsigned long long)file->size);
+    return 0;
+}
+
+int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t size, struct rp_err *err)
+{
+    const struct rp_file *file = &f->file[i];
+    RP_BUG_IF(offset > file->size || size > file->size - offset);
+    if (file->data) {
+        memcpy(out, file->data + offset, size);
+        return 0;
+    }
+    if (size == 0) /* an empty file too need not be opened */
+        return 0;
+    if (open_file(f, i, err) < 0)
+        return -1;
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pread(file->fd, (char *)out + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return rp_fail(err, RP_IO, "cannot read '%s': %s", file->name, strerror(errno));
+        if (n == 0)
+            return rp_fail(err, RP_IO, "'%s' became shorter while it was in use", file->name);
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int rp_files_digest_one(struct rp_files *f, int i, char hex[65], struct rp_err *err)
+{
+    enum { chunk = 1 << 18 };
+    RP_FREE char *bytes = rp_alloc(chunk);
+    unsigned char digest[RP_SHA256_SIZE];
+    struct rp_sha256 h;
+    rp_sha256_init(&h);
+    for (uint64_t at = 0, size = f->file[i].size; at < size;) {
+        size_t n = size - at < chunk ? (size_t)(size - at) : chunk;
+        if (rp_files_read(f, i, at, bytes, n, err) < 0)
+            return -1;
+        rp_sha256_update(&h, bytes, n);
+        at += n;
+    }
+    rp_sha256_final(&h, digest);
+    rp_hex(hex, digest, sizeof digest);
+    return 0;
+}
+
+int rp_files_digest(struct rp_files *f, char hex[65], struct rp_err *err)
+{
+    unsigned char digest[RP_SHA256_SIZE];
+    struct rp_sha256 h;
+    rp_sha256_init(&h);
+    for (int i = 0; i < f->n; i++) {
+        if (rp_files_digest_one(f, i, hex, err) < 0)
+            return -1;
+        rp_sha256_update(&h, hex, 64);
+        rp_sha256_update(&h, "\n", 1);
+    }
+    rp_sha256_final(&h, digest);
+    rp_hex(hex, digest, sizeof digest);
+    return 0;
+}

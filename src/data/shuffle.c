@@ -1,0 +1,23 @@
+#include "data/bert_data.h"
+#include "ops/philox.h"
+
+uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
+{
+    int bits = 2;
+    while (bits < 62 && (n - 1) >> bits)
+        bits += 2;
+    const int half = bits / 2;
+    const uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t l = i >> half, r = i & mask;
+        for (uint32_t round = 0; round < 8; round++) {
+            uint32_t word[4] = {(uint32_t)r, round, (uint32_t)epoch, (uint32_t)(epoch >> 32)};
+            rp_philox(word, seed);
+            uint64_t t = l ^ (word[0] & mask);
+            l = r;
+            r = t;
+        }
+        i = l << half | r;
+    } while (i >= n); /* a permutation of the larger set: the walk comes back below n, at the latest to where it began */
+    return i;
+}
