@@ -4,8 +4,9 @@
  * chunks); its k-steps are cut into blocks. For each block a thread packs its own copy of the chunk of B, then passes all strips
  * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a product.
  *
- * Packing is hidden where it would show: while the tiles of one block run, the next block's B (when few rows use it) and the next
- * group of A^T are packed in slices, one after each tile, their source lines fetched by the tile before.
+ * Packing is hidden where it would show. The next group of A^T is packed by the tiles of this one: each copies a few lines between
+ * its k-steps (struct rp_gemm_copy) and fetches the lines that the next tile copies. The next block's B, when few rows use it, is
+ * packed in slices, one after each tile, its source lines fetched by the tile before.
  *
  * Where a sum lives until its last visit:
  *
@@ -501,7 +502,12 @@ static void gemm_avx512(struct rp_dev *dev, const struct rp_gemm *g)
 
 void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa)
 {
-    op->gemm = isa == RP_ISA_AVX512 ? gemm_avx512 : isa == RP_ISA_AVX2 ? gemm_avx2 : rp_isa_has_fma() ? gemm_scalar_fma : gemm_scalar;
+    if (isa == RP_ISA_AVX512)
+        op->gemm = gemm_avx512;
+    else if (isa == RP_ISA_AVX2)
+        op->gemm = gemm_avx2;
+    else
+        op->gemm = rp_isa_has_fma() ? gemm_scalar_fma : gemm_scalar;
 }
 
 size_t rp_cpu_gemm_scratch(enum rp_isa isa)
