@@ -21,9 +21,10 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int is_dirty(const struct rp_build *b)
+/* true, false, or null: an archive of the sources does not know. */
+static json_t *dirty(const struct rp_build *b)
 {
-    return strcmp(b->dirty, "dirty") == 0;
+    return strcmp(b->dirty, "unknown") == 0 ? json_null() : json_boolean(strcmp(b->dirty, "dirty") == 0);
 }
 
 static int print_licenses(struct rp_cli *cli, struct rp_err *err)
@@ -88,7 +89,7 @@ static void print_version(const struct rp_build *b, const json_t *v)
     size_t i;
     json_t *d;
     printf("repro %s\n", b->version);
-    printf("%-14s %s%s\n", "commit", b->commit, is_dirty(b) ? ", with local changes" : "");
+    printf("%-14s %s%s\n", "commit", b->commit, strcmp(b->dirty, "dirty") == 0 ? ", with local changes" : "");
     printf("%-14s %s\n%-14s %s\n%-14s", "arithmetic", RP_NUMERICS, "compiler", b->compiler, "usable here");
     json_array_foreach(json_object_get(v, "isa"), i, d)
         printf(" %s", json_string_value(d));
@@ -107,8 +108,8 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
         return print_licenses(cli, err);
     const struct rp_build *b = rp_build_record();
     json_t *forward = json_array(), *linked = dependencies(b->deps, forward);
-    RP_JSON *v = json_pack("{s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
-                           is_dirty(b), "numerics", RP_NUMERICS, "compiler", b->compiler, "isa", usable_isa(),
+    RP_JSON *v = json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
+                           dirty(b), "numerics", RP_NUMERICS, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa(),
                            "dependencies", linked, "fell_forward", forward);
     if (cli->json)
         cli->result = json_incref(v);

@@ -86,7 +86,7 @@ TEST(rewriting_line)
     RP_BUF out = {0}, bare = {0}, dumb = {0}, narrow = {0};
     environment("xterm", NULL, NULL);
     if (!through_terminal(100, &out))
-        return;
+        SKIP("no pseudo terminals here");
     CHECK(strstr(out.data, "\r\033[K") && strstr(out.data, "\033[36m"), "cursor and colour");
     CHECK(strstr(out.data, "step 25/25"), "the last step is always shown");
     CHECK(strcmp(out.data + out.size - 8, "a note\r\n") == 0, "ends on a fresh line");
