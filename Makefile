@@ -100,11 +100,13 @@ static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
 static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
 native_cc := $(CC)
 native_flags := -O2 -g
+# Sanitizers' own code makes gcc see truncations and uninitialised paths that are not there.
+quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
 asan_cc := $(CC)
-asan_flags := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+asan_flags := -O1 -g $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
-tsan_flags := -O1 -g -fsanitize=thread
+tsan_flags := -O1 -g $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 contract_cc := $(CC)
 contract_flags := -O2 -g -mfma -ffp-contract=fast
@@ -135,7 +137,7 @@ $(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sourc
 
 $(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
 	$$(Q)$(if $(filter static,$1),cat $(sysroot)/sources.txt,dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
-		$(native_packages) 2>/dev/null || :) | $$(call if_changed,$$@)
+		$(native_packages) 2>/dev/null) | $$(call if_changed,$$@)
 	$$(Q)touch $$@
 $(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
 	$$(Q)$(if $(filter static,$1),cat $(sysroot)/LICENSES.txt,echo This build uses libraries of the system it was built on.) >$$@
