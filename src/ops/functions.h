@@ -188,4 +188,23 @@ RP_FN float r_truncated_normal(uint32_t word)
     return z < -0x1.fffffep0f ? -0x1.fffffep0f : z;
 }
 
+/* Name, SHA-256 of the outputs for all inputs 0 .. 2^32-1 in ascending order (little-endian words, NaN as 0x7fc00000), and the same
+ * for every RP_FUNCTION_STRIDE-th input from 0. */
+#define RP_FUNCTION_STRIDE 4093
+#define RP_FUNCTIONS(X) \
+    X(r_exp, "9c67bafe14162168df10517a39048b23d7cf5cd6d386d61e82c2403e7744e4cd", \
+      "7af747a0166eded492e21343703123d6ba4bd746a6791835948413a31c8c2561") \
+    X(r_log, "76dae6957915582d9dbbbdfeffaf510512e36174b226d9d2b32c6b90a4756c6c", \
+      "78426467830ecac6b01eb68c27d91aed3347a9fcca5ab5ec1ea07c17d7193f2d") \
+    X(r_tanh, "bc4a79d3d10c596e55b34e219116de1935720f3a99339455c9b555bbb18eef8b", \
+      "df1140b8fa2bf463424aee51f0f1000bc55a42a7875f875ea68c8aa51eeebd2c") \
+    X(r_erf, "b0a849d2bf7766696075e50197491d3c83a6b2ef22c3609892f1c47a60eddea0", \
+      "21b9e2d6d5c32fc55fece52857e5de5dc56ee1b1a4c7cfedf908749e7359ef11") \
+    X(r_gelu, "f2e13b49c634f6fd1b09f5d9b56e768707f672cdd96c581a1852583b9d5c9492", \
+      "da0fcbbbf0e7fab48467a4154304d132193266d8f755b2b2a12165f819df3062") \
+    X(r_gelu_grad, "7e050a3268249cb924ede8b744fa7b61a4fc0d7b5664c4583dfe76874b229260", \
+      "a49f4eeb515f8add6b63dac97412b115c93edf472ccf8e65a4febc8fd8412532") \
+    X(r_truncated_normal, "925e6837358a920a15c0df8755ec36990d10de11fc709d86bfd552574c118383", \
+      "cc80b29e580e3a0a8ec5a98c5e5f7bbaeaec4dce7c81112d0e8b9ad951e61e7c")
+
 #endif

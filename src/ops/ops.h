@@ -58,8 +58,9 @@ struct rp_dropout {
     float scale;
 };
 
-/* score[q,k] = chain over d of q*k, times scale; m = max over unmasked k; e = r_exp(score - m); l = sum128(e) with e = +0 for masked
- * keys; p = e * (1/l); pd = dropout(p); o = chain over k of pd*v, masked keys skipped.
+/* score[q,k] = chain over d of q*k, times scale; m = max over unmasked k, + (+0) so that a zero has one form;
+ * e = r_exp(score - m); l = sum128(e) with e = +0 for masked keys; p = e * (1/l); pd = dropout(p);
+ * o = chain over k of pd*v, masked keys skipped.
  * Backward: D = chain over d of do*o; dpd = chain over d of do*v; ds = (p * (dropout'(dpd) - D)) * scale;
  * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0. */
 struct rp_attention {
@@ -98,7 +99,8 @@ struct rp_ops {
 /* The literal definition of every operation: plain scalar loops on the host. ops/reference.c. */
 extern const struct rp_ops rp_reference_ops;
 
-/* bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride = rp_mask_stride */
+/* The bits past the width are 0; attention decides for masked keys too.
+ * bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride = rp_mask_stride */
 static inline size_t rp_mask_bytes(long rows, long width)
 {
     return (size_t)rows * (size_t)(rp_mask_stride(width) / 8);

@@ -1,4 +1,5 @@
 /* Every operation in every instruction set this CPU has, on 1, 2, 3 and 7 threads, against the literal definition: bit for bit. */
+#include "backend/cpu/ops_isa.h"
 #include "ops/compare.h"
 #include "tests/ops/device.h"
 
@@ -89,6 +90,21 @@ static void all_of(enum rp_isa isa)
 TEST(scalar)
 {
     all_of(RP_ISA_SCALAR);
+}
+
+/* What a CPU without the FMA instruction runs: the device of this CPU with that table. */
+TEST(scalar_without_fma)
+{
+    struct rp_dev *dev = device(RP_ISA_SCALAR, 2);
+    struct rp_ops plain = *dev->op;
+    rp_cpu_ops_fill_scalar(&plain);
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        for (unsigned variant = 0; variant < 4; variant++) {
+            struct rp_op_shape s = {.rows = 65, .width = 77, .depth = 33, .batch = 2, .seq = 33, .heads = 2, .head_dim = 20,
+                                    .dropout = dropouts[variant % 3], .in_place = variant & 1, .variant = variant, .seed = variant};
+            struct rp_err e = {0};
+            CHECK(rp_ops_compare(&plain, dev, (enum rp_op)op, &s, &e) == 0, "variant %u: %s", variant, e.msg);
+        }
 }
 
 TEST(avx2)

@@ -8,10 +8,8 @@
 #pragma GCC target("avx2,fma,f16c")
 
 #define RP_ISA_NAME(name) name##_contracted
-#include <stddef.h>
 struct rp_ops;
 void rp_cpu_ops_fill_contracted(struct rp_ops *op);
-size_t rp_cpu_attention_scratch_contracted(int max_seq);
 
 #undef __AVX512F__ /* the AVX2 text even where the whole file is compiled for more */
 #include "backend/cpu/kernels.inc.h"

@@ -12,16 +12,16 @@
  * whose gradient is not zero: fma(0, x, s) = s for finite x, but for the sign of a zero, which every chain's + (+0) settles.
  * Heads wider than COLUMNS are taken in column chunks; a chain over d then goes on from the score that is stored. */
 
-#define PAD 16      /* rows and columns of scratch are padded to this with zeros */
-#define COLUMNS 128 /* of a head packed at a time */
-#define SKEW 16     /* extra columns of the square tiles: a power-of-two stride would share few cache sets */
+#define PAD RP_ATT_PAD
+#define COLUMNS RP_ATT_COLUMNS
+#define SKEW RP_ATT_SKEW
 
 static long padded(long n)
 {
     return (n + PAD - 1) & ~(long)(PAD - 1);
 }
 
-/* One thread's scratch, in floats; s and dp last because they grow with the square of the sequence. */
+/* One thread's scratch, in floats; rp_cpu_rows_scratch() in ops.c adds up the same sizes. */
 struct att_scratch {
     float *kt, *vt;     /* [COLUMNS, seq]: transposed keys and values */
     float *q, *k, *v;   /* [seq, COLUMNS]; v holds do in the backward pass */
@@ -30,12 +30,6 @@ struct att_scratch {
     float *big_d;       /* [seq] */
     float *s, *dp;      /* [seq, seq + SKEW] */
 };
-
-size_t RP_ISA_NAME(rp_cpu_attention_scratch)(int max_seq)
-{
-    size_t seq = (size_t)padded(max_seq);
-    return (5 * seq * COLUMNS + 2 * COLUMNS * SKEW + 3 * seq + 2 * seq * (seq + SKEW)) * sizeof(float);
-}
 
 static struct att_scratch att_scratch_of(void *memory, long seq)
 {

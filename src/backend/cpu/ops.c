@@ -3,22 +3,24 @@
 
 #define ROW_SUMS_STACK ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
-static const struct {
-    void (*fill)(struct rp_ops *op);
-    size_t (*attention_scratch)(int max_seq);
-} isas[RP_ISA_COUNT] = {
-    [RP_ISA_SCALAR] = {rp_cpu_ops_fill_scalar, rp_cpu_attention_scratch_scalar},
-    [RP_ISA_AVX2] = {rp_cpu_ops_fill_avx2, rp_cpu_attention_scratch_avx2},
-    [RP_ISA_AVX512] = {rp_cpu_ops_fill_avx512, rp_cpu_attention_scratch_avx512},
-};
-
 void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa)
 {
-    isas[isa].fill(op);
+    static void (*const fill[RP_ISA_COUNT])(struct rp_ops *) = {
+        [RP_ISA_SCALAR] = rp_cpu_ops_fill_scalar,
+        [RP_ISA_AVX2] = rp_cpu_ops_fill_avx2,
+        [RP_ISA_AVX512] = rp_cpu_ops_fill_avx512,
+    };
+    if (isa == RP_ISA_SCALAR && rp_isa_has_fma())
+        rp_cpu_ops_fill_scalar_fma(op);
+    else
+        fill[isa](op);
 }
 
+/* struct att_scratch: kt, vt; q, k, v; bias, keep, big_d; s, dp. The same for all instruction sets. */
 size_t rp_cpu_rows_scratch(enum rp_isa isa, int max_seq)
 {
-    size_t attention = isas[isa].attention_scratch(max_seq);
+    size_t seq = ((size_t)max_seq + RP_ATT_PAD - 1) / RP_ATT_PAD * RP_ATT_PAD, skewed = seq + RP_ATT_SKEW;
+    size_t attention = (2 * RP_ATT_COLUMNS * skewed + 3 * seq * RP_ATT_COLUMNS + 3 * seq + 2 * seq * skewed) * sizeof(float);
+    (void)isa;
     return attention > ROW_SUMS_STACK ? attention : ROW_SUMS_STACK;
 }
