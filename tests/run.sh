@@ -1,0 +1,193 @@
+#!/bin/bash
+# Run the tests; `make test` builds what they need first.
+#
+#   tests/run.sh [--quick-lint | --lint] [--update] [PATTERN]
+#
+# PATTERN        only tests whose name contains it
+# --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
+# --update       write the expected outputs of shell tests anew
+#
+# A test is a TAP program (tests/unit, tests/ops), a fuzz target with its corpus (tests/fuzz) or a shell script
+# (tests/cli/TOPIC, tests/valgrind, tests/build, tests/lint). A shell test runs in a scratch directory of its own with HOME and
+# the XDG directories inside, REPRO naming the binary, TEST_DIR its own directory, TOP the repository and BUILD what was built.
+# It passes with status 0 (or what CASE.exit says, with the outputs of CASE.out and CASE.err where these exist), and is skipped
+# with status 77, its last line being the reason. "# timeout: SECONDS" and "# serial" in a test's first lines are obeyed.
+#
+# One line per failure and per skip, with the log; the last line is "N passed, N failed, N skipped". Status 1 if any failed.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+TOP=$PWD
+BUILD=${BUILD:-$TOP/build}
+JOBS=${JOBS:-$(nproc)}
+OUT=$BUILD/test
+export TOP BUILD OUT LC_ALL=C TZ=UTC
+export ASAN_OPTIONS=abort_on_error=0:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+# --- one test -------------------------------------------------------------------------------------------------------------
+result() { # PASSED FAILED SKIPPED
+    echo "$1 $2 $3" >"$OUT/result/$slug"
+}
+fail() { # WHY
+    echo "FAIL $id: $1 (log: $log)"
+}
+
+tap_result() { # STATUS
+    local plan ok bad skip
+    plan=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$log" | head -n 1)
+    skip=$(grep -c '^ok .* # SKIP ' "$log")
+    ok=$(($(grep -c '^ok ' "$log") - skip))
+    bad=$(grep -c '^not ok ' "$log")
+    sed -n 's/^ok [0-9]* - \(.*\) # SKIP \(.*\)$/\1: \2/p' "$log" | sed "s|^|SKIP $id |"
+    [ "$bad" = 0 ] || fail "$(sed -n 's/^not ok [0-9]* - //p' "$log" | paste -sd' ')"
+    if [ "$1" = 124 ] || [ "$1" = 137 ]; then
+        fail "no end within $limit s"
+        bad=$((bad + 1))
+    elif [ -z "$plan" ] || [ $((ok + bad + skip)) -ne "$plan" ]; then
+        fail "ended after $((ok + bad + skip)) of ${plan:-an unknown number of} tests with status $1"
+        bad=$((bad + 1))
+    elif [ "$1" != 0 ] && [ "$bad" = 0 ]; then
+        fail "status $1 although every test passed"
+        bad=1
+    fi
+    result "$ok" "$bad" "$skip"
+}
+
+run_program() { # VARIANT SOURCE ARGUMENT...
+    local program=$BUILD/$1/${2%.c} status=0 plain=
+    shift 2
+    # Sanitizers want their address ranges free; where personality(2) is not allowed they mostly get them anyway.
+    setarch -R true 2>/dev/null && plain="setarch -R"
+    # shellcheck disable=SC2086
+    timeout -k 5 "$limit" $plain "$program" "$@" </dev/null >"$log" 2>&1 || status=$?
+    if [ $# = 0 ]; then
+        tap_result $status
+    elif [ $status = 0 ]; then
+        result 1 0 0
+    else
+        fail "status $status at $(grep '^tests/' "$log" | tail -n 1)"
+        result 0 1 0
+    fi
+}
+
+compare() { # EXPECTED GOT
+    [ -f "$1" ] || return 0
+    if [ -n "${UPDATE:-}" ]; then
+        cp "$2" "$1"
+        return 0
+    fi
+    diff -u "$1" "$2" >>"$log" 2>&1 && return 0
+    fail "differs from ${1#"$TOP"/}"
+    return 1
+}
+
+run_script() { # SCRIPT
+    local status=0 want=0 case=$TOP/${1%.sh} scratch shell
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/repro-test.XXXXXX")
+    mkdir -p "$scratch/work" "$scratch/home" "$scratch/tmp"
+    [ ! -f "$case.exit" ] || want=$(cat "$case.exit")
+    case $(head -n 1 "$1") in *bash*) shell="bash" ;; *) shell="sh" ;; esac
+    (
+        cd "$scratch/work" || exit 1
+        unset "${!REPRO_@}" "${!XDG_@}" COLUMNS MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES T V
+        export REPRO=${TEST_REPRO:-$BUILD/repro} TEST_DIR=${case%/*} HOME=$scratch/home TMPDIR=$scratch/tmp TERM=dumb
+        export XDG_CONFIG_HOME=$HOME/.config XDG_CACHE_HOME=$HOME/.cache XDG_DATA_HOME=$HOME/.local/share XDG_STATE_HOME=$HOME/.local/state
+        exec timeout -k 5 "$limit" $shell "$TOP/$1"
+    ) </dev/null >"$scratch/out" 2>"$scratch/err" || status=$?
+    cat "$scratch/out" "$scratch/err" >"$log"
+    if [ $status = 77 ] && [ "$want" != 77 ]; then
+        echo "SKIP $id: $(tail -n 1 "$log")"
+        result 0 0 1
+    elif [ $status = 124 ] || [ $status = 137 ]; then
+        fail "no end within $limit s"
+        result 0 1 0
+    elif [ $status != "$want" ]; then
+        fail "status $status, expected $want: $(tail -n 1 "$log" | cut -c 1-200)"
+        result 0 1 0
+    elif compare "$case.out" "$scratch/out" && compare "$case.err" "$scratch/err"; then
+        result 1 0 0
+    else
+        result 0 1 0
+    fi
+    chmod -R u+rwX "$scratch" 2>/dev/null
+    rm -rf "$scratch"
+}
+
+run_one() { # VARIANT:FILE
+    id=$1
+    slug=$(tr / _ <<<"$id")
+    log=$OUT/log/$slug.log
+    local variant=${id%%:*} file=${id#*:} begin=$EPOCHREALTIME
+    limit=$(head -n 30 "$file" | sed -n 's/^[# *]*timeout: \([0-9]*\).*/\1/p' | head -n 1)
+    limit=${limit:-300}
+    echo "0 1 0" >"$OUT/result/$slug" # until it is known better
+    case $file in
+    *.sh) run_script "$file" ;;
+    tests/fuzz/fuzz_*)
+        name=${file##*/fuzz_}
+        run_program "$variant" "$file" "tests/fuzz/corpus/${name%.c}"
+        ;;
+    *) run_program "$variant" "$file" ;;
+    esac
+    awk -v a="$begin" -v b="$EPOCHREALTIME" -v id="$id" 'BEGIN {printf "%8.2f %s\n", b - a, id}' >>"$OUT/times"
+}
+if [ "${1:-}" = --one ]; then
+    run_one "$2"
+    exit 0
+fi
+
+# --- all tests ------------------------------------------------------------------------------------------------------------
+groups="lint unit tsan ops fuzz cli valgrind build"
+pattern=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick-lint) groups=lint ;;
+    --lint) groups="lint full" ;;
+    --update) export UPDATE=1 ;;
+    -*) echo "usage: tests/run.sh [--quick-lint | --lint] [--update] [PATTERN]" >&2 && exit 2 ;;
+    *) pattern=$1 ;;
+    esac
+    shift
+done
+
+members() { # GROUP: the ids of its tests
+    local f variants
+    case $1 in
+    lint) variants="sh" && set -- tests/lint/*.sh ;;
+    full) variants="sh" && set -- tests/lint/full/*.sh ;;
+    unit) variants=asan && set -- tests/unit/test_*.c ;;
+    tsan) variants=tsan && set -- tests/unit/test_pool*.c ;;
+    ops) variants=native && set -- tests/ops/test_*.c ;;
+    fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
+    cli) variants="sh" && set -- tests/cli/*/*.sh ;;
+    valgrind) variants="sh" && set -- tests/valgrind/*.sh ;;
+    build) variants="sh" && set -- tests/build/*.sh ;;
+    esac
+    for f; do
+        [ ! -f "$f" ] || [[ $f != *"$pattern"* ]] || echo "$variants:$f"
+    done
+}
+
+is_serial() { # GROUP ID
+    [ "$1" = build ] || head -n 30 "${2#*:}" | grep -q '^[# *]*serial$'
+}
+
+rm -rf "$OUT/result" "$OUT/log" "$OUT/times"
+mkdir -p "$OUT/result" "$OUT/log"
+for group in $groups; do
+    mapfile -t ids < <(members "$group")
+    [ ${#ids[@]} -gt 0 ] || continue
+    begin=$SECONDS
+    together=()
+    alone=()
+    for id in "${ids[@]}"; do
+        if is_serial "$group" "$id"; then alone+=("$id"); else together+=("$id"); fi
+    done
+    [ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P "$JOBS" tests/run.sh --one
+    [ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 tests/run.sh --one
+    echo "  TEST    $group: ${#ids[@]} files, $((SECONDS - begin)) s"
+done
+[ ! -f "$OUT/times" ] || sort -rn -o "$OUT/times" "$OUT/times"
+read -r passed failed skipped < <(cat "$OUT"/result/* 2>/dev/null | awk '{p += $1; f += $2; s += $3} END {print p + 0, f + 0, s + 0}')
+[ $((passed + failed + skipped)) -gt 0 ] || echo "no test matches '$pattern'"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]
