@@ -10,5 +10,4 @@ status=0
 wait "$parent" || status=$?
 [ "$status" = 130 ] || fail "exit status $status, expected 130"
 [ ! -e endless.repro.tar.zst ] || "$REPRO" verify endless.repro.tar.zst >/dev/null || fail "half a bundle under the final name"
-sleep 0.2
-kill -0 "$worker" 2>/dev/null && fail "the worker is still there" || :
+expect_gone "$worker"
