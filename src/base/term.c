@@ -100,17 +100,19 @@ static void time_left(char *out, size_t size, double s)
 
 void rp_meter_step(struct rp_meter *m, int step, int total, float loss, double rate, const char *unit, double eta_s)
 {
-    char line[LINE_MAX_BYTES], left[48], speed[64] = "";
+    char line[LINE_MAX_BYTES], left[48], speed[64] = "", losses[32] = "";
     uint64_t now = rp_now_ns();
     if (m->quiet)
         return;
-    if (m->tty ? step < total && now - m->last_ns < REDRAW_NS : step != 1 && step != total && step % m->every != 0)
+    if (m->tty ? step < total && now - m->last_ns < REDRAW_NS : step < 1 || (step != 1 && step != total && step % m->every != 0))
         return;
     m->last_ns = now;
     if (rate > 0)
         snprintf(speed, sizeof speed, "  %.*f %s/s", rate < 100 ? 2 : 0, rate, unit);
+    if (loss == loss)
+        snprintf(losses, sizeof losses, "  loss %.4f", (double)loss);
     time_left(left, sizeof left, step < total ? eta_s : -1);
-    snprintf(line, sizeof line, "%s  step %d/%d  loss %.4f%s%s", m->phase, step, total, (double)loss, speed, left);
+    snprintf(line, sizeof line, "%s  step %d/%d%s%s%s", m->phase, step, total, losses, speed, left);
     if (m->tty)
         rewrite(m, line);
     else

@@ -20,7 +20,7 @@ struct rp_meter {
 
 void rp_meter_init(struct rp_meter *m, int fd, int quiet);
 void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail); /* "unpacking", "warm-up", ... */
-/* step of total in this phase; rate in samples/s (0: unknown), eta_s < 0: unknown */
+/* step of total in this phase, from 1; loss NaN, rate 0 (samples/s) and eta_s < 0: unknown, not shown */
 void rp_meter_step(struct rp_meter *m, int step, int total, float loss, double rate, const char *unit, double eta_s);
 void rp_meter_note(struct rp_meter *m, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a full line above */
 void rp_meter_end(struct rp_meter *m); /* leaves the cursor at the start of a fresh line */

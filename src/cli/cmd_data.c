@@ -4,6 +4,7 @@
 #include "data/archive.h"
 #include "data/bert_data.h"
 #include "data/corpus.h"
+#include "data/embedded.h"
 #include "data/store.h"
 
 #include <errno.h>
@@ -62,6 +63,23 @@ static int list_archive(struct rp_cli *cli, const char *path, struct rp_err *err
     return rp_archive_list(&source, &limits, on_member, cli, &stats, err);
 }
 
+/* The archives inside this program, which need no store to be used. */
+static json_t *list_embedded(const struct rp_cli *cli)
+{
+    const char *name;
+    json_t *list = json_array();
+    for (int i = 0; (name = rp_embedded_archive_name(i)); i++) {
+        struct rp_archive_source source = {0};
+        char size[32];
+        if (rp_embedded_archive(name, &source) < 0)
+            continue;
+        json_array_append_new(list, json_pack("{s:s, s:I}", "name", name, "bytes", (json_int_t)source.size));
+        if (!cli->json)
+            printf("embedded: %s, %s\n", name, size_text(size, source.size));
+    }
+    return list;
+}
+
 static int list_store(struct rp_cli *cli, const char *store, struct rp_err *err)
 {
     struct rp_store_entry *entry = NULL;
@@ -77,10 +95,11 @@ static int list_store(struct rp_cli *cli, const char *store, struct rp_err *err)
         if (!cli->json)
             printf("%s  %4llu files  %10s\n", entry[i].sha256, (unsigned long long)entry[i].files, size_text(size, entry[i].bytes));
     }
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:O}", "store", where, "archives", list);
-    else if (n == 0)
+    if (!cli->json && n == 0)
         printf("nothing is unpacked in %s yet\n", where);
+    RP_JSON *inside = list_embedded(cli);
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:O, s:O}", "store", where, "archives", list, "embedded", inside);
     rp_store_list_free(entry, n);
     return 0;
 }
@@ -95,7 +114,7 @@ const struct rp_command rp_cmd_data_list = {
     .name = "data list",
     .operands = "[ARCHIVE]",
     .max_operands = 1,
-    .summary = "list what is unpacked in the store, or the members of an archive",
+    .summary = "list what is unpacked and what is embedded, or the members of an archive",
     .opts = store_opts,
     .opts_size = sizeof(struct store_opts),
     .run = cmd_data_list,

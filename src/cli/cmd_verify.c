@@ -32,9 +32,17 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
+struct progress {
+    struct rp_meter meter;
+    int64_t shown; /* steps; the replay also calls between steps */
+};
+
 static int show_progress(void *arg, int64_t step, int64_t steps)
 {
-    rp_meter_step(arg, (int)step, (int)steps, NAN, 0, "", -1);
+    struct progress *p = arg;
+    if (step > p->shown)
+        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", -1);
+    p->shown = step;
     return 0;
 }
 
@@ -42,8 +50,9 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
     struct rp_verification v = {0};
-    struct rp_meter meter;
-    rp_meter_init(&meter, STDERR_FILENO, cli->quiet || o->replay == 0);
+    struct progress progress = {0};
+    struct rp_meter *meter = &progress.meter;
+    rp_meter_init(meter, STDERR_FILENO, cli->quiet || o->replay == 0);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .replay = {.steps = o->replay,
                                            .data = o->data,
@@ -52,10 +61,10 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
                                            .isa = o->isa,
                                            .threads = o->threads,
                                            .progress = show_progress,
-                                           .arg = &meter}};
-    rp_meter_phase(&meter, "replay", NULL);
+                                           .arg = &progress}};
+    rp_meter_phase(meter, "replay", NULL);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
-    rp_meter_end(&meter);
+    rp_meter_end(meter);
     if (cli->json) {
         cli->result = rp_verification_json(&v);
     } else {

@@ -8,6 +8,7 @@
 #include "tests/unit/tap.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -79,6 +80,22 @@ TEST(plain_lines)
           "%s", out.data);
     through_pipe(1, &none);
     CHECK(none.size == 0, "quiet: '%s'", none.data);
+}
+
+TEST(unknown_is_not_shown)
+{
+    struct rp_meter m;
+    char bytes[256] = {0};
+    int p[2];
+    CHECK(pipe(p) == 0, "pipe");
+    rp_meter_init(&m, p[1], 0);
+    rp_meter_step(&m, 0, 2, NAN, 0, "", -1);
+    rp_meter_step(&m, 1, 2, NAN, 0, "", -1);
+    rp_meter_end(&m);
+    CHECK(read(p[0], bytes, sizeof bytes - 1) > 0, "nothing was printed");
+    CHECK_STR(bytes, "  step 1/2\n");
+    close(p[0]);
+    close(p[1]);
 }
 
 TEST(rewriting_line)
