@@ -151,6 +151,9 @@ static int load_key(struct run *r, struct rp_err *err)
 
 static int prepare(struct run *r, struct rp_err *err)
 {
+    rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
+    if (r->recipe.ignored)
+        rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
     if (choose_output(r, err) < 0 || rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
@@ -220,16 +223,35 @@ static int seal(struct run *r, struct rp_err *err)
     return failed ? rp_wrap(err, "sealing '%s'", r->output) : 0;
 }
 
+/* The figure, how sure it is, and the losses, when there was a timed window. */
+static void print_figures(const json_t *results)
+{
+    const json_t *rate = json_object_get(results, "sequences_per_s"), *ends = json_object_get(results, "sequences_per_s_interval");
+    const char *first = json_string_value(json_object_get(results, "loss_first"));
+    const char *last = json_string_value(json_object_get(results, "loss_last"));
+    float loss[2];
+    if (json_is_number(rate))
+        printf("%.3f sequences/s", json_number_value(rate));
+    if (json_is_array(ends))
+        printf(", 95 %% interval %.3f to %.3f", json_number_value(json_array_get(ends, 0)), json_number_value(json_array_get(ends, 1)));
+    if (json_is_number(rate))
+        putchar('\n');
+    if (first && last && rp_float_unhex(&loss[0], first) == 0 && rp_float_unhex(&loss[1], last) == 0)
+        printf("loss %.4f at the first step, %.4f at the last\n", (double)loss[0], (double)loss[1]);
+}
+
 /* The last line of stdout is the bundle's path, whatever came of the run. */
 static void print_result(const struct run *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
-    if (r->cli->json)
+    if (r->cli->json) {
         r->cli->result = json_pack("{s:s, s:s, s:I, s:O?}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
                                    (json_int_t)o->steps_done, "results", results);
-    else
-        puts(r->output);
+        return;
+    }
+    print_figures(results);
+    puts(r->output);
 }
 
 static int cmd_run(struct rp_cli *cli, struct rp_err *err)
