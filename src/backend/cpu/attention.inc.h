@@ -50,25 +50,28 @@ static struct att_scratch att_scratch_of(void *memory, long seq)
 
 /* ---- reading ahead ---- */
 
-/* Rows of the tensors that the next head of the sample will read, asked for a few at a time between tiles: they lie far apart in
+/* Rows of the tensors that the next head of the sample will read (and, backward, write), asked for one at a time while tiles are computed: they lie far apart in
  * memory, where no hardware looks ahead. */
 struct ahead {
-    const float *from[5];
-    long ld[5];
+    const float *from[8];
+    long ld[8];
     int tensors, lines; /* lines: 64-byte lines of a row */
-    long row, rows;     /* of all tensors together */
-    long each;          /* rows of one tensor */
+    int tensor;         /* where it is; at `tensors` it is done */
+    long row, rows;     /* of each tensor */
 };
 
-#define AHEAD_ROWS 5
+#define AHEAD_STEPS 16 /* of a tile between two rows asked for: more at once would wait for each other */
 
 RP_LANE void look_ahead(struct ahead *a)
 {
-    for (int i = 0; i < AHEAD_ROWS && a->row < a->rows; i++, a->row++) {
-        long t = a->row / a->each, r = a->row % a->each;
-        const char *p = (const char *)(a->from[t] + r * a->ld[t]);
-        for (int l = 0; l < a->lines; l++)
-            __builtin_prefetch(p + 64 * l, 0, 2);
+    if (a->tensor == a->tensors)
+        return;
+    const char *p = (const char *)(a->from[a->tensor] + a->row * a->ld[a->tensor]);
+    for (int l = 0; l < a->lines; l++)
+        __builtin_prefetch(p + 64 * l, 0, 2);
+    if (++a->row == a->rows) {
+        a->row = 0;
+        a->tensor++;
     }
 }
 
@@ -76,8 +79,8 @@ RP_LANE void look_ahead(struct ahead *a)
 
 /* c[i, 0..vectors*W) = chain over t of a[i*ar + t*at] * b[t, .] + (+0), for `rows` <= TILE_ROWS rows and the first `cols` columns;
  * goes on from c when `more`. Reads TILE_ROWS rows of a and whole vectors of b. */
-RP_LANE void tile(const int vectors, long steps, const float *a, long ar, long at, const float *b, long ldb, float *c, long ldc,
-                  long rows, long cols, int more)
+RP_LANE void tile(struct ahead *ahead, const int vectors, long steps, const float *a, long ar, long at, const float *b, long ldb,
+                  float *c, long ldc, long rows, long cols, int more)
 {
     vf s[TILE_ROWS][TILE_VECTORS];
     UNROLL for (int i = 0; i < TILE_ROWS; i++)
@@ -90,13 +93,17 @@ RP_LANE void tile(const int vectors, long steps, const float *a, long ar, long a
             UNROLL for (int j = 0; j < vectors; j++) s[i][j] = i < rows ? vload(c + i * ldc + j * W) : s[i][j];
         }
     }
-    for (long t = 0; t < steps; t++) {
-        vf bt[TILE_VECTORS];
-        UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + t * ldb + j * W);
-        UNROLL for (int i = 0; i < TILE_ROWS; i++)
-        {
-            vf ai = vset1(a[i * ar + t * at]);
-            UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
+    for (long t = 0; t < steps;) {
+        long end = steps - t < AHEAD_STEPS ? steps : t + AHEAD_STEPS;
+        look_ahead(ahead);
+        for (; t < end; t++) {
+            vf bt[TILE_VECTORS];
+            UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + t * ldb + j * W);
+            UNROLL for (int i = 0; i < TILE_ROWS; i++)
+            {
+                vf ai = vset1(a[i * ar + t * at]);
+                UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
+            }
         }
     }
     UNROLL for (int i = 0; i < TILE_ROWS; i++)
@@ -127,13 +134,12 @@ static void chains(struct ahead *ahead, long rows, long cols, long steps, const 
         float *cv = c + v * W;
         for (long i = 0; i < rows; i += TILE_ROWS) {
             long here = rows - i;
-            look_ahead(ahead);
             if (take == 3)
-                tile(TILE_VECTORS, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
+                tile(ahead, TILE_VECTORS, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
             else if (take == 2)
-                tile(2, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
+                tile(ahead, 2, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
             else
-                tile(1, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
+                tile(ahead, 1, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
         }
         v += take;
     }
@@ -228,19 +234,23 @@ struct head {
     struct ahead ahead;
 };
 
-/* What head_of() of the head to the right will start reading: nothing when there is none in this part. */
+/* The head to the right; nothing when it is not in this part. */
 static struct ahead ahead_of(const struct att_job *o, const struct head *x, int next)
 {
     const float *q = o->qkv + x->q0 + x->dim;
     struct ahead a = {.from = {q, q + o->width, q + 2 * o->width}, .ld = {x->ld, x->ld, x->ld}, .tensors = 3,
-                      .lines = (int)((x->dim * 4 + 63) / 64), .each = x->seq};
+                      .lines = (int)((x->dim * 4 + 63) / 64), .rows = x->seq};
     if (o->d_o) {
         a.from[3] = o->d_o + x->o0 + x->dim;
         a.from[4] = o->o + x->o0 + x->dim;
         a.ld[3] = a.ld[4] = o->width;
-        a.tensors = 5;
+        for (int i = 0; i < 3; i++) {
+            a.from[5 + i] = o->out + x->q0 + x->dim + i * o->width;
+            a.ld[5 + i] = x->ld;
+        }
+        a.tensors = 8;
     }
-    a.rows = next ? a.tensors * a.each : 0;
+    a.tensor = next ? 0 : a.tensors;
     return a;
 }
 
