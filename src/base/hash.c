@@ -37,7 +37,7 @@ void rp_sha256_final(struct rp_sha256 *h, unsigned char out[RP_SHA256_SIZE])
 
 void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t size)
 {
-    struct rp_sha256 h;
+    struct rp_sha256 h = {{0}};
     rp_sha256_init(&h);
     rp_sha256_update(&h, data, size);
     rp_sha256_final(&h, out);
@@ -62,7 +62,7 @@ int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, st
     enum { chunk = 1 << 18 };
     RP_FREE char *bytes = rp_alloc(chunk);
     unsigned char digest[RP_SHA256_SIZE];
-    struct rp_sha256 h;
+    struct rp_sha256 h = {{0}};
     uint64_t total = 0;
     ssize_t n;
     rp_sha256_init(&h);

@@ -134,13 +134,13 @@ static int long_option(struct parser *p, char **argv, int *i, int argc, struct r
         return rp_fail(err, RP_USAGE, "option '--%s' takes no value", o->name);
     if (rp_opt_takes_value(o) && !value && next_value(o, argv, i, argc, &value, err) < 0)
         return -1;
-    return store(p, o, base, value, err);
+    return store(p, o, base, value ? value : "", err);
 }
 
 static int short_options(struct parser *p, char **argv, int *i, int argc, struct rp_err *err)
 {
     for (const char *c = argv[*i] + 1; *c; c++) {
-        const char *value = NULL;
+        const char *value = "";
         void *base;
         const struct rp_opt *o = lookup(p, NULL, 0, *c, &base);
         if (!o && c == argv[*i] + 1 && c[1]) /* "-steps" was meant as a long option */
@@ -148,7 +148,7 @@ static int short_options(struct parser *p, char **argv, int *i, int argc, struct
         if (!o)
             return rp_fail(err, RP_USAGE, "unknown option '-%c'", *c);
         if (!rp_opt_takes_value(o)) {
-            if (store(p, o, base, NULL, err) < 0)
+            if (store(p, o, base, "", err) < 0)
                 return -1;
             continue;
         }
