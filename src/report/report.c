@@ -166,6 +166,18 @@ static void row(struct rp_buf *out, const char *name, const char *value, const c
     rp_buf_printf(out, "%s%s |\n", *unit ? " " : "", unit);
 }
 
+/* A hex float, in decimal for people and as it is for comparing. */
+static void float_row(struct rp_buf *out, const char *name, const char *hex)
+{
+    float x;
+    char text[64];
+    if (strlen(hex) < 32 && rp_float_unhex(&x, hex) == 0 && isfinite(x))
+        snprintf(text, sizeof text, "%.6g = %s", (double)x, hex);
+    else
+        snprintf(text, sizeof text, "-");
+    row(out, name, text, "");
+}
+
 static void figures(struct rp_buf *out, const json_t *run)
 {
     static const struct {
@@ -193,12 +205,22 @@ static void figures(struct rp_buf *out, const json_t *run)
         {"whole run", "elapsed_s", "s", 1, 1},
     };
     static const char *const texts[][2] = {
-        {"FLOPs per sample", "plan/flops_formula"},     {"first loss", "results/loss_first"},
-        {"last loss", "results/loss_last"},             {"first gradient norm", "results/grad_norm_first"},
-        {"last gradient norm", "results/grad_norm_last"}, {"state root before", "results/state_root_first"},
-        {"state root after", "results/state_root_last"},  {"device", "device"},
-        {"data digest", "data/digest"},                 {"data archive", "data/archive"},
-        {"started", "started_at"},                      {"ended", "ended_at"},
+        {"FLOPs per sample", "plan/flops_formula"},
+        {"state root before", "results/state_root_first"},
+        {"state root after", "results/state_root_last"},
+        {"device", "device"},
+        {"program", "tool/version"},
+        {"program's commit", "tool/commit"},
+        {"data digest", "data/digest"},
+        {"data archive", "data/archive"},
+        {"started", "started_at"},
+        {"ended", "ended_at"},
+    };
+    static const char *const floats[][2] = {
+        {"first loss", "results/loss_first"},
+        {"last loss", "results/loss_last"},
+        {"first gradient norm", "results/grad_norm_first"},
+        {"last gradient norm", "results/grad_norm_last"},
     };
     char a[48];
     rp_buf_puts(out, "## Figures\n\n| | |\n|---|---|\n");
@@ -206,6 +228,8 @@ static void figures(struct rp_buf *out, const json_t *run)
         const char *v = num(a, run, numbers[i].path, numbers[i].decimals, numbers[i].scale);
         row(out, numbers[i].name, v, *v == '-' ? "" : numbers[i].unit);
     }
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+        float_row(out, floats[i][0], str(run, floats[i][1]));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         row(out, texts[i][0], *str(run, texts[i][1]) ? str(run, texts[i][1]) : "-", "");
     rp_buf_puts(out, "\n");

@@ -1,5 +1,6 @@
 #include "report/run_json.h"
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "report/results.h"
@@ -51,6 +52,20 @@ static void add_times(json_t *out, const struct rp_run_doc *d)
     json_object_set_new(out, "elapsed_s", json_real((double)elapsed / 1e9));
 }
 
+/* The build that ran. Its own digest and what is linked in are in the captures. */
+static json_t *tool(void)
+{
+    const struct rp_build *b = rp_build_record();
+    json_t *j = json_object();
+    json_object_set_new(j, "name", json_string("repro"));
+    json_object_set_new(j, "version", text(b->version));
+    json_object_set_new(j, "commit", text(b->commit));
+    json_object_set_new(j, "dirty", text(b->dirty));
+    json_object_set_new(j, "compiler", text(b->compiler));
+    json_object_set_new(j, "flags", text(b->flags));
+    return j;
+}
+
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
 {
     int complete = strcmp(d->status, "complete") == 0;
@@ -72,8 +87,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "results", results);
     add_done(out, d->done);
     add_times(out, d);
-    if (d->tool)
-        json_object_set_new(out, "tool", copy(d->tool));
+    json_object_set_new(out, "tool", tool());
     if (d->command_line)
         json_object_set_new(out, "command_line", copy(d->command_line));
     return out;

@@ -31,7 +31,6 @@ struct rp_run_doc {
     double flops_per_sample;
     const char *flops_formula;
     uint64_t started_ns, ended_ns; /* wall clock */
-    const json_t *tool;            /* build record, as `repro version --json` has it; NULL: left out */
     const json_t *command_line;    /* array of texts; NULL: left out */
 };
 

@@ -151,7 +151,7 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, what);
     if (!good_name(what, strlen(what)) || stat(path, &st) < 0)
         return rp_fail(err, RP_USAGE, "'%.80s' is no public key file, no fingerprint and no name in the trust store '%s'; "
-                                      "repro key trust NAME FILE adds one",
+                                      "repro key trust FILE --name NAME adds one",
                        what, dir);
     return fingerprint_of_file(fingerprint, path, err);
 }

@@ -163,7 +163,7 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
-    rp_check_say(result, n ? "recipe.yaml with %d settings from the command line" : "recipe.yaml as it stands", n);
+    rp_check_say(result, n ? "recipe.yaml and what was set on the command line (%d)" : "recipe.yaml as it stands", n);
     return 0;
 }
 

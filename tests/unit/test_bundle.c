@@ -1,6 +1,4 @@
 /* The container: the same bytes every time, and no change of a byte that goes unnoticed. */
-#define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE
 #include "tests/unit/bundle_fixture.h"
 
 #include "bundle/pack.h"

@@ -1,6 +1,4 @@
 /* Envelopes: the published encoding, one spelling, one signature. */
-#define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE
 #include "tests/unit/bundle_fixture.h"
 
 #include "sign/dsse.h"

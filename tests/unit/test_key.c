@@ -1,6 +1,4 @@
 /* Keys: a published vector, how they lie on disk, passphrases, the trust store; and no OpenSSL configuration is read. */
-#define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE
 #include "tests/unit/bundle_fixture.h"
 
 #include "sign/passphrase.h"

@@ -1,6 +1,4 @@
 /* Figures against a second implementation, records that make no sense, and the report's words. */
-#define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE
 #include "tests/unit/bundle_fixture.h"
 
 #include "bundle/schema.h"
@@ -180,7 +178,7 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
         RP_JSON *j = rp_json_parse(bad_env[i], strlen(bad_env[i]), "env", &err);
         CHECK(j && rp_schema_check(env, j, "env", &err) < 0 && err.code == RP_MALFORMED, "%s was accepted", bad_env[i]);
     }
-    const char *key; /* without any one of its members run.json does not fit, but for the two that may be left out */
+    const char *key; /* without any one of its members run.json does not fit */
     json_t *v;
     json_object_foreach(x.run, key, v)
     {

@@ -1,6 +1,4 @@
 /* What verify says about honest, damaged, forged and re-signed bundles: which check fails, with which exit status. */
-#define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE
 #include "tests/unit/bundle_fixture.h"
 
 #include "base/hash.h"

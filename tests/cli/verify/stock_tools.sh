@@ -1,0 +1,59 @@
+#!/bin/sh
+# verify.sh checks the same with tar, zstd, sha256sum, base64, jq and openssl, and refuses what was changed.
+. "$TEST_DIR/common.inc"
+need tar zstd sha256sum base64 jq openssl
+openssl version | grep -q '^OpenSSL 3' || { echo "needs openssl 3"; exit 77; }
+make_bundle
+"$REPRO" key show | sed -n '3,$p' >me.pem
+"$REPRO" key new -o other.key | sed -n '3,$p' >other.pem
+tar --zstd -xf a.repro.tar.zst verify.sh
+cmp verify.sh "$TOP/src/bundle/verify.sh"
+exit_of 0 sh verify.sh a.repro.tar.zst me.pem
+says "OK signature by $("$REPRO" key show | sed -n 2p)"
+says "OK digest of 9 files"
+says "OK no other files"
+grep -q WARNING err.txt && fail "warned about a key that was given"
+exit_of 0 sh verify.sh a.repro.tar.zst
+says "WARNING: using the key inside the bundle"
+exit_of 1 sh verify.sh a.repro.tar.zst other.pem
+says "FAILED: the signature is not by the key"
+exit_of 1 sh verify.sh a.repro.tar.zst none.pem
+exit_of 1 sh verify.sh none.repro.tar.zst me.pem
+head -c 5000 a.repro.tar.zst >cut.zst
+exit_of 1 sh verify.sh cut.zst me.pem
+
+mkdir good
+tar --zstd -xf a.repro.tar.zst -C good
+exit_of 0 sh verify.sh good me.pem
+(cd good && sha256sum -c --quiet SHA256SUMS) || fail "SHA256SUMS"
+fresh() { rm -rf bad && cp -R good bad; }
+for member in run.json recipe.yaml env/node0.before.json steps/rank0.jsonl report.md key.pem SHA256SUMS verify.sh; do
+    fresh
+    printf x >>"bad/$member"
+    exit_of 1 sh verify.sh bad me.pem
+    says "not the one that was signed"
+    fresh
+    rm "bad/$member"
+    exit_of 1 sh verify.sh bad me.pem
+done
+fresh
+echo more >bad/more.txt
+exit_of 1 sh verify.sh bad me.pem
+says "files that were not signed"
+fresh
+ln -s run.json bad/link.json
+exit_of 1 sh verify.sh bad me.pem
+says "not a plain file"
+fresh
+jq '.signatures += .signatures' good/statement.dsse.json >bad/statement.dsse.json
+exit_of 1 sh verify.sh bad me.pem
+fresh
+jq '.payloadType = "text/plain"' good/statement.dsse.json >bad/statement.dsse.json
+exit_of 1 sh verify.sh bad me.pem
+fresh # a better number, with a digest to match, but the old signature
+jq '.results.sequences_per_s *= 2' good/run.json >bad/run.json
+sum=$(sha256sum <bad/run.json)
+jq -r .payload good/statement.dsse.json | base64 -d | jq --arg sum "${sum%% *}" '(.subject[] | select(.name == "run.json")).digest.sha256 = $sum' >payload
+jq --arg payload "$(base64 -w 0 payload)" '.payload = $payload' good/statement.dsse.json >bad/statement.dsse.json
+exit_of 1 sh verify.sh bad me.pem
+says "the signature is not by the key"
