@@ -2,6 +2,7 @@
  *
  * The operations of a device equal rp_reference_ops bit for bit (test_bits.c), so it is the reference that is checked here. */
 #include "backend/cpu/cpu.h"
+#include "base/hash.h"
 #include "ops/functions.h"
 #include "tests/ops/device.h"
 
@@ -364,4 +365,47 @@ TEST(special_values)
         dev->op->digest_leaves(dev, b, &y, 1);
         CHECK(memcmp(a, b, 32), "-0 and +0 are two values");
     }
+}
+
+/* ---- the reference itself, pinned ---- */
+
+static void check_digest(const char *what, const void *data, size_t size, const char *expected)
+{
+    char hex[RP_SHA256_HEX];
+    rp_sha256_hex(hex, data, size);
+    CHECK(!strcmp(hex, expected), "%s: %s", what, hex);
+}
+
+/* A reference compiled with contraction would agree with kernels compiled so: these bits are fixed once and for all. */
+TEST(reference_bits)
+{
+    enum { R = 65, C = 240, SEQ = 33, HEADS = 2, DIM = 5, WIDTH = HEADS * DIM };
+    static float x[R * C], y[R * C], xhat[R * C], dz[R * C], dx[R * C], rstd[R], gamma[C], beta[C], sums[3 * C], work[2 * 3 * C];
+    static float qkv[SEQ * 3 * WIDTH], out[SEQ * WIDTH], d_o[SEQ * WIDTH], dqkv[SEQ * 3 * WIDTH], top[HEADS * SEQ], inv[HEADS * SEQ];
+    static uint8_t mask[R * 32], decisions[HEADS * SEQ * 16], keys[SEQ];
+    struct rp_dropout d = {.seed = 11, .step = 2, .site = 3, .rows_per_sample = 13, .threshold = 429496729u, .scale = 1 / 0.9f};
+    fill_noise(x, R * C, 3, 1);
+    fill_noise(dx, R * C, 2, 2);
+    fill_noise(gamma, C, 2, 3);
+    fill_noise(beta, C, 2, 4);
+    ref->residual_layernorm_forward(NULL, y, xhat, rstd, mask, x, dx, &d, gamma, beta, 1e-12f, R, C);
+    check_digest("layer norm", y, sizeof y,
+                 "87ede696f0b6d86b6d4361375e78ec635cf523032d11a859c83fa7a341996544");
+    ref->layernorm_backward(NULL, dz, dx, sums, sums + C, sums + 2 * C, y, xhat, rstd, gamma, mask, &d, R, C, work);
+    check_digest("its gradient", dx, sizeof dx,
+                 "03f1b993725937abf8b2aee42d6e6e266752f951a171bf991fcb87a19ca11079");
+    check_digest("its column sums", sums, sizeof sums,
+                 "0e55bf968e3bc09c2b5df05b7b5b352af97e901ff6197b0434e88f960d7d97f3");
+    fill_noise(qkv, SEQ * 3 * WIDTH, 3, 5);
+    fill_noise(d_o, SEQ * WIDTH, 1, 6);
+    memset(keys, 1, sizeof keys);
+    keys[4] = keys[32] = 0;
+    d.rows_per_sample = HEADS * SEQ;
+    struct rp_attention a = {1, SEQ, HEADS, DIM, 1.0f / sqrtf(DIM), keys, d};
+    ref->attention_forward(NULL, out, top, inv, decisions, qkv, &a);
+    ref->attention_backward(NULL, dqkv, sums, d_o, out, top, inv, decisions, qkv, &a, work);
+    check_digest("attention", out, sizeof out,
+                 "dd3f5130c480b9a35e4251101847515e32c14d53137ad3851b04c6c07c4014cd");
+    check_digest("its gradient", dqkv, sizeof dqkv,
+                 "e4d3cd862d8f1bd7a52e91171cc746813f2ce01bf9731bede695e0cfbd771902");
 }
