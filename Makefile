@@ -6,6 +6,7 @@
 #   BUILD=DIR      where everything built goes, default build
 #   DEPS_DIR=DIR   where the dependencies are built once, default $(BUILD)/deps; several checkouts may share one
 #   DEPS_MIRROR=D  a directory with the sources of env/deps.lock, tried before the network; OFFLINE=1: no network
+#   DEPS_LOCK=FILE another lock file than env/deps.lock
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
@@ -29,6 +30,8 @@ MAKEFLAGS += --no-builtin-rules
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $1 $2)
 export RP_GCC := $(CC)
+override DEPS_LOCK := $(abspath $(or $(DEPS_LOCK),env/deps.lock))
+export DEPS_LOCK
 export LC_ALL := C
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
@@ -73,7 +76,7 @@ native_libs := -lgit2 -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -
 native_packages := libgit2-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
 
 # --- dependencies of the static program -----------------------------------------------------------------------------
-deps_key := $(shell env/deps-key.sh)
+deps_key := $(shell RP_GCC='$(CC)' DEPS_LOCK='$(DEPS_LOCK)' env/deps-key.sh)
 ifeq ($(deps_key),)
 $(error cannot tell the toolchain: run env/setup.sh build)
 endif
@@ -84,7 +87,7 @@ $(sysroot)/sources.txt:
 deps: $(sysroot)/sources.txt
 ifdef STRICT
 $(if $(wildcard $(sysroot)/sources.txt),$(if $(shell grep fell-forward $(sysroot)/sources.txt),$(error STRICT is set, and \
-	$(shell grep fell-forward $(sysroot)/sources.txt | head -1)))))
+	$(shell grep fell-forward $(sysroot)/sources.txt | head -1))))
 endif
 
 # --- variants -------------------------------------------------------------------------------------------------------
@@ -102,16 +105,17 @@ native_cc := $(CC)
 native_flags := -O2 -g
 # Sanitizers' own code makes gcc see truncations and uninitialised paths that are not there.
 quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
+# -O2: the matrix kernels need their offsets folded into constants.
 asan_cc := $(CC)
-asan_flags := -O1 -g $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+asan_flags := -O2 -g $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
-tsan_flags := -O1 -g $(quiet) -fsanitize=thread
+tsan_flags := -O2 -g $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 contract_cc := $(CC)
 contract_flags := -O2 -g -mfma -ffp-contract=fast
 fuzz_cc := clang
-fuzz_flags := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
+fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
 $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
 static_libs_dir := $(sysroot)/lib

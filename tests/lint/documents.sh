@@ -1,0 +1,18 @@
+#!/bin/bash
+# What is generated equals what is written: README.md names every command, every recipe and no make target that does not exist.
+set -eu
+cd "$TOP"
+[ -f README.md ] || { echo "there is no README.md" && exit 1; }
+bad=0
+for command in $("$REPRO" help --json | jq -r '.commands[].name' | cut -d' ' -f1 | sort -u); do
+    case $command in help) continue ;; esac
+    grep -qwE "repro[ \`]+$command|\`$command" README.md || { echo "README.md does not mention the command '$command'" && bad=1; }
+done
+for target in $(grep -ohE '\bmake [a-z]+' README.md src/README.md | awk '{print $2}' | sort -u); do
+    grep -qE "^$target:|^\.PHONY:.* $target( |\$)" Makefile || { echo "the documents say 'make $target', which does not exist" && bad=1; }
+done
+for recipe in recipes/*.yaml; do
+    name=$(basename "$recipe" .yaml)
+    "$REPRO" recipes show "$name" | cmp -s - "$recipe" || { echo "'repro recipes show $name' is not $recipe" && bad=1; }
+done
+exit $bad

@@ -1,0 +1,19 @@
+#!/bin/bash
+# Two steps of a tiny training run, the worker included, then its verification, under valgrind: no error, no leak of ours.
+# timeout: 600
+set -eu
+command -v valgrind >/dev/null || { echo "valgrind is not installed" && exit 77; }
+vg() {
+    valgrind -q --trace-children=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --log-file=vg.%p.txt "$@" || {
+        status=$?
+        cat vg.*.txt >&2
+        return $status
+    }
+}
+vg "$BUILD/native/repro" run bert_tiny_fp32 --isa avx2 --threads 2 --steps 2 -o tiny.repro.tar.zst
+# A worker's errors are in its own log; its exit status is not valgrind's.
+[ -z "$(cat vg.*.txt)" ] || { cat vg.*.txt >&2 && exit 1; }
+[ "$(find . -name 'vg.*.txt' | wc -l)" -ge 2 ] || { echo "the worker did not run under valgrind" >&2 && exit 1; }
+rm vg.*.txt
+vg "$BUILD/native/repro" verify tiny.repro.tar.zst
+[ -z "$(cat vg.*.txt)" ] || { cat vg.*.txt >&2 && exit 1; }
