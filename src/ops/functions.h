@@ -87,9 +87,9 @@ RP_FN float r_log(float x)
 {
     int tiny = x < 0x1p-126f;
     float c = tiny ? x * 0x1p25f : x;
-    int32_t b = (int32_t)r_bits(c);
-    int32_t e = (b - 0x3f3504f3) >> 23;
-    float f = r_float((uint32_t)b - ((uint32_t)e << 23)) - 1.0f;
+    uint32_t b = r_bits(c);
+    int32_t e = (int32_t)(b - 0x3f3504f3u) >> 23;
+    float f = r_float(b - ((uint32_t)e << 23)) - 1.0f;
     float p = -0x1.495bcep-4f;
     p = __builtin_fmaf(p, f, 0x1.08a48cp-3f);
     p = __builtin_fmaf(p, f, -0x1.0bf66ep-3f);

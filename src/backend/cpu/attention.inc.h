@@ -50,8 +50,8 @@ static struct att_scratch att_scratch_of(void *memory, long seq)
 
 /* ---- reading ahead ---- */
 
-/* Rows of the tensors that the next head of the sample will read (and, backward, write), asked for one at a time while tiles are computed: they lie far apart in
- * memory, where no hardware looks ahead. */
+/* Rows of the tensors that the next head of the sample will read (and, backward, write), asked for one at a time while tiles are
+ * computed: they lie far apart in memory, where no hardware looks ahead. */
 struct ahead {
     const float *from[8];
     long ld[8];

@@ -151,7 +151,7 @@ static void norm_part(void *arg, int part, int thread)
     const long width = o->width, mask_ld = rp_mask_stride(width) / 8;
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
-        const float *x = o->x + r * width, *res = o->residual + (o->residual ? r * width : 0);
+        const float *x = o->x + r * width, *res = o->residual ? o->residual + r * width : NULL;
         float *z = o->xhat + r * width;
         struct sum128 s;
         sum_start(&s);
@@ -185,7 +185,8 @@ static void norm_part(void *arg, int part, int thread)
 static void cpu_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
                                   const float *beta, float eps, int rows, int width)
 {
-    struct norm_job o = {.y = y, .xhat = xhat, .rstd = rstd, .x = x, .gamma = gamma, .beta = beta, .eps = eps, .rows = rows, .width = width};
+    struct norm_job o = {.y = y, .xhat = xhat, .rstd = rstd, .x = x, .gamma = gamma, .beta = beta, .eps = eps, .rows = rows,
+                         .width = width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
 }
 
@@ -193,7 +194,8 @@ static void cpu_residual_layernorm_forward(struct rp_dev *dev, float *y, float *
                                            const float *residual, const struct rp_dropout *drop, const float *gamma,
                                            const float *beta, float eps, int rows, int width)
 {
-    struct norm_job o = {y, xhat, rstd, dropout_on(drop) ? mask : NULL, x, residual, gamma, beta, decider_of(drop, width), eps, rows, width};
+    struct norm_job o = {y, xhat, rstd, dropout_on(drop) ? mask : NULL, x, residual, gamma, beta, decider_of(drop, width), eps, rows,
+                         width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
 }
 
@@ -267,7 +269,8 @@ static void cpu_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, flo
                               .dgamma = work, .dbeta = work + each, .dbias = dbias ? work + 2 * each : NULL,
                               .rows = rows, .width = width};
     rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), norm_back_part, &o);
-    colsum_finish(cpu, dbias ? 3 : 2, (float *const[3]){dgamma, dbeta, dbias}, (float *const[3]){o.dgamma, o.dbeta, o.dbias}, rows, width);
+    colsum_finish(cpu, dbias ? 3 : 2, (float *const[3]){dgamma, dbeta, dbias}, (float *const[3]){o.dgamma, o.dbeta, o.dbias}, rows,
+                  width);
 }
 
 /* ---- dropout ---- */
