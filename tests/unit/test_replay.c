@@ -1,0 +1,189 @@
+/* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is touched. */
+#include "tests/unit/bundle_fixture.h"
+
+#include "data/corpus.h"
+#include "data/store.h"
+#include "worker/worker.h"
+
+#define STEPS 3
+
+/* Replay starts this same program again as its worker. */
+__attribute__((constructor)) static void worker(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
+        exit(rp_worker_main(RP_WORKER_FD));
+}
+
+static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+                           "max_position_embeddings: 16}\n"
+                           "task: {seq_length: 16, max_predictions_per_seq: 2}\n"
+                           "train: {batch_size: 2}\n"
+                           "evidence: {state_root_every: 2}\n"
+                           "run: {threads: 1}\n"
+                           "measure: {warmup_steps: 1, timed_steps: 2, repeats: 1}\n";
+
+struct real {
+    struct rp_recipe recipe;
+    struct rp_buf steps;
+    json_t *run;
+    char *data;
+};
+
+/* Train once through the worker and write run.json as `run` does. */
+static int train(struct real *x, struct rp_err *err)
+{
+    struct rp_data_set set;
+    struct rp_worker w;
+    RP_JSON *done = NULL;
+    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = rp_asprintf("run.save=%s/owner.safetensors", fx_dir());
+    const char *sets[] = {setting, save};
+    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 2, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
+        return -1;
+    RP_JSON *plan = fx_plan(&x->recipe), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
+    struct rp_job job = {.recipe = &x->recipe, .data = set.path, .batch = 2};
+    RP_JSON *body = rp_job_encode(&job);
+    if (rp_worker_start(&w, body, err) < 0)
+        return -1;
+    while (!done) {
+        enum rp_frame type;
+        json_t *frame;
+        int got = rp_worker_next(&w, 60000, &type, &frame, err);
+        if (got > 0 && type == RP_FRAME_STEP)
+            rp_json_write_line(&x->steps, frame);
+        if (got > 0 && type == RP_FRAME_DONE)
+            done = json_incref(frame);
+        if (got > 0 && type == RP_FRAME_FAILED)
+            got = rp_fail(err, RP_BUG, "%s", json_string_value(json_object_get(frame, "message")));
+        json_decref(frame);
+        if (got <= 0)
+            return -1;
+    }
+    rp_worker_kill(&w);
+    struct rp_run_doc d = {.status = "complete", .recipe = &x->recipe, .data = data, .plan = plan, .backend = "cpu", .done = done,
+                           .steps = x->steps.data, .steps_size = x->steps.size, .started_ns = FX_START, .ended_ns = FX_START};
+    x->run = rp_run_json(&d, err);
+    rp_data_set_fini(&set);
+    return x->run ? 0 : -1;
+}
+
+static struct real x_real;
+
+static void forget(void) /* for the leak checker */
+{
+    struct real *x = &x_real;
+    rp_recipe_fini(&x->recipe);
+    rp_buf_fini(&x->steps);
+    json_decref(x->run);
+    free(x->data);
+}
+
+static struct real *real(void)
+{
+    struct real *x = &x_real;
+    struct rp_err err = {0};
+    struct rp_corpus_opts o = {.seed = 5, .sequences = 32, .seq = 16, .predictions = 2, .vocab = 2048, .shards = 1};
+    if (x->run)
+        return x;
+    RP_FREE char *cache = fx_path("cache");
+    setenv("XDG_CACHE_HOME", cache, 1);
+    x->data = fx_path("samples");
+    int failed = rp_corpus_write(&o, x->data, 0, &err) < 0 || train(x, &err) < 0;
+    CHECK(!failed, "%s", err.msg);
+    if (failed)
+        exit(1);
+    atexit(forget);
+    return x;
+}
+
+static int replay(struct rp_replay_result *r, const json_t *run, const char *steps, int64_t n, struct rp_err *err)
+{
+    struct rp_replay_opts o = {.steps = n, .data = real()->data, .threads = 1};
+    return rp_replay(r, run, steps, strlen(steps), &o, err);
+}
+
+TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err = {0};
+    RP_FREE char *owner = fx_path("owner.safetensors");
+    CHECK(access(owner, F_OK) == 0 && unlink(owner) == 0, "the run itself saved nothing");
+    CHECK(replay(&r, x->run, x->steps.data, STEPS, &err) == 0, "%s", err.msg);
+    CHECK(!r.diverged && r.steps == STEPS && r.roots == 3, "diverged %d at %lld, %lld steps, %lld roots", r.diverged, (long long)r.step,
+          (long long)r.steps, (long long)r.roots);
+    CHECK(replay(&r, x->run, x->steps.data, 1, &err) == 0 && !r.diverged && r.steps == 1 && r.roots == 1, "one step: %s", err.msg);
+    CHECK(access(owner, F_OK) < 0, "a replay wrote the file that the bundle named");
+}
+
+/* The records with the n-th hex text after `key` changed in its first digit. */
+static char *bent_records(const struct real *x, const char *key, int n)
+{
+    char *text = rp_strdup(x->steps.data), *at = text;
+    for (int i = 0; i <= n && at; i++)
+        at = strstr(at + 1, key);
+    CHECK(at, "no %s", key);
+    if (at) {
+        at = strstr(at, "\":\"") + 3;
+        at += strncmp(at, "0x1.", 4) == 0 ? 4 : 0;
+        *at = *at == '7' ? '8' : '7';
+    }
+    return text;
+}
+
+TEST(the_first_divergence_is_named)
+{
+    static const struct {
+        const char *key;
+        int n;
+        int64_t step;
+        const char *quantity;
+    } cases[] = {
+        {"\"loss", 0, 0, "loss"},         {"\"loss", 2, 2, "loss"},           {"\"grad_norm", 1, 1, "grad_norm"},
+        {"\"state_root", 0, -1, "state_root"}, {"\"state_root", 1, 1, "state_root"}, {"\"state_root", 2, 2, "state_root"},
+    };
+    struct real *x = real();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_replay_result r;
+        struct rp_err err = {0};
+        RP_FREE char *text = bent_records(x, cases[i].key, cases[i].n);
+        CHECK(replay(&r, x->run, text, STEPS, &err) == 0, "%s", err.msg);
+        CHECK(r.diverged && r.step == cases[i].step && strcmp(r.quantity, cases[i].quantity) == 0, "case %zu: diverged %d at %lld in %s", i,
+              r.diverged, (long long)r.step, r.diverged ? r.quantity : "-");
+        CHECK(strcmp(r.recorded, r.here) != 0, "%s is %s", r.recorded, r.here);
+    }
+}
+
+TEST(a_divergent_tensor_is_named_where_its_root_was_recorded)
+{
+    static const char *const which[] = {"init", "final"};
+    struct real *x = real();
+    for (int i = 0; i < 2; i++) {
+        struct rp_replay_result r;
+        struct rp_err err = {0};
+        RP_JSON *run = json_deep_copy(x->run);
+        RP_FREE char *text = bent_records(x, "\"state_root", i ? 2 : 0);
+        json_t *roots = json_object_get(json_object_get(run, "tensor_roots"), which[i]);
+        json_object_set_new(roots, "bert.pooler.dense.weight", json_string(FX_ROOT));
+        CHECK(replay(&r, run, text, STEPS, &err) == 0, "%s", err.msg);
+        CHECK(r.diverged && strcmp(r.tensor, "bert.pooler.dense.weight") == 0, "%s: tensor '%s'", which[i], r.tensor);
+    }
+}
+
+TEST(what_cannot_be_replayed_says_why)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err;
+    struct rp_replay_opts o = {.steps = 1, .threads = 1};
+    CHECK(rp_replay(&r, x->run, x->steps.data, x->steps.size, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--data"), "%s", err.msg);
+    CHECK(replay(&r, x->run, "", 1, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    RP_JSON *run = json_deep_copy(x->run);
+    json_object_set_new(json_object_get(run, "data"), "digest", json_string(FX_ROOT));
+    CHECK(replay(&r, run, x->steps.data, 1, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "digest"), "%s", err.msg);
+    RP_JSON *init = json_deep_copy(x->run);
+    json_object_set_new(json_object_get(json_object_get(init, "recipe"), "run.init"), "value", json_string("/etc/passwd"));
+    CHECK(replay(&r, init, x->steps.data, 1, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
+    RP_JSON *huge = json_deep_copy(x->run);
+    json_object_set_new(json_object_get(huge, "plan"), "batch", json_integer(16777216));
+    CHECK(replay(&r, huge, x->steps.data, 1, &err) < 0 && strstr(err.msg, "batch"), "a plan of terabytes: %s", err.msg);
+}
