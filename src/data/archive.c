@@ -1,378 +1,332 @@
-/* libarchive behind a list of refusals. */
+/* Reading: one loop over the entries, the refusals, and three things to do with an entry: unpack, load, list. */
 #include "data/archive.h"
+
+#include "data/names.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READ_BLOCK 65536
+#define BLOCK 65536
 
-/* -- names seen so far: open addressing over FNV-1a of the ASCII-lower-cased name -- */
-
-struct seen {
-    char *name; /* as in the archive, without "./" and "/" at the ends; NULL: free slot */
-    char type;
-};
-struct names {
-    struct seen *slot;
-    size_t cap, n;
-};
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static int same_up_to_case(const char *a, const char *b)
-{
-    while (*a && lower(*a) == lower(*b))
-        a++, b++;
-    return lower(*a) == lower(*b);
-}
-
-static struct seen *look_up(const struct names *t, const char *name)
-{
-    uint64_t h = 14695981039346656037u;
-    for (const char *p = name; *p; p++)
-        h = (h ^ (unsigned char)lower(*p)) * 1099511628211u;
-    size_t i = (size_t)(h % t->cap);
-    while (t->slot[i].name && !same_up_to_case(t->slot[i].name, name))
-        i = (i + 1) % t->cap;
-    return &t->slot[i];
-}
-
-static void remember(struct names *t, const char *name, char type)
-{
-    if (2 * (t->n + 1) > t->cap) {
-        struct names bigger = {.cap = t->cap ? 4 * t->cap : 256};
-        bigger.slot = rp_alloc(bigger.cap * sizeof *bigger.slot);
-        for (size_t i = 0; i < t->cap; i++)
-            if (t->slot[i].name)
-                *look_up(&bigger, t->slot[i].name) = t->slot[i];
-        bigger.n = t->n;
-        free(t->slot);
-        *t = bigger;
-    }
-    *look_up(t, name) = (struct seen){rp_strdup(name), type};
-    t->n++;
-}
-
-static void forget(struct names *t)
-{
-    for (size_t i = 0; i < t->cap; i++)
-        free(t->slot[i].name);
-    free(t->slot);
-}
-
-/* -- what a member may be called -- */
-
-/* Length of the UTF-8 sequence at p, 0 if it is none (overlong forms and surrogates are none). */
-static int utf8(const unsigned char *p)
-{
-    if (p[0] < 0x80)
-        return 1;
-    int n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    uint32_t v = p[0] & (0xffu >> (n + 1));
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        v = v << 6 | (p[i] & 0x3f);
-    }
-    return v >= least[n] && v <= 0x10ffff && (v < 0xd800 || v > 0xdfff) ? n : 0;
-}
-
-/* NULL, or why the path is refused. */
-static const char *bad_path(const char *path)
-{
-    if (!path || !*path)
-        return "it has no name";
-    if (strlen(path) > RP_ARCHIVE_NAME)
-        return "its name is too long";
-    if (*path == '/')
-        return "its path is absolute";
-    for (const unsigned char *p = (const unsigned char *)path; *p; p += utf8(p)) {
-        if (!utf8(p))
-            return "its name is not UTF-8";
-        if (*p < 0x20 || *p == 0x7f || *p == '\\')
-            return "its name has a control character or a backslash";
-    }
-    for (const char *p = path;;) {
-        size_t n = strcspn(p, "/");
-        if (n == 0)
-            return "its path has an empty component";
-        if (n == 2 && p[0] == '.' && p[1] == '.')
-            return "its path has '..'";
-        if (n == 1 && *p == '.')
-            return "its path has '.'";
-        if (strncmp(p, ".repro", 6) == 0)
-            return "names that begin with '.repro' are reserved";
-        if (!p[n])
-            return NULL;
-        p += n + 1;
-    }
-}
-
-/* A symbolic link may go up no further than its own folder lies deep, and only in front. */
-static const char *bad_link(const char *path, const char *target)
-{
-    int depth = 0, up = 0;
-    if (!target || !*target || *target == '/')
-        return "a symbolic link that leaves the archive";
-    for (const char *p = path; (p = strchr(p, '/')); p++)
-        depth++;
-    const char *p = target;
-    for (; strncmp(p, "../", 3) == 0; p += 3)
-        up++;
-    if (up > depth || bad_path(p))
-        return "a symbolic link that leaves the archive";
-    return NULL;
-}
-
-/* -- one walk over an archive -- */
-
-struct walk {
+struct reader {
     const struct rp_archive_source *s;
     struct rp_archive_limits limits;
     struct rp_archive_stats stats;
+    struct rp_names names;
     struct archive *a;
-    struct names names;
-    char path[RP_ARCHIVE_NAME + 2]; /* of the member at hand, cleaned */
-    char type;
-    struct rp_err *err;
+    unsigned char *buffer;
+    uint64_t at; /* of a descriptor */
 };
-/* Called for every member that passed; reads its data with next_block(). */
-typedef int (*member_fn)(struct walk *w, struct archive_entry *e, void *arg);
 
-static int refuse(struct walk *w, const char *why)
+/* What happens to one entry that passed; name is checked, kind as in rp_names_take(). */
+typedef int (*entry_fn)(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err);
+
+/* ---- bytes for libarchive: pread keeps the caller's offset out of it ---- */
+
+static la_ssize_t on_read(struct archive *a, void *arg, const void **out)
 {
-    return rp_fail(w->err, RP_MALFORMED, "archive '%s', member '%s': %s; it was not unpacked", w->s->name, w->path, why);
+    struct reader *r = arg;
+    ssize_t n;
+    do
+        n = pread(r->s->fd, r->buffer, BLOCK, (off_t)r->at);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        archive_set_error(a, errno, "cannot be read: %s", strerror(errno));
+        return ARCHIVE_FATAL;
+    }
+    r->at += (uint64_t)n;
+    *out = r->buffer;
+    return n;
 }
 
-static int broken(struct walk *w)
+static la_int64_t on_seek(struct archive *a, void *arg, la_int64_t offset, int whence)
 {
-    const char *text = archive_error_string(w->a);
-    int e = archive_errno(w->a);
-    enum rp_code code = e == EIO || e == ENOMEM ? RP_IO : RP_MALFORMED;
-    return rp_fail(w->err, code, "archive '%s': %s", w->s->name, text ? text : "it cannot be read");
+    struct reader *r = arg;
+    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? (int64_t)r->at : (int64_t)r->s->size;
+    (void)a;
+    if (offset < -base)
+        return ARCHIVE_FATAL;
+    r->at = (uint64_t)(base + offset);
+    return base + offset;
 }
 
-/* Copy the entry's name without "./" in front and "/" at the end; 0: a member, 1: the archive's own top, to be skipped. */
-static int clean_path(struct walk *w, struct archive_entry *e)
+static la_int64_t on_skip(struct archive *a, void *arg, la_int64_t request)
+{
+    struct reader *r = arg;
+    int64_t left = r->at < r->s->size ? (int64_t)(r->s->size - r->at) : 0, n = request < left ? request : left;
+    (void)a;
+    r->at += (uint64_t)n;
+    return n;
+}
+
+static int fail_archive(struct reader *r, const char *doing, struct rp_err *err)
+{
+    const char *text = archive_error_string(r->a);
+    return rp_fail(err, archive_errno(r->a) == EIO ? RP_IO : RP_MALFORMED, "%s: %s", doing, text ? text : "unknown error");
+}
+
+static int open_reader(struct reader *r, struct rp_err *err)
+{
+    struct archive *a = r->a = archive_read_new();
+    if (!a)
+        return rp_fail(err, RP_UNAVAILABLE, "out of memory");
+    archive_read_support_format_tar(a);
+    archive_read_support_format_zip(a);
+    archive_read_support_filter_gzip(a);
+    archive_read_support_filter_xz(a);
+    archive_read_support_filter_zstd(a);
+    archive_read_support_filter_lz4(a);
+    archive_read_support_filter_bzip2(a);
+    if (r->s->fd < 0) {
+        if (archive_read_open_memory(a, r->s->data, (size_t)r->s->size) != ARCHIVE_OK)
+            return fail_archive(r, "not an archive", err);
+        return 0;
+    }
+    r->buffer = rp_alloc(BLOCK);
+    archive_read_set_read_callback(a, on_read);
+    archive_read_set_seek_callback(a, on_seek);
+    archive_read_set_skip_callback(a, on_skip);
+    archive_read_set_callback_data(a, r);
+    return archive_read_open1(a) == ARCHIVE_OK ? 0 : fail_archive(r, "not an archive", err);
+}
+
+static void close_reader(struct reader *r)
+{
+    archive_read_free(r->a);
+    free(r->buffer);
+    rp_names_fini(&r->names);
+}
+
+/* ---- refusals ---- */
+
+/* Count what is (or claims to be) unpacked. */
+static int count(struct reader *r, uint64_t bytes, struct rp_err *err)
+{
+    if (bytes > r->limits.bytes || r->stats.bytes > r->limits.bytes - bytes)
+        return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked, the limit", (unsigned long long)r->limits.bytes);
+    r->stats.bytes += bytes;
+    if (r->stats.bytes > RP_ARCHIVE_RATIO_FREE && r->stats.bytes / r->limits.ratio > r->s->size)
+        return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked for every byte of the archive, the limit",
+                       (unsigned long long)r->limits.ratio);
+    return 0;
+}
+
+static int kind_of(struct archive_entry *e, char *kind, struct rp_err *err)
+{
+    if (archive_entry_hardlink(e))
+        return rp_fail(err, RP_MALFORMED, "a hard link");
+    switch (archive_entry_filetype(e)) {
+    case AE_IFREG: *kind = 'f'; return 0;
+    case AE_IFDIR: *kind = 'd'; return 0;
+    case AE_IFLNK: *kind = 'l'; return 0;
+    case AE_IFCHR:
+    case AE_IFBLK: return rp_fail(err, RP_MALFORMED, "a device");
+    case AE_IFIFO: return rp_fail(err, RP_MALFORMED, "a FIFO");
+    case AE_IFSOCK: return rp_fail(err, RP_MALFORMED, "a socket");
+    default: return rp_fail(err, RP_MALFORMED, "neither file, directory nor link");
+    }
+}
+
+static int check_entry(struct reader *r, struct archive_entry *e, char *name, char *kind, struct rp_err *err)
+{
+    if (kind_of(e, kind, err) < 0)
+        return -1;
+    size_t n = strlen(name);
+    while (*kind == 'd' && n > 1 && name[n - 1] == '/')
+        name[--n] = 0;
+    if (rp_name_check(name, err) < 0 || rp_names_take(&r->names, name, *kind, err) < 0)
+        return -1;
+    if (archive_entry_is_encrypted(e))
+        return rp_fail(err, RP_MALFORMED, "encrypted");
+    const char *target = archive_entry_symlink(e);
+    if (*kind == 'l' && rp_name_check_link(name, target ? target : "", err) < 0)
+        return -1;
+    if (*kind != 'f')
+        return 0;
+    r->stats.files++;
+    return archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? count(r, (uint64_t)archive_entry_size(e), err) : 0;
+}
+
+/* The entry's name as raw bytes without "./" in front, "" for the root; NULL when it has none that can be represented. */
+static char *name_of(struct archive_entry *e)
 {
     const char *p = archive_entry_pathname(e);
-    p = p ? p : "";
-    while (strncmp(p, "./", 2) == 0)
+    if (!p)
+        p = archive_entry_pathname_utf8(e);
+    if (!p)
+        return NULL;
+    while (p[0] == '.' && p[1] == '/') {
         p += 2;
-    snprintf(w->path, sizeof w->path, "%s", p);
-    size_t n = strlen(w->path);
-    if (n > 1 && w->path[n - 1] == '/' && archive_entry_filetype(e) == AE_IFDIR)
-        w->path[n - 1] = 0;
-    return (!*w->path || strcmp(w->path, ".") == 0) && archive_entry_filetype(e) == AE_IFDIR;
-}
-
-static int check_parents(struct walk *w)
-{
-    if (!w->names.cap)
-        return 0;
-    for (char *p = w->path; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        const struct seen *s = look_up(&w->names, w->path);
-        int bad = s->name && (s->type != 'd' || strcmp(s->name, w->path) != 0);
-        *p = '/';
-        if (bad)
-            return refuse(w, "a folder on its path is a file or link, or differs only in case");
+        while (*p == '/')
+            p++;
     }
-    return 0;
+    return rp_strdup(strcmp(p, ".") == 0 ? "" : p);
 }
 
-static int check_entry(struct walk *w, struct archive_entry *e)
+/* One entry in hand: check it, then do(it). */
+static int one_entry(struct reader *r, struct archive_entry *e, entry_fn act, void *arg, struct rp_err *err)
 {
-    const char *why = bad_path(w->path);
-    if (why)
-        return refuse(w, why);
-    if (archive_entry_hardlink(e))
-        return refuse(w, "it is a hard link");
-    switch (archive_entry_filetype(e)) {
-    case AE_IFREG: w->type = 'f'; break;
-    case AE_IFDIR: w->type = 'd'; break;
-    case AE_IFLNK: w->type = 'l'; break;
-    default: return refuse(w, "it is a device, FIFO or socket");
-    }
-    if (w->type == 'l' && (why = bad_link(w->path, archive_entry_symlink(e))))
-        return refuse(w, why);
-    if (archive_entry_is_encrypted(e))
-        return refuse(w, "it is encrypted");
-    if (w->names.cap && look_up(&w->names, w->path)->name)
-        return refuse(w, "another member has the same name, or one that differs only in case");
-    if (check_parents(w) < 0)
-        return -1;
-    remember(&w->names, w->path, w->type);
-    if (++w->stats.entries > w->limits.entries)
-        return rp_fail(w->err, RP_MALFORMED, "archive '%s' has more than %llu members", w->s->name,
-                       (unsigned long long)w->limits.entries);
-    w->stats.files += w->type == 'f';
-    int64_t size = archive_entry_size_is_set(e) ? archive_entry_size(e) : 0;
-    if (size < 0 || (uint64_t)size > w->limits.bytes)
-        return refuse(w, "it claims more bytes than the limit for the whole archive");
-    return 0;
-}
-
-static int count_bytes(struct walk *w, uint64_t n)
-{
-    w->stats.bytes += n;
-    if (w->stats.bytes > w->limits.bytes)
-        return rp_fail(w->err, RP_MALFORMED, "archive '%s' unpacks to more than %llu bytes", w->s->name,
-                       (unsigned long long)w->limits.bytes);
-    int64_t in = archive_filter_bytes(w->a, -1);
-    uint64_t packed = in > 0 ? (uint64_t)in : 1;
-    if (w->stats.bytes > RP_ARCHIVE_RATIO_FREE && w->stats.bytes / packed > w->limits.ratio)
-        return rp_fail(w->err, RP_MALFORMED, "archive '%s' unpacks to more than %llu times its size", w->s->name,
-                       (unsigned long long)w->limits.ratio);
-    return 0;
-}
-
-/* 1 and a block, 0 at the member's end, -1. Holes of sparse members count. */
-static int next_block(struct walk *w, const void **data, size_t *size, int64_t *offset, int64_t *end)
-{
-    la_int64_t at = 0;
-    int rc = archive_read_data_block(w->a, data, size, &at);
-    if (rc == ARCHIVE_EOF)
+    char kind;
+    RP_FREE char *name = name_of(e);
+    if (++r->stats.entries > r->limits.entries)
+        return rp_fail(err, RP_MALFORMED, "more than %llu members, the limit", (unsigned long long)r->limits.entries);
+    if (!name)
+        return rp_fail(err, RP_MALFORMED, "member %llu: its name is not UTF-8", (unsigned long long)r->stats.entries);
+    if (!*name && archive_entry_filetype(e) == AE_IFDIR) /* "./": the directory itself, as `tar c .` writes it */
         return 0;
-    if (rc < ARCHIVE_WARN)
-        return broken(w);
-    if (at < *end)
-        return refuse(w, "its data overlaps");
-    if (count_bytes(w, (uint64_t)(at - *end) + *size) < 0)
-        return -1;
-    *offset = at;
-    *end = at + (int64_t)*size;
-    return 1;
-}
-
-static int open_archive(struct walk *w)
-{
-    w->a = archive_read_new();
-    if (!w->a)
-        return rp_fail(w->err, RP_UNAVAILABLE, "out of memory");
-    archive_read_support_format_tar(w->a);
-    archive_read_support_format_zip(w->a);
-    archive_read_support_filter_gzip(w->a);
-    archive_read_support_filter_xz(w->a);
-    archive_read_support_filter_zstd(w->a);
-    archive_read_support_filter_lz4(w->a);
-    archive_read_support_filter_bzip2(w->a);
-    int rc;
-    if (w->s->fd < 0)
-        rc = archive_read_open_memory(w->a, w->s->data, (size_t)w->s->size);
-    else if (lseek(w->s->fd, 0, SEEK_SET) < 0)
-        return rp_fail(w->err, RP_IO, "cannot read '%s' from its start: %s", w->s->name, strerror(errno));
-    else
-        rc = archive_read_open_fd(w->a, w->s->fd, READ_BLOCK);
-    if (rc != ARCHIVE_OK)
-        return rp_fail(w->err, RP_MALFORMED, "'%s' is no archive that can be read (tar or zip; gz, xz, zst, lz4, bz2): %s",
-                       w->s->name, archive_error_string(w->a) ? archive_error_string(w->a) : "unknown form");
+    if (check_entry(r, e, name, &kind, err) < 0 || act(r, e, name, kind, arg, err) < 0)
+        return rp_wrap(err, "member '%.200s'", name);
     return 0;
 }
 
-static int walk_members(struct walk *w, member_fn fn, void *arg)
+static int every_entry(struct reader *r, entry_fn act, void *arg, struct rp_err *err)
 {
     struct archive_entry *e;
-    int rc;
-    if (open_archive(w) < 0)
+    if (open_reader(r, err) < 0)
         return -1;
-    while ((rc = archive_read_next_header(w->a, &e)) == ARCHIVE_OK || rc == ARCHIVE_WARN) {
-        if (archive_filter_count(w->a) > 2) /* the last one is "none" */
-            return rp_fail(w->err, RP_MALFORMED, "archive '%s' is compressed more than once", w->s->name);
-        if (clean_path(w, e))
-            continue;
-        if (check_entry(w, e) < 0 || fn(w, e, arg) < 0)
+    for (;;) {
+        int rc = archive_read_next_header(r->a, &e);
+        if (rc == ARCHIVE_EOF)
+            break;
+        /* The only warning that is no damage: a name outside ASCII, which this program takes as bytes and judges itself. */
+        const char *text = archive_error_string(r->a);
+        if (rc != ARCHIVE_OK && !(rc == ARCHIVE_WARN && text && strstr(text, "can't be converted")))
+            return fail_archive(r, r->stats.entries ? "damaged archive" : "not a tar or zip archive that can be read", err);
+        if (archive_filter_count(r->a) > 2) /* one compression and the file itself */
+            return rp_fail(err, RP_MALFORMED, "compressed more than once");
+        if (one_entry(r, e, act, arg, err) < 0)
             return -1;
     }
-    if (rc != ARCHIVE_EOF)
-        return broken(w);
-    if (w->stats.entries == 0)
-        return rp_fail(w->err, RP_MALFORMED, "archive '%s' is empty", w->s->name);
-    return 0;
+    return r->stats.entries ? 0 : rp_fail(err, RP_MALFORMED, "an archive without members");
 }
 
-static int run_walk(struct walk *w, member_fn fn, void *arg)
+static int run(const struct rp_archive_source *s, const struct rp_archive_limits *limits, entry_fn act, void *arg,
+               struct rp_archive_stats *stats, struct rp_err *err)
 {
-    int rc = walk_members(w, fn, arg);
-    archive_read_free(w->a);
-    forget(&w->names);
-    return rc;
+    const struct rp_archive_limits own = RP_ARCHIVE_LIMITS;
+    struct reader r = {.s = s, .limits = limits ? *limits : own};
+    int failed = every_entry(&r, act, arg, err) < 0;
+    if (stats)
+        *stats = r.stats;
+    close_reader(&r);
+    return failed ? rp_wrap(err, "archive '%s'", s->name) : 0;
 }
 
-/* -- unpacking -- */
+/* Feed the data of an entry to put(); what exceeds the claimed size counts too. */
+typedef int (*put_fn)(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err);
 
-static int write_failed(struct walk *w, struct archive *disk)
+static int entry_data(struct reader *r, struct archive_entry *e, put_fn put, void *arg, struct rp_err *err)
 {
-    int e = archive_errno(disk);
-    return rp_fail(w->err, RP_IO, "unpacking '%s', member '%s': %s%s", w->s->name, w->path,
-                   archive_error_string(disk) ? archive_error_string(disk) : "cannot write",
-                   e == ENOSPC || e == EDQUOT ? "; free some space, or name another place with --store or $REPRO_STORE" : "");
+    uint64_t claimed = archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? (uint64_t)archive_entry_size(e) : 0;
+    for (;;) {
+        const void *data;
+        size_t size;
+        la_int64_t offset;
+        int rc = archive_read_data_block(r->a, &data, &size, &offset);
+        if (rc == ARCHIVE_EOF)
+            return 0;
+        if (rc != ARCHIVE_OK)
+            return fail_archive(r, "damaged", err);
+        uint64_t end = (uint64_t)offset + size;
+        if (offset < 0 || end < size || (end > claimed && count(r, end - claimed, err) < 0))
+            return offset < 0 || end < size ? rp_fail(err, RP_MALFORMED, "impossible offset") : -1;
+        claimed = end > claimed ? end : claimed;
+        if (put(arg, data, size, offset, err) < 0)
+            return -1;
+    }
 }
 
-static int unpack_member(struct walk *w, struct archive_entry *e, void *arg)
+/* ---- unpack ---- */
+
+static int put_disk(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err)
 {
     struct archive *disk = arg;
-    const void *data;
-    size_t size;
-    int64_t offset = 0, end = 0;
-    int got;
-    archive_entry_set_pathname(e, w->path);
-    archive_entry_set_perm(e, w->type == 'd' ? 0755 : 0644);
-    if (archive_write_header(disk, e) != ARCHIVE_OK)
-        return write_failed(w, disk);
-    while (w->type == 'f' && (got = next_block(w, &data, &size, &offset, &end)) != 0) {
-        if (got < 0)
-            return -1;
-        if (size && archive_write_data_block(disk, data, size, offset) < ARCHIVE_OK)
-            return write_failed(w, disk);
-    }
-    return archive_write_finish_entry(disk) == ARCHIVE_OK ? 0 : write_failed(w, disk);
+    if (archive_write_data_block(disk, data, size, offset) >= ARCHIVE_OK)
+        return 0;
+    int no = archive_errno(disk);
+    return rp_fail(err, RP_IO, "cannot be written: %s%s", no > 0 ? strerror(no) : archive_error_string(disk),
+                   no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE" : "");
 }
 
-/* What the child tells its parent. */
-struct outcome {
+static int fail_disk(struct archive *disk, struct rp_err *err)
+{
+    int no = archive_errno(disk);
+    const char *text = archive_error_string(disk);
+    return rp_fail(err, RP_IO, "cannot be written: %s%s", text ? text : strerror(no > 0 ? no : EIO),
+                   no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE" : "");
+}
+
+static int unpack_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+{
+    struct archive *disk = arg;
+    archive_entry_set_pathname(e, name); /* the checked bytes, not what libarchive made of them */
+    archive_entry_set_perm(e, kind == 'd' ? 0755 : 0644);
+    if (archive_write_header(disk, e) != ARCHIVE_OK)
+        return fail_disk(disk, err);
+    if (kind == 'f' && entry_data(r, e, put_disk, disk, err) < 0)
+        return -1;
+    return archive_write_finish_entry(disk) == ARCHIVE_OK ? 0 : fail_disk(disk, err);
+}
+
+struct answer {
     int failed;
     struct rp_archive_stats stats;
     struct rp_err err;
 };
 
-static void unpack_child(struct outcome *o, const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits)
+/* In the child: its own working directory, and nothing that outlives the parent. */
+static void unpack_here(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
+                        struct answer *out)
 {
-    struct walk w = {.s = s, .limits = *limits, .err = &o->err};
     umask(022);
     if (chdir(dir) < 0) {
-        o->failed = rp_fail(&o->err, RP_IO, "cannot enter '%s': %s", dir, strerror(errno)) < 0;
+        out->failed = rp_fail(&out->err, RP_IO, "cannot enter '%s': %s", dir, strerror(errno));
         return;
     }
     struct archive *disk = archive_write_disk_new();
+    if (!disk) {
+        out->failed = rp_fail(&out->err, RP_UNAVAILABLE, "out of memory");
+        return;
+    }
     archive_write_disk_set_options(disk, ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NODOTDOT |
                                              ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS | ARCHIVE_EXTRACT_NO_OVERWRITE);
-    o->failed = run_walk(&w, unpack_member, disk) < 0;
-    if (archive_write_close(disk) != ARCHIVE_OK && !o->failed)
-        o->failed = write_failed(&w, disk) < 0;
+    out->failed = run(s, limits, unpack_entry, disk, &out->stats, &out->err);
+    if (archive_write_close(disk) != ARCHIVE_OK && !out->failed) {
+        out->failed = fail_disk(disk, &out->err);
+        rp_wrap(&out->err, "archive '%s'", s->name);
+    }
     archive_write_free(disk);
-    o->stats = w.stats;
 }
 
-static int read_outcome(int fd, struct outcome *o)
+static void child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
+    __attribute__((noreturn));
+static void child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
+{
+    static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
+    struct answer a = {0};
+    for (size_t i = 0; i < sizeof stop / sizeof *stop; i++)
+        signal(stop[i], SIG_DFL); /* the parent's handlers mean the parent */
+    signal(SIGXFSZ, SIG_IGN);     /* a file size limit is an error of write(), with a message */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent)
+        unpack_here(s, dir, limits, &a);
+    _exit(rp_write_all(fd, &a, sizeof a) < 0);
+}
+
+static int read_answer(int fd, struct answer *a)
 {
     size_t have = 0;
-    while (have < sizeof *o) {
-        ssize_t n = read(fd, (char *)o + have, sizeof *o - have);
+    while (have < sizeof *a) {
+        ssize_t n = read(fd, (char *)a + have, sizeof *a - have);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -385,110 +339,84 @@ static int read_outcome(int fd, struct outcome *o)
 int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
                       struct rp_archive_stats *stats, struct rp_err *err)
 {
-    int p[2], status = 0;
-    struct outcome o;
-    memset(&o, 0, sizeof o);
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return rp_fail(err, RP_IO, "cannot make a pipe: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) {
-        unpack_child(&o, s, dir, limits);
-        _exit(rp_write_all(p[1], &o, sizeof o) < 0);
-    }
-    close(p[1]);
-    int silent = pid < 0 || read_outcome(p[0], &o) < 0;
-    close(p[0]);
+    int ends[2], status = 0;
+    struct answer a;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return rp_fail(err, RP_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        child(s, dir, limits, ends[1], parent);
+    close(ends[1]);
+    int got = pid < 0 ? -1 : read_answer(ends[0], &a);
+    close(ends[0]);
     if (pid < 0)
-        return rp_fail(err, RP_UNAVAILABLE, "cannot start a process to unpack '%s': %s", s->name, strerror(errno));
+        return rp_fail(err, RP_UNAVAILABLE, "cannot start a process to unpack in: %s", strerror(errno));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (silent)
-        return rp_fail(err, RP_MALFORMED, "unpacking '%s' ended the unpacker (signal %d); the archive is damaged or hostile", s->name,
-                       WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-    *stats = o.stats;
-    if (o.failed)
-        *err = o.err;
-    return o.failed ? -1 : 0;
+        continue;
+    int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (got < 0 && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+        return rp_fail(err, RP_INTERRUPTED, "interrupted while unpacking '%s'", s->name);
+    if (got < 0)
+        return rp_fail(err, sig == SIGKILL ? RP_UNAVAILABLE : RP_MALFORMED, "archive '%s': unpacking it %s (%s)", s->name,
+                       sig == SIGKILL ? "was killed, out of memory?" : "crashed the decompressor", sig ? strsignal(sig) : "exit");
+    if (stats)
+        *stats = a.stats;
+    if (a.failed)
+        *err = a.err;
+    return a.failed ? -1 : 0;
 }
 
-/* -- listing -- */
+/* ---- load ---- */
 
-struct listing {
-    rp_archive_visit_fn visit;
-    void *arg;
-};
-
-static int list_member(struct walk *w, struct archive_entry *e, void *arg)
-{
-    const struct listing *l = arg;
-    const void *data;
-    size_t size;
-    int64_t offset = 0, end = 0;
-    int got;
-    (void)e;
-    while (w->type == 'f' && (got = next_block(w, &data, &size, &offset, &end)) != 0)
-        if (got < 0)
-            return -1;
-    if (l->visit && l->visit(l->arg, w->path, w->type, (uint64_t)end))
-        return rp_fail(w->err, RP_INTERRUPTED, "interrupted");
-    return 0;
-}
-
-int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_limits *limits, rp_archive_visit_fn visit, void *arg,
-                    struct rp_archive_stats *stats, struct rp_err *err)
-{
-    struct walk w = {.s = s, .limits = *limits, .err = err};
-    struct listing l = {visit, arg};
-    int rc = run_walk(&w, list_member, &l);
-    *stats = w.stats;
-    return rc;
-}
-
-/* -- into memory -- */
-
-struct loading {
+struct load {
     struct rp_archive_member *member;
     int n;
 };
 
-static int load_member(struct walk *w, struct archive_entry *e, void *arg)
+static int put_memory(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err)
 {
-    struct loading *l = arg;
-    const void *data;
-    size_t size;
-    int64_t offset = 0, end = 0;
-    int got;
-    RP_BUF bytes = {0};
-    (void)e;
-    if (w->type != 'f')
-        return 0;
-    while ((got = next_block(w, &data, &size, &offset, &end)) != 0) {
-        static const char zeros[4096];
-        if (got < 0)
-            return -1;
-        while (bytes.size < (size_t)offset)
-            rp_buf_add(&bytes, zeros, (size_t)offset - bytes.size < sizeof zeros ? (size_t)offset - bytes.size : sizeof zeros);
-        rp_buf_add(&bytes, data, size);
+    static const char zero[4096];
+    struct rp_buf *b = arg;
+    (void)err;
+    while (b->size < (uint64_t)offset) { /* a hole; its size was counted */
+        size_t n = (size_t)((uint64_t)offset - b->size);
+        rp_buf_add(b, zero, n < sizeof zero ? n : sizeof zero);
     }
-    rp_buf_add(&bytes, "", 0);
-    l->member = rp_realloc(l->member, (size_t)(l->n + 1) * sizeof *l->member);
-    size = bytes.size;
-    l->member[l->n++] = (struct rp_archive_member){rp_strdup(w->path), (unsigned char *)rp_buf_take(&bytes), size};
+    rp_buf_add(b, data, size);
+    return 0;
+}
+
+static int load_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+{
+    struct load *l = arg;
+    struct rp_buf b = {0};
+    if (kind != 'f')
+        return 0;
+    if (entry_data(r, e, put_memory, &b, err) < 0) {
+        rp_buf_fini(&b);
+        return -1;
+    }
+    if ((l->n & (l->n - 1)) == 0)
+        l->member = rp_realloc(l->member, (l->n ? 2 * (size_t)l->n : 1) * sizeof *l->member);
+    l->member[l->n].name = rp_strdup(name);
+    l->member[l->n].size = b.size;
+    l->member[l->n++].data = (unsigned char *)rp_buf_take(&b);
     return 0;
 }
 
 int rp_archive_load(const struct rp_archive_source *s, uint64_t max_bytes, struct rp_archive_member **member, int *n,
                     struct rp_err *err)
 {
-    struct walk w = {.s = s, .limits = RP_ARCHIVE_LIMITS, .err = err};
-    struct loading l = {0};
-    w.limits.bytes = max_bytes;
-    int rc = run_walk(&w, load_member, &l);
-    if (rc < 0)
+    struct rp_archive_limits limits = RP_ARCHIVE_LIMITS;
+    struct load l = {0};
+    limits.bytes = max_bytes;
+    if (run(s, &limits, load_entry, &l, NULL, err) < 0) {
         rp_archive_members_free(l.member, l.n);
-    *member = rc < 0 ? NULL : l.member;
-    *n = rc < 0 ? 0 : l.n;
-    return rc;
+        return -1;
+    }
+    *member = l.member;
+    *n = l.n;
+    return 0;
 }
 
 void rp_archive_members_free(struct rp_archive_member *member, int n)
@@ -500,67 +428,25 @@ void rp_archive_members_free(struct rp_archive_member *member, int n)
     free(member);
 }
 
-/* -- writing -- */
+/* ---- list ---- */
 
-static int add_filter(struct archive *a, const char *path, struct rp_err *err)
+struct visit {
+    rp_archive_visit_fn fn;
+    void *arg;
+};
+
+static int list_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
 {
-    static const struct {
-        const char *ending, *option;
-        int (*add)(struct archive *);
-    } forms[] = {
-        {".tar", NULL, archive_write_add_filter_none},
-        {".tar.gz", "gzip:compression-level=9,gzip:!timestamp", archive_write_add_filter_gzip},
-        {".tar.xz", "xz:compression-level=9", archive_write_add_filter_xz},
-        {".tar.zst", "zstd:compression-level=19", archive_write_add_filter_zstd},
-        {".tar.bz2", "bzip2:compression-level=9", archive_write_add_filter_bzip2},
-        {".tar.lz4", "lz4:compression-level=9", archive_write_add_filter_lz4},
-    };
-    size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        size_t m = strlen(forms[i].ending);
-        if (n <= m || strcmp(path + n - m, forms[i].ending) != 0)
-            continue;
-        if (forms[i].add(a) != ARCHIVE_OK || (forms[i].option && archive_write_set_options(a, forms[i].option) != ARCHIVE_OK))
-            return rp_fail(err, RP_UNAVAILABLE, "cannot write '%s': %s", path, archive_error_string(a));
-        return 0;
-    }
-    return rp_fail(err, RP_USAGE, "'%s': the ending decides the form; use .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4", path);
+    struct visit *v = arg;
+    (void)r;
+    if (v->fn(v->arg, name, kind, kind == 'f' ? (uint64_t)archive_entry_size(e) : 0))
+        return rp_fail(err, RP_INTERRUPTED, "interrupted");
+    return 0;
 }
 
-static la_ssize_t to_buffer(struct archive *a, void *arg, const void *data, size_t size)
+int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_limits *limits, rp_archive_visit_fn visit, void *arg,
+                    struct rp_archive_stats *stats, struct rp_err *err)
 {
-    (void)a;
-    rp_buf_add(arg, data, size);
-    return (la_ssize_t)size;
-}
-
-static int add_member(struct archive *a, const struct rp_archive_member *m)
-{
-    struct archive_entry *e = archive_entry_new();
-    archive_entry_set_pathname(e, m->name);
-    archive_entry_set_size(e, (la_int64_t)m->size);
-    archive_entry_set_filetype(e, AE_IFREG);
-    archive_entry_set_perm(e, 0644);
-    archive_entry_set_mtime(e, 0, 0);
-    int bad = archive_write_header(a, e) != ARCHIVE_OK || archive_write_data(a, m->data, m->size) != (la_ssize_t)m->size;
-    archive_entry_free(e);
-    return bad ? -1 : 0;
-}
-
-int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
-{
-    RP_BUF bytes = {0};
-    struct archive *a = archive_write_new();
-    archive_write_set_format_ustar(a);
-    archive_write_set_bytes_in_last_block(a, 1);
-    int failed = add_filter(a, path, err) < 0;
-    if (!failed && archive_write_open(a, &bytes, NULL, to_buffer, NULL) != ARCHIVE_OK)
-        failed = rp_fail(err, RP_IO, "cannot write '%s': %s", path, archive_error_string(a)) < 0;
-    for (int i = 0; !failed && i < n; i++)
-        if (add_member(a, &member[i]) < 0)
-            failed = rp_fail(err, RP_IO, "cannot write member '%s' of '%s': %s", member[i].name, path, archive_error_string(a)) < 0;
-    if (!failed && archive_write_close(a) != ARCHIVE_OK)
-        failed = rp_fail(err, RP_IO, "cannot write '%s': %s", path, archive_error_string(a)) < 0;
-    archive_write_free(a);
-    return failed ? -1 : rp_write_file(path, bytes.data, bytes.size, 0666, err);
+    struct visit v = {visit, arg};
+    return run(s, limits, list_entry, &v, stats, err);
 }

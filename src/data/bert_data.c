@@ -194,7 +194,7 @@ static int check_form(const struct rp_bert_data *d, int i, struct rp_err *err)
     if (f->found == RP_EXAMPLE_ABSENT)
         return rp_fail(err, RP_MALFORMED, "field '%s': missing", n);
     if (f->found != f->want)
-        return rp_fail(err, RP_MALFORMED, "field '%s': a %s, expected a %s", n, rp_example_kind_name(f->found),
+        return rp_fail(err, RP_MALFORMED, "field '%s': %s, expected %s", n, rp_example_kind_name(f->found),
                        rp_example_kind_name(f->want));
     if (f->count == f->cap)
         return 0;

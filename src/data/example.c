@@ -7,7 +7,7 @@ enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_GROUP, WIRE_END, WIRE_32 };
 
 const char *rp_example_kind_name(enum rp_example_kind kind)
 {
-    static const char *const name[] = {"absent", "bytes list", "float list", "int64 list"};
+    static const char *const name[] = {"nothing", "a bytes list", "a float list", "an int64 list"};
     return name[kind];
 }
 

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 enum rp_example_kind { RP_EXAMPLE_ABSENT, RP_EXAMPLE_BYTES, RP_EXAMPLE_FLOAT, RP_EXAMPLE_INT64 };
-const char *rp_example_kind_name(enum rp_example_kind kind); /* "float list" */
+const char *rp_example_kind_name(enum rp_example_kind kind); /* "a float list" */
 
 struct rp_example_field {
     const char *name;

@@ -1,0 +1,177 @@
+#include "data/marker.h"
+
+#include "base/hash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH 600 /* deeper than any path an archive may have */
+
+struct lines {
+    char **line; /* path first, so that sorting is by path: "<path>\n<rest of the line>" */
+    size_t n;
+    int sync;
+};
+
+static void add_line(struct lines *l, char *line)
+{
+    if ((l->n & (l->n - 1)) == 0)
+        l->line = rp_realloc(l->line, (l->n ? 2 * l->n : 1) * sizeof *l->line);
+    l->line[l->n++] = line;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int sync_path(const char *path, struct rp_err *err)
+{
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP))
+        return rp_fail(err, RP_IO, "cannot flush '%s' to the disk: %s", path, strerror(errno));
+    return 0;
+}
+
+static int one_path(struct lines *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
+{
+    char hex[RP_SHA256_HEX], target[1100];
+    if (S_ISLNK(st->st_mode)) {
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        if (n < 0)
+            return rp_fail(err, RP_IO, "cannot read link '%s': %s", path, strerror(errno));
+        target[n] = 0;
+        add_line(l, rp_asprintf("%s\n# link %s -> %s\n", shown, shown, target));
+        return 0;
+    }
+    if (!S_ISREG(st->st_mode)) {
+        add_line(l, rp_asprintf("%s\n# other %s\n", shown, shown));
+        return 0;
+    }
+    if (rp_sha256_file(hex, path, NULL, err) < 0 || (l->sync && sync_path(path, err) < 0))
+        return -1;
+    add_line(l, rp_asprintf("%s\n%s  %s\n", shown, hex, shown));
+    return 0;
+}
+
+static int walk(struct lines *l, const char *dir, const char *prefix, int depth, struct rp_err *err)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    struct stat st;
+    int failed = 0;
+    if (!d || depth > DEPTH) {
+        if (d)
+            closedir(d);
+        return rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, d ? "too deep" : strerror(errno));
+    }
+    while (!failed && (errno = 0, (e = readdir(d)) != NULL)) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || (depth == 0 && strcmp(e->d_name, RP_MARKER) == 0))
+            continue;
+        RP_FREE char *path = rp_asprintf("%s/%s", dir, e->d_name), *shown = rp_asprintf("%s%s", prefix, e->d_name);
+        RP_FREE char *below = rp_asprintf("%s/", shown);
+        if (lstat(path, &st) < 0)
+            failed = rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
+        else
+            failed = S_ISDIR(st.st_mode) ? walk(l, path, below, depth + 1, err) : one_path(l, path, shown, &st, err);
+    }
+    if (!failed && errno)
+        failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
+    closedir(d);
+    return !failed && l->sync ? sync_path(dir, err) : failed;
+}
+
+int rp_marker_make(struct rp_buf *out, const char *dir, int sync, struct rp_err *err)
+{
+    struct lines l = {.sync = sync};
+    int failed = walk(&l, dir, "", 0, err);
+    if (l.n)
+        qsort(l.line, l.n, sizeof *l.line, by_path);
+    rp_buf_puts(out, "# files of this directory, as sha256sum -c reads them\n");
+    for (size_t i = 0; i < l.n; i++) {
+        rp_buf_puts(out, strchr(l.line[i], '\n') + 1);
+        free(l.line[i]);
+    }
+    free(l.line);
+    return failed;
+}
+
+int rp_marker_write(const char *dir, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    RP_FREE char *path = rp_asprintf("%s/" RP_MARKER, dir);
+    if (rp_marker_make(&text, dir, 1, err) < 0)
+        return -1;
+    return rp_write_file(path, text.data, text.size, 0644, err);
+}
+
+/* The path of the line at p, "" at the end. */
+static void line_path(const char *p, char *out, size_t size)
+{
+    size_t n = strcspn(p, "\n"), skip = strncmp(p, "# ", 2) == 0 ? 0 : 66;
+    skip = skip > n ? n : skip;
+    n = n - skip < size - 1 ? n - skip : size - 1;
+    memcpy(out, p + skip, n);
+    out[n] = 0;
+}
+
+/* Both lists are sorted by path; the first line that differs says which file it is. */
+static int explain(const char *dir, const char *have, const char *want, struct rp_err *err)
+{
+    char a[200], b[200];
+    size_t i = 0;
+    while (have[i] && have[i] == want[i])
+        i++;
+    while (i && have[i - 1] != '\n')
+        i--;
+    line_path(have + i, a, sizeof a);
+    line_path(want + i, b, sizeof b);
+    const char *what = strcmp(a, b) == 0 ? "was changed" : !*b || (*a && strcmp(a, b) < 0) ? "was added" : "is missing";
+    return rp_fail(err, RP_MISMATCH,
+                   "'%s' in '%s' %s after it was unpacked; remove that directory (rm -r) and it will be unpacked again",
+                   strcmp(what, "is missing") == 0 ? b : a, dir, what);
+}
+
+int rp_marker_check(const char *dir, struct rp_err *err)
+{
+    RP_BUF have = {0}, want = {0};
+    RP_FREE char *path = rp_asprintf("%s/" RP_MARKER, dir);
+    struct stat st;
+    if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_MISMATCH,
+                       "'%s' has no list of its files (" RP_MARKER "); remove that directory (rm -r) and it will be unpacked again",
+                       dir);
+    if (rp_read_file(&want, path, RP_MARKER_MAX, err) < 0 || rp_marker_make(&have, dir, 0, err) < 0)
+        return -1;
+    if (want.size != have.size || memcmp(want.data, have.data, have.size) != 0)
+        return explain(dir, have.data, want.data ? want.data : "", err);
+    return 0;
+}
+
+static void remove_at(int parent, const char *name, int depth)
+{
+    if (unlinkat(parent, name, 0) == 0 || depth > DEPTH)
+        return;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+    while (d && (e = readdir(d)) != NULL)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            remove_at(dirfd(d), e->d_name, depth + 1);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+    unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void rp_tree_remove(const char *dir)
+{
+    remove_at(AT_FDCWD, dir, 0);
+}

@@ -1,0 +1,112 @@
+/* From a recipe to samples that can be read. */
+#include "data/embedded.h"
+#include "data/files.h"
+#include "data/store.h"
+#include "data/unpack.h"
+
+#include "base/buf.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void rp_data_set_fini(struct rp_data_set *s)
+{
+    free(s->path);
+    free(s->archive);
+    free(s->sha256);
+    free(s->digest);
+    *s = (struct rp_data_set){0};
+}
+
+static int add_digest(struct rp_data_set *out, struct rp_err *err)
+{
+    struct rp_files f;
+    char hex[65];
+    if (rp_files_open(&f, out->path, err) < 0)
+        return -1;
+    int failed = rp_files_digest(&f, hex, err) < 0;
+    rp_files_close(&f);
+    out->digest = failed ? NULL : rp_strdup(hex);
+    return failed ? -1 : 0;
+}
+
+/* The archive beside the recipe, else the embedded one. *path (to be freed) is NULL for the latter. */
+static int find_archive(const struct rp_recipe *r, char **path, struct rp_archive_source *s, struct rp_err *err)
+{
+    const char *from = r->source_name, *slash = from ? strrchr(from, '/') : NULL;
+    *path = NULL;
+    if (from && *from && strncmp(from, "embedded:", 9) != 0) {
+        *path = slash ? rp_asprintf("%.*s%s", (int)(slash + 1 - from), from, r->data_archive) : rp_strdup(r->data_archive);
+        if (access(*path, F_OK) == 0)
+            return 0;
+    }
+    if (rp_embedded_archive(r->data_archive, s) < 0) {
+        rp_fail(err, RP_IO, "archive '%s' (data.archive) is neither beside the recipe%s%s%s nor in this program", r->data_archive,
+                *path ? " ('" : "", *path ? *path : "", *path ? "')" : "");
+        free(*path);
+        *path = NULL;
+        return -1;
+    }
+    free(*path);
+    *path = NULL;
+    return 0;
+}
+
+static int check_pin(const struct rp_recipe *r, const char *name, const char *hex, struct rp_err *err)
+{
+    const char *want = r->data_sha256;
+    if (!want || !*want)
+        return rp_fail(err, RP_USAGE, "data.sha256 is not set; archive '%s' has %s", name, hex);
+    if (strcmp(want, hex) != 0)
+        return rp_fail(err, RP_MISMATCH, "archive '%s' has SHA-256 %s, the recipe pins %s (data.sha256)", name, hex, want);
+    return 0;
+}
+
+static int prepare_archive(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
+{
+    struct rp_archive_source s;
+    RP_FREE char *path = NULL;
+    RP_FD fd = -1;
+    char hex[65];
+    int named;
+    if (find_archive(r, &path, &s, err) < 0)
+        return -1;
+    if (path && rp_unpack_open(path, &fd, &s, hex, err) < 0)
+        return -1;
+    if (!path)
+        rp_sha256_hex(hex, s.data, s.size);
+    if (check_pin(r, s.name, hex, err) < 0)
+        return -1;
+    RP_FREE char *where = rp_store_path(store, &named);
+    if (rp_unpack(&s, hex, where, &out->path, err) < 0) {
+        /* no place to unpack to, and none was asked for: an embedded archive does without */
+        if (named || path || err->code != RP_IO)
+            return -1;
+        out->path = rp_asprintf(RP_FILES_EMBEDDED "%s", r->data_archive);
+    }
+    out->pinned = 1;
+    out->archive = rp_strdup(r->data_archive);
+    out->sha256 = rp_strdup(hex);
+    return 0;
+}
+
+int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
+{
+    *out = (struct rp_data_set){0};
+    int failed;
+    if (r->data_path && *r->data_path) {
+        out->path = rp_strdup(r->data_path);
+        failed = 0;
+    } else if (r->data_archive && *r->data_archive) {
+        failed = prepare_archive(r, store, out, err) < 0;
+    } else {
+        failed = rp_fail(err, RP_USAGE, "the recipe names no data: set data.archive and data.sha256, or --set data.path=DIR") < 0;
+    }
+    if (!failed)
+        failed = add_digest(out, err) < 0;
+    if (failed)
+        rp_data_set_fini(out);
+    return failed ? -1 : 0;
+}

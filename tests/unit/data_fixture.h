@@ -1,0 +1,134 @@
+/* What the tests of src/data/ share: a scratch directory, files, and records made field by field.
+ *
+ * What:    scratch() paths that vanish at exit; struct sample, a good record of seq 8 and 2 predictions that tests spoil.
+ * Flow:    sample -> tf.Example -> TFRecord -> file.
+ * Owner:   static storage of the test program.
+ * Extend:  include after tap.h; a new field of BERT data gets its array here.
+ */
+#ifndef RP_TESTS_DATA_FIXTURE_H
+#define RP_TESTS_DATA_FIXTURE_H
+
+#include "base/buf.h"
+#include "data/bert_data.h"
+#include "data/example.h"
+#include "data/tfrecord.h"
+
+#include <ftw.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static char scratch_dir[64];
+static pid_t scratch_owner;
+
+__attribute__((unused)) static int scratch_remove(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+    (void)st;
+    (void)f;
+    return type == FTW_DP ? rmdir(path) : unlink(path);
+}
+
+__attribute__((unused)) static void tree_remove(const char *dir)
+{
+    nftw(dir, scratch_remove, 16, FTW_PHYS | FTW_DEPTH);
+}
+
+static void scratch_exit(void)
+{
+    if (getpid() == scratch_owner)
+        tree_remove(scratch_dir);
+}
+
+/* SCRATCH/name; the text lives until eight calls later. */
+__attribute__((unused)) static const char *scratch(const char *name)
+{
+    static char path[8][256];
+    static int turn;
+    if (!*scratch_dir) {
+        snprintf(scratch_dir, sizeof scratch_dir, "/tmp/rp-data-XXXXXX");
+        if (!mkdtemp(scratch_dir))
+            abort();
+        scratch_owner = getpid();
+        atexit(scratch_exit);
+    }
+    char *p = path[turn++ % 8];
+    snprintf(p, sizeof path[0], "%s/%s", scratch_dir, name);
+    return p;
+}
+
+__attribute__((unused)) static const char *put_file(const char *name, const void *data, size_t size)
+{
+    const char *path = scratch(name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0)
+        abort();
+    return path;
+}
+
+enum { SEQ = 8, PREDICTIONS = 2, VOCAB = 50 };
+static const struct rp_bert_limits small_limits __attribute__((unused)) = {
+    .seq = SEQ, .predictions = PREDICTIONS, .vocab = VOCAB, .type_vocab = 2};
+
+struct sample {
+    int64_t ids[SEQ + 2], mask[SEQ + 2], segments[SEQ + 2], positions[PREDICTIONS + 2], labels[PREDICTIONS + 2], next[2];
+    float weights[PREDICTIONS + 2];
+    struct rp_example_field field[7];
+};
+
+/* Tokens 10.. with two of padding at the end; predictions at 1 and 4. `n` makes records differ. */
+__attribute__((unused)) static void good_sample(struct sample *s, int n)
+{
+    *s = (struct sample){.positions = {1, 4}, .labels = {11, 14}, .weights = {1, 0.5f}, .next = {n % 2}};
+    for (int i = 0; i < SEQ - 2; i++) {
+        s->ids[i] = 10 + (i + n) % 40;
+        s->mask[i] = 1;
+        s->segments[i] = i > 3;
+    }
+    struct rp_example_field f[7] = {
+        {.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = s->ids, .count = SEQ},
+        {.name = "input_mask", .want = RP_EXAMPLE_INT64, .out.i64 = s->mask, .count = SEQ},
+        {.name = "segment_ids", .want = RP_EXAMPLE_INT64, .out.i64 = s->segments, .count = SEQ},
+        {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = s->positions, .count = PREDICTIONS},
+        {.name = "masked_lm_ids", .want = RP_EXAMPLE_INT64, .out.i64 = s->labels, .count = PREDICTIONS},
+        {.name = "masked_lm_weights", .want = RP_EXAMPLE_FLOAT, .out.f32 = s->weights, .count = PREDICTIONS},
+        {.name = "next_sentence_labels", .want = RP_EXAMPLE_INT64, .out.i64 = s->next, .count = 1},
+    };
+    memcpy(s->field, f, sizeof f);
+}
+
+__attribute__((unused)) static void add_sample(struct rp_buf *file, const struct sample *s)
+{
+    RP_BUF message = {0};
+    rp_example_write(&message, s->field, 7);
+    rp_tfrecord_append(file, message.data, message.size);
+}
+
+/* A file of n good records whose ids begin at 10 + (first + i) % 40. */
+__attribute__((unused)) static const char *put_samples(const char *name, int first, int n)
+{
+    RP_BUF file = {0};
+    struct sample s;
+    for (int i = 0; i < n; i++) {
+        good_sample(&s, first + i);
+        add_sample(&file, &s);
+    }
+    return put_file(name, file.data ? file.data : "", file.size);
+}
+
+/* Rows for one sample. */
+struct rows {
+    int32_t ids[SEQ], segments[SEQ], positions[PREDICTIONS], labels[PREDICTIONS];
+    uint8_t mask[SEQ];
+    float weights[PREDICTIONS];
+    struct rp_bert_sample s;
+};
+
+__attribute__((unused)) static struct rp_bert_sample *rows(struct rows *r)
+{
+    memset(r, 0xee, sizeof *r);
+    r->s = (struct rp_bert_sample){r->ids, r->mask, r->segments, r->positions, r->labels, r->weights, -1};
+    return &r->s;
+}
+
+#endif

@@ -1,0 +1,300 @@
+/* BERT samples: values, every refusal with its exact words, files and their order, shuffling. */
+#include "tests/unit/tap.h"
+
+#include "tests/unit/data_fixture.h"
+
+static struct rp_err err;
+
+TEST(values_arrive_as_written)
+{
+    struct rows r;
+    put_samples("good.tfrecord", 3, 2);
+    struct rp_bert_data *d = rp_bert_data_open(scratch("good.tfrecord"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_count(d) == 2, "%s", err.msg);
+    CHECK(d && rp_bert_data_get(d, 0, rows(&r), &err) == 0, "%s", err.msg);
+    const int32_t ids[SEQ] = {13, 14, 15, 16, 17, 18, 0, 0}, segments[SEQ] = {0, 0, 0, 0, 1, 1, 0, 0};
+    const uint8_t mask[SEQ] = {1, 1, 1, 1, 1, 1, 0, 0};
+    CHECK(memcmp(r.ids, ids, sizeof ids) == 0 && memcmp(r.segments, segments, sizeof ids) == 0);
+    CHECK(memcmp(r.mask, mask, sizeof mask) == 0 && r.s.next_sentence_label == 1);
+    CHECK(r.positions[0] == 1 && r.positions[1] == 4 && r.labels[0] == 11 && r.labels[1] == 14);
+    CHECK(r.weights[0] == 1.0f && r.weights[1] == 0.5f);
+    CHECK(d && rp_bert_data_get(d, 5, rows(&r), &err) == 0 && r.ids[0] == 14, "sample 5 of 2 records is record 1");
+    rp_bert_data_close(d);
+    rp_bert_data_close(NULL);
+}
+
+/* ---- refusals ---- */
+
+static void no_change(struct sample *s) { s->next[0] = 0; }
+static void seq_long(struct sample *s) { s->field[0].count = SEQ + 1; }
+static void mask_short(struct sample *s) { s->field[1].count = SEQ - 1; }
+static void few_predictions(struct sample *s) { s->field[4].count = 1; }
+static void many_weights(struct sample *s) { s->field[5].count = 3; }
+static void two_labels(struct sample *s) { s->field[6].count = 2; }
+static void no_ids(struct sample *s) { s->field[0].name = "ids"; }
+static void no_label(struct sample *s) { s->field[6].name = "next_sentence_label"; }
+static void float_ids(struct sample *s) { s->field[4].want = RP_EXAMPLE_FLOAT; s->field[4].out.f32 = s->weights; }
+static void big_id(struct sample *s) { s->ids[2] = VOCAB; }
+static void negative_id(struct sample *s) { s->ids[2] = -1; }
+static void huge_id(struct sample *s) { s->ids[2] = 0x100000001; }
+static void mask_two(struct sample *s) { s->mask[5] = 2; }
+static void mask_empty(struct sample *s) { memset(s->mask, 0, sizeof s->mask); }
+static void segment_two(struct sample *s) { s->segments[0] = 2; }
+static void position_out(struct sample *s) { s->positions[1] = SEQ; }
+static void position_negative(struct sample *s) { s->positions[0] = -1; }
+static void position_padding(struct sample *s) { s->positions[1] = SEQ - 1; }
+static void label_big(struct sample *s) { s->labels[1] = VOCAB; }
+static void weight_nan(struct sample *s) { s->weights[0] = __builtin_nanf(""); }
+static void weight_negative(struct sample *s) { s->weights[1] = -1; }
+static void next_two(struct sample *s) { s->next[0] = 2; }
+
+static const struct {
+    void (*spoil)(struct sample *);
+    const char *text;
+} cases[] = {
+    {seq_long, "field 'input_ids': 9 values, but task.seq_length is 8; the file was made for another length (try --set "
+               "task.seq_length=9, or make the data again)"},
+    {mask_short, "field 'input_mask': 7 values, but task.seq_length is 8; the file was made for another length (try --set "
+                 "task.seq_length=7, or make the data again)"},
+    {few_predictions, "field 'masked_lm_ids': 1 values, but task.max_predictions_per_seq is 2; the file was made for another length "
+                      "(try --set task.max_predictions_per_seq=1, or make the data again)"},
+    {many_weights, "field 'masked_lm_weights': 3 values, but task.max_predictions_per_seq is 2; the file was made for another length "
+                   "(try --set task.max_predictions_per_seq=3, or make the data again)"},
+    {two_labels, "field 'next_sentence_labels': 2 values, expected 1"},
+    {no_ids, "field 'input_ids': missing"},
+    {no_label, "field 'next_sentence_labels': missing"},
+    {float_ids, "field 'masked_lm_ids': a float list, expected an int64 list"},
+    {big_id, "field 'input_ids': value 2 (from 0) is 50, expected 0..49 (model.vocab_size)"},
+    {negative_id, "field 'input_ids': value 2 (from 0) is -1, expected 0..49 (model.vocab_size)"},
+    {huge_id, "field 'input_ids': value 2 (from 0) is 4294967297, expected 0..49 (model.vocab_size)"},
+    {mask_two, "field 'input_mask': value 5 (from 0) is 2, expected 0..1 (0: padding, 1: token)"},
+    {mask_empty, "field 'input_mask': all zero, expected at least one token"},
+    {segment_two, "field 'segment_ids': value 0 (from 0) is 2, expected 0..1 (model.type_vocab_size)"},
+    {position_out, "field 'masked_lm_positions': value 1 (from 0) is 8, expected 0..7 (task.seq_length)"},
+    {position_negative, "field 'masked_lm_positions': value 0 (from 0) is -1, expected 0..7 (task.seq_length)"},
+    {position_padding, "field 'masked_lm_positions': value 1 (from 0) is 7, which is padding (input_mask is 0 there)"},
+    {label_big, "field 'masked_lm_ids': value 1 (from 0) is 50, expected 0..49 (model.vocab_size)"},
+    {weight_nan, "field 'masked_lm_weights': value 0 (from 0) is nan, expected a finite number, 0 or more"},
+    {weight_negative, "field 'masked_lm_weights': value 1 (from 0) is -1, expected a finite number, 0 or more"},
+    {next_two, "field 'next_sentence_labels': value 0 (from 0) is 2, expected 0..1 (0: follows, 1: random)"},
+};
+
+/* A set of two files: two good records, then a file of one good and the record that `spoil` touched. */
+static void spoiled_set(const char *dir, void (*spoil)(struct sample *))
+{
+    RP_BUF f = {0};
+    struct sample s;
+    char name[64];
+    mkdir(scratch(dir), 0755);
+    snprintf(name, sizeof name, "%s/a.tfrecord", dir);
+    put_samples(name, 0, 2);
+    good_sample(&s, 0);
+    add_sample(&f, &s);
+    good_sample(&s, 0);
+    spoil(&s);
+    add_sample(&f, &s);
+    snprintf(name, sizeof name, "%s/b.tfrecord", dir);
+    put_file(name, f.data, f.size);
+}
+
+TEST(every_refusal_names_file_record_and_field)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rows r;
+        struct rp_bert_check c;
+        char want[700];
+        spoiled_set("spoiled", cases[i].spoil);
+        snprintf(want, sizeof want, "'%s', record 1 (from 0): %s", scratch("spoiled/b.tfrecord"), cases[i].text);
+        struct rp_bert_data *d = rp_bert_data_open(scratch("spoiled"), &small_limits, 0, 0, &err);
+        CHECK(d && rp_bert_data_get(d, 2, rows(&r), &err) == 0, "the records before are good");
+        CHECK(d && rp_bert_data_get(d, 3, rows(&r), &err) < 0 && err.code == RP_MALFORMED);
+        CHECK_STR(err.msg, want);
+        err.msg[0] = 0;
+        CHECK(d && rp_bert_data_check(d, &c, NULL, NULL, &err) < 0 && err.code == RP_MALFORMED);
+        CHECK_STR(err.msg, want);
+        rp_bert_data_close(d);
+    }
+    spoiled_set("spoiled", no_change);
+    struct rp_bert_check c;
+    struct rp_bert_data *d = rp_bert_data_open(scratch("spoiled"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_check(d, &c, NULL, NULL, &err) == 0, "the unspoiled record is good: %s", err.msg);
+    rp_bert_data_close(d);
+}
+
+TEST(padding_of_predictions_is_no_refusal)
+{
+    RP_BUF f = {0};
+    struct sample s;
+    struct rows r;
+    good_sample(&s, 0);
+    s.weights[1] = 0; /* position 7 is padding, but it counts for nothing */
+    s.positions[1] = SEQ - 1;
+    add_sample(&f, &s);
+    struct rp_bert_data *d = rp_bert_data_open(put_file("p.tfrecord", f.data, f.size), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_get(d, 0, rows(&r), &err) == 0, "%s", err.msg);
+    rp_bert_data_close(d);
+}
+
+TEST(a_checked_frame_that_is_no_example)
+{
+    RP_BUF f = {0};
+    struct rows r;
+    char want[300];
+    rp_tfrecord_append(&f, "\x0a\x05zz", 4);
+    struct rp_bert_data *d = rp_bert_data_open(put_file("x.tfrecord", f.data, f.size), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_get(d, 0, rows(&r), &err) < 0 && err.code == RP_MALFORMED);
+    snprintf(want, sizeof want, "'%s', record 0 (from 0): not a tf.Example: length beyond the end at byte 1 of the message",
+             scratch("x.tfrecord"));
+    CHECK_STR(err.msg, want);
+    rp_bert_data_close(d);
+}
+
+/* ---- files ---- */
+
+static void open_fails(const char *path, enum rp_code code, const char *text)
+{
+    struct rp_bert_data *d = rp_bert_data_open(path, &small_limits, 0, 0, &err);
+    CHECK(!d && err.code == code && strstr(err.msg, text), "code %d: %s", err.code, d ? "opened" : err.msg);
+    rp_bert_data_close(d);
+}
+
+static int first_id(struct rp_bert_data *d, int64_t sample)
+{
+    struct rows r;
+    return d && rp_bert_data_get(d, sample, rows(&r), &err) == 0 ? r.ids[0] : -1;
+}
+
+TEST(directories_globs_and_their_order)
+{
+    mkdir(scratch("set"), 0755);
+    mkdir(scratch("set/inner"), 0755);
+    put_samples("set/z.tfrecord-00001-of-00002", 20, 1);
+    put_samples("set/inner/b.tfrecord", 5, 1);
+    put_samples("set/inner/B.tfrecord", 6, 2);
+    put_samples("set/inner/a.tfrecords", 7, 1);
+    put_samples("set/inner/.hidden.tfrecord", 9, 1);
+    put_file("set/inner/empty.tfrecord", "", 0);
+    put_file("set/inner/README", "x", 1);
+    struct rp_bert_data *d = rp_bert_data_open(scratch("set/inner"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_count(d) == 4 && rp_bert_data_files(d)->n == 4, "%s", err.msg);
+    CHECK(first_id(d, 0) == 16 && first_id(d, 1) == 17 && first_id(d, 2) == 17 && first_id(d, 3) == 15, "B, a, b: byte-wise");
+    rp_bert_data_close(d);
+    d = rp_bert_data_open(scratch("set/inner/*.tfrecord"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_count(d) == 3, "%s", err.msg);
+    rp_bert_data_close(d);
+    d = rp_bert_data_open(scratch("set"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_count(d) == 1 && first_id(d, 0) == 30, "a directory with files of its own does not descend");
+    rp_bert_data_close(d);
+    unlink(scratch("set/z.tfrecord-00001-of-00002"));
+    d = rp_bert_data_open(scratch("set"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_count(d) == 4, "one folder on top is looked into: %s", err.msg);
+    rp_bert_data_close(d);
+    open_fails(scratch("none"), RP_IO, "No such file");
+    open_fails(scratch("none*"), RP_IO, "no file matches");
+    open_fails(scratch("se?"), RP_IO, "matches directories only");
+    mkdir(scratch("bare"), 0755);
+    put_file("bare/x.txt", "x", 1);
+    open_fails(scratch("bare"), RP_IO, "has no file with '.tfrecord' in its name (1 other entries)");
+    open_fails(scratch("set/inner/empty.tfrecord"), RP_MALFORMED, "holds no records");
+    open_fails("/dev/null", RP_IO, "is not a regular file");
+    open_fails("embedded:nothing.tar", RP_IO, "has no archive 'nothing.tar'");
+}
+
+TEST(digest_is_what_stock_tools_compute)
+{
+    char command[600], line[80] = "";
+    mkdir(scratch("dig"), 0755);
+    put_samples("dig/a.tfrecord", 0, 3);
+    put_samples("dig/b.tfrecord", 3, 2);
+    struct rp_bert_check c;
+    struct rp_bert_data *d = rp_bert_data_open(scratch("dig"), &small_limits, 1, 1, &err);
+    CHECK(d && rp_bert_data_check(d, &c, NULL, NULL, &err) == 0, "%s", err.msg);
+    snprintf(command, sizeof command, "cd %s && sha256sum a.tfrecord b.tfrecord | cut -c1-64 | sha256sum | cut -c1-64", scratch("dig"));
+    FILE *p = popen(command, "r");
+    CHECK(p && fgets(line, sizeof line, p));
+    if (p)
+        pclose(p);
+    line[64] = 0;
+    CHECK_STR(c.digest, line);
+    CHECK(c.files == 2 && c.records == 5 && c.tokens == 30 && c.predictions == 10 && c.full == 0 && c.random_next == 2);
+    rp_bert_data_close(d);
+}
+
+TEST(a_file_that_changes_under_a_run_is_an_error)
+{
+    struct rows r;
+    put_samples("shrink.tfrecord", 0, 2);
+    struct rp_bert_data *d = rp_bert_data_open(scratch("shrink.tfrecord"), &small_limits, 0, 0, &err);
+    CHECK(d && truncate(scratch("shrink.tfrecord"), 20) == 0);
+    CHECK(d && rp_bert_data_get(d, 1, rows(&r), &err) < 0 && err.code == RP_IO && strstr(err.msg, "became shorter"), "%s", err.msg);
+    rp_bert_data_close(d);
+}
+
+TEST(probe_finds_the_lengths)
+{
+    struct rp_bert_limits l = {0};
+    put_samples("probe.tfrecord", 0, 1);
+    CHECK(rp_bert_data_probe(scratch("probe.tfrecord"), &l, &err) == 0 && l.seq == SEQ && l.predictions == PREDICTIONS, "%s", err.msg);
+}
+
+static int stop_at_once(void *arg, int64_t done, int64_t all)
+{
+    (void)arg;
+    return done < all;
+}
+
+TEST(check_can_be_stopped)
+{
+    struct rp_bert_check c;
+    put_samples("stop.tfrecord", 0, 2);
+    struct rp_bert_data *d = rp_bert_data_open(scratch("stop.tfrecord"), &small_limits, 0, 0, &err);
+    CHECK(d && rp_bert_data_check(d, &c, stop_at_once, NULL, &err) < 0 && err.code == RP_INTERRUPTED);
+    rp_bert_data_close(d);
+}
+
+/* ---- order ---- */
+
+TEST(shuffle_is_a_permutation_for_every_size_seed_and_epoch)
+{
+    static unsigned char seen[2048];
+    int bad = 0;
+    for (uint64_t n = 1; n <= 300; n += n < 20 ? 1 : 37)
+        for (uint64_t seed = 0; seed < 3; seed++)
+            for (uint64_t epoch = 0; epoch < 3; epoch++) {
+                memset(seen, 0, sizeof seen);
+                for (uint64_t i = 0; i < n; i++) {
+                    uint64_t p = rp_shuffle(i, n, seed, epoch);
+                    bad += p >= n || seen[p]++;
+                }
+            }
+    CHECK(bad == 0, "%d values out of range or twice", bad);
+    int fixed = 0, again = 0;
+    for (uint64_t i = 0; i < 2048; i++) {
+        fixed += rp_shuffle(i, 2048, 3, 0) == i;
+        again += rp_shuffle(i, 2048, 3, 0) == rp_shuffle(i, 2048, 3, 1);
+    }
+    CHECK(fixed < 10 && again < 10, "%d fixed points, %d the same in two epochs (about 1 expected)", fixed, again);
+    CHECK(rp_shuffle(UINT64_C(0xffffffffff), UINT64_C(1) << 40, 1, 0) < UINT64_C(1) << 40);
+}
+
+/* Pinned: another order would be another run under the same recipe. */
+TEST(shuffle_values_are_pinned)
+{
+    char text[128] = "";
+    for (uint64_t i = 0; i < 8; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%llu ", (unsigned long long)rp_shuffle(i, 2048, 3, i / 4));
+    CHECK_STR(text, "1783 1511 644 764 713 1580 252 1716 ");
+}
+
+TEST(epochs_wrap_and_differ)
+{
+    put_samples("epochs.tfrecord", 0, 10);
+    struct rp_bert_data *d = rp_bert_data_open(scratch("epochs.tfrecord"), &small_limits, 1, 42, &err);
+    int sum = 0, same = 0;
+    for (int i = 0; d && i < 10; i++) {
+        sum += first_id(d, i) - first_id(d, 10 + i);
+        same += rp_bert_data_record(d, i) == rp_bert_data_record(d, 10 + i);
+    }
+    CHECK(sum == 0 && same < 10, "each epoch has every record once, in another order");
+    rp_bert_data_close(d);
+}
