@@ -31,7 +31,7 @@ static int hex_float(char out[32], const json_t *j, const char *key, const char 
     rp_float_hex(again, x);
     if (strcmp(again, text) != 0)
         return rp_fail(err, RP_MALFORMED, "%s: '%s' is '%s', which this program writes as '%s'", what, key, text, again);
-    strcpy(out, text);
+    memcpy(out, text, strlen(text) + 1);
     return 0;
 }
 
@@ -53,7 +53,7 @@ static int state_root(struct rp_record *r, const json_t *j, int needed, const ch
         return -1;
     if (strlen(root) != RP_SHA256_HEX - 1 || strspn(root, "0123456789abcdef") != RP_SHA256_HEX - 1)
         return rp_fail(err, RP_MALFORMED, "%s: 'state_root' is not 64 lower-case hex digits", what);
-    strcpy(r->state_root, root);
+    memcpy(r->state_root, root, sizeof r->state_root);
     return 0;
 }
 

@@ -54,7 +54,7 @@ static int parse_signature(struct rp_envelope *e, const json_t *list, struct rp_
     if (strlen(sig) != SIG_BASE64 || rp_unbase64(&raw, sig, SIG_BASE64) < 0 || raw.size != 64)
         return rp_fail(err, RP_MALFORMED, "%s: sig is not the base64 form of 64 bytes", what);
     memcpy(e->sig, raw.data, 64);
-    strcpy(e->keyid, keyid);
+    memcpy(e->keyid, keyid, strlen(keyid) + 1);
     return 0;
 }
 

@@ -61,7 +61,7 @@ static int one_subject(struct rp_subject *s, const json_t *j, int i, struct rp_e
         return rp_wrap(err, "subject %d", i);
     if (!lower_hex(sha256))
         return rp_fail(err, RP_MALFORMED, "statement: subject %d has no SHA-256 of 64 lower-case hex digits", i);
-    strcpy(s->sha256, sha256);
+    memcpy(s->sha256, sha256, sizeof s->sha256);
     return 0;
 }
 

@@ -127,7 +127,7 @@ int rp_trust_find(const char *fingerprint, char name[128], struct rp_err *err)
     for (int i = 0; i < list.n && !found; i++) {
         if (strcmp(list.key[i].fingerprint, fingerprint) != 0)
             continue;
-        strcpy(name, list.key[i].name); /* at most NAME_MAX_CHARS */
+        memcpy(name, list.key[i].name, strlen(list.key[i].name) + 1); /* at most NAME_MAX_CHARS */
         found = 1;
     }
     rp_trust_list_fini(&list);
@@ -140,7 +140,7 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     if (strncmp(what, "SHA256:", 7) == 0) {
         if (strlen(what) != RP_FINGERPRINT_SIZE - 1 || strspn(what + 7, "0123456789abcdef") != 64)
             return rp_fail(err, RP_USAGE, "'%.90s' is no fingerprint; expected SHA256: and 64 lower-case hex digits", what);
-        strcpy(fingerprint, what);
+        memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
     if (strchr(what, '/') || stat(what, &st) == 0)
