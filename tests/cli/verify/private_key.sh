@@ -15,6 +15,14 @@ exit_of 0 "$REPRO" verify e.repro.tar.zst --trust e.pem
 exit_of 2 "$REPRO" run bert_tiny_fp32 $tiny --key e.key --passphrase-fd 5 -o no.repro.tar.zst 5<wrong
 says "does not open"
 [ ! -e no.repro.tar.zst ] || fail "a bundle without a key"
+if command -v openssl >/dev/null; then # ours opens with openssl, and openssl's (PBKDF2) with ours
+    openssl pkey -in e.key -passin file:pass -pubout | cmp - e.pem
+    openssl genpkey -algorithm ed25519 -aes-256-cbc -pass file:pass -out o.key
+    chmod 600 o.key
+    openssl pkey -in o.key -passin file:pass -pubout >o.pem
+    exit_of 0 "$REPRO" key show o.key --passphrase-fd 5 5<pass
+    sed -n '3,$p' out.txt | cmp - o.pem
+fi
 "$REPRO" key new -o p.key >/dev/null
 # shellcheck disable=SC2086
 exit_of 0 "$REPRO" run bert_tiny_fp32 $tiny --key p.key -o p.repro.tar.zst
