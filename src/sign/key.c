@@ -212,7 +212,7 @@ static int has_block(const char *data, size_t size, const char *label)
 /* Context of OpenSSL's passphrase callback. */
 struct asking {
     const char *path;
-    int fd, asked;
+    int fd, tried, asked; /* asked: and got a passphrase */
     struct rp_err *err;
 };
 
@@ -222,6 +222,8 @@ static int on_passphrase(char *out, int size, int writing, void *arg)
     RP_PASSPHRASE p = {{0}};
     char prompt[300];
     (void)writing;
+    if (a->tried++) /* OpenSSL tries one decoder after the other; the user is asked once */
+        return -1;
     snprintf(prompt, sizeof prompt, "passphrase of key '%.200s': ", a->path);
     int failed = a->fd >= 0 ? rp_passphrase_from_fd(&p, a->fd, a->err) < 0 : rp_passphrase_ask(&p, prompt, 0, a->err) < 0;
     size_t n = strlen(p.text);

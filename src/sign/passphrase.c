@@ -9,8 +9,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define CTRL_C 3
-#define CTRL_D 4
+enum { CTRL_C = 3, CTRL_D = 4, BACKSPACE = 8, CTRL_U = 21, DELETE = 127 };
 
 void rp_wipe(void *p, size_t size)
 {
@@ -22,8 +21,21 @@ void rp_passphrase_fini(struct rp_passphrase *p)
     rp_wipe(p, sizeof *p);
 }
 
+/* What a terminal in raw mode leaves to us: 1 the key edited the line, 0 it is part of the line, -1 it ends the line. */
+static int edit(char c, char *text, size_t *n)
+{
+    if (c == CTRL_D)
+        return -1;
+    if (c == CTRL_U)
+        *n = 0;
+    else if ((c == BACKSPACE || c == DELETE) && *n)
+        while (--*n && ((unsigned char)text[*n] & 0xc0) == 0x80) { /* a character of several bytes goes as one */
+        }
+    return c == CTRL_U || c == BACKSPACE || c == DELETE;
+}
+
 /* One line from fd, a byte at a time so that nothing behind it is swallowed. Returns the length, or -1: errno, or 0 for Ctrl-C. */
-static ssize_t read_secret(int fd, char *text, size_t size)
+static ssize_t read_secret(int fd, char *text, size_t size, int tty)
 {
     size_t n = 0;
     for (;;) {
@@ -33,12 +45,17 @@ static ssize_t read_secret(int fd, char *text, size_t size)
             continue;
         if (got < 0)
             return -1;
-        if (got == 0 || c == '\n' || c == CTRL_D)
+        if (got == 0 || c == '\n')
             break;
-        if (c == CTRL_C) {
+        if (tty && c == CTRL_C) {
             errno = 0;
             return -1;
         }
+        int edited = tty ? edit(c, text, &n) : 0;
+        if (edited < 0)
+            break;
+        if (edited)
+            continue;
         if (c == 0 || n + 1 == size) {
             errno = c ? E2BIG : EILSEQ;
             return -1;
@@ -51,12 +68,12 @@ static ssize_t read_secret(int fd, char *text, size_t size)
 
 int rp_passphrase_from_fd(struct rp_passphrase *p, int fd, struct rp_err *err)
 {
-    ssize_t n = read_secret(fd, p->text, sizeof p->text);
+    ssize_t n = read_secret(fd, p->text, sizeof p->text, 0);
     if (n < 0 && errno == E2BIG)
         return rp_fail(err, RP_USAGE, "the passphrase on descriptor %d is longer than %zu bytes", fd, sizeof p->text - 1);
     if (n < 0)
         return rp_fail(err, RP_IO, "cannot read the passphrase from descriptor %d: %s", fd,
-                       errno ? strerror(errno) : "it holds a control character");
+                       errno == EILSEQ ? "it holds a zero byte" : strerror(errno));
     if (n == 0)
         return rp_fail(err, RP_USAGE, "the passphrase on descriptor %d is empty", fd);
     return 0;
@@ -66,7 +83,7 @@ static int ask_once(int tty, struct rp_passphrase *p, const char *prompt, struct
 {
     if (rp_write_all(tty, prompt, strlen(prompt)) < 0)
         return rp_fail(err, RP_IO, "cannot write to the terminal: %s", strerror(errno));
-    ssize_t n = read_secret(tty, p->text, sizeof p->text);
+    ssize_t n = read_secret(tty, p->text, sizeof p->text, 1);
     int sys = errno;
     if (rp_write_all(tty, "\n", 1) < 0 || (n < 0 && sys && sys != E2BIG))
         return rp_fail(err, RP_IO, "cannot read the passphrase from the terminal: %s", strerror(sys));
@@ -86,9 +103,11 @@ int rp_passphrase_ask(struct rp_passphrase *p, const char *prompt, int again, st
     RP_FD tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (tty < 0 || tcgetattr(tty, &before) < 0)
         return rp_fail(err, RP_UNAVAILABLE, "a passphrase is needed and there is no terminal; give it with --passphrase-fd N");
-    /* Without ISIG Ctrl-C arrives as a byte, so the terminal cannot be left without echo. */
+    /* Without ISIG and ICANON Ctrl-C arrives as a byte, at once, so the terminal cannot be left without echo. */
     quiet = before;
-    quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ISIG);
+    quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ISIG | ICANON);
+    quiet.c_cc[VMIN] = 1;
+    quiet.c_cc[VTIME] = 0;
     if (tcsetattr(tty, TCSAFLUSH, &quiet) < 0)
         return rp_fail(err, RP_IO, "cannot switch off the terminal's echo: %s", strerror(errno));
     int failed = ask_once(tty, p, prompt, err) < 0;

@@ -227,6 +227,56 @@ TEST(without_a_terminal_or_descriptor_an_encrypted_key_says_what_to_do)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %d", status);
 }
 
+/* A child on a terminal of its own that loads an encrypted key while `typed` is typed; its answer is its exit status. */
+static int on_terminal(const char *path, const char *typed, char *shown, size_t size)
+{
+    int master = posix_openpt(O_RDWR | O_NOCTTY), status = -1;
+    CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0, "no pseudo terminal");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rp_err err = {0};
+        setsid();
+        if (open(ptsname(master), O_RDWR) < 0) /* becomes the controlling terminal */
+            _exit(99);
+        alarm(20);
+        _exit(rp_key_load(path, -1, &err) ? 0 : rp_exit_status(err.code));
+    }
+    size_t n = 0;
+    int sent = 0;
+    while (n + 1 < size) {
+        ssize_t got = read(master, shown + n, size - n - 1);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+        shown[n] = 0;
+        if (!sent && strstr(shown, ": ")) {
+            usleep(50000); /* the prompt is written after the echo is off; this is for what may come late */
+            sent = rp_write_all(master, typed, strlen(typed)) == 0;
+        }
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "status %x", (unsigned)status);
+    close(master);
+    return WEXITSTATUS(status);
+}
+
+TEST(a_terminal_is_asked_once_without_echo)
+{
+    static const struct {
+        const char *typed;
+        int status;
+    } cases[] = {{"correct horse\r", 0}, {"junk\x15" "correcx\x7ft horse\r", 0}, {"Correct horse\r", 2}, {"\r", 2}, {"corr\x03", 130}};
+    struct rp_err err;
+    RP_FREE char *path = fx_path("terminal.pem");
+    CHECK(rp_key_create(path, "correct horse", &err) == 0, "%s", err.msg);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char shown[2048] = "";
+        int status = on_terminal(path, cases[i].typed, shown, sizeof shown);
+        CHECK(status == cases[i].status, "case %zu: status %d, shown: %s", i, status, shown);
+        CHECK(!strstr(shown, "orr") && strstr(shown, "passphrase of key"), "shown: %s", shown);
+    }
+}
+
 TEST(the_default_key_is_made_once)
 {
     struct rp_err err;
