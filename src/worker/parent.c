@@ -14,8 +14,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Never returns. The same file again where it can be found; without /proc and without a path to ourselves (an empty chroot, a
- * deleted file) the forked child goes on as the worker: it has no threads and no key in memory yet. */
+/* The same file again. By its name where the name still leads to it (a debugger or valgrind then follows), else by /proc/self/exe,
+ * which outlives a replaced or deleted file, else by the path the kernel was given. Returns only if all fail. */
+static void exec_self(char **argv)
+{
+    extern char **environ;
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n > 0) {
+        path[n] = 0; /* a replaced file reads "NAME (deleted)", which does not exist */
+        execve(path, argv, environ);
+    }
+    execve("/proc/self/exe", argv, environ);
+    const char *given = (const char *)getauxval(AT_EXECFN);
+    if (given)
+        execve(given, argv, environ);
+}
+
+/* Never returns. Without /proc and without a path to ourselves (an empty chroot, say) the forked child goes on as the worker: it has
+ * no threads. */
 static void become_worker(int sock, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -31,11 +48,7 @@ static void become_worker(int sock, pid_t parent)
     else
         dup2(sock, RP_WORKER_FD);
     char *argv[] = {(char *)"repro", (char *)RP_WORKER_ARG, NULL};
-    extern char **environ;
-    execve("/proc/self/exe", argv, environ);
-    const char *path = (const char *)getauxval(AT_EXECFN);
-    if (path)
-        execve(path, argv, environ);
+    exec_self(argv);
     _exit(rp_worker_main(RP_WORKER_FD));
 }
 

@@ -2,14 +2,15 @@
 # In a root that holds nothing but the program there is still a document: absent, not a failure.
 . "$TEST_DIR/common.inc"
 [ "$(id -u)" = 0 ] || skip "only root can change the root directory"
+change_root=$(command -v chroot) || skip "no chroot command"
 mkdir root
 cp "$REPRO" root/repro
-chroot root /repro version >out.txt 2>&1 || skip "this build of repro is not static"
-env -i OMP_NUM_THREADS=3 chroot root /repro capture --json >env.json
+"$change_root" root /repro version >out.txt 2>&1 || skip "this build of repro is not static"
+env -i OMP_NUM_THREADS=3 "$change_root" root /repro capture --json >env.json
 [ "$(jq -r .schema env.json)" = repro-env/1 ] || fail "no document"
 [ "$(jq '[.. | objects | select(.state? == "absent")] | length' env.json)" -gt 80 ] || fail "too little is absent"
 [ "$(jq '[.. | objects | select(.state? == "error")] | length' env.json)" = 0 ] || fail "something is in error"
 [ "$(jq -r .probes.kernel.release.value env.json)" = "$(uname -r)" ] || fail "uname is always there"
 [ "$(jq -r .probes.environment.OMP_NUM_THREADS.value env.json)" = 3 ] || fail "the environment is always there"
-env -i chroot root /repro capture >summary.txt
+env -i "$change_root" root /repro capture >summary.txt
 grep -q '(absent)' summary.txt || fail "the summary does not say what is unknown"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every key is in the bundle with its value and its origin, beside the exact bytes of the recipe.
 . "$TEST_DIR/common.inc"
+"$REPRO" key new -o key.pem >/dev/null 2>&1 || fail "no key"
 "$REPRO" run bert_tiny_fp32 --threads 1 --set train.batch_size=2 --set measure.repeats=1 --steps 1 --set measure.warmup_steps=0 \
     --key key.pem -o b.repro.tar.zst >out.txt 2>err.txt || { cat err.txt >&2; fail "the run failed"; }
 "$REPRO" inspect b.repro.tar.zst run.json >resolved.json

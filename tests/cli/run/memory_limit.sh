@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # Under an address-space limit the plan knows it, and no crash comes of it.
 . "$TEST_DIR/common.inc"
 ulimit -v 3000000 # KiB: too little for BERT base
