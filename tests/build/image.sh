@@ -1,0 +1,52 @@
+#!/bin/bash
+# Both images, built with buildah on a Debian 12 made here, then what is in them: labels, environment, the program that runs.
+# The dependencies of this build are mounted, so that what is tested is the Dockerfile.
+# timeout: 900
+. "$TEST_DIR/common.inc"
+skip() { echo "$*" && exit 77; }
+command -v buildah >/dev/null || skip "buildah is not installed"
+command -v debootstrap >/dev/null || skip "debootstrap, to make a base, is not installed"
+[ "$(id -u)" = 0 ] || skip "making a base with debootstrap needs root"
+
+cat >storage.conf <<END
+[storage]
+driver = "vfs"
+graphroot = "$PWD/storage"
+runroot = "$PWD/storage-run"
+END
+export CONTAINERS_STORAGE_CONF=$PWD/storage.conf BUILDAH_ISOLATION=chroot
+container=$(buildah from scratch 2>why.txt) && buildah rm "$container" >/dev/null 2>>why.txt || skip "buildah does not work here: $(tail -n 1 why.txt)"
+mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" {print $1; exit}')
+[ -n "$mirror" ] || skip "apt knows no archive of Debian 12"
+debootstrap --variant=minbase bookworm base "$mirror" >debootstrap.txt 2>&1 || skip "debootstrap cannot make a base: $(tail -n 1 debootstrap.txt)"
+rm -f base/etc/apt/sources.list
+cp /etc/apt/sources.list.d/debian.sources base/etc/apt/sources.list.d/ 2>/dev/null || cp /etc/apt/sources.list base/etc/apt/
+container=$(buildah from scratch)
+buildah copy -q "$container" base / >/dev/null
+buildah config --cmd /bin/bash "$container"
+buildah commit -q "$container" localhost/base >/dev/null
+buildah rm "$container" >/dev/null
+rm -rf base
+
+deps=$(deps_dir)
+copy_sources tree
+cp "$TOP/Dockerfile" "$TOP/.dockerignore" tree/
+commit=$(git -C tree -c safe.directory="*" rev-parse HEAD 2>/dev/null || echo unknown)
+IMAGE_ARGS="--pull=never --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $deps:/mnt/deps:rw" \
+    tree/env/image.sh 1.2.3 localhost/base >image.txt 2>&1 || { tail -n 40 image.txt >&2; fail "the images do not build"; }
+for image in repro:1.2.3 repro:1.2.3-cuda; do
+    buildah inspect --type image "$image" >inspect.json
+    jq -e --arg c "$commit" '.OCIv1.config.Labels | .["org.opencontainers.image.version"] == "1.2.3" and
+        .["org.opencontainers.image.revision"] == $c' inspect.json >/dev/null || fail "the labels of $image"
+done
+jq -e '.OCIv1.config.Env | index("NVIDIA_VISIBLE_DEVICES=all") and index("NVIDIA_DRIVER_CAPABILITIES=compute,utility")' inspect.json >/dev/null ||
+    fail "the environment of the image for GPUs"
+for image in repro:1.2.3 repro:1.2.3-cuda; do
+    container=$(buildah from --pull=never "$image")
+    root=$(buildah mount "$container")
+    case $image in *-cuda) program=/usr/local/bin/repro ;; *) program=/repro ;; esac
+    chroot "$root" $program version --json >version.json || fail "the program of $image does not run"
+    jq -e --arg c "$commit" '.commit == $c' version.json >/dev/null || fail "the commit of $image: $(jq .commit version.json)"
+    [ "$image" != repro:1.2.3 ] || [ "$(find "$root" -type f | wc -l)" = 1 ] || fail "the scratch image holds more than the program"
+    buildah umount "$container" >/dev/null
+done
