@@ -38,7 +38,7 @@ peer() {
         --variant "$1"
 }
 
-[ -e "$out/key.pem" ] || "$build/repro" key new "$out/key.pem" >/dev/null
+[ -e "$out/key.pem" ] || "$build/repro" key new -o "$out/key.pem" >/dev/null
 : >"$out/bert.jsonl"
 round=1
 while [ "$round" -le "$rounds" ]; do

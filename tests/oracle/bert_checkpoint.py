@@ -125,7 +125,7 @@ def main():
     corpus = scratch / "corpus"
     subprocess.run([repro, "data", "make", "bert", corpus, "--sequences", "64", "--shards", "1", "--force"], check=True,
                    stdout=subprocess.DEVNULL)
-    subprocess.run([repro, "key", "new", scratch / "key.pem"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([repro, "key", "new", "-o", scratch / "key.pem"], check=True, stdout=subprocess.DEVNULL)
     run(repro, scratch, corpus, 3, "--save", scratch / "one.safetensors")
     weights = {name: x for name, x in load_file(scratch / "one.safetensors").items() if not name.startswith("optimizer.")}
     save_file(weights, scratch / "weights.safetensors", metadata={"format": "pt"})
