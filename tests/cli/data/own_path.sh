@@ -1,0 +1,30 @@
+#!/bin/sh
+# A user's own directory trains, is recorded by its digest and marked as not pinned; data that do not fit end before the first step.
+. "$TEST_DIR/common.inc"
+"$REPRO" data make bert own --sequences 64 >out.txt
+"$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro.tar.zst >out.txt 2>err.txt || { cat err.txt >&2; fail "no run"; }
+"$REPRO" inspect own.repro.tar.zst run.json >run.json
+jq -e '.data.pinned == false and (.data | has("archive") | not)' run.json >answer.txt || fail "marked as pinned"
+[ "$(jq -r .data.digest run.json)" = "$("$REPRO" data check own --json | jq -r .digest)" ] || fail "another digest than data check's"
+"$REPRO" inspect own.repro.tar.zst report.md | grep -q 'not a pinned archive' || fail "the report does not say so"
+[ ! -e store ] || fail "one's own directory was copied into the store"
+"$REPRO" run bert_tiny_fp32 --steps 1 -o pinned.repro.tar.zst >out.txt 2>err.txt
+"$REPRO" inspect pinned.repro.tar.zst run.json >run.json
+jq -e '.data.pinned and .data.archive == "bert_sample.tar.zst"' run.json >answer.txt || fail "the sample is not pinned"
+[ -d "store/sha256-$(jq -r .data.archive_sha256 run.json)" ] || fail "no entry in the store"
+# another length
+"$REPRO" data make bert short --sequences 64 --seq-length 64 >out.txt
+exit_of 4 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=short -o short.repro.tar.zst
+says "'short/bert-0000"
+says "(from 0): field 'input_ids': 64 values, but task.seq_length is 128"
+"$REPRO" inspect short.repro.tar.zst steps/rank0.jsonl | grep -q '"step":0' && fail "a step was trained"
+# a byte changed in the store
+printf X | dd of="$(find store -name '*00001-of*')" bs=1 seek=1000 conv=notrunc 2>/dev/null
+exit_of 5 "$REPRO" run bert_tiny_fp32 --steps 1 -o changed.repro.tar.zst
+says "was changed after it was unpacked; remove that directory"
+[ ! -e changed.repro.tar.zst ] || fail "a bundle of a run that never began"
+# quoted globs and single files
+exit_of 0 "$REPRO" data check 'own/*-00000-*' --json
+[ "$(jq .records out.txt)" = 32 ] || fail "the glob does not find one shard"
+exit_of 3 "$REPRO" data check 'own/none*'
+says "no file matches"
