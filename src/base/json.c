@@ -123,9 +123,9 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
 void rp_float_hex(char out[32], float x)
 {
     if (isnan(x))
-        strcpy(out, "nan");
+        snprintf(out, 32, "nan");
     else if (isinf(x))
-        strcpy(out, x < 0 ? "-inf" : "inf");
+        snprintf(out, 32, "%s", x < 0 ? "-inf" : "inf");
     else
         snprintf(out, 32, "%a", (double)x); /* as a double every float is normal: one leading digit, the same text in every libc */
 }

@@ -49,7 +49,7 @@ static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t s
 static const char *shown(char out[64], const char *name)
 {
     int n = 0;
-    for (; name[n] && n < 60; n++)
+    for (; n < 60 && name[n]; n++)
         out[n] = name[n] >= ' ' && name[n] <= '~' ? name[n] : '?';
     out[n] = 0;
     return out;

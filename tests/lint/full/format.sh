@@ -1,0 +1,14 @@
+#!/bin/bash
+# White space that every editor agrees on; clang-format itself is a tool (`make format`), not a judge: tables are aligned by hand.
+set -eu
+cd "$TOP"
+bad=0
+for pattern in $'\t' ' $' $'\r'; do
+    found=$(grep -nP "$pattern" src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*.def tests/*/*.[ch] | head -n 5 || :)
+    [ -z "$found" ] || { echo "tab, carriage return or blank at the end of a line:" && echo "$found" && bad=1; }
+done
+for file in src/*.[ch] src/*/*.[ch] src/*/*/*.[ch]; do
+    [ "$(tail -c 1 "$file" | od -An -tx1)" = " 0a" ] || { echo "$file does not end with a newline" && bad=1; }
+    awk -v f="$file" 'length($0) > 160 {print f ":" NR ": longer than 160 characters"; bad = 1} END {exit bad}' "$file" || bad=1
+done
+exit $bad
