@@ -175,7 +175,7 @@ static char *name_of(struct archive_entry *e)
 /* One entry in hand: check it, then do(it). */
 static int one_entry(struct reader *r, struct archive_entry *e, entry_fn act, void *arg, struct rp_err *err)
 {
-    char kind;
+    char kind = 0;
     RP_FREE char *name = name_of(e);
     if (++r->stats.entries > r->limits.entries)
         return rp_fail(err, RP_MALFORMED, "more than %llu members, the limit", (unsigned long long)r->limits.entries);

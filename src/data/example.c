@@ -32,6 +32,7 @@ static int varint(struct parse *s, struct span *m, uint64_t *out)
 {
     const unsigned char *at = m->p;
     uint64_t v = 0;
+    *out = 0;
     for (int shift = 0; shift < 64; shift += 7) {
         if (m->p == m->end)
             return bad(s, at, "truncated varint");
@@ -51,6 +52,8 @@ static int tag(struct parse *s, struct span *m, uint32_t *number, int *wire)
 {
     const unsigned char *at = m->p;
     uint64_t t;
+    *number = 0;
+    *wire = 0;
     if (varint(s, m, &t) < 0)
         return -1;
     *number = (uint32_t)(t >> 3);
@@ -66,6 +69,7 @@ static int bytes(struct parse *s, struct span *m, struct span *out)
 {
     const unsigned char *at = m->p;
     uint64_t n;
+    *out = (struct span){at, at};
     if (varint(s, m, &n) < 0)
         return -1;
     if (n > (size_t)(m->end - m->p))

@@ -29,7 +29,7 @@ static int by_name(const void *a, const void *b)
 /* Take a path that must be a regular file; takes over name. */
 static int add_path(struct rp_files *f, char *name, struct rp_err *err)
 {
-    struct stat st;
+    struct stat st = {0};
     int failed = 0;
     if (f->n >= RP_FILES_MAX)
         failed = rp_fail(err, RP_MALFORMED, "more than %d files", RP_FILES_MAX);
