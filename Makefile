@@ -28,7 +28,8 @@ MAKEFLAGS += -j$(JOBS)
 endif
 MAKEFLAGS += --no-builtin-rules
 Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-7s %s\n' $1 $2)
+silent := $(findstring s,$(firstword -$(filter-out --%,$(MAKEFLAGS))))
+say = $(if $(V)$(silent),,@printf '  %-7s %s\n' $1 $2)
 export RP_GCC := $(CC)
 override DEPS_LOCK := $(abspath $(or $(DEPS_LOCK),env/deps.lock))
 export DEPS_LOCK

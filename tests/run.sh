@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.." || exit 1
 TOP=$PWD
 BUILD=${BUILD:-$TOP/build}
 JOBS=${JOBS:-$(nproc)}
-OUT=$BUILD/test
+OUT=${OUT:-$BUILD/test} # set for the calls of itself
 export TOP BUILD OUT LC_ALL=C TZ=UTC
 export ASAN_OPTIONS=abort_on_error=0:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
@@ -171,6 +171,12 @@ is_serial() { # GROUP ID
     [ "$1" = build ] || head -n 30 "${2#*:}" | grep -q '^[# *]*serial$'
 }
 
+mkdir -p "$OUT"
+exec 8>"$OUT/.lock"
+if ! flock -n 8; then # somebody else runs tests here
+    OUT=$BUILD/test.$$
+    trap 'rm -rf "$OUT/result"' EXIT
+fi
 rm -rf "$OUT/result" "$OUT/log" "$OUT/times"
 mkdir -p "$OUT/result" "$OUT/log"
 for group in $groups; do

@@ -6,7 +6,7 @@
 deps=$(deps_dir)
 copy_sources one
 copy_sources a/directory/with/another/name
-make -s -C one DEPS_DIR="$deps"
+make -s -C one DEPS_DIR="$deps" BUILD=build
 make -s -C a/directory/with/another/name DEPS_DIR="$deps" BUILD=elsewhere -j1
 cmp one/build/repro a/directory/with/another/name/elsewhere/repro
 ! grep -qaE "$PWD|$deps|$TOP/" one/build/repro || fail "the program carries a path of the machine that built it: $(strings one/build/repro | grep -E "$PWD|$deps|$TOP/" | head -3)"

@@ -47,6 +47,23 @@ TEST(depth_is_bounded)
     CHECK(j != NULL, "brackets inside a string are text: %s", e.msg);
 }
 
+TEST(the_number_of_values_is_bounded)
+{
+    RP_BUF many = {0}, fine = {0};
+    struct rp_err e;
+    rp_buf_puts(&many, "[{}");
+    for (int i = 0; i < 1000000; i++)
+        rp_buf_puts(&many, ",{}");
+    rp_buf_puts(&many, "]");
+    CHECK(refused(many.data, many.size, "more than 1000000 values"), "a million objects");
+    rp_buf_puts(&fine, "[\"");
+    for (int i = 0; i < 1000001; i++)
+        rp_buf_puts(&fine, ",");
+    rp_buf_puts(&fine, "\"]");
+    RP_JSON *j = rp_json_parse(fine.data, fine.size, "doc.json", &e);
+    CHECK(j != NULL, "commas inside a string are text: %s", e.msg);
+}
+
 TEST(equal_documents_are_equal_bytes)
 {
     struct rp_err e;

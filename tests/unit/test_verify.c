@@ -232,6 +232,81 @@ TEST(time_adds_up_or_the_run_is_refused)
     fx_fini(&x);
 }
 
+/* The records say it themselves, results and report follow from them, and the right key signs. */
+TEST(records_that_cannot_be_are_refused)
+{
+    static const struct {
+        const char *was, *is; /* in the first place where it stands; as long as each other or not */
+        enum rp_check_id check;
+        enum rp_code code;
+        const char *says;
+    } bends[] = {
+        {"\"padded_tokens\":64", "\"padded_tokens\":4096", RP_CHECK_numbers, RP_MISMATCH, "4 samples of 16 have 64"},
+        {"\"nsp_loss\":\"nan\"", "\"nsp_loss\":\"none\"", RP_CHECK_schema, RP_MALFORMED, "'nsp_loss' is not a hex float"},
+        {"\"mlm_loss\":\"nan\"", "\"mlm_loss\":\"inf\"", RP_CHECK_schema, RP_MISMATCH, "'mlm_loss' is inf"},
+    };
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        struct fx x;
+        RP_BUF bent = {0};
+        fx_init(&x);
+        char *at = strstr(x.steps.data, bends[i].was);
+        CHECK(at, "no %s", bends[i].was);
+        rp_buf_add(&bent, x.steps.data, (size_t)(at - x.steps.data));
+        rp_buf_puts(&bent, bends[i].is);
+        rp_buf_puts(&bent, at + strlen(bends[i].was));
+        rp_buf_fini(&x.steps);
+        x.steps = bent;
+        bent = (struct rp_buf){0};
+        fx_seal(&x, "signer", "cannot");
+        expect("cannot", NULL, RP_VERDICT_FAILED, bends[i].check, bends[i].code, bends[i].says);
+        fx_fini(&x);
+    }
+}
+
+TEST(faster_than_any_processor_is_refused)
+{
+    struct fx x;
+    struct rp_err err;
+    fx_init(&x);
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++)
+        fx_step(&x.steps, i, 1, 3, 1000000000 + 2000 * i, 1000 + i, i == 6);
+    json_t *cpu = json_object_get(json_object_get(x.before, "probes"), "cpu");
+    json_object_set_new(cpu, "threads", json_pack("{s:s, s:i, s:s}", "state", "ok", "value", 1, "source", "/sys"));
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    double rate = json_number_value(json_object_get(json_object_get(x.run, "results"), "flops_per_s"));
+    CHECK(rate > 1e12 && rate < 4096e12, "%g does not lie between the bound of one thread and that of all", rate);
+    fx_seal(&x, "signer", "fast");
+    expect("fast", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "FLOP/s on at most 1 threads");
+    json_object_del(cpu, "threads"); /* nobody knows how many there were */
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "fast");
+    accept("fast", NULL, RP_VERDICT_UNKNOWN_KEY);
+    fx_fini(&x);
+}
+
+TEST(a_backend_of_another_build_changes_no_figure)
+{
+    struct fx x;
+    struct rp_err err;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    RP_FREE char *path = fx_path("other");
+    fx_init(&x);
+    set_path(x.run, "backend", json_string("abacus"));
+    rp_buf_fini(&x.report);
+    CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "other");
+    CHECK(rp_verify(&v, path, &o, &err) == 0 && v.check[RP_CHECK_plan].state == RP_CHECK_NOTE, "%s", err.msg);
+    CHECK(strstr(v.check[RP_CHECK_plan].text, "no backend 'abacus'"), "%s", v.check[RP_CHECK_plan].text);
+    rp_verification_fini(&v);
+    set_path(x.run, "plan/flops_per_sample", json_real(1e9));
+    fx_seal(&x, "signer", "other");
+    expect("other", NULL, RP_VERDICT_FAILED, RP_CHECK_plan, RP_MISMATCH, "flops_per_sample");
+    fx_fini(&x);
+}
+
 TEST(runs_that_did_not_end_verify_and_say_so)
 {
     struct fx x;
@@ -383,6 +458,14 @@ TEST(statements_made_by_hand)
     fx_add(&f.b, "steps/rank1.jsonl", "{}\n", 3);
     forge_end(&f, &x, NULL);
     expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "added afterwards");
+
+    forge_begin(&f, &x); /* signed, and of a rank that does not exist */
+    fx_add(&f.b, "steps/rank1.jsonl", "{}\n", 3);
+    struct rp_buf *sums = bytes_of(&f, "SHA256SUMS");
+    rp_buf_fini(sums);
+    rp_bundle_sums(sums, &f.b);
+    forge_end(&f, &x, statement_of(&f));
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_schema, RP_MALFORMED, "another rank or node");
 
     forge_begin(&f, &x); /* a subject that is not there */
     j = statement_of(&f);

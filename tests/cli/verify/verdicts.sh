@@ -19,6 +19,10 @@ exit_of 0 "$REPRO" verify a.repro.tar.zst
 says "in your trust store as 'signer'"
 exit_of 0 "$REPRO" verify a.repro.tar.zst --trust signer
 exit_of 2 "$REPRO" verify a.repro.tar.zst --trust nobody
+cp other.pem signer # what lies beside a bundle does not take the place of a name in the store, in either direction
+exit_of 0 "$REPRO" verify a.repro.tar.zst --trust signer
+exit_of 6 "$REPRO" verify a.repro.tar.zst --trust ./signer
+rm signer
 exit_of 3 "$REPRO" verify none.repro.tar.zst
 exit_of 4 "$REPRO" verify me.pem
 size=$(wc -c <a.repro.tar.zst)
