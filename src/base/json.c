@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 64 /* our documents need 6 */
+#define VALUES_MAX 1000000 /* jansson takes about 200 bytes for an empty object: three bytes of text must not become gigabytes */
 
 void rp_json_decref(json_t **j)
 {
@@ -14,10 +15,11 @@ void rp_json_decref(json_t **j)
     *j = NULL;
 }
 
-/* jansson recurses once per level: bound the depth before it sees the text. Brackets inside strings do not count. */
-static int check_depth(const char *p, size_t size, const char *what, struct rp_err *err)
+/* jansson recurses once per level and allocates for every value: bound both before it sees the text. What stands inside strings does
+ * not count. */
+static int check_size(const char *p, size_t size, const char *what, struct rp_err *err)
 {
-    int depth = 0, line = 1, in_string = 0;
+    int depth = 0, line = 1, in_string = 0, values = 0;
     for (size_t i = 0; i < size; i++) {
         char c = p[i];
         line += c == '\n';
@@ -34,6 +36,9 @@ static int check_depth(const char *p, size_t size, const char *what, struct rp_e
         } else if (c == ']' || c == '}') {
             depth--;
         }
+        values += !in_string && (c == ',' || c == '[' || c == '{'); /* every value follows one of these, but the first */
+        if (values > VALUES_MAX)
+            return rp_fail(err, RP_MALFORMED, "%s:%d: more than %d values", what, line, VALUES_MAX);
     }
     return 0;
 }
@@ -41,7 +46,7 @@ static int check_depth(const char *p, size_t size, const char *what, struct rp_e
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err)
 {
     json_error_t e;
-    if (check_depth(data, size, what, err) < 0)
+    if (check_size(data, size, what, err) < 0)
         return NULL;
     json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
     if (!j)
