@@ -44,6 +44,16 @@ static int count(int64_t *out, const json_t *j, const char *key, int64_t lo, int
     return 0;
 }
 
+/* A part of the loss, which nothing is computed from: spelled as any other float, or nan, or not there. */
+static int loss_part(const json_t *j, const char *key, const char *what, struct rp_err *err)
+{
+    char ignored[32];
+    const json_t *v = json_object_get(j, key);
+    if (!v || (json_is_string(v) && strcmp(json_string_value(v), "nan") == 0))
+        return 0;
+    return hex_float(ignored, j, key, what, err);
+}
+
 static int state_root(struct rp_record *r, const json_t *j, int needed, const char *what, struct rp_err *err)
 {
     const char *root;
@@ -74,7 +84,8 @@ static int parse_step(struct rp_record *r, const json_t *j, const char *what, st
         count(&r->end_ns, j, "end_ns", 0, INT64_MAX, what, err) < 0 || count(&r->samples, j, "samples", 1, COUNT_MAX, what, err) < 0 ||
         count(&r->padded_tokens, j, "padded_tokens", 0, COUNT_MAX, what, err) < 0 ||
         count(&r->tokens, j, "tokens", 0, r->padded_tokens, what, err) < 0 || hex_float(r->loss, j, "loss", what, err) < 0 ||
-        hex_float(r->grad_norm, j, "grad_norm", what, err) < 0)
+        hex_float(r->grad_norm, j, "grad_norm", what, err) < 0 || loss_part(j, "mlm_loss", what, err) < 0 ||
+        loss_part(j, "nsp_loss", what, err) < 0)
         return -1;
     return state_root(r, j, 0, what, err);
 }
@@ -149,6 +160,9 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
         if (s->samples != rs->r[first].samples)
             return rp_fail(err, RP_MISMATCH, "step %" PRId64 " trained %" PRId64 " samples, the first %" PRId64, s->step, s->samples,
                            rs->r[first].samples);
+        if (s->padded_tokens != s->samples * r->task_seq_length)
+            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has %" PRId64 " tokens with padding; %" PRId64 " samples of %" PRId64 " have %" PRId64,
+                           s->step, s->padded_tokens, s->samples, r->task_seq_length, s->samples * r->task_seq_length);
         int64_t expected = r->train_batch_size * r->train_accumulation_steps * r->parallel_data;
         if (expected && s->samples != expected)
             return rp_fail(err, RP_MISMATCH, "step %" PRId64 " trained %" PRId64 " samples; the recipe gives %" PRId64, s->step,

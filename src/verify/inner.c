@@ -9,6 +9,7 @@
 #include "workload/workload.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #define WALL_SLACK_S 1.001   /* times of day are cut to whole seconds */
 #define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
 #define SAME_STEPS 3         /* so many steps of exactly the same length were not measured */
+#define FLOPS_PER_THREAD 1e12
+#define THREADS_MAX 4096     /* of run.threads, where the capture does not say */
 
 static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
 {
@@ -72,9 +75,23 @@ static int check_lines(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* This program trains one rank on one node: records of another would be signed and looked at by no check. */
+static int check_members(const struct rp_verify_state *s, struct rp_err *err)
+{
+    for (int i = 0; i < s->bundle.n; i++) {
+        const char *name = s->bundle.member[i].name;
+        if ((strncmp(name, "steps/", 6) == 0 && strncmp(name, "steps/rank0.", 12) != 0) ||
+            (strncmp(name, "env/", 4) == 0 && strncmp(name, "env/node0.", 10) != 0))
+            return rp_fail(err, RP_MALFORMED, "member '%s' belongs to another rank or node, and the run has one", name);
+    }
+    return 0;
+}
+
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
+    if (check_members(s, err) < 0)
+        return -1;
     s->run = document(s, "run.json", "run", err);
     if (!s->run)
         return -1;
@@ -172,14 +189,14 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     struct rp_plan plan = {0};
     struct rp_device_opts o = {.threads = 1, .max_seq = (int)s->recipe.task_seq_length};
     const json_t *is = json_object_get(s->run, "plan");
-    const struct rp_backend *b = rp_backend_find(json_string_value(json_object_get(s->run, "backend")));
-    if (!b) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "this build has no backend '%s': not computed again", json_string_value(json_object_get(s->run, "backend")));
-        return 0;
-    }
-    o.max_rows = (int)(s->recipe.train_batch_size * s->recipe.task_seq_length);
-    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, b, &o, err) < 0) {
+    const char *name = json_string_value(json_object_get(s->run, "backend"));
+    const struct rp_backend *b = rp_backend_find(name);
+    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^9 */
+    if (rows > INT_MAX)
+        return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
+    o.max_rows = (int)rows;
+    /* what is compared does not depend on the backend, only the memory does */
+    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, b ? b : rp_backend_find("cpu"), &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning again");
     }
@@ -191,7 +208,10 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     json_object_foreach(expected, key, v)
         if (rp_check_differ(text, sizeof text, json_object_get(is, key), v))
             return rp_fail(err, RP_MISMATCH, "plan/%s: %s", key, text);
-    rp_check_say(result, "%" PRIu64 " parameters, %.4g FLOPs per sample", plan.parameters, plan.flops_per_sample);
+    if (!b)
+        result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%.64s%s", plan.parameters, plan.flops_per_sample,
+                 b ? "" : "; this build has no backend '", b ? "" : name, b ? "" : "'");
     return 0;
 }
 
@@ -268,6 +288,20 @@ static int check_spread(const struct rp_records *rs, struct rp_err *err)
     return 0;
 }
 
+/* No processor does that: the bound is twice what 512-bit vectors give at 8 GHz. Only what is absurd is caught here, not what is
+ * flattering. */
+static int check_speed(const struct rp_verify_state *s, struct rp_err *err)
+{
+    double rate = json_number_value(field(s->run, "results", "flops_per_s"));
+    const json_t *cpu = field(s->before, "probes", "cpu");
+    json_int_t threads = json_integer_value(field(cpu, "threads", "value"));
+    if (threads < 1 || threads > THREADS_MAX)
+        threads = THREADS_MAX;
+    if (rate > FLOPS_PER_THREAD * (double)threads)
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s on at most %" JSON_INTEGER_FORMAT " threads: no processor does that", rate, threads);
+    return 0;
+}
+
 int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
@@ -289,7 +323,7 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         phases += json_number_value(v);
     if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the phases took %.3f s together and the whole run %.3f s", phases, elapsed);
-    if (check_spread(rs, err) < 0)
+    if (check_spread(rs, err) < 0 || (rp_backend_find(json_string_value(json_object_get(s->run, "backend"))) && check_speed(s, err) < 0))
         return -1;
     rp_check_say(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
     return 0;

@@ -35,7 +35,9 @@ TEST(figures_equal_those_of_a_second_implementation)
 static json_t *results_of(const char *text, int timed, int repeats, int complete, struct rp_err *err)
 {
     struct rp_recipe r;
-    RP_FREE char *yaml = rp_asprintf("train: {batch_size: 4}\nmeasure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\n", timed, repeats);
+    RP_FREE char *yaml = rp_asprintf("task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\n"
+                                     "measure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\n",
+                                     timed, repeats);
     int failed = rp_recipe_parse(&r, yaml, strlen(yaml), "y", NULL, NULL, 0, err);
     CHECK(!failed, "%s", err->msg);
     json_t *j = rp_results(text, strlen(text), &r, 1, complete, err);

@@ -271,7 +271,7 @@ TEST(faster_than_any_processor_is_refused)
     rp_buf_fini(&x.steps);
     rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++)
-        fx_step(&x.steps, i, 1, 3, 1000000000 + 2000 * i, 1000 + i, i == 6);
+        fx_step(&x.steps, i, 1, 3, 1000000000 + 500 * i, 100 + i, i == 6);
     json_t *cpu = json_object_get(json_object_get(x.before, "probes"), "cpu");
     json_object_set_new(cpu, "threads", json_pack("{s:s, s:i, s:s}", "state", "ok", "value", 1, "source", "/sys"));
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
