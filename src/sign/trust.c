@@ -143,15 +143,22 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
-    if (strchr(what, '/') || stat(what, &st) == 0)
+    if (strchr(what, '/'))
         return fingerprint_of_file(fingerprint, what, err);
-    RP_FREE char *dir = rp_trust_dir(err);
-    if (!dir)
+    /* A name of the store means the store: a file that lies in the working directory, perhaps beside the bundle that came from a
+     * stranger, must not take its place. */
+    struct rp_err why = {0};
+    RP_FREE char *dir = rp_trust_dir(&why);
+    RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;
+    if (path && stat(path, &st) == 0)
+        return fingerprint_of_file(fingerprint, path, err);
+    if (stat(what, &st) == 0)
+        return fingerprint_of_file(fingerprint, what, err);
+    if (!dir) {
+        *err = why;
         return -1;
-    RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, what);
-    if (!good_name(what, strlen(what)) || stat(path, &st) < 0)
-        return rp_fail(err, RP_USAGE, "'%.80s' is no public key file, no fingerprint and no name in the trust store '%s'; "
-                                      "repro key trust FILE --name NAME adds one",
-                       what, dir);
-    return fingerprint_of_file(fingerprint, path, err);
+    }
+    return rp_fail(err, RP_USAGE, "'%.80s' is no public key file, no fingerprint and no name in the trust store '%s'; "
+                                  "repro key trust FILE --name NAME adds one",
+                   what, dir);
 }
