@@ -9,6 +9,7 @@
 #include "cli/run_opts.h"
 #include "cli/supervise.h"
 #include "data/store.h"
+#include "recipe/keys.h"
 #include "recipe/recipe.h"
 #include "report/results.h"
 #include "report/run_json.h"
@@ -16,6 +17,7 @@
 #include "worker/job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,7 @@ struct run {
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
-    uint64_t started_ns, ended_ns;
+    uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus what the monotonic clock says it took */
 };
 
 static void run_fini(struct run *r)
@@ -127,9 +129,37 @@ static int choose_output(struct run *r, struct rp_err *err)
         r->output = rp_strdup(given);
     if (!r->o->force && lstat(r->output, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", r->output);
+    /* Only a new file: what is there by chance or by malice, a link perhaps, is not emptied. */
     RP_FREE char *probe = rp_asprintf("%s.%ld.probe", r->output, (long)getpid());
+    RP_FD fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return rp_fail(err, RP_IO, "the bundle could not be written to '%s' (try --output): cannot create '%s': %s", r->output, probe,
+                       strerror(errno));
+    unlink(probe);
+    return 0;
+}
+
+/* A recipe may come from a stranger: by itself it replaces nothing of the user's. */
+static int check_save(const struct run *r, struct rp_err *err)
+{
+    struct stat st;
+    const char *path = r->recipe.run_save;
+    if (!path || !*path || r->o->force || r->recipe.origin[RP_KEY_run_save] == RP_FROM_COMMAND_LINE || lstat(path, &st) < 0)
+        return 0;
+    return rp_fail(err, RP_USAGE, "run.save: the recipe would replace '%s'; give another name with --save, or --force", path);
+}
+
+/* What the worker will open hours from now, or right at the start: see now that it can. */
+static int check_checkpoints(const struct run *r, struct rp_err *err)
+{
+    const char *init = r->recipe.run_init, *save = r->recipe.run_save;
+    if (init && *init && access(init, R_OK) < 0)
+        return rp_fail(err, RP_IO, "cannot read '%s' (--init): %s", init, strerror(errno));
+    if (!save || !*save)
+        return 0;
+    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", save, (long)getpid());
     if (rp_write_file(probe, "", 0, 0600, err) < 0)
-        return rp_wrap(err, "the bundle could not be written to '%s' (try --output)", r->output);
+        return rp_wrap(err, "the parameters could not be saved to '%s' (--save)", save);
     unlink(probe);
     return 0;
 }
@@ -154,7 +184,7 @@ static int prepare(struct run *r, struct rp_err *err)
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
-    if (choose_output(r, err) < 0 || rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 ||
+    if (choose_output(r, err) < 0 || check_save(r, err) < 0 || rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
@@ -257,6 +287,7 @@ static void print_result(const struct run *r)
 static int cmd_run(struct rp_cli *cli, struct rp_err *err)
 {
     struct run r = {.cli = cli, .o = cli->opts, .started_ns = rp_wall_ns()};
+    uint64_t t0 = rp_now_ns();
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
     int failed = load_recipe(&r, cli->argv[0], err) < 0;
     if (!failed && r.o->plan) {
@@ -271,7 +302,7 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
     if (!failed) {
         r.job = (struct rp_job){.recipe = &r.recipe, .data = r.data.path, .batch = r.plan.batch};
         rp_supervise(&r.outcome, &r.job, &r.meter);
-        r.ended_ns = rp_wall_ns();
+        r.ended_ns = r.started_ns + (rp_now_ns() - t0);
         failed = seal(&r, err) < 0;
     }
     if (!failed) {
@@ -296,8 +327,9 @@ const struct rp_command rp_cmd_run = {
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe (see `repro recipes`).\n"
         "The last line of standard output is the bundle's path.\n"
         "\n"
-        "Ctrl-C ends the run within a second and seals what was measured, marked incomplete; a second Ctrl-C\n"
-        "leaves at once and writes nothing. A worker that crashes, is killed or hangs ends in a bundle marked\n"
+        "Ctrl-C ends the run within a second and seals what was measured, marked incomplete; before training has\n"
+        "begun there is nothing to seal. A second Ctrl-C leaves at once and writes nothing. A worker that\n"
+        "crashes, is killed or hangs ends in a bundle marked\n"
         "failed and an exit status that says which.\n"
         "\n"
         "Examples:\n"
