@@ -115,6 +115,18 @@ static char *default_output(const struct run *r)
                        time + 14, time + 17);
 }
 
+/* A file of that name could be made. The probe is only ever a new file: what is there by chance or by malice, a link perhaps, is not
+ * emptied. */
+static int can_create(const char *path, struct rp_err *err)
+{
+    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", path, (long)getpid());
+    RP_FD fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return rp_fail(err, RP_IO, "'%s' could not be written: cannot create '%s': %s", path, probe, strerror(errno));
+    unlink(probe);
+    return 0;
+}
+
 /* Decide the bundle's name and see that it can be written before an hour of training depends on it. */
 static int choose_output(struct run *r, struct rp_err *err)
 {
@@ -129,39 +141,24 @@ static int choose_output(struct run *r, struct rp_err *err)
         r->output = rp_strdup(given);
     if (!r->o->force && lstat(r->output, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", r->output);
-    /* Only a new file: what is there by chance or by malice, a link perhaps, is not emptied. */
-    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", r->output, (long)getpid());
-    RP_FD fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return rp_fail(err, RP_IO, "the bundle could not be written to '%s' (try --output): cannot create '%s': %s", r->output, probe,
-                       strerror(errno));
-    unlink(probe);
+    if (can_create(r->output, err) < 0)
+        return rp_wrap(err, "the bundle (another place: --output)");
     return 0;
 }
 
-/* A recipe may come from a stranger: by itself it replaces nothing of the user's. */
-static int check_save(const struct run *r, struct rp_err *err)
-{
-    struct stat st;
-    const char *path = r->recipe.run_save;
-    if (!path || !*path || r->o->force || r->recipe.origin[RP_KEY_run_save] == RP_FROM_COMMAND_LINE || lstat(path, &st) < 0)
-        return 0;
-    return rp_fail(err, RP_USAGE, "run.save: the recipe would replace '%s'; give another name with --save, or --force", path);
-}
-
-/* What the worker will open hours from now, or right at the start: see now that it can. */
+/* What the worker will read at its start and write hours later: see now that it can. A recipe may come from a stranger: by itself it
+ * replaces nothing of the user's. */
 static int check_checkpoints(const struct run *r, struct rp_err *err)
 {
+    struct stat st;
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
     if (init && *init && access(init, R_OK) < 0)
         return rp_fail(err, RP_IO, "cannot read '%s' (--init): %s", init, strerror(errno));
     if (!save || !*save)
         return 0;
-    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", save, (long)getpid());
-    if (rp_write_file(probe, "", 0, 0600, err) < 0)
-        return rp_wrap(err, "the parameters could not be saved to '%s' (--save)", save);
-    unlink(probe);
-    return 0;
+    if (!r->o->force && r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE && lstat(save, &st) == 0)
+        return rp_fail(err, RP_USAGE, "run.save: the recipe would replace '%s'; give another name with --save, or --force", save);
+    return can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
 }
 
 static int load_key(struct run *r, struct rp_err *err)
@@ -184,8 +181,8 @@ static int prepare(struct run *r, struct rp_err *err)
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
-    if (choose_output(r, err) < 0 || check_save(r, err) < 0 || rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 ||
-        load_key(r, err) < 0)
+    if (choose_output(r, err) < 0 || check_checkpoints(r, err) < 0 ||
+        rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 || load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)

@@ -16,8 +16,9 @@
 #define WINDOW                                                                                                                 \
     "start of the first timed step of a repeat to the end of its last, loading of samples included, state roots between steps left out"
 #define METHOD                                                                                                                 \
-    "percentile bootstrap: in each repeat the step cycles (start to next start, without state roots) are drawn again with "    \
-    "replacement by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator is taken over each draw"
+    "percentile bootstrap: where there are several repeats they are drawn again with replacement, and in each the step cycles "  \
+    "(start to next start, without state roots), by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator "  \
+    "is taken over each draw"
 
 /* One timed window: consecutive records of one repeat. */
 struct window {
@@ -119,10 +120,11 @@ static void bootstrap(double interval[2], const struct window *w, int n, int rep
     RP_FREE double *all = rp_alloc((size_t)replicates * sizeof *all), *rate = rp_alloc((size_t)n * sizeof *rate);
     for (int b = 0; b < replicates; b++) {
         for (int i = 0; i < n; i++) {
+            const struct window *from = &w[n > 1 ? draw(&state, n) : 0];
             int64_t ns = 0;
-            for (int64_t k = 0; k < w[i].n; k++)
-                ns += cycle(&w[i], draw(&state, w[i].n));
-            rate[i] = (double)w[i].samples / seconds(ns);
+            for (int64_t k = 0; k < from->n; k++)
+                ns += cycle(from, draw(&state, from->n));
+            rate[i] = (double)from->samples / seconds(ns);
         }
         all[b] = median(rate, n);
     }

@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "ops/ops.h"
 #include "report/results.h"
 
 #include <string.h>

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #define RP_RUN_SCHEMA "repro-run/1"
-#define RP_NUMERICS "repro-fp32/1"
 
 struct rp_run_doc {
     const char *status; /* "complete", "incomplete", "failed" */

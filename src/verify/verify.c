@@ -150,7 +150,9 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
                       json_string_value(json_object_get(results, "loss_last")));
     if (v->verdict != RP_VERDICT_FAILED)
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
-    rp_buf_printf(out, "\n%s\n", rp_verdict_text(v->verdict));
+    const char *status = json_string_value(json_object_get(v->run, "status"));
+    int partial = v->verdict != RP_VERDICT_FAILED && status && strcmp(status, "complete") != 0;
+    rp_buf_printf(out, "\n%s%s%s\n", rp_verdict_text(v->verdict), partial ? "; the run itself is marked " : "", partial ? status : "");
 }
 
 json_t *rp_verification_json(const struct rp_verification *v)

@@ -97,8 +97,8 @@ static int obituary(struct rp_worker *w, struct rp_err *err)
         return rp_fail(err, RP_BUG, "the worker closed its connection and did not end; it was killed");
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "the worker was killed (signal 9): most likely it ran out of memory; see `--plan` and the memory limit of "
-                       "this machine or container");
+                       "the worker was killed (signal 9): by somebody, or by the kernel because memory ran out; see --plan and the "
+                       "memory limit of this machine or container");
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGXCPU))
         return rp_fail(err, RP_UNAVAILABLE, "the worker was stopped from outside (signal %d, %s)", WTERMSIG(status),
                        strsignal(WTERMSIG(status)));

@@ -3,4 +3,4 @@
 . "$TEST_DIR/common.inc"
 start_endless
 kill -KILL "$worker"
-expect_end 7 'out of memory' failed
+expect_end 7 'because memory ran out' failed

@@ -67,7 +67,12 @@ def results(lines, digest):
     rate = median([w["sequences_per_s"] for w in windows])
     rng, draws = splitmix64(int(digest[:16], 16)), []
     for _ in range(2000):
-        draws.append(median([w["samples"] / (sum(c[next(rng) * len(c) >> 64] for _ in c) / 1e9) for w, c in zip(windows, cycles)]))
+        rates = []
+        for _ in windows:
+            k = next(rng) * len(windows) >> 64 if len(windows) > 1 else 0
+            c = cycles[k]
+            rates.append(windows[k]["samples"] / (sum(c[next(rng) * len(c) >> 64] for _ in c) / 1e9))
+        draws.append(median(rates))
     draws.sort()
     ns = [r["end_ns"] - r["start_ns"] for r in timed]
     tokens, padded = sum(r["tokens"] for r in timed), sum(r["padded_tokens"] for r in timed)
