@@ -223,10 +223,11 @@ test:
 	$(again) tests-built
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(T)
 bench:
-	$(Q)env/setup.sh test
+	$(Q)env/setup.sh bench
 	$(again) $(BUILD)/repro $(BUILD)/native/repro
 	$(Q)tests/bench/run.sh $(BUILD)
 oracle:
+	$(Q)env/setup.sh bench
 	$(again) $(BUILD)/repro
 	$(Q)tests/oracle/run.sh $(BUILD)
 lint:

@@ -177,7 +177,7 @@ if ! flock -n 8; then # somebody else runs tests here
     OUT=$BUILD/test.$$
     trap 'rm -rf "$OUT/result"' EXIT
 fi
-rm -rf "$OUT/result" "$OUT/log" "$OUT/times"
+rm -rf "$OUT/result" "$OUT/log" "$OUT/times" "$OUT/counts"
 mkdir -p "$OUT/result" "$OUT/log"
 for group in $groups; do
     mapfile -t ids < <(members "$group")
@@ -195,5 +195,5 @@ done
 [ ! -f "$OUT/times" ] || sort -rn -o "$OUT/times" "$OUT/times"
 read -r passed failed skipped < <(cat "$OUT"/result/* 2>/dev/null | awk '{p += $1; f += $2; s += $3} END {print p + 0, f + 0, s + 0}')
 [ $((passed + failed + skipped)) -gt 0 ] || echo "no test matches '$pattern'"
-echo "$passed passed, $failed failed, $skipped skipped"
+echo "$passed passed, $failed failed, $skipped skipped" | tee "$OUT/counts"
 [ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]

@@ -13,12 +13,13 @@ mkdir -p "$out"
 
 if [ ! -e "$venv/.torch-ready" ]; then
     python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet torch numpy
+    "$venv/bin/pip" install --quiet torch==2.15.0 numpy==2.4.6
     touch "$venv/.torch-ready"
 fi
 jemalloc=$(find /usr/lib /usr/local/lib -name 'libjemalloc.so.2' 2>/dev/null | head -n 1)
 if [ -z "$jemalloc" ]; then
-    echo "bert.sh: no libjemalloc.so.2 (Debian package libjemalloc2): PyTorch runs without its best allocator" >&2
+    echo "bert.sh: no libjemalloc.so.2 (Debian package libjemalloc2): PyTorch would run without its best allocator" >&2
+    exit 1
 fi
 
 # One JSON object with the seconds of every timed step, from the step records of the bundle.
@@ -30,7 +31,8 @@ ours() {
     tar --zstd -xOf "$bundle" --wildcards '*steps/rank0.jsonl' | jq -c -s --slurpfile run "$out/run.json" --argjson threads "$threads" \
         '{who: "repro", threads: $threads, batch: ([.[] | select(.phase == "timed")][0].samples),
           step_s: [.[] | select(.phase == "timed") | (.end_ns - .start_ns) / 1e9],
-          peak_bytes: ([$run[0] | .. | objects | .peak_rss_bytes? // empty] | first // null)}'
+          peak_bytes: $run[0].peak_rss_bytes, state_roots_s: $run[0].results.state_roots.seconds,
+          around_steps: ($run[0].results.between_steps_s / ([$run[0].results.windows[].seconds] | add))}'
 }
 
 peer() {
@@ -38,13 +40,17 @@ peer() {
         --variant "$1"
 }
 
+printf 'PyTorch %s, allocator %s\n' "$("$venv/bin/python" -c 'import torch; print(torch.__version__)')" "$(basename "$jemalloc")"
 [ -e "$out/key.pem" ] || "$build/repro" key new -o "$out/key.pem" >/dev/null
 : >"$out/bert.jsonl"
 round=1
 while [ "$round" -le "$rounds" ]; do
-    ours "$round" >>"$out/bert.jsonl"
-    for variant in ${VARIANTS:-eager}; do
-        peer "$variant" >>"$out/bert.jsonl"
+    # shellcheck disable=SC2086
+    for who in $(printf '%s\n' repro ${VARIANTS:-eager} | shuf); do # a new order every round
+        case $who in
+        repro) ours "$round" ;;
+        *) peer "$who" ;;
+        esac >>"$out/bert.jsonl"
     done
     round=$((round + 1))
 done
@@ -59,3 +65,5 @@ jq -r -s '
       (.[] | [.who, .n, .s, .least, .most, .batch / .s, .gb, .s / $ours | if type == "number" then . * 1000 | round / 1000 else . end])
     | @tsv' "$out/bert.jsonl" |
     awk -F '\t' '{ printf "%-16s %6s %9s %8s %8s %12s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'
+jq -r -s 'map(select(.who == "repro")) | "state roots, outside the timed window: \(map(.state_roots_s) | max) s a run; around the steps inside it: \(
+    map(.around_steps) | max * 10000 | round / 100) % of its time"' "$out/bert.jsonl"

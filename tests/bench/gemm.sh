@@ -14,7 +14,7 @@ mkdir -p "$out" "$objects"
 # --- peers ---
 if [ ! -e "$venv/.gemm-ready" ]; then
     python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet mkl scipy-openblas32
+    "$venv/bin/pip" install --quiet mkl==2026.2.0 scipy-openblas32==0.3.34.481.3
     touch "$venv/.gemm-ready"
 fi
 mkl=$(find "$venv/lib" -maxdepth 1 -name 'libmkl_rt.so.*' | sort | tail -n 1)
