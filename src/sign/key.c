@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #define KEY_FILE_MAX 16384
+#define SECRET_HEAP 65536 /* bytes, and the least that is handed out of them; powers of two */
+#define SECRET_LEAST 32
 /* scrypt: 16 MiB and five passes, the most that OpenSSL's default memory limit lets every reader open */
 #define SCRYPT_N 16384
 #define SCRYPT_R 8
@@ -44,6 +46,9 @@ static void pkey_freep(EVP_PKEY **k)
 static void ssl_init(void)
 {
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+    /* Private keys live here for as long as a run: in no core dump and, where the limit on locked memory allows, in no swap. */
+    if (!CRYPTO_secure_malloc_initialized())
+        CRYPTO_secure_malloc_init(SECRET_HEAP, SECRET_LEAST);
     ERR_clear_error();
 }
 

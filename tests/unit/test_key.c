@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <sys/wait.h>
@@ -347,6 +348,19 @@ TEST(racing_first_runs_agree_on_one_key)
     while (wait(NULL) > 0) {
     }
     CHECK(made == 1, "%d keys were made", made);
+}
+
+/* OpenSSL's secure heap is locked and left out of core dumps; what is in use of it is counted. */
+TEST(private_keys_live_in_the_secure_heap_and_leave_it)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path("heap.pem");
+    CHECK(rp_key_create(path, NULL, &err) == 0, "%s", err.msg);
+    size_t before = CRYPTO_secure_used();
+    struct rp_key_pair *k = rp_key_load(path, -1, &err);
+    CHECK(k && CRYPTO_secure_used() >= before + 32, "%zu bytes before, %zu with a key loaded", before, CRYPTO_secure_used());
+    rp_key_free(k);
+    CHECK(CRYPTO_secure_used() == before, "%zu bytes before, %zu after", before, CRYPTO_secure_used());
 }
 
 TEST(the_trust_store_refuses_damaged_entries)
