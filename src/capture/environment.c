@@ -13,8 +13,8 @@ static const char *const names[] = {"GLIBC_TUNABLES",    "LANG",           "LC_A
                                     "LOCAL_RANK",        "RANK",           "SLURM_CPUS_PER_TASK", "SLURM_GPUS", "SLURM_JOB_ID",
                                     "SLURM_JOB_NUM_NODES", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS",  "SLURM_PROCID",
                                     "TZ",                "WORLD_SIZE"};
-/* Parts of a name after which no value is kept. */
-static const char *const secret_words[] = {"TOKEN", "SECRET", "PASSW", "_KEY", "APIKEY", "API_KEY", "CREDENTIAL", "AUTH", "COOKIE", "BEARER"};
+/* Parts of a name, in any case, after which no value is kept. */
+static const char *const secret_words[] = {"TOKEN", "SECRET", "PASSW", "_PASS", "_PWD", "_KEY", "APIKEY", "API_KEY", "CREDENTIAL", "AUTH", "COOKIE", "BEARER"};
 /* Beginnings that issuers give their tokens, anywhere in a value. */
 static const char *const secret_marks[] = {"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "AKIA", "ASIA", "hf_", "xoxb-", "xoxp-", "nvapi-",
                                            "sk-", "eyJ", "-----BEGIN", "Bearer ", "password=", "token="};
@@ -55,7 +55,7 @@ static int has_long_random_word(const char *v)
 static int is_secret(const char *name, const char *value)
 {
     for (size_t i = 0; i < sizeof secret_words / sizeof *secret_words; i++)
-        if (strstr(name, secret_words[i]))
+        if (strcasestr(name, secret_words[i]))
             return 1;
     for (size_t i = 0; i < sizeof secret_marks / sizeof *secret_marks; i++)
         if (strstr(value, secret_marks[i]))

@@ -96,6 +96,8 @@ TEST(secrets_never_show)
         {"AWS_SECRET_ACCESS_KEY", "marker01", NULL},
         {"GITHUB_TOKEN", "marker02", NULL},
         {"PGPASSWORD", "marker03", NULL},
+        {"NVIDIA_api_key", "marker16", "denied"},
+        {"CUDA_Proxy_Pwd", "marker17", "denied"},
         {"SLURM_JOB_ACCOUNT", "marker04", NULL},
         {"OMPX", "marker05", NULL},
         {"NVIDIA_API_KEY", "marker06", "denied"},
