@@ -52,7 +52,8 @@ unset CFLAGS CPPFLAGS LDFLAGS MAKEFLAGS MFLAGS MAKELEVEL CONFIG_SITE
 # musl has no checked string functions and Debian 12 no package of headers that would add them (fortify-headers), so
 # _FORTIFY_SOURCE would be a flag without effect; it is left out here and in the Makefile.
 cflags="-O2 -fPIE -fstack-protector-strong -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
-cflags+=" -ffile-prefix-map=$tmp=. -w"
+cflags+=" -w"
+export RP_PREFIX=$tmp # not a flag: OpenSSL keeps its command line in the library
 
 source_file() { # PACKAGE KIND
     awk -F'\t' -v p="$1" -v k="$2" '$1 == p && $3 == k {print $4}' "$top/used.lock"
@@ -116,7 +117,7 @@ build_musl() {
 build_openssl() { # libcrypto: digests, Ed25519, key files
     unpack openssl
     # shellcheck disable=SC2086
-    perl Configure linux-x86_64 --prefix=/usr --libdir=lib --openssldir=/etc/ssl no-shared no-dso no-engine no-async \
+    CC=repro-cc perl Configure linux-x86_64 --prefix=/usr --libdir=lib --openssldir=/etc/ssl no-shared no-dso no-engine no-async \
         no-afalgeng no-tests no-makedepend no-legacy no-module no-ui-console no-ssl no-tls no-dtls no-comp no-cmp no-cms \
         no-ct no-srp no-psk no-ts no-gost no-idea no-md4 no-mdc2 no-rc2 no-rc4 no-rc5 no-rmd160 no-seed no-camellia \
         no-aria no-bf no-cast no-des no-dsa no-whirlpool no-sm2 no-sm3 no-sm4 no-siv no-srtp no-sctp no-ec2m no-rfc3779 \

@@ -38,6 +38,7 @@ mkdir deps/cache/.fetch.killed && echo junk >deps/cache/.new.1
 [ -f "deps/$key/sysroot/sources.txt" ] || fail "no sysroot"
 cmp "deps/$key/sysroot/lib/libzstd.a" "$real/$key/sysroot/lib/libzstd.a" || fail "a resumed build gives other bytes"
 diff -r "deps/$key/sysroot" "$real/$key/sysroot" >diff.txt || { cat diff.txt >&2; fail "a resumed sysroot differs"; }
+! grep -raqE "$PWD|$real/$key|/tmp\.[A-Za-z0-9]{6}/" "$real/$key/sysroot/lib" || fail "a library carries the path it was built in"
 ! ls -d "deps/$key"/tmp.* 2>/dev/null || fail "the temporary directory of the killed build is still there"
 
 # A mirror whose file has another digest is not believed either; nothing is left under the file's name.
