@@ -129,6 +129,21 @@ TEST(columns)
     CHECK(!rp_use_colour(-1), "no colour into nothing");
 }
 
+TEST(a_note_has_nothing_that_a_terminal_obeys)
+{
+    int p[2];
+    char out[256] = "";
+    struct rp_meter m;
+    CHECK(pipe(p) == 0, "pipe");
+    rp_meter_init(&m, p[1], 0);
+    rp_meter_note(&m, "%s", "\033]0;title\a caf\xc3\xa9 \xc2\x9b" "31m \xc2\xa0 \x7f.yaml\r");
+    rp_meter_phase(&m, "reading", "\033[2J");
+    CHECK(read(p[0], out, sizeof out - 1) > 0, "nothing came");
+    CHECK(strcmp(out, "?]0;title? caf\xc3\xa9 ??31m \xc2\xa0 ?.yaml?\nreading ?[2J\n") == 0, "%s", out);
+    close(p[0]);
+    close(p[1]);
+}
+
 TEST(closed_stderr_is_survived)
 {
     struct rp_meter m;
