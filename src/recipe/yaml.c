@@ -294,17 +294,17 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
     r->depth++;
     while (!failed) {
         struct event e;
-        char name[MAX_PATH], shown[72];
+        char shown[72];
         if (next(r, &e) < 0)
             return -1;
         if (e.type == YAML_MAPPING_END_EVENT)
             break;
-        int n = snprintf(name, sizeof name, "%s%s%s", r->path, *r->path ? "." : "", e.text ? e.text : "");
+        RP_FREE char *name = rp_asprintf("%s%s%s", r->path, *r->path ? "." : "", e.text ? e.text : "");
         if (!e.text) /* no scalar */
             failed = FAIL(r, &e, RP_USAGE, "expected a key's name");
         else if (strcmp(e.text, "<<") == 0)
             failed = FAIL(r, &e, RP_MALFORMED, "a merge key (<<) does not belong in a recipe: write the values out");
-        else if (n >= MAX_PATH)
+        else if (strlen(name) >= MAX_PATH)
             failed = FAIL(r, &e, RP_USAGE, "unknown key '%s'", rp_shown(shown, e.text));
         else
             failed = read_value(r, &e, name);
