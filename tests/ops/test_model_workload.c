@@ -279,16 +279,23 @@ static uint64_t peak_of_child(const char *const *set)
     return peak;
 }
 
-TEST(peak_memory_is_within_five_percent_of_the_plan)
+static void compare_memory(const char *const *set)
 {
     struct training t;
     struct rp_err err = {0};
-    const char *set[] = {OWN_DATA, data_setting(corpus("golden", 64, 128, 20, 30522)), "model.hidden_size=256",
-                         "model.num_attention_heads=4", "model.intermediate_size=1024", "model.num_hidden_layers=4",
-                         "train.batch_size=16", "train.accumulation_steps=3", NULL};
     CHECK(prepare(&t, NULL, 2, set, &err) == 0, "%s", err.msg);
     double planned = (double)t.plan.total, peak = (double)peak_of_child(set);
     printf("# planned %.1f MB, peak %.1f MB\n", planned * 1e-6, peak * 1e-6);
     CHECK(peak > 0.95 * planned && peak < 1.05 * planned, "planned %.1f MB, peak %.1f MB", planned * 1e-6, peak * 1e-6);
     rp_recipe_fini(&t.recipe);
+}
+
+TEST(peak_memory_is_within_five_percent_of_the_plan)
+{
+    const char *data = data_setting(corpus("golden", 64, 128, 20, 30522));
+    const char *shipped[] = {OWN_DATA, data, NULL};
+    const char *larger[] = {OWN_DATA, data, "model.hidden_size=256", "model.num_attention_heads=4", "model.intermediate_size=1024",
+                            "model.num_hidden_layers=4", "train.batch_size=16", "train.accumulation_steps=3", NULL};
+    compare_memory(shipped);
+    compare_memory(larger);
 }

@@ -37,7 +37,8 @@ static int threads_of(const struct rp_device_opts *o)
 /* Whole huge pages, so that no two threads share one. */
 static size_t scratch_each(const struct rp_device_opts *o, enum rp_isa isa)
 {
-    return round_up(larger(rp_cpu_gemm_scratch(isa), rp_cpu_rows_scratch(isa, o->max_seq)), HUGE_PAGE);
+    size_t gemm = rp_cpu_gemm_scratch(isa) - rp_cpu_gemm_spare(o->max_rows);
+    return round_up(larger(gemm, rp_cpu_rows_scratch(isa, o->max_seq)), HUGE_PAGE);
 }
 
 static const char *unavailable(const struct rp_device_opts *o)

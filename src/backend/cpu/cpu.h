@@ -54,6 +54,7 @@ static inline void *rp_cpu_scratch(struct rp_cpu *c, int thread)
 }
 /* The most any operation asks of one thread's scratch: the larger of the two. */
 size_t rp_cpu_gemm_scratch(enum rp_isa isa);                      /* gemm.c */
+size_t rp_cpu_gemm_spare(int max_rows);                           /* less by so much where products have few rows; gemm.c */
 size_t rp_cpu_rows_scratch(enum rp_isa isa, int max_seq);         /* attention.c */
 
 /* The table of operations per instruction set: gemm.c fills op->gemm, ops_<isa>.c everything else. */

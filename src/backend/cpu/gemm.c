@@ -30,7 +30,9 @@
 /* Scratch of one thread, in floats: two buffers for B, two for groups of A^T, planes for sums. */
 #define B_FLOATS ((size_t)KC * COLS_PACKED)
 #define A_FLOATS ((size_t)(KC + 16) * GROUP) /* not a multiple of 4 KiB: stores to one must not look like loads from the other */
-#define PLANE_FLOATS ((size_t)4096 * COLS_IN_PLACE)
+#define PLANE_FLOATS(rows) ((size_t)(rows) * COLS_IN_PLACE)
+#define PLANE_ROWS_LEAST 64 /* a group of rows by COLS_PACKED columns, twice */
+#define PLANE_ROWS_MOST 4096
 
 static int min(int a, int b)
 {
@@ -436,15 +438,17 @@ static void work(void *arg, int part, int thread)
 
 /* ---- the plan of a product ---- */
 
+/* Planes get what the packing buffers leave: parts of the rows are cut so that their sums fit. */
 static void plan_chains(struct job *j)
 {
+    const size_t left = j->cpu->scratch_each / sizeof(float) - 2 * B_FLOATS - 2 * A_FLOATS, most = PLANE_FLOATS(PLANE_ROWS_MOST);
     const struct rp_gemm *g = j->g;
     j->segment = g->segment > 0 && g->segment < g->k ? g->segment : g->k;
     j->span = j->segment >= KC || j->segment == g->k ? j->segment : g->k <= KC ? g->k : KC / j->segment * j->segment;
     int planes = 0;
     j->sum_plane = g->add && g->add == g->c && (g->k > KC || j->segment < g->k) ? planes++ : -1;
     j->chain_plane = j->segment > KC && j->segment < g->k ? planes++ : -1;
-    j->plane_floats = planes ? PLANE_FLOATS / (size_t)planes : 0;
+    j->plane_floats = planes ? (left < most ? left : most) / (size_t)planes / GROUP * GROUP : 0;
 }
 
 /* Chunks: a multiple of the threads while they are few. Parts of the rows: only when chunks are fewer than threads, or when
@@ -513,5 +517,11 @@ void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa)
 size_t rp_cpu_gemm_scratch(enum rp_isa isa)
 {
     (void)isa;
-    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS) * sizeof(float);
+    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS(PLANE_ROWS_MOST)) * sizeof(float);
+}
+
+size_t rp_cpu_gemm_spare(int max_rows)
+{
+    int rows = max_rows < PLANE_ROWS_LEAST ? PLANE_ROWS_LEAST : min(max_rows, PLANE_ROWS_MOST);
+    return PLANE_FLOATS(PLANE_ROWS_MOST - rows) * sizeof(float);
 }
