@@ -178,6 +178,13 @@ static int k_maximum(struct walk *w, const json_t *schema, const json_t *arg, co
            : fail(w, "is more than %.17g", json_number_value(arg));
 }
 
+static int k_min_length(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+{
+    (void)schema;
+    long long n = json_integer_value(arg);
+    return !json_is_string(v) || json_string_length(v) >= (size_t)n ? 0 : fail(w, "is shorter than %lld bytes", n);
+}
+
 static int k_max_length(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
 {
     (void)schema;
@@ -241,7 +248,7 @@ static const struct {
     {"type", k_type},           {"const", k_const},         {"enum", k_enum},
     {"required", k_required},   {"additionalProperties", k_additional}, {"properties", k_properties},
     {"minItems", k_min_items},  {"maxItems", k_max_items},  {"items", k_items},
-    {"minimum", k_minimum},     {"maximum", k_maximum},     {"maxLength", k_max_length},
+    {"minimum", k_minimum},     {"maximum", k_maximum},     {"minLength", k_min_length}, {"maxLength", k_max_length},
     {"pattern", k_pattern},     {"$ref", k_ref},            {"anyOf", k_any_of},        {"$schema", k_nothing},
     {"$id", k_nothing},         {"$defs", k_nothing},       {"$comment", k_nothing},
     {"title", k_nothing},       {"description", k_nothing},

@@ -22,8 +22,8 @@ struct rp_capture_opts {
     const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */
 };
 
-/* {"schema": "repro-env/1", "captured_at", "salt", "identified", "probes": {...}}; repro-env-1.schema.json describes it. A hidden text is
- * "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The salt
+/* {"schema": "repro-env/1", "captured_at", "salt", "identified", "probes": {...}}; bundle/schemas/env.schema.json describes it. A hidden text
+ * is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The salt
  * is public, so a guess can be tested by anybody. */
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
 void rp_capture_summary(struct rp_buf *out, const json_t *env); /* about twenty lines for people */

@@ -33,7 +33,8 @@ static const char fx_recipe[] = "# A tiny run for tests\n"
                                 "data: {archive: s.tar.zst, sha256: \"" FX_ROOT "\"}\n"
                                 "measure: {warmup_steps: 1, timed_steps: 3, repeats: 2}\n";
 
-static const char fx_env[] = "{\"schema\": \"repro-env/1\", \"captured_at\": \"%s\", \"salt\": \"00\", \"identified\": false, "
+static const char fx_env[] = "{\"schema\": \"repro-env/1\", \"captured_at\": \"%s\", "
+                             "\"salt\": \"00112233445566778899aabbccddeeff\", \"identified\": false, "
                              "\"probes\": {\"cpu\": {\"model\": {\"state\": \"ok\", \"value\": \"A | B <b>\", \"source\": \"/proc/cpuinfo\"}, "
                              "\"l3\": {\"state\": \"absent\", \"value\": null, \"source\": \"/sys\"}}}}";
 

@@ -36,11 +36,10 @@ static const char *state(const json_t *env, const char *probe, const char *name)
 
 TEST(this_machine)
 {
-    char where[64];
     struct env_counts c;
     json_t *env = capture(NULL, 0);
-    const char *fault = env_fault(env, &c, where, sizeof where);
-    CHECK(!fault, "%s: %s", where, fault);
+    const char *fault = env_fault(env, &c);
+    CHECK(!fault, "%s", fault);
     CHECK(json_integer_value(value(env, "cpu", "threads", "value")) == sysconf(_SC_NPROCESSORS_ONLN), "threads");
     long long total = json_integer_value(value(env, "memory", "total", "value")), pages = sysconf(_SC_PHYS_PAGES);
     CHECK(total == pages * sysconf(_SC_PAGESIZE), "memory: %lld bytes, %lld pages", total, pages);
@@ -64,7 +63,7 @@ TEST(takes_less_than_a_tenth_of_a_second)
     CHECK(best < 100000000, "%.1f ms", (double)best * 1e-6);
 }
 
-/* The form that repro-env-1.schema.json promises, so that an owner can prove a hidden text later. */
+/* The form that env.schema.json promises, so that an owner can prove a hidden text later. */
 TEST(names_are_hidden_and_can_be_proved)
 {
     RP_BUF text = {0}, form = {0};
@@ -247,14 +246,13 @@ TEST(broken_repositories_are_errors_in_time)
         SKIP("no git here to make repositories with");
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         struct env_counts c;
-        char where[64];
         RP_FREE char *script = rp_asprintf(REPOSITORY "%s", scripts[i]);
         CHECK(in_scratch(script) == 0, "the script failed: %s", scripts[i]);
         uint64_t start = rp_now_ns();
         json_t *env = capture_repository("r");
         CHECK(rp_now_ns() - start < 3000000000u, "%s: %.1f s", scripts[i], (double)(rp_now_ns() - start) * 1e-9);
-        const char *fault = env_fault(env, &c, where, sizeof where), *commit = state(env, "git", "commit"), *modified = state(env, "git", "modified");
-        CHECK(!fault, "%s: %s", where, fault);
+        const char *fault = env_fault(env, &c), *commit = state(env, "git", "commit"), *modified = state(env, "git", "modified");
+        CHECK(!fault, "%s: %s", scripts[i], fault);
         CHECK(strcmp(commit, "ok") != 0 || strcmp(modified, "ok") != 0, "%s: commit %s, modified %s", scripts[i], commit, modified);
         json_decref(env);
         leave_scratch();

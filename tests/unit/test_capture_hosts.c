@@ -160,15 +160,15 @@ static void drop_volatile(json_t *env)
 
 static void check_host(const char *name, struct env_counts *c)
 {
-    char root[] = "/tmp/rp-host-XXXXXX", where[64];
+    char root[] = "/tmp/rp-host-XXXXXX";
     RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name), *json = rp_asprintf("tests/hosts/%s/expected.json", name),
                  *txt = rp_asprintf("tests/hosts/%s/expected.txt", name);
     RP_BUF document = {0}, summary = {0};
     CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
     unpack(root, tree);
     json_t *env = capture_as_nobody(root);
-    const char *fault = env_fault(env, c, where, sizeof where);
-    CHECK(!fault, "%s: %s: %s", name, where, fault);
+    const char *fault = env_fault(env, c);
+    CHECK(!fault, "%s: %s", name, fault);
     if (env) {
         drop_volatile(env);
         rp_json_write(&document, env);
@@ -203,14 +203,14 @@ TEST(missing_denied_and_garbage)
 
 TEST(nothing_at_all)
 {
-    char root[] = "/tmp/rp-host-XXXXXX", where[64];
+    char root[] = "/tmp/rp-host-XXXXXX";
     struct env_counts c;
     CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
     json_t *env = capture_as_nobody(root);
-    const char *fault = env_fault(env, &c, where, sizeof where);
-    CHECK(!fault, "%s: %s", where, fault);
+    const char *fault = env_fault(env, &c);
+    CHECK(!fault, "%s", fault);
     drop_volatile(env);
-    fault = env_fault(env, &c, where, sizeof where);
+    fault = env_fault(env, &c);
     CHECK(!fault && c.ok == 0 && c.denied == 0 && c.error == 0 && c.absent > 80, "%d ok, %d denied, %d in error, %d absent", c.ok, c.denied,
           c.error, c.absent);
     json_decref(env);

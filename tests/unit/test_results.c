@@ -171,17 +171,17 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
     RP_JSON *run = rp_schema_load("run", &err), *env = rp_schema_load("env", &err), *step = rp_schema_load("step", &err);
     CHECK(run && env && step, "%s", err.msg);
     CHECK(rp_schema_check(run, x.run, "run.json", &err) == 0 && rp_schema_check(env, x.before, "env", &err) == 0, "%s", err.msg);
-    static const char *const bad_env[] = {
-        "{\"schema\":\"repro-env/1\",\"captured_at\":\"yesterday\",\"salt\":\"\",\"identified\":false,\"probes\":{}}",
-        "{\"schema\":\"repro-env/1\",\"captured_at\":\"2026-09-21T14:13:20Z\",\"salt\":\"\",\"identified\":false,\"probes\":{\"a\":{\"b\":0}}}",
-        "{\"schema\":\"repro-env/1\",\"captured_at\":\"2026-09-21T14:13:20Z\",\"salt\":\"\",\"identified\":false}",
-    };
-    for (size_t i = 0; i < sizeof bad_env / sizeof *bad_env; i++) {
-        RP_JSON *j = rp_json_parse(bad_env[i], strlen(bad_env[i]), "env", &err);
-        CHECK(j && rp_schema_check(env, j, "env", &err) < 0 && err.code == RP_MALFORMED, "%s was accepted", bad_env[i]);
-    }
-    const char *key; /* without any one of its members run.json does not fit */
+    const char *key; /* without any one of its members no document fits */
     json_t *v;
+    json_object_foreach(x.before, key, v)
+    {
+        RP_JSON *less = json_copy(x.before);
+        json_object_del(less, key);
+        CHECK(rp_schema_check(env, less, "env", &err) < 0 && err.code == RP_MALFORMED, "an environment without %s fits", key);
+        RP_JSON *other = json_copy(x.before);
+        json_object_set_new(other, key, json_string("yesterday"));
+        CHECK(rp_schema_check(env, other, "env", &err) < 0 && err.code == RP_MALFORMED, "yesterday as %s fits", key);
+    }
     json_object_foreach(x.run, key, v)
     {
         RP_JSON *less = json_copy(x.run);
@@ -194,6 +194,51 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
     RP_JSON *unknown = json_pack("{s:s}", "format", "date");
     CHECK(rp_schema_check(unknown, x.run, "x", &err) < 0 && err.code == RP_BUG, "a keyword without meaning was passed over");
     fx_fini(&x);
+}
+
+/* One value of an environment, as probe cpu's `x`. */
+static int fits_as_value(const char *text, struct rp_err *err)
+{
+    struct fx f;
+    fx_init(&f);
+    RP_JSON *schema = rp_schema_load("env", err), *value = rp_json_parse(text, strlen(text), "value", err);
+    CHECK(schema && value, "%s", err->msg);
+    json_object_set(json_object_get(json_object_get(f.before, "probes"), "cpu"), "x", value);
+    int fits = rp_schema_check(schema, f.before, "env", err) == 0;
+    CHECK(fits || (err->code == RP_MALFORMED && strstr(err->msg, "/probes/cpu/x")), "%s: %s", text, err->msg);
+    fx_fini(&f);
+    return fits;
+}
+
+TEST(a_value_of_an_environment_is_known_or_says_why_not)
+{
+    struct rp_err err = {0};
+    static const char *const good[] = {
+        "{\"state\":\"ok\",\"value\":0,\"source\":\"/proc/x\",\"unit\":\"B\"}",
+        "{\"state\":\"ok\",\"value\":[\"a\",\"b\"],\"source\":\"/proc/x\"}",
+        "{\"state\":\"absent\",\"value\":null,\"source\":\"/proc/x\"}",
+        "{\"state\":\"denied\",\"value\":null,\"source\":\"/proc/x\",\"detail\":\"EACCES\"}",
+        "{\"state\":\"error\",\"value\":null,\"source\":\"/proc/x\",\"detail\":\"no number\"}",
+        "{\"a\":{\"b\":{\"state\":\"ok\",\"value\":\"c\",\"source\":\"/proc/x\"}}}",
+    };
+    static const char *const bad[] = {
+        "[]", "{\"a\":0}", "{\"a\":{\"b\":null}}", "{\"a\":\"text\"}",
+        "{\"state\":\"absent\",\"value\":0,\"source\":\"/proc/x\"}", /* unknown is never zero */
+        "{\"state\":\"ok\",\"value\":null,\"source\":\"/proc/x\"}",
+        "{\"state\":\"ok\",\"value\":true,\"source\":\"/proc/x\"}",
+        "{\"state\":\"ok\",\"value\":[1],\"source\":\"/proc/x\"}",
+        "{\"state\":\"ok\",\"value\":1,\"source\":\"/proc/x\",\"detail\":\"none\"}",
+        "{\"state\":\"ok\",\"value\":1,\"source\":\"\"}",
+        "{\"state\":\"ok\",\"value\":1,\"source\":\"/proc/x\",\"unit\":\"\"}",
+        "{\"state\":\"ok\",\"value\":1,\"source\":\"/proc/x\",\"note\":\"hello\"}",
+        "{\"state\":\"ok\",\"value\":1}", "{\"state\":\"ok\",\"source\":\"/proc/x\"}",
+        "{\"state\":\"error\",\"value\":null,\"source\":\"/proc/x\"}",
+        "{\"state\":\"perhaps\",\"value\":null,\"source\":\"/proc/x\"}",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK(fits_as_value(good[i], &err), "%s: %s", good[i], err.msg);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!fits_as_value(bad[i], &err), "%s fits", bad[i]);
 }
 
 TEST(the_report_repeats_run_json_and_nothing_acts_in_it)

@@ -1,0 +1,14 @@
+#!/bin/sh
+# The document follows the git state of the working directory.
+. "$TEST_DIR/common.inc"
+git --version >/dev/null 2>&1 || skip "no git here"
+HOME=$PWD
+export HOME
+git init -q r
+echo 1 >r/a
+git -C r add a
+git -C r -c user.name=a -c user.email=a@b commit -q -m one
+echo 2 >r/a
+(cd r && "$REPRO" capture --json >../env.json)
+[ "$(jq -r .probes.git.commit.value env.json)" = "$(git -C r rev-parse HEAD)" ] || fail "another commit"
+[ "$(jq -r .probes.git.modified.value env.json)" = 1 ] || fail "the change is not seen"
