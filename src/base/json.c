@@ -84,8 +84,7 @@ static json_t *get(const json_t *obj, const char *key, json_type type, const cha
     json_t *v = json_object_get(obj, key);
     if (!v)
         return rp_fail_null(err, RP_MALFORMED, "%s: '%s' is missing, expected %s", what, key, type_name);
-    int fits = json_typeof(v) == type || (type == JSON_REAL && json_is_integer(v));
-    return fits ? v : rp_fail_null(err, RP_MALFORMED, "%s: '%s' is not %s", what, key, type_name);
+    return json_typeof(v) == type ? v : rp_fail_null(err, RP_MALFORMED, "%s: '%s' is not %s", what, key, type_name);
 }
 
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err)
@@ -103,15 +102,6 @@ int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *wh
     if (!v)
         return -1;
     *out = json_integer_value(v);
-    return 0;
-}
-
-int rp_json_real(const json_t *obj, const char *key, double *out, const char *what, struct rp_err *err)
-{
-    const json_t *v = get(obj, key, JSON_REAL, "a number", what, err);
-    if (!v)
-        return -1;
-    *out = json_number_value(v);
     return 0;
 }
 

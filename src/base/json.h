@@ -25,7 +25,6 @@ void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one li
 /* obj.key must exist with that type; `what` names the document. */
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err) rp_must_check;
 int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *what, struct rp_err *err) rp_must_check;
-int rp_json_real(const json_t *obj, const char *key, double *out, const char *what, struct rp_err *err) rp_must_check; /* integer or real */
 json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 

@@ -144,11 +144,6 @@ int64_t rp_bert_data_count(const struct rp_bert_data *d)
     return d->count;
 }
 
-const struct rp_files *rp_bert_data_files(const struct rp_bert_data *d)
-{
-    return &d->files;
-}
-
 int64_t rp_bert_data_record(const struct rp_bert_data *d, int64_t sample)
 {
     uint64_t n = (uint64_t)d->count, s = (uint64_t)sample;

@@ -71,9 +71,6 @@ int rp_bert_data_check(struct rp_bert_data *d, struct rp_bert_check *out, int (*
 /* What lengths the first record has, so that `data check` need not be told: fills seq and predictions of *limits. */
 int rp_bert_data_probe(const char *path, struct rp_bert_limits *limits, struct rp_err *err) rp_must_check;
 
-/* The files, for listings; borrowed. */
-const struct rp_files *rp_bert_data_files(const struct rp_bert_data *d);
-
 /* The permutation itself: bijective on 0..n-1 for every (seed, epoch). */
 uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch);
 

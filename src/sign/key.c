@@ -283,14 +283,6 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
     return k;
 }
 
-int rp_key_is_encrypted(const char *path, struct rp_err *err)
-{
-    __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
-    if (read_secret_file(s, path, err) < 0)
-        return -1;
-    return has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
-}
-
 struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err)
 {
     ssl_init();

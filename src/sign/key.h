@@ -34,9 +34,6 @@ int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsi
 /* 0 good; -1 and RP_SIGNATURE otherwise */
 int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err) rp_must_check;
 
-/* Is there a private key file that needs a passphrase? 1, 0, or -1. For `key show`, which never asks. */
-int rp_key_is_encrypted(const char *path, struct rp_err *err) rp_must_check;
-
 /* $XDG_CONFIG_HOME/repro/leaf, else ~/.config/repro/leaf; free() it. */
 char *rp_config_path(const char *leaf, struct rp_err *err) rp_must_check;
 

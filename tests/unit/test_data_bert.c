@@ -176,7 +176,7 @@ TEST(directories_globs_and_their_order)
     put_file("set/inner/empty.tfrecord", "", 0);
     put_file("set/inner/README", "x", 1);
     struct rp_bert_data *d = rp_bert_data_open(scratch("set/inner"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 4 && rp_bert_data_files(d)->n == 4, "%s", err.msg);
+    CHECK(d && rp_bert_data_count(d) == 4, "%s", err.msg);
     CHECK(first_id(d, 0) == 16 && first_id(d, 1) == 17 && first_id(d, 2) == 17 && first_id(d, 3) == 15, "B, a, b: byte-wise");
     rp_bert_data_close(d);
     d = rp_bert_data_open(scratch("set/inner/*.tfrecord"), &small_limits, 0, 0, &err);

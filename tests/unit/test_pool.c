@@ -57,7 +57,7 @@ TEST(every_part_runs_once)
     for (int t = 0; t < 4; t++) {
         struct rp_err err;
         struct rp_pool *p = rp_pool_new(threads[t], &err);
-        CHECK(p && rp_pool_threads(p) == threads[t], "%d threads", threads[t]);
+        CHECK(p, "%d threads: %s", threads[t], err.msg);
         for (int repeat = 0; p && repeat < 60; repeat++)
             for (int i = 0; i < 8; i++) {
                 struct tally tally = {.threads = threads[t]};

@@ -3,7 +3,7 @@
  * What:    shared by the files of backend/cpu/ only.
  * Flow:    cpu.c opens the device; gemm*.c, rows*.c, attention*.c ... fill its table of operations.
  * Owner:   struct rp_cpu owns the pool, the blocks and the scratch; nothing is allocated after open() and block().
- * Extend:  an operation that needs per-thread memory adds its size to rp_cpu_scratch_bytes().
+ * Extend:  an operation that needs per-thread memory has its size taken into the maximum of scratch_each() in cpu.c.
  */
 #ifndef RP_BACKEND_CPU_CPU_H
 #define RP_BACKEND_CPU_CPU_H
@@ -21,7 +21,6 @@ int rp_isa_has_fma(void);               /* scalar code may use the FMA instructi
 struct rp_pool;
 struct rp_pool *rp_pool_new(int threads, struct rp_err *err) rp_must_check; /* the caller is thread 0 */
 void rp_pool_free(struct rp_pool *p);
-int rp_pool_threads(const struct rp_pool *p);
 /* fn(arg, part, thread) for every part in 0..parts-1, handed out in ascending order to whichever thread is free; returns when all
  * are done. With one thread or one part it runs in the caller. Not reentrant. Each thread checks MXCSR once (RP_BUG otherwise). */
 typedef void (*rp_part_fn)(void *arg, int part, int thread);

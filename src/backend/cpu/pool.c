@@ -137,11 +137,6 @@ void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg)
     atomic_store(&p->waiting, 0);
 }
 
-int rp_pool_threads(const struct rp_pool *p)
-{
-    return p->threads;
-}
-
 static int start(struct rp_pool *p, int number, const pthread_attr_t *attr)
 {
     p->member[number] = (struct member){p, number};
