@@ -95,10 +95,9 @@ endif
 # static    the product: musl, static PIE                            -> BUILD/repro (stripped)
 # native    the same sources with this machine's libraries: valgrind, op tests
 # asan tsan native with sanitizers
-# contract  native with fused multiply-adds wherever the compiler likes: the op tests must fail on it
 # fuzz      clang's libFuzzer (make fuzz FUZZ=name)
 # Everything of a variant lies in BUILD/VARIANT: objects by source path, gen/, librepro.a (all but main.c), repro, tests.
-variants := static native asan tsan contract fuzz
+variants := static native asan tsan fuzz
 static_cc := RP_SYSROOT=$(sysroot) env/repro-cc
 static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
 static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
@@ -113,8 +112,6 @@ asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
 tsan_flags := -O2 -g $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
-contract_cc := $(CC)
-contract_flags := -O2 -g -mfma -ffp-contract=fast
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer

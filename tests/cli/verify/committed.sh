@@ -1,0 +1,11 @@
+#!/bin/sh
+# Every bundle of the repository still verifies, by the key that stands beside it.
+. "$TEST_DIR/common.inc"
+n=0
+for bundle in "$TOP"/results/*/*.repro.tar.zst; do
+    [ -f "$bundle" ] || continue
+    n=$((n + 1))
+    "$REPRO" verify "$bundle" --trust "$(dirname "$bundle")/key.pem" >out.txt 2>err.txt || { cat out.txt err.txt >&2; fail "$bundle"; }
+    [ "$(tail -n 1 out.txt)" = verified ] || { cat out.txt >&2; fail "$bundle: not verified"; }
+done
+[ "$n" -ge 1 ] || fail "no bundle found"
