@@ -10,12 +10,14 @@ vg() {
         return $status
     }
 }
+# What valgrind says, but for its note that it does not know mlock2 (325), which keeps the private key out of the swap.
+complaints() { sed '/WARNING: unhandled amd64-linux syscall: 325$/,/bug_reports.html/d' vg.*.txt; }
 vg "$BUILD/native/repro" run bert_tiny_fp32 --isa avx2 --threads 2 --steps 1 -o tiny.repro.tar.zst \
     --set measure.warmup_steps=0 --set measure.repeats=1 --set train.batch_size=1 --set train.accumulation_steps=1 \
     --set model.hidden_size=32 --set model.num_attention_heads=2 --set model.intermediate_size=64
 # A worker's errors are in its own log; its exit status is not valgrind's.
-[ -z "$(cat vg.*.txt)" ] || { cat vg.*.txt >&2 && exit 1; }
+[ -z "$(complaints)" ] || { complaints >&2 && exit 1; }
 [ "$(find . -name 'vg.*.txt' | wc -l)" -ge 2 ] || { echo "the worker did not run under valgrind" >&2 && exit 1; }
 rm vg.*.txt
 vg "$BUILD/native/repro" verify tiny.repro.tar.zst
-[ -z "$(cat vg.*.txt)" ] || { cat vg.*.txt >&2 && exit 1; }
+[ -z "$(complaints)" ] || { complaints >&2 && exit 1; }
