@@ -3,7 +3,7 @@
  * What:    the border between models and devices.
  * Flow:    open() -> struct rp_dev; blocks of memory in, operations through dev->op, sync(), close().
  * Owner:   the backend owns every block it hands out until close(); one block per tensor class, nothing allocated in a step.
- * Extend:  a folder with open() and an rp_ops table, and one row in backend.c. supports() refuses instead of crashing.
+ * Extend:  a folder with open() and an rp_ops table, and one row in backend.c. unavailable() refuses instead of crashing.
  */
 #ifndef RP_BACKEND_BACKEND_H
 #define RP_BACKEND_BACKEND_H

@@ -4,7 +4,7 @@
  * Flow:    recipe -> archive (beside the recipe, else embedded) -> SHA-256 -> STORE/sha256-<hex>/ -> directory + data digest;
  *          or the user's own data.path -> its digest, not pinned.
  * Owner:   struct rp_data_set owns its texts; directories in the store belong to whoever owns the store.
- * Extend:  another place to find archives is one branch in find_archive() of store.c.
+ * Extend:  another place to find archives is one branch in find_archive() of prepare.c.
  *
  * Where the store is: --store, else $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid> (only
  * if it is ours and closed to others). Where none of the defaults can be written, an embedded archive is used from memory

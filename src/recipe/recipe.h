@@ -2,7 +2,7 @@
  *
  * What:    keys.def lists each key once (type, default, range, choices, help, command line flag); from it follow the struct
  *          fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the documentation.
- * Flow:    YAML bytes -> struct rp_recipe (defaults, recipe, backend section, command line, in that order) -> JSON and back.
+ * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that order) -> JSON and back.
  * Owner:   struct rp_recipe owns its strings and the exact bytes; rp_recipe_fini() frees them.
  * Extend:  one row in keys.def; read the field where it is needed.
  */

@@ -1,9 +1,10 @@
 /* The worker: the process that trains, and the frames between it and its parent.
  *
  * What:    parent side: start, read records, watch, stop. Worker side: the training loop over a workload.
- * Flow:    parent sends one JOB; the worker answers PLAN, PHASE, ALIVE, STEP, ROOT records and one DONE or FAILED; parent may send STOP.
+ * Flow:    parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE records, and one
+ *          DONE or FAILED; the parent may send STOP. job.h has their fields.
  * Owner:   struct rp_worker (parent side) owns the process and the socket.
- * Extend:  a new record type is one row of RP_FRAMES; unknown types of a higher minor version are skipped.
+ * Extend:  a new record type is one row of RP_FRAMES; a type this build does not know is skipped.
  *
  * A frame is 16 bytes of header and a JSON text:
  *     "RPW1" | u16 version | u16 type | u32 length | u32 0      little endian, length <= RP_FRAME_MAX
