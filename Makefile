@@ -23,7 +23,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+# A make below another one shares its jobs.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 MAKEFLAGS += --no-builtin-rules

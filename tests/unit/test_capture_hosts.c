@@ -3,6 +3,7 @@
  * tree.txt holds a machine's files:
  *     @ /path [mode=000] [nul] [hex=...] [fill=BYTES] [dir] [fifo] [-> target]
  *     | a line of the file (nul: lines end with NUL instead)
+ * expected/PROBE.json is what each probe makes of them, expected/summary.txt the page for people.
  */
 #include "base/json.h"
 #include "capture/capture.h"
@@ -161,9 +162,10 @@ static void drop_volatile(json_t *env)
 static void check_host(const char *name, struct env_counts *c)
 {
     char root[] = "/tmp/rp-host-XXXXXX";
-    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name), *json = rp_asprintf("tests/hosts/%s/expected.json", name),
-                 *txt = rp_asprintf("tests/hosts/%s/expected.txt", name);
-    RP_BUF document = {0}, summary = {0};
+    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name), *page = rp_asprintf("tests/hosts/%s/expected/summary.txt", name);
+    RP_BUF summary = {0};
+    const char *probe;
+    json_t *values;
     CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
     unpack(root, tree);
     json_t *env = capture_as_nobody(root);
@@ -171,10 +173,14 @@ static void check_host(const char *name, struct env_counts *c)
     CHECK(!fault, "%s: %s", name, fault);
     if (env) {
         drop_volatile(env);
-        rp_json_write(&document, env);
+        json_object_foreach (json_object_get(env, "probes"), probe, values) {
+            RP_FREE char *file = rp_asprintf("tests/hosts/%s/expected/%s.json", name, probe);
+            RP_BUF text = {0};
+            rp_json_write(&text, values);
+            compare(file, &text);
+        }
         rp_capture_summary(&summary, env);
-        compare(json, &document);
-        compare(txt, &summary);
+        compare(page, &summary);
     }
     json_decref(env);
     nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
