@@ -4,13 +4,14 @@
 #   env/setup.sh build    the static program
 #   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh
 #   env/setup.sh lint     and the linters
-#   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, and the allocator that serves PyTorch best
+#   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, the allocator that serves PyTorch best, and the
+#                         compiler of torch.compile
 set -euo pipefail
 
 want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-utils ca-certificates"
 want_test="$want_build pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libzstd-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl procps util-linux"
-want_bench="$want_test python3 python3-venv libjemalloc2"
+want_bench="$want_test python3 python3-venv libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"
 
 case ${1:-build} in

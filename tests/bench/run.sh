@@ -13,6 +13,7 @@ table=$build/bench/table.txt
     echo "processors $(nproc), load before $(cut -d' ' -f1 /proc/loadavg)"
 } >"$table"
 for bench in startup gemm bert; do
+    echo "bench: $bench (some minutes; so far in $table)" >&2
     printf '\n== %s ==\n' "$bench" >>"$table"
     "$here/$bench.sh" "$build" >>"$table" 2>"$build/bench/$bench.err" || {
         cat "$build/bench/$bench.err" >&2
