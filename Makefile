@@ -48,7 +48,7 @@ NO_BUILD := run test bench oracle lint format image clean distclean help setup f
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
-sources := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
+sources := $(filter-out src/gpu/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*/*.json)))
 tests := $(sort $(wildcard tests/unit/test_*.c tests/ops/test_*.c))

@@ -31,7 +31,9 @@
     X(RP_FRAME_ALIVE, "alive")   /* worker: still moving, at most 5 a second */                                        \
     X(RP_FRAME_STEP, "step")     /* worker: one step record, the line of steps/rank0.jsonl */                          \
     X(RP_FRAME_DONE, "done")     /* worker: totals: peak memory, seconds by phase */                                   \
-    X(RP_FRAME_FAILED, "failed") /* worker: code and message */
+    X(RP_FRAME_FAILED, "failed") /* worker: code and message */                                                        \
+    X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
+    X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */
 
 enum rp_frame {
 #define X(id, text) id,

@@ -1,0 +1,39 @@
+/* repro-gpu: the process that loads NVIDIA's libraries, so that the static program does not have to and a driver that crashes or hangs
+ * takes nobody with it.
+ *
+ * What:    the questions it answers. Each loads a library with the ordinary loader search and gives back a group of values.
+ * Flow:    PROBE frame {"probe": name} -> rp_gpu_<name>() -> VALUES frame {"probe", "values"}; main.c has the loop.
+ * Owner:   the caller owns the group. Libraries stay loaded: the process is short-lived.
+ * Extend:  a row in RP_GPU_PROBES and a file with the function; values are put with rp_put() and its kin (capture/probe.h), one that
+ *          names a person's machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest symbol being 2.28.
+ */
+#ifndef RP_GPU_GPU_H
+#define RP_GPU_GPU_H
+
+#include "capture/probe.h"
+
+#define RP_GPU_PROBES(X)                                                                                               \
+    X(nvml) /* driver_version, nvml_version, count, devices: {gpu0: {...}}: libnvidia-ml.so.1, as old as driver 440 */ \
+    X(cuda) /* cuda_driver_version, cuda_runtime_version, cuda_devices: libcuda.so.1 through the linked runtime */     \
+    X(nccl) /* nccl_version: libnccl.so.2 */
+
+#define X(name) json_t *rp_gpu_##name(void);
+RP_GPU_PROBES(X)
+#undef X
+
+/* Load a library by the ordinary search. Where that fails: NULL, the state (absent: there is none; error: there is one that cannot be
+ * loaded) and the loader's own words. */
+struct rp_gpu_library {
+    const char *name;
+    void *handle;
+    enum rp_state state;
+    struct rp_err err;
+};
+void rp_gpu_load(struct rp_gpu_library *l, const char *name);
+/* The value that would have come from a library that is not there. */
+void rp_gpu_put_missing(json_t *obj, const char *name, const struct rp_gpu_library *l);
+
+/* A text that only its owner may read (serial number, UUID): marked "hide": true, the parent puts the salted hash in its place. */
+void rp_gpu_put_hidden(json_t *obj, const char *name, const char *value, const char *source);
+
+#endif

@@ -1,0 +1,63 @@
+/* repro-gpu: answers the parent's questions until it closes the socket. */
+#include "base/json.h"
+#include "gpu/gpu.h"
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    json_t *(*values)(void);
+} probes[] = {
+#define X(name) {#name, rp_gpu_##name},
+    RP_GPU_PROBES(X)
+#undef X
+};
+
+static int answer(const json_t *question, struct rp_err *err)
+{
+    const char *name;
+    if (rp_json_str(question, "probe", &name, "question", err) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
+        if (strcmp(name, probes[i].name) == 0) {
+            RP_JSON *body = json_pack("{s:s, s:o}", "probe", name, "values", probes[i].values());
+            return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
+        }
+    return rp_fail(err, RP_MALFORMED, "this worker knows no probe '%s'", name);
+}
+
+/* 1 while the parent may ask again, 0 when it is gone. */
+static int next(struct rp_buf *in, struct rp_err *err)
+{
+    char bytes[4096];
+    enum rp_frame type;
+    RP_JSON *body = NULL;
+    int got = rp_frame_decode(in, &type, &body, err);
+    if (got > 0)
+        return type != RP_FRAME_PROBE || answer(body, err) == 0 ? 1 : -1;
+    if (got < 0)
+        return -1;
+    ssize_t n = read(RP_WORKER_FD, bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR)
+        return 1;
+    if (n > 0)
+        rp_buf_add(in, bytes, (size_t)n);
+    return n > 0;
+}
+
+int main(void)
+{
+    struct rp_err err = {0};
+    RP_BUF in = {0};
+    RP_JSON *hello = json_pack("{s:i}", "pid", (int)getpid());
+    int more = rp_frame_write(RP_WORKER_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
+    while (more > 0)
+        more = next(&in, &err);
+    if (more < 0)
+        fprintf(stderr, "repro-gpu: %s\n", err.msg);
+    return more < 0 ? rp_exit_status(err.code) : 0;
+}
