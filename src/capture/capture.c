@@ -1,10 +1,13 @@
 #include "capture/capture.h"
 
 #include "base/clock.h"
-#include "capture/probe.h"
+#include "base/json.h"
+#include "base/nearest.h"
+#include "capture/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -17,30 +20,80 @@ static const struct {
 #include "capture/probes.def"
 #undef PROBE
 };
+enum { PROBES = sizeof probes / sizeof *probes };
+
+int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err *err)
+{
+    o->probes = 0;
+    for (const char *p = list; *p || p == list; p += *p == ',') {
+        size_t n = strcspn(p, ","), i = 0;
+        RP_FREE char *word = rp_asprintf("%.*s", n < 64 ? (int)n : 64, p);
+        struct rp_nearest near = {.word = word};
+        for (; i < PROBES && strcmp(word, probes[i].name) != 0; i++)
+            rp_nearest_try(&near, probes[i].name);
+        if (i == PROBES) {
+            RP_BUF known = {0};
+            for (size_t k = 0; k < PROBES && !near.best; k++)
+                rp_buf_printf(&known, "%s%s", k ? ", " : "", probes[k].name);
+            return near.best ? rp_fail(err, RP_USAGE, "there is no probe '%s': did you mean '%s'?", word, near.best)
+                             : rp_fail(err, RP_USAGE, "there is no probe '%s': the probes are %s", word, known.data);
+        }
+        o->probes |= (uint64_t)1 << i;
+        p += n;
+    }
+    return 0;
+}
+
+/* The salt of the document: as asked for, else that of the record that is read, else random. */
+static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_t *recorded, struct rp_err *err)
+{
+    unsigned char random[16];
+    const char *given = o->salt ? o->salt : json_string_value(json_object_get(recorded, "salt"));
+    if (given && strlen(given) == 32 && strspn(given, "0123456789abcdef") == 32) {
+        memcpy(salt, given, 33);
+        return 0;
+    }
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return rp_fail(err, RP_IO, "capture: no random bytes for the salt: %s", strerror(errno));
+    rp_hex(salt, random, sizeof random);
+    return 0;
+}
+
+static json_t *run_all(struct rp_probe *p)
+{
+    json_t *all = json_object();
+    for (size_t i = 0; i < PROBES; i++) {
+        if (p->opts->probes && !(p->opts->probes >> i & 1))
+            continue;
+        p->name = probes[i].name;
+        p->out = json_object();
+        json_object_set_new(all, p->name, p->out);
+        probes[i].run(p);
+    }
+    return all;
+}
 
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err)
 {
-    unsigned char random[16];
     char salt[33], when[32];
-    if (o->salt)
-        memccpy(salt, o->salt, 0, sizeof salt);
-    else if (getrandom(random, sizeof random, 0) != sizeof random)
-        return rp_fail_null(err, RP_IO, "capture: no random bytes for the salt: %s", strerror(errno));
-    else
-        rp_hex(salt, random, sizeof random);
-    salt[32] = 0;
+    _Static_assert(PROBES <= 64, "rp_capture_opts.probes has a bit for each");
     rp_rfc3339(when, rp_wall_ns());
-
     RP_FD root = open(o->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 && strcmp(o->root, "/") != 0)
-        return rp_fail_null(err, RP_IO, "capture: cannot open '%s': %s", o->root, strerror(errno));
-    json_t *all = json_object();
     struct rp_probe p = {.opts = o, .root = root, .live = strcmp(o->root, "/") == 0, .salt = salt};
-    for (size_t i = 0; i < sizeof probes / sizeof *probes; i++) {
-        p.name = probes[i].name;
-        p.out = json_object();
-        json_object_set_new(all, p.name, p.out);
-        probes[i].run(&p);
+    if (root < 0 && !p.live)
+        return rp_fail_null(err, RP_IO, "capture: cannot open '%s': %s", o->root, strerror(errno));
+    RP_JSON *recorded = p.live ? NULL : rp_record_load(root, o->root, err);
+    if (!recorded && !p.live && err->code != RP_OK)
+        return NULL;
+    p.recorded = recorded;
+    if (find_salt(salt, o, recorded, err) < 0 || (o->record && !(p.record = rp_record_new(o->record, root, salt, err))))
+        return NULL;
+    json_t *all = run_all(&p);
+    int rc = p.record ? rp_record_finish(p.record, err) : 0;
+    rp_record_free(p.record);
+    if (rc < 0) {
+        json_decref(all);
+        return NULL;
     }
     return json_pack("{s:s, s:s, s:s, s:b, s:o}", "schema", "repro-env/1", "captured_at", when, "salt", salt, "identified",
                      o->identify != 0, "probes", all);

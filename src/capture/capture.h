@@ -3,7 +3,8 @@
  * What:    a list of probes; each writes values {"state", "value", "source"} and, where they apply, "unit" and "detail".
  *          state: ok; absent (the machine does not have it); denied (it does, we may not read it); error (what was read is not what
  *          it should be: detail says why). value is null unless ok.
- * Flow:    /proc, /sys and friends, read below a root directory -> document (schema repro-env/1) and a short text summary.
+ * Flow:    /proc, /sys and friends, read below a root directory -> document (schema repro-env/1) and a short text summary;
+ *          with `record`, also a copy of what was read, which can be the root of a later capture.
  * Owner:   the caller owns the json_t.
  * Extend:  a probe is one function in a file of its own and one row in probes.def; tests replace the root by a recorded tree.
  */
@@ -18,9 +19,17 @@
 struct rp_capture_opts {
     const char *root;    /* "/" normally */
     const char *workdir; /* directory whose git state is captured; NULL: the current one */
+    const char *record;  /* directory into which what the probes look at is written (record.h), or NULL; not with identify */
+    const char **repos;  /* further git repositories, n_repos of them */
+    int n_repos;
+    int with_diff;       /* the differences in the repositories, not only their digests */
+    uint64_t probes;     /* bit i: the i-th of probes.def runs; 0: all of them */
     int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
     const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */
 };
+
+/* o->probes from "cpu,memory"; an unknown name is RP_USAGE. */
+int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err *err) rp_must_check;
 
 /* {"schema": "repro-env/1", "captured_at", "salt", "identified", "probes": {...}}; bundle/schemas/env.schema.json describes it. A hidden text
  * is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The salt

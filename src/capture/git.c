@@ -175,32 +175,39 @@ static json_t *listen_to(int fd, pid_t pid, int *late)
     return *late || !answer.size ? NULL : rp_json_parse(answer.data, answer.size, "git", &err);
 }
 
-void rp_probe_git(struct rp_probe *p)
+static json_t *ask(const struct rp_probe *p, const char *arg)
 {
     int fds[2], late;
-    const char *dir = p->opts->workdir ? p->opts->workdir : ".";
-    if (!p->live && !p->opts->workdir) { /* a recorded machine has no working directory of its own */
-        put_all(p->out, RP_STATE_ABSENT, NULL);
-        return;
-    }
+    (void)arg;
+    json_t *out = json_object();
     pid_t pid = -1;
     if (pipe2(fds, O_CLOEXEC) == 0) {
         pid = fork();
         if (pid == 0)
-            child(fds[1], dir);
+            child(fds[1], p->opts->workdir ? p->opts->workdir : ".");
         close(fds[1]);
         if (pid < 0)
             close(fds[0]);
     }
     if (pid < 0) {
-        put_all(p->out, RP_STATE_ERROR, "no process could be started to look");
-        return;
+        put_all(out, RP_STATE_ERROR, "no process could be started to look");
+        return out;
     }
     json_t *answer = listen_to(fds[0], pid, &late);
     close(fds[0]);
     if (json_is_object(answer))
+        json_object_update(out, answer);
+    else
+        put_all(out, RP_STATE_ERROR, late ? "looking took more than a second" : "libgit2 failed on this repository");
+    json_decref(answer);
+    return out;
+}
+
+void rp_probe_git(struct rp_probe *p)
+{
+    RP_JSON *answer = rp_live(p, "git", NULL, ask);
+    if (json_is_object(answer))
         json_object_update(p->out, answer);
     else
-        put_all(p->out, RP_STATE_ERROR, late ? "looking took more than a second" : "libgit2 failed on this repository");
-    json_decref(answer);
+        put_all(p->out, RP_STATE_ABSENT, NULL); /* a machine composed by hand has no working directory */
 }

@@ -1,4 +1,5 @@
 /* The kernel: release, the part of its command line that changes how programs run, clock source, load. */
+#include "base/json.h"
 #include "capture/probe.h"
 
 #include <stdio.h>
@@ -104,20 +105,27 @@ static void uptime(struct rp_probe *p)
     rp_put_state(p->out, "uptime", &t);
 }
 
-/* uname(2) answers even in an empty root, but only about the machine this process runs on. */
-static void release(struct rp_probe *p)
+static json_t *ask_uname(const struct rp_probe *p, const char *arg)
 {
     struct utsname u;
+    (void)p, (void)arg;
+    return uname(&u) < 0 ? NULL : json_pack("{s:s, s:s, s:s}", "release", u.release, "version", u.version, "machine", u.machine);
+}
+
+/* uname(2) answers even in an empty root. */
+static void release(struct rp_probe *p)
+{
     rp_put_line(p, p->out, "release", "/proc/sys/kernel/osrelease");
     rp_put_line(p, p->out, "version", "/proc/sys/kernel/version");
     rp_put_line(p, p->out, "machine", "/proc/sys/kernel/arch");
-    if (!p->live || uname(&u) < 0)
-        return;
-    const char *const value[] = {u.release, u.version, u.machine};
-    static const char *const name[] = {"release", "version", "machine"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(json_string_value(json_object_get(json_object_get(p->out, name[i]), "state")), "absent") == 0)
-            rp_put_str(p->out, name[i], value[i], "uname(2)");
+    RP_JSON *u = rp_live(p, "uname", NULL, ask_uname);
+    const char *name;
+    json_t *value;
+    json_object_foreach (u, name, value) {
+        const char *state = json_string_value(json_object_get(json_object_get(p->out, name), "state"));
+        if (state && strcmp(state, "absent") == 0 && json_is_string(value))
+            rp_put_str(p->out, name, json_string_value(value), "uname(2)");
+    }
 }
 
 void rp_probe_kernel(struct rp_probe *p)

@@ -1,195 +1,24 @@
-#include "capture/probe.h"
+#include "capture/record.h"
 
 #include "base/hash.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-/* ---- reading below the root ---- */
+static const char *const states[] = {"ok", "absent", "denied", "error"};
 
-/* openat2(2), so that links inside a recorded tree stay inside it. Spelled out: old kernel headers lack it. */
-struct how {
-    uint64_t flags, mode, resolve;
-};
-enum { RESOLVE_INSIDE_ROOT = 0x10, SYS_OPENAT2 = 437 };
-
-static int open_below(const struct rp_probe *p, const char *path, int flags)
+const char *rp_state_name(enum rp_state s)
 {
-    flags |= O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    while (*path == '/')
-        path++;
-    if (p->root < 0) {
-        errno = ENOENT;
-        return -1;
-    }
-    if (!p->live) {
-        struct how how = {.flags = (uint64_t)flags, .resolve = RESOLVE_INSIDE_ROOT};
-        int fd = (int)syscall(SYS_OPENAT2, p->root, path, &how, sizeof how);
-        if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EINVAL))
-            return fd;
-    }
-    return openat(p->root, path, flags);
+    return states[s];
 }
 
-static enum rp_state state_of(int error)
+enum rp_state rp_state_named(const char *name)
 {
-    if (error == ENOENT || error == ENOTDIR || error == ENODEV || error == ENXIO)
-        return RP_STATE_ABSENT;
-    return error == EACCES || error == EPERM ? RP_STATE_DENIED : RP_STATE_ERROR;
-}
-
-int rp_probe_open(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail)
-{
-    struct stat st;
-    int fd = open_below(p, path, 0);
-    *state = RP_STATE_OK;
-    if (fd < 0) {
-        *state = state_of(errno);
-        *detail = "cannot be opened";
-    } else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        *state = RP_STATE_ERROR;
-        *detail = "no regular file";
-        rp_closep(&fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-int rp_probe_exists(const struct rp_probe *p, const char *path)
-{
-    enum rp_state state;
-    const char *detail;
-    int fd = rp_probe_open(p, path, &state, &detail);
-    rp_closep(&fd);
-    return state != RP_STATE_ABSENT;
-}
-
-void rp_text_fini(struct rp_text *t)
-{
-    rp_buf_fini(&t->bytes);
-}
-
-void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
-{
-    char block[16384];
-    *t = (struct rp_text){.path = path};
-    RP_FD fd = rp_probe_open(p, path, &t->state, &t->detail);
-    rp_buf_add(&t->bytes, "", 0);
-    while (t->state == RP_STATE_OK) {
-        ssize_t n = read(fd, block, sizeof block);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            t->state = state_of(errno);
-            t->detail = "cannot be read";
-        } else if (n == 0) {
-            break;
-        } else if (t->bytes.size + (size_t)n > RP_FILE_MAX) {
-            t->state = RP_STATE_ERROR;
-            t->detail = "too large";
-        } else {
-            rp_buf_add(&t->bytes, block, (size_t)n);
-        }
-    }
-    if (t->state != RP_STATE_OK)
-        rp_buf_fini(&t->bytes);
-}
-
-char *rp_text_line(struct rp_text *t, char **at)
-{
-    if (t->state != RP_STATE_OK || !t->bytes.data)
-        return NULL;
-    char *end = t->bytes.data + t->bytes.size;
-    char *line = *at ? *at : t->bytes.data;
-    if (line >= end)
-        return NULL;
-    char *stop = memchr(line, '\n', (size_t)(end - line));
-    if (!stop)
-        stop = end; /* the buffer's own NUL */
-    *stop = 0;
-    *at = stop + 1;
-    return line;
-}
-
-static int is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\0';
-}
-
-static char *trimmed(const char *s, size_t n)
-{
-    while (n && is_blank(*s)) {
+    enum rp_state s = RP_STATE_OK;
+    while (s < RP_STATE_ERROR && (!name || strcmp(name, states[s]) != 0))
         s++;
-        n--;
-    }
-    while (n && is_blank(s[n - 1]))
-        n--;
-    return rp_asprintf("%.*s", (int)n, s);
-}
-
-char *rp_text_field(const struct rp_text *t, const char *key, char separator)
-{
-    size_t len = strlen(key);
-    if (t->state != RP_STATE_OK || !t->bytes.data)
-        return NULL;
-    const char *p = t->bytes.data, *end = p + t->bytes.size;
-    while (p < end) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        if (!stop)
-            stop = end;
-        if ((size_t)(stop - p) > len && memcmp(p, key, len) == 0) {
-            const char *v = p + len;
-            while (v < stop && (*v == ' ' || *v == '\t'))
-                v++;
-            if (v < stop && *v == separator)
-                return stop - v <= (long)RP_LINE_MAX * 4 ? trimmed(v + 1, (size_t)(stop - v - 1)) : NULL;
-        }
-        p = stop + 1;
-    }
-    return NULL;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    size_t n = strlen(x), m = strlen(y);
-    return n != m && strspn(x, "abcdefghijklmnopqrstuvwxyz") == strspn(y, "abcdefghijklmnopqrstuvwxyz") &&
-                   strncmp(x, y, strspn(x, "abcdefghijklmnopqrstuvwxyz")) == 0 && x[n - 1] <= '9' && y[m - 1] <= '9'
-               ? (n > m) - (n < m) /* node2 before node10 */
-               : strcmp(x, y);
-}
-
-void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max)
-{
-    *d = (struct rp_names){0};
-    int fd = open_below(p, path, O_DIRECTORY);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir) {
-        d->state = state_of(errno);
-        rp_closep(&fd);
-        return;
-    }
-    d->name = rp_alloc(((size_t)max + 1) * sizeof *d->name);
-    for (struct dirent *e; d->n < max && (e = readdir(dir));)
-        if (e->d_name[0] != '.')
-            d->name[d->n++] = rp_strdup(e->d_name);
-    closedir(dir);
-    qsort(d->name, (size_t)d->n, sizeof *d->name, by_name);
-}
-
-void rp_names_free(struct rp_names *d)
-{
-    for (int i = 0; i < d->n; i++)
-        free(d->name[i]);
-    free(d->name);
-    *d = (struct rp_names){0};
+    return s;
 }
 
 /* ---- values ---- */
@@ -197,8 +26,7 @@ void rp_names_free(struct rp_names *d)
 void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, const char *source, const char *unit,
             const char *detail)
 {
-    static const char *const states[] = {"ok", "absent", "denied", "error"};
-    json_t *v = json_pack("{s:s, s:s}", "state", states[state], "source", source);
+    json_t *v = json_pack("{s:s, s:s}", "state", rp_state_name(state), "source", source);
     json_object_set_new(v, "value", value ? value : json_null());
     if (unit)
         json_object_set_new(v, "unit", json_string(unit));
@@ -248,19 +76,60 @@ void rp_put_state(json_t *obj, const char *name, const struct rp_text *t)
         rp_put(obj, name, t->state, NULL, t->path, NULL, t->state == RP_STATE_ERROR ? t->detail : NULL);
 }
 
-void rp_hide(const struct rp_probe *p, const char *name, const char *value, char out[72])
+int rp_is_hidden(const char *value)
+{
+    return strncmp(value, "sha256:", 7) == 0 && strlen(value) == RP_HIDDEN - 1 && strspn(value + 7, "0123456789abcdef") == 64;
+}
+
+void rp_hide_as(const struct rp_probe *p, const char *probe_and_name, const char *value, char out[RP_HIDDEN])
 {
     RP_BUF text = {0};
-    rp_buf_printf(&text, "%s%c%s.%s%c%s", p->salt, 0, p->name, name, 0, value);
+    if (rp_is_hidden(value)) {
+        memcpy(out, value, RP_HIDDEN);
+        return;
+    }
+    rp_buf_printf(&text, "%s%c%s%c%s", p->salt, 0, probe_and_name, 0, value);
     memcpy(out, "sha256:", 7);
     rp_sha256_hex(out + 7, text.data, text.size);
 }
 
+void rp_hide(const struct rp_probe *p, const char *name, const char *value, char out[RP_HIDDEN])
+{
+    RP_FREE char *full = rp_asprintf("%s.%s", p->name, name);
+    rp_hide_as(p, full, value, out);
+}
+
 void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source)
 {
-    char hidden[72];
+    char hidden[RP_HIDDEN];
     rp_hide(p, name, value, hidden);
     rp_put_str(obj, name, p->opts->identify ? value : hidden, source);
+}
+
+void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path)
+{
+    RP_TEXT t;
+    rp_text_read_unrecorded(&t, p, path);
+    if (t.state == RP_STATE_OK) {
+        size_t n = strcspn(t.bytes.data, "\r\n");
+        RP_FREE char *line = rp_trimmed(t.bytes.data, n);
+        rp_buf_fini(&t.bytes);
+        if (n > 256) {
+            t.state = RP_STATE_ERROR;
+            t.detail = "too long";
+        } else if (line[0]) {
+            char hidden[RP_HIDDEN];
+            rp_hide(p, name, line, hidden);
+            rp_put_str(obj, name, p->opts->identify ? line : hidden, path);
+            rp_buf_printf(&t.bytes, "%s\n", hidden);
+        } else {
+            t.state = RP_STATE_ABSENT;
+        }
+    }
+    if (t.state != RP_STATE_OK)
+        rp_put_state(obj, name, &t);
+    if (p->record)
+        rp_record_text(p->record, &t, NULL);
 }
 
 /* One line of a file, without blanks around it; NULL (and the value put) when there is none. */
@@ -276,7 +145,7 @@ static char *one_line(const struct rp_probe *p, json_t *obj, const char *name, c
         rp_put(obj, name, RP_STATE_ERROR, NULL, path, NULL, t.bytes.size > RP_LINE_MAX ? "too long" : "not a line of text");
         return NULL;
     }
-    return trimmed(t.bytes.data, t.bytes.size);
+    return rp_trimmed(t.bytes.data, t.bytes.size);
 }
 
 void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path)

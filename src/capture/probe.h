@@ -3,8 +3,10 @@
  * What:    inner header of capture/. A probe is void rp_probe_<name>(struct rp_probe *p): it adds values to p->out.
  * Flow:    path below the root -> struct rp_text -> value {"state", "value", "source", ...}.
  * Owner:   struct rp_text owns its bytes (RP_TEXT frees them); values belong to the document.
- * Extend:  a row in probes.def and a file with the function. Read only through rp_text_read() and rp_names_read(): they keep to the
- *          root, never block, and turn hostile contents into a state.
+ * Extend:  a row in probes.def and a file with the function. Read only through the functions below: they keep to the root, never block,
+ *          turn hostile contents into a state, and note what was read for `capture --record`.
+ * Secrets: what may name somebody or open something leaves its file redacted (rp_text_read_as, rp_put_hidden_line), so that neither a
+ *          value nor a record can hold it. Reading a record redacts again: a redaction leaves its own result as it is.
  */
 #ifndef RP_CAPTURE_PROBE_H
 #define RP_CAPTURE_PROBE_H
@@ -12,7 +14,11 @@
 #include "base/buf.h"
 #include "capture/capture.h"
 
+#include <limits.h>
+
 enum rp_state { RP_STATE_OK, RP_STATE_ABSENT, RP_STATE_DENIED, RP_STATE_ERROR };
+const char *rp_state_name(enum rp_state s);          /* "ok" ... */
+enum rp_state rp_state_named(const char *name);      /* RP_STATE_ERROR for any other text and NULL */
 
 struct rp_probe {
     const struct rp_capture_opts *opts;
@@ -21,6 +27,8 @@ struct rp_probe {
     const char *name; /* of the probe at hand */
     const char *salt;
     json_t *out;      /* its object */
+    struct rp_record *record; /* what is written for --record, or NULL */
+    const json_t *recorded;   /* live.json (record.h) of the root, or NULL */
 };
 
 struct rp_text {
@@ -36,6 +44,13 @@ void rp_text_fini(struct rp_text *t);
 
 /* A regular file below the root, of any content, at most RP_FILE_MAX bytes. path begins with '/' and stays valid. */
 void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path);
+/* Takes out or hides what must not leave the machine. A path is always read with the same redaction. */
+typedef void rp_redact(const struct rp_probe *p, struct rp_buf *text);
+void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact *redact);
+/* For a text that is looked at and neither kept nor recorded. */
+void rp_text_read_unrecorded(struct rp_text *t, const struct rp_probe *p, const char *path);
+/* The text of a symbolic link itself, as it stands. */
+void rp_link_read(struct rp_text *t, const struct rp_probe *p, const char *path);
 /* Line by line: *at starts as NULL; returns the next line without its end (cut in place), NULL after the last. */
 char *rp_text_line(struct rp_text *t, char **at);
 /* "key : value" or "key=value" on a line of its own: a copy of the value, or NULL. */
@@ -44,15 +59,33 @@ char *rp_text_field(const struct rp_text *t, const char *key, char separator);
 /* Sorted names in a directory below the root, at most `max`; free them with rp_names_free(). State as for files. */
 struct rp_names {
     enum rp_state state;
+    const char *detail; /* borrowed; for RP_STATE_ERROR */
     char **name;
     int n;
 };
 void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max);
 void rp_names_free(struct rp_names *d);
 
-/* The descriptor of a regular file below the root, or -1 and *state. */
+char *rp_trimmed(const char *s, size_t n); /* a copy without the blanks and NULs around it */
+
+/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through rp_live(). */
 int rp_probe_open(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail);
-int rp_probe_exists(const struct rp_probe *p, const char *path);
+int rp_probe_exists(const struct rp_probe *p, const char *path); /* of any type; devices are not opened */
+/* Follow links below root: path without links, beginning with '/', into out; what is missing stays as it is. Nothing below /proc counts
+ * as a link. Each link on the way is told to link(). 0, or -1 with errno. */
+int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
+               void (*link)(void *ctx, const char *path, const char *target), void *ctx);
+
+/* What no file says: the answer to `what` (and arg, may be NULL), owned by the caller. Live it is asked and recorded, elsewhere the
+ * recorded one; NULL: not known. ask() returns a new reference or NULL, and nothing that has to be hidden. */
+typedef json_t *rp_ask(const struct rp_probe *p, const char *arg);
+json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask);
+/* Bytes of the file system that holds path, and those an ordinary user may still write; 0 or -1. */
+int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
+/* A document of its own below the record's /.repro; it is read back with rp_text_read(). Nothing without a record. */
+void rp_record_file(const struct rp_probe *p, const char *path, const void *data, size_t size);
+/* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out (variables.c). */
+void rp_environ_read(struct rp_text *t, const struct rp_probe *p);
 
 /* ---- values: all of them end in p->out or in an object below it ---- */
 
@@ -64,10 +97,15 @@ void rp_put_real(json_t *obj, const char *name, double value, const char *source
 void rp_put_absent(json_t *obj, const char *name, const char *source);
 /* The state of a file that could not be read, for a value that would have come from it. */
 void rp_put_state(json_t *obj, const char *name, const struct rp_text *t);
-/* Hidden unless o->identify. */
+/* Hidden unless o->identify; what is hidden already stays as it is. */
 void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source);
-/* The hidden form itself. */
-void rp_hide(const struct rp_probe *p, const char *name, const char *value, char out[72]);
+/* A file of one line (its first counts) that is hidden, also in the record. */
+void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
+/* The hidden form itself, of a value of the probe at hand, or of "probe.value" for texts that several probes read. */
+#define RP_HIDDEN 72 /* bytes of "sha256:..." with its NUL */
+void rp_hide(const struct rp_probe *p, const char *name, const char *value, char out[RP_HIDDEN]);
+void rp_hide_as(const struct rp_probe *p, const char *probe_and_name, const char *value, char out[RP_HIDDEN]);
+int rp_is_hidden(const char *value);
 
 /* Whole files of one value. */
 void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path);

@@ -3,6 +3,7 @@
 
 #include "base/build.h"
 #include "base/hash.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,31 +11,28 @@
 
 static const char record[] = "build record";
 
-static void digest(struct rp_probe *p)
+static const char self[] = "/proc/self/exe";
+
+static json_t *ask_digest(const struct rp_probe *p, const char *path)
 {
-    static const char path[] = "/proc/self/exe";
     unsigned char block[1 << 16], sum[RP_SHA256_SIZE];
     char hex[RP_SHA256_HEX];
     struct rp_sha256 h;
     enum rp_state state;
     const char *detail = NULL;
-    int64_t size = 0;
+    json_int_t size = 0;
     RP_FD fd = rp_probe_open(p, path, &state, &detail);
-    if (state != RP_STATE_OK) {
-        rp_put(p->out, "sha256", state, NULL, path, NULL, state == RP_STATE_ERROR ? detail : NULL);
-        rp_put(p->out, "size", state, NULL, path, "B", state == RP_STATE_ERROR ? detail : NULL);
-        return;
-    }
+    if (state == RP_STATE_ABSENT)
+        return NULL;
+    if (state != RP_STATE_OK)
+        return json_pack("{s:s, s:s*}", "state", rp_state_name(state), "detail", state == RP_STATE_ERROR ? detail : NULL);
     rp_sha256_init(&h);
     for (;;) {
         ssize_t n = read(fd, block, sizeof block);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
-            rp_put(p->out, "sha256", RP_STATE_ERROR, NULL, path, NULL, "cannot be read");
-            rp_put(p->out, "size", RP_STATE_ERROR, NULL, path, "B", "cannot be read");
-            return;
-        }
+        if (n < 0)
+            return json_pack("{s:s, s:s}", "state", "error", "detail", "cannot be read");
         if (n == 0)
             break;
         rp_sha256_update(&h, block, (size_t)n);
@@ -42,8 +40,22 @@ static void digest(struct rp_probe *p)
     }
     rp_sha256_final(&h, sum);
     rp_hex(hex, sum, sizeof sum);
-    rp_put_str(p->out, "sha256", hex, path);
-    rp_put_int(p->out, "size", size, path, "B");
+    return json_pack("{s:s, s:I}", "sha256", hex, "size", size);
+}
+
+static void digest(struct rp_probe *p)
+{
+    RP_JSON *answer = rp_live(p, "file", self, ask_digest);
+    const char *hex = json_string_value(json_object_get(answer, "sha256")), *detail = json_string_value(json_object_get(answer, "detail"));
+    if (hex && strlen(hex) == 64) {
+        rp_put_str(p->out, "sha256", hex, self);
+        rp_put_int(p->out, "size", json_integer_value(json_object_get(answer, "size")), self, "B");
+        return;
+    }
+    enum rp_state state = answer ? rp_state_named(json_string_value(json_object_get(answer, "state"))) : RP_STATE_ABSENT;
+    detail = state == RP_STATE_ERROR && !detail ? "not a digest" : detail;
+    rp_put(p->out, "sha256", state, NULL, self, NULL, detail);
+    rp_put(p->out, "size", state, NULL, self, "B", detail);
 }
 
 /* What is linked in: a list of "NAME VERSION SHA256 FILE" and "fell-forward: ..." lines. */

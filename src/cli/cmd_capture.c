@@ -7,8 +7,9 @@
 #include <string.h>
 
 struct capture_opts {
-    const char *output;
-    int identify;
+    const char *output, *probe, *root, *record;
+    struct rp_opt_list repo;
+    int identify, with_diff;
 };
 
 #define AT(field) offsetof(struct capture_opts, field)
@@ -17,13 +18,28 @@ static const struct rp_opt opts[] = {
      .help = "write the JSON document to this file; - is standard output"},
     {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(identify),
      .help = "host name, serial numbers and UUIDs in clear instead of hashed"},
+    {.name = "probe", .type = RP_OPT_TEXT, .offset = AT(probe), .arg = "LIST",
+     .help = "only these probes, as in cpu,memory,kernel"},
+    {.name = "root", .type = RP_OPT_TEXT, .offset = AT(root), .arg = "DIR",
+     .help = "a recorded machine stands in for /"},
+    {.name = "record", .type = RP_OPT_TEXT, .offset = AT(record), .arg = "DIR",
+     .help = "also write the files that were looked at, redacted, into this new directory"},
+    {.name = "repo", .type = RP_OPT_LIST, .offset = AT(repo), .arg = "PATH",
+     .help = "a further git repository to describe; may be given several times"},
+    {.name = "with-diff", .type = RP_OPT_FLAG, .offset = AT(with_diff),
+     .help = "what differs from the commits, not only its digest"},
     {0},
 };
 
 static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 {
     const struct capture_opts *o = cli->opts;
-    struct rp_capture_opts c = {.root = "/", .identify = o->identify};
+    struct rp_capture_opts c = {.root = o->root ? o->root : "/", .record = o->record, .identify = o->identify,
+                                .repos = o->repo.item, .n_repos = o->repo.n, .with_diff = o->with_diff};
+    if (o->record && o->identify)
+        return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");
+    if (o->probe && rp_capture_select(&c, o->probe, err) < 0)
+        return -1;
     RP_JSON *env = rp_capture(&c, err);
     if (!env)
         return -1;
@@ -53,10 +69,14 @@ const struct rp_command rp_cmd_capture = {
                "Every value carries a state: ok, absent, denied or error. Environment variables are taken by an allow-list; host "
                "name and serial numbers are salted hashes unless --identify.\n"
                "\n"
+               "--record DIR writes every file, listing and link that the probes used, as the document may show it; --root DIR reads "
+               "such a directory in place of /, anywhere, and gives the same document. Read a record before you publish it.\n"
+               "\n"
                "Examples:\n"
                "  repro capture\n"
                "  repro capture -o env.json\n"
-               "  repro capture --json | jq .memory\n",
+               "  repro capture --probe cpu,memory --json | jq .probes.memory\n"
+               "  repro capture --record machine && repro capture --root machine\n",
     .opts = opts,
     .opts_size = sizeof(struct capture_opts),
     .run = cmd_capture,

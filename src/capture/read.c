@@ -1,0 +1,339 @@
+/* Reading below the root: bounded, never blocking, never out of a recorded tree, and noted in the record that is being written. */
+#include "capture/record.h"
+
+#include "base/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* openat2(2), so that links inside a recorded tree stay inside it. Spelled out: old kernel headers lack it. */
+struct how {
+    uint64_t flags, mode, resolve;
+};
+enum { RESOLVE_INSIDE_ROOT = 0x10, SYS_OPENAT2 = 437 };
+
+static int open_below(const struct rp_probe *p, const char *path, int flags)
+{
+    char place[PATH_MAX];
+    flags |= O_RDONLY | O_CLOEXEC;
+    while (*path == '/')
+        path++;
+    if (p->root < 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (p->live)
+        return openat(p->root, path, flags);
+    struct how how = {.flags = (uint64_t)flags, .resolve = RESOLVE_INSIDE_ROOT};
+    int fd = (int)syscall(SYS_OPENAT2, p->root, path, &how, sizeof how);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EINVAL))
+        return fd;
+    if (rp_resolve(p->root, path, (flags & O_NOFOLLOW) == 0, place, NULL, NULL) < 0)
+        return -1;
+    return openat(p->root, place + 1, flags | O_NOFOLLOW);
+}
+
+static enum rp_state state_of(int error)
+{
+    if (error == ENOENT || error == ENOTDIR || error == ENODEV || error == ENXIO)
+        return RP_STATE_ABSENT;
+    return error == EACCES || error == EPERM ? RP_STATE_DENIED : RP_STATE_ERROR;
+}
+
+int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
+               void (*link)(void *ctx, const char *path, const char *target), void *ctx)
+{
+    char todo[PATH_MAX], target[PATH_MAX], rest[PATH_MAX];
+    size_t done = 0; /* length of what is resolved, "" or "/a/b" */
+    int links = 0;
+    if ((size_t)snprintf(todo, sizeof todo, "%s", path) >= sizeof todo)
+        goto too_long;
+    for (char *p = todo + strspn(todo, "/"); *p;) {
+        size_t n = strcspn(p, "/"), gap = strspn(p + n, "/");
+        int last = p[n + gap] == 0, in_proc = done >= 5 && strncmp(out, "/proc", 5) == 0 && (done == 5 || out[5] == '/');
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            while (done && out[--done] != '/')
+                ;
+        } else if (n != 1 || p[0] != '.') {
+            if (done + n + 2 > PATH_MAX)
+                goto too_long;
+            out[done] = '/';
+            memcpy(out + done + 1, p, n);
+            out[done + 1 + n] = 0;
+            ssize_t len = in_proc || (last && !follow_last) ? -1 : readlinkat(root, out + 1, target, sizeof target - 1);
+            if (len < 0) {
+                done += n + 1;
+            } else {
+                target[len] = 0;
+                if (link)
+                    link(ctx, out, target);
+                if (++links > 40 || (size_t)snprintf(rest, sizeof rest, "%s/%s", target, p + n + gap) >= sizeof rest) {
+                    errno = ELOOP;
+                    return -1;
+                }
+                done = target[0] == '/' ? 0 : done;
+                p = memcpy(todo, rest, sizeof todo);
+                p += strspn(p, "/");
+                continue;
+            }
+        }
+        p += n + gap;
+    }
+    out[done] = 0;
+    if (!done)
+        memcpy(out, "/", 2);
+    return 0;
+too_long:
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
+int rp_probe_open(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail)
+{
+    struct stat st;
+    int fd = open_below(p, path, O_NONBLOCK | O_NOCTTY);
+    *state = RP_STATE_OK;
+    if (fd < 0) {
+        *state = state_of(errno);
+        *detail = "cannot be opened";
+    } else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        *state = RP_STATE_ERROR;
+        *detail = "no regular file";
+        rp_closep(&fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+int rp_probe_exists(const struct rp_probe *p, const char *path)
+{
+    RP_FD fd = open_below(p, path, O_PATH); /* which does not wake the driver of a device */
+    int there = fd >= 0 || state_of(errno) != RP_STATE_ABSENT;
+    if (there && p->record)
+        rp_record_name(p->record, path);
+    return there;
+}
+
+/* The recorded reason why a path could not be read; 1 if there is one. */
+static int recorded_state(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail)
+{
+    const json_t *s = p->recorded ? json_object_get(json_object_get(p->recorded, "states"), path) : NULL;
+    if (!s)
+        return 0;
+    *state = rp_state_named(json_string_value(json_object_get(s, "state")));
+    *detail = json_string_value(json_object_get(s, "detail"));
+    if (*state == RP_STATE_OK || (*state == RP_STATE_ERROR && !*detail)) {
+        *state = RP_STATE_ERROR;
+        *detail = "the record does not say why";
+    }
+    return 1;
+}
+
+/* ---- files ---- */
+
+void rp_text_fini(struct rp_text *t)
+{
+    rp_buf_fini(&t->bytes);
+}
+
+static void read_bytes(struct rp_text *t, const struct rp_probe *p)
+{
+    char block[16384];
+    RP_FD fd = rp_probe_open(p, t->path, &t->state, &t->detail);
+    rp_buf_add(&t->bytes, "", 0);
+    while (t->state == RP_STATE_OK) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            t->state = state_of(errno);
+            t->detail = "cannot be read";
+        } else if (n == 0) {
+            break;
+        } else if (t->bytes.size + (size_t)n > RP_FILE_MAX) {
+            t->state = RP_STATE_ERROR;
+            t->detail = "too large";
+        } else {
+            rp_buf_add(&t->bytes, block, (size_t)n);
+        }
+    }
+    if (t->state != RP_STATE_OK)
+        rp_buf_fini(&t->bytes);
+}
+
+void rp_text_read_unrecorded(struct rp_text *t, const struct rp_probe *p, const char *path)
+{
+    *t = (struct rp_text){.path = path};
+    if (!recorded_state(p, path, &t->state, &t->detail))
+        read_bytes(t, p);
+}
+
+void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact *redact)
+{
+    rp_text_read_unrecorded(t, p, path);
+    if (t->state == RP_STATE_OK && redact)
+        redact(p, &t->bytes);
+    if (p->record)
+        rp_record_text(p->record, t, redact);
+}
+
+void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
+{
+    rp_text_read_as(t, p, path, NULL);
+}
+
+void rp_link_read(struct rp_text *t, const struct rp_probe *p, const char *path)
+{
+    char target[PATH_MAX];
+    *t = (struct rp_text){.path = path};
+    if (recorded_state(p, path, &t->state, &t->detail))
+        return;
+    RP_FD fd = open_below(p, path, O_PATH | O_NOFOLLOW);
+    ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof target);
+    if (n >= 0 && (size_t)n < sizeof target) {
+        rp_buf_add(&t->bytes, target, (size_t)n);
+    } else if (n >= 0 || (fd >= 0 && (errno == ENOENT || errno == EINVAL))) { /* what readlinkat(2) says of other files */
+        t->state = RP_STATE_ERROR;
+        t->detail = n >= 0 ? "too long" : "no symbolic link";
+    } else {
+        t->state = state_of(errno);
+        t->detail = "cannot be read";
+    }
+    if (p->record)
+        rp_record_link(p->record, t);
+}
+
+char *rp_text_line(struct rp_text *t, char **at)
+{
+    if (t->state != RP_STATE_OK || !t->bytes.data)
+        return NULL;
+    char *end = t->bytes.data + t->bytes.size;
+    char *line = *at ? *at : t->bytes.data;
+    if (line >= end)
+        return NULL;
+    char *stop = memchr(line, '\n', (size_t)(end - line));
+    if (!stop)
+        stop = end; /* the buffer's own NUL */
+    *stop = 0;
+    *at = stop + 1;
+    return line;
+}
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\0';
+}
+
+char *rp_trimmed(const char *s, size_t n)
+{
+    while (n && is_blank(*s)) {
+        s++;
+        n--;
+    }
+    while (n && is_blank(s[n - 1]))
+        n--;
+    return rp_asprintf("%.*s", (int)n, s);
+}
+
+char *rp_text_field(const struct rp_text *t, const char *key, char separator)
+{
+    size_t len = strlen(key);
+    if (t->state != RP_STATE_OK || !t->bytes.data)
+        return NULL;
+    const char *p = t->bytes.data, *end = p + t->bytes.size;
+    while (p < end) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        if (!stop)
+            stop = end;
+        if ((size_t)(stop - p) > len && memcmp(p, key, len) == 0) {
+            const char *v = p + len;
+            while (v < stop && (*v == ' ' || *v == '\t'))
+                v++;
+            if (v < stop && *v == separator)
+                return stop - v <= (long)RP_LINE_MAX * 4 ? rp_trimmed(v + 1, (size_t)(stop - v - 1)) : NULL;
+        }
+        p = stop + 1;
+    }
+    return NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    size_t n = strlen(x), m = strlen(y);
+    return n != m && strspn(x, "abcdefghijklmnopqrstuvwxyz") == strspn(y, "abcdefghijklmnopqrstuvwxyz") &&
+                   strncmp(x, y, strspn(x, "abcdefghijklmnopqrstuvwxyz")) == 0 && x[n - 1] <= '9' && y[m - 1] <= '9'
+               ? (n > m) - (n < m) /* node2 before node10 */
+               : strcmp(x, y);
+}
+
+void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max)
+{
+    *d = (struct rp_names){0};
+    if (recorded_state(p, path, &d->state, &d->detail))
+        return;
+    int fd = open_below(p, path, O_DIRECTORY | O_NONBLOCK);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        d->state = state_of(errno);
+        d->detail = "cannot be listed";
+        rp_closep(&fd);
+    } else {
+        d->name = rp_alloc(((size_t)max + 1) * sizeof *d->name);
+        for (struct dirent *e; d->n < max && (e = readdir(dir));)
+            if (e->d_name[0] != '.')
+                d->name[d->n++] = rp_strdup(e->d_name);
+        closedir(dir);
+        qsort(d->name, (size_t)d->n, sizeof *d->name, by_name);
+    }
+    if (p->record)
+        rp_record_names(p->record, path, d);
+}
+
+void rp_names_free(struct rp_names *d)
+{
+    for (int i = 0; i < d->n; i++)
+        free(d->name[i]);
+    free(d->name);
+    *d = (struct rp_names){0};
+}
+
+/* ---- what no file says ---- */
+
+json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask)
+{
+    RP_FREE char *key = rp_asprintf("%s%s%s", what, arg ? " " : "", arg ? arg : "");
+    if (!p->live)
+        return json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
+    json_t *answer = ask(p, arg);
+    if (p->record && answer)
+        rp_record_answer(p->record, key, answer);
+    return answer;
+}
+
+static json_t *ask_file_system(const struct rp_probe *p, const char *path)
+{
+    struct statvfs s;
+    (void)p;
+    if (statvfs(path, &s) < 0 || s.f_blocks > INT64_MAX / (s.f_frsize ? s.f_frsize : 1))
+        return NULL;
+    return json_pack("{s:I, s:I}", "total", (json_int_t)(s.f_blocks * s.f_frsize), "free", (json_int_t)(s.f_bavail * s.f_frsize));
+}
+
+int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
+{
+    RP_JSON *answer = rp_live(p, "space", path, ask_file_system);
+    const json_t *t = json_object_get(answer, "total"), *a = json_object_get(answer, "free");
+    *total = json_integer_value(t);
+    *available = json_integer_value(a);
+    return json_is_integer(t) && json_is_integer(a) ? 0 : -1;
+}

@@ -1,0 +1,234 @@
+#include "capture/record.h"
+
+#include "base/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char schema[] = "repro-record/1";
+
+struct rp_record {
+    char *name;            /* of the directory, for messages */
+    int dir, root;         /* where to, where from (borrowed) */
+    json_t *live;          /* live.json */
+    json_t *seen;          /* path -> the redaction it was read with */
+    json_t *names;         /* [path]: there, but perhaps not read */
+    struct rp_err failure; /* the first; code RP_OK: none */
+};
+
+/* ---- writing ---- */
+
+static void failed(struct rp_record *r, const char *path)
+{
+    if (r->failure.code == RP_OK)
+        rp_fail(&r->failure, RP_IO, "cannot write '%s%s': %s", r->name, path, strerror(errno));
+}
+
+/* Every directory above path, which has no links on the way. */
+static int make_parents(int dir, const char *path)
+{
+    char at[PATH_MAX];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(at, sizeof at, "%.*s", (int)(slash - path - 1), path + 1);
+        if (mkdirat(dir, at, 0755) < 0 && errno != EEXIST)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_file(int dir, const char *path, const void *data, size_t size)
+{
+    RP_FD fd = make_parents(dir, path) < 0 ? -1 : openat(dir, path + 1, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return errno == EEXIST ? 0 : -1; /* what was seen first stays */
+    return rp_write_all(fd, data, size) < 0 || fsync(fd) < 0 ? -1 : 0;
+}
+
+static void note_link(void *ctx, const char *path, const char *target)
+{
+    struct rp_record *r = ctx;
+    if (make_parents(r->dir, path) < 0 || (symlinkat(target, r->dir, path + 1) < 0 && errno != EEXIST))
+        failed(r, path);
+}
+
+/* Where path really is, with the links on the way put into the record. */
+static int place(struct rp_record *r, const char *path, int follow_last, char out[PATH_MAX])
+{
+    return rp_resolve(r->root, path, follow_last, out, note_link, r);
+}
+
+static void note_state(struct rp_record *r, const char *path, enum rp_state state, const char *detail)
+{
+    struct stat st;
+    if (state == RP_STATE_ABSENT && fstatat(r->root, path + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return; /* the record has nothing there either */
+    json_t *why = json_pack("{s:s}", "state", rp_state_name(state));
+    if (state == RP_STATE_ERROR)
+        json_object_set_new(why, "detail", json_string(detail));
+    json_object_set_new(json_object_get(r->live, "states"), path, why);
+}
+
+void rp_record_text(struct rp_record *r, const struct rp_text *t, rp_redact *redact)
+{
+    char at[PATH_MAX];
+    const json_t *before = json_object_get(r->seen, t->path);
+    RP_BUG_IF(before && json_integer_value(before) != (json_int_t)(intptr_t)redact);
+    if (before || r->failure.code != RP_OK)
+        return;
+    json_object_set_new(r->seen, t->path, json_integer((json_int_t)(intptr_t)redact));
+    if (t->state != RP_STATE_OK)
+        note_state(r, t->path, t->state, t->detail);
+    else if (place(r, t->path, 1, at) < 0 || write_file(r->dir, at, t->bytes.data, t->bytes.size) < 0)
+        failed(r, t->path);
+}
+
+void rp_record_link(struct rp_record *r, const struct rp_text *t)
+{
+    char at[PATH_MAX];
+    if (t->state != RP_STATE_OK)
+        note_state(r, t->path, t->state, t->detail);
+    else if (place(r, t->path, 0, at) < 0)
+        failed(r, t->path);
+    else
+        note_link(r, at, t->bytes.data);
+}
+
+void rp_record_name(struct rp_record *r, const char *path)
+{
+    json_array_append_new(r->names, json_string(path));
+}
+
+void rp_record_names(struct rp_record *r, const char *path, const struct rp_names *d)
+{
+    char at[PATH_MAX];
+    if (d->state != RP_STATE_OK) {
+        note_state(r, path, d->state, d->detail);
+        return;
+    }
+    if (place(r, path, 1, at) < 0 || make_parents(r->dir, at) < 0 || (at[1] && mkdirat(r->dir, at + 1, 0755) < 0 && errno != EEXIST))
+        failed(r, path);
+    for (int i = 0; i < d->n; i++) {
+        RP_FREE char *name = rp_asprintf("%s/%s", at[1] ? at : "", d->name[i]);
+        rp_record_name(r, name);
+    }
+}
+
+void rp_record_answer(struct rp_record *r, const char *key, json_t *answer)
+{
+    json_t *answers = json_object_get(r->live, "answers");
+    if (!json_object_get(answers, key))
+        json_object_set_new(answers, key, json_deep_copy(answer));
+}
+
+void rp_record_file(const struct rp_probe *p, const char *path, const void *data, size_t size)
+{
+    RP_BUG_IF(strncmp(path, "/.repro/", 8) != 0);
+    if (p->record && p->record->failure.code == RP_OK && write_file(p->record->dir, path, data, size) < 0)
+        failed(p->record, path);
+}
+
+/* A link, a directory or an empty file for what was listed and not read. */
+static int write_name(struct rp_record *r, const char *path)
+{
+    char at[PATH_MAX], target[PATH_MAX];
+    struct stat st;
+    if (place(r, path, 0, at) < 0)
+        return -1;
+    if (!at[1] || fstatat(r->dir, at + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(r->root, at + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    ssize_t n = S_ISLNK(st.st_mode) ? readlinkat(r->root, at + 1, target, sizeof target - 1) : -1;
+    if (n >= 0) {
+        target[n] = 0;
+        note_link(r, at, target);
+        return 0;
+    }
+    if (S_ISDIR(st.st_mode))
+        return make_parents(r->dir, at) < 0 ? -1 : mkdirat(r->dir, at + 1, 0755);
+    return write_file(r->dir, at, "", 0);
+}
+
+/* ---- the whole ---- */
+
+struct rp_record *rp_record_new(const char *dir, int root, const char *salt, struct rp_err *err)
+{
+    if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+        return rp_fail_null(err, RP_IO, "cannot create '%s' for the record: %s", dir, strerror(errno));
+    RP_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int again = fd < 0 ? -1 : dup(fd);
+    DIR *list = again < 0 ? NULL : fdopendir(again);
+    if (!list) {
+        rp_closep(&again);
+        return rp_fail_null(err, RP_IO, "cannot open '%s' for the record: %s", dir, strerror(errno));
+    }
+    int entries = 0;
+    while (readdir(list))
+        entries++;
+    closedir(list);
+    if (entries > 2)
+        return rp_fail_null(err, RP_IO, "'%s' is not empty: a record is written into a new or empty directory", dir);
+    if (mkdirat(fd, ".repro", 0755) < 0)
+        return rp_fail_null(err, RP_IO, "cannot create '%s/.repro': %s", dir, strerror(errno));
+    struct rp_record *r = rp_alloc(sizeof *r);
+    *r = (struct rp_record){.name = rp_strdup(dir), .dir = fd, .root = root, .seen = json_object(), .names = json_array()};
+    r->live = json_pack("{s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "states", "answers");
+    fd = -1;
+    return r;
+}
+
+int rp_record_finish(struct rp_record *r, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    size_t i;
+    json_t *path;
+    json_array_foreach (r->names, i, path)
+        if (r->failure.code == RP_OK && write_name(r, json_string_value(path)) < 0)
+            failed(r, json_string_value(path));
+    rp_json_write(&text, r->live);
+    if (r->failure.code == RP_OK && (write_file(r->dir, "/.repro/live.json.part", text.data, text.size) < 0 ||
+                                     renameat(r->dir, ".repro/live.json.part", r->dir, ".repro/live.json") < 0))
+        failed(r, "/.repro/live.json");
+    *err = r->failure;
+    return r->failure.code == RP_OK ? 0 : -1;
+}
+
+void rp_record_free(struct rp_record *r)
+{
+    if (!r)
+        return;
+    free(r->name);
+    rp_closep(&r->dir);
+    json_decref(r->live);
+    json_decref(r->seen);
+    json_decref(r->names);
+    free(r);
+}
+
+json_t *rp_record_load(int root, const char *dir, struct rp_err *err)
+{
+    struct rp_capture_opts opts = {.root = dir};
+    struct rp_probe p = {.opts = &opts, .root = root};
+    RP_TEXT t;
+    *err = (struct rp_err){0};
+    if (root < 0 || !rp_probe_exists(&p, "/.repro"))
+        return NULL;
+    rp_text_read(&t, &p, "/.repro/live.json");
+    if (t.state == RP_STATE_ABSENT)
+        return rp_fail_null(err, RP_MALFORMED, "'%s' is a record that was not finished: it has .repro but no .repro/live.json", dir);
+    if (t.state != RP_STATE_OK)
+        return rp_fail_null(err, RP_IO, "'%s/.repro/live.json' cannot be read", dir);
+    RP_FREE char *name = rp_asprintf("%s/.repro/live.json", dir);
+    json_t *live = rp_json_parse(t.bytes.data, t.bytes.size, name, err);
+    const char *seen = json_string_value(json_object_get(live, "schema"));
+    if (live && (!seen || strcmp(seen, schema) != 0)) {
+        rp_fail(err, RP_MALFORMED, "%s: expected the schema '%s'", name, schema);
+        json_decref(live);
+        return NULL;
+    }
+    return live;
+}

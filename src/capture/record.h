@@ -1,0 +1,31 @@
+/* A record: the part of a machine's files that the probes looked at, written so that it can stand in for "/".
+ *
+ * What:    DIR/<path> for every file that was read, as the probe saw it (redacted), and for every name, directory and link on the way;
+ *          DIR/.repro/live.json: {"schema": "repro-record/1", "salt", "states": {path: {"state", "detail"?}}, "answers": {key: any}}: the
+ *          files that could not be read, and what only system calls say.
+ * Flow:    rp_record_new(), notes from read.c while probes run, rp_record_finish(); later rp_record_load() by `--root DIR`.
+ * Owner:   rp_record_new() .. rp_record_free(). A note that fails is kept for rp_record_finish().
+ * Extend:  answers of another kind go through rp_live() (probe.h), whole documents through rp_record_file().
+ *
+ * live.json is written last: a directory with .repro but without it was not finished, and is refused.
+ */
+#ifndef RP_CAPTURE_RECORD_H
+#define RP_CAPTURE_RECORD_H
+
+#include "capture/probe.h"
+
+/* dir must not exist, or be empty. root: what is recorded. */
+struct rp_record *rp_record_new(const char *dir, int root, const char *salt, struct rp_err *err) rp_must_check;
+int rp_record_finish(struct rp_record *r, struct rp_err *err) rp_must_check;
+void rp_record_free(struct rp_record *r);
+
+void rp_record_text(struct rp_record *r, const struct rp_text *t, rp_redact *redact); /* t->path was read, or could not be */
+void rp_record_link(struct rp_record *r, const struct rp_text *t);                   /* the same of a link itself */
+void rp_record_names(struct rp_record *r, const char *path, const struct rp_names *d);
+void rp_record_name(struct rp_record *r, const char *path); /* it is there */
+void rp_record_answer(struct rp_record *r, const char *key, json_t *answer);
+
+/* live.json of the record below root; NULL with err->code RP_OK when root is no record. `dir` names it in messages. */
+json_t *rp_record_load(int root, const char *dir, struct rp_err *err) rp_must_check;
+
+#endif
