@@ -1,0 +1,272 @@
+#include "capture/mounts.h"
+
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_MOUNTS = 4096 };
+
+static const char hidden[] = "<hidden>";
+
+/* ---- redaction ---- */
+
+/* Directory and file names on the host's side that are the system's or an engine's, not a person's. */
+static const char *const engine_names[] = {
+    "_data", "buildkit", "containerd", "containers", "crio", "daemon", "diff", "docker", "empty", "etc", "etc-hosts", "fs", "hostname",
+    "hosts", "io.containerd.grpc.v1.cri", "io.containerd.runtime.v2.task", "io.containerd.snapshotter.v1.overlayfs", "k8s.io", "kubelet",
+    "lib", "libpod", "merged", "moby", "mounts", "overlay", "overlay-containers", "overlay2", "plugins", "pods", "pts", "rancher",
+    "resolv.conf", "root", "rootfs", "run", "sandboxes", "shm", "snapshots", "storage", "termination-log", "userdata", "usr", "var",
+    "volume-subpaths", "volumes", "work",
+    "kubernetes.io~configmap", "kubernetes.io~csi", "kubernetes.io~empty-dir", "kubernetes.io~local-volume", "kubernetes.io~nfs",
+    "kubernetes.io~projected", "kubernetes.io~secret",
+};
+
+/* Options that say how a file system works, with values of plain words and numbers. */
+static const char *const kept_options[] = {
+    "acl", "acregmax", "acregmin", "actimeo", "agcount", "allocsize", "async", "atime", "attr2", "autodefrag", "barrier", "cache", "commit",
+    "compress", "compress-force", "data", "datacow", "datasum", "dax", "delalloc", "dioread_lock", "dioread_nolock", "dirsync", "discard",
+    "errors", "fsc", "hard", "hidepid", "huge", "inode32", "inode64", "journal_async_commit", "journal_checksum", "largeio", "layers",
+    "lazytime", "local_lock", "logbsize", "logbufs", "lookupcache", "metacopy", "mode", "mpol", "msize", "nconnect", "noac", "noacl",
+    "noatime", "nobarrier", "nodatacow", "nodatasum", "nodelalloc", "nodev", "nodiratime", "nodiscard", "noexec", "nomand", "norelatime",
+    "nosuid", "noswap", "nr_blocks", "nr_inodes", "pagesize", "pquota", "prjquota", "proto", "quota", "redirect_dir", "relatime", "retrans",
+    "ro", "rsize", "rw", "sec", "size", "soft", "space_cache", "ssd", "strictatime", "stripe", "sunit", "swalloc", "swidth", "sync", "timeo",
+    "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
+};
+
+/* Sources that are names of kinds, not of places. */
+static const char *const kept_sources[] = {"cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "none", "overlay", "proc", "rootfs", "shm",
+                                           "sysfs", "systemd-1", "tmpfs", "udev"};
+
+static int is_in(const char *const *list, size_t n, const char *word, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0)
+            return 1;
+    return 0;
+}
+#define IS_IN(list, word, len) is_in(list, sizeof list / sizeof *list, word, len)
+
+/* The parts of a path, hiding what is not allowed: all but engine_names (host's side), or what follows a directory of persons. */
+static void redact_path(struct rp_buf *out, const char *path, size_t size, int host_side)
+{
+    const char *end = path + size, *before = path;
+    size_t before_len = 0;
+    if (size && *path != '/') { /* "net:[4026531840]" of a namespace, "pipe:[1]" */
+        rp_buf_puts(out, hidden);
+        return;
+    }
+    for (const char *p = path; p < end;) {
+        const char *word = p + 1, *stop = memchr(word, '/', (size_t)(end - word));
+        size_t n = (size_t)((stop ? stop : end) - word);
+        int person = (before_len == 4 && memcmp(before, "home", 4) == 0) || (before_len == 5 && memcmp(before, "media", 5) == 0);
+        int keep = !n || (host_side ? IS_IN(engine_names, word, n) : !person);
+        rp_buf_add(out, "/", 1);
+        rp_buf_add(out, keep ? word : hidden, keep ? n : sizeof hidden - 1);
+        before = word;
+        before_len = n;
+        p = word + n;
+    }
+}
+
+void rp_hide_path(const struct rp_probe *p, const char *path, char out[PATH_MAX])
+{
+    RP_BUF text = {0};
+    rp_buf_add(&text, "", 0);
+    if (p->opts->identify)
+        rp_buf_puts(&text, path);
+    else
+        redact_path(&text, path, strlen(path), 0);
+    snprintf(out, PATH_MAX, "%s", text.data);
+}
+
+static int is_plain(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+%", s[i]))
+            return 0;
+    return n <= 32;
+}
+
+/* "lowerdir=/a:/b:/c" -> "lowerdir=sha256:...,layers=3" */
+static void redact_layers(const struct rp_probe *p, struct rp_buf *out, const char *value, size_t n)
+{
+    RP_FREE char *names = rp_asprintf("%.*s", (int)n, value);
+    char hash[RP_HIDDEN];
+    int layers = 1;
+    for (const char *c = names; (c = strchr(c, ':')); c++)
+        layers++;
+    rp_hide_as(p, "container.layers", names, hash);
+    rp_buf_printf(out, "lowerdir=%s", hash);
+    if (!rp_is_hidden(names))
+        rp_buf_printf(out, ",layers=%d", layers);
+}
+
+static void redact_options(const struct rp_probe *p, struct rp_buf *out, const char *options, size_t size)
+{
+    const char *end = options + size;
+    size_t begin = out->size;
+    for (const char *o = options; o < end;) {
+        const char *comma = memchr(o, ',', (size_t)(end - o));
+        size_t n = (size_t)((comma ? comma : end) - o);
+        const char *eq = memchr(o, '=', n);
+        size_t name = eq ? (size_t)(eq - o) : n, value = eq ? n - name - 1 : 0;
+        int layers = name == 8 && memcmp(o, "lowerdir", 8) == 0, upper = name == 8 && memcmp(o, "upperdir", 8) == 0;
+        if (layers || upper || (IS_IN(kept_options, o, name) && is_plain(o + n - value, value))) {
+            rp_buf_add(out, ",", out->size > begin);
+            if (layers)
+                redact_layers(p, out, eq ? eq + 1 : "", value);
+            else
+                rp_buf_add(out, o, upper ? name + (eq != NULL) : n);
+            if (upper && eq)
+                redact_path(out, eq + 1, value, 1);
+        }
+        o += n + 1;
+    }
+    if (out->size == begin)
+        rp_buf_puts(out, "-");
+}
+
+static void redact_source(struct rp_buf *out, const char *source, size_t n, const char *type, size_t type_len)
+{
+    size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(source + 5, "/ \n") : 0;
+    if ((n == type_len && memcmp(source, type, n) == 0) || IS_IN(kept_sources, source, n) || (device && device == n))
+        rp_buf_add(out, source, n);
+    else if (device && device < n)
+        rp_buf_printf(out, "%.*s/%s", (int)device, source, hidden); /* /dev/mapper/... */
+    else
+        rp_buf_puts(out, hidden);
+}
+
+/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue", without the optional fields before the dash. */
+enum { ID, PARENT, DEVICE, ROOT, POINT, OPTIONS, TYPE, SOURCE, SUPER, FIELDS };
+
+/* The fields of a line and their lengths; 0, or -1 when it is not such a line. */
+static int split(const char *line, size_t size, const char *field[FIELDS], size_t len[FIELDS])
+{
+    const char *end = line + size;
+    int n = 0, skipping = 0;
+    for (const char *p = line; p < end && n < FIELDS;) {
+        const char *stop = memchr(p, ' ', (size_t)(end - p));
+        size_t word = (size_t)((stop ? stop : end) - p);
+        if (n == TYPE && !skipping) {
+            skipping = word == 1 && *p == '-';
+        } else {
+            field[n] = p;
+            len[n++] = word;
+        }
+        p += word + 1;
+    }
+    return n == FIELDS ? 0 : -1;
+}
+
+static void redact(const struct rp_probe *p, struct rp_buf *text)
+{
+    RP_BUF out = {0};
+    const char *field[FIELDS], *end = text->data + text->size;
+    size_t len[FIELDS];
+    if (p->opts->identify)
+        return;
+    rp_buf_add(&out, "", 0);
+    for (const char *line = text->data; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        size_t size = (size_t)((stop ? stop : end) - line);
+        if (split(line, size, field, len) == 0) {
+            for (int i = ID; i <= DEVICE; i++)
+                rp_buf_printf(&out, "%.*s ", (int)len[i], field[i]);
+            redact_path(&out, field[ROOT], len[ROOT], 1);
+            rp_buf_puts(&out, " ");
+            redact_path(&out, field[POINT], len[POINT], 0);
+            rp_buf_puts(&out, " ");
+            redact_options(p, &out, field[OPTIONS], len[OPTIONS]);
+            rp_buf_printf(&out, " - %.*s ", (int)len[TYPE], field[TYPE]);
+            redact_source(&out, field[SOURCE], len[SOURCE], field[TYPE], len[TYPE]);
+            rp_buf_puts(&out, " ");
+            redact_options(p, &out, field[SUPER], len[SUPER]);
+            rp_buf_puts(&out, "\n");
+        }
+        line += size + 1;
+    }
+    struct rp_buf old = *text;
+    *text = out;
+    out = old;
+}
+
+/* ---- the table ---- */
+
+/* "\040" -> " ", in place */
+static void unescape(char *s)
+{
+    char *to = s;
+    for (; *s; s++, to++) {
+        *to = *s;
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+            *to = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+            s += 3;
+        }
+    }
+    *to = 0;
+}
+
+void rp_mounts_read(struct rp_mounts *m, const struct rp_probe *p)
+{
+    const char *field[FIELDS];
+    size_t len[FIELDS];
+    char *at = NULL;
+    *m = (struct rp_mounts){0};
+    rp_text_read_as(&m->text, p, RP_MOUNTS_PATH, redact);
+    m->mount = m->text.state == RP_STATE_OK ? rp_alloc(MAX_MOUNTS * sizeof *m->mount) : NULL;
+    for (char *line; m->n < MAX_MOUNTS && (line = rp_text_line(&m->text, &at));) {
+        if (strlen(line) != (size_t)(at - line - 1) || split(line, strlen(line), field, len) < 0)
+            continue;
+        for (int i = DEVICE; i < FIELDS; i++) {
+            char *f = line + (field[i] - line);
+            f[len[i]] = 0;
+            unescape(f);
+        }
+        m->mount[m->n++] = (struct rp_mount){field[DEVICE], field[ROOT], field[POINT], field[OPTIONS], field[TYPE], field[SOURCE], field[SUPER]};
+    }
+}
+
+void rp_mounts_fini(struct rp_mounts *m)
+{
+    free(m->mount);
+    rp_text_fini(&m->text);
+}
+
+const struct rp_mount *rp_mounts_at(const struct rp_mounts *m, const char *point)
+{
+    for (int i = m->n - 1; i >= 0; i--)
+        if (strcmp(m->mount[i].point, point) == 0)
+            return &m->mount[i];
+    return NULL;
+}
+
+const struct rp_mount *rp_mounts_holding(const struct rp_mounts *m, const char *path)
+{
+    const struct rp_mount *best = NULL;
+    size_t best_len = 0;
+    for (int i = 0; i < m->n; i++) {
+        size_t n = strlen(m->mount[i].point);
+        int inside = strcmp(m->mount[i].point, "/") == 0 || (strncmp(path, m->mount[i].point, n) == 0 && (path[n] == '/' || path[n] == 0));
+        if (inside && n >= best_len) {
+            best = &m->mount[i];
+            best_len = n;
+        }
+    }
+    return best;
+}
+
+int rp_mount_option(const char *options, const char *name, char *out, size_t size)
+{
+    size_t len = strlen(name);
+    for (const char *o = options; *o; o += strcspn(o, ","), o += *o == ',') {
+        size_t n = strcspn(o, ",");
+        if (n >= len && memcmp(o, name, len) == 0 && (n == len || o[len] == '=')) {
+            snprintf(out, size, "%.*s", (int)(n == len ? 0 : n - len - 1), o + len + (n != len));
+            return 0;
+        }
+    }
+    return -1;
+}
