@@ -73,9 +73,9 @@ avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
 isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))
 
-static_libs := -lgit2 -lhttp_parser -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
-native_libs := -lgit2 -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
-native_packages := libgit2-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
+static_libs := -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
+native_libs := -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
+native_packages := libgit2-dev libhwloc-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
 
 # --- dependencies of the static program -----------------------------------------------------------------------------
 deps_key := $(shell RP_GCC='$(CC)' DEPS_LOCK='$(DEPS_LOCK)' env/deps-key.sh)

@@ -9,7 +9,7 @@
 set -euo pipefail
 
 want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-utils ca-certificates"
-want_test="$want_build pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libzstd-dev zlib1g-dev
+want_test="$want_build pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl procps util-linux"
 want_bench="$want_test python3 python3-venv libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"
