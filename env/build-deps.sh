@@ -5,7 +5,7 @@
 #
 # DEPS_DIR/cache            verified downloads
 # DEPS_DIR/KEY/used.lock    the sources that were really used (env/fetch-deps.sh)
-# DEPS_DIR/KEY/part/NAME    one finished dependency: include/ lib/ licenses/
+# DEPS_DIR/KEY/part/NAME    one finished dependency: include/ lib/ licenses/, src/ of what repro-gpu needs too
 # DEPS_DIR/KEY/sysroot      all of them together, with sources.txt for the build record and LICENSES.txt
 # DEPS_DIR/KEY/log/NAME.log
 #
@@ -189,11 +189,16 @@ build_jansson() {
     if grep '@json_' src/jansson_config.h; then
         return 1 # an option this list does not know
     fi
-    : >src/jansson_private_config.h # its content is the -D list below
-    compile libjansson.a "-Isrc -DHAVE_STDINT_H -DHAVE_ENDIAN_H -DHAVE_FCNTL_H -DHAVE_SCHED_H -DHAVE_UNISTD_H
-        -DHAVE_SYS_PARAM_H -DHAVE_SYS_STAT_H -DHAVE_SYS_TIME_H -DHAVE_SYS_TYPES_H -DHAVE_CLOSE -DHAVE_GETPID
-        -DHAVE_GETTIMEOFDAY -DHAVE_OPEN -DHAVE_READ -DHAVE_SCHED_YIELD -DHAVE_ATOMIC_BUILTINS -DHAVE_LOCALE_H
-        -DHAVE_SETLOCALE -DUSE_URANDOM -DINITIAL_HASHTABLE_ORDER=3" src/*.c
+    local f
+    for f in HAVE_STDINT_H HAVE_ENDIAN_H HAVE_FCNTL_H HAVE_SCHED_H HAVE_UNISTD_H HAVE_SYS_PARAM_H HAVE_SYS_STAT_H \
+        HAVE_SYS_TIME_H HAVE_SYS_TYPES_H HAVE_CLOSE HAVE_GETPID HAVE_GETTIMEOFDAY HAVE_OPEN HAVE_READ HAVE_SCHED_YIELD \
+        HAVE_ATOMIC_BUILTINS HAVE_LOCALE_H HAVE_SETLOCALE USE_URANDOM; do
+        echo "#define $f 1"
+    done >src/jansson_private_config.h
+    echo "#define INITIAL_HASHTABLE_ORDER 3" >>src/jansson_private_config.h
+    compile libjansson.a "-DHAVE_CONFIG_H -Isrc" src/*.c
+    mkdir -p "$part/src/jansson" # repro-gpu compiles it once more, against glibc
+    cp src/*.[ch] "$part/src/jansson/"
     headers src/jansson.h src/jansson_config.h
     notice jansson LICENSE
 }
@@ -236,22 +241,6 @@ build_libgit2() { # commits and dirty state of local repositories: no https, ssh
     notice libgit2 COPYING
 }
 
-build_hwloc() { # processors, caches, memory and PCI devices from /sys: no plugins, no cpuid, no library of a vendor
-    unpack hwloc
-    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --enable-static \
-        --disable-libxml2 --disable-pci --disable-libudev --disable-cuda --disable-nvml --disable-rsmi --disable-levelzero \
-        --disable-opencl --disable-gl --disable-cairo --disable-cpuid --disable-dependency-tracking CC=repro-cc CFLAGS="$cflags"
-    make -s -j"$jobs" -C hwloc libhwloc.la
-    library hwloc/.libs/libhwloc.a
-    mkdir -p "$part/include/hwloc/autogen"
-    headers include/hwloc.h
-    local f
-    for f in autogen/config.h bitmap.h cpukinds.h deprecated.h diff.h distances.h export.h helper.h inlines.h memattrs.h rename.h; do
-        cp include/hwloc/$f "$part/include/hwloc/$f"
-    done
-    notice hwloc COPYING
-}
-
 # Build NAME unless it is there, then add it to the stage. Runs in a subshell of its own, so that `set -e` counts.
 part() { # NAME
     local name=$1
@@ -285,7 +274,7 @@ lane uapi musl
 # Two lanes: OpenSSL takes as long as all others together, and their configure scripts leave a core idle.
 lane openssl &
 first=$!
-lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 hwloc &
+lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 &
 second=$!
 failed=0
 wait $first || failed=1
