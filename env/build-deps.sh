@@ -241,6 +241,22 @@ build_libgit2() { # commits and dirty state of local repositories: no https, ssh
     notice libgit2 COPYING
 }
 
+build_hwloc() { # processors, caches, memory and PCI devices from /sys: no plugins, no cpuid, no library of a vendor
+    unpack hwloc
+    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --enable-static \
+        --disable-libxml2 --disable-pci --disable-libudev --disable-cuda --disable-nvml --disable-rsmi --disable-levelzero \
+        --disable-opencl --disable-gl --disable-cairo --disable-cpuid --disable-dependency-tracking CC=repro-cc CFLAGS="$cflags"
+    make -s -j"$jobs" -C hwloc libhwloc.la
+    library hwloc/.libs/libhwloc.a
+    mkdir -p "$part/include/hwloc/autogen"
+    headers include/hwloc.h
+    local f
+    for f in autogen/config.h bitmap.h cpukinds.h deprecated.h diff.h distances.h export.h helper.h inlines.h memattrs.h rename.h; do
+        cp include/hwloc/$f "$part/include/hwloc/$f"
+    done
+    notice hwloc COPYING
+}
+
 # Build NAME unless it is there, then add it to the stage. Runs in a subshell of its own, so that `set -e` counts.
 part() { # NAME
     local name=$1
@@ -274,7 +290,7 @@ lane uapi musl
 # Two lanes: OpenSSL takes as long as all others together, and their configure scripts leave a core idle.
 lane openssl &
 first=$!
-lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 &
+lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 hwloc &
 second=$!
 failed=0
 wait $first || failed=1
