@@ -1,18 +1,18 @@
 #!/bin/sh
 # Truth from outside: PyTorch makes the committed vectors again, and takes over a checkpoint that this program saved.
-# usage: run.sh [BUILD]      PyTorch and the public BertForPreTraining come from pip, into BUILD/oracle.
+# usage: run.sh [BUILD]      PyTorch and the public BertForPreTraining come from pip, into BUILD/peers, as for the benchmarks.
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "${1:-$top/build}" && pwd)
-venv=$build/oracle
+venv=$build/peers
 scratch=$build/oracle-run
 committed=$top/tests/vectors/oracle/bert_small.safetensors
 
-if [ ! -e "$venv/.ready" ]; then
+if [ ! -e "$venv/.oracle-ready" ]; then
     python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet torch numpy safetensors transformers
-    touch "$venv/.ready"
+    "$venv/bin/pip" install --quiet torch==2.15.0 numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0
+    touch "$venv/.oracle-ready"
 fi
 rm -rf "$scratch"
 mkdir -p "$scratch"
