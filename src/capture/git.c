@@ -2,21 +2,13 @@
  * no configuration outside the repository is read, a repository of another owner is refused, hooks, filters and monitors do not exist
  * in libgit2, and the index is not written. All of it happens in a child process with limits, so that a hostile or huge repository
  * costs a second at most and cannot take this process with it. */
-#include "base/clock.h"
 #include "base/json.h"
+#include "capture/child.h"
 #include "capture/probe.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <git2.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { PATIENCE_MS = 1000, MAX_ANSWER = 16384 };
 
@@ -45,18 +37,6 @@ static void no_foreign_configuration(void)
     git_libgit2_opts(GIT_OPT_SET_TEMPLATE_PATH, "");
     git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 1);
     git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, (size_t)256 << 20);
-}
-
-static void limit_resources(void)
-{
-    const struct rlimit none = {0, 0}, cpu = {2, 2};
-    setrlimit(RLIMIT_CORE, &none);
-    setrlimit(RLIMIT_FSIZE, &none); /* the answer goes through a pipe */
-    setrlimit(RLIMIT_CPU, &cpu);
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow takes terabytes of address space */
-    const struct rlimit space = {(rlim_t)4 << 30, (rlim_t)4 << 30};
-    setrlimit(RLIMIT_AS, &space);
-#endif
 }
 
 static void put_head(json_t *out, git_repository *repo)
@@ -109,7 +89,7 @@ static void put_changes(json_t *out, git_repository *repo)
     rp_put_int(out, "untracked", untracked, source, "files and directories");
 }
 
-static json_t *inspect(const char *dir)
+static json_t *inspect(const void *dir)
 {
     json_t *out = json_object();
     git_repository *repo = NULL;
@@ -138,68 +118,18 @@ static json_t *inspect(const char *dir)
     return out;
 }
 
-static void child(int fd, const char *dir)
-{
-    RP_BUF answer = {0};
-    limit_resources();
-    rp_json_write_line(&answer, inspect(dir));
-    _exit(answer.size > MAX_ANSWER || rp_write_all(fd, answer.data, answer.size) < 0);
-}
-
 /* ---- in this process ---- */
-
-/* The child's whole answer, or NULL when it said nothing sensible within its time; it is gone in any case. */
-static json_t *listen_to(int fd, pid_t pid, int *late)
-{
-    RP_BUF answer = {0};
-    char block[4096];
-    struct rp_err err;
-    uint64_t end = rp_now_ns() + (uint64_t)PATIENCE_MS * 1000000;
-    *late = 0;
-    for (;;) {
-        uint64_t now = rp_now_ns();
-        struct pollfd pf = {.fd = fd, .events = POLLIN};
-        int ready = now < end ? poll(&pf, 1, (int)((end - now) / 1000000) + 1) : 0;
-        if (ready < 0 && errno == EINTR)
-            continue;
-        ssize_t n = ready > 0 ? read(fd, block, sizeof block) : -1;
-        if (ready == 0)
-            *late = 1;
-        if (n <= 0 || answer.size + (size_t)n > MAX_ANSWER)
-            break;
-        rp_buf_add(&answer, block, (size_t)n);
-    }
-    kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return *late || !answer.size ? NULL : rp_json_parse(answer.data, answer.size, "git", &err);
-}
 
 static json_t *ask(const struct rp_probe *p, const char *arg)
 {
-    int fds[2], late;
+    const char *why;
     (void)arg;
-    json_t *out = json_object();
-    pid_t pid = -1;
-    if (pipe2(fds, O_CLOEXEC) == 0) {
-        pid = fork();
-        if (pid == 0)
-            child(fds[1], p->opts->workdir ? p->opts->workdir : ".");
-        close(fds[1]);
-        if (pid < 0)
-            close(fds[0]);
-    }
-    if (pid < 0) {
-        put_all(out, RP_STATE_ERROR, "no process could be started to look");
-        return out;
-    }
-    json_t *answer = listen_to(fds[0], pid, &late);
-    close(fds[0]);
+    json_t *answer = rp_in_child(inspect, p->opts->workdir ? p->opts->workdir : ".", PATIENCE_MS, MAX_ANSWER, &why);
     if (json_is_object(answer))
-        json_object_update(out, answer);
-    else
-        put_all(out, RP_STATE_ERROR, late ? "looking took more than a second" : "libgit2 failed on this repository");
+        return answer;
     json_decref(answer);
+    json_t *out = json_object();
+    put_all(out, RP_STATE_ERROR, why);
     return out;
 }
 
