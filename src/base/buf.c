@@ -113,6 +113,16 @@ void rp_buf_printf(struct rp_buf *b, const char *fmt, ...)
     b->size += (size_t)n;
 }
 
+const char *rp_buf_text(const struct rp_buf *b)
+{
+    return b->data ? b->data : "";
+}
+
+int rp_buf_is(const struct rp_buf *b, const void *data, size_t size)
+{
+    return b->size == size && (size == 0 || memcmp(b->data, data, size) == 0);
+}
+
 char *rp_buf_take(struct rp_buf *b)
 {
     reserve(b, 0);
@@ -153,6 +163,22 @@ int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_e
         if (out->size - start > limit)
             return rp_fail(err, RP_MALFORMED, "'%s' is larger than the limit of %zu bytes for such a file", path, limit);
     }
+}
+
+ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(fd, (char *)out + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
 }
 
 int rp_write_all(int fd, const void *data, size_t size)

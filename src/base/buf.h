@@ -24,6 +24,8 @@ void rp_buf_fini(struct rp_buf *b);
 void rp_buf_add(struct rp_buf *b, const void *data, size_t size); /* out of memory ends the process with a message */
 void rp_buf_puts(struct rp_buf *b, const char *s);
 void rp_buf_printf(struct rp_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *rp_buf_text(const struct rp_buf *b); /* its bytes, "" when nothing was added: never NULL */
+int rp_buf_is(const struct rp_buf *b, const void *data, size_t size); /* exactly these bytes */
 char *rp_buf_take(struct rp_buf *b); /* hands the NUL-terminated bytes out (free them); b is empty again */
 
 /* Allocation that cannot fail for small things: ends the process with "out of memory" and status 7. */
@@ -40,6 +42,8 @@ void rp_closep(int *fd);
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
 /* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. */
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
+/* As many of `size` bytes at `offset` as the file has: fewer at its end only; -1 with errno. Survives EINTR. */
+ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset);
 int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
 

@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -6,46 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of the well-formed UTF-8 sequence at s (at most n bytes), 0 if there is none. */
-static size_t utf8_length(const unsigned char *s, size_t n)
-{
-    static const unsigned lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (s[0] < 0x80)
-        return 1;
-    size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || len > n)
-        return 0;
-    unsigned c = s[0] & (0xffu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (s[i] & 0x3f);
-    }
-    return c < lowest[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) ? 0 : len;
-}
-
 /* Messages quote file names and file contents that strangers wrote: no control character (a terminal obeys them) and nothing
  * that is not UTF-8 (JSON refuses it) leaves this file. */
-static void clean(char *text)
-{
-    size_t n = strlen(text);
-    for (size_t i = 0, len; i < n; i += len) {
-        unsigned char *p = (unsigned char *)text + i;
-        len = utf8_length(p, n - i);
-        int control = p[0] < 0x20 || p[0] == 0x7f || (len == 2 && p[0] == 0xc2 && p[1] < 0xa0);
-        if (len == 0)
-            len = 1, p[0] = '?';
-        else if (control)
-            memset(p, len == 1 && (p[0] == '\n' || p[0] == '\t') ? ' ' : '?', len);
-    }
-}
-
 static void vfail(struct rp_err *err, enum rp_code code, const char *fmt, va_list ap)
 {
     char msg[sizeof err->msg];
     int sys = errno;
     vsnprintf(msg, sizeof msg, fmt, ap); /* into a copy: arguments may point into err->msg */
-    clean(msg);
+    rp_clean(msg);
     err->code = code;
     err->sys = sys;
     memcpy(err->msg, msg, sizeof msg);
@@ -79,7 +48,7 @@ int rp_wrap(struct rp_err *err, const char *fmt, ...)
     size_t n = strlen(msg);
     snprintf(msg + n, sizeof msg - n, ": %s", err->msg);
     msg[sizeof err->msg - 1] = 0;
-    clean(msg);
+    rp_clean(msg);
     memcpy(err->msg, msg, sizeof err->msg);
     return -1;
 }

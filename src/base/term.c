@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,17 +72,6 @@ static void full_line(struct rp_meter *m, const char *line)
     put(m, out);
 }
 
-/* File names and the like come from strangers: a terminal must not obey them. */
-static void clean(char *line)
-{
-    for (unsigned char *p = (unsigned char *)line; *p; p++)
-        if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)) {
-            if (*p == 0xc2)
-                *p++ = '?';
-            *p = '?';
-        }
-}
-
 void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
 {
     char line[LINE_MAX_BYTES];
@@ -91,7 +81,7 @@ void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
     if (m->quiet)
         return;
     snprintf(line, sizeof line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : "");
-    clean(line);
+    rp_clean(line);
     if (m->tty)
         rewrite(m, line);
     else
@@ -138,7 +128,7 @@ void rp_meter_note(struct rp_meter *m, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    clean(line);
+    rp_clean(line);
     if (!m->quiet)
         full_line(m, line);
 }

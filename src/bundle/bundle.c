@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/pack.h"
 #include "sign/dsse.h"
 #include "sign/key.h"
@@ -204,7 +205,7 @@ int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
     *b = (struct rp_bundle){0};
     if (rp_read_file(&file, path, RP_BUNDLE_FILE_MAX, err) < 0)
         return -1;
-    if (rp_bundle_read(b, file.data ? file.data : "", file.size, err) < 0)
+    if (rp_bundle_read(b, rp_buf_text(&file), file.size, err) < 0)
         return rp_wrap(err, "bundle '%s'", path);
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "bundle/pack.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +20,6 @@ struct ustar {
         group[32], major[8], minor[8], prefix[155], pad[12];
 };
 _Static_assert(sizeof(struct ustar) == BLOCK, "a ustar header is one block");
-
-const char *rp_safe(char *out, size_t size, const char *text)
-{
-    size_t n = 0;
-    for (; text[n] && n + 1 < size; n++)
-        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
-    out[n] = 0;
-    return out;
-}
 
 static void octal(char *field, size_t size, size_t value)
 {

@@ -31,7 +31,4 @@ int rp_zst_pack(struct rp_buf *out, const void *data, size_t size, struct rp_err
 /* limit: most bytes that may come out. The frame must fill the input exactly. */
 int rp_zst_unpack(struct rp_buf *out, const void *data, size_t size, size_t limit, struct rp_err *err) rp_must_check;
 
-/* A hostile text made safe for a message: anything but printable ASCII becomes '?'. */
-const char *rp_safe(char *out, size_t size, const char *text);
-
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "bundle/pack.h"
+#include "base/text.h"
 
 #include <regex.h>
 #include <stdarg.h>

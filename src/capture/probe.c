@@ -1,6 +1,7 @@
 #include "capture/record.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,16 +38,20 @@ void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, c
 
 static int is_text(const char *s)
 {
-    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
-        if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0)) /* C0, DEL, C1: never sent to a terminal */
+    size_t left = strlen(s);
+    for (size_t n; left; s += n, left -= n) {
+        unsigned c;
+        n = rp_utf8(s, left, &c);
+        if (!n || rp_is_control(c))
             return 0;
+    }
     return 1;
 }
 
 void rp_put_str(json_t *obj, const char *name, const char *value, const char *source)
 {
     size_t n = strlen(value);
-    json_t *v = n <= RP_LINE_MAX && is_text(value) ? json_string(value) : NULL; /* NULL for malformed UTF-8 too */
+    json_t *v = n <= RP_LINE_MAX && is_text(value) ? json_string(value) : NULL;
     if (v)
         rp_put(obj, name, RP_STATE_OK, v, source, NULL, NULL);
     else

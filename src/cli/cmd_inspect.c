@@ -1,6 +1,7 @@
 /* `repro inspect`: what is in a bundle, without any claim that it is true. */
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "cli/cli.h"
 
@@ -23,22 +24,12 @@ static const char *meaning(const char *name)
     return "";
 }
 
-/* Names come from a stranger: bytes that a terminal would obey are shown as '?'. */
-static const char *shown(char out[128], const char *name)
-{
-    snprintf(out, 128, "%s", name);
-    for (char *p = out; *p; p++)
-        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            *p = '?';
-    return out;
-}
-
 /* {"name", "size", "sha256", "text" when it is UTF-8 and asked for} */
 static json_t *member_json(const struct rp_member *m, int with_text)
 {
     char hex[RP_SHA256_HEX], name[128];
     rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
-    json_t *j = json_pack("{s:s, s:I, s:s}", "name", shown(name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
+    json_t *j = json_pack("{s:s, s:I, s:s}", "name", rp_safe(name, sizeof name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
     if (with_text)
         json_object_set_new(j, "text", m->bytes.size ? json_stringn(m->bytes.data, m->bytes.size) : json_string(""));
     return j;
@@ -71,13 +62,13 @@ static void print_text(const char *path, const struct rp_bundle *b, const json_t
     char name[128];
     printf("%s (not checked: see 'repro verify')\n\n", path);
     for (int i = 0; i < b->n; i++)
-        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, shown(name, b->member[i].name), meaning(b->member[i].name));
+        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_safe(name, sizeof name, b->member[i].name), meaning(b->member[i].name));
     if (json_object_size(claims))
         printf("\nIt claims:\n");
     json_object_foreach(json_incref((json_t *)claims), key, v) {
         RP_BUF text = {0};
         rp_json_write_line(&text, v);
-        printf("  %-28s %s", shown(name, key), text.data);
+        printf("  %-28s %s", rp_safe(name, sizeof name, key), text.data);
     }
     json_decref((json_t *)claims);
 }

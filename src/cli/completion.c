@@ -63,6 +63,18 @@ static void value_cases(struct rp_buf *out, const struct rp_command *c, const st
     }
 }
 
+/* case COMMAND in ... list=... opts=... */
+static void list_case(struct rp_buf *out, const struct rp_command *c)
+{
+    RP_BUF words = {0};
+    int files;
+    operand_words(&words, c, &files);
+    rp_buf_printf(out, "    \"%s\") list=\"%s\"; opts=\"", c->name, words.size ? words.data + 1 : "");
+    put_flags(out, c->opts);
+    put_flags(out, rp_opts_common);
+    rp_buf_printf(out, "\"; files=%d ;;\n", files);
+}
+
 static void body(struct rp_buf *out)
 {
     rp_buf_puts(out, "  case \"$cmd:$prev\" in\n");
@@ -74,15 +86,8 @@ static void body(struct rp_buf *out)
         if (!rp_command_is_sub(*c, NULL))
             rp_buf_printf(out, "%s ", (*c)->name);
     rp_buf_puts(out, "--help --version\" ;;\n");
-    for (const struct rp_command *const *c = rp_commands; *c; c++) {
-        RP_BUF words = {0};
-        int files;
-        operand_words(&words, *c, &files);
-        rp_buf_printf(out, "    \"%s\") list=\"%s\"; opts=\"", (*c)->name, words.size ? words.data + 1 : "");
-        put_flags(out, (*c)->opts);
-        put_flags(out, rp_opts_common);
-        rp_buf_printf(out, "\"; files=%d ;;\n", files);
-    }
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        list_case(out, *c);
     rp_buf_puts(out, "    esac\n    case \"$cur\" in -*) list=\"$list $opts\"; files=0 ;; esac\n  fi\n");
 }
 

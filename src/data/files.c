@@ -207,17 +207,10 @@ int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t 
         return 0;
     if (open_file(f, i, err) < 0)
         return -1;
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(file->fd, (char *)out + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return rp_fail(err, RP_IO, "cannot read '%s': %s", file->name, strerror(errno));
-        if (n == 0)
-            return rp_fail(err, RP_IO, "'%s' became shorter while it was in use", file->name);
-        done += (size_t)n;
-    }
-    return 0;
+    ssize_t n = rp_pread_all(file->fd, out, size, offset);
+    if (n < 0)
+        return rp_fail(err, RP_IO, "cannot read '%s': %s", file->name, strerror(errno));
+    return (size_t)n == size ? 0 : rp_fail(err, RP_IO, "'%s' became shorter while it was in use", file->name);
 }
 
 int rp_files_digest_one(struct rp_files *f, int i, char hex[65], struct rp_err *err)

@@ -149,8 +149,8 @@ int rp_marker_check(const char *dir, struct rp_err *err)
                        dir);
     if (rp_read_file(&want, path, RP_MARKER_MAX, err) < 0 || rp_marker_make(&have, dir, 0, err) < 0)
         return -1;
-    if (want.size != have.size || memcmp(want.data, have.data, have.size) != 0)
-        return explain(dir, have.data, want.data ? want.data : "", err);
+    if (!rp_buf_is(&want, have.data, have.size))
+        return explain(dir, have.data, rp_buf_text(&want), err);
     return 0;
 }
 

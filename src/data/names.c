@@ -1,37 +1,22 @@
 #include "data/names.h"
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "data/archive.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at p, 0 when it is none: shortest form, no surrogates, up to U+10FFFF. */
-static size_t utf8(const unsigned char *p)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-        (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static int check_bytes(const char *path, struct rp_err *err)
 {
-    const unsigned char *p = (const unsigned char *)path;
-    for (size_t n; *p; p += n) {
-        n = utf8(p);
+    size_t left = strlen(path);
+    for (size_t n; left; path += n, left -= n) {
+        unsigned c;
+        n = rp_utf8(path, left, &c);
         if (n == 0)
             return rp_fail(err, RP_MALFORMED, "its name is not UTF-8");
-        if (*p < 32 || *p == 127 || (*p == 0xc2 && p[1] < 0xa0))
+        if (rp_is_control(c))
             return rp_fail(err, RP_MALFORMED, "its name holds a control character");
     }
     return 0;

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/archive.h"
 #include "data/marker.h"
 #include "data/unpack.h"
@@ -236,7 +237,7 @@ int rp_store_list(const char *store, struct rp_store_entry **entry, int *n, stru
         return rp_fail(err, RP_IO, "cannot read the store '%s': %s", where, strerror(errno));
     while (d && (e = readdir(d)) != NULL) {
         const char *hex = e->d_name + strlen(PREFIX);
-        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0 || strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64)
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0 || !rp_is_sha256(hex))
             continue;
         *entry = rp_realloc(*entry, ((size_t)*n + 1) * sizeof **entry);
         struct rp_store_entry *new = &(*entry)[(*n)++];

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,36 +30,16 @@ void rp_st_shape(char out[128], int dims, const int64_t *shape)
 
 static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t size, const char *what, struct rp_err *err)
 {
-    char *p = out;
-    while (size) {
-        ssize_t n = pread(st->fd, p, size, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return rp_fail(err, RP_IO, "cannot read %s of '%s': %s", what, st->path, strerror(errno));
-        if (n == 0)
-            return rp_fail(err, RP_MALFORMED, "'%s' ends in %s: the file is cut short", st->path, what);
-        p += n;
-        at += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
-/* Foreign names in messages: printable, at most 60 bytes. */
-static const char *shown(char out[64], const char *name)
-{
-    int n = 0;
-    for (; n < 60 && name[n]; n++)
-        out[n] = name[n] >= ' ' && name[n] <= '~' ? name[n] : '?';
-    out[n] = 0;
-    return out;
+    ssize_t n = rp_pread_all(st->fd, out, size, at);
+    if (n < 0)
+        return rp_fail(err, RP_IO, "cannot read %s of '%s': %s", what, st->path, strerror(errno));
+    return (size_t)n == size ? 0 : rp_fail(err, RP_MALFORMED, "'%s' ends in %s: the file is cut short", st->path, what);
 }
 
 static int bad(const struct rp_st *st, const char *name, const char *why, struct rp_err *err)
 {
     char text[64];
-    return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s': %s", st->path, shown(text, name), why);
+    return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s': %s", st->path, rp_safe(text, sizeof text, name), why);
 }
 
 /* Shape and dtype -> bytes of one tensor, at most `most`. */

@@ -1,4 +1,5 @@
 /* How recipe keys agree with each other. One check is one statement; it blames the key that a user would change. */
+#include "base/text.h"
 #include "recipe/keys.h"
 
 #include <string.h>
@@ -47,7 +48,7 @@ static int check_training(const struct rp_recipe *r, int *key, struct rp_err *er
 static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     const char *sha = r->data_sha256;
-    if (sha && (strlen(sha) != 64 || strspn(sha, "0123456789abcdef") != 64))
+    if (sha && !rp_is_sha256(sha))
         REFUSE(data_sha256, "data.sha256: expected 64 lower-case hex digits, as sha256sum prints them");
     if (r->data_archive && r->data_path)
         REFUSE(data_path, "data.path and data.archive exclude each other: data.archive is pinned by its digest, data.path is the user's own");

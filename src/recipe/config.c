@@ -1,5 +1,6 @@
 /* bert_config.json in its published form: a flat JSON object whose names are the model.* rows of keys.def. */
 #include "base/json.h"
+#include "base/text.h"
 #include "recipe/keys.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, st
     RP_BUF text = {0};
     if (rp_read_file(&text, path, 256u << 10, err) < 0)
         return rp_wrap(err, "model.config");
-    RP_JSON *j = rp_json_parse(text.data ? text.data : "", text.size, path, err);
+    RP_JSON *j = rp_json_parse(rp_buf_text(&text), text.size, path, err);
     if (!j)
         return rp_wrap(err, "model.config");
     if (!json_is_object(j))

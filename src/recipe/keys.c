@@ -1,6 +1,7 @@
 #include "recipe/keys.h"
 
 #include "base/nearest.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -86,49 +87,6 @@ int rp_key_unknown(const char *name, struct rp_err *err)
     rp_key_expected(k, form, sizeof form);
     return rp_fail(err, RP_USAGE, "unknown key '%s'%s '%s' (%s)%s", rp_shown(shown, name),
                    close ? ": did you mean" : "; the nearest valid key is", table[k].name, form, close ? "?" : "");
-}
-
-size_t rp_utf8(const char *text, size_t n, unsigned *c)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    if (len == 0 || len > n)
-        return 0;
-    unsigned v = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        v = v << 6 | (p[i] & 0x3f);
-    }
-    if ((len == 3 && v < 0x800) || (len == 4 && (v < 0x10000 || v > 0x10ffff)) || (v >= 0xd800 && v < 0xe000))
-        return 0;
-    *c = v;
-    return len;
-}
-
-const char *rp_shown(char out[72], const char *text)
-{
-    size_t n = strlen(text), o = 0;
-    while (n && o < 60) {
-        unsigned c = 0;
-        size_t len = rp_utf8(text, n, &c);
-        int good = len && c >= 0x20 && !(c >= 0x7f && c < 0xa0);
-        if (good && o + len > 60)
-            break;
-        if (good)
-            memcpy(out + o, text, len);
-        else
-            out[o] = '?';
-        o += good ? len : 1;
-        text += len ? len : 1;
-        n -= len ? len : 1;
-    }
-    if (n) {
-        memcpy(out + o, "...", 3);
-        o += 3;
-    }
-    out[o] = 0;
-    return out;
 }
 
 /* ---- one value ---- */
@@ -310,7 +268,7 @@ static int parse_text(struct rp_value *v, int key, const char *text, struct rp_e
     for (size_t i = 0, len; i < n; i += len) {
         unsigned c;
         len = rp_utf8(text + i, n - i, &c);
-        if (!len || c < 0x20 || (c >= 0x7f && c < 0xa0))
+        if (!len || rp_is_control(c))
             return rp_fail(err, RP_USAGE, "%s: expected one line of UTF-8 text, found byte 0x%02x at offset %zu", table[key].name,
                            (unsigned char)text[i], i);
     }

@@ -48,11 +48,6 @@ int rp_key_unknown(const char *name, struct rp_err *err);
 /* Plain words YAML gives another type than text: null, true, 12, 1e-4. */
 int rp_text_is_typed(const char *text);
 
-/* Foreign text for a message: at most 60 bytes, cut between characters, control and malformed bytes as '?'. */
-const char *rp_shown(char out[72], const char *text);
-/* Bytes of the well-formed UTF-8 character at p (n left), its code point in *c; 0 when malformed. */
-size_t rp_utf8(const char *p, size_t n, unsigned *c);
-
 void rp_recipe_defaults(struct rp_recipe *r); /* initialises *r */
 /* rp_recipe_parse() of *source, which it takes, also on failure. dir_of: the file beside which a model.config lies; NULL: none. */
 int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const char *dir_of, const char *backend,

@@ -1,6 +1,7 @@
 /* Finding a recipe: a file, a file less its ending, or an embedded one. */
 #include "base/embed.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "recipe/keys.h"
 #include "recipe/recipe.h"
 #include "recipe/yaml.h"

@@ -3,6 +3,7 @@
 #include "recipe/recipe.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "recipe/keys.h"
 #include "recipe/yaml.h"
 
@@ -183,7 +184,7 @@ static int apply_all(struct rp_recipe *r, const char *dir_of, const char *backen
     struct place place[RP_KEY_COUNT] = {{0, 0}};
     const char *file = r->source_name;
     int key = 0;
-    if (rp_yaml_read(&settings, r->source.data ? r->source.data : "", r->source.size, file, err) < 0)
+    if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, file, err) < 0)
         return -1;
     int failed = apply_keys(r, &settings, file, dir_of, place, err) < 0 || apply_sections(r, &settings, file, backend, place, err) < 0;
     rp_settings_fini(&settings);
@@ -201,7 +202,7 @@ int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char
     r->source = *source;
     *source = (struct rp_buf){0};
     r->source_name = rp_strdup(name);
-    rp_sha256_hex(r->sha256, r->source.data ? r->source.data : "", r->source.size);
+    rp_sha256_hex(r->sha256, rp_buf_text(&r->source), r->source.size);
     if (apply_all(r, dir_of, backend, set, n_set, err) == 0)
         return 0;
     rp_recipe_fini(r);

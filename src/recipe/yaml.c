@@ -1,6 +1,7 @@
 #include "recipe/yaml.h"
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "recipe/keys.h"
 
 #include <stdio.h>
@@ -51,8 +52,8 @@ static int check_bytes(const char *data, size_t size, const char *file, struct r
     for (size_t i = 0, len; i < size; i += len) {
         unsigned c = 0;
         len = rp_utf8(data + i, size - i, &c);
-        int fine = len && (c >= 0x20 || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) && !(c >= 0x7f && c < 0xa0) &&
-                   c != 0x2028 && c != 0x2029 && c != 0xfeff;
+        int fine = len && (!rp_is_control(c) || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) && c != 0x2028 &&
+                   c != 0x2029 && c != 0xfeff;
         if (!fine) {
             if (c == '\t')
                 rp_fail(err, RP_MALFORMED, "a tab; indent and separate with spaces");

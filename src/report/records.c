@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -61,7 +62,7 @@ static int state_root(struct rp_record *r, const json_t *j, int needed, const ch
         return 0;
     if (rp_json_str(j, "state_root", &root, what, err) < 0 || count(&r->root_ns, j, "root_ns", 0, INT64_MAX, what, err) < 0)
         return -1;
-    if (strlen(root) != RP_SHA256_HEX - 1 || strspn(root, "0123456789abcdef") != RP_SHA256_HEX - 1)
+    if (!rp_is_sha256(root))
         return rp_fail(err, RP_MALFORMED, "%s: 'state_root' is not 64 lower-case hex digits", what);
     memcpy(r->state_root, root, sizeof r->state_root);
     return 0;

@@ -18,7 +18,7 @@ static void write_envelope(struct rp_buf *out, const void *payload, size_t size,
     RP_BUF body = {0}, s = {0};
     rp_base64(&body, payload, size);
     rp_base64(&s, sig, 64);
-    RP_JSON *j = json_pack("{s:s%, s:s, s:[{s:s, s:s}]}", "payload", body.data ? body.data : "", body.size, "payloadType",
+    RP_JSON *j = json_pack("{s:s%, s:s, s:[{s:s, s:s}]}", "payload", rp_buf_text(&body), body.size, "payloadType",
                            RP_DSSE_PAYLOAD_TYPE, "signatures", "keyid", keyid, "sig", s.data);
     RP_BUG_IF(!j);
     rp_json_write(out, j);
@@ -86,7 +86,7 @@ int rp_dsse_parse(struct rp_envelope *e, const char *text, size_t size, struct r
         return -1;
     }
     write_envelope(&again, e->payload.data, e->payload.size, e->keyid, e->sig);
-    if (again.size != size || memcmp(again.data, text, size) != 0) {
+    if (!rp_buf_is(&again, text, size)) {
         rp_envelope_fini(e);
         return rp_fail(err, RP_MALFORMED, "DSSE envelope is not spelled as this program writes it (order, white space, or more fields)");
     }

@@ -1,6 +1,7 @@
 #include "sign/statement.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -45,11 +46,6 @@ static int text_is(const json_t *j, const char *key, const char *expected, struc
     return 0;
 }
 
-static int lower_hex(const char *s)
-{
-    return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
-}
-
 static int one_subject(struct rp_subject *s, const json_t *j, int i, struct rp_err *err)
 {
     const char *sha256;
@@ -59,7 +55,7 @@ static int one_subject(struct rp_subject *s, const json_t *j, int i, struct rp_e
     if (!digest || rp_json_str(j, "name", &s->name, "statement", err) < 0 ||
         rp_json_str(digest, "sha256", &sha256, "statement", err) < 0)
         return rp_wrap(err, "subject %d", i);
-    if (!lower_hex(sha256))
+    if (!rp_is_sha256(sha256))
         return rp_fail(err, RP_MALFORMED, "statement: subject %d has no SHA-256 of 64 lower-case hex digits", i);
     memcpy(s->sha256, sha256, sizeof s->sha256);
     return 0;

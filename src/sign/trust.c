@@ -1,5 +1,7 @@
 #include "sign/trust.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +34,7 @@ static struct rp_key_pair *load_public_file(const char *path, struct rp_err *err
     RP_FREE char *what = rp_asprintf("'%s'", path);
     if (rp_read_file(&pem, path, PUBLIC_MAX, err) < 0)
         return NULL;
-    return rp_key_load_public(pem.data ? pem.data : "", pem.size, what, err);
+    return rp_key_load_public(rp_buf_text(&pem), pem.size, what, err);
 }
 
 static int fingerprint_of_file(char fingerprint[RP_FINGERPRINT_SIZE], const char *path, struct rp_err *err)
@@ -138,7 +140,7 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
 {
     struct stat st;
     if (strncmp(what, "SHA256:", 7) == 0) {
-        if (strlen(what) != RP_FINGERPRINT_SIZE - 1 || strspn(what + 7, "0123456789abcdef") != 64)
+        if (!rp_is_sha256(what + 7))
             return rp_fail(err, RP_USAGE, "'%.90s' is no fingerprint; expected SHA256: and 64 lower-case hex digits", what);
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;

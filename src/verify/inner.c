@@ -41,14 +41,14 @@ static json_t *document(const struct rp_verify_state *s, const char *name, const
 {
     RP_BUF again = {0};
     const struct rp_buf *bytes = member(s, name);
-    json_t *j = rp_json_parse(bytes->data ? bytes->data : "", bytes->size, name, err);
+    json_t *j = rp_json_parse(rp_buf_text(bytes), bytes->size, name, err);
     RP_JSON *schema = rp_schema_load(schema_name, err);
     if (!j || !schema || rp_schema_check(schema, j, name, err) < 0) {
         json_decref(j);
         return NULL;
     }
     rp_json_write(&again, j);
-    if (again.size != bytes->size || memcmp(again.data, bytes->data, again.size) != 0) {
+    if (!rp_buf_is(&again, bytes->data, bytes->size)) {
         json_decref(j);
         return rp_fail_null(err, RP_MALFORMED, "%s is not spelled as this program writes it (order, white space, numbers)", name);
     }
@@ -97,7 +97,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
         return -1;
     s->before = document(s, "env/node0.before.json", "env", err);
     s->after = s->before ? document(s, "env/node0.after.json", "env", err) : NULL;
-    if (!s->after || check_lines(s, err) < 0 || rp_records_parse(&s->records, steps->data ? steps->data : "", steps->size, err) < 0)
+    if (!s->after || check_lines(s, err) < 0 || rp_records_parse(&s->records, rp_buf_text(steps), steps->size, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
         return rp_wrap(err, "run.json");
@@ -126,7 +126,7 @@ static char *as_text(const json_t *v)
     rp_buf_puts(&words, "");
     json_array_foreach((json_t *)v, i, word)
         rp_buf_printf(&words, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
-    return rp_strdup(words.data ? words.data : "");
+    return rp_strdup(rp_buf_text(&words));
 }
 
 /* Resolve recipe.yaml again with the overrides that are recorded as such. */
@@ -146,7 +146,7 @@ static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct r
         RP_FREE char *value = as_text(json_object_get(entry, "value"));
         set[n++] = rp_asprintf("%s=%s", key, value);
     }
-    if (rp_recipe_parse(&r, yaml->data ? yaml->data : "", yaml->size, "recipe.yaml", json_string_value(json_object_get(s->run, "backend")),
+    if (rp_recipe_parse(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", json_string_value(json_object_get(s->run, "backend")),
                         (const char *const *)set, n, err) == 0) {
         out = rp_recipe_to_json(&r);
         rp_recipe_fini(&r);
@@ -223,7 +223,7 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
     char text[400];
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
     double flops = json_number_value(field(s->run, "plan", "flops_per_sample"));
-    RP_JSON *again = rp_results(steps->data ? steps->data : "", steps->size, &s->recipe, flops, complete, err);
+    RP_JSON *again = rp_results(rp_buf_text(steps), steps->size, &s->recipe, flops, complete, err);
     if (!again)
         return -1;
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "results"), again))
@@ -239,7 +239,7 @@ int rp_check_report(struct rp_verify_state *s, struct rp_check_result *result, s
     (void)result;
     if (rp_report_md(&again, s->run, s->before, err) < 0)
         return -1;
-    if (again.size == is->size && memcmp(again.data, is->data, is->size) == 0)
+    if (rp_buf_is(&again, is->data, is->size))
         return 0;
     size_t i = 0, line = 1;
     for (; i < again.size && i < is->size && again.data[i] == is->data[i]; i++)
@@ -370,7 +370,7 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
         rp_check_say(result, "not asked for; --replay K trains the first K steps again");
         return 0;
     }
-    if (rp_replay(&r, s->run, steps->data ? steps->data : "", steps->size, &s->o->replay, err) < 0)
+    if (rp_replay(&r, s->run, rp_buf_text(steps), steps->size, &s->o->replay, err) < 0)
         return rp_wrap(err, "replay");
     if (r.diverged && r.step < 0)
         return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s%s%s", r.quantity, r.recorded,

@@ -1,5 +1,6 @@
 /* The outer checks: form, signature, key, statement, digests. Until they pass, nothing inside is worth reading. */
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/pack.h"
 #include "bundle/schema.h"
 #include "sign/statement.h"
@@ -23,13 +24,13 @@ int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result
 {
     RP_BUF pem = {0};
     const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json"), *key = rp_bundle_find(&s->bundle, "key.pem");
-    s->key = rp_key_load_public(key->bytes.data ? key->bytes.data : "", key->bytes.size, "key.pem", err);
+    s->key = rp_key_load_public(rp_buf_text(&key->bytes), key->bytes.size, "key.pem", err);
     if (!s->key)
         return -1;
     rp_key_public_pem(s->key, &pem);
-    if (pem.size != key->bytes.size || memcmp(pem.data, key->bytes.data, pem.size) != 0)
+    if (!rp_buf_is(&pem, key->bytes.data, key->bytes.size))
         return rp_fail(err, RP_MALFORMED, "key.pem holds more than one public key in its usual form");
-    if (rp_dsse_parse(&s->envelope, statement->bytes.data ? statement->bytes.data : "", statement->bytes.size, err) < 0 ||
+    if (rp_dsse_parse(&s->envelope, rp_buf_text(&statement->bytes), statement->bytes.size, err) < 0 ||
         rp_dsse_check(&s->envelope, s->key, err) < 0)
         return rp_wrap(err, "statement.dsse.json");
     rp_key_fingerprint(s->key, s->v->fingerprint);
@@ -78,7 +79,7 @@ int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result
     if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
         return -1;
     rp_json_write(&again, s->statement);
-    if (again.size != payload->size || memcmp(again.data, payload->data, again.size) != 0)
+    if (!rp_buf_is(&again, payload->data, payload->size))
         return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
     return 0;
 }
@@ -122,10 +123,10 @@ int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, st
     const char *script = rp_bundle_script(&size);
     const struct rp_member *m = rp_bundle_find(&s->bundle, "SHA256SUMS");
     rp_bundle_sums(&sums, &s->bundle);
-    if (m->bytes.size != sums.size || memcmp(m->bytes.data, sums.data, sums.size) != 0)
+    if (!rp_buf_is(&m->bytes, sums.data, sums.size))
         return rp_fail(err, RP_MISMATCH, "SHA256SUMS does not list the digests of the members");
     m = rp_bundle_find(&s->bundle, "verify.sh");
-    if (m->bytes.size != size || memcmp(m->bytes.data, script, size) != 0) {
+    if (!rp_buf_is(&m->bytes, script, size)) {
         result->state = RP_CHECK_NOTE;
         rp_check_say(result, "verify.sh is not the script of this version: read it before you run it");
     }

@@ -1,7 +1,7 @@
 #include "verify/verify.h"
 
 #include "base/json.h"
-#include "bundle/pack.h"
+#include "base/text.h"
 #include "verify/state.h"
 
 #include <stdarg.h>

@@ -113,7 +113,7 @@ __attribute__((unused)) static const char *put_samples(const char *name, int fir
         good_sample(&s, first + i);
         add_sample(&file, &s);
     }
-    return put_file(name, file.data ? file.data : "", file.size);
+    return put_file(name, rp_buf_text(&file), file.size);
 }
 
 /* Rows for one sample. */

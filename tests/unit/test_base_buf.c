@@ -56,6 +56,10 @@ TEST(buffers_grow)
     char *taken = rp_buf_take(&b);
     CHECK(b.size == 0 && b.data == NULL && strncmp(taken, "0,1,2,", 6) == 0, "taken");
     free(taken);
+    CHECK(strcmp(rp_buf_text(&b), "") == 0 && rp_buf_is(&b, NULL, 0) && !rp_buf_is(&b, "x", 1), "an empty buffer has an empty text");
+    rp_buf_add(&b, "a\0b", 3);
+    CHECK(rp_buf_is(&b, "a\0b", 3) && !rp_buf_is(&b, "a\0c", 3) && !rp_buf_is(&b, "a\0b", 2), "NUL bytes count");
+    rp_buf_fini(&b);
     taken = rp_buf_take(&b);
     CHECK(strcmp(taken, "") == 0, "an empty buffer gives an empty text");
     free(taken);

@@ -36,7 +36,7 @@ static void write_new(const char *path, const struct rp_buf *bytes, mode_t mode)
     CHECK(f != NULL, "%s", path);
     if (!f)
         return;
-    fwrite(bytes->data ? bytes->data : "", 1, bytes->size, f);
+    fwrite(rp_buf_text(bytes), 1, bytes->size, f);
     fclose(f);
     CHECK(chmod(path, mode) == 0, "%s", path);
 }
@@ -137,7 +137,7 @@ static void compare(const char *file, const struct rp_buf *seen)
     }
     CHECK(rp_read_file(&expected, file, 1 << 20, &err) == 0, "%s", err.msg);
     int same = expected.size == seen->size && memcmp(expected.data, seen->data, seen->size) == 0;
-    const char *a = expected.data ? expected.data : "", *b = seen->data;
+    const char *a = rp_buf_text(&expected), *b = seen->data;
     int line = 1;
     while (!same && *a && *a == *b) {
         line += *a == '\n';

@@ -1,0 +1,79 @@
+#include "base/text.h"
+
+#include <string.h>
+
+size_t rp_utf8(const char *text, size_t n, unsigned *c)
+{
+    static const unsigned lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *p = (const unsigned char *)text;
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    if (len == 0 || len > n)
+        return 0;
+    unsigned v = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        v = v << 6 | (p[i] & 0x3f);
+    }
+    if (v < lowest[len] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000))
+        return 0;
+    *c = v;
+    return len;
+}
+
+int rp_is_control(unsigned c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
+int rp_is_sha256(const char *text)
+{
+    return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
+}
+
+void rp_clean(char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0, len; i < n; i += len) {
+        unsigned c = 0;
+        len = rp_utf8(text + i, n - i, &c);
+        if (len && !rp_is_control(c))
+            continue;
+        len = len ? len : 1;
+        memset(text + i, c == '\n' || c == '\t' ? ' ' : '?', len);
+    }
+}
+
+const char *rp_safe(char *out, size_t size, const char *text)
+{
+    size_t n = 0;
+    for (; text[n] && n + 1 < size; n++)
+        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+    out[n] = 0;
+    return out;
+}
+
+const char *rp_shown(char out[72], const char *text)
+{
+    size_t n = strlen(text), o = 0;
+    while (n && o < 60) {
+        unsigned c = 0;
+        size_t len = rp_utf8(text, n, &c);
+        int good = len && !rp_is_control(c);
+        if (good && o + len > 60)
+            break;
+        if (good)
+            memcpy(out + o, text, len);
+        else
+            out[o] = '?';
+        o += good ? len : 1;
+        text += len ? len : 1;
+        n -= len ? len : 1;
+    }
+    if (n) {
+        memcpy(out + o, "...", 3);
+        o += 3;
+    }
+    out[o] = 0;
+    return out;
+}

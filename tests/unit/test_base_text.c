@@ -1,0 +1,74 @@
+/* Foreign text: what is UTF-8, what a terminal would obey, what is shown of it. */
+#include "base/buf.h"
+#include "base/text.h"
+#include "tests/unit/tap.h"
+
+#include <string.h>
+
+TEST(utf8_is_decoded_in_its_shortest_form_only)
+{
+    static const struct {
+        const char *bytes;
+        size_t length; /* 0: malformed */
+        unsigned c;
+    } row[] = {
+        {"a", 1, 'a'},
+        {"\x7f", 1, 0x7f},
+        {"\xc2\x80", 2, 0x80},
+        {"\xdf\xbf", 2, 0x7ff},
+        {"\xe0\xa0\x80", 3, 0x800},
+        {"\xed\x9f\xbf", 3, 0xd7ff},
+        {"\xee\x80\x80", 3, 0xe000},
+        {"\xf0\x90\x80\x80", 4, 0x10000},
+        {"\xf4\x8f\xbf\xbf", 4, 0x10ffff},
+        {"\x80", 0, 0},             /* continues nothing */
+        {"\xc1\xbf", 0, 0},         /* overlong */
+        {"\xe0\x9f\xbf", 0, 0},     /* overlong */
+        {"\xf0\x8f\xbf\xbf", 0, 0}, /* overlong */
+        {"\xed\xa0\x80", 0, 0},     /* surrogate */
+        {"\xed\xbf\xbf", 0, 0},     /* surrogate */
+        {"\xf4\x90\x80\x80", 0, 0}, /* above U+10FFFF */
+        {"\xf5\x80\x80\x80", 0, 0}, /* above U+10FFFF */
+        {"\xe2\x82", 0, 0},         /* cut short */
+        {"\xe2\x28\xa1", 0, 0},     /* an ASCII letter inside */
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        unsigned c = 0;
+        size_t n = rp_utf8(row[i].bytes, strlen(row[i].bytes), &c);
+        CHECK(n == row[i].length && c == row[i].c, "row %zu: %zu bytes, U+%04X", i, n, c);
+    }
+}
+
+TEST(controls_are_c0_del_and_c1)
+{
+    for (unsigned c = 0; c < 0x200; c++)
+        CHECK(rp_is_control(c) == (c <= 0x1f || (c >= 0x7f && c <= 0x9f)), "U+%04X", c);
+}
+
+TEST(digests_are_64_lower_case_digits)
+{
+    char hex[66] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    CHECK(rp_is_sha256(hex));
+    hex[63] = 'F';
+    CHECK(!rp_is_sha256(hex), "upper case");
+    hex[63] = 0;
+    CHECK(!rp_is_sha256(hex), "63 digits");
+    memcpy(hex + 63, "00", 3);
+    CHECK(!rp_is_sha256(hex), "65 digits");
+}
+
+TEST(foreign_text_is_shown_harmless_and_cut)
+{
+    char safe[6], shown[72];
+    CHECK_STR(rp_safe(safe, sizeof safe, "a\033\xc3\xa9z and more"), "a???z");
+    CHECK_STR(rp_shown(shown, "caf\xc3\xa9 \033[2J \xc2\x9b \xff"), "caf\xc3\xa9 ?[2J ? ?");
+    RP_BUF text = {0};
+    for (int i = 0; i < 59; i++)
+        rp_buf_puts(&text, "x");
+    rp_buf_puts(&text, "y");
+    CHECK(strcmp(rp_shown(shown, text.data), text.data) == 0, "60 bytes fit");
+    text.data[59] = 0;
+    text.size = 59;
+    rp_buf_puts(&text, "\xc3\xa9"); /* its second byte would be the 61st */
+    CHECK(strlen(rp_shown(shown, text.data)) == 62 && strcmp(shown + 58, "x...") == 0, "%s", shown);
+}
