@@ -230,7 +230,7 @@ oracle:
 	$(Q)tests/oracle/run.sh $(BUILD)
 lint:
 	$(Q)env/setup.sh lint
-	$(again) $(BUILD)/static/librepro.a $(BUILD)/repro
+	$(again) $(BUILD)/repro
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --lint $(T)
 format:
 	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')

@@ -19,14 +19,14 @@ if build deps STRICT=1 >strict.txt 2>&1; then
     fail "STRICT=1 built"
 fi
 if grep -q 'cannot download\|no apt-get\|no sources configured' strict.txt; then
-    echo "no Debian archive can be reached from here" && exit 77
+    skip "no Debian archive can be reached from here"
 fi
 grep -q 'lz4 1.0.0-99 is not in the archive any more and STRICT is set' strict.txt || { cat strict.txt >&2; fail "STRICT=1 does not say why"; }
 [ ! -e "deps/$key/sysroot" ] || fail "STRICT=1 left a sysroot"
 
 build "$PWD/build/static/gen/build.c" >forward.txt 2>&1 || {
     cat forward.txt >&2
-    ! grep -q 'is the network reachable' forward.txt || { echo "no Debian archive can be reached from here" && exit 77; }
+    ! grep -q 'is the network reachable' forward.txt || skip "no Debian archive can be reached from here"
     fail "the build did not fall forward"
 }
 grep -q 'lz4 1.0.0-99 has left the archive; using its current version' forward.txt || { cat forward.txt >&2; fail "nothing was said"; }

@@ -3,9 +3,7 @@
 # The dependencies of this build are mounted, so that what is tested is the Dockerfile.
 # timeout: 900
 . "$TEST_DIR/common.inc"
-skip() { echo "$*" && exit 77; }
-command -v buildah >/dev/null || skip "buildah is not installed"
-command -v debootstrap >/dev/null || skip "debootstrap, to make a base, is not installed"
+need buildah debootstrap
 [ "$(id -u)" = 0 ] || skip "making a base with debootstrap needs root"
 
 cat >storage.conf <<END
@@ -15,7 +13,7 @@ graphroot = "$PWD/storage"
 runroot = "$PWD/storage-run"
 END
 export CONTAINERS_STORAGE_CONF=$PWD/storage.conf BUILDAH_ISOLATION=chroot
-container=$(buildah from scratch 2>why.txt) && buildah rm "$container" >/dev/null 2>>why.txt || skip "buildah does not work here: $(tail -n 1 why.txt)"
+{ container=$(buildah from scratch) && buildah rm "$container"; } >/dev/null 2>why.txt || skip "buildah does not work here: $(tail -n 1 why.txt)"
 mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" {print $1; exit}')
 [ -n "$mirror" ] || skip "apt knows no archive of Debian 12"
 debootstrap --variant=minbase bookworm base "$mirror" >debootstrap.txt 2>&1 || skip "debootstrap cannot make a base: $(tail -n 1 debootstrap.txt)"

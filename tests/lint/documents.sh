@@ -8,9 +8,9 @@ for command in $("$REPRO" help --json | jq -r '.commands[].name' | cut -d' ' -f1
     case $command in help) continue ;; esac
     grep -qwE "repro[ \`]+$command|\`$command" README.md || { echo "README.md does not mention the command '$command'" && bad=1; }
 done
-for target in $(grep -ohE '\bmake [a-z]+' README.md src/README.md | awk '{print $2}' | sort -u); do
+while read -r _ target; do
     grep -qE "^$target:|^\.PHONY:.* $target( |\$)" Makefile || { echo "the documents say 'make $target', which does not exist" && bad=1; }
-done
+done < <(grep -ohE '\bmake [a-z]+' README.md src/README.md | sort -u)
 for recipe in recipes/*.yaml; do
     name=$(basename "$recipe" .yaml)
     "$REPRO" recipes show "$name" | cmp -s - "$recipe" || { echo "'repro recipes show $name' is not $recipe" && bad=1; }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # One step of a very small training run, the worker included, then its verification, under valgrind: no error, no leak of ours.
 # timeout: 600
-set -eu
-command -v valgrind >/dev/null || { echo "valgrind is not installed" && exit 77; }
+. "$TOP/tests/common.inc"
+need valgrind
 vg() {
     valgrind -q --trace-children=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --log-file=vg.%p.txt "$@" || {
         status=$?

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The document hides names by default, and what it hides can be proved.
-. "$TEST_DIR/common.inc"
+. "$TOP/tests/common.inc"
 "$REPRO" capture --json >env.json
 host=$(uname -n)
 case $host in

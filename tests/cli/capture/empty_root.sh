@@ -1,11 +1,7 @@
 #!/bin/sh
 # In a root that holds nothing but the program there is still a document: absent, not a failure.
-. "$TEST_DIR/common.inc"
-[ "$(id -u)" = 0 ] || skip "only root can change the root directory"
-change_root=$(command -v chroot) || skip "no chroot command"
-mkdir root
-cp "$REPRO" root/repro
-"$change_root" root /repro version >out.txt 2>&1 || skip "this build of repro is not static"
+. "$TOP/tests/common.inc"
+make_root
 env -i OMP_NUM_THREADS=3 "$change_root" root /repro capture --json >env.json
 [ "$(jq -r .schema env.json)" = repro-env/1 ] || fail "no document"
 [ "$(jq '[.. | objects | select(.state? == "absent")] | length' env.json)" -gt 80 ] || fail "too little is absent"

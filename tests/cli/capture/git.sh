@@ -1,6 +1,6 @@
 #!/bin/sh
 # The document follows the git state of the working directory.
-. "$TEST_DIR/common.inc"
+. "$TOP/tests/common.inc"
 git --version >/dev/null 2>&1 || skip "no git here"
 HOME=$PWD
 export HOME

@@ -2,16 +2,16 @@
 # A user's own directory trains, is recorded by its digest and marked as not pinned; data that do not fit end before the first step.
 . "$TEST_DIR/common.inc"
 "$REPRO" data make bert own --sequences 64 >out.txt
-"$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro.tar.zst >out.txt 2>err.txt || { cat err.txt >&2; fail "no run"; }
-"$REPRO" inspect own.repro.tar.zst run.json >run.json
-jq -e '.data.pinned == false and (.data | has("archive") | not)' run.json >answer.txt || fail "marked as pinned"
-[ "$(jq -r .data.digest run.json)" = "$("$REPRO" data check own --json | jq -r .digest)" ] || fail "another digest than data check's"
+exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro.tar.zst
+"$REPRO" inspect own.repro.tar.zst run.json >record.json
+jq -e '.data.pinned == false and (.data | has("archive") | not)' record.json >answer.txt || fail "marked as pinned"
+[ "$(jq -r .data.digest record.json)" = "$("$REPRO" data check own --json | jq -r .digest)" ] || fail "another digest than data check's"
 "$REPRO" inspect own.repro.tar.zst report.md | grep -q 'not a pinned archive' || fail "the report does not say so"
 [ ! -e store ] || fail "one's own directory was copied into the store"
 "$REPRO" run bert_tiny_fp32 --steps 1 -o pinned.repro.tar.zst >out.txt 2>err.txt
-"$REPRO" inspect pinned.repro.tar.zst run.json >run.json
-jq -e '.data.pinned and .data.archive == "bert_sample.tar.zst"' run.json >answer.txt || fail "the sample is not pinned"
-[ -d "store/sha256-$(jq -r .data.archive_sha256 run.json)" ] || fail "no entry in the store"
+"$REPRO" inspect pinned.repro.tar.zst run.json >record.json
+jq -e '.data.pinned and .data.archive == "bert_sample.tar.zst"' record.json >answer.txt || fail "the sample is not pinned"
+[ -d "store/sha256-$(jq -r .data.archive_sha256 record.json)" ] || fail "no entry in the store"
 # another length
 "$REPRO" data make bert short --sequences 64 --seq-length 64 >out.txt
 exit_of 4 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=short -o short.repro.tar.zst

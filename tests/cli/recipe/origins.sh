@@ -1,9 +1,9 @@
 #!/bin/sh
 # Every key is in the bundle with its value and its origin, beside the exact bytes of the recipe.
 . "$TEST_DIR/common.inc"
-"$REPRO" key new -o key.pem >/dev/null 2>&1 || fail "no key"
-"$REPRO" run bert_tiny_fp32 --threads 1 --set train.batch_size=2 --set measure.repeats=1 --steps 1 --set measure.warmup_steps=0 \
-    --key key.pem -o b.repro.tar.zst >out.txt 2>err.txt || { cat err.txt >&2; fail "the run failed"; }
+exit_of 0 "$REPRO" key new -o key.pem
+exit_of 0 "$REPRO" run bert_tiny_fp32 --threads 1 --set train.batch_size=2 --set measure.repeats=1 --steps 1 --set measure.warmup_steps=0 \
+    --key key.pem -o b.repro.tar.zst
 "$REPRO" inspect b.repro.tar.zst run.json >resolved.json
 origin() { jq -r --arg k "$1" '.recipe.keys[$k].origin // .recipe[$k].origin' resolved.json; }
 value() { jq -r --arg k "$1" '(.recipe.keys[$k] // .recipe[$k]).value' resolved.json; }

@@ -6,6 +6,7 @@ evidence() { "$REPRO" inspect "$1" steps/rank0.jsonl | grep -o '"\(loss\|grad_no
 evidence a.repro.tar.zst >a.txt
 [ "$(wc -l <a.txt)" -ge 10 ] || fail "too little evidence"
 for run in 'scalar 3' 'avx2 1' 'avx2 2' 'avx512 1' 'avx512 7'; do
+    # shellcheck disable=SC2086
     set -- $run
     status=0
     "$REPRO" run bert_tiny_fp32 --steps 3 --isa "$1" --threads "$2" -o b.repro.tar.zst --force >/dev/null 2>err.txt || status=$?

@@ -5,7 +5,7 @@ n=0
 for bundle in "$TOP"/results/*/*.repro.tar.zst; do
     [ -f "$bundle" ] || continue
     n=$((n + 1))
-    "$REPRO" verify "$bundle" --trust "$(dirname "$bundle")/key.pem" >out.txt 2>err.txt || { cat out.txt err.txt >&2; fail "$bundle"; }
+    exit_of 0 "$REPRO" verify "$bundle" --trust "$(dirname "$bundle")/key.pem"
     [ "$(tail -n 1 out.txt)" = verified ] || { cat out.txt >&2; fail "$bundle: not verified"; }
 done
 [ "$n" -ge 1 ] || fail "no bundle found"

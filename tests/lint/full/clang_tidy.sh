@@ -11,6 +11,5 @@ isa() {
     esac
 }
 export -f isa
-# shellcheck disable=SC2016
 printf '%s\n' src/*.c src/*/*.c src/*/*/*.c | xargs -P "${JOBS:-2}" -I {} bash -c \
     'clang-tidy --quiet "$1" -- -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(isa "$1") 2>/dev/null || { echo "$1: clang-tidy objects" && exit 1; }' tidy {}
