@@ -1,0 +1,281 @@
+/* What NVML knows of this machine. The library stays initialised until the process ends: without persistence mode the last client that
+ * leaves resets the devices, and the next probe would pay for waking them up again. */
+#include "gpu/nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEVICES_MAX 256u
+#define MIG_MAX 64u
+
+static rp_nvml_function *find(const struct rp_nvml *lib, const char *symbol)
+{
+    return (rp_nvml_function *)dlsym(lib->so.handle, symbol);
+}
+
+nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject *s, const struct rp_nvml_row *row,
+                         struct rp_nvml_answer *a, const char **source)
+{
+    nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
+    *source = row->ways->symbol;
+    for (const struct rp_nvml_way *w = row->ways; w->symbol; w++) {
+        rp_nvml_function *f = find(lib, w->symbol);
+        if (!f)
+            continue;
+        memset(a, 0, sizeof *a);
+        memset(a->n, 0xff, sizeof a->n); /* RP_NVML_NONE */
+        rc = w->call(f, s, row, a);
+        for (size_t i = 0; i < sizeof a->text / sizeof *a->text; i++)
+            a->text[i][sizeof *a->text - 1] = 0;
+        *source = w->symbol;
+        if (rc != NVML_ERROR_FUNCTION_NOT_FOUND && rc != NVML_ERROR_ARGUMENT_VERSION_MISMATCH && rc != NVML_ERROR_DEPRECATED)
+            break;
+    }
+    return rc;
+}
+
+/* ---- answer -> value ---- */
+
+void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *field, nvmlReturn_t rc, const char *source)
+{
+    char detail[256];
+    if (rc == NVML_ERROR_NOT_SUPPORTED) {
+        rp_put_absent(obj, field, source);
+    } else if (rc == NVML_ERROR_FUNCTION_NOT_FOUND) {
+        snprintf(detail, sizeof detail, "this %s has no %s", lib->so.name, source);
+        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, detail);
+    } else if (rc == NVML_ERROR_NO_PERMISSION) {
+        rp_put(obj, field, RP_STATE_DENIED, NULL, source, NULL, NULL);
+    } else {
+        const char *words = lib->error_string ? lib->error_string(rc) : NULL;
+        snprintf(detail, sizeof detail, "NVML error %d: %.200s", (int)rc, words ? words : "no words for it");
+        for (char *c = detail; *c; c++)
+            if (*c < ' ' || *c > '~')
+                *c = '?';
+        rp_put(obj, field, RP_STATE_ERROR, NULL, source, NULL, detail);
+    }
+}
+
+static void put_unavailable(json_t *obj, const char *field, const char *source)
+{
+    rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, "the driver gives no value");
+}
+
+static void put_number(json_t *obj, const struct rp_nvml_row *row, unsigned long long n, const char *source)
+{
+    unsigned scale = row->scale ? row->scale : 1;
+    if (n > INT64_MAX / scale)
+        rp_put(obj, row->field, RP_STATE_ERROR, NULL, source, NULL, "the number is out of every range");
+    else if (row->form == RP_NVML_MILLI)
+        rp_put_real(obj, row->field, (double)n / 1000, source, row->unit);
+    else
+        rp_put_int(obj, row->field, (int64_t)(n * scale), source, row->unit);
+}
+
+static void put_word(json_t *obj, const struct rp_nvml_row *row, unsigned long long n, const char *source)
+{
+    char detail[80];
+    unsigned long long i = 0;
+    while (i < n && row->words[i])
+        i++;
+    if (!row->words[i]) {
+        snprintf(detail, sizeof detail, "the answer %llu is newer than this program", n);
+        rp_put(obj, row->field, RP_STATE_ERROR, NULL, source, NULL, detail);
+    } else if (!*row->words[i]) {
+        put_unavailable(obj, row->field, source);
+    } else {
+        rp_put_str(obj, row->field, row->words[i], source);
+    }
+}
+
+static void put_words(json_t *obj, const struct rp_nvml_row *row, unsigned long long bits, const char *source)
+{
+    json_t *list = json_array();
+    const char *const *word = row->words;
+    for (unsigned i = 0; i < 64; i++) {
+        const char *name = *word ? *word++ : NULL;
+        char unknown[16];
+        snprintf(unknown, sizeof unknown, "bit %u", i);
+        if (bits >> i & 1)
+            json_array_append_new(list, json_string(name ? name : unknown));
+    }
+    rp_put(obj, row->field, RP_STATE_OK, list, source, NULL, NULL);
+}
+
+static void put_ranges(json_t *obj, const char *field, const unsigned long *set, const char *source)
+{
+    RP_BUF text = {0};
+    const unsigned word = 8 * sizeof *set, bits = RP_NVML_SET * word;
+#define IS_SET(i) ((i) < bits && (set[(i) / word] >> (i) % word & 1))
+    for (unsigned i = 0; i < bits; i++) {
+        unsigned from = i;
+        if (!IS_SET(i))
+            continue;
+        while (IS_SET(i + 1))
+            i++;
+        rp_buf_printf(&text, i > from ? "%s%u-%u" : "%s%u", text.size ? "," : "", from, i);
+    }
+#undef IS_SET
+    if (text.size)
+        rp_put_str(obj, field, text.data, source);
+    else
+        put_unavailable(obj, field, source);
+}
+
+void rp_nvml_put(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *row, nvmlReturn_t rc, const struct rp_nvml_answer *a,
+                 const char *source)
+{
+    if (rc != NVML_SUCCESS) {
+        rp_nvml_put_failure(lib, obj, row->field, rc, source);
+    } else if (row->form == RP_NVML_RANGES) {
+        put_ranges(obj, row->field, a->set, source);
+    } else if (row->form == RP_NVML_TEXT || row->form == RP_NVML_HIDDEN) {
+        if (!*a->text[row->pick])
+            put_unavailable(obj, row->field, source);
+        else if (row->form == RP_NVML_TEXT)
+            rp_put_str(obj, row->field, a->text[row->pick], source);
+        else
+            rp_gpu_put_hidden(obj, row->field, a->text[row->pick], source);
+    } else if (a->n[row->pick] == RP_NVML_NONE) {
+        put_unavailable(obj, row->field, source);
+    } else if (row->form == RP_NVML_WORD) {
+        put_word(obj, row, a->n[row->pick], source);
+    } else if (row->form == RP_NVML_WORDS) {
+        put_words(obj, row, a->n[row->pick], source);
+    } else {
+        put_number(obj, row, a->n[row->pick], source);
+    }
+}
+
+void rp_nvml_put_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_subject *s, const struct rp_nvml_row *rows)
+{
+    struct rp_nvml_answer a;
+    const char *source = NULL;
+    nvmlReturn_t rc = NVML_SUCCESS;
+    const struct rp_nvml_row *last = NULL;
+    for (const struct rp_nvml_row *r = rows; r->field; last = r++) {
+        if (!last || last->ways != r->ways || memcmp(last->arg, r->arg, sizeof r->arg) != 0)
+            rc = rp_nvml_ask(lib, s, r, &a, &source);
+        rp_nvml_put(lib, obj, r, rc, &a, source);
+    }
+}
+
+static void fail_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *rows, nvmlReturn_t rc, const char *source)
+{
+    for (const struct rp_nvml_row *r = rows; r->field; r++)
+        rp_nvml_put_failure(lib, obj, r->field, rc, source);
+}
+
+/* ---- devices ---- */
+
+static nvmlReturn_t handle_at(const struct rp_nvml *lib, unsigned index, nvmlDevice_t *dev, const char **source)
+{
+    static const char *const symbols[] = {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"};
+    nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
+    for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
+        nvmlReturn_t (*get)(unsigned, nvmlDevice_t *) = (nvmlReturn_t (*)(unsigned, nvmlDevice_t *))find(lib, symbols[i]);
+        *source = symbols[get ? i : 0];
+        *dev = NULL;
+        if (get)
+            rc = get(index, dev);
+    }
+    return rc == NVML_SUCCESS && !*dev ? NVML_ERROR_UNKNOWN : rc;
+}
+
+/* Numbers of MIG devices have holes: NOT_FOUND is one. */
+static void put_mig(const struct rp_nvml *lib, json_t *out, nvmlDevice_t dev)
+{
+    static const char get_source[] = "nvmlDeviceGetMigDeviceHandleByIndex";
+    nvmlReturn_t (*get)(nvmlDevice_t, unsigned, nvmlDevice_t *) =
+        (nvmlReturn_t (*)(nvmlDevice_t, unsigned, nvmlDevice_t *))find(lib, get_source);
+    struct rp_nvml_answer max;
+    const char *source;
+    json_t *all = json_object();
+    json_object_set_new(out, "mig_devices", all);
+    nvmlReturn_t rc = rp_nvml_ask(lib, &(struct rp_nvml_subject){.dev = dev}, &rp_nvml_mig_count_row, &max, &source);
+    if (rc != NVML_SUCCESS || max.n[0] == RP_NVML_NONE) {
+        rp_nvml_put(lib, out, &rp_nvml_mig_count_row, rc, &max, source);
+        return;
+    }
+    rc = get ? NVML_SUCCESS : NVML_ERROR_FUNCTION_NOT_FOUND;
+    for (unsigned i = 0; get && i < max.n[0] && i < MIG_MAX; i++) {
+        struct rp_nvml_subject mig = {0};
+        char name[16];
+        nvmlReturn_t one = get(dev, i, &mig.dev);
+        if (one == NVML_SUCCESS && mig.dev) {
+            snprintf(name, sizeof name, "mig%u", i);
+            json_t *values = json_object();
+            json_object_set_new(all, name, values);
+            rp_nvml_put_rows(lib, values, &mig, rp_nvml_mig_rows);
+        } else if (one != NVML_ERROR_NOT_FOUND) {
+            rc = one == NVML_SUCCESS ? NVML_ERROR_UNKNOWN : one;
+        }
+    }
+    if (rc == NVML_SUCCESS)
+        rp_put_int(out, rp_nvml_mig_count_row.field, (int64_t)json_object_size(all), get_source, NULL);
+    else
+        rp_nvml_put_failure(lib, out, rp_nvml_mig_count_row.field, rc, get_source);
+}
+
+static void put_devices(const struct rp_nvml *lib, json_t *out)
+{
+    struct rp_nvml_answer a;
+    const char *source;
+    json_t *all = json_object();
+    json_object_set_new(out, "devices", all);
+    nvmlReturn_t rc = rp_nvml_ask(lib, &(struct rp_nvml_subject){0}, &rp_nvml_count_row, &a, &source);
+    if (rc == NVML_SUCCESS && a.n[0] != RP_NVML_NONE && a.n[0] > DEVICES_MAX) {
+        rp_put(out, "count", RP_STATE_ERROR, NULL, source, NULL, "more devices than any machine has");
+        return;
+    }
+    rp_nvml_put(lib, out, &rp_nvml_count_row, rc, &a, source);
+    unsigned n = rc == NVML_SUCCESS && a.n[0] != RP_NVML_NONE ? (unsigned)a.n[0] : 0;
+    RP_FREE struct rp_nvml_device *d = rp_alloc((n ? n : 1) * sizeof *d);
+    for (unsigned i = 0; i < n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "gpu%u", i);
+        d[i].values = json_object();
+        json_object_set_new(all, name, d[i].values);
+        d[i].rc = handle_at(lib, i, &d[i].dev, &source);
+        if (d[i].rc != NVML_SUCCESS) {
+            fail_rows(lib, d[i].values, rp_nvml_device_rows, d[i].rc, source);
+            continue;
+        }
+        rp_nvml_put_rows(lib, d[i].values, &(struct rp_nvml_subject){.dev = d[i].dev}, rp_nvml_device_rows);
+        put_mig(lib, d[i].values, d[i].dev);
+        rp_nvml_put_links(lib, &d[i]);
+    }
+    rp_nvml_put_pairs(lib, d, n);
+}
+
+json_t *rp_gpu_nvml(void)
+{
+    json_t *out = json_object();
+    struct rp_nvml lib;
+    rp_gpu_load(&lib.so, "libnvidia-ml.so.1");
+    if (!lib.so.handle) {
+        rp_gpu_put_missing(out, "nvml_library", &lib.so);
+        for (const struct rp_nvml_row *r = rp_nvml_system_rows; r->field; r++)
+            rp_gpu_put_missing(out, r->field, &lib.so);
+        rp_gpu_put_missing(out, rp_nvml_count_row.field, &lib.so);
+        return out;
+    }
+    lib.error_string = (const char *(*)(nvmlReturn_t))find(&lib, "nvmlErrorString");
+    const char *source = find(&lib, "nvmlInit_v2") ? "nvmlInit_v2" : "nvmlInit";
+    rp_nvml_function *f = find(&lib, source);
+    nvmlReturn_t rc = f ? ((nvmlReturn_t (*)(void))f)() : NVML_ERROR_FUNCTION_NOT_FOUND;
+    Dl_info info;
+    if (f && dladdr((void *)f, &info) && info.dli_fname)
+        rp_put_str(out, "nvml_library", info.dli_fname, lib.so.name);
+    else
+        rp_nvml_put_failure(&lib, out, "nvml_library", rc, source);
+    if (rc == NVML_SUCCESS) {
+        rp_nvml_put_rows(&lib, out, &(struct rp_nvml_subject){0}, rp_nvml_system_rows);
+        put_devices(&lib, out);
+    } else {
+        fail_rows(&lib, out, rp_nvml_system_rows, rc, source);
+        rp_nvml_put_failure(&lib, out, rp_nvml_count_row.field, rc, source);
+    }
+    return out;
+}
