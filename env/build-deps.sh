@@ -83,6 +83,7 @@ compile() { # LIBRARY "FLAGS" FILE...: FILE... into $part/lib/LIBRARY
     local lib=$1 flags=$2
     shift 2
     mkdir objects
+    # shellcheck disable=SC2016
     printf '%s\n' "$@" | xargs -P "$jobs" -I {} sh -c 'repro-cc $0 -c "$1" -o "objects/$(echo "$1" | tr / _).o"' "$cflags $flags" {}
     (cd objects && LC_ALL=C ar rcsD "$part/lib/$lib" ./*.o)
 }
