@@ -8,6 +8,9 @@
 #   DEPS_MIRROR=D  a directory with the sources of env/deps.lock, tried before the network; OFFLINE=1: no network
 #   DEPS_LOCK=FILE another lock file than env/deps.lock
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
+#   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
+#                  knows nothing about GPUs and says so. `make test` takes it where it can be had; CUDA=0: never
+#   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
 #   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
@@ -64,6 +67,9 @@ endif
 DIRTY ?= unknown
 export SOURCE_DATE_EPOCH := $(or $(word 2,$(at)),1700000000)
 
+# Write stdin to $1 only if it differs: whatever depends on the file is rebuilt when its content changes, not its date.
+if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new $1; fi
+
 # --- flags ----------------------------------------------------------------------------------------------------------
 warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef
 common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
@@ -119,8 +125,64 @@ fuzz_ldflags := -fsanitize=address,undefined,fuzzer
 $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
 static_libs_dir := $(sysroot)/lib
 
-# Write stdin to $1 only if it differs: whatever depends on the file is rebuilt when its content changes, not its date.
-if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new $1; fi
+# --- repro-gpu ------------------------------------------------------------------------------------------------------
+# The GPU worker: a program of its own, linked with glibc, that loads NVIDIA's libraries. It travels in the static program.
+#   BUILD/gpu/repro-gpu, .zst   the program
+#   BUILD/gpu/include           CUDA's and NVML's headers (a link)
+#   BUILD/gpu/about.txt         for the build record: CUDA's version, digest and size of the program
+ifneq ($(filter-out 0,$(CUDA)),)
+gpu := $(BUILD)/gpu
+gpu_sources := $(sort $(wildcard src/gpu/*.c)) src/worker/frame.c src/capture/probe.c $(addprefix src/base/,buf.c err.c json.c text.c)
+gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
+	-isystem $(gpu)/include -isystem $(sysroot)/src/jansson
+ifeq ($(origin CUDA_HOME),command line)
+cudart := $(firstword $(wildcard $(patsubst %,$(CUDA_HOME)/%/libcudart_static.a,lib64 lib targets/x86_64-linux/lib)))
+ifeq ($(and $(cudart),$(wildcard $(CUDA_HOME)/include/nvml.h)),)
+$(error CUDA_HOME: no libcudart_static.a below $(CUDA_HOME), or no include/nvml.h)
+endif
+cuda := $(CUDA_HOME)
+cuda_version := $(shell awk '$$2 == "CUDART_VERSION" {print int($$3 / 1000) "." $$3 % 1000 / 10}' $(cuda)/include/cuda_runtime_api.h)
+cuda_ready := $(cudart)
+cuda_sources = echo "cuda-toolkit $(cuda_version) `sha256sum <$(cudart) | cut -d' ' -f1` libcudart_static.a"
+cuda_licenses = cat $(wildcard $(cuda)/EULA.txt) /dev/null
+else
+cuda := $(shell env/fetch-cuda.sh --dir $(DEPS_DIR))
+cudart := $(cuda)/lib/libcudart_static.a
+cuda_version := $(shell sed -n 's/^nvidia-cuda-runtime[^=]*==\([^ ]*\) .*/\1/p' env/cuda.lock)
+cuda_ready := $(cuda)/sources.txt
+cuda_sources = cat $(cuda)/sources.txt
+cuda_licenses = cat $(cuda)/LICENSES.txt
+$(cuda)/sources.txt:
+	$(Q)env/fetch-cuda.sh $(DEPS_DIR)
+endif
+$(gpu)/flags: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
+$(gpu)/include: $(gpu)/flags $(cuda_ready)
+	$(Q)ln -sfn $(cuda)/include $@
+$(gpu)/%.o: %.c $(gpu)/flags $(gpu)/include $(sysroot)/sources.txt
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(gpu_line) -MMD -MP -c $< -o $@
+$(gpu)/libjansson.a: $(gpu)/flags $(sysroot)/sources.txt
+	$(call say,AR,$@)
+	$(Q)rm -rf $@ $(gpu)/jansson && mkdir -p $(gpu)/jansson
+	$(Q)for f in $(sysroot)/src/jansson/*.c; do \
+		$(gpu_line) -w -DHAVE_CONFIG_H -c $$f -o $(gpu)/jansson/`basename $$f .c`.o || exit 1; done
+	$(Q)ar rcsD $@ $(gpu)/jansson/*.o
+$(gpu)/repro-gpu: $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
+	$(call say,LD,$@)
+	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart)
+$(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
+	$(Q)$(static_cc) -O2 $(static_ldflags) $< -o $@ -lzstd
+$(gpu)/repro-gpu.zst: $(gpu)/repro-gpu $(gpu)/compress
+	$(call say,ZSTD,$@)
+	$(Q)$(gpu)/compress $< $@
+$(gpu)/about.txt: $(gpu)/repro-gpu
+	$(Q)echo "$(cuda_version) `sha256sum <$< | cut -d' ' -f1` `stat -c %s $<`" >$@
+static_gpu := $(gpu)/repro-gpu.zst
+-include $(patsubst %.c,$(gpu)/%.d,$(gpu_sources))
+endif
 
 define variant
 $1_objects := $(patsubst %.c,$(BUILD)/$1/%.o,$(sources))
@@ -131,25 +193,26 @@ $(BUILD)/$1/flags: FORCE
 	$$(Q)mkdir -p $$(@D)/gen
 	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
-	$$(Q)printf '%s\n' $(sources) $(embedded) | $$(call if_changed,$$@)
+	$$(Q)printf '%s\n' $(sources) $(embedded) $($1_gpu) | $$(call if_changed,$$@)
 
 $(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
 	$$(Q)$$($1_line) $$(call isa,$$<) -MMD -MP -c $$< -o $$@
 
-$(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
-	$$(Q)$(if $(filter static,$1),cat $(sysroot)/sources.txt,dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
+$(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter static,$1),$(sysroot)/sources.txt) $(if $($1_gpu),$(cuda_ready))
+	$$(Q)$(if $(filter static,$1),{ $(if $($1_gpu),$$(cuda_sources); )cat $(sysroot)/sources.txt; },dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
 		$(native_packages) 2>/dev/null) | $$(call if_changed,$$@)
 	$$(Q)touch $$@
 $(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
-	$$(Q)$(if $(filter static,$1),cat $(sysroot)/LICENSES.txt,echo This build uses libraries of the system it was built on.) >$$@
-$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt
+	$$(Q)$(if $(filter static,$1),{ cat $(sysroot)/LICENSES.txt; $(if $($1_gpu),$$(cuda_licenses)); },echo This build uses libraries of the system it was built on.) >$$@
+$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $($1_gpu),$(gpu)/about.txt)
 	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
-		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt | $$(call if_changed,$$@)
-$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) env/gen-embed.sh
+		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" | $$(call if_changed,$$@)
+$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $($1_gpu) env/gen-embed.sh
 	$$(call say,EMBED,$$@)
-	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt
+	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt \
+		$(if $($1_gpu),repro-gpu.zst=$($1_gpu))
 $(BUILD)/$1/gen/%.o: $(BUILD)/$1/gen/%.c $(BUILD)/$1/flags
 	$$(Q)$$($1_line) -MMD -MP -c $$< -o $$@
 $(BUILD)/$1/gen/bytes.o: $(BUILD)/$1/gen/embed.c
@@ -211,14 +274,15 @@ endif
 # --- goals that start a make of their own ---------------------------------------------------------------------------
 again = +$(Q)$(MAKE) --no-print-directory
 setup:
-	$(Q)env/setup.sh build
+	$(Q)env/setup.sh $(if $(filter-out 0,$(CUDA)),cuda,build)
 run:
 	$(Q)env/setup.sh build
 	$(again) all SAN=
 	$(Q)env/run.sh $(BUILD)/repro
 test:
 	$(Q)env/setup.sh test
-	$(again) tests-built
+	+$(Q)$(MAKE) --no-print-directory tests-built CUDA=$(or $(CUDA),`env/fetch-cuda.sh $(DEPS_DIR) >&2 && echo 1 || \
+		echo "no GPU worker: its tests will be skipped" >&2`)
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(T)
 bench:
 	$(Q)env/setup.sh bench

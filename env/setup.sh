@@ -2,6 +2,7 @@
 # Install the Debian packages that a purpose needs, only those that are missing: a ready machine needs no network.
 #
 #   env/setup.sh build    the static program
+#   env/setup.sh cuda     the same with the GPU worker: pip fetches the wheels
 #   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh
 #   env/setup.sh lint     and the linters
 #   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, the allocator that serves PyTorch best, and the
@@ -9,17 +10,19 @@
 set -euo pipefail
 
 want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-utils ca-certificates"
-want_test="$want_build pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev zlib1g-dev
+want_cuda="$want_build python3 python3-venv"
+want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl procps util-linux"
-want_bench="$want_test python3 python3-venv libjemalloc2 g++"
+want_bench="$want_test libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"
 
 case ${1:-build} in
 build) want=$want_build ;;
+cuda) want=$want_cuda ;;
 test) want=$want_test ;;
 lint) want=$want_lint ;;
 bench) want=$want_bench ;;
-*) echo "usage: env/setup.sh build|test|lint|bench" >&2 && exit 2 ;;
+*) echo "usage: env/setup.sh build|cuda|test|lint|bench" >&2 && exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -70,6 +70,16 @@ static json_t *dependencies(const char *lines, json_t *forward)
     return list;
 }
 
+/* The GPU worker inside: {"cuda", "sha256", "bytes"}, or null. */
+static json_t *gpu_worker(const struct rp_build *b)
+{
+    char cuda[32], digest[72];
+    long bytes;
+    if (sscanf(b->gpu_worker, "%31s %71s %ld", cuda, digest, &bytes) != 3)
+        return json_null();
+    return json_pack("{s:s, s:s, s:I}", "cuda", cuda, "sha256", digest, "bytes", (json_int_t)bytes);
+}
+
 /* Instruction sets of the CPU backend that work here, best last. */
 static json_t *usable_isa(void)
 {
@@ -94,6 +104,12 @@ static void print_version(const struct rp_build *b, const json_t *v)
     json_array_foreach(json_object_get(v, "isa"), i, d)
         printf(" %s", json_string_value(d));
     printf("\n");
+    const json_t *gpu = json_object_get(v, "gpu_worker");
+    if (json_is_object(gpu))
+        printf("%-14s CUDA %s, sha256 %s\n", "GPU worker", json_string_value(json_object_get(gpu, "cuda")),
+               json_string_value(json_object_get(gpu, "sha256")));
+    else
+        printf("%-14s none: built without CUDA=1, so that GPUs are not seen\n", "GPU worker");
     json_array_foreach(json_object_get(v, "dependencies"), i, d)
         printf("%-14s %s %s\n", i ? "" : "linked in", json_string_value(json_object_get(d, "name")),
                json_string_value(json_object_get(d, "version")));
@@ -108,9 +124,9 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
         return print_licenses(cli, err);
     const struct rp_build *b = rp_build_record();
     json_t *forward = json_array(), *linked = dependencies(b->deps, forward);
-    RP_JSON *v = json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
+    RP_JSON *v = json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
                            dirty(b), "numerics", RP_NUMERICS, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa(),
-                           "dependencies", linked, "fell_forward", forward);
+                           "gpu_worker", gpu_worker(b), "dependencies", linked, "fell_forward", forward);
     if (cli->json)
         cli->result = json_incref(v);
     else

@@ -4,19 +4,19 @@
  * What:    the questions it answers. Each loads a library with the ordinary loader search and gives back a group of values.
  * Flow:    PROBE frame {"probe": name} -> rp_gpu_<name>() -> VALUES frame {"probe", "values"}; main.c has the loop.
  * Owner:   the caller owns the group. Libraries stay loaded: the process is short-lived.
- * Extend:  a row in RP_GPU_PROBES and a file with the function; values are put with rp_put() and its kin (capture/probe.h), one that
- *          names a person's machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest symbol being 2.28.
+ * Extend:  a name in RP_GPU_PROBES (worker/worker.h) and a file with the function; values are put with rp_put() and its kin
+ *          (capture/probe.h), one that names a person's machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest
+ *          symbol being 2.28.
  */
 #ifndef RP_GPU_GPU_H
 #define RP_GPU_GPU_H
 
 #include "capture/probe.h"
+#include "worker/worker.h"
 
-#define RP_GPU_PROBES(X)                                                                                               \
-    X(nvml) /* driver_version, nvml_version, count, devices: {gpu0: {...}}: libnvidia-ml.so.1, as old as driver 440 */ \
-    X(cuda) /* cuda_driver_version, cuda_runtime_version, cuda_devices: libcuda.so.1 through the linked runtime */     \
-    X(nccl) /* nccl_version: libnccl.so.2 */
-
+/* nvml: driver_version, nvml_version, count, devices: {gpu0: {...}}: libnvidia-ml.so.1, as old as driver 440
+ * cuda: cuda_driver_version, cuda_runtime_version, cuda_devices, devices by PCI address: libcuda.so.1 through the runtime linked in
+ * nccl: nccl_version: libnccl.so.2 */
 #define X(name) json_t *rp_gpu_##name(void);
 RP_GPU_PROBES(X)
 #undef X

@@ -1,16 +1,19 @@
 /* The parent's side: start a worker, hear from it, say what became of it. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "worker/program.h"
 #include "worker/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,9 +34,8 @@ static void exec_self(char **argv)
         execve(given, argv, environ);
 }
 
-/* Never returns. Without /proc and without a path to ourselves (an empty chroot, say) the forked child goes on as the worker: it has
- * no threads. */
-static void become_worker(int sock, pid_t parent)
+/* What every worker begins with: it dies with its parent, signals are as a new program expects them, the socket has its number. */
+static void begin_child(int sock, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -47,30 +49,49 @@ static void become_worker(int sock, pid_t parent)
         fcntl(sock, F_SETFD, 0);
     else
         dup2(sock, RP_WORKER_FD);
+}
+
+/* Without /proc and without a path to ourselves (an empty chroot, say) the forked child goes on as the worker: it has no threads. */
+static void become_worker(int sock, pid_t parent)
+{
+    begin_child(sock, parent);
     char *argv[] = {(char *)"repro", (char *)RP_WORKER_ARG, NULL};
     exec_self(argv);
     _exit(rp_worker_main(RP_WORKER_FD));
 }
 
-int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err)
+/* Fork with a socket between both. In the child: 0, and *sock is its end. In the parent: the child's pid, and w is filled. */
+static pid_t fork_worker(struct rp_worker *w, int *sock, const char *what, struct rp_err *err)
 {
     int sv[2];
-    *w = (struct rp_worker){.pid = -1, .fd = -1};
+    *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = what};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
-        return rp_fail(err, RP_IO, "cannot make a socket pair for the worker: %s", strerror(errno));
-    pid_t parent = getpid(), pid = fork();
+        return rp_fail(err, RP_IO, "cannot make a socket pair for %s: %s", what, strerror(errno));
+    pid_t pid = fork();
     if (pid < 0) {
         int e = errno;
         close(sv[0]);
         close(sv[1]);
-        return rp_fail(err, RP_UNAVAILABLE, "cannot start the worker process: %s (process or memory limit?)", strerror(e));
+        return rp_fail(err, RP_UNAVAILABLE, "cannot start the process of %s: %s (process or memory limit?)", what, strerror(e));
     }
+    *sock = sv[1];
     if (pid == 0)
-        become_worker(sv[1], parent);
+        return 0;
     close(sv[1]);
     w->pid = pid;
     w->fd = sv[0];
     w->last_heard_ns = rp_now_ns();
+    return pid;
+}
+
+int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err)
+{
+    int sock;
+    pid_t parent = getpid(), pid = fork_worker(w, &sock, "the worker", err);
+    if (pid == 0)
+        become_worker(sock, parent);
+    if (pid < 0)
+        return -1;
     if (rp_frame_write(w->fd, RP_FRAME_JOB, job, err) < 0) {
         rp_worker_kill(w);
         return rp_wrap(err, "starting the worker");
@@ -78,36 +99,150 @@ int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err)
     return 0;
 }
 
+/* In the child, program and report being 10 or more, out of the way of the numbers given here. Never returns. */
+static void become_program(int sock, pid_t parent, int program, const char *name, int errors, int report)
+{
+    extern char **environ;
+    dup2(errors, STDERR_FILENO);
+    begin_child(sock, parent);
+    char *argv[] = {(char *)name, NULL};
+    syscall(SYS_execveat, program, "", argv, environ, 0x1000 /* AT_EMPTY_PATH */);
+    int e = errno;
+    if (write(report, &e, sizeof e) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+/* Two ends, closed on exec, neither of them below 10. */
+static int high_pipe(int end[2], int flags)
+{
+    int low[2];
+    if (pipe2(low, O_CLOEXEC | flags) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        end[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 10);
+        close(low[i]);
+    }
+    return 0;
+}
+
+/* 0: it runs. Else the errno of exec, or -1 and *err. */
+static int start_descriptor(struct rp_worker *w, int program, const char *name, const char *what, struct rp_err *err)
+{
+    int report[2], errors[2], sock, failure = 0;
+    if (high_pipe(report, 0) < 0 || high_pipe(errors, O_NONBLOCK) < 0) /* what does not fit into the pipe is lost, nobody waits */
+        return rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
+    pid_t parent = getpid(), pid = fork_worker(w, &sock, what, err);
+    if (pid == 0)
+        become_program(sock, parent, program, name, errors[1], report[1]);
+    close(report[1]);
+    close(errors[1]);
+    w->errors = errors[0];
+    if (pid < 0)
+        failure = -1;
+    else if (read(report[0], &failure, sizeof failure) != sizeof failure)
+        failure = 0;
+    close(report[0]);
+    if (failure)
+        rp_worker_kill(w);
+    return failure;
+}
+
+int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, const char *name, const char *what,
+                            struct rp_err *err)
+{
+    RP_BUF why = {0};
+    *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = what};
+    for (int way = 0; way < RP_PROGRAM_WAYS; way++) {
+        RP_FD fd = rp_program_open(program, name, way, err);
+        int e = fd < 0 ? -1 : start_descriptor(w, fd, name, what, err);
+        if (e == 0)
+            return 0;
+        if (e == ENOENT) /* of a file that is there: its interpreter is not */
+            return rp_fail(err, RP_UNAVAILABLE,
+                           "%s cannot start: this system has no glibc loader (/lib64/ld-linux-x86-64.so.2); take an image with glibc", what);
+        if (e > 0)
+            rp_fail(err, RP_UNAVAILABLE, "%s: %s", way == RP_PROGRAM_MEMORY ? "from memory" : "from a file in the cache", strerror(e));
+        rp_buf_printf(&why, "%s%s", why.size ? "; " : "", err->msg);
+    }
+    return rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s; set XDG_CACHE_HOME to a directory whose files may be executed", what,
+                   why.data);
+}
+
+/* Reap it, waiting so long at most; 0: it is still there. */
+static int reap(pid_t pid, int *status, int wait_ms)
+{
+    pid_t gone;
+    uint64_t until = rp_now_ns() + (uint64_t)wait_ms * 1000000u;
+    while ((gone = waitpid(pid, status, WNOHANG)) == 0 && rp_now_ns() < until)
+        poll(NULL, 0, 10);
+    return gone != 0;
+}
+
+/* A killed process goes as soon as the kernel lets it: one that a driver holds perhaps never, so that nobody waits for a program. */
+static void kill_and_reap(const struct rp_worker *w)
+{
+    int status;
+    kill(w->pid, SIGKILL);
+    if (w->errors >= 0)
+        reap(w->pid, &status, 1000);
+    else
+        while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+/* The last line a program wrote to its stderr, after a colon; "" when there is none. */
+static const char *last_words(const struct rp_worker *w, char out[256])
+{
+    char all[4096], *line;
+    ssize_t n = 0, got;
+    *out = 0;
+    while (w->errors >= 0 && (size_t)n < sizeof all - 1 && (got = read(w->errors, all + n, sizeof all - 1 - (size_t)n)) > 0)
+        n += got;
+    while (n > 0 && all[n - 1] == '\n')
+        n--;
+    all[n] = 0;
+    if (n > 0) {
+        line = strrchr(all, '\n');
+        snprintf(out, 256, ": %.253s", line ? line + 1 : all);
+    }
+    return out;
+}
+
+static void close_all(struct rp_worker *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->errors >= 0)
+        close(w->errors);
+    w->pid = w->fd = w->errors = -1;
+}
+
 /* The socket closed: find out why in the words of a user. Always -1. */
 static int obituary(struct rp_worker *w, struct rp_err *err)
 {
-    int status = 0;
-    pid_t gone = 0;
-    for (int i = 0; i < 200 && (gone = waitpid(w->pid, &status, WNOHANG)) == 0; i++)
-        poll(NULL, 0, 10); /* it closed the socket: two seconds to be gone by itself */
-    if (gone == 0) {
-        kill(w->pid, SIGKILL);
-        while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    close(w->fd);
-    w->fd = -1;
-    w->pid = -1;
-    if (gone == 0)
-        return rp_fail(err, RP_BUG, "the worker closed its connection and did not end; it was killed");
+    int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: two seconds to be gone by itself */
+    char said[256];
+    const char *name = w->name, *hint = w->errors < 0 ? "; see --plan and the memory limit of this machine or container" : "";
+    if (!gone)
+        kill_and_reap(w);
+    last_words(w, said);
+    close_all(w);
+    if (!gone)
+        return rp_fail(err, RP_BUG, "%s closed its connection and did not end; it was killed%s", name, said);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return rp_fail(err, RP_UNAVAILABLE,
-                       "the worker was killed (signal 9): by somebody, or by the kernel because memory ran out; see --plan and the "
-                       "memory limit of this machine or container");
+        return rp_fail(err, RP_UNAVAILABLE, "%s was killed (signal 9): by somebody, or by the kernel because memory ran out%s%s", name, hint,
+                       said);
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGXCPU))
-        return rp_fail(err, RP_UNAVAILABLE, "the worker was stopped from outside (signal %d, %s)", WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
+        return rp_fail(err, RP_UNAVAILABLE, "%s was stopped from outside (signal %d, %s)%s", name, WTERMSIG(status),
+                       strsignal(WTERMSIG(status)), said);
     if (WIFSIGNALED(status))
-        return rp_fail(err, RP_BUG, "the worker crashed (signal %d, %s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        return rp_fail(err, RP_BUG, "%s crashed (signal %d, %s)%s", name, WTERMSIG(status), strsignal(WTERMSIG(status)), said);
     if (WIFEXITED(status) && WEXITSTATUS(status) == rp_exit_status(RP_UNAVAILABLE))
-        return rp_fail(err, RP_UNAVAILABLE, "the worker ran out of memory or of another resource and left (status %d)",
-                       WEXITSTATUS(status));
-    return rp_fail(err, RP_BUG, "the worker left early (status %d) without saying why", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+        return rp_fail(err, RP_UNAVAILABLE, "%s ran out of memory or of another resource and left (status %d)%s", name,
+                       WEXITSTATUS(status), said);
+    return rp_fail(err, RP_BUG, "%s left early (status %d)%s", name, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                   *said ? said : " without saying why");
 }
 
 int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err)
@@ -115,7 +250,7 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
     uint64_t until = rp_now_ns() + (uint64_t)timeout_ms * 1000000u;
     *body = NULL;
     if (w->fd < 0)
-        return rp_fail(err, RP_BUG, "the worker is gone");
+        return rp_fail(err, RP_BUG, "%s is gone", w->name);
     for (;;) {
         int got = rp_frame_decode(&w->in, type, body, err);
         if (got < 0)
@@ -152,13 +287,8 @@ void rp_worker_stop(struct rp_worker *w)
 
 void rp_worker_kill(struct rp_worker *w)
 {
-    if (w->pid > 0) {
-        kill(w->pid, SIGKILL);
-        while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    if (w->fd >= 0)
-        close(w->fd);
+    if (w->pid > 0)
+        kill_and_reap(w);
+    close_all(w);
     rp_buf_fini(&w->in);
-    *w = (struct rp_worker){.pid = -1, .fd = -1};
 }

@@ -1,8 +1,8 @@
-/* The worker: the process that trains, and the frames between it and its parent.
+/* Workers: the process that trains, the one that loads GPU libraries (gpu/), and the frames between them and their parent.
  *
  * What:    parent side: start, read records, watch, stop. Worker side: the training loop over a workload.
  * Flow:    parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE records, and one
- *          DONE or FAILED; the parent may send STOP. job.h has their fields.
+ *          DONE or FAILED; the parent may send STOP. job.h has their fields. repro-gpu says HELLO and answers each PROBE with VALUES.
  * Owner:   struct rp_worker (parent side) owns the process and the socket.
  * Extend:  a new record type is one row of RP_FRAMES; a type this build does not know is skipped.
  *
@@ -35,6 +35,9 @@
     X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
     X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */
 
+/* What repro-gpu can be asked for, in this order; gpu/gpu.h says what each knows. */
+#define RP_GPU_PROBES(X) X(nvml) X(cuda) X(nccl)
+
 enum rp_frame {
 #define X(id, text) id,
     RP_FRAMES(X)
@@ -60,12 +63,17 @@ struct rp_worker {
     int fd;
     uint64_t last_heard_ns; /* when the last bytes came */
     struct rp_buf in;       /* bytes not decoded yet */
+    const char *name;       /* in messages */
+    int errors;             /* of a program: the other end of its stderr; else -1, the worker writes to ours */
 };
 int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err) rp_must_check;
+/* Start another program as a worker; nothing is sent to it. program: its bytes; name: of its process and file; what: in messages. */
+int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, const char *name, const char *what,
+                            struct rp_err *err) rp_must_check;
 /* Wait for the next record at most timeout_ms: 1 record, 0 timeout or a signal, -1 the worker is gone or broken (it is reaped then);
  * *err says in words a user understands what happened to it: crashed with signal 11, killed - out of memory?, sent rubbish. */
 int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 void rp_worker_stop(struct rp_worker *w); /* asks to finish the step at hand */
-void rp_worker_kill(struct rp_worker *w); /* SIGKILL and reap; safe to call twice */
+void rp_worker_kill(struct rp_worker *w); /* SIGKILL and reap, but a program that a driver holds is left behind; safe to call twice */
 
 #endif

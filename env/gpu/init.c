@@ -1,0 +1,23 @@
+/* What the start files of glibc before 2.34 added to every program: running its constructors, and atexit(). */
+typedef void function(int argc, char **argv, char **envp);
+extern function *__preinit_array_start[] __attribute__((visibility("hidden")));
+extern function *__preinit_array_end[] __attribute__((visibility("hidden")));
+extern function *__init_array_start[] __attribute__((visibility("hidden")));
+extern function *__init_array_end[] __attribute__((visibility("hidden")));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+extern int __cxa_atexit(void (*f)(void *), void *arg, void *dso);
+void rp_gpu_init(int argc, char **argv, char **envp);
+int atexit(void (*f)(void));
+
+void rp_gpu_init(int argc, char **argv, char **envp)
+{
+    for (function **f = __preinit_array_start; f < __preinit_array_end; f++)
+        (*f)(argc, argv, envp);
+    for (function **f = __init_array_start; f < __init_array_end; f++)
+        (*f)(argc, argv, envp);
+}
+
+int atexit(void (*f)(void))
+{
+    return __cxa_atexit((void (*)(void *))f, 0, &__dso_handle);
+}

@@ -1,0 +1,253 @@
+/* GPUs: what the worker repro-gpu says about driver, devices and libraries. It is another process because NVIDIA's libraries crash, hang
+ * in the kernel and need glibc; nothing of that reaches this one. */
+#include "capture/gpu.h"
+
+#include "base/clock.h"
+#include "base/embed.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "worker/program.h"
+#include "worker/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define PROGRAM "repro-gpu"
+#define ANSWERS "/.repro/gpu.json"
+
+static const char *const questions[] = {
+#define X(name) #name,
+    RP_GPU_PROBES(X)
+#undef X
+};
+enum { QUESTIONS = sizeof questions / sizeof *questions };
+
+/* ---- asking ---- */
+
+/* The values that answer one question (a new reference), or NULL. */
+static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, struct rp_err *err)
+{
+    uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
+    RP_JSON *text = json_pack("{s:s}", "probe", question);
+    int sent = rp_frame_write(w->fd, RP_FRAME_PROBE, text, err); /* if not, the worker is gone and its socket tells how */
+    while (rp_now_ns() < until && !rp_interrupted()) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        int got = rp_worker_next(w, sent < 0 ? 0 : limit_ms, &type, &body, err);
+        if (got < 0)
+            return NULL;
+        if (got == 0 || type != RP_FRAME_VALUES)
+            continue;
+        const char *name = json_string_value(json_object_get(body, "probe"));
+        json_t *values = json_object_get(body, "values");
+        if (!name || strcmp(name, question) != 0 || !json_is_object(values))
+            return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else", question);
+        return json_incref(values);
+    }
+    return rp_fail_null(err, RP_UNAVAILABLE, "the GPU worker did not answer '%s' within %g s and was stopped: does the driver hang?", question,
+                        limit_ms * 1e-3);
+}
+
+json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
+{
+    struct rp_worker w;
+    struct rp_err err = {0};
+    json_t *answers = json_object();
+    int failed = rp_worker_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0;
+    for (int i = 0; i < QUESTIONS && !failed; i++) {
+        json_t *values = ask(&w, questions[i], limit_ms, &err);
+        failed = !values;
+        if (values)
+            json_object_set_new(answers, questions[i], values);
+    }
+    rp_worker_kill(&w);
+    if (failed)
+        json_object_set_new(answers, "failed", json_string(err.msg));
+    return answers;
+}
+
+static int limit_ms(void)
+{
+    const char *text = getenv("RP_GPU_TIMEOUT_MS");
+    int64_t n;
+    return text && rp_parse_count(text, &n) == 0 && n > 0 && n <= 600000 ? (int)n : RP_GPU_TIMEOUT_MS;
+}
+
+/* ---- believing nothing ---- */
+
+static int is_line(const json_t *j)
+{
+    const char *s = json_string_value(j);
+    size_t left = s ? json_string_length(j) : 0;
+    if (!s || left > RP_LINE_MAX)
+        return 0;
+    for (size_t n; left; s += n, left -= n) {
+        unsigned c;
+        n = rp_utf8(s, left, &c);
+        if (!n || rp_is_control(c))
+            return 0;
+    }
+    return 1;
+}
+
+static int is_name(const char *key)
+{
+    size_t n = strlen(key);
+    return n > 0 && n <= 64 && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.:-") == n;
+}
+
+static int is_value(const json_t *v)
+{
+    size_t i;
+    json_t *item;
+    if (json_is_array(v))
+        json_array_foreach(v, i, item)
+            if (!is_line(item))
+                return 0;
+    return json_is_array(v) || json_is_number(v) || is_line(v);
+}
+
+/* One value, taken apart and made again. */
+static void put_value(const struct rp_probe *p, json_t *out, const char *name, const json_t *in)
+{
+    const json_t *state = json_object_get(in, "state"), *source = json_object_get(in, "source"), *unit = json_object_get(in, "unit"),
+                 *detail = json_object_get(in, "detail");
+    json_t *value = json_object_get(in, "value");
+    enum rp_state s = rp_state_named(json_string_value(state));
+    const char *from = is_line(source) && *json_string_value(source) ? json_string_value(source) : NULL;
+    int known = strcmp(rp_state_name(s), json_string_value(state)) == 0;
+    if (!known || !from || (unit && (!is_line(unit) || !json_string_length(unit) || json_string_length(unit) > 32)) ||
+        (detail && (!is_line(detail) || !json_string_length(detail))) || (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) ||
+        (s == RP_STATE_ERROR && !detail))
+        rp_put(out, name, RP_STATE_ERROR, NULL, PROGRAM, NULL, "the GPU worker sent something that is no value");
+    else if (s == RP_STATE_OK && json_is_true(json_object_get(in, "hide")) && json_is_string(value))
+        rp_put_hidden(p, out, name, json_string_value(value), from);
+    else
+        rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
+}
+
+/* Values and groups of `in` into `out`; what is there already stays. */
+static void put_group(const struct rp_probe *p, json_t *out, const json_t *in, int depth)
+{
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)in, name, j) {
+        json_t *there = json_object_get(out, name);
+        if (!is_name(name))
+            continue;
+        if (json_is_string(json_object_get(j, "state"))) {
+            if (!there)
+                put_value(p, out, name, j);
+        } else if (!json_is_object(j) || depth == 0) {
+            if (!there)
+                rp_put(out, name, RP_STATE_ERROR, NULL, PROGRAM, NULL, "the GPU worker sent something that is neither value nor group");
+        } else {
+            if (!there)
+                json_object_set_new(out, name, there = json_object());
+            put_group(p, there, j, depth - 1);
+        }
+    }
+}
+
+/* Does NVML's device have the PCI address that CUDA gives? "00000000:3B:00.0" and "0000:3b:00.0" are the same. */
+static int has_address(const json_t *device, const char *address)
+{
+    const char *own = json_string_value(json_object_get(json_object_get(device, "pci_address"), "value"));
+    return own && strcasecmp(own + strspn(own, "0"), address + strspn(address, "0")) == 0;
+}
+
+/* CUDA's devices, which go by PCI address, into those of NVML. */
+static json_t *by_name(const json_t *cuda, json_t *devices)
+{
+    const char *address, *name;
+    json_t *values, *device, *out = json_object();
+    json_object_foreach((json_t *)cuda, address, values) {
+        const char *as = address;
+        json_object_foreach(devices, name, device)
+            if (has_address(device, address))
+                as = name;
+        json_object_set(out, as, values);
+    }
+    return json_pack("{s:o}", "devices", out);
+}
+
+void rp_gpu_put(struct rp_probe *p, const json_t *answers)
+{
+    const json_t *failed = json_object_get(answers, "failed");
+    if (failed)
+        rp_put(p->out, "worker", RP_STATE_ERROR, NULL, PROGRAM, NULL, is_line(failed) && json_string_length(failed) ? json_string_value(failed) : "unknown");
+    else
+        rp_put_str(p->out, "worker", "present", PROGRAM);
+    for (int i = 0; i < QUESTIONS; i++) {
+        const json_t *group = json_object_get(answers, questions[i]);
+        json_t *devices = json_object_get(group, "devices");
+        if (strcmp(questions[i], "cuda") == 0 && devices) {
+            RP_JSON *rest = json_copy((json_t *)group), *named = by_name(devices, json_object_get(p->out, "devices"));
+            json_object_del(rest, "devices");
+            put_group(p, p->out, rest, 6);
+            put_group(p, p->out, named, 6);
+        } else {
+            put_group(p, p->out, group, 6);
+        }
+    }
+}
+
+/* ---- the probe ---- */
+
+/* In place: what only its owner may read becomes its hidden form. */
+static void hide(const struct rp_probe *p, json_t *group)
+{
+    const char *name;
+    json_t *j;
+    json_object_foreach(group, name, j) {
+        const char *text = json_string_value(json_object_get(j, "value"));
+        char hidden[RP_HIDDEN];
+        if (json_is_true(json_object_get(j, "hide")) && text) {
+            rp_hide(p, name, text, hidden);
+            json_object_set_new(j, "value", json_string(hidden));
+        } else if (json_is_object(j)) {
+            hide(p, j);
+        }
+    }
+}
+
+static void live(struct rp_probe *p)
+{
+    const struct rp_embed *e = rp_embed_table;
+    struct rp_err err;
+    RP_BUF program = {0}, text = {0};
+    while (e->name && strcmp(e->name, PROGRAM ".zst") != 0)
+        e++;
+    if (!e->name) {
+        rp_put(p->out, "worker", RP_STATE_ABSENT, NULL, PROGRAM, NULL, "this build has no GPU worker (make CUDA=1)");
+        return;
+    }
+    RP_JSON *answers = rp_program_unpack(&program, e->data, e->size, &err) < 0 ? json_pack("{s:s}", "failed", err.msg)
+                                                                                : rp_gpu_ask(&program, limit_ms());
+    rp_gpu_put(p, answers);
+    hide(p, answers);
+    rp_json_write(&text, answers);
+    rp_record_file(p, ANSWERS, text.data, text.size);
+}
+
+void rp_probe_gpu(struct rp_probe *p)
+{
+    struct rp_err err;
+    if (p->live) {
+        live(p);
+        return;
+    }
+    RP_TEXT t;
+    rp_text_read(&t, p, ANSWERS);
+    if (t.state != RP_STATE_OK) {
+        rp_put_state(p->out, "worker", &t);
+        return;
+    }
+    RP_JSON *answers = rp_json_parse(t.bytes.data, t.bytes.size, ANSWERS, &err);
+    if (answers)
+        rp_gpu_put(p, answers);
+    else
+        rp_put(p->out, "worker", RP_STATE_ERROR, NULL, ANSWERS, NULL, err.msg);
+}

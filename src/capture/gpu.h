@@ -1,0 +1,22 @@
+/* The GPU probe's two halves: asking the worker repro-gpu, and making values of what it said.
+ *
+ * What:    inner header of capture/; the tests give a worker and answers of their own.
+ * Flow:    program -> process -> {"nvml": {...}, "cuda": {...}, "nccl": {...}, "failed": "why the rest is missing"} -> values.
+ * Owner:   the caller owns the json_t.
+ * Extend:  what else to ask is a name in RP_GPU_PROBES (worker/worker.h).
+ *
+ * A record of a machine keeps the answers in /.repro/gpu.json, with what is to be hidden hidden.
+ */
+#ifndef RP_CAPTURE_GPU_H
+#define RP_CAPTURE_GPU_H
+
+#include "capture/probe.h"
+
+#define RP_GPU_TIMEOUT_MS 10000 /* for one answer; $RP_GPU_TIMEOUT_MS takes its place */
+
+/* Start the program and ask it for everything, each answer within so many milliseconds. What fails ends the asking. Never NULL. */
+json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms);
+/* Values from answers of which nothing is believed: what has not the shape of a value becomes an error. */
+void rp_gpu_put(struct rp_probe *p, const json_t *answers);
+
+#endif

@@ -1,0 +1,25 @@
+/* A program that travels inside this one, made executable.
+ *
+ * What:    the embedded zstd frame -> its bytes -> a descriptor that can be executed.
+ * Flow:    rp_program_unpack(), then rp_program_open() in one way after the other: a kernel, container or mount may forbid each.
+ * Owner:   the caller closes the descriptor. A file in the cache stays for the next time.
+ * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_worker_start_program() tries all.
+ */
+#ifndef RP_WORKER_PROGRAM_H
+#define RP_WORKER_PROGRAM_H
+
+#include "base/buf.h"
+
+enum rp_program_way {
+    RP_PROGRAM_MEMORY, /* a sealed memfd: nothing is written. Not with vm.memfd_noexec=2, nor where seccomp forbids it */
+    RP_PROGRAM_FILE,   /* STORE/NAME-<sha256>, written once, 0700, compared at every use. Not on a file system mounted noexec */
+    RP_PROGRAM_WAYS
+};
+
+#define RP_PROGRAM_MAX (256u << 20) /* unpacked */
+
+int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err) rp_must_check;
+/* A descriptor of exactly these bytes that nobody else can change, not below 10, closed on exec; -1. */
+int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, struct rp_err *err) rp_must_check;
+
+#endif
