@@ -205,7 +205,7 @@ $(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter 
 		$(native_packages) 2>/dev/null) | $$(call if_changed,$$@)
 	$$(Q)touch $$@
 $(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
-	$$(Q)$(if $(filter static,$1),{ cat $(sysroot)/LICENSES.txt; $(if $($1_gpu),$$(cuda_licenses)); },echo This build uses libraries of the system it was built on.) >$$@
+	$$(Q)$(if $(filter static,$1),{ cat $(sysroot)/LICENSES.txt$(if $($1_gpu),; $$(cuda_licenses)); },echo This build uses libraries of the system it was built on.) >$$@
 $(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $($1_gpu),$(gpu)/about.txt)
 	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
 		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" | $$(call if_changed,$$@)
