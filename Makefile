@@ -297,7 +297,7 @@ lint:
 	$(again) $(BUILD)/repro
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --lint $(T)
 format:
-	$(Q)clang-format -i $(shell git ls-files '*.c' '*.h')
+	$(Q)git clang-format --force --extensions c,h
 fuzz:
 	$(Q)env/setup.sh lint
 	$(again) $(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ)
@@ -315,7 +315,7 @@ help:
 	@echo 'make test        set up, build and run every test (T=PATTERN: some)'
 	@echo 'make bench       this program against PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      make the vectors that PyTorch computes again and compare'
-	@echo 'make lint        every linter; make format: clang-format'
+	@echo 'make lint        every linter; make format: clang-format on lines not committed'
 	@echo 'make fuzz FUZZ=name [SECONDS=60]'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
 	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'

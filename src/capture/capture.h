@@ -31,9 +31,9 @@ struct rp_capture_opts {
 /* o->probes from "cpu,memory"; an unknown name is RP_USAGE. */
 int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err *err) rp_must_check;
 
-/* {"schema": "repro-env/1", "captured_at", "salt", "identified", "probes": {...}}; bundle/schemas/env.schema.json describes it. A hidden text
- * is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The salt
- * is public, so a guess can be tested by anybody. */
+/* {"schema": "repro-env/1", "captured_at", "salt", "identified", "probes": {...}}; bundle/schemas/env.schema.json describes it. A hidden
+ * text is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The
+ * salt is public, so a guess can be tested by anybody. */
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
 void rp_capture_summary(struct rp_buf *out, const json_t *env); /* about twenty lines for people */
 

@@ -162,7 +162,8 @@ static void version_1(struct rp_probe *p, const struct rp_text *t)
         rp_put_state(p->out, "cpu_limit", &quota);
     else if (strncmp(quota.bytes.data, "-1", 2) == 0)
         rp_put_str(p->out, "cpu_limit", "max", quota_path);
-    else if (rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK && rp_parse_count(period.bytes.data, &us) == 0 && us > 0)
+    else if (rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK && rp_parse_count(period.bytes.data, &us) == 0 &&
+             us > 0)
         rp_put_real(p->out, "cpu_limit", (double)q / (double)us, quota_path, "CPUs");
     else
         rp_put(p->out, "cpu_limit", RP_STATE_ERROR, NULL, quota_path, "CPUs", "not a quota and a period");
@@ -222,10 +223,10 @@ static void hide_in_sources(json_t *values)
         const char *source = json_string_value(json_object_get(value, "source")), *file = strrchr(source, '/');
         if (strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
             continue;
-        const char *controller = source + sizeof V2, *dir = strncmp(file, "/memory.limit_", 14) == 0 || strncmp(file, "/cpu.cfs_", 9) == 0 ||
-                                                                    strcmp(file, "/cpuset.cpus") == 0 || strcmp(file, "/cpuset.mems") == 0
-                                                                ? controller + strcspn(controller, "/") + 1
-                                                                : controller;
+        int v1 = strncmp(file, "/memory.limit_", 14) == 0 || strncmp(file, "/cpu.cfs_", 9) == 0 || strcmp(file, "/cpuset.cpus") == 0 ||
+                 strcmp(file, "/cpuset.mems") == 0;
+        const char *dir = source + sizeof V2;
+        dir += v1 ? strcspn(dir, "/") + 1 : 0;
         if (dir > file) /* the top of a controller of version 1 */
             continue;
         RP_FREE char *hidden = rp_asprintf("%.*s<group>%s", (int)(dir - source), source, file);
@@ -244,7 +245,8 @@ void rp_probe_container(struct rp_probe *p)
     }
     runtime(p, &t);
     int unified = group_path(&t, "", group) == 0;
-    int has_v1 = t.state == RP_STATE_OK && (strstr(t.bytes.data, ":cpu,") || strstr(t.bytes.data, ":cpu:") || strstr(t.bytes.data, ":memory:"));
+    int has_v1 =
+        t.state == RP_STATE_OK && (strstr(t.bytes.data, ":cpu,") || strstr(t.bytes.data, ":cpu:") || strstr(t.bytes.data, ":memory:"));
     if (t.state != RP_STATE_OK) {
         rp_put_state(p->out, "cgroup_version", &t);
         rp_put_state(p->out, "cgroup", &t);

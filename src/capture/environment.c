@@ -14,10 +14,11 @@ static const char *const names[] = {"GLIBC_TUNABLES",    "LANG",           "LC_A
                                     "SLURM_JOB_NUM_NODES", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS",  "SLURM_PROCID",
                                     "TZ",                "WORLD_SIZE"};
 /* Parts of a name, in any case, after which no value is kept. */
-static const char *const secret_words[] = {"TOKEN", "SECRET", "PASSW", "_PASS", "_PWD", "_KEY", "APIKEY", "API_KEY", "CREDENTIAL", "AUTH", "COOKIE", "BEARER"};
+static const char *const secret_words[] = {"TOKEN", "SECRET", "PASSW", "_PASS", "_PWD", "_KEY", "APIKEY", "API_KEY", "CREDENTIAL",
+                                           "AUTH", "COOKIE", "BEARER"};
 /* Beginnings that issuers give their tokens, anywhere in a value. */
-static const char *const secret_marks[] = {"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "AKIA", "ASIA", "hf_", "xoxb-", "xoxp-", "nvapi-",
-                                           "sk-", "eyJ", "-----BEGIN", "Bearer ", "password=", "token="};
+static const char *const secret_marks[] = {"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "AKIA", "ASIA", "hf_", "xoxb-", "xoxp-",
+                                           "nvapi-", "sk-", "eyJ", "-----BEGIN", "Bearer ", "password=", "token="};
 
 extern char **environ;
 

@@ -31,8 +31,8 @@ static const char *const kept_options[] = {
     "lazytime", "local_lock", "logbsize", "logbufs", "lookupcache", "metacopy", "mode", "mpol", "msize", "nconnect", "noac", "noacl",
     "noatime", "nobarrier", "nodatacow", "nodatasum", "nodelalloc", "nodev", "nodiratime", "nodiscard", "noexec", "nomand", "norelatime",
     "nosuid", "noswap", "nr_blocks", "nr_inodes", "pagesize", "pquota", "prjquota", "proto", "quota", "redirect_dir", "relatime", "retrans",
-    "ro", "rsize", "rw", "sec", "size", "soft", "space_cache", "ssd", "strictatime", "stripe", "sunit", "swalloc", "swidth", "sync", "timeo",
-    "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
+    "ro", "rsize", "rw", "sec", "size", "soft", "space_cache", "ssd", "strictatime", "stripe", "sunit", "swalloc", "swidth", "sync",
+    "timeo", "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
 };
 
 /* Sources that are names of kinds, not of places. */
@@ -225,7 +225,8 @@ void rp_mounts_read(struct rp_mounts *m, const struct rp_probe *p)
             f[len[i]] = 0;
             unescape(f);
         }
-        m->mount[m->n++] = (struct rp_mount){field[DEVICE], field[ROOT], field[POINT], field[OPTIONS], field[TYPE], field[SOURCE], field[SUPER]};
+        m->mount[m->n++] =
+            (struct rp_mount){field[DEVICE], field[ROOT], field[POINT], field[OPTIONS], field[TYPE], field[SOURCE], field[SUPER]};
     }
 }
 

@@ -133,14 +133,18 @@ void rp_capture_summary(struct rp_buf *out, const json_t *env)
     line(out, env, "topology", "{cpu.sockets} sockets, {cpu.cores} cores, {cpu.threads} threads; this process: {cpu.allowed}");
     vectors(out, env);
     caches(out, env);
-    line(out, env, "frequency", "{frequency.hardware_min} to {frequency.hardware_max}, driver {frequency.driver}, governor {frequency.governor}");
-    line(out, env, "clock now", "{cpu.clock_min} to {cpu.clock_max} MHz; boost {frequency.boost}, no_turbo {frequency.no_turbo}, SMT {frequency.smt_control}");
+    line(out, env, "frequency",
+         "{frequency.hardware_min} to {frequency.hardware_max}, driver {frequency.driver}, governor {frequency.governor}");
+    line(out, env, "clock now",
+         "{cpu.clock_min} to {cpu.clock_max} MHz; boost {frequency.boost}, no_turbo {frequency.no_turbo}, SMT {frequency.smt_control}");
     line(out, env, "memory", "{memory.total}, available {memory.available}, swap {memory.swap_total}");
     line(out, env, "pages", "transparent {memory.transparent_huge_pages}, huge {memory.huge_pages}; NUMA nodes {memory.numa_nodes}");
     line(out, env, "clock source", "{kernel.clock_source}");
-    line(out, env, "load", "{kernel.load_1min} {kernel.load_5min} {kernel.load_15min}, {kernel.tasks_running} of {kernel.tasks} tasks running");
+    line(out, env, "load",
+         "{kernel.load_1min} {kernel.load_5min} {kernel.load_15min}, {kernel.tasks_running} of {kernel.tasks} tasks running");
     line(out, env, "program", "{program.version}, sha256 {program.sha256}");
     line(out, env, "git", "{git.commit} on {git.branch}, {git.modified} modified, {git.untracked} untracked");
-    rp_buf_printf(out, "%-13s%zu variables\n", "environment", json_object_size(json_object_get(json_object_get(env, "probes"), "environment")));
+    rp_buf_printf(out, "%-13s%zu variables\n", "environment",
+                  json_object_size(json_object_get(json_object_get(env, "probes"), "environment")));
     counts(out, env);
 }

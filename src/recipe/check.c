@@ -51,7 +51,8 @@ static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
     if (sha && !rp_is_sha256(sha))
         REFUSE(data_sha256, "data.sha256: expected 64 lower-case hex digits, as sha256sum prints them");
     if (r->data_archive && r->data_path)
-        REFUSE(data_path, "data.path and data.archive exclude each other: data.archive is pinned by its digest, data.path is the user's own");
+        REFUSE(data_path,
+               "data.path and data.archive exclude each other: data.archive is pinned by its digest, data.path is the user's own");
     if (r->data_archive && !sha)
         REFUSE(data_archive, "data.archive needs data.sha256: an archive is pinned by its digest (sha256sum FILE)");
     if (sha && !r->data_archive)

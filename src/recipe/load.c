@@ -53,7 +53,8 @@ const struct rp_recipe_name *rp_recipe_names(int *n)
         for (const struct rp_embed *e = rp_embed_table; e->name && count < MAX_EMBEDDED; e++) {
             size_t bare = bare_name(e->name, &start);
             if (is_recipe(e) && bare)
-                names[count++] = (struct rp_recipe_name){rp_asprintf("%.*s", (int)bare, start), first_comment((const char *)e->data, e->size)};
+                names[count++] =
+                    (struct rp_recipe_name){rp_asprintf("%.*s", (int)bare, start), first_comment((const char *)e->data, e->size)};
         }
     }
     *n = count;

@@ -105,7 +105,8 @@ static int next(struct reader *r, struct event *e)
         anchor = y.data.sequence_start.anchor != NULL;
         tag = y.data.sequence_start.tag != NULL;
     } else if (y.type == YAML_DOCUMENT_START_EVENT)
-        version = y.data.document_start.version_directive || y.data.document_start.tag_directives.start != y.data.document_start.tag_directives.end;
+        version = y.data.document_start.version_directive ||
+                  y.data.document_start.tag_directives.start != y.data.document_start.tag_directives.end;
     yaml_event_delete(&y);
     const char *what = e->type == YAML_ALIAS_EVENT ? "an alias (*name)"
                        : anchor                    ? "an anchor (&name)"

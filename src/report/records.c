@@ -106,8 +106,9 @@ static int in_order(const struct rp_record *before, const struct rp_record *r, c
     if (r->start_ns < before->end_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %" PRId64 " starts before step %" PRId64 " ends", what, r->step, before->step);
     if (before->root_ns > r->start_ns - before->end_ns)
-        return rp_fail(err, RP_MISMATCH, "%s: the state root of step %" PRId64 " says %" PRId64 " ns and the next step starts after %" PRId64 " ns",
-                       what, before->step, before->root_ns, r->start_ns - before->end_ns);
+        return rp_fail(err, RP_MISMATCH,
+                       "%s: the state root of step %" PRId64 " says %" PRId64 " ns and the next step starts after %" PRId64 " ns", what,
+                       before->step, before->root_ns, r->start_ns - before->end_ns);
     return 0;
 }
 
@@ -162,7 +163,8 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
             return rp_fail(err, RP_MISMATCH, "step %" PRId64 " trained %" PRId64 " samples, the first %" PRId64, s->step, s->samples,
                            rs->r[first].samples);
         if (s->padded_tokens != s->samples * r->task_seq_length)
-            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has %" PRId64 " tokens with padding; %" PRId64 " samples of %" PRId64 " have %" PRId64,
+            return rp_fail(err, RP_MISMATCH,
+                           "step %" PRId64 " has %" PRId64 " tokens with padding; %" PRId64 " samples of %" PRId64 " have %" PRId64,
                            s->step, s->padded_tokens, s->samples, r->task_seq_length, s->samples * r->task_seq_length);
         int64_t expected = r->train_batch_size * r->train_accumulation_steps * r->parallel_data;
         if (expected && s->samples != expected)

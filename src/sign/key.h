@@ -32,7 +32,8 @@ void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZ
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
 /* 0 good; -1 and RP_SIGNATURE otherwise */
-int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err) rp_must_check;
+int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64],
+                  struct rp_err *err) rp_must_check;
 
 /* $XDG_CONFIG_HOME/repro/leaf, else ~/.config/repro/leaf; free() it. */
 char *rp_config_path(const char *leaf, struct rp_err *err) rp_must_check;

@@ -333,7 +333,8 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
 
 int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const char *status = json_string_value(json_object_get(s->run, "status")), *reason = json_string_value(json_object_get(s->run, "reason"));
+    const char *status = json_string_value(json_object_get(s->run, "status")),
+               *reason = json_string_value(json_object_get(s->run, "reason"));
     if (strcmp(status, "complete") == 0) {
         if (reason)
             return rp_fail(err, RP_MISMATCH, "the run is complete and gives a reason why not");
@@ -373,8 +374,8 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     if (rp_replay(&r, s->run, rp_buf_text(steps), steps->size, &s->o->replay, err) < 0)
         return rp_wrap(err, "replay");
     if (r.diverged && r.step < 0)
-        return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s%s%s", r.quantity, r.recorded,
-                       r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
+        return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s%s%s", r.quantity,
+                       r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
     if (r.diverged)
         return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s%s", r.step, r.quantity,
                        r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
