@@ -213,7 +213,7 @@ json_t *rp_record_load(int root, const char *dir, struct rp_err *err)
 {
     struct rp_capture_opts opts = {.root = dir};
     struct rp_probe p = {.opts = &opts, .root = root};
-    RP_TEXT t;
+    RP_TEXT t = {0};
     *err = (struct rp_err){0};
     if (root < 0 || !rp_probe_exists(&p, "/.repro"))
         return NULL;
