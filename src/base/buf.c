@@ -57,6 +57,13 @@ void rp_freep(void *pp)
     free(*(void **)pp);
 }
 
+int rp_fd_take(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
 void rp_closep(int *fd)
 {
     if (*fd >= 0)

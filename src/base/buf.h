@@ -37,6 +37,7 @@ void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 #define RP_FREE __attribute__((cleanup(rp_freep)))
 void rp_closep(int *fd);
 #define RP_FD __attribute__((cleanup(rp_closep))) int
+int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
 
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;

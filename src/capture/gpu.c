@@ -46,8 +46,8 @@ static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, stru
             return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else", question);
         return json_incref(values);
     }
-    return rp_fail_null(err, RP_UNAVAILABLE, "the GPU worker did not answer '%s' within %g s and was stopped: does the driver hang?", question,
-                        limit_ms * 1e-3);
+    return rp_fail_null(err, RP_UNAVAILABLE, "the GPU worker did not answer '%s' within %g s and was stopped: does the driver hang?",
+                        question, limit_ms * 1e-3);
 }
 
 json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
@@ -119,8 +119,8 @@ static void put_value(const struct rp_probe *p, json_t *out, const char *name, c
     const char *from = is_line(source) && *json_string_value(source) ? json_string_value(source) : NULL;
     int known = strcmp(rp_state_name(s), json_string_value(state)) == 0;
     if (!known || !from || (unit && (!is_line(unit) || !json_string_length(unit) || json_string_length(unit) > 32)) ||
-        (detail && (!is_line(detail) || !json_string_length(detail))) || (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) ||
-        (s == RP_STATE_ERROR && !detail))
+        (detail && (!is_line(detail) || !json_string_length(detail))) ||
+        (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) || (s == RP_STATE_ERROR && !detail))
         rp_put(out, name, RP_STATE_ERROR, NULL, PROGRAM, NULL, "the GPU worker sent something that is no value");
     else if (s == RP_STATE_OK && json_is_true(json_object_get(in, "hide")) && json_is_string(value))
         rp_put_hidden(p, out, name, json_string_value(value), from);
@@ -177,7 +177,8 @@ void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 {
     const json_t *failed = json_object_get(answers, "failed");
     if (failed)
-        rp_put(p->out, "worker", RP_STATE_ERROR, NULL, PROGRAM, NULL, is_line(failed) && json_string_length(failed) ? json_string_value(failed) : "unknown");
+        rp_put(p->out, "worker", RP_STATE_ERROR, NULL, PROGRAM, NULL,
+               is_line(failed) && json_string_length(failed) ? json_string_value(failed) : "unknown");
     else
         rp_put_str(p->out, "worker", "present", PROGRAM);
     for (int i = 0; i < QUESTIONS; i++) {

@@ -324,9 +324,10 @@ static json_t *ask_file_system(const struct rp_probe *p, const char *path)
 {
     struct statvfs s;
     (void)p;
-    if (statvfs(path, &s) < 0 || s.f_blocks > INT64_MAX / (s.f_frsize ? s.f_frsize : 1))
+    if (!path || statvfs(path, &s) < 0 || s.f_blocks > INT64_MAX / (s.f_frsize ? s.f_frsize : 1))
         return NULL;
-    return json_pack("{s:I, s:I}", "total", (json_int_t)(s.f_blocks * s.f_frsize), "free", (json_int_t)(s.f_bavail * s.f_frsize));
+    return json_pack("{s:I, s:I}", "total", (json_int_t)s.f_blocks * (json_int_t)s.f_frsize, "free",
+                     (json_int_t)s.f_bavail * (json_int_t)s.f_frsize);
 }
 
 int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)

@@ -175,9 +175,8 @@ struct rp_record *rp_record_new(const char *dir, int root, const char *salt, str
     if (mkdirat(fd, ".repro", 0755) < 0)
         return rp_fail_null(err, RP_IO, "cannot create '%s/.repro': %s", dir, strerror(errno));
     struct rp_record *r = rp_alloc(sizeof *r);
-    *r = (struct rp_record){.name = rp_strdup(dir), .dir = fd, .root = root, .seen = json_object(), .names = json_array()};
+    *r = (struct rp_record){.name = rp_strdup(dir), .dir = rp_fd_take(&fd), .root = root, .seen = json_object(), .names = json_array()};
     r->live = json_pack("{s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "states", "answers");
-    fd = -1;
     return r;
 }
 

@@ -160,7 +160,8 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
             return 0;
         if (e == ENOENT) /* of a file that is there: its interpreter is not */
             return rp_fail(err, RP_UNAVAILABLE,
-                           "%s cannot start: this system has no glibc loader (/lib64/ld-linux-x86-64.so.2); take an image with glibc", what);
+                           "%s cannot start: this system has no glibc loader (/lib64/ld-linux-x86-64.so.2); take an image with glibc",
+                           what);
         if (e > 0)
             rp_fail(err, RP_UNAVAILABLE, "%s: %s", way == RP_PROGRAM_MEMORY ? "from memory" : "from a file in the cache", strerror(e));
         rp_buf_printf(&why, "%s%s", why.size ? "; " : "", err->msg);
@@ -231,8 +232,8 @@ static int obituary(struct rp_worker *w, struct rp_err *err)
     if (!gone)
         return rp_fail(err, RP_BUG, "%s closed its connection and did not end; it was killed%s", name, said);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return rp_fail(err, RP_UNAVAILABLE, "%s was killed (signal 9): by somebody, or by the kernel because memory ran out%s%s", name, hint,
-                       said);
+        return rp_fail(err, RP_UNAVAILABLE, "%s was killed (signal 9): by somebody, or by the kernel because memory ran out%s%s", name,
+                       hint, said);
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGXCPU))
         return rp_fail(err, RP_UNAVAILABLE, "%s was stopped from outside (signal %d, %s)%s", name, WTERMSIG(status),
                        strsignal(WTERMSIG(status)), said);

@@ -1,12 +1,11 @@
 #!/bin/bash
 # Every header compiles alone, and twice. A header named *.inc.h is a text for a kernel file and is exempt.
-set -eu
-cd "$TOP"
+. "$TEST_DIR/sources.inc"
 bad=0
-for header in src/*/*.h src/*/*/*.h; do
+for header in $(here src/*/*.h src/*/*/*.h); do
     case $header in *.inc.h) continue ;; esac
+    # shellcheck disable=SC2046,SC2086
     printf '#include "%s"\n#include "%s"\n' "${header#src/}" "${header#src/}" |
-        gcc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma \
-            -Isrc -fsyntax-only -x c - || { echo "$header does not compile alone" && bad=1; }
+        gcc $(options "$header") $warnings -Wno-unused-function -fsyntax-only -x c - || { echo "$header does not compile alone" && bad=1; }
 done
 exit $bad

@@ -1,8 +1,9 @@
 #!/bin/bash
-# Every global symbol of ours starts with rp_.
+# Every global symbol of ours starts with rp_. (src/gpu is a program of its own, with no symbol that others see.)
 set -eu
 cd "$TOP"
-symbols=$(for file in src/*/*.c src/*/*/*.c; do echo "$BUILD/static/${file%.c}.o"; done | xargs nm -g --defined-only | awk 'NF == 3 {print $2, $3}')
+objects=$(for file in src/*/*.c src/*/*/*.c; do echo "$BUILD/static/${file%.c}.o"; done | grep -v /src/gpu/)
+symbols=$(xargs nm -g --defined-only <<<"$objects" | awk 'NF == 3 {print $2, $3}')
 [ "$(grep -c '^T rp_' <<<"$symbols")" -gt 100 ] || { echo "no symbols seen: this check is broken" && exit 1; }
 bad=$(grep -v ' rp_' <<<"$symbols" || :)
 [ -z "$bad" ] || { echo "global symbols without the prefix rp_:" && echo "$bad" && exit 1; }
