@@ -26,8 +26,8 @@ nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject
         memset(a, 0, sizeof *a);
         memset(a->n, 0xff, sizeof a->n); /* RP_NVML_NONE */
         rc = w->call(f, s, row, a);
-        for (size_t i = 0; i < sizeof a->text / sizeof *a->text; i++)
-            a->text[i][sizeof *a->text - 1] = 0;
+        for (size_t i = 0; i < sizeof a->text / sizeof a->text[0]; i++)
+            a->text[i][sizeof a->text[0] - 1] = 0;
         *source = w->symbol;
         if (rc != NVML_ERROR_FUNCTION_NOT_FOUND && rc != NVML_ERROR_ARGUMENT_VERSION_MISMATCH && rc != NVML_ERROR_DEPRECATED)
             break;
