@@ -55,12 +55,14 @@ TEST(digests_are_64_lower_case_digits)
     CHECK(!rp_is_sha256(hex), "63 digits");
     memcpy(hex + 63, "00", 3);
     CHECK(!rp_is_sha256(hex), "65 digits");
+    hex[64] = '\n';
+    CHECK(!rp_is_sha256(hex), "a line end after 64 digits");
 }
 
 TEST(foreign_text_is_shown_harmless_and_cut)
 {
     char safe[6], shown[72];
-    CHECK_STR(rp_safe(safe, sizeof safe, "a\033\xc3\xa9z and more"), "a???z");
+    CHECK_STR(rp_safe(safe, sizeof safe, "\x7f\033\xc3\xa9z and more"), "????z");
     CHECK_STR(rp_shown(shown, "caf\xc3\xa9 \033[2J \xc2\x9b \xff"), "caf\xc3\xa9 ?[2J ? ?");
     RP_BUF text = {0};
     for (int i = 0; i < 59; i++)
