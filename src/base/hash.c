@@ -4,6 +4,7 @@
 #include "base/hash.h"
 
 #include "base/buf.h"
+#include "base/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +72,8 @@ int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, st
             continue;
         if (n < 0)
             return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
+        if (rp_interrupted())
+            return rp_fail(err, RP_INTERRUPTED, "interrupted while reading '%s'", path);
         rp_sha256_update(&h, bytes, (size_t)n);
         total += (uint64_t)n;
     }

@@ -1,6 +1,7 @@
 /* `repro run`: the one place where the road that makes a run and the road that seals it meet. */
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
 #include "bundle/bundle.h"
@@ -239,6 +240,7 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
 static int seal(struct run *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
+    rp_interrupt_settle();
     rp_meter_phase(&r->meter, "sealing", NULL);
     struct rp_capture_opts c = {.root = "/", .identify = r->o->identify};
     r->after = rp_capture(&c, err);
@@ -292,10 +294,12 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         run_fini(&r);
         return failed ? -1 : 0;
     }
-    rp_signals_catch();
+    rp_interrupt_catch();
     failed = failed || prepare(&r, err) < 0;
-    if (!failed && rp_signals_caught())
-        failed = rp_fail(err, RP_INTERRUPTED, "interrupted before training began; nothing was written") < 0;
+    if (!failed && rp_interrupted())
+        failed = rp_fail(err, RP_INTERRUPTED, "interrupted") < 0;
+    if (failed && err->code == RP_INTERRUPTED)
+        rp_wrap(err, "before training began, so there is nothing to seal");
     if (!failed) {
         r.job = (struct rp_job){.recipe = &r.recipe, .data = r.data.path, .batch = r.plan.batch};
         rp_supervise(&r.outcome, &r.job, &r.meter);
@@ -322,12 +326,12 @@ const struct rp_command rp_cmd_run = {
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe (see `repro recipes`).\n"
-        "The last line of standard output is the bundle's path.\n"
+        "A recipe that is neither is a missing file: exit status 3. The last line of standard output is the\n"
+        "bundle's path.\n"
         "\n"
         "Ctrl-C ends the run within a second and seals what was measured, marked incomplete; before training has\n"
         "begun there is nothing to seal. A second Ctrl-C leaves at once and writes nothing. A worker that\n"
-        "crashes, is killed or hangs ends in a bundle marked\n"
-        "failed and an exit status that says which.\n"
+        "crashes, is killed or hangs ends in a bundle marked failed and an exit status that says which.\n"
         "\n"
         "Examples:\n"
         "  repro run bert_tiny_fp32\n"

@@ -1,42 +1,15 @@
 #include "cli/supervise.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "worker/worker.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define POLL_MS 100
 #define STOP_GRACE_NS 400000000ull /* after Ctrl-C the worker may finish something for so long; then it is killed */
-
-static volatile sig_atomic_t signals;
-static volatile sig_atomic_t worker_pid;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    if (++signals < 2)
-        return;
-    if (worker_pid > 0)
-        kill((pid_t)worker_pid, SIGKILL);
-    _exit(rp_exit_status(RP_INTERRUPTED));
-}
-
-void rp_signals_catch(void)
-{
-    struct sigaction a = {.sa_handler = on_signal};
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGHUP, &a, NULL);
-}
-
-int rp_signals_caught(void)
-{
-    return signals;
-}
 
 const char *rp_run_status_name(enum rp_run_status s)
 {
@@ -130,7 +103,8 @@ static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
 {
     struct rp_outcome *o = w->o;
     uint64_t now = rp_now_ns(), limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
-    if (rp_signals_caught() && !*stop_ns) {
+    if (rp_interrupted()) {
+        rp_interrupt_settle();
         *stop_ns = now;
         o->status = RP_RUN_INCOMPLETE;
         rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->steps_done);
@@ -161,7 +135,6 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         o->reason = err;
         return;
     }
-    worker_pid = worker.pid;
     w.alive_ns = rp_now_ns();
     while (!w.finished && !check(&w, &worker, &stop_ns)) {
         enum rp_frame type;
@@ -178,7 +151,6 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         }
         break;
     }
-    worker_pid = 0;
     rp_worker_kill(&worker);
     rp_meter_end(meter);
 }

@@ -26,10 +26,6 @@ struct rp_outcome {
     int64_t steps_done;
 };
 
-/* From here on the first SIGINT, SIGTERM or SIGHUP asks for an orderly end, the second leaves at once. */
-void rp_signals_catch(void);
-int rp_signals_caught(void); /* how many so far */
-
 /* Always fills *o; never fails itself. */
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter);
 void rp_outcome_fini(struct rp_outcome *o);

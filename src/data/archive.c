@@ -1,12 +1,14 @@
 /* Reading: one loop over the entries, the refusals, and three things to do with an entry: unpack, load, list. */
 #include "data/archive.h"
 
+#include "base/interrupt.h"
 #include "data/names.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #define BLOCK 65536
+#define NO_ARCHIVE "not a tar or zip archive that can be read"
 
 struct reader {
     const struct rp_archive_source *s;
@@ -88,7 +91,7 @@ static int open_reader(struct reader *r, struct rp_err *err)
     archive_read_support_filter_bzip2(a);
     if (r->s->fd < 0) {
         if (archive_read_open_memory(a, r->s->data, (size_t)r->s->size) != ARCHIVE_OK)
-            return fail_archive(r, "not an archive", err);
+            return fail_archive(r, NO_ARCHIVE, err);
         return 0;
     }
     r->buffer = rp_alloc(BLOCK);
@@ -96,7 +99,7 @@ static int open_reader(struct reader *r, struct rp_err *err)
     archive_read_set_seek_callback(a, on_seek);
     archive_read_set_skip_callback(a, on_skip);
     archive_read_set_callback_data(a, r);
-    return archive_read_open1(a) == ARCHIVE_OK ? 0 : fail_archive(r, "not an archive", err);
+    return archive_read_open1(a) == ARCHIVE_OK ? 0 : fail_archive(r, NO_ARCHIVE, err);
 }
 
 static void close_reader(struct reader *r)
@@ -146,7 +149,7 @@ static int check_entry(struct reader *r, struct archive_entry *e, char *name, ch
     if (rp_name_check(name, err) < 0 || rp_names_take(&r->names, name, *kind, err) < 0)
         return -1;
     if (archive_entry_is_encrypted(e))
-        return rp_fail(err, RP_MALFORMED, "encrypted");
+        return rp_fail(err, RP_MALFORMED, "encrypted; unpack it with its password and name the directory instead");
     const char *target = archive_entry_symlink(e);
     if (*kind == 'l' && rp_name_check_link(name, target ? target : "", err) < 0)
         return -1;
@@ -200,13 +203,13 @@ static int every_entry(struct reader *r, entry_fn act, void *arg, struct rp_err 
         /* The only warning that is no damage: a name outside ASCII, which this program takes as bytes and judges itself. */
         const char *text = archive_error_string(r->a);
         if (rc != ARCHIVE_OK && !(rc == ARCHIVE_WARN && text && strstr(text, "can't be converted")))
-            return fail_archive(r, r->stats.entries ? "damaged archive" : "not a tar or zip archive that can be read", err);
+            return fail_archive(r, r->stats.entries ? "damaged archive" : NO_ARCHIVE, err);
         if (archive_filter_count(r->a) > 2) /* one compression and the file itself */
             return rp_fail(err, RP_MALFORMED, "compressed more than once");
         if (one_entry(r, e, act, arg, err) < 0)
             return -1;
     }
-    return r->stats.entries ? 0 : rp_fail(err, RP_MALFORMED, "an archive without members");
+    return r->stats.entries ? 0 : rp_fail(err, RP_MALFORMED, "no members: it is empty, or not a tar or zip archive");
 }
 
 static int run(const struct rp_archive_source *s, const struct rp_archive_limits *limits, entry_fn act, void *arg,
@@ -322,10 +325,18 @@ static void child(const struct rp_archive_source *s, const char *dir, const stru
     _exit(rp_write_all(fd, &a, sizeof a) < 0);
 }
 
-static int read_answer(int fd, struct answer *a)
+/* -1 when the child ended without one, or was told to because the user wants to leave. */
+static int read_answer(int fd, pid_t child_pid, struct answer *a)
 {
     size_t have = 0;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
     while (have < sizeof *a) {
+        if (rp_interrupted()) {
+            kill(child_pid, SIGTERM);
+            return -1;
+        }
+        if (poll(&p, 1, 100) <= 0)
+            continue;
         ssize_t n = read(fd, (char *)a + have, sizeof *a - have);
         if (n < 0 && errno == EINTR)
             continue;
@@ -347,14 +358,14 @@ int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const 
     if (pid == 0)
         child(s, dir, limits, ends[1], parent);
     close(ends[1]);
-    int got = pid < 0 ? -1 : read_answer(ends[0], &a);
+    int got = pid < 0 ? -1 : read_answer(ends[0], pid, &a);
     close(ends[0]);
     if (pid < 0)
         return rp_fail(err, RP_UNAVAILABLE, "cannot start a process to unpack in: %s", strerror(errno));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (got < 0 && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+    if (got < 0 && (rp_interrupted() || sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
         return rp_fail(err, RP_INTERRUPTED, "interrupted while unpacking '%s'", s->name);
     if (got < 0)
         return rp_fail(err, sig == SIGKILL ? RP_UNAVAILABLE : RP_MALFORMED, "archive '%s': unpacking it %s (%s)", s->name,

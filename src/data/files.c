@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/interrupt.h"
 #include "data/archive.h"
 #include "data/embedded.h"
 
@@ -224,6 +225,8 @@ int rp_files_digest_one(struct rp_files *f, int i, char hex[65], struct rp_err *
         size_t n = size - at < chunk ? (size_t)(size - at) : chunk;
         if (rp_files_read(f, i, at, bytes, n, err) < 0)
             return -1;
+        if (rp_interrupted())
+            return rp_fail(err, RP_INTERRUPTED, "interrupted while reading '%s'", f->file[i].name);
         rp_sha256_update(&h, bytes, n);
         at += n;
     }

@@ -5,6 +5,7 @@
 #include "model/safetensors.h"
 #include "model/state_root.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,37 +24,48 @@ static void list_tensors(struct rp_st_tensor *list, char (*names)[128], const st
     }
 }
 
-static int save_tensor(struct rp_st_writer *w, struct rp_dev *dev, const float *x, size_t bytes, void *piece, struct rp_err *err)
+struct saver {
+    struct rp_st_writer w;
+    struct rp_dev *dev;
+    void *piece;
+    int (*alive)(void *);
+    void *alive_arg;
+};
+
+static int save_tensor(struct saver *s, const float *x, size_t bytes, struct rp_err *err)
 {
     for (size_t at = 0; at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        if (dev->backend->download(dev, piece, (const char *)x + at, n, err) < 0 || rp_st_append(w, piece, n, err) < 0)
+        if (s->alive && s->alive(s->alive_arg))
+            return rp_fail(err, RP_INTERRUPTED, "stopped while saving");
+        if (s->dev->backend->download(s->dev, s->piece, (const char *)x + at, n, err) < 0 ||
+            rp_st_append(&s->w, s->piece, n, err) < 0)
             return -1;
     }
     return 0;
 }
 
 int rp_checkpoint_save(const char *path, struct rp_dev *dev, const struct rp_manifest *m, float *const block[3], int64_t step,
-                       struct rp_err *err)
+                       int (*alive)(void *), void *alive_arg, struct rp_err *err)
 {
-    struct rp_st_writer w;
     char text[32];
     RP_FREE struct rp_st_tensor *list = rp_alloc(3 * (size_t)m->n * sizeof *list);
     RP_FREE char(*names)[128] = rp_alloc(3 * (size_t)m->n * sizeof *names);
     RP_FREE void *piece = rp_alloc(PIECE);
+    struct saver s = {.dev = dev, .piece = piece, .alive = alive, .alive_arg = alive_arg};
     list_tensors(list, names, m);
     snprintf(text, sizeof text, "%lld", (long long)step);
     RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", RP_NUMERICS);
-    if (dev->backend->sync(dev, err) < 0 || rp_st_create(&w, path, list, 3 * m->n, metadata, err) < 0)
+    if (dev->backend->sync(dev, err) < 0 || rp_st_create(&s.w, path, list, 3 * m->n, metadata, err) < 0)
         return -1;
     for (int i = 0; i < 3 * m->n; i++) {
         const struct rp_tensor *t = &m->t[i % m->n];
-        if (save_tensor(&w, dev, block[i / m->n] + t->offset, t->count * sizeof(float), piece, err) < 0) {
-            rp_st_abort(&w);
+        if (save_tensor(&s, block[i / m->n] + t->offset, t->count * sizeof(float), err) < 0) {
+            rp_st_abort(&s.w);
             return -1;
         }
     }
-    return rp_st_commit(&w, err);
+    return rp_st_commit(&s.w, err);
 }
 
 /* -- load -- */
@@ -101,7 +113,13 @@ static int load_tensor(const struct rp_st *st, const struct rp_st_tensor *s, str
     uint64_t bytes = s->end - s->begin;
     for (uint64_t at = 0; at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
-        if (rp_st_read(st, s, at, piece, n, err) < 0 || dev->backend->upload(dev, (char *)x + at, piece, n, err) < 0)
+        if (rp_st_read(st, s, at, piece, n, err) < 0)
+            return -1;
+        for (size_t i = 0; i < n / sizeof(float); i++)
+            if (!isfinite(((const float *)piece)[i]))
+                return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", st->path, s->name,
+                               (unsigned long long)(at / sizeof(float) + i), isnan(((const float *)piece)[i]) ? "NaN" : "Inf");
+        if (dev->backend->upload(dev, (char *)x + at, piece, n, err) < 0)
             return -1;
     }
     return 0;

@@ -27,6 +27,7 @@ struct loop {
     uint64_t alive_ns;
     int stop;      /* the parent asked, or is gone */
     int64_t step;  /* for messages */
+    uint64_t root_ns; /* spent on state roots so far: a phase of its own */
     json_t *phases, *roots;
 };
 
@@ -144,6 +145,7 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     uint64_t ns = rp_now_ns() - t0;
     json_object_set_new(record, "state_root", json_string(hex));
     json_object_set_new(record, "root_ns", json_integer((json_int_t)ns));
+    l->root_ns += ns;
     if (which)
         json_object_set_new(l->roots, which, tensors);
     leave_phase(l, "state roots", t0);
@@ -197,7 +199,7 @@ static int all_steps(struct loop *l, struct rp_err *err)
     tell(l, RP_FRAME_STEP, init);
     for (l->step = 0; l->step < n && !alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;
-        uint64_t t0 = rp_now_ns();
+        uint64_t t0 = rp_now_ns(), roots = l->root_ns;
         if (l->step == 0 || l->step == r->measure_warmup_steps)
             enter_phase(l, timed ? "timed" : "warm-up", timed ? n - l->step : r->measure_warmup_steps);
         if (one_step(l, n - 1, err) < 0) {
@@ -205,7 +207,7 @@ static int all_steps(struct loop *l, struct rp_err *err)
                 break; /* asked to stop in the middle of a step: what is complete is in the records */
             return -1;
         }
-        leave_phase(l, timed ? "timed" : "warm-up", t0);
+        leave_phase(l, timed ? "timed" : "warm-up", t0 + (l->root_ns - roots));
     }
     return 0;
 }
@@ -216,7 +218,7 @@ static int finish(struct loop *l, struct rp_err *err)
     if (save && *save && !l->stop) {
         uint64_t t0 = rp_now_ns();
         enter_phase(l, "saving", 0);
-        if (l->workload->save(l->train, save, err) < 0)
+        if (l->workload->save(l->train, save, err) < 0 && !l->stop)
             return -1;
         leave_phase(l, "saving", t0);
     }

@@ -223,7 +223,7 @@ static int bert_save(struct rp_train *t, const char *path, struct rp_err *err)
 {
     float *block[3];
     blocks_of(t, block);
-    return rp_checkpoint_save(path, t->model->dev, &t->model->manifest, block, t->done, err);
+    return rp_checkpoint_save(path, t->model->dev, &t->model->manifest, block, t->done, t->model->alive, t->model->alive_arg, err);
 }
 
 extern const struct rp_workload rp_workload_bert;

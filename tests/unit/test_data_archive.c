@@ -1,6 +1,7 @@
 /* Archives, honest and hostile: each refusal with its reason, every format and compression, and nothing ever outside the directory. */
 #include "tests/unit/tap.h"
 
+#include "base/interrupt.h"
 #include "data/archive.h"
 #include "data/names.h"
 #include "tests/unit/data_fixture.h"
@@ -9,6 +10,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 static struct rp_err err;
@@ -300,6 +302,59 @@ TEST(names_are_bounded_in_memory)
     }
     CHECK(rc < 0 && n < 1000 && strstr(err.msg, "longer than 67108864 bytes together"), "%d: %s", n, err.msg);
     rp_names_fini(&names);
+}
+
+/* Formats that are archives too, but not ours. */
+TEST(formats_that_are_refused)
+{
+    static const char *const format[] = {"7zip", "cpio", "ar"};
+    const struct member m = {"a.tfrecord", 0, "data", 0, 0, 0};
+    for (size_t i = 0; i < sizeof format / sizeof *format; i++) {
+        const char *path = make("foreign", format[i], NULL, &m, 1);
+        CHECK(unpack(path, scratch("out"), NULL, NULL) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "not a tar or zip archive"),
+              "%s: %s", format[i], err.msg);
+    }
+    refused(make("disc.iso", "iso9660", NULL, &m, 1), NULL, "no members: it is empty, or not a tar or zip archive");
+    static const char rar[] = "Rar!\x1a\x07\x01\x00\x33\x92\xb5\xe5\x0a\x01\x05\x06\x00\x05\x01\x01\x80\x80\x00";
+    CHECK(unpack(put_file("x.rar", rar, sizeof rar - 1), scratch("out"), NULL, NULL) < 0 && strstr(err.msg, "not a tar or zip archive"), "%s", err.msg);
+}
+
+TEST(encrypted_zip_is_refused)
+{
+    static const char *const method[] = {"zipcrypt", "aes128", "aes256"};
+    const struct member m[] = {{"d/", AE_IFDIR, 0, 0, 0, 0}, {"d/secret", 0, "data", 0, 0, 0}};
+    for (size_t i = 0; i < sizeof method / sizeof *method; i++) {
+        RP_BUF bytes = {0};
+        struct archive *a = archive_write_new();
+        archive_write_set_format_zip(a);
+        CHECK(archive_write_set_format_option(a, "zip", "encryption", method[i]) == ARCHIVE_OK &&
+                  archive_write_set_passphrase(a, "password") == ARCHIVE_OK,
+              "%s", archive_error_string(a));
+        archive_write_set_bytes_in_last_block(a, 1);
+        archive_write_open(a, &bytes, NULL, to_buffer, NULL);
+        add_member(a, &m[0]);
+        add_member(a, &m[1]);
+        archive_write_free(a);
+        refused(put_file("locked.zip", bytes.data, bytes.size), NULL,
+                "member 'd/secret': encrypted; unpack it with its password and name the directory instead");
+    }
+}
+
+/* In a process of its own: the signal counts for good. */
+TEST(an_interrupt_ends_unpacking)
+{
+    const struct member m = {"a.tfrecord", 0, "data", 0, 0, 0};
+    const char *path = make("fine.tar", "pax", NULL, &m, 1), *dir = scratch("out");
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        rp_interrupt_catch();
+        raise(SIGTERM);
+        int stopped = unpack(path, dir, NULL, NULL) < 0 && err.code == RP_INTERRUPTED;
+        rp_interrupt_settle();
+        _exit(stopped && unpack(path, dir, NULL, NULL) == 0 ? 0 : 1);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
 }
 
 TEST(what_is_no_archive)

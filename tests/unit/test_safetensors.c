@@ -6,6 +6,7 @@
 #include "tests/unit/bert_fixture.h"
 #include "tests/unit/tap.h"
 
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,7 +147,7 @@ static void save(struct rp_bert *m, const char *path, int64_t step)
 {
     struct rp_err err = {0};
     float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
-    CHECK(rp_checkpoint_save(path, m->dev, &m->manifest, block, step, &err) == 0, "%s", err.msg);
+    CHECK(rp_checkpoint_save(path, m->dev, &m->manifest, block, step, NULL, NULL, &err) == 0, "%s", err.msg);
 }
 
 static void train(struct rp_bert *m, int64_t from, int64_t to)
@@ -227,6 +228,39 @@ TEST(checkpoints_of_another_model)
     fixture_close(dev);
 }
 
+/* A parameter or a moment that is no number is found where it stands, before any step. */
+TEST(numbers_that_are_not_finite)
+{
+    struct rp_dev *dev;
+    struct rp_bert *m = small(&dev, 1);
+    const struct rp_tensor *t = &m->manifest.t[m->manifest.n / 2];
+    static const struct {
+        int block;
+        float value;
+        const char *prefix, *what;
+    } cases[] = {{0, NAN, "", "NaN"}, {0, -INFINITY, "", "Inf"}, {2, INFINITY, "optimizer.v.", "Inf"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err = {0};
+        char want[300];
+        int64_t step;
+        float *block[3] = {m->parameters, m->moment[0], m->moment[1]}, *x = block[cases[i].block] + t->offset + t->count - 1, kept = *x;
+        *x = cases[i].value;
+        save(m, path_of("bad"), 3);
+        *x = kept;
+        CHECK(load(m, path_of("bad"), &step, &err) < 0 && err.code == RP_MISMATCH, "case %zu: %d", i, (int)err.code);
+        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", path_of("bad"), cases[i].prefix, t->name,
+                 t->count - 1, cases[i].what);
+        CHECK_STR(err.msg, want);
+    }
+    rp_bert_close(m);
+    fixture_close(dev);
+}
+
+static int at_the_third(void *calls)
+{
+    return ++*(int *)calls == 3;
+}
+
 /* Parameters alone, as others publish them, with a tied decoder under its second name that is or is not the same. */
 TEST(files_of_others)
 {
@@ -281,6 +315,16 @@ TEST(nothing_half_written)
     CHECK(stat(path_of("half"), &s) < 0, "the name exists before the bytes");
     rp_st_abort(&w);
     CHECK(stat(temporary, &s) < 0 && stat(path_of("half"), &s) < 0, "an abandoned file is left");
+    struct rp_dev *dev;
+    struct rp_bert *m = small(&dev, 1);
+    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
+    int calls = 0;
+    mkdir(path_of("stopped"), 0700);
+    CHECK(rp_checkpoint_save(path_of("stopped/x"), dev, &m->manifest, block, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
+          err.code == RP_INTERRUPTED);
+    CHECK(rmdir(path_of("stopped")) == 0, "a save that was stopped left a file");
+    rp_bert_close(m);
+    fixture_close(dev);
     CHECK(rp_st_create(&w, path_of("no/such/directory"), &t, 1, NULL, &err) < 0 && err.code == RP_IO, "no directory");
     free(temporary);
 }

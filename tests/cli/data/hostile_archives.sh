@@ -34,7 +34,11 @@ tar -cf case.tar -C in a.tfrecord A.TFRECORD
 refused case.tar "the same name twice (upper and lower case count as the same)"
 truncate -s 1T in/hole 2>/dev/null && tar -cSf sparse.tar -C in hole && refused sparse.tar "member 'hole': more than"
 head -c 2048 /dev/zero >zeros.tar
-refused zeros.tar "an archive without members"
+refused zeros.tar "no members: it is empty, or not a tar or zip archive"
+zip -q -j -e -P password locked.zip in/a.tfrecord
+refused locked.zip "member 'a.tfrecord': encrypted; unpack it with its password"
+printf '7z\274\257\047\034\000\004' >x.7z && head -c 100 /dev/zero >>x.7z
+refused x.7z "not a tar or zip archive"
 mkdir z && head -c 40000000 /dev/zero >z/zeros
 tar -cf - -C z zeros | zstd -q -19 >bomb.tar.zst
 refused bomb.tar.zst "bytes unpacked for every byte of the archive, the limit"

@@ -7,6 +7,14 @@ bundle=$(tail -n 1 out.txt)
 case $bundle in bert_tiny_fp32-*Z.repro.tar.zst) ;; *) fail "name '$bundle'" ;; esac
 if grep -q "$(printf '[\033\r]')" err.txt; then fail "terminal control bytes without a terminal"; fi
 "$REPRO" verify "$bundle" >verify.txt || { cat verify.txt >&2; fail "does not verify"; }
-"$REPRO" run bert_tiny_fp32 --steps 2 --json -o j.repro.tar.zst >json.txt 2>/dev/null
+"$REPRO" run bert_tiny_fp32 --steps 2 --set evidence.state_root_every=1 --json -o j.repro.tar.zst >json.txt 2>/dev/null
 grep -q '"sequences_per_s"' json.txt || fail "no throughput in --json"
 "$REPRO" verify --replay 2 j.repro.tar.zst >verify.txt || { cat verify.txt >&2; fail "does not replay"; }
+# No time is counted in two phases: the state roots of the timed steps are not in the phase of these steps.
+"$REPRO" inspect j.repro.tar.zst steps/rank0.jsonl |
+    jq -s 'map(select(.phase == "timed")) | [map(.end_ns - .start_ns), map(.root_ns)] | map(add / 1e9)' >sums.json
+"$REPRO" inspect j.repro.tar.zst run.json | jq -e --slurpfile sums sums.json '$sums[0] as [$steps, $roots] |
+    .phases_s.timed < $steps + $roots / 2 and .phases_s["state roots"] >= $roots' >answer.txt || {
+    "$REPRO" inspect j.repro.tar.zst run.json | jq -c --slurpfile sums sums.json '[.phases_s, $sums[0]]' >&2
+    fail "phases overlap"
+}

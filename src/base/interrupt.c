@@ -1,0 +1,33 @@
+#include "base/interrupt.h"
+
+#include "base/err.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t signals, settled;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    if (++signals >= 2)
+        _exit(rp_exit_status(RP_INTERRUPTED)); /* children ask the kernel to be killed when we go */
+}
+
+void rp_interrupt_catch(void)
+{
+    struct sigaction a = {.sa_handler = on_signal};
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGHUP, &a, NULL);
+}
+
+int rp_interrupted(void)
+{
+    return signals > 0 && !settled;
+}
+
+void rp_interrupt_settle(void)
+{
+    settled = 1;
+}
