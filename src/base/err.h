@@ -12,7 +12,7 @@
 #define RP_CODES(X)                                                                                                    \
     X(RP_OK, 0, "fine")                                                                                                \
     X(RP_USAGE, 2, "the command line or a recipe key is wrong")                                                        \
-    X(RP_IO, 3, "a file or device could not be read or written")                                                       \
+    X(RP_IO, 3, "a file, recipe or device is missing, or could not be read or written")                                \
     X(RP_MALFORMED, 4, "a file is not what its format says")                                                           \
     X(RP_MISMATCH, 5, "something recomputed, replayed or hashed differs, or a run's numbers are not finite")           \
     X(RP_SIGNATURE, 6, "a signature is missing, wrong, or not by the key asked for")                                   \

@@ -71,7 +71,10 @@ static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *er
         return -1;
     }
     if (cli->help) {
-        rp_help_print(cli->command);
+        if (cli->json)
+            print_json(cli->result = rp_help_json(cli->command));
+        else
+            rp_help_print(cli->command);
         return 0;
     }
     if (!cli->command->run) {

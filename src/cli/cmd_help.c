@@ -39,7 +39,7 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
     if (used < cli->argc)
         return rp_fail(err, RP_USAGE, "'%s' has no subcommand '%s'", cli->argv[0], cli->argv[used]);
     if (cli->json)
-        cli->result = rp_help_json();
+        cli->result = rp_help_json(c);
     else
         rp_help_print(c);
     return 0;
@@ -50,7 +50,7 @@ const struct rp_command rp_cmd_help = {
     .operands = "[COMMAND]...",
     .max_operands = 2,
     .summary = "explain a command; print the man page or shell completion",
-    .details = "With --json: the whole table of commands, options and exit statuses.\n"
+    .details = "With --json: the table of commands, options and exit statuses, or COMMAND's part of it.\n"
                "\n"
                "Examples:\n"
                "  repro help key new\n"

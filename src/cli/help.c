@@ -197,12 +197,13 @@ static json_t *options_json(const struct rp_opt *o)
     return list;
 }
 
-json_t *rp_help_json(void)
+json_t *rp_help_json(const struct rp_command *only)
 {
     json_t *commands = json_array(), *codes = json_object();
     for (const struct rp_command *const *c = rp_commands; *c; c++)
-        json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o}", "name", (*c)->name, "operands", (*c)->operands, "summary",
-                                                  (*c)->summary, "options", options_json((*c)->opts)));
+        if (!only || *c == only || rp_command_is_sub(*c, only))
+            json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o}", "name", (*c)->name, "operands", (*c)->operands, "summary",
+                                                      (*c)->summary, "options", options_json((*c)->opts)));
     for (int code = 0; code <= RP_INTERRUPTED; code++) {
         char number[16];
         snprintf(number, sizeof number, "%d", rp_exit_status((enum rp_code)code));

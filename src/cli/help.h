@@ -25,7 +25,7 @@
 void rp_help_top(struct rp_buf *out);
 void rp_help_command(struct rp_buf *out, const struct rp_command *c);
 void rp_help_print(const struct rp_command *c); /* to stdout; NULL: the top */
-json_t *rp_help_json(void);                     /* the whole table, for programs */
+json_t *rp_help_json(const struct rp_command *only); /* for programs: the table, or that command and its subcommands */
 
 void rp_man_page(struct rp_buf *out);
 void rp_completion_bash(struct rp_buf *out);

@@ -359,7 +359,9 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_asprintf("%s/repro/%s", xdg, leaf);
     if (home && *home == '/')
         return rp_asprintf("%s/.config/repro/%s", home, leaf);
-    return rp_fail_null(err, RP_USAGE, "neither XDG_CONFIG_HOME nor HOME names a directory; set one, or give --key FILE");
+    return rp_fail_null(err, RP_USAGE,
+                        "neither HOME nor XDG_CONFIG_HOME names a directory to keep keys in; set one, or make a key with "
+                        "'repro key new -o FILE' and give --key FILE");
 }
 
 char *rp_key_default_path(struct rp_err *err)

@@ -32,3 +32,11 @@ done
 exit_of 3 "$REPRO" verify --json "$(printf 'a\377\033[2Jb')"
 one_document "bad name"
 ! grep -q "$(printf '\033')" out.txt err.txt || fail "an escape sequence reached the terminal"
+# help of one command is the part of the table that belongs to it
+for args in "help verify --json" "verify --help --json" "help --json verify"; do
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" $args
+    jq -e '[.commands[].name] == ["verify"]' out.txt >answer.txt || { cat out.txt >&2; fail "'$args'"; }
+done
+exit_of 0 "$REPRO" help key --json
+jq -e '[.commands[].name] | index("key") == 0 and index("key new") and (index("run") | not)' out.txt >answer.txt || fail "the subcommands of key"
