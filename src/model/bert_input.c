@@ -2,7 +2,6 @@
 #include "base/buf.h"
 #include "model/bert.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static float sum128(const float *x, int n)
@@ -16,28 +15,43 @@ static float sum128(const float *x, int n)
     return lane[0];
 }
 
-static int compare_keys(const void *a, const void *b)
+/* By the upper halves, byte after byte; equal ones stay in their order. Returns where the result is: x or spare, n words each. */
+static const uint64_t *sorted(uint64_t *x, uint64_t *spare, int n)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    uint64_t all = 0;
+    for (int i = 0; i < n; i++)
+        all |= x[i];
+    for (int shift = 32; shift < 64 && all >> shift; shift += 8) {
+        int at[257] = {0};
+        for (int i = 0; i < n; i++)
+            at[(x[i] >> shift & 255) + 1]++;
+        for (int i = 0; i < 256; i++)
+            at[i + 1] += at[i];
+        for (int i = 0; i < n; i++)
+            spare[at[x[i] >> shift & 255]++] = x[i];
+        uint64_t *done = spare;
+        spare = x;
+        x = done;
+    }
+    return x;
 }
 
-/* Keys ascending, sources ascending within a key. work: n words. */
+/* Keys ascending, sources ascending within a key. work: 2 * n words. */
 static void group(struct rp_row_groups *g, const int32_t *keys, int n, uint64_t *work)
 {
     /* the staging copy is writable; the struct is const for everybody else */
     int32_t *key = (int32_t *)g->key, *start = (int32_t *)g->start, *source = (int32_t *)g->source;
     for (int i = 0; i < n; i++)
         work[i] = (uint64_t)(uint32_t)keys[i] << 32 | (uint32_t)i;
-    qsort(work, (size_t)n, sizeof *work, compare_keys);
+    const uint64_t *pair = sorted(work, work + n, n);
     g->n = 0;
     for (int i = 0; i < n; i++) {
-        int32_t k = (int32_t)(work[i] >> 32);
+        int32_t k = (int32_t)(pair[i] >> 32);
         if (i == 0 || k != key[g->n - 1]) {
             key[g->n] = k;
             start[g->n++] = i;
         }
-        source[i] = (int32_t)(uint32_t)work[i];
+        source[i] = (int32_t)(uint32_t)pair[i];
     }
     start[g->n] = n;
 }
@@ -102,7 +116,7 @@ int rp_bert_input(struct rp_bert *m, int micro, const struct rp_bert_samples *s,
     if (check(c, s, err) < 0)
         return -1;
     fill(in, c, s);
-    RP_FREE uint64_t *work = rp_alloc((size_t)rows * sizeof *work);
+    RP_FREE uint64_t *work = rp_alloc(2 * (size_t)rows * sizeof *work);
     RP_FREE int32_t *position = rp_alloc((size_t)rows * sizeof *position);
     for (int i = 0; i < rows; i++)
         position[i] = i % c->seq;
