@@ -3,7 +3,8 @@
 #
 #   env/setup.sh build    the static program
 #   env/setup.sh cuda     the same with the GPU worker: pip fetches the wheels
-#   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh
+#   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh; if they can be
+#                         had, what makes and tries container images (that test is skipped without)
 #   env/setup.sh lint     and the linters
 #   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, the allocator that serves PyTorch best, and the
 #                         compiler of torch.compile
@@ -13,13 +14,15 @@ want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-u
 want_cuda="$want_build python3 python3-venv"
 want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl procps util-linux"
+optional_test="buildah debootstrap"
 want_bench="$want_test libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"
 
+optional=
 case ${1:-build} in
 build) want=$want_build ;;
 cuda) want=$want_cuda ;;
-test) want=$want_test ;;
+test) want=$want_test optional=$optional_test ;;
 lint) want=$want_lint ;;
 bench) want=$want_bench ;;
 *) echo "usage: env/setup.sh build|cuda|test|lint|bench" >&2 && exit 2 ;;
@@ -29,18 +32,25 @@ if ! command -v dpkg-query >/dev/null; then
     echo "setup: this is not Debian; install the equivalents of: ${want//$'\n'/ }" >&2
     exit 0
 fi
-missing=
-for p in $want; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing+=" $p"
-done
-[ -n "$missing" ] || exit 0
+not_installed() { # PACKAGE...
+    local p
+    for p; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo -n " $p"
+    done
+}
+# shellcheck disable=SC2086
+missing=$(not_installed $want)
+# shellcheck disable=SC2086
+missing_optional=$(not_installed $optional)
+[ -n "$missing$missing_optional" ] || exit 0
 
 sudo=
 if [ "$(id -u)" != 0 ]; then
+    [ -n "$missing" ] || sudo -n true 2>/dev/null || exit 0 # nobody is asked for a password for what is optional
     command -v sudo >/dev/null || { echo "setup: missing packages, and neither root nor sudo to install them:$missing" >&2 && exit 1; }
     sudo="sudo"
 fi
-echo "  SETUP  $missing"
+echo "  SETUP  $missing$missing_optional"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt() {
@@ -49,7 +59,10 @@ apt() {
     return 1
 }
 # shellcheck disable=SC2086
-apt install -y --no-install-recommends $missing 2>/dev/null || {
+[ -z "$missing" ] || apt install -y --no-install-recommends $missing 2>/dev/null || {
     apt update || echo "setup: some package lists could not be refreshed; trying with what there is" >&2
     apt install -y --no-install-recommends $missing || { echo "setup: could not install$missing" >&2 && exit 1; }
 }
+# shellcheck disable=SC2086
+[ -z "$missing_optional" ] || apt install -y --no-install-recommends $missing_optional 2>/dev/null ||
+    echo "setup: without$missing_optional, which could not be installed, the test of the container images is skipped" >&2
