@@ -11,7 +11,8 @@
 # (tests/cli/TOPIC, tests/valgrind, tests/build, tests/lint). A shell test runs in a scratch directory of its own with HOME and
 # the XDG directories inside, REPRO naming the binary, TEST_DIR its own directory, TOP the repository and BUILD what was built.
 # It passes with status 0 (or what CASE.exit says, with the outputs of CASE.out and CASE.err where these exist), and is skipped
-# with status 77, its last line being the reason. "# timeout: SECONDS" and "# serial" in a test's first lines are obeyed.
+# with status 77, its last line being the reason. "# timeout: SECONDS" and "# serial" in a test's first lines are obeyed; LONG=1 in the
+# environment allows twelve times as long, for the tests that then do more.
 #
 # One line per failure and per skip, with the log; the last line is "N passed, N failed, N skipped". Status 1 if any failed.
 set -uo pipefail
@@ -119,6 +120,7 @@ run_one() { # VARIANT:FILE
     local variant=${id%%:*} file=${id#*:} begin=$EPOCHREALTIME
     limit=$(head -n 30 "$file" | sed -n 's/^[# *]*timeout: \([0-9]*\).*/\1/p' | head -n 1)
     limit=${limit:-300}
+    [ "${LONG:-0}" = 0 ] || limit=$((limit * 12))
     echo "0 1 0" >"$OUT/result/$slug" # until it is known better
     case $file in
     *.sh) run_script "$file" ;;
