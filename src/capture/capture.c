@@ -62,6 +62,7 @@ static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_
 static json_t *run_all(struct rp_probe *p)
 {
     json_t *all = json_object();
+    p->all = all;
     for (size_t i = 0; i < PROBES; i++) {
         if (p->opts->probes && !(p->opts->probes >> i & 1))
             continue;

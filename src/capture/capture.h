@@ -26,6 +26,7 @@ struct rp_capture_opts {
     uint64_t probes;     /* bit i: the i-th of probes.def runs; 0: all of them */
     int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
     const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */
+    struct rp_buf *hwloc_xml; /* gets hwloc's XML of this machine, if its probe runs and can tell; or NULL */
 };
 
 /* o->probes from "cpu,memory"; an unknown name is RP_USAGE. */

@@ -1,6 +1,5 @@
 #include "capture/child.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 
@@ -8,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,8 +24,8 @@ static void limit_resources(void)
 #endif
 }
 
-/* The child's whole answer, or NULL when it said nothing sensible within its time; it is gone in any case. */
-static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, const char **why)
+/* The child's whole answer, a line of JSON and the rest, or NULL when it said nothing sensible within its time; it is gone in any case. */
+static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, struct rp_buf *rest, const char **why)
 {
     RP_BUF answer = {0};
     char block[16384];
@@ -47,13 +47,18 @@ static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, 
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    json_t *j = late || !answer.size ? NULL : rp_json_parse(answer.data, answer.size, "answer", &err);
+    int whole = !late && answer.size && answer.data[answer.size - 1] == 0;
+    const char *end_of_line = whole ? memchr(answer.data, '\n', answer.size) : NULL;
+    size_t size = end_of_line ? (size_t)(end_of_line - answer.data) : 0;
+    json_t *j = end_of_line ? rp_json_parse(answer.data, size, "answer", &err) : NULL;
+    if (j && rest)
+        rp_buf_add(rest, end_of_line + 1, answer.size - size - 2);
     if (!j)
         *why = late ? "looking took too long" : "the library failed on what it found";
     return j;
 }
 
-json_t *rp_in_child(json_t *(*work)(const void *arg), const void *arg, int patience_ms, size_t max_answer, const char **why)
+json_t *rp_in_child(rp_child_work *work, const void *arg, int patience_ms, size_t max_answer, struct rp_buf *rest, const char **why)
 {
     int fds[2];
     pid_t pid = -1;
@@ -62,13 +67,14 @@ json_t *rp_in_child(json_t *(*work)(const void *arg), const void *arg, int patie
         return NULL;
     pid = fork();
     if (pid == 0) {
-        RP_BUF answer = {0};
+        RP_BUF answer = {0}, more = {0};
         limit_resources();
-        rp_json_write_line(&answer, work(arg));
+        rp_json_write_line(&answer, work(arg, &more));
+        rp_buf_add(&answer, rp_buf_text(&more), more.size + 1); /* its NUL says that all of it is there */
         _exit(answer.size > max_answer || rp_write_all(fds[1], answer.data, answer.size) < 0);
     }
     close(fds[1]);
-    json_t *answer = pid < 0 ? NULL : listen_to(fds[0], pid, patience_ms, max_answer, why);
+    json_t *answer = pid < 0 ? NULL : listen_to(fds[0], pid, patience_ms, max_answer, rest, why);
     close(fds[0]);
     return answer;
 }

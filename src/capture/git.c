@@ -89,8 +89,9 @@ static void put_changes(json_t *out, git_repository *repo)
     rp_put_int(out, "untracked", untracked, source, "files and directories");
 }
 
-static json_t *inspect(const void *dir)
+static json_t *inspect(const void *dir, struct rp_buf *rest)
 {
+    (void)rest;
     json_t *out = json_object();
     git_repository *repo = NULL;
     if (git_libgit2_init() < 0) {
@@ -124,7 +125,7 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
 {
     const char *why;
     (void)arg;
-    json_t *answer = rp_in_child(inspect, p->opts->workdir ? p->opts->workdir : ".", PATIENCE_MS, MAX_ANSWER, &why);
+    json_t *answer = rp_in_child(inspect, p->opts->workdir ? p->opts->workdir : ".", PATIENCE_MS, MAX_ANSWER, NULL, &why);
     if (json_is_object(answer))
         return answer;
     json_decref(answer);

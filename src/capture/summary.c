@@ -1,5 +1,6 @@
 /* The environment document in about twenty lines. Unknown values say why they are unknown. */
 #include "capture/capture.h"
+#include "capture/topo_matrix.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -147,4 +148,5 @@ void rp_capture_summary(struct rp_buf *out, const json_t *env)
     rp_buf_printf(out, "%-13s%zu variables\n", "environment",
                   json_object_size(json_object_get(json_object_get(env, "probes"), "environment")));
     counts(out, env);
+    rp_topo_matrix_text(out, env);
 }

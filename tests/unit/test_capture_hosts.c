@@ -1,17 +1,13 @@
 /* Recorded and composed machines under tests/hosts: the document and its summary, byte for byte. RP_UPDATE=1 writes the expected files.
  *
- * tree.txt holds a machine's files:
- *     @ /path [mode=000] [nul] [hex=...] [fill=BYTES] [dir] [fifo] [-> target]
- *     | a line of the file (nul: lines end with NUL instead)
  * expected/PROBE.json is what each probe makes of them, expected/summary.txt the page for people.
  */
 #include "base/json.h"
 #include "capture/capture.h"
 #include "tests/unit/env_shape.h"
+#include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,83 +16,6 @@
 #include <unistd.h>
 
 static const char salt[] = "000102030405060708090a0b0c0d0e0f";
-
-static void make_parents(char *path)
-{
-    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
-        CHECK(mkdir(path, 0755) == 0 || errno == EEXIST, "mkdir %s", path);
-        *p = '/';
-    }
-}
-
-static void write_new(const char *path, const struct rp_buf *bytes, mode_t mode)
-{
-    FILE *f = fopen(path, "w");
-    CHECK(f != NULL, "%s", path);
-    if (!f)
-        return;
-    fwrite(rp_buf_text(bytes), 1, bytes->size, f);
-    fclose(f);
-    CHECK(chmod(path, mode) == 0, "%s", path);
-}
-
-/* One entry, once all of its lines are there. */
-static void make_entry(const char *root, const char *head, const struct rp_buf *lines)
-{
-    char *spec = strchr(head, ' ');
-    RP_FREE char *path = rp_asprintf("%s%.*s", root, spec ? (int)(spec - head) : (int)strlen(head), head);
-    const char *words = spec ? spec : "", *arrow = strstr(words, " -> "), *hex = strstr(words, "hex="), *fill = strstr(words, "fill=");
-    mode_t mode = strstr(words, "mode=000") ? 0 : 0644;
-    make_parents(path);
-    if (arrow) {
-        CHECK(symlink(arrow + 4, path) == 0, "%s", path);
-    } else if (strstr(words, " fifo")) {
-        CHECK(mkfifo(path, 0644) == 0, "%s", path);
-    } else if (strstr(words, " dir")) {
-        CHECK(mkdir(path, mode ? 0755 : 0) == 0, "%s", path);
-    } else if (hex || fill) {
-        RP_BUF bytes = {0};
-        size_t n = hex ? strspn(hex + 4, "0123456789abcdef") / 2 : (size_t)atol(fill + 5);
-        char *at = rp_alloc(n + 1);
-        if (hex) {
-            RP_FREE char *digits = rp_asprintf("%.*s", (int)n * 2, hex + 4);
-            CHECK(rp_unhex(at, n, digits) == 0, "%s", head);
-        } else
-            memset(at, 'x', n);
-        rp_buf_add(&bytes, at, n);
-        free(at);
-        write_new(path, &bytes, mode);
-    } else
-        write_new(path, lines, mode);
-}
-
-static void unpack(const char *root, const char *tree)
-{
-    RP_BUF text = {0}, lines = {0};
-    struct rp_err err;
-    char *head = NULL, *save = NULL;
-    CHECK(rp_read_file(&text, tree, 1 << 20, &err) == 0, "%s", err.msg);
-    for (char *l = text.data ? strtok_r(text.data, "\n", &save) : NULL; l; l = strtok_r(NULL, "\n", &save)) {
-        if (l[0] == '@') {
-            if (head)
-                make_entry(root, head, &lines);
-            head = l + 2;
-            lines.size = 0;
-        } else if (head) {
-            rp_buf_puts(&lines, l[1] ? l + 2 : "");
-            rp_buf_add(&lines, strstr(head, " nul") ? "" : "\n", 1);
-        }
-    }
-    if (head)
-        make_entry(root, head, &lines);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
 
 /* In a child that is nobody, so that mode 000 means what it says also when the tests run as root. */
 static json_t *capture_as_nobody(const char *root)
@@ -167,7 +86,7 @@ static void check_host(const char *name, struct env_counts *c)
     const char *probe;
     json_t *values;
     CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
-    unpack(root, tree);
+    host_tree_unpack(root, tree);
     json_t *env = capture_as_nobody(root);
     const char *fault = env_fault(env, c);
     CHECK(!fault, "%s: %s", name, fault);
@@ -183,7 +102,7 @@ static void check_host(const char *name, struct env_counts *c)
         compare(page, &summary);
     }
     json_decref(env);
-    nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    host_tree_remove(root);
 }
 
 TEST(virtual_machine_cgroup_1)

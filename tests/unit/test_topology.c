@@ -1,0 +1,296 @@
+/* The topology probe: the published matrices of two machines, the layouts of nvidia-smi, and hwloc with hostile surroundings. */
+#include "base/json.h"
+#include "capture/pci.h"
+#include "capture/topo_matrix.h"
+#include "tests/unit/host_tree.h"
+#include "tests/unit/tap.h"
+
+#include <fcntl.h>
+#include <hwloc.h>
+
+static const char salt[] = "000102030405060708090a0b0c0d0e0f";
+
+/* ---- the matrix ---- */
+
+/* What nvidia-smi prints as people paste it: tabs as blanks, nothing at the ends of lines, no legend. */
+static void as_pasted(struct rp_buf *out, const char *text)
+{
+    size_t column = 0, end = 0;
+    for (; *text && !(out->size && out->data[out->size - 1] == '\n' && *text == '\n'); text++) {
+        size_t n = *text == '\t' ? 8 - column % 8 : 1;
+        for (size_t i = 0; i < n && *text != '\n'; i++)
+            rp_buf_add(out, *text == '\t' ? " " : text, 1);
+        column += n;
+        end = *text != '\t' && *text != ' ' && *text != '\n' ? out->size : end;
+        if (*text == '\n') {
+            out->size = end;
+            rp_buf_add(out, "\n", 1);
+            column = 0;
+            end = out->size;
+        }
+    }
+}
+
+/* The matrix of tests/hosts/NAME as text; without what the driver says of pairs of GPUs if told so. */
+static void matrix_of(struct rp_buf *out, const char *name, int without_driver)
+{
+    char root[] = "/tmp/rp-host-XXXXXX";
+    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name), *file = rp_asprintf("tests/hosts/%s/gpu.json", name);
+    struct rp_capture_opts o = {.root = root, .salt = salt};
+    struct rp_probe p = {.opts = &o, .name = "topology", .salt = salt};
+    struct rp_err err;
+    RP_BUF text = {0};
+    CHECK(mkdtemp(root) != NULL, "no scratch directory");
+    host_tree_unpack(root, tree);
+    CHECK(rp_read_file(&text, file, 1 << 20, &err) == 0, "%s", err.msg);
+    json_t *gpu = rp_json_parse(text.data, text.size, file, &err), *topology = json_object(), *one;
+    CHECK(gpu != NULL, "%s", err.msg);
+    const char *key;
+    json_object_foreach (json_object_get(gpu, "devices"), key, one)
+        if (without_driver)
+            json_object_del(one, "topology");
+    p.root = open(root, O_RDONLY | O_DIRECTORY);
+    rp_put_topo_matrix(&p, topology, "matrix", gpu);
+    close(p.root);
+    RP_JSON *env = json_pack("{s:{s:o, s:o}}", "probes", "gpu", gpu, "topology", topology);
+    rp_topo_matrix_text(out, env);
+    host_tree_remove(root);
+}
+
+static void check_published(const char *name, int without_driver)
+{
+    RP_FREE char *file = rp_asprintf("tests/hosts/%s/published.txt", name);
+    RP_BUF published = {0}, text = {0}, expected = {0}, pasted = {0};
+    struct rp_err err;
+    CHECK(rp_read_file(&published, file, 1 << 16, &err) == 0, "%s", err.msg);
+    matrix_of(&text, name, without_driver);
+    as_pasted(&expected, published.data);
+    as_pasted(&pasted, text.data + 1);
+    CHECK_STR(pasted.data, expected.data);
+    if (strchr(published.data, '\t')) /* this one was published with its tabs */
+        CHECK(strncmp(text.data + 1, published.data, published.size) == 0, "other blanks than in %s: %s", file, text.data);
+}
+
+TEST(matrix_of_8_v100_with_nvlink_and_a_nic)
+{
+    check_published("v100_sxm2_x8", 0);
+    RP_BUF text = {0};
+    matrix_of(&text, "v100_sxm2_x8", 0);
+    CHECK(strstr(text.data, "\nGPU7\tSYS\tSYS\tSYS\tNV1\tNV2\tNV1\tNV2\t X \tSYS\t12-23,36-47\n"
+                            "mlx5_0\tNODE\tNODE\tPIX\tPIX\tSYS\tSYS\tSYS\tSYS\t X \t\n"
+                            "\n"
+                            "Legend:\n"), "%s", text.data);
+}
+
+/* The tree of PCI devices says the same as the driver where there is no NVLink. */
+TEST(matrix_of_8_titan_v)
+{
+    check_published("titan_v_x8", 0);
+    check_published("titan_v_x8", 1);
+}
+
+TEST(layouts_by_driver)
+{
+    static const struct {
+        const char *driver, *text;
+    } cases[] = {
+        {"440.33.01", "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\n"
+                      "GPU0\t X \tNV4\tNODE\t0-3\n"
+                      "GPU1\tNV4\t X \tSYS\t4-7\n"
+                      "mlx5_0\tNODE\tSYS\t X \t\n"},
+        {"470.57.02", "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\tNUMA Affinity\n"
+                      "GPU0\t X \tNV4\tNODE\t0-3\t0\n"
+                      "GPU1\tNV4\t X \tSYS\t4-7\tN/A\n"
+                      "mlx5_0\tNODE\tSYS\t X \t\t\n"},
+        {"525.85.12", "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n"
+                      "GPU0\t X \tNV4\tNODE\t0-3\t0\n"
+                      "GPU1\tNV4\t X \tSYS\t4-7\tN/A\n"
+                      "NIC0\tNODE\tSYS\t X \t\t\n"},
+        {"550.54.15", "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+                      "GPU0\t X \tNV4\tNODE\t0-3\t0\t\tN/A\n"
+                      "GPU1\tNV4\t X \tSYS\t4-7\tN/A\t\tN/A\n"
+                      "NIC0\tNODE\tSYS\t X \t\t\t\t\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF text = {0};
+        int numbered = cases[i].driver[0] == '5';
+#define LIST(...) "{s:s, s:[" __VA_ARGS__ "]}"
+        RP_JSON *env = json_pack(
+            "{s:{s:{s:{s:s, s:s}}, s:{s:{s:" LIST("s,s,s") ", s:" LIST("s,s") ", s:" LIST("s,s") ", s:" LIST("s,s") ", s:{s:" LIST("s,s,s")
+            ", s:" LIST("s,s,s") ", s:" LIST("s,s,s") "}}}}}",
+            "probes", "gpu", "driver_version", "state", "ok", "value", cases[i].driver, "topology", "matrix", "columns", "state", "ok", "value",
+            "GPU0", "GPU1", "mlx5_0", "cpu_affinity", "state", "ok", "value", "0-3", "4-7", "numa_affinity", "state", "ok", "value", "0", "N/A",
+            "gpu_numa_id", "state", "ok", "value", "N/A", "N/A", "rows", "GPU0", "state", "ok", "value", "X", "NV4", "NODE", "GPU1", "state", "ok",
+            "value", "NV4", "X", "SYS", "mlx5_0", "state", "ok", "value", "NODE", "SYS", "X");
+        CHECK(env != NULL, "the document");
+        rp_topo_matrix_text(&text, env);
+        CHECK(text.data && strncmp(text.data + 1, cases[i].text, strlen(cases[i].text)) == 0, "%s:\n%s", cases[i].driver, text.data);
+        const char *legend = text.data + 1 + strlen(cases[i].text), *last = "of # NVLinks\n", *end = strstr(legend, last);
+        CHECK(strncmp(legend, "\nLegend:\n\n  X    = Self\n", 24) == 0 && end, "%s: no legend", cases[i].driver);
+        CHECK_STR(end + strlen(last), numbered ? "\nNIC Legend:\n\n  NIC0: mlx5_0\n\n" : "");
+    }
+}
+
+TEST(where_devices_meet)
+{
+#define BRIDGE "pci0000:3a/0000:3a:00.0/"
+    static const struct {
+        const char *a;
+        int a_node;
+        const char *b;
+        int b_node;
+        const char *relation;
+    } cases[] = {
+        {"pci0000:00/0000:00:05.0", 0, "pci0000:00/0000:00:06.0", 0, "PHB"}, /* a virtual machine */
+        {BRIDGE "0000:3b:00.0", 0, BRIDGE "0000:3b:00.1", 0, "PIX"},         /* two ports of one card */
+        {BRIDGE "0000:3b:00.0", 0, BRIDGE "0000:3b:00.0", 0, "PIX"},         /* two names of one function */
+        {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:3e:00.0", 0, "PIX"},
+        {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0/0000:3e:04.0/0000:3f:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:41:00.0", 0, "PXB"},
+        {BRIDGE "0000:3b:00.0", 0, "pci0000:3a/0000:3a:01.0/0000:40:00.0", 0, "PHB"},
+        {BRIDGE "0000:3b:00.0", 1, "pci0000:3b/0000:3b:00.0/0000:3c:00.0", 1, "NODE"},
+        {BRIDGE "0000:3b:00.0", 1, "pci0000:3a1/0000:3a:00.0/0000:3b:00.0", 1, "NODE"}, /* a longer name of a bridge is another one */
+        {BRIDGE "0000:3b:00.0", 0, "pci0000:85/0000:85:00.0/0000:86:00.0", 1, "SYS"},
+        {BRIDGE "0000:3b:00.0", -1, "pci0000:85/0000:85:00.0/0000:86:00.0", 1, NULL},
+        {NULL, 0, BRIDGE "0000:3b:00.0", 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_FREE char *a = cases[i].a ? rp_strdup(cases[i].a) : NULL, *b = rp_strdup(cases[i].b);
+        struct rp_pci_end x = {a, cases[i].a_node}, y = {b, cases[i].b_node};
+        CHECK_STR(rp_pci_relation(&x, &y), cases[i].relation);
+        CHECK_STR(rp_pci_relation(&y, &x), cases[i].relation);
+    }
+    char out[24];
+    CHECK(rp_pci_address(out, "00000000:3B:00.0") == 0, "NVML's form");
+    CHECK_STR(out, "0000:3b:00.0");
+    CHECK(rp_pci_address(out, "10000:e1:00.0") == 0, "a large domain");
+    CHECK_STR(out, "10000:e1:00.0");
+    CHECK(rp_pci_address(out, "0000:3b:00.0x") < 0 && rp_pci_address(out, "0000:3b:00.8") < 0 && rp_pci_address(out, "../../etc") < 0, "no address");
+}
+
+/* ---- hwloc ---- */
+
+static json_t *capture(const char *root, int identify, struct rp_buf *xml)
+{
+    struct rp_capture_opts o = {.root = root, .salt = salt, .identify = identify, .hwloc_xml = xml};
+    struct rp_err err = {0};
+    CHECK(rp_capture_select(&o, "topology", &err) == 0, "%s", err.msg);
+    json_t *env = rp_capture(&o, &err);
+    CHECK(env != NULL, "%s", err.msg);
+    return env;
+}
+
+/* A record with this XML, captured. */
+static json_t *capture_recorded(const char *text, size_t size, int identify, struct rp_buf *xml)
+{
+    char root[] = "/tmp/rp-host-XXXXXX";
+    struct rp_err err;
+    static const char live[] = "{\"schema\": \"repro-record/1\", \"salt\": \"000102030405060708090a0b0c0d0e0f\", \"states\": {}, \"answers\": {}}\n";
+    CHECK(mkdtemp(root) != NULL, "no scratch directory");
+    RP_FREE char *dir = rp_asprintf("%s/.repro", root), *file = rp_asprintf("%s/hwloc.xml", dir), *state = rp_asprintf("%s/live.json", dir);
+    CHECK(mkdir(dir, 0755) == 0 && rp_write_file(file, text, size, 0644, &err) == 0 && rp_write_file(state, live, sizeof live - 1, 0644, &err) == 0,
+          "no record");
+    json_t *env = capture(root, identify, xml);
+    host_tree_remove(root);
+    return env;
+}
+
+static const json_t *field(const json_t *env, const char *a, const char *b, const char *c)
+{
+    const json_t *at = json_object_get(json_object_get(json_object_get(env, "probes"), "topology"), a);
+    at = b ? json_object_get(at, b) : at;
+    return c ? json_object_get(at, c) : at;
+}
+
+static long long number(const json_t *leaf)
+{
+    return json_integer_value(json_object_get(leaf, "value"));
+}
+
+/* Two sockets of twelve cores with two threads each, numbered as Linux does, with infos of every kind. */
+static char *two_sockets(void)
+{
+    static const char *const planted[][2] = {{"HostName", "secret-host"},   {"DMIProductSerial", "secret-serial"}, {"Address", "secret-mac"},
+                                             {"NodeGUID", "secret-guid"},   {"LinuxCgroup", "/secret-pod"},        {"SerialNumber", "secret-disk"},
+                                             {"SomethingNew", "secret-new"}, {"CPUModel", "Intel(R) Xeon(R) Gold 5118 CPU @ 2.30GHz"}};
+    hwloc_topology_t t;
+    char *xml = NULL, *copy = NULL;
+    int size;
+    if (hwloc_topology_init(&t) < 0 ||
+        hwloc_topology_set_synthetic(t, "pack:2 [numa(memory=206158430208)] l3:1(size=17301504) core:12 l2:1(size=1048576) l1d:1(size=32768) "
+                                        "pu:2(indexes=0,24,1,25,2,26,3,27,4,28,5,29,6,30,7,31,8,32,9,33,10,34,11,35,12,36,13,37,14,38,15,39,16,40,17,"
+                                        "41,18,42,19,43,20,44,21,45,22,46,23,47)") < 0 ||
+        hwloc_topology_load(t) < 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
+        hwloc_obj_add_info(i % 2 ? hwloc_get_root_obj(t) : hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 1), planted[i][0], planted[i][1]);
+    if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) == 0)
+        copy = rp_strdup(xml);
+    hwloc_free_xmlbuffer(t, xml);
+    hwloc_topology_destroy(t);
+    return copy;
+}
+
+TEST(recorded_machine_of_two_sockets)
+{
+    RP_FREE char *given = two_sockets();
+    RP_BUF xml = {0}, again = {0}, clear = {0};
+    CHECK(given != NULL, "hwloc makes no synthetic machine");
+    RP_JSON *env = capture_recorded(given, strlen(given), 0, &xml), *second = capture_recorded(xml.data, xml.size, 0, &again);
+    RP_JSON *open = capture_recorded(given, strlen(given), 1, &clear);
+    CHECK(number(field(env, "packages", NULL, NULL)) == 2 && number(field(env, "cores", NULL, NULL)) == 24, "packages, cores");
+    CHECK(number(field(env, "threads", NULL, NULL)) == 48 && number(field(env, "numa_nodes", NULL, NULL)) == 2, "threads, nodes");
+    CHECK(number(field(env, "caches", "l3", "size")) == 17301504 && number(field(env, "caches", "l3", "total")) == 2 * 17301504, "l3");
+    CHECK(number(field(env, "caches", "l3", "threads")) == 24 && number(field(env, "caches", "l1d", "count")) == 24, "sharing");
+    CHECK(number(field(env, "nodes", "node1", "memory")) == 206158430208, "memory");
+    CHECK_STR(json_string_value(json_object_get(field(env, "nodes", "node1", "cpus"), "value")), "12-23,36-47");
+    CHECK(strstr(given, "secret") && !strstr(xml.data, "secret"), "a name, address or serial number stays: %s", strstr(xml.data, "secret"));
+    CHECK(strstr(xml.data, "Gold 5118"), "the model is gone");
+    CHECK(strstr(clear.data, "secret-host") && strstr(clear.data, "secret-serial"), "--identify keeps them");
+    CHECK(xml.size == again.size && memcmp(xml.data, again.data, xml.size) == 0, "read again it is another document");
+    CHECK(json_equal(json_object_get(env, "probes"), json_object_get(second, "probes")), "read again it has other values");
+}
+
+/* Nothing that the caller's environment says is asked by hwloc. */
+TEST(environment_of_hwloc_is_ignored)
+{
+    static const char *const set[][2] = {{"HWLOC_SYNTHETIC", "pack:7 core:3 pu:2"}, {"HWLOC_XMLFILE", "/nonexistent.xml"}, {"HWLOC_COMPONENTS", "synthetic,stop"},
+                                         {"HWLOC_FSROOT", "/nonexistent"},         {"HWLOC_PLUGINS_PATH", "/tmp"},        {"HWLOC_CPUID_PATH", "/nonexistent"},
+                                         {"HWLOC_THISSYSTEM", "0"},                {"HWLOC_ALLOW", "all"}};
+    RP_BUF plain = {0}, disturbed = {0};
+    RP_JSON *before = capture("/", 0, &plain);
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        setenv(set[i][0], set[i][1], 1);
+    RP_JSON *after = capture("/", 0, &disturbed);
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+        CHECK_STR(getenv(set[i][0]), set[i][1]);
+        unsetenv(set[i][0]);
+    }
+    CHECK(number(field(before, "threads", NULL, NULL)) == sysconf(_SC_NPROCESSORS_ONLN), "threads");
+    CHECK(json_equal(json_object_get(before, "probes"), json_object_get(after, "probes")), "values differ");
+    CHECK(plain.size && plain.size == disturbed.size && memcmp(plain.data, disturbed.data, plain.size) == 0, "the XML differs");
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    CHECK(strlen(host) < 6 || !strstr(plain.data, host), "the host's name '%s' is in the XML", host);
+}
+
+/* Whatever happens to the XML of a record, this process lives and every value has a state. */
+TEST(hostile_xml)
+{
+    static const char *const bad[] = {"", "no xml at all", "<topology", "<?xml version=\"1.0\"?><topology version=\"2.0\"></topology>",
+                                      "<?xml version=\"1.0\"?><!DOCTYPE t [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><topology>&a;</topology>"};
+    RP_FREE char *given = two_sockets();
+    size_t size = strlen(given);
+    unsigned seed = 1;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        RP_JSON *env = capture_recorded(bad[i], strlen(bad[i]), 0, NULL);
+        CHECK_STR(json_string_value(json_object_get(field(env, "packages", NULL, NULL), "state")), "error");
+    }
+    for (int i = 0; i < 60; i++) {
+        RP_FREE char *text = rp_strdup(given);
+        for (int k = 0; k < 1 + i % 4; k++)
+            text[rand_r(&seed) % (unsigned)size] = "<>\"/=0x9-,"[rand_r(&seed) % 10];
+        RP_JSON *env = capture_recorded(text, i % 5 ? size : (size_t)rand_r(&seed) % size, 0, NULL);
+        const char *state = json_string_value(json_object_get(field(env, "threads", NULL, NULL), "state"));
+        CHECK(state && (strcmp(state, "ok") == 0 || strcmp(state, "error") == 0 || strcmp(state, "absent") == 0), "mutation %d", i);
+    }
+}
