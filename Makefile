@@ -182,6 +182,20 @@ $(gpu)/about.txt: $(gpu)/repro-gpu
 	$(Q)echo "$(cuda_version) `sha256sum <$< | cut -d' ' -f1` `stat -c %s $<`" >$@
 static_gpu := $(gpu)/repro-gpu.zst
 -include $(patsubst %.c,$(gpu)/%.d,$(gpu_sources))
+
+# A libnvidia-ml.so.1 for tests that plays a machine, once as old as driver 440 and once with everything.
+fakes := $(BUILD)/fake/440/libnvidia-ml.so.1 $(BUILD)/fake/570/libnvidia-ml.so.1
+$(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c $(gpu)/flags $(gpu)/include
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
+tests-built: $(fakes)
+
+# The nvml probe with sanitizers.
+gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o)
+$(gpu_tested): asan_line += -isystem $(gpu)/include
+$(gpu_tested): | $(gpu)/include
+$(BUILD)/asan/tests/unit/test_gpu_nvml: $(gpu_tested)
 endif
 
 define variant
@@ -229,7 +243,7 @@ $(BUILD)/$1/repro: $$($1_objects) $$($1_gen) $(BUILD)/$1/gen/files
 # Test programs: tests/DIR/test_x.c with the other .c files of DIR, which are helpers.
 $(BUILD)/$1/tests/unit/%: $(BUILD)/$1/tests/unit/%.o $(call helpers,$1,unit) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
-	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
+	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(filter %.o,$$^) $$(filter %.a,$$^) -o $$@ $$($1_libs)
 $(BUILD)/$1/tests/ops/%: $(BUILD)/$1/tests/ops/%.o $(call helpers,$1,ops) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)

@@ -47,21 +47,16 @@ static int fits_who(const char *pattern, const struct nvmlDevice_st *d)
            (strcmp(pattern, "mig*") == 0 && d->mig >= 0);
 }
 
-static int fits_name(const char *pattern, const char *name)
-{
-    size_t n = strlen(pattern), length = strlen(name), plain = length > 3 && strncmp(name + length - 3, "_v", 2) == 0 ? length - 3 : length;
-    if (n > 0 && pattern[n - 1] == '*')
-        return strncmp(pattern, name, n - 1) == 0;
-    return (n == length || n == plain) && strncmp(pattern, name, n) == 0;
-}
-
 /* "nvmlDeviceGetClockInfo/1" against the name and "/1" */
 static int fits(const char *pattern, const char *name, const char *args)
 {
-    char plain[80];
-    size_t n = strcspn(pattern, "/");
-    snprintf(plain, sizeof plain, "%.*s", (int)n, pattern);
-    return fits_name(plain, name) && (!pattern[n] || strcmp(pattern + n, args) == 0);
+    size_t n = strcspn(pattern, "/"), length = strlen(name);
+    size_t plain = length > 3 && strncmp(name + length - 3, "_v", 2) == 0 ? length - 3 : length;
+    if (pattern[n] && strcmp(pattern + n, args) != 0)
+        return 0;
+    if (n > 0 && pattern[n - 1] == '*')
+        return strncmp(pattern, name, n - 1) == 0;
+    return (n == length || n == plain) && memcmp(pattern, name, n) == 0;
 }
 
 static nvmlReturn_t act(const char *what)
