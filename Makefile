@@ -130,6 +130,9 @@ static_libs_dir := $(sysroot)/lib
 #   BUILD/gpu/repro-gpu, .zst   the program
 #   BUILD/gpu/include           CUDA's and NVML's headers (a link)
 #   BUILD/gpu/about.txt         for the build record: CUDA's version, digest and size of the program
+ifeq ($(MAKECMDGOALS),install)
+CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what was built is installed
+endif
 ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
 gpu_sources := $(sort $(wildcard src/gpu/*.c)) src/worker/frame.c src/capture/probe.c $(addprefix src/base/,buf.c err.c json.c text.c)
