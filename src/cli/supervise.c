@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "model/safetensors.h"
 #include "worker/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POLL_MS 100
 #define STOP_GRACE_NS 400000000ull /* after Ctrl-C the worker may finish something for so long; then it is killed */
@@ -122,6 +124,16 @@ static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
     return 0;
 }
 
+/* A worker that was killed while it saved leaves its unfinished file. */
+static void remove_unfinished(const struct rp_job *job, pid_t worker)
+{
+    const char *save = job->recipe->run_save;
+    if (!save || !*save)
+        return;
+    RP_FREE char *file = rp_st_temporary(save, worker);
+    unlink(file);
+}
+
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter)
 {
     struct rp_err err;
@@ -135,6 +147,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         o->reason = err;
         return;
     }
+    pid_t pid = worker.pid;
     w.alive_ns = rp_now_ns();
     while (!w.finished && !check(&w, &worker, &stop_ns)) {
         enum rp_frame type;
@@ -152,5 +165,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         break;
     }
     rp_worker_kill(&worker);
+    if (o->status != RP_RUN_COMPLETE)
+        remove_unfinished(job, pid);
     rp_meter_end(meter);
 }

@@ -221,6 +221,11 @@ static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)
     return header;
 }
 
+char *rp_st_temporary(const char *path, pid_t pid)
+{
+    return rp_asprintf("%s.%ld.part", path, (long)pid);
+}
+
 int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *t, int n, const json_t *metadata, struct rp_err *err)
 {
     RP_JSON *header = header_of(t, n, metadata);
@@ -234,17 +239,13 @@ int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *
     rp_buf_add(&head, text, length);
     for (size_t i = length; i < padded; i++)
         rp_buf_add(&head, " ", 1); /* tensors start on 8 bytes */
-    *w = (struct rp_st_writer){.path = rp_strdup(path), .temporary = rp_asprintf("%s.XXXXXX", path)};
-    w->fd = mkstemp(w->temporary);
+    *w = (struct rp_st_writer){.path = rp_strdup(path), .temporary = rp_st_temporary(path, getpid())};
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    w->fd = open(w->temporary, flags, 0666);
+    if (w->fd < 0 && errno == EEXIST && unlink(w->temporary) == 0) /* of a process that had our number and was killed */
+        w->fd = open(w->temporary, flags, 0666);
     if (w->fd < 0) {
         (void)rp_fail(err, RP_IO, "cannot make a temporary file beside '%s': %s", path, strerror(errno));
-        rp_st_abort(w);
-        return -1;
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fcntl(w->fd, F_SETFD, FD_CLOEXEC) < 0 || fchmod(w->fd, 0666 & ~mask) < 0) {
-        (void)rp_fail(err, RP_IO, "cannot set the mode of '%s': %s", w->temporary, strerror(errno));
         rp_st_abort(w);
         return -1;
     }

@@ -18,6 +18,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define RP_ST_DIMS 8
 #define RP_ST_HEADER_MAX (16u << 20)
@@ -47,6 +48,9 @@ const char *rp_st_metadata(const struct rp_st *st, const char *key);            
 int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t offset, void *out, size_t size, struct rp_err *err)
     rp_must_check;
 void rp_st_shape(char out[128], int dims, const int64_t *shape); /* "[30522, 768]" */
+
+/* Where the process `pid` writes what will be `path`: who kills it removes that file. free() it. */
+char *rp_st_temporary(const char *path, pid_t pid);
 
 struct rp_st_writer {
     int fd;

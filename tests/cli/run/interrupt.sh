@@ -49,8 +49,25 @@ grep -q 'after 0 steps' err.txt || { cat err.txt >&2; fail "a step was over befo
 # shellcheck disable=SC2086
 interrupt_at initialising 0 $wide
 
-# While saving: no file under the final name, and none beside it.
+# While saving: no unfinished file is left, not even by a worker that is killed.
 mkdir save
+saving="--steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set model.hidden_size=1024 --save save/x"
 # shellcheck disable=SC2086
-interrupt_at saving 0 --steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set model.hidden_size=1024 --save save/x
-[ -z "$(ls save)" ] || { ls -l save >&2; fail "half a checkpoint is left"; }
+interrupt_at saving 0 $saving
+[ -z "$(ls save | grep -v '^x$')" ] || { ls -l save >&2; fail "half a checkpoint is left"; }
+rm -rf save out.txt err.txt && mkdir save
+# shellcheck disable=SC2086
+"$REPRO" run bert_tiny_fp32 $saving -o killed.repro.tar.zst >out.txt 2>err.txt &
+parent=$!
+i=0
+until [ -n "$(ls save)" ]; do
+    i=$((i + 1))
+    [ "$i" -lt 12000 ] && kill -0 "$parent" 2>/dev/null || { cat err.txt >&2; fail "nothing is saved"; }
+    sleep 0.01
+done
+worker=$(cat "/proc/$parent/task/$parent/children")
+kill -KILL ${worker%% *}
+status=0
+wait "$parent" || status=$?
+[ "$status" = 7 ] || { cat err.txt >&2; fail "exit status $status, expected 7"; }
+[ -z "$(ls save)" ] || { ls -l save >&2; fail "a worker that was killed left half a checkpoint"; }
