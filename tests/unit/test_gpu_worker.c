@@ -1,0 +1,398 @@
+/* The GPU worker as its parent sees it: one that works, and all the ways in which one fails, each said in words within its time limit.
+ * This same program plays the worker. */
+#include "tests/unit/tap.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "bundle/schema.h"
+#include "capture/gpu.h"
+#include "worker/worker.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MODE "FAKE_WORKER" /* how the worker is to behave */
+
+/* ---- the worker ---- */
+
+static json_t *values(const char *probe)
+{
+    return json_pack("{s:s, s:{s:{s:s, s:i, s:s}}}", "probe", probe, "values", probe, "state", "ok", "value", 7, "source", "fake");
+}
+
+static void misbehave(const char *mode, const char *question, struct rp_err *err)
+{
+    static const char rubbish[] = "Segmentation fault (core dumped)\n", newer[16] = "RPW1\2", huge[16] = "RPW1\1\0\x9\0\xff\xff\xff\x7f";
+    RP_JSON *other = values("other"), *no_object = json_pack("{s:s, s:[]}", "probe", question, "values");
+    if (strcmp(mode, "crash") == 0)
+        raise(SIGABRT);
+    else if (strcmp(mode, "hang") == 0)
+        sleep(60);
+    else if (strcmp(mode, "rubbish") == 0)
+        rp_write_all(RP_WORKER_FD, rubbish, sizeof rubbish);
+    else if (strcmp(mode, "newer") == 0)
+        rp_write_all(RP_WORKER_FD, newer, sizeof newer);
+    else if (strcmp(mode, "huge") == 0)
+        rp_write_all(RP_WORKER_FD, huge, sizeof huge);
+    else if (strcmp(mode, "half") == 0)
+        rp_write_all(RP_WORKER_FD, newer, 4);
+    else if (strcmp(mode, "other") == 0)
+        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, other, err);
+    else if (strcmp(mode, "array") == 0)
+        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, no_object, err);
+    else if (strcmp(mode, "early") == 0)
+        fprintf(stderr, "first line\nlibc.so.6: version `GLIBC_2.99' not found\n");
+    else if (strcmp(mode, "busy") == 0)
+        while (rp_frame_write(RP_WORKER_FD, RP_FRAME_ALIVE, other, err) == 0)
+            usleep(10000);
+    if (strcmp(mode, "half") == 0 || strcmp(mode, "close") == 0) {
+        close(RP_WORKER_FD);
+        sleep(60);
+    }
+    _exit(3);
+}
+
+/* "MODE": wrong at the first question, "MODE-cuda": at that one. "flood" writes more to stderr than a pipe holds. */
+__attribute__((constructor)) static void worker(void)
+{
+    const char *mode = getenv(MODE);
+    struct rp_err err;
+    RP_BUF in = {0};
+    if (!mode)
+        return;
+    for (int i = 0; strcmp(mode, "flood") == 0 && i < 100000; i++)
+        fprintf(stderr, "a library that talks\n");
+    RP_FREE char *how = rp_strdup(mode);
+    char *when = strchr(how, '-');
+    if (when)
+        *when++ = 0;
+    RP_JSON *hello = json_object();
+    if (rp_frame_write(RP_WORKER_FD, RP_FRAME_HELLO, hello, &err) < 0)
+        _exit(4);
+    for (;;) {
+        char bytes[4096];
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        ssize_t n = read(RP_WORKER_FD, bytes, sizeof bytes);
+        if (n <= 0)
+            _exit(0);
+        rp_buf_add(&in, bytes, (size_t)n);
+        if (rp_frame_decode(&in, &type, &body, &err) != 1)
+            _exit(5);
+        const char *question = json_string_value(json_object_get(body, "probe"));
+        if (strcmp(how, "good") != 0 && strcmp(how, "flood") != 0 && (!when || strcmp(when, question) == 0))
+            misbehave(how, question, &err);
+        RP_JSON *answer = values(question);
+        if (rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, answer, &err) < 0)
+            _exit(6);
+    }
+}
+
+/* ---- the parent ---- */
+
+static const struct rp_buf *this_program(void)
+{
+    static struct rp_buf bytes;
+    struct rp_err err;
+    if (!bytes.size && rp_read_file(&bytes, "/proc/self/exe", 1u << 30, &err) < 0)
+        printf("# %s\n", err.msg);
+    return &bytes;
+}
+
+static json_t *ask(const char *mode, int limit_ms)
+{
+    setenv(MODE, mode, 1);
+    json_t *answers = rp_gpu_ask(this_program(), limit_ms);
+    unsetenv(MODE);
+    return answers;
+}
+
+static const char *failure(const json_t *answers)
+{
+    return json_string_value(json_object_get(answers, "failed"));
+}
+
+static int descriptors(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void nobody_is_left(void)
+{
+    CHECK(waitpid(-1, NULL, WNOHANG) < 0, "a child is still there");
+}
+
+TEST(a_worker_that_works_answers_everything)
+{
+    int before = descriptors();
+    RP_JSON *answers = ask("good", 20000), *flooded = ask("flood", 20000);
+    CHECK(json_object_size(answers) == 3 && !failure(answers), "%s", failure(answers));
+    CHECK(json_integer_value(json_object_get(json_object_get(json_object_get(answers, "nccl"), "nccl"), "value")) == 7);
+    CHECK(json_equal(answers, flooded), "%s", failure(flooded));
+    CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+    nobody_is_left();
+}
+
+TEST(every_failure_is_said_and_bounded)
+{
+    static const struct {
+        const char *mode, *words;
+    } fails[] = {
+        {"crash", "crashed (signal 6"},
+        {"hang", "did not answer 'nvml' within 1.5 s"},
+        {"busy", "did not answer 'nvml' within 1.5 s"},
+        {"rubbish", "bytes that are no record"},
+        {"newer", "record version 2"},
+        {"huge", "announced a record"},
+        {"other", "no answer to 'nvml' but something else"},
+        {"array", "no answer to 'nvml' but something else"},
+        {"early", "left early (status 3): libc.so.6: version `GLIBC_2.99' not found"},
+        {"half", "closed its connection and did not end"},
+        {"close", "closed its connection and did not end"},
+    };
+    int before = descriptors();
+    for (size_t i = 0; i < sizeof fails / sizeof *fails; i++) {
+        uint64_t start = rp_now_ns();
+        RP_JSON *answers = ask(fails[i].mode, 1500);
+        double seconds = (double)(rp_now_ns() - start) * 1e-9;
+        CHECK(failure(answers) && strstr(failure(answers), fails[i].words), "%s: %s", fails[i].mode, failure(answers));
+        CHECK(json_object_size(answers) == 1, "%s: it has answers", fails[i].mode);
+        CHECK(seconds < 8, "%s: %.1f s", fails[i].mode, seconds);
+        nobody_is_left();
+    }
+    CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+}
+
+TEST(what_was_answered_before_a_failure_is_kept)
+{
+    RP_JSON *answers = ask("crash-cuda", 20000);
+    CHECK(json_object_size(answers) == 2 && json_object_get(answers, "nvml") && failure(answers));
+    nobody_is_left();
+}
+
+/* In a child: no memfd, as under vm.memfd_noexec=2 or a seccomp profile. Then `then`; its result is the child's status. */
+static int without_memfd(int (*then)(void))
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof program / sizeof *program, program};
+    int status;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int set = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+        _exit(set ? then() : 77);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char cached[512]; /* the file in the cache */
+
+static int works(void)
+{
+    RP_JSON *answers = ask("good", 20000);
+    struct stat st;
+    if (failure(answers))
+        printf("# %s\n", failure(answers));
+    if (failure(answers) || json_object_size(answers) != 3)
+        return 1;
+    if (lstat(cached, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0777) != 0700)
+        return 2;
+    RP_BUF bytes = {0};
+    struct rp_err err;
+    return rp_read_file(&bytes, cached, 1u << 30, &err) == 0 && rp_buf_is(&bytes, this_program()->data, this_program()->size) ? 0 : 3;
+}
+
+static int says_what_to_try(void)
+{
+    RP_JSON *answers = ask("good", 20000);
+    printf("# %s\n", failure(answers));
+    return failure(answers) && strstr(failure(answers), "no executable memory") && strstr(failure(answers), "XDG_CACHE_HOME") ? 0 : 1;
+}
+
+TEST(without_memfd_a_checked_file_is_used)
+{
+    char dir[] = "/tmp/repro-gpu.XXXXXX", hex[RP_SHA256_HEX], other[64];
+    struct stat st;
+    CHECK(mkdtemp(dir) != NULL);
+    unsetenv("REPRO_STORE");
+    setenv("XDG_CACHE_HOME", dir, 1);
+    rp_sha256_hex(hex, this_program()->data, this_program()->size);
+    snprintf(cached, sizeof cached, "%s/repro/repro-gpu-%s", dir, hex);
+    snprintf(other, sizeof other, "%s/other", dir);
+    RP_JSON *answers = ask("good", 20000);
+    CHECK(!failure(answers) && access(cached, F_OK) < 0, "with memfd nothing is written");
+
+    int status = without_memfd(works);
+    if (status == 77)
+        SKIP("no seccomp filters here");
+    CHECK(status == 0, "status %d", status);
+    struct timespec written = stat(cached, &st) == 0 ? st.st_mtim : (struct timespec){0};
+    CHECK(without_memfd(works) == 0 && stat(cached, &st) == 0 && st.st_mtim.tv_nsec == written.tv_nsec, "it is written once");
+
+    /* What has the name and is not the program is replaced: other bytes, a file that others can write, somebody's link. */
+    int fd = open(cached, O_WRONLY);
+    CHECK(fd >= 0 && pwrite(fd, "#", 1, 5000) == 1 && close(fd) == 0 && without_memfd(works) == 0, "changed bytes");
+    CHECK(chmod(cached, 0777) == 0 && without_memfd(works) == 0, "open to others");
+    CHECK(rename(cached, other) == 0 && symlink(other, cached) == 0 && without_memfd(works) == 0, "a link");
+
+    /* A directory that others can write is not used. Where nothing can be written: the message has both reasons and a remedy. */
+    CHECK(unlink(cached) == 0);
+    *strrchr(cached, '/') = 0;
+    CHECK(chmod(cached, 0777) == 0 && without_memfd(says_what_to_try) == 0 && chmod(cached, 0700) == 0);
+    setenv("XDG_CACHE_HOME", "/proc", 1);
+    CHECK(without_memfd(says_what_to_try) == 0);
+    struct statvfs vfs;
+    if (statvfs("/dev/shm", &vfs) == 0 && (vfs.f_flag & ST_NOEXEC)) {
+        char noexec[] = "/dev/shm/repro-gpu.XXXXXX", path[600];
+        CHECK(mkdtemp(noexec) != NULL);
+        setenv("XDG_CACHE_HOME", noexec, 1);
+        CHECK(without_memfd(says_what_to_try) == 0);
+        snprintf(path, sizeof path, "%s/repro/repro-gpu-%s", noexec, hex);
+        CHECK(unlink(path) == 0);
+        snprintf(path, sizeof path, "%s/repro", noexec);
+        rmdir(path);
+        rmdir(noexec);
+    }
+    unsetenv("XDG_CACHE_HOME");
+    unlink(other);
+    rmdir(cached);
+    rmdir(dir);
+}
+
+TEST(a_missing_loader_is_said)
+{
+    struct rp_buf program = {0};
+    rp_buf_add(&program, this_program()->data, this_program()->size);
+    char *loader = memmem(program.data, program.size, "/lib64/ld-linux", 15);
+    CHECK(loader != NULL);
+    if (!loader)
+        return;
+    memcpy(loader, "/lib63", 6);
+    RP_JSON *answers = rp_gpu_ask(&program, 20000);
+    CHECK(failure(answers) && strstr(failure(answers), "no glibc loader"), "%s", failure(answers));
+    rp_buf_fini(&program);
+    nobody_is_left();
+}
+
+/* ---- what is made of the answers ---- */
+
+static json_t *document(const char *answers, int identify)
+{
+    struct rp_capture_opts o = {.root = "/", .identify = identify};
+    struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
+    json_t *a = json_loads(answers, 0, NULL);
+    CHECK(a != NULL, "%s", answers);
+    rp_gpu_put(&p, a);
+    json_decref(a);
+    return p.out;
+}
+
+static const char *schema_fault(const json_t *group)
+{
+    static struct rp_err err;
+    RP_JSON *schema = rp_schema_load("env", &err);
+    RP_JSON *env = json_pack("{s:s, s:s, s:s, s:b, s:{s:O}}", "schema", "repro-env/1", "captured_at", "2026-01-01T00:00:00Z", "salt",
+                             "00112233445566778899aabbccddeeff", "identified", 0, "probes", "gpu", group);
+    return schema && rp_schema_check(schema, env, "environment", &err) == 0 ? NULL : err.msg;
+}
+
+static const json_t *at(const json_t *group, const char *path)
+{
+    char name[64];
+    for (const char *end; group && *path; path = *end ? end + 1 : end) {
+        end = path + strcspn(path, "/");
+        snprintf(name, sizeof name, "%.*s", (int)(end - path), path);
+        group = json_object_get(group, name);
+    }
+    return group;
+}
+
+static const char *text_at(const json_t *group, const char *path)
+{
+    return json_string_value(at(group, path));
+}
+
+TEST(values_of_cuda_join_the_device_with_their_address)
+{
+    RP_JSON *d = document("{\"nvml\": {\"devices\": {"
+                          "\"gpu0\": {\"pci_address\": {\"state\": \"ok\", \"value\": \"00000000:3B:00.0\", \"source\": \"nvml\"}},"
+                          "\"gpu1\": {\"pci_address\": {\"state\": \"ok\", \"value\": \"00000000:AF:00.0\", \"source\": \"nvml\"},"
+                          "           \"sm_count\": {\"state\": \"absent\", \"value\": null, \"source\": \"nvml\"}}}},"
+                          "\"cuda\": {\"devices\": {"
+                          "\"0000:af:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 80, \"source\": \"cuda\"},"
+                          "                   \"l2_cache\": {\"state\": \"ok\", \"value\": 6, \"source\": \"cuda\", \"unit\": \"B\"}},"
+                          "\"0000:d8:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 72, \"source\": \"cuda\"}}}}}",
+                          0);
+    CHECK_STR(text_at(d, "worker/value"), "present");
+    CHECK_STR(text_at(d, "devices/gpu1/l2_cache/unit"), "B");
+    CHECK_STR(text_at(d, "devices/gpu1/sm_count/source"), "nvml"); /* the first to say something is believed */
+    CHECK(json_integer_value(at(d, "devices/0000:d8:00.0/sm_count/value")) == 72);
+    CHECK(json_object_size(at(d, "devices")) == 3 && json_object_size(at(d, "devices/gpu0")) == 1);
+    CHECK(!schema_fault(d), "%s", schema_fault(d));
+}
+
+TEST(what_is_no_value_becomes_an_error)
+{
+    RP_JSON *d = document("{\"failed\": \"the GPU worker crashed\", \"nvml\": {"
+                          "\"number\": 7, \"list\": [1], \"nothing\": null, \"text\": \"x\","
+                          "\"state_unknown\": {\"state\": \"fine\", \"value\": 1, \"source\": \"s\"},"
+                          "\"no_source\": {\"state\": \"ok\", \"value\": 1},"
+                          "\"ok_with_null\": {\"state\": \"ok\", \"value\": null, \"source\": \"s\"},"
+                          "\"ok_with_object\": {\"state\": \"ok\", \"value\": {}, \"source\": \"s\"},"
+                          "\"ok_with_numbers\": {\"state\": \"ok\", \"value\": [1], \"source\": \"s\"},"
+                          "\"absent_with_value\": {\"state\": \"absent\", \"value\": 0, \"source\": \"s\"},"
+                          "\"error_without_detail\": {\"state\": \"error\", \"value\": null, \"source\": \"s\"},"
+                          "\"control\": {\"state\": \"ok\", \"value\": \"a\\u001b[31mb\", \"source\": \"s\"},"
+                          "\"unit\": {\"state\": \"ok\", \"value\": 1, \"source\": \"s\", \"unit\": \"\"},"
+                          "\"NOT A NAME\": {\"state\": \"ok\", \"value\": 1, \"source\": \"s\"},"
+                          "\"deep\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {}}}}}}}}},"
+                          "\"link\": {\"state\": {\"state\": \"ok\", \"value\": \"active\", \"source\": \"s\"}},"
+                          "\"extra\": {\"state\": \"ok\", \"value\": [\"a\", \"b\"], \"source\": \"s\", \"colour\": 1}}}",
+                          0);
+    const char *name;
+    json_t *v;
+    CHECK_STR(text_at(d, "worker/state"), "error");
+    CHECK_STR(text_at(d, "worker/detail"), "the GPU worker crashed");
+    CHECK_STR(text_at(d, "link/state/value"), "active");
+    CHECK(json_array_size(at(d, "extra/value")) == 2 && !at(d, "extra/colour"));
+    CHECK(!at(d, "NOT A NAME"));
+    json_object_foreach((json_t *)d, name, v)
+        if (strcmp(name, "link") != 0 && strcmp(name, "extra") != 0 && strcmp(name, "deep") != 0)
+            CHECK(text_at(v, "state") && strcmp(text_at(v, "state"), "error") == 0, "%s is not an error", name);
+    CHECK(json_object_size(d) == 17, "%zu values", json_object_size(d));
+    CHECK(!schema_fault(d), "%s", schema_fault(d));
+}
+
+TEST(what_names_the_machine_is_hidden)
+{
+    static const char answers[] = "{\"nvml\": {\"devices\": {\"gpu0\": {\"serial\": {\"state\": \"ok\", \"value\": \"0324418012345\", "
+                                  "\"source\": \"nvml\", \"hide\": true}}}}}";
+    RP_JSON *hidden = document(answers, 0), *clear = document(answers, 1);
+    CHECK(text_at(hidden, "devices/gpu0/serial/value") && rp_is_hidden(text_at(hidden, "devices/gpu0/serial/value")));
+    CHECK(!at(hidden, "devices/gpu0/serial/hide") && !at(clear, "devices/gpu0/serial/hide"));
+    CHECK_STR(text_at(clear, "devices/gpu0/serial/value"), "0324418012345");
+}
