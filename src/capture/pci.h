@@ -1,8 +1,8 @@
 /* The tree in which PCI devices hang, from /sys/bus/pci.
  *
  * What:    where two devices meet.
- * Flow:    /sys/bus/pci/devices/ADDRESS -> ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0: the last part is the device, the first the
- *          host bridge, those between are bridges (root port, upstream and downstream ports of switches).
+ * Flow:    /sys/bus/pci/devices/ADDRESS -> ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0: the last part is the device, the first
+ *          the host bridge, those between are bridges (root port, upstream and downstream ports of switches).
  * Owner:   struct rp_pci_end owns its path.
  * Extend:  another form of address goes into rp_pci_address().
  */

@@ -115,7 +115,8 @@ static json_t *per_gpu(const struct device *d, int gpus, const char *field, int 
             snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
         else if (!v && node && d[i].end.node >= 0)
             snprintf(text, sizeof text, "%lld", (long long)d[i].end.node);
-        json_array_append_new(list, json_is_string(v) && json_string_length(v) <= RP_LINE_MAX ? json_incref((json_t *)v) : json_string(text));
+        json_array_append_new(list,
+                              json_is_string(v) && json_string_length(v) <= RP_LINE_MAX ? json_incref((json_t *)v) : json_string(text));
     }
     return list;
 }

@@ -94,7 +94,8 @@ static void put_cache(json_t *all, hwloc_topology_t t, hwloc_obj_type_t type, co
 
 static void put_caches(json_t *out, hwloc_topology_t t, const char *source)
 {
-    static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L1ICACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE};
+    static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L1ICACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE,
+                                             HWLOC_OBJ_L4CACHE};
     json_t *all = json_object();
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         put_cache(all, t, types[i], source);
