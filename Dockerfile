@@ -10,14 +10,17 @@ ARG BASE=nvidia/cuda:12.9.1-base-ubuntu22.04
 FROM ${BUILDER} AS build
 WORKDIR /src
 COPY env env
-RUN apt-get update -qq && env/setup.sh build
+RUN apt-get update -qq && env/setup.sh cuda
 # The dependencies are a layer of their own. DEPS_DIR may name a mounted directory where they are built already.
 ARG DEPS_DIR=/deps
 RUN env/build-deps.sh ${DEPS_DIR}
+# CUDA=0: without the GPU worker.
+ARG CUDA=1
+RUN [ ${CUDA} = 0 ] || env/fetch-cuda.sh ${DEPS_DIR}
 COPY . .
 ARG COMMIT=unknown
 ARG DIRTY=unknown
-RUN make -s COMMIT=${COMMIT} DIRTY=${DIRTY} DEPS_DIR=${DEPS_DIR} && build/repro version
+RUN make -s CUDA=${CUDA} COMMIT=${COMMIT} DIRTY=${DIRTY} DEPS_DIR=${DEPS_DIR} && build/repro version
 
 FROM ${BASE} AS cuda
 ARG VERSION=unknown

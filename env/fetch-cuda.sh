@@ -47,7 +47,8 @@ download() { # REQUIREMENT: into $tmp/got
     local python="python3"
     [ -z "${OFFLINE:-}" ] || die "a wheel of $lock is missing in $deps/cache and OFFLINE is set"
     if ! python3 -m pip --version >/dev/null 2>&1; then
-        python3 -m venv "$tmp/venv" >"$tmp/log" 2>&1 || die "no pip here: run make setup CUDA=1, or put the wheels of $lock into a directory and name it in DEPS_MIRROR"
+        python3 -m venv "$tmp/venv" >"$tmp/log" 2>&1 ||
+            die "no pip here: run make setup CUDA=1, or put the wheels of $lock into a directory and name it in DEPS_MIRROR"
         python=$tmp/venv/bin/python3
     fi
     echo "$1" >"$tmp/requirement"
@@ -68,7 +69,8 @@ while read -r requirement; do
     if ! wheel=$(find_wheel "$deps/cache" "$sha"); then
         if [ -z "${DEPS_MIRROR:-}" ] || ! wheel=$(find_wheel "$DEPS_MIRROR" "$sha"); then
             download "$requirement"
-            wheel=$(find_wheel "$tmp/got" "$sha") || die "$name $version has another digest than $lock says (expected sha256 $sha): refusing it"
+            wheel=$(find_wheel "$tmp/got" "$sha") ||
+                die "$name $version has another digest than $lock says (expected sha256 $sha): refusing it"
         fi
         cp "$wheel" "$tmp/new" && mv "$tmp/new" "$deps/cache/${wheel##*/}"
         wheel=$deps/cache/${wheel##*/}

@@ -38,10 +38,15 @@ done >"$tmp/exported"
 # libraries to load tells where a symbol is, and it has them all.
 awk -v limit="$limit" '
     function number(v, p) { split(v, p, "."); return p[1] * 1000000 + p[2] * 1000 + p[3] }
-    NR == FNR { if (number($2) <= number(limit) && number($2) > number(best[$1])) { best[$1] = $2; size[$1] = $3; from[$1] = $4 } some[$1] = $2; next }
+    NR == FNR {
+        if (number($2) <= number(limit) && number($2) > number(best[$1])) { best[$1] = $2; size[$1] = $3; from[$1] = $4 }
+        some[$1] = $2
+        next
+    }
     $1 in best { print $1, best[$1], size[$1], from[$1] ~ /^ld-/ ? "loader" : "libc"; next }
     $1 in some { print "link-gpu: " $1 " came with glibc " some[$1] ", later than " limit > "/dev/stderr"; bad = 1; next }
-    $1 !~ /^(_GLOBAL_OFFSET_TABLE_|__dso_handle|__(pre)?init_array_(start|end))$/ { print "link-gpu: nothing has " $1 > "/dev/stderr"; bad = 1 }
+    $1 ~ /^(_GLOBAL_OFFSET_TABLE_|__dso_handle|__(pre)?init_array_(start|end))$/ { next }
+    { print "link-gpu: nothing has " $1 > "/dev/stderr"; bad = 1 }
     END { exit bad }' "$tmp/exported" "$tmp/needed" >"$tmp/picked"
 
 stub() { # SONAME WHICH

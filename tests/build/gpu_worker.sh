@@ -19,7 +19,8 @@ grep -qE 'GNU_STACK .* RW +0x' segments || fail "executable stack"
 grep -q BIND_NOW dynamic || fail "not bound at start"
 none 'RPATH|RUNPATH|TEXTREL' dynamic || fail "a path or text relocations"
 none '\.symtab|\.debug_|build-id' sections || fail "not stripped"
-others=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' dynamic | grep -vxE 'lib(c|m).so.6|libpthread.so.0|lib(dl|rt).so.[12]|ld-linux-x86-64.so.2' || :)
+others=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' dynamic |
+    grep -vxE 'lib(c|m).so.6|libpthread.so.0|lib(dl|rt).so.[12]|ld-linux-x86-64.so.2' || :)
 [ -z "$others" ] || fail "it needs $others"
 newest=$(readelf -VW "$worker" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 [ "$(printf 'GLIBC_2.28\n%s\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || fail "it needs $newest"
@@ -68,7 +69,8 @@ cat >no_memfd.c <<'END'
 int main(int argc, char **argv)
 {
     struct sock_filter f[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+                              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+                              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {4, f};
     if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))

@@ -30,7 +30,8 @@ deps=$(deps_dir)
 copy_sources tree
 cp "$TOP/Dockerfile" "$TOP/.dockerignore" tree/
 commit=$(git -C tree -c safe.directory="*" rev-parse HEAD 2>/dev/null || echo unknown)
-IMAGE_ARGS="--pull=never --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $deps:/mnt/deps:rw" \
+cuda=$("$REPRO" version --json | jq 'if .gpu_worker then 1 else 0 end') # what this build could have, the image can
+IMAGE_ARGS="--pull=never --build-arg CUDA=$cuda --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $deps:/mnt/deps:rw" \
     tree/env/image.sh 1.2.3 localhost/base >image.txt 2>&1 || { tail -n 40 image.txt >&2; fail "the images do not build"; }
 for image in repro:1.2.3 repro:1.2.3-cuda; do
     buildah inspect --type image "$image" >inspect.json
@@ -44,6 +45,7 @@ for image in repro:1.2.3 repro:1.2.3-cuda; do
     root=$(buildah mount "$container")
     case $image in *-cuda) program=/usr/local/bin/repro ;; *) program=/repro ;; esac
     chroot "$root" $program version --json >version.json || fail "the program of $image does not run"
+    jq -e --arg cuda "$cuda" '(.gpu_worker != null) == ($cuda == "1")' version.json >/dev/null || fail "the GPU worker of $image"
     jq -e --arg c "$commit" '.commit == $c' version.json >/dev/null || fail "the commit of $image: $(jq .commit version.json)"
     [ "$image" != repro:1.2.3 ] || [ "$(find "$root" -type f | wc -l)" = 1 ] || fail "the scratch image holds more than the program"
     buildah umount "$container" >/dev/null
