@@ -20,6 +20,7 @@
     X("recipe.yaml", 1, "the exact bytes of the recipe")                                                               \
     X("env/node0.before.json", 1, "capture before the run")                                                            \
     X("env/node0.after.json", 1, "capture after the run")                                                              \
+    X("env/node0.hwloc.xml", 0, "processors, caches, memory and devices before the run, as hwloc sees them")           \
     X("steps/rank0.jsonl", 1, "raw records, one step a line")                                                          \
     X("report.md", 1, "the report for people; every number in it is in run.json")                                      \
     X("verify.sh", 1, "checks digests and signature with stock tools")                                                 \

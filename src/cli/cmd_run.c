@@ -37,6 +37,7 @@ struct run {
     struct rp_key_pair *key;
     struct rp_data_set data;
     json_t *before, *after, *run; /* documents of the bundle */
+    struct rp_buf hwloc_xml;      /* empty: hwloc could not tell */
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -49,6 +50,7 @@ static void run_fini(struct run *r)
     free(r->output);
     rp_key_free(r->key);
     rp_data_set_fini(&r->data);
+    rp_buf_fini(&r->hwloc_xml);
     json_decref(r->before);
     json_decref(r->after);
     json_decref(r->run);
@@ -188,7 +190,7 @@ static int prepare(struct run *r, struct rp_err *err)
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
         return rp_wrap(err, "data");
-    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify};
+    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml};
     r->before = rp_capture(&c, err);
     return r->before ? 0 : -1;
 }
@@ -231,6 +233,7 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
         rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
         rp_bundle_add(b, "env/node0.before.json", before.data, before.size, err) < 0 ||
         rp_bundle_add(b, "env/node0.after.json", after.data, after.size, err) < 0 ||
+        (r->hwloc_xml.size && rp_bundle_add(b, "env/node0.hwloc.xml", r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
         rp_bundle_add(b, "steps/rank0.jsonl", doc.steps, doc.steps_size, err) < 0 ||
         rp_bundle_add(b, "report.md", report.data, report.size, err) < 0)
         return -1;

@@ -57,9 +57,11 @@ TEST(sealing_twice_gives_the_same_bytes)
 TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
 {
     static const char *const in[] = {"SHA256SUMS", "steps/rank10.jsonl", "env/node1.after.json", "steps/rank2.jsonl", "run.json",
-                                     "env/node1.before.json", "steps/rank0.jsonl", "env/node0.after.json", "env/node0.before.json"};
+                                     "env/node1.before.json", "steps/rank0.jsonl", "env/node0.after.json", "env/node0.before.json",
+                                     "env/node0.hwloc.xml"};
     static const char *const out[] = {"run.json", "env/node0.before.json", "env/node1.before.json", "env/node0.after.json",
-                                      "env/node1.after.json", "steps/rank0.jsonl", "steps/rank2.jsonl", "steps/rank10.jsonl", "SHA256SUMS"};
+                                      "env/node1.after.json", "env/node0.hwloc.xml", "steps/rank0.jsonl", "steps/rank2.jsonl",
+                                      "steps/rank10.jsonl", "SHA256SUMS"};
     static const char *const refused[] = {"steps/rank01.jsonl", "steps/rank.jsonl", "steps/rank99999.jsonl", "steps/rank-1.jsonl", "/run.json",
                                           "../run.json", "run.json/", "./run.json", "env/node0x.before.json", "", "RUN.JSON", "report.html"};
     struct rp_bundle b = {0};
