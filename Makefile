@@ -163,7 +163,7 @@ $(gpu)/flags: FORCE
 	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
 $(gpu)/include: $(gpu)/flags $(cuda_ready)
 	$(Q)ln -sfn $(cuda)/include $@
-$(gpu)/%.o: %.c $(gpu)/flags $(gpu)/include $(sysroot)/sources.txt
+$(gpu)/%.o: %.c $(gpu)/flags $(sysroot)/sources.txt | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(gpu_line) -MMD -MP -c $< -o $@

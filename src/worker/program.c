@@ -66,7 +66,13 @@ static int in_cache(const struct rp_buf *program, const char *name, struct rp_er
     int fd = open_checked(path, program);
     if (fd >= 0)
         return fd;
-    if (rp_mkdirs(dir, 0700, err) < 0 || rp_write_file(path, program->data, program->size, 0700, err) < 0)
+    struct stat st;
+    if (rp_mkdirs(dir, 0700, err) < 0)
+        return -1;
+    if (lstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) /* else a link could be put where we write */
+        return rp_fail(err, RP_IO, "'%s' is not ours alone", dir);
+    unlink(path);
+    if (rp_write_file(path, program->data, program->size, 0700, err) < 0)
         return -1;
     fd = open_checked(path, program);
     return fd >= 0 ? fd : rp_fail(err, RP_IO, "'%s' is not what was written there a moment ago", path);
