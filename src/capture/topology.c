@@ -48,7 +48,7 @@ static void strip(hwloc_obj_t o)
             o->infos[kept++] = o->infos[i]; /* the others leak: this process ends soon */
     o->infos_count = kept;
     const hwloc_obj_t children[] = {o->first_child, o->memory_first_child, o->io_first_child, o->misc_first_child};
-    for (size_t i = 0; i < sizeof children / sizeof *children; i++)
+    for (size_t i = 0; i < sizeof children / sizeof children[0]; i++)
         for (hwloc_obj_t c = children[i]; c; c = c->next_sibling)
             strip(c);
 }
