@@ -46,7 +46,11 @@ static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, stru
             return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else", question);
         return json_incref(values);
     }
-    return rp_fail_null(err, RP_UNAVAILABLE, "the GPU worker did not answer '%s' within %g s and was stopped: does the driver hang?",
+    if (rp_interrupted())
+        return rp_fail_null(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for '%s'", question);
+    return rp_fail_null(err, RP_UNAVAILABLE,
+                        "the GPU worker did not answer '%s' within %g s and was stopped: does the driver hang? "
+                        "(RP_GPU_TIMEOUT_MS=60000 waits longer)",
                         question, limit_ms * 1e-3);
 }
 

@@ -64,6 +64,7 @@ static pid_t fork_worker(struct rp_worker *w, int *sock, const char *what, struc
 {
     int sv[2];
     *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = what};
+    *sock = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
         return rp_fail(err, RP_IO, "cannot make a socket pair for %s: %s", what, strerror(errno));
     pid_t pid = fork();
