@@ -228,13 +228,33 @@ static void sync_directory_of(const char *path)
         fsync(fd); /* some file systems refuse this on directories; the rename is atomic all the same */
 }
 
-static int write_and_rename(const char *path, const void *data, size_t size, mode_t mode)
+int rp_publish(const char *tmp, const char *path)
+{
+    if (link(tmp, path) == 0) {
+        unlink(tmp);
+        return 0;
+    }
+    if (errno == EEXIST)
+        return -1;
+    /* a file system without hard links: take the name with an empty file, which only we may replace */
+    RP_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -1;
+    if (rename(tmp, path) == 0)
+        return 0;
+    int e = errno;
+    unlink(path);
+    errno = e;
+    return -1;
+}
+
+static int write_and_name(const char *path, const void *data, size_t size, mode_t mode, int (*give_name)(const char *, const char *))
 {
     RP_FREE char *name = NULL;
     RP_FD fd = open_temporary(path, mode, &name);
     if (fd < 0)
         return -1;
-    if (rp_write_all(fd, data, size) < 0 || fsync(fd) < 0 || rename(name, path) < 0) {
+    if (rp_write_all(fd, data, size) < 0 || fsync(fd) < 0 || give_name(name, path) < 0) {
         int e = errno;
         unlink(name);
         errno = e;
@@ -255,9 +275,16 @@ int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, 
         failed = fd < 0 || rp_write_all(fd, data, size) < 0;
     } else {
         RP_FREE char *target = exists ? realpath(path, NULL) : NULL; /* a symbolic link stays one */
-        failed = write_and_rename(target ? target : path, data, size, mode) < 0;
+        failed = write_and_name(target ? target : path, data, size, mode, rename) < 0;
     }
     return failed ? rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) : 0;
+}
+
+int rp_write_new_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err)
+{
+    if (write_and_name(path, data, size, mode, rp_publish) == 0)
+        return 0;
+    return rp_fail(err, errno == EEXIST ? RP_USAGE : RP_IO, "cannot write '%s': %s", path, strerror(errno));
 }
 
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err)

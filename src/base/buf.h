@@ -45,6 +45,10 @@ int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_e
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
 /* As many of `size` bytes at `offset` as the file has: fewer at its end only; -1 with errno. Survives EINTR. */
 ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset);
+/* The same for a name that must be free: fails with err->sys EEXIST when something has it by then, and leaves that alone. */
+int rp_write_new_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
+/* Give a finished file its name, which must be free; 0, or -1 with errno (EEXIST: taken). tmp is gone when this succeeds. */
+int rp_publish(const char *tmp, const char *path);
 int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
 

@@ -72,6 +72,11 @@ void rp_json_write(struct rp_buf *out, const json_t *j)
     dump(out, j, JSON_INDENT(2));
 }
 
+void rp_json_write_ascii(struct rp_buf *out, const json_t *j)
+{
+    dump(out, j, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+}
+
 void rp_json_write_line(struct rp_buf *out, const json_t *j)
 {
     dump(out, j, JSON_COMPACT);

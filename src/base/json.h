@@ -20,6 +20,7 @@ void rp_json_decref(json_t **j);
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
 /* Sorted keys, two-space indent, reals with 17 digits, "\n" at the end: equal documents are equal bytes. */
 void rp_json_write(struct rp_buf *out, const json_t *j);
+void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* the same with \u escapes for all else: a terminal obeys nothing in it */
 void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, "\n": JSON lines */
 
 /* obj.key must exist with that type; `what` names the document. */

@@ -31,13 +31,19 @@ int rp_is_sha256(const char *text)
     return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
 }
 
+/* Marks, embeddings, overrides and isolates of writing direction, and the separators of lines and paragraphs. */
+static int turns(unsigned c)
+{
+    return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 void rp_clean(char *text)
 {
     size_t n = strlen(text);
     for (size_t i = 0, len; i < n; i += len) {
         unsigned c = 0;
         len = rp_utf8(text + i, n - i, &c);
-        if (len && !rp_is_control(c))
+        if (len && !rp_is_control(c) && !turns(c))
             continue;
         len = len ? len : 1;
         memset(text + i, c == '\n' || c == '\t' ? ' ' : '?', len);
@@ -59,7 +65,7 @@ const char *rp_shown(char out[72], const char *text)
     while (n && o < 60) {
         unsigned c = 0;
         size_t len = rp_utf8(text, n, &c);
-        int good = len && !rp_is_control(c);
+        int good = len && !rp_is_control(c) && !turns(c);
         if (good && o + len > 60)
             break;
         if (good)

@@ -15,7 +15,8 @@ size_t rp_utf8(const char *p, size_t n, unsigned *c);
 int rp_is_control(unsigned c); /* C0, DEL, C1: what a terminal obeys */
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
-/* In place and of the same length: malformed bytes and control characters become '?', but line ends and tabs blanks. */
+/* In place and of the same length: malformed bytes, control characters and those that turn the direction of writing (which hide what a
+ * line says) become '?', but line ends and tabs blanks. */
 void rp_clean(char *text);
 /* Cut to size; anything but printable ASCII becomes '?'. */
 const char *rp_safe(char *out, size_t size, const char *text);

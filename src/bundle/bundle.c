@@ -14,10 +14,13 @@
 static const struct {
     const char *name;
     int required;
+    const char *meaning;
 } rows[] = {
-#define X(name, required, meaning) {name, required},
-    RP_MEMBERS(X)
-#undef X
+#define MEMBER(name, required, meaning) {name, required, meaning},
+#define REPORT(id, name, required, meaning) MEMBER(name, required, meaning)
+#include "bundle/members.def"
+#undef MEMBER
+#undef REPORT
 };
 #define ROWS ((int)(sizeof rows / sizeof *rows))
 #define STATEMENT "statement.dsse.json"
@@ -43,6 +46,12 @@ static int place(const char *name)
             return row * NUMBER_MAX + number;
     }
     return -1;
+}
+
+const char *rp_bundle_meaning(const char *name)
+{
+    int at = place(name);
+    return at < 0 ? "" : rows[at / NUMBER_MAX].meaning;
 }
 
 void rp_bundle_fini(struct rp_bundle *b)
@@ -142,9 +151,9 @@ static int add_statement(struct rp_bundle *b, const struct rp_key_pair *key, str
     return rp_bundle_add(b, STATEMENT, envelope.data, envelope.size, err);
 }
 
-int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, const char *path, struct rp_err *err)
+int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err)
 {
-    RP_BUF pem = {0}, sums = {0}, tar = {0}, file = {0};
+    RP_BUF pem = {0}, sums = {0}, tar = {0};
     size_t script_size, total = 0;
     const char *script = rp_bundle_script(&script_size);
     rp_key_public_pem(key, &pem);
@@ -161,9 +170,7 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, const cha
     rp_tar_end(&tar);
     if (total > RP_BUNDLE_TOTAL_MAX)
         return rp_fail(err, RP_UNAVAILABLE, "the members have %zu bytes together; a bundle holds %lu at most", total, RP_BUNDLE_TOTAL_MAX);
-    if (rp_zst_pack(&file, tar.data, tar.size, err) < 0)
-        return -1;
-    return rp_write_file(path, file.data, file.size, 0644, err);
+    return rp_zst_pack(file, tar.data, tar.size, err);
 }
 
 /* ---- reading ---- */

@@ -1,9 +1,9 @@
 /* The bundle: NAME.repro.tar.zst, written deterministically, read with suspicion.
  *
  * What:    named members in, one file out; one file in, named members out.
- * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and writes; rp_bundle_open() reads within limits, checks nothing else.
+ * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_open() reads within limits, checks nothing else.
  * Owner:   struct rp_bundle owns its members' bytes.
- * Extend:  a new member is one row of RP_MEMBERS (its order in the tar, whether it must exist, what it is).
+ * Extend:  a new member is one row of members.def (its order in the tar, whether it must exist, what it is).
  */
 #ifndef RP_BUNDLE_BUNDLE_H
 #define RP_BUNDLE_BUNDLE_H
@@ -12,20 +12,6 @@
 #include "base/err.h"
 
 #include <stddef.h>
-
-/* name, required, meaning. This is the order in the tar. steps/ and env/ hold one file per rank and node. */
-#define RP_MEMBERS(X)                                                                                                  \
-    X("statement.dsse.json", 1, "DSSE envelope around an in-toto Statement whose subjects are every other member")     \
-    X("run.json", 1, "resolved recipe with origins, results, digests")                                                 \
-    X("recipe.yaml", 1, "the exact bytes of the recipe")                                                               \
-    X("env/node0.before.json", 1, "capture before the run")                                                            \
-    X("env/node0.after.json", 1, "capture after the run")                                                              \
-    X("env/node0.hwloc.xml", 0, "processors, caches, memory and devices before the run, as hwloc sees them")           \
-    X("steps/rank0.jsonl", 1, "raw records, one step a line")                                                          \
-    X("report.md", 1, "the report for people; every number in it is in run.json")                                      \
-    X("verify.sh", 1, "checks digests and signature with stock tools")                                                 \
-    X("key.pem", 1, "public key, a convenience: trust comes from elsewhere")                                           \
-    X("SHA256SUMS", 1, "digest of every member but this one and statement.dsse.json")
 
 #define RP_BUNDLE_MEMBERS_MAX 256
 #define RP_BUNDLE_FILE_MAX (64ul << 20)   /* compressed */
@@ -44,11 +30,12 @@ struct rp_bundle {
 void rp_bundle_fini(struct rp_bundle *b);
 int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err) rp_must_check;
 const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
+const char *rp_bundle_meaning(const char *name); /* what such a member is, from members.def; "" for a name that no row allows */
 
 struct rp_key_pair; /* sign/key.h */
 
-/* Adds key.pem, verify.sh, SHA256SUMS and statement.dsse.json, then writes path with temp + rename. */
-int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, const char *path, struct rp_err *err) rp_must_check;
+/* Adds key.pem, verify.sh, SHA256SUMS and statement.dsse.json; file receives the bytes of the bundle. */
+int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
  * end. All of these are RP_MALFORMED. No member's content is looked at. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;

@@ -3,7 +3,7 @@
  * What:    members -> bytes and back; every byte that is not a member's name, size or content has exactly one allowed value.
  * Flow:    rp_tar_write -> rp_zst_pack -> file -> rp_zst_unpack -> rp_tar_read.
  * Owner:   the caller owns every buffer.
- * Extend:  another kind of member needs a row in RP_MEMBERS (bundle.h), nothing here.
+ * Extend:  another kind of member needs a row in members.def, nothing here.
  *
  *   zstd frame   28 B5 2F FD | descriptor: checksum yes, dictionary no, reserved bits 0 | content size | blocks | XXH64
  *   tar          (header 512 | content | zeros to 512)* | 1024 zeros

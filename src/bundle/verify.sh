@@ -78,4 +78,5 @@ jq -e -n --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
      == ([$statement[0].subject[].name, "statement.dsse.json"] | sort)' >/dev/null ||
     fail "the bundle holds files that were not signed, or a file twice"
 echo "OK no other files"
-jq -r '.predicate | "signed: status \(.status), \(.sequences_per_s) sequences/s, last loss \(.loss_last)"' "$tmp/payload"
+jq -r '.predicate | "signed: status \(.status), \(.sequences_per_s) sequences/s, last loss \(.loss_last)"
+    | gsub("[^ -~]"; "?")' "$tmp/payload" # a terminal obeys nothing of it

@@ -43,7 +43,7 @@ void rp_cli_print(const struct rp_buf *b)
 static void print_json(const json_t *j)
 {
     RP_BUF text = {0};
-    rp_json_write(&text, j);
+    rp_json_write_ascii(&text, j);
     rp_cli_print(&text);
 }
 

@@ -7,22 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* The third column of RP_MEMBERS. */
-static const char *meaning(const char *name)
-{
-    static const struct {
-        const char *name, *meaning;
-    } known[] = {
-#define X(name, required, text) {name, text},
-        RP_MEMBERS(X)
-#undef X
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].name, name) == 0)
-            return known[i].meaning;
-    return "";
-}
+#include <unistd.h>
 
 /* {"name", "size", "sha256", "text" when it is UTF-8 and asked for} */
 static json_t *member_json(const struct rp_member *m, int with_text)
@@ -62,15 +47,37 @@ static void print_text(const char *path, const struct rp_bundle *b, const json_t
     char name[128];
     printf("%s (not checked: see 'repro verify')\n\n", path);
     for (int i = 0; i < b->n; i++)
-        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_safe(name, sizeof name, b->member[i].name), meaning(b->member[i].name));
+        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_safe(name, sizeof name, b->member[i].name),
+               rp_bundle_meaning(b->member[i].name));
     if (json_object_size(claims))
         printf("\nIt claims:\n");
     json_object_foreach(json_incref((json_t *)claims), key, v) {
         RP_BUF text = {0};
         rp_json_write_line(&text, v);
-        printf("  %-28s %s", rp_safe(name, sizeof name, key), text.data);
+        text.data[text.size - 1] = 0;
+        rp_clean(text.data);
+        printf("  %-28s %s\n", rp_safe(name, sizeof name, key), text.data);
     }
     json_decref((json_t *)claims);
+}
+
+/* Byte for byte, but a terminal gets nothing that it would obey: line by line. */
+static void print_member(const struct rp_buf *bytes)
+{
+    RP_BUF text = {0};
+    if (!isatty(STDOUT_FILENO)) {
+        rp_cli_print(bytes);
+        return;
+    }
+    rp_buf_add(&text, bytes->data, bytes->size);
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '\n' || !text.data[i])
+            text.data[i] = text.data[i] ? 0 : '?';
+    for (size_t at = 0; at < text.size; text.data[at++] = '\n') {
+        rp_clean(text.data + at);
+        at += strlen(text.data + at);
+    }
+    rp_cli_print(&text);
 }
 
 static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char *name, struct rp_err *err)
@@ -81,7 +88,7 @@ static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char
     if (cli->json)
         cli->result = member_json(m, 1);
     else
-        rp_cli_print(&m->bytes);
+        print_member(&m->bytes);
     return 0;
 }
 
@@ -114,7 +121,8 @@ const struct rp_command rp_cmd_inspect = {
     .min_operands = 1,
     .max_operands = 2,
     .summary = "list the members of a bundle, or print one",
-    .details = "Shows what a bundle says, not whether it is true: nothing is verified. A member is printed byte for byte.\n"
+    .details = "Shows what a bundle says, not whether it is true: nothing is verified. A member is printed byte for byte, but to a "
+               "terminal with '?' for every character that it would obey.\n"
                "\n"
                "Examples:\n"
                "  repro inspect bert_fp32.repro.tar.zst\n"

@@ -12,7 +12,7 @@
 #include "data/store.h"
 #include "recipe/keys.h"
 #include "recipe/recipe.h"
-#include "report/results.h"
+#include "report/report.h"
 #include "report/run_json.h"
 #include "sign/key.h"
 #include "worker/job.h"
@@ -25,6 +25,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ENDING ".repro.tar.zst"
+#define NEIGHBOURS 1000 /* names tried beside one that was taken meanwhile */
+
 /* Everything one run owns, in the order in which it comes to be. */
 struct run {
     struct rp_cli *cli;
@@ -34,10 +37,12 @@ struct run {
     struct rp_device_opts device;
     struct rp_plan plan;
     char *output;
+    int named, taken; /* the user named the file; it was taken while the run trained, so that output is another */
     struct rp_key_pair *key;
     struct rp_data_set data;
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc could not tell */
+    struct rp_records records;
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -54,6 +59,7 @@ static void run_fini(struct run *r)
     json_decref(r->before);
     json_decref(r->after);
     json_decref(r->run);
+    rp_records_fini(&r->records);
     rp_outcome_fini(&r->outcome);
 }
 
@@ -114,7 +120,7 @@ static char *default_output(const struct run *r)
     size_t len = strlen(name);
     if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
         len -= 5;
-    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ.repro.tar.zst", (int)len, name, time, time + 5, time + 8, time + 11,
+    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
                        time + 14, time + 17);
 }
 
@@ -136,12 +142,11 @@ static int choose_output(struct run *r, struct rp_err *err)
     struct stat st;
     RP_FREE char *own = default_output(r);
     const char *given = r->o->output;
-    if (!given)
-        r->output = rp_strdup(own);
-    else if (stat(given, &st) == 0 && S_ISDIR(st.st_mode))
-        r->output = rp_asprintf("%s/%s", given, own);
-    else
+    r->named = given && !(stat(given, &st) == 0 && S_ISDIR(st.st_mode));
+    if (r->named)
         r->output = rp_strdup(given);
+    else
+        r->output = given ? rp_asprintf("%s/%s", given, own) : rp_strdup(own);
     if (!r->o->force && lstat(r->output, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", r->output);
     if (can_create(r->output, err) < 0)
@@ -149,18 +154,46 @@ static int choose_output(struct run *r, struct rp_err *err)
     return 0;
 }
 
-/* What the worker will read at its start and write hours later: see now that it can. A recipe may come from a stranger: by itself it
- * replaces nothing of the user's. */
-static int check_checkpoints(const struct run *r, struct rp_err *err)
+/* Below the working directory, whatever links lie on the way; the file itself need not exist. */
+static int stays_below(const char *path)
+{
+    RP_FREE char *dir = rp_strdup(path);
+    char *slash = strrchr(dir, '/');
+    if (*path == '/' || strcmp(path, "..") == 0 || strncmp(path, "../", 3) == 0 || strstr(path, "/../"))
+        return 0;
+    if (slash)
+        *slash = 0;
+    RP_FREE char *here = realpath(".", NULL), *there = realpath(slash ? dir : ".", NULL);
+    if (!there)
+        return 1; /* no such directory: can_create() says so */
+    size_t n = here ? strlen(here) : 0;
+    return here && (strcmp(here, "/") == 0 || (strncmp(here, there, n) == 0 && (there[n] == '/' || !there[n])));
+}
+
+/* run.save of a recipe that may come from a stranger: by itself it replaces nothing of the user's, and writes nowhere else. */
+static int check_foreign_save(const char *save, int force, struct rp_err *err)
 {
     struct stat st;
+    if (!stays_below(save))
+        return rp_fail(err, RP_USAGE,
+                       "run.save: a recipe can only name a file below the working directory, not '%s'; if you want it there, say so with "
+                       "--save",
+                       save);
+    if (lstat(save, &st) == 0 && (!force || S_ISLNK(st.st_mode)))
+        return rp_fail(err, RP_USAGE, "run.save: the recipe would replace '%s'; give another name with --save, or --force", save);
+    return 0;
+}
+
+/* What the worker will read at its start and write hours later: see now that it can. */
+static int check_checkpoints(const struct run *r, struct rp_err *err)
+{
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
     if (init && *init && access(init, R_OK) < 0)
         return rp_fail(err, RP_IO, "cannot read '%s' (--init): %s", init, strerror(errno));
     if (!save || !*save)
         return 0;
-    if (!r->o->force && r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE && lstat(save, &st) == 0)
-        return rp_fail(err, RP_USAGE, "run.save: the recipe would replace '%s'; give another name with --save, or --force", save);
+    if (r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE && check_foreign_save(save, r->o->force, err) < 0)
+        return -1;
     return can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
 }
 
@@ -201,12 +234,15 @@ static json_t *data_json(const struct run *r)
                      r->data.sha256, "digest", r->data.digest);
 }
 
-/* run.json and report.md from what happened. */
+/* Documents, records and reports of what happened. */
 static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
+    const char *steps = rp_buf_text(&o->steps);
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan);
-    RP_BUF run_text = {0}, before = {0}, after = {0}, report = {0};
+    RP_BUF run_text = {0}, before = {0}, after = {0};
+    if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0)
+        return -1;
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
                              .recipe = &r->recipe,
@@ -215,10 +251,8 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
                              .backend = r->backend->name,
                              .device = json_string_value(json_object_get(o->hello, "device")),
                              .done = o->done,
-                             .steps = o->steps.data ? o->steps.data : "",
-                             .steps_size = o->steps.size,
+                             .records = &r->records,
                              .flops_per_sample = r->plan.flops_per_sample,
-                             .flops_formula = r->plan.flops_formula,
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns};
     r->run = rp_run_json(&doc, err);
@@ -227,16 +261,41 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
     rp_json_write(&run_text, r->run);
     rp_json_write(&before, r->before);
     rp_json_write(&after, r->after);
-    if (rp_report_md(&report, r->run, r->before, err) < 0)
-        return -1;
+    struct rp_report_source source = {
+        .run = r->run, .before = r->before, .after = r->after, .recipe = &r->recipe.source, .records = &r->records};
     if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
         rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
         rp_bundle_add(b, "env/node0.before.json", before.data, before.size, err) < 0 ||
         rp_bundle_add(b, "env/node0.after.json", after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, "env/node0.hwloc.xml", r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        rp_bundle_add(b, "steps/rank0.jsonl", doc.steps, doc.steps_size, err) < 0 ||
-        rp_bundle_add(b, "report.md", report.data, report.size, err) < 0)
+        rp_bundle_add(b, "steps/rank0.jsonl", steps, o->steps.size, err) < 0)
         return -1;
+    return rp_reports_add(b, &source, err);
+}
+
+/* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
+static char *neighbour(const char *path, int i)
+{
+    size_t n = strlen(path), ending = strlen(ENDING);
+    int named = n > ending && strcmp(path + n - ending, ENDING) == 0;
+    return rp_asprintf("%.*s-%d%s", (int)(named ? n - ending : n), path, i, named ? ENDING : "");
+}
+
+/* Without --force nothing is replaced, also not what appeared while the run trained: the bundle then gets the next free name. */
+static int write_bundle(struct run *r, const struct rp_buf *file, struct rp_err *err)
+{
+    RP_FREE char *wanted = rp_strdup(r->output);
+    if (r->o->force)
+        return rp_write_file(r->output, file->data, file->size, 0644, err);
+    for (int i = 2; rp_write_new_file(r->output, file->data, file->size, 0644, err) < 0; i++) {
+        if (err->sys != EEXIST || i > NEIGHBOURS)
+            return -1;
+        free(r->output);
+        r->output = neighbour(wanted, i);
+        r->taken = 1;
+    }
+    if (r->taken)
+        rp_meter_note(&r->meter, "'%s' appeared while the run trained and was left alone; the bundle is '%s'", wanted, r->output);
     return 0;
 }
 
@@ -249,7 +308,8 @@ static int seal(struct run *r, struct rp_err *err)
     r->after = rp_capture(&c, err);
     if (!r->after)
         return -1;
-    int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, r->output, err) < 0;
+    RP_BUF file = {0};
+    int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 || write_bundle(r, &file, err) < 0;
     rp_bundle_fini(&b);
     rp_meter_end(&r->meter);
     return failed ? rp_wrap(err, "sealing '%s'", r->output) : 0;
@@ -314,6 +374,9 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         if (r.outcome.status != RP_RUN_COMPLETE) {
             *err = r.outcome.reason;
             failed = 1;
+        } else if (r.taken && r.named) { /* scripts look where they said */
+            failed = rp_fail(err, RP_IO, "the name asked for was taken while the run trained; nothing is lost: the bundle is '%s'",
+                             r.output) < 0;
         }
     }
     rp_meter_end(&r.meter);

@@ -1,4 +1,5 @@
 /* `repro verify`: is this bundle what it says, and who says so. */
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
 #include "cli/cli.h"
@@ -16,7 +17,8 @@ struct verify_opts {
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
-     .help = "the key that must have signed: a public key file, a fingerprint, or a name from 'repro key trust'"},
+     .help = "the key that must have signed: a fingerprint, a public key file (with a / or ending in .pem), or a name from 'repro key "
+             "trust'"},
     {.name = "replay", .letter = 'r', .type = RP_OPT_INT, .offset = AT(replay), .arg = "K", .lo = 1, .hi = 1000000000,
      .help = "train the first K steps again here and compare bits"},
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
@@ -43,7 +45,7 @@ static int show_progress(void *arg, int64_t step, int64_t steps)
     if (step > p->shown)
         rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", -1);
     p->shown = step;
-    return 0;
+    return rp_interrupted();
 }
 
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
@@ -62,6 +64,8 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
                                            .threads = o->threads,
                                            .progress = show_progress,
                                            .arg = &progress}};
+    if (o->replay) /* the checks before it are short, and what a replay has found so far is worth a table */
+        rp_interrupt_catch();
     rp_meter_phase(meter, "replay", NULL);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
@@ -85,7 +89,10 @@ const struct rp_command rp_cmd_verify = {
     .details =
         "Prints a table of checks and one verdict: verified, verified but the key is unknown, or failed. Nothing in the file is "
         "believed before its signature is checked, and a key inside the bundle is never trusted by itself: name one with --trust, or "
-        "put it in your trust store with 'repro key trust'.\n"
+        "put it in your trust store with 'repro key trust'. A word without a / that does not end in .pem is a name of that store and never "
+        "a file: write ./FILE for a file in the working directory.\n"
+        "\n"
+        "The last row of the table, claims, lists what no check recomputes: those values rest on the signer's word.\n"
         "\n"
         "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
         "this key signed. 4: not a well-formed bundle; 5: something recomputed differs; 6: signature or key.\n"

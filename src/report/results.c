@@ -3,8 +3,6 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "report/records.h"
-
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +21,7 @@
 /* One timed window: consecutive records of one repeat. */
 struct window {
     const struct rp_record *r;
+    int64_t *cycle; /* [n]: nanoseconds from the start of a step to the start of the next */
     int64_t n, samples, tokens, padded;
     int64_t ns, root_ns, gap_ns; /* ns: without root_ns; gap_ns: part of ns that is outside every step */
 };
@@ -32,8 +31,8 @@ static double seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-/* Start of step i to the start of the next, without a state root between; the last one to its own end. Sums to window.ns. */
-static int64_t cycle(const struct window *w, int64_t i)
+/* Without a state root between; the last one to its own end. Sums to window.ns. */
+static int64_t cycle_ns(const struct window *w, int64_t i)
 {
     if (i + 1 == w->n)
         return w->r[i].end_ns - w->r[i].start_ns;
@@ -43,18 +42,20 @@ static int64_t cycle(const struct window *w, int64_t i)
 static void close_window(struct window *w)
 {
     int64_t busy = 0;
+    w->cycle = rp_alloc((size_t)w->n * sizeof *w->cycle);
     for (int64_t i = 0; i < w->n; i++) {
+        w->cycle[i] = cycle_ns(w, i);
         w->samples += w->r[i].samples;
         w->tokens += w->r[i].tokens;
         w->padded += w->r[i].padded_tokens;
-        w->ns += cycle(w, i);
+        w->ns += w->cycle[i];
         w->root_ns += i + 1 < w->n ? w->r[i].root_ns : 0;
         busy += w->r[i].end_ns - w->r[i].start_ns;
     }
     w->gap_ns = w->ns - busy;
 }
 
-/* The timed windows, in order; *n of them; free() the result. */
+/* The timed windows, in order; *n of them. */
 static struct window *windows(const struct rp_records *rs, int *n)
 {
     struct window *all = NULL;
@@ -72,6 +73,13 @@ static struct window *windows(const struct rp_records *rs, int *n)
     for (int i = 0; i < *n; i++)
         close_window(&all[i]);
     return all;
+}
+
+static void windows_free(struct window *w, int n)
+{
+    for (int i = 0; i < n; i++)
+        free(w[i].cycle);
+    free(w);
 }
 
 static int by_double(const void *a, const void *b)
@@ -123,7 +131,7 @@ static void bootstrap(double interval[2], const struct window *w, int n, int rep
             const struct window *from = &w[n > 1 ? draw(&state, n) : 0];
             int64_t ns = 0;
             for (int64_t k = 0; k < from->n; k++)
-                ns += cycle(from, draw(&state, from->n));
+                ns += from->cycle[draw(&state, from->n)];
             rate[i] = (double)from->samples / seconds(ns);
         }
         all[b] = median(rate, n);
@@ -245,24 +253,17 @@ static void add_evidence(json_t *out, const struct rp_records *rs)
     json_object_set_new(out, "state_roots", json_pack("{s:I, s:f}", "taken", (json_int_t)roots, "seconds", seconds(root_ns)));
 }
 
-json_t *rp_results(const char *steps, size_t size, const struct rp_recipe *r, double flops_per_sample, int complete,
-                   struct rp_err *err)
+json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, double flops_per_sample, int complete, struct rp_err *err)
 {
-    struct rp_records rs;
     int n;
-    if (rp_records_parse(&rs, steps, size, err) < 0)
+    if (rp_records_match(rs, r, complete, err) < 0)
         return NULL;
-    if (rp_records_match(&rs, r, complete, err) < 0) {
-        rp_records_fini(&rs);
-        return NULL;
-    }
     json_t *out = json_object();
-    struct window *w = windows(&rs, &n);
-    add_evidence(out, &rs);
-    add_throughput(out, w, n, rs.sha256);
-    add_step_times(out, &rs);
+    struct window *w = windows(rs, &n);
+    add_evidence(out, rs);
+    add_throughput(out, w, n, rs->sha256);
+    add_step_times(out, rs);
     add_rates(out, w, n, flops_per_sample);
-    free(w);
-    rp_records_fini(&rs);
+    windows_free(w, n);
     return out;
 }

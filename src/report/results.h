@@ -1,9 +1,9 @@
 /* Results: every published figure of a run, computed from its raw step records and from nothing else.
  *
  * What:    the one place where records become numbers; `run` publishes them, `verify` computes them again and compares texts.
- * Flow:    bytes of steps/rank0.jsonl + resolved recipe -> the "results" object of run.json.
+ * Flow:    the records of steps/rank0.jsonl + resolved recipe -> the "results" object of run.json.
  * Owner:   the caller owns the json_t.
- * Extend:  a new figure is computed here and printed in report.c; verify then covers it by itself.
+ * Extend:  a new figure is computed here and printed by the writers of reports; verify then covers it by itself.
  *
  * A record: {"step":7,"phase":"timed","repeat":0,"start_ns":..,"end_ns":..,"loss":"0x1.5p+3","grad_norm":"0x1.1p+1","samples":32,
  *            "tokens":3890,"padded_tokens":4096,"learning_rate":..,"state_root":"hex" (where taken), "root_ns":.. (seconds it took)}
@@ -15,17 +15,13 @@
 
 #include "base/err.h"
 #include "recipe/recipe.h"
+#include "report/records.h"
 
 #include <jansson.h>
-#include <stddef.h>
 
-/* Checks the records (order, times, finiteness) on the way: RP_MALFORMED with the line number, or RP_MISMATCH. complete = 0: an
- * interrupted or failed run may have any prefix of its steps. */
-json_t *rp_results(const char *steps, size_t size, const struct rp_recipe *r, double flops_per_sample, int complete,
-                   struct rp_err *err) rp_must_check;
-
-/* report.md from run.json (which holds results) and the environment documents. Deterministic. */
-struct rp_buf;
-int rp_report_md(struct rp_buf *out, const json_t *run, const json_t *env, struct rp_err *err) rp_must_check;
+/* Checks on the way that the records follow from the recipe: RP_MISMATCH. complete = 0: an interrupted or failed run may have any
+ * prefix of its steps. */
+json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, double flops_per_sample, int complete, struct rp_err *err)
+    rp_must_check;
 
 #endif

@@ -70,7 +70,7 @@ static json_t *tool(void)
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
 {
     int complete = strcmp(d->status, "complete") == 0;
-    json_t *results = rp_results(d->steps, d->steps_size, d->recipe, d->flops_per_sample, complete, err);
+    json_t *results = rp_results(d->records, d->recipe, d->flops_per_sample, complete, err);
     if (!results)
         return NULL;
     json_t *out = json_object();

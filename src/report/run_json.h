@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 #include "recipe/recipe.h"
+#include "report/records.h"
 
 #include <jansson.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define RP_RUN_SCHEMA "repro-run/1"
@@ -25,15 +25,13 @@ struct rp_run_doc {
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
     const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
     const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots */
-    const char *steps;            /* bytes of steps/rank0.jsonl */
-    size_t steps_size;
+    const struct rp_records *records; /* of steps/rank0.jsonl */
     double flops_per_sample;
-    const char *flops_formula;
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */
 };
 
-/* Computes the results on the way, so records that make no sense are refused here: RP_MALFORMED or RP_MISMATCH. */
+/* Computes the results on the way, so records that do not follow from the recipe are refused here: RP_MISMATCH. */
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err) rp_must_check;
 
 #endif

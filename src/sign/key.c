@@ -111,12 +111,9 @@ static int write_pem(BIO *bio, EVP_PKEY *pkey, const char *passphrase, struct rp
 /* The name appears whole or not at all, and never replaces anything. */
 static int publish(const char *tmp, const char *path, struct rp_err *err)
 {
-    struct stat st;
-    if (link(tmp, path) == 0)
+    if (rp_publish(tmp, path) == 0)
         return 0;
-    if (errno != EEXIST && lstat(path, &st) < 0 && errno == ENOENT && rename(tmp, path) == 0)
-        return 0; /* a file system without hard links */
-    if (errno == EEXIST || lstat(path, &st) == 0)
+    if (errno == EEXIST)
         return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
     return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
 }
@@ -186,6 +183,11 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
         return rp_fail(err, RP_IO, "cannot open key '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return rp_fail(err, RP_USAGE,
+                       "key '%s' belongs to user %lu, who could sign as you or change it: copy it to a file of yours with install -m 600, "
+                       "or make one with repro key new",
+                       path, (unsigned long)st.st_uid);
     if (st.st_mode & 077)
         return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
                                       "may have been read",

@@ -18,9 +18,14 @@ char *rp_trust_dir(struct rp_err *err)
     return rp_config_path("trust", err);
 }
 
+static int is_pem(const char *s, size_t n)
+{
+    return n >= 4 && memcmp(s + n - 4, ".pem", 4) == 0;
+}
+
 static int good_name(const char *s, size_t n)
 {
-    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-')
+    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-' || is_pem(s, n))
         return 0;
     for (size_t i = 0; i < n; i++)
         if (!isalnum((unsigned char)s[i]) && !strchr("._-@", s[i]))
@@ -52,7 +57,8 @@ int rp_trust_add(const char *name, const char *pem, size_t size, const char *wha
     char ours[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE];
     RP_BUF text = {0};
     if (!good_name(name, strlen(name)))
-        return rp_fail(err, RP_USAGE, "'%.80s' is no name for a key: up to %d letters, digits and . _ - @, a letter or digit first",
+        return rp_fail(err, RP_USAGE, "'%.80s' is no name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, not "
+                                      "ending in .pem",
                        name, NAME_MAX_CHARS);
     struct rp_key_pair *k = rp_key_load_public(pem, size, what, err);
     if (!k)
@@ -145,17 +151,17 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
-    if (strchr(what, '/'))
+    if (strchr(what, '/') || is_pem(what, strlen(what)))
         return fingerprint_of_file(fingerprint, what, err);
-    /* A name of the store means the store: a file that lies in the working directory, perhaps beside the bundle that came from a
-     * stranger, must not take its place. */
+    /* A name means the store and nothing else: a file that lies in the working directory, perhaps beside the bundle that came from a
+     * stranger, must not take the place of a key that is not in the store (yet). */
     struct rp_err why = {0};
     RP_FREE char *dir = rp_trust_dir(&why);
     RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;
     if (path && stat(path, &st) == 0)
         return fingerprint_of_file(fingerprint, path, err);
     if (stat(what, &st) == 0)
-        return fingerprint_of_file(fingerprint, what, err);
+        return rp_fail(err, RP_USAGE, "'%.80s' is no name in the trust store; for the file of that name write ./%.80s", what, what);
     if (!dir) {
         *err = why;
         return -1;

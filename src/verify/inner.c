@@ -1,9 +1,13 @@
 /* The inner checks: everything that is computed again from what was signed. */
+#include "base/build.h"
+#include "base/embed.h"
 #include "base/json.h"
 #include "backend/backend.h"
 #include "bundle/schema.h"
+#include "data/embedded.h"
+#include "data/files.h"
+#include "report/report.h"
 #include "report/results.h"
-#include "report/run_json.h"
 #include "sign/statement.h"
 #include "verify/state.h"
 #include "workload/workload.h"
@@ -55,26 +59,6 @@ static json_t *document(const struct rp_verify_state *s, const char *name, const
     return j;
 }
 
-static int check_lines(const struct rp_verify_state *s, struct rp_err *err)
-{
-    const struct rp_buf *b = member(s, "steps/rank0.jsonl");
-    char what[64];
-    int64_t line = 1;
-    RP_JSON *schema = rp_schema_load("step", err);
-    if (!schema)
-        return -1;
-    for (size_t at = 0; at < b->size; line++) {
-        const char *end = memchr(b->data + at, '\n', b->size - at);
-        size_t n = end ? (size_t)(end - b->data) - at : b->size - at;
-        snprintf(what, sizeof what, "steps/rank0.jsonl:%" PRId64, line);
-        RP_JSON *j = rp_json_parse(b->data + at, n, what, err);
-        if (!j || rp_schema_check(schema, j, what, err) < 0)
-            return -1;
-        at += n + 1;
-    }
-    return 0;
-}
-
 /* This program trains one rank on one node: records of another would be signed and looked at by no check. */
 static int check_members(const struct rp_verify_state *s, struct rp_err *err)
 {
@@ -97,7 +81,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
         return -1;
     s->before = document(s, "env/node0.before.json", "env", err);
     s->after = s->before ? document(s, "env/node0.after.json", "env", err) : NULL;
-    if (!s->after || check_lines(s, err) < 0 || rp_records_parse(&s->records, rp_buf_text(steps), steps->size, err) < 0)
+    if (!s->after || rp_records_parse(&s->records, rp_buf_text(steps), steps->size, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
         return rp_wrap(err, "run.json");
@@ -158,6 +142,41 @@ static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct r
     return out;
 }
 
+/* The embedded recipe that has these very bytes, or NULL. */
+static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
+{
+    const struct rp_embed *e = rp_embed_table;
+    while (e->name && !(e->size == yaml->size && yaml->size && memcmp(e->data, yaml->data, e->size) == 0))
+        e++;
+    return e->name ? e : NULL;
+}
+
+/* A run says that its recipe is the one of that name inside the program, and here it is not. Of the same build that is a lie. Another
+ * build may have had another recipe of that name, which the reader has to know: what is published under a name is compared under it. */
+static int another_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_build *here = rp_build_record();
+    const char *version = json_string_value(field(s->run, "tool", "version")), *commit = json_string_value(field(s->run, "tool", "commit"));
+    RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
+    const struct rp_embed *e = rp_embed_table;
+    while (e->name && strcmp(e->name, path) != 0)
+        e++;
+    if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
+        return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, and the run says that this very version "
+                                         "(%s, commit %.12s) made it", name, here->version, here->commit);
+    result->state = RP_CHECK_NOTE;
+    if (e->name)
+        rp_check_say(result,
+                     "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run says it was made by %.64s: compare the recipes "
+                     "before you compare results under that name",
+                     name, here->version, version);
+    else
+        rp_check_say(result, "the run names the embedded recipe '%.64s', which this program (%s) does not have; it says it was made by "
+                             "%.64s",
+                     name, here->version, version);
+    return 0;
+}
+
 int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], text[400];
@@ -180,7 +199,17 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
-    rp_check_say(result, n ? "recipe.yaml and what was set on the command line (%d)" : "recipe.yaml as it stands", n);
+    static const char prefix[] = "embedded:";
+    const char *name = json_string_value(json_object_get(s->run, "recipe_name"));
+    const struct rp_embed *same = embedded_as(yaml);
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        name += sizeof prefix - 1;
+        RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
+        if (!same || strcmp(same->name, path) != 0)
+            return another_recipe(s, name, result, err);
+    }
+    RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
+    rp_check_say(result, n ? "%s and what was set on the command line (%d)" : "%s as it stands", what, n);
     return 0;
 }
 
@@ -217,34 +246,51 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
 
 /* ---- figures ---- */
 
+/* The run began from parameters that are not in the bundle. */
+static int from_file(const struct rp_verify_state *s)
+{
+    return s->recipe.run_init && *s->recipe.run_init;
+}
+
 int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
     char text[400];
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
     double flops = json_number_value(field(s->run, "plan", "flops_per_sample"));
-    RP_JSON *again = rp_results(rp_buf_text(steps), steps->size, &s->recipe, flops, complete, err);
+    RP_JSON *again = rp_results(&s->records, &s->recipe, flops, complete, err);
     if (!again)
         return -1;
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "results"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from the records: results/%s", text);
-    rp_check_say(result, "every figure recomputed from %" PRId64 " records", s->records.n);
+    rp_check_say(result, "every figure recomputed from %" PRId64 " records%s", s->records.n,
+                 from_file(s) ? "" : "; learning rates are those of the schedule");
     return 0;
 }
 
-int rp_check_report(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+static int check_one_report(const struct rp_report *r, const struct rp_report_source *from, const struct rp_buf *is, struct rp_err *err)
 {
     RP_BUF again = {0};
-    const struct rp_buf *is = member(s, "report.md");
-    (void)result;
-    if (rp_report_md(&again, s->run, s->before, err) < 0)
+    if (r->write(&again, from, err) < 0)
         return -1;
     if (rp_buf_is(&again, is->data, is->size))
         return 0;
     size_t i = 0, line = 1;
     for (; i < again.size && i < is->size && again.data[i] == is->data[i]; i++)
         line += again.data[i] == '\n';
-    return rp_fail(err, RP_MISMATCH, "report.md says something else than run.json, from line %zu on", line);
+    return rp_fail(err, RP_MISMATCH, "%s says something else than run.json, from line %zu on", r->member, line);
+}
+
+int rp_check_report(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_report_source from = {
+        .run = s->run, .before = s->before, .after = s->after, .recipe = member(s, "recipe.yaml"), .records = &s->records};
+    (void)result;
+    for (const struct rp_report *r = rp_reports; r->member; r++) {
+        const struct rp_member *m = rp_bundle_find(&s->bundle, r->member); /* the container check saw those that must be there */
+        if (m && check_one_report(r, &from, &m->bytes, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -346,32 +392,64 @@ int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, s
     return 0;
 }
 
+/* The digest of the samples in the archive of this program that has that SHA-256: 1, 0 when there is none, -1. */
+static int digest_here(char digest[RP_SHA256_HEX], const char *sha256, struct rp_err *err)
+{
+    const char *name;
+    for (int i = 0; (name = rp_embedded_archive_name(i)); i++) {
+        struct rp_archive_source archive;
+        struct rp_files files;
+        char hex[RP_SHA256_HEX];
+        if (rp_embedded_archive(name, &archive) < 0)
+            continue;
+        rp_sha256_hex(hex, archive.data, archive.size);
+        if (strcmp(hex, sha256) != 0)
+            continue;
+        RP_FREE char *path = rp_asprintf(RP_FILES_EMBEDDED "%s", name);
+        if (rp_files_open(&files, path, err) < 0)
+            return -1;
+        int failed = rp_files_digest(&files, digest, err) < 0;
+        rp_files_close(&files);
+        return failed ? -1 : 1;
+    }
+    return 0;
+}
+
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *data = json_object_get(s->run, "data");
     const char *sha256 = json_string_value(json_object_get(data, "archive_sha256")), *wanted = json_string_value(setting(s, "data.sha256"));
-    const char *own = json_string_value(setting(s, "data.path"));
+    const char *own = json_string_value(setting(s, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
+    const char *name = json_string_value(json_object_get(data, "archive")), *archive = json_string_value(setting(s, "data.archive"));
+    char here[RP_SHA256_HEX];
     if (!json_is_true(json_object_get(data, "pinned"))) {
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "not pinned: the owner's own samples, digest %s", json_string_value(json_object_get(data, "digest")));
+        rp_check_say(result, "not pinned: the owner's own samples, digest %s", digest);
         return 0;
     }
-    if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || (own && *own))
+    if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || !name || !archive || strcmp(name, archive) != 0 || (own && *own))
         return rp_fail(err, RP_MISMATCH, "run.json says that the samples are pinned, and the settings do not pin them");
-    rp_check_say(result, "pinned, archive %s", sha256);
+    int known = digest_here(here, sha256, err);
+    if (known < 0)
+        return -1;
+    if (known && strcmp(here, digest) != 0)
+        return rp_fail(err, RP_MISMATCH, "the samples of archive %.16s... have the digest %s; run.json says %.64s", sha256, here, digest);
+    if (!known)
+        result->state = RP_CHECK_NOTE;
+    rp_check_say(result, known ? "pinned, archive %s; its samples have the recorded digest"
+                               : "pinned, archive %s; that its samples have the recorded digest is checked by --replay only", sha256);
     return 0;
 }
 
 int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_replay_result r;
-    const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
     if (s->o->replay.steps <= 0) {
         result->state = RP_CHECK_SKIPPED;
         rp_check_say(result, "not asked for; --replay K trains the first K steps again");
         return 0;
     }
-    if (rp_replay(&r, s->run, rp_buf_text(steps), steps->size, &s->o->replay, err) < 0)
+    if (rp_replay(&r, s->run, &s->records, &s->o->replay, err) < 0)
         return rp_wrap(err, "replay");
     if (r.diverged && r.step < 0)
         return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s%s%s", r.quantity,
@@ -380,5 +458,22 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s%s", r.step, r.quantity,
                        r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
     rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots", r.steps, r.roots);
+    return 0;
+}
+
+/* What a consistent liar could have made up: said in every verdict, so that nobody takes a pass for more than it is. */
+int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, again = s->o->replay.steps;
+    char rest[96] = "; losses, gradient norms and state roots until --replay";
+    (void)err;
+    result->state = RP_CHECK_NOTE;
+    if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED && again < steps)
+        snprintf(rest, sizeof rest, "; losses, gradient norms and state roots from step %" PRId64 " on", again);
+    else if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED)
+        *rest = 0;
+    rp_check_say(result,
+                 "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s, tensor_roots%s%s",
+                 from_file(s) ? ", learning rates" : "", rest);
     return 0;
 }

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "data/store.h"
-#include "report/records.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 
@@ -18,7 +17,7 @@ struct replay {
     const struct rp_replay_opts *o;
     struct rp_replay_result *out;
     const json_t *run;
-    struct rp_records records;
+    const struct rp_records *records;
     struct rp_recipe recipe;
     struct rp_data_set data;
     struct rp_worker worker;
@@ -78,8 +77,8 @@ static int prepare(struct replay *p, struct rp_err *err)
 
 static const struct rp_record *recorded(const struct replay *p, int64_t step)
 {
-    int64_t at = step - p->records.r[0].step; /* steps count up by one from the first record */
-    return at >= 0 && at < p->records.n ? &p->records.r[at] : NULL;
+    int64_t at = step - p->records->r[0].step; /* steps count up by one from the first record */
+    return at >= 0 && at < p->records->n ? &p->records->r[at] : NULL;
 }
 
 static void compare(struct replay *p, int64_t step, const char *quantity, const char *was, const char *is)
@@ -124,7 +123,7 @@ static void name_tensor(struct replay *p)
     struct rp_replay_result *out = p->out;
     if (!out->diverged || strcmp(out->quantity, "state_root") != 0)
         return;
-    int last = out->step == p->records.r[p->records.n - 1].step;
+    int last = out->step == p->records->r[p->records->n - 1].step;
     const char *which = out->step < 0 ? "init" : last ? "final" : NULL, *name;
     json_t *root, *theirs = which ? json_object_get(json_object_get(p->run, "tensor_roots"), which) : NULL;
     json_t *ours = which ? json_object_get(p->roots, which) : NULL;
@@ -191,14 +190,12 @@ static int watch(struct replay *p, struct rp_err *err)
     return 0;
 }
 
-int rp_replay(struct rp_replay_result *out, const json_t *run, const char *steps, size_t steps_size, const struct rp_replay_opts *o,
+int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
               struct rp_err *err)
 {
-    struct replay p = {.o = o, .out = out, .run = run, .worker = {.pid = -1, .fd = -1}};
+    struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}};
     *out = (struct rp_replay_result){0};
-    if (rp_records_parse(&p.records, steps, steps_size, err) < 0)
-        return -1;
-    int64_t all = p.records.n ? p.records.r[p.records.n - 1].step + 1 : 0;
+    int64_t all = records->n ? records->r[records->n - 1].step + 1 : 0;
     p.steps = o->steps < all ? o->steps : all;
     int failed = p.steps < 1 ? rp_fail(err, RP_UNAVAILABLE, "no step is recorded") < 0 : prepare(&p, err) < 0 || watch(&p, err) < 0;
     if (!failed) {
@@ -207,7 +204,6 @@ int rp_replay(struct rp_replay_result *out, const json_t *run, const char *steps
             failed = rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " steps", out->steps, p.steps) < 0;
     }
     rp_worker_kill(&p.worker);
-    rp_records_fini(&p.records);
     rp_recipe_fini(&p.recipe);
     rp_data_set_fini(&p.data);
     json_decref(p.roots);

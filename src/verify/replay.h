@@ -1,7 +1,7 @@
 /* Replay: train the first steps of somebody's run here and compare bits.
  *
  * What:    the recorded recipe, minus everything that touches the owner's files, through the worker; records compared as they come.
- * Flow:    run.json + steps/rank0.jsonl -> worker -> equal, or the first divergent step, quantity and tensor.
+ * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor.
  * Owner:   nothing outlives the call.
  * Extend:  another recorded quantity is one row in compare_step().
  */
@@ -9,9 +9,9 @@
 #define RP_VERIFY_REPLAY_H
 
 #include "base/err.h"
+#include "report/records.h"
 
 #include <jansson.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct rp_replay_opts {
@@ -36,7 +36,7 @@ struct rp_replay_result {
 };
 
 /* 0: trained; see out->diverged. -1: could not be trained here (RP_UNAVAILABLE, RP_IO, ...). run has passed the schema. */
-int rp_replay(struct rp_replay_result *out, const json_t *run, const char *steps, size_t steps_size,
-              const struct rp_replay_opts *o, struct rp_err *err) rp_must_check;
+int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
+              struct rp_err *err) rp_must_check;
 
 #endif

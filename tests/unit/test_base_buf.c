@@ -135,6 +135,23 @@ TEST(write_is_all_or_nothing)
     remove_scratch(dir);
 }
 
+TEST(a_new_file_replaces_nothing)
+{
+    struct rp_err e;
+    char *dir = scratch();
+    struct stat st;
+    RP_BUF text = {0};
+    RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir), *nowhere = rp_asprintf("%s/n", dir);
+    CHECK(rp_write_new_file(path, "first", 5, 0640, &e) == 0 && stat(path, &st) == 0 && (st.st_mode & 0777) == 0640, "%s", e.msg);
+    CHECK(rp_write_new_file(path, "second", 6, 0640, &e) < 0 && e.sys == EEXIST && strstr(e.msg, path), "%s", e.msg);
+    CHECK(rp_read_file(&text, path, 100, &e) == 0 && strcmp(text.data, "first") == 0, "it says %s", text.data);
+    CHECK(symlink(nowhere, link) == 0 && rp_write_new_file(link, "x", 1, 0640, &e) < 0 && e.sys == EEXIST, "a link to nowhere: %s", e.msg);
+    CHECK(access(nowhere, F_OK) < 0, "the link was followed");
+    CHECK(rp_write_new_file(dir, "x", 1, 0640, &e) < 0 && e.sys == EEXIST, "%s", e.msg);
+    CHECK(count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
+    remove_scratch(dir);
+}
+
 TEST(make_directories)
 {
     struct rp_err e;

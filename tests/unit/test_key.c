@@ -171,6 +171,16 @@ static int fd_with(const char *text)
     return fds[0];
 }
 
+TEST(a_key_of_another_user_is_refused)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path("foreign.key");
+    if (geteuid() != 0)
+        SKIP("only root can give a file away, and only root can read such a key");
+    CHECK(rp_key_create(path, NULL, &err) == 0 && chown(path, 12345, (gid_t)-1) == 0, "%s", err.msg);
+    expect_unloadable(path, RP_USAGE, "belongs to user 12345");
+}
+
 TEST(encrypted_keys_open_with_their_passphrase_only)
 {
     static const char secret[] = "correct horse";

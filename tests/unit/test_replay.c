@@ -59,9 +59,13 @@ static int train(struct real *x, struct rp_err *err)
             return -1;
     }
     rp_worker_kill(&w);
+    struct rp_records records;
+    if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
+        return -1;
     struct rp_run_doc d = {.status = "complete", .recipe = &x->recipe, .data = data, .plan = plan, .backend = "cpu", .done = done,
-                           .steps = x->steps.data, .steps_size = x->steps.size, .started_ns = FX_START, .ended_ns = FX_START};
+                           .records = &records, .started_ns = FX_START, .ended_ns = FX_START};
     x->run = rp_run_json(&d, err);
+    rp_records_fini(&records);
     rp_data_set_fini(&set);
     return x->run ? 0 : -1;
 }
@@ -95,10 +99,20 @@ static struct real *real(void)
     return x;
 }
 
+static int replay_with(struct rp_replay_result *r, const json_t *run, const char *steps, const struct rp_replay_opts *o, struct rp_err *err)
+{
+    struct rp_records records;
+    if (rp_records_parse(&records, steps, strlen(steps), err) < 0)
+        return -1;
+    int failed = rp_replay(r, run, &records, o, err);
+    rp_records_fini(&records);
+    return failed;
+}
+
 static int replay(struct rp_replay_result *r, const json_t *run, const char *steps, int64_t n, struct rp_err *err)
 {
     struct rp_replay_opts o = {.steps = n, .data = real()->data, .threads = 1};
-    return rp_replay(r, run, steps, strlen(steps), &o, err);
+    return replay_with(r, run, steps, &o, err);
 }
 
 TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
@@ -175,7 +189,7 @@ TEST(what_cannot_be_replayed_says_why)
     struct rp_replay_result r;
     struct rp_err err;
     struct rp_replay_opts o = {.steps = 1, .threads = 1};
-    CHECK(rp_replay(&r, x->run, x->steps.data, x->steps.size, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--data"), "%s", err.msg);
+    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--data"), "%s", err.msg);
     CHECK(replay(&r, x->run, "", 1, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
     RP_JSON *run = json_deep_copy(x->run);
     json_object_set_new(json_object_get(run, "data"), "digest", json_string(FX_ROOT));

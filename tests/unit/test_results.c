@@ -6,15 +6,25 @@
 
 #define DIR "tests/vectors/results/"
 
+static json_t *results_of_text(const char *text, size_t size, const struct rp_recipe *r, double flops, int complete, struct rp_err *err)
+{
+    struct rp_records records;
+    if (rp_records_parse(&records, text, size, err) < 0)
+        return NULL;
+    json_t *j = rp_results(&records, r, flops, complete, err);
+    rp_records_fini(&records);
+    return j;
+}
+
 TEST(figures_equal_those_of_a_second_implementation)
 {
-    static const char yaml[] = "train: {batch_size: 8}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n";
+    static const char yaml[] = "train: {batch_size: 8}\nschedule: {decay: constant}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n";
     RP_BUF steps = {0}, expected = {0};
     struct rp_err err = {0};
     struct rp_recipe r;
     CHECK(rp_read_file(&steps, DIR "steps.jsonl", 1 << 20, &err) == 0 && rp_read_file(&expected, DIR "results.json", 1 << 20, &err) == 0, "%s", err.msg);
     CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "y", NULL, NULL, 0, &err) == 0, "%s", err.msg);
-    RP_JSON *is = rp_results(steps.data, steps.size, &r, 2.5e9, 1, &err), *should = rp_json_parse(expected.data, expected.size, "results.json", &err);
+    RP_JSON *is = results_of_text(steps.data, steps.size, &r, 2.5e9, 1, &err), *should = rp_json_parse(expected.data, expected.size, "results.json", &err);
     CHECK(is && should, "%s", err.msg);
     if (!is || !should)
         return;
@@ -40,7 +50,7 @@ static json_t *results_of(const char *text, int timed, int repeats, int complete
                                      timed, repeats);
     int failed = rp_recipe_parse(&r, yaml, strlen(yaml), "y", NULL, NULL, 0, err);
     CHECK(!failed, "%s", err->msg);
-    json_t *j = rp_results(text, strlen(text), &r, 1, complete, err);
+    json_t *j = results_of_text(text, strlen(text), &r, 1, complete, err);
     rp_recipe_fini(&r);
     return j;
 }
@@ -140,6 +150,8 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"tokens\":51}\n", "\"tokens\":51}\n\n", RP_MALFORMED, "rank0.jsonl:3");
     bent("\"tokens\":50}\n", "\"tokens\":50,\"tokens\":49}\n", RP_MALFORMED, "rank0.jsonl:1");
     bent("\"state_root\":\"0", "\"state_root\":\"F", RP_MALFORMED, "64 lower-case hex");
+    bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED, "'learning_rate' is not a number from 0 up");
+    bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH, "step 0 has the learning rate 7");
 }
 
 TEST(a_complete_run_has_all_its_steps_and_both_roots)
@@ -161,6 +173,68 @@ TEST(a_complete_run_has_all_its_steps_and_both_roots)
     rp_buf_puts(&more, no_last.data);
     RP_JSON *b = results_of(more.data, 1, 1, 1, &err);
     CHECK(!b && strstr(err.msg, "state root before its first and after its last"), "%s", err.msg);
+}
+
+/* The reader of records is as strict as the schema that documents them: nothing is read that the schema refuses. */
+static void bend_every_key(const json_t *schema, const char *before, const json_t *line)
+{
+    static const char *const values[] = {"null", "-1", "-2", "\"x\"", "1.5", "[]", "{}", "true", "\"\"", "99999999999999999999", "0"};
+    const char *key;
+    json_t *ignored;
+    json_object_foreach((json_t *)line, key, ignored)
+        for (size_t i = 0; i <= sizeof values / sizeof *values + 1; i++) {
+            RP_JSON *other = json_copy((json_t *)line), *value = NULL;
+            struct rp_err err = {0}, why = {0};
+            struct rp_records records;
+            RP_BUF text = {0};
+            if (i > 0 && i <= sizeof values / sizeof *values && !(value = json_loads(values[i - 1], JSON_DECODE_ANY, NULL)))
+                continue; /* no JSON number at all */
+            if (i == 0)
+                json_object_del(other, key);
+            else if (value)
+                json_object_set(other, key, value);
+            else
+                json_object_set_new(other, "surprise", json_true());
+            rp_buf_puts(&text, before);
+            rp_json_write_line(&text, other);
+            int refused = rp_records_parse(&records, text.data, text.size, &err) < 0;
+            rp_records_fini(&records);
+            CHECK(refused || rp_schema_check(schema, other, "line", &why) == 0, "read and against the schema (%s): %s", why.msg, text.data);
+        }
+}
+
+TEST(no_record_is_read_that_its_schema_refuses)
+{
+    struct rp_err err;
+    RP_BUF t = {0};
+    RP_JSON *schema = rp_schema_load("step", &err);
+    fx_records(&t, 0, 1, 1);
+    char *second = strchr(t.data, '\n') + 1;
+    RP_JSON *step = json_loads(second, 0, NULL), *init = json_loadb(t.data, (size_t)(second - t.data), 0, NULL);
+    CHECK(schema && step && init && rp_schema_check(schema, step, "step", &err) == 0 && rp_schema_check(schema, init, "init", &err) == 0, "%s", err.msg);
+    *second = 0;
+    bend_every_key(schema, t.data, step);
+    bend_every_key(schema, "", init);
+}
+
+TEST(every_report_becomes_a_member)
+{
+    struct fx x;
+    struct rp_err err;
+    struct rp_bundle b = {0};
+    struct rp_records none = {0};
+    fx_init(&x);
+    struct rp_report_source from = {.run = x.run, .before = x.before, .after = x.after, .recipe = &x.recipe.source, .records = &none};
+    CHECK(rp_reports_add(&b, &from, &err) == 0, "%s", err.msg);
+    int n = 0;
+    for (const struct rp_report *r = rp_reports; r->member; r++, n++)
+        CHECK(rp_bundle_find(&b, r->member) && rp_bundle_find(&b, r->member)->bytes.size > 0 && *rp_bundle_meaning(r->member), "%s", r->member);
+    CHECK(n >= 1 && b.n == n, "%d reports, %d members", n, b.n);
+    rp_bundle_fini(&b);
+    from.before = from.run;
+    CHECK(rp_reports_add(&b, &from, &err) < 0 && strncmp(err.msg, "report.md: ", 11) == 0, "%s", err.msg);
+    rp_bundle_fini(&b);
+    fx_fini(&x);
 }
 
 TEST(every_document_fits_its_schema_and_schemas_bite)
@@ -246,7 +320,6 @@ TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
     struct fx x;
     struct rp_err err;
     char number[64];
-    RP_BUF again = {0};
     fx_init(&x);
     const char *text = x.report.data;
     CHECK(strncmp(text, "# tiny\n", 7) == 0, "%.30s", text);
@@ -254,13 +327,19 @@ TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
     CHECK(strstr(text, number) && strstr(text, "strict fp32") && strstr(text, "repro-fp32/1"), "no %s", number);
     CHECK(strstr(text, "| cpu.model | A \\| B \\<b\\> |") && !strstr(text, "cpu.l3"), "captured values");
     CHECK(strstr(text, "Nothing was overridden") && strstr(text, "verify.sh"), "settings and verification");
-    CHECK(rp_report_md(&again, x.run, x.before, &err) == 0 && strcmp(again.data, text) == 0, "rendered twice, differently");
+    RP_FREE char *once = rp_strdup(text);
+    CHECK(fx_report(&x, &err) == 0 && strcmp(x.report.data, once) == 0, "rendered twice, differently");
     json_object_set_new(json_object_get(json_object_get(x.run, "recipe"), "title"), "value", json_string("a\n# b\033[2J`c`"));
-    rp_buf_fini(&again);
-    CHECK(rp_report_md(&again, x.run, x.before, &err) == 0, "%s", err.msg);
-    CHECK(strncmp(again.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(again.data, 27), "%.40s", again.data);
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    CHECK(strncmp(x.report.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(x.report.data, 27), "%.40s", x.report.data);
+    json_object_set_new(x.run, "backend", json_string("\033[31m\302\233\342\200\256\342\201\246\330\234")); /* CSI, C1, bidi override and isolate, mark */
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    CHECK(strstr(x.report.data, "| 1  \\[31m") && !strchr(x.report.data, 27) && !strstr(x.report.data, "\302\233") && !strstr(x.report.data, "\342\200\256") &&
+              !strstr(x.report.data, "\342\201\246") && !strstr(x.report.data, "\330\234"), "the terminal obeys the backend's name");
     CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0 && strncmp(x.report.data, "# FAILED RUN: tiny\n\nThis run did not reach its end: the worker crashed.", 70) == 0,
           "%.80s", x.report.data);
-    CHECK(rp_report_md(&again, x.run, x.run, &err) < 0 && err.code == RP_MALFORMED, "a report without a capture");
+    json_decref(x.before);
+    x.before = json_object();
+    CHECK(fx_report(&x, &err) < 0 && err.code == RP_MALFORMED, "a report without a capture");
     fx_fini(&x);
 }

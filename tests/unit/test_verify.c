@@ -1,11 +1,16 @@
 /* What verify says about honest, damaged, forged and re-signed bundles: which check fails, with which exit status. */
 #include "tests/unit/bundle_fixture.h"
 
+#include "base/build.h"
 #include "base/hash.h"
 #include "bundle/pack.h"
+#include "data/embedded.h"
+#include "data/files.h"
 #include "sign/dsse.h"
 #include "sign/statement.h"
 #include "sign/trust.h"
+
+#include <time.h>
 
 /* Verify fx_path(file); `failed` is the check that must fail first, or RP_CHECK_COUNT for none. */
 static void expect(const char *file, const char *trust, enum rp_verdict verdict, enum rp_check_id failed, enum rp_code code, const char *says)
@@ -56,6 +61,7 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     accept("good", "alice", RP_VERDICT_VERIFIED);
     expect("good", "bob", RP_VERDICT_FAILED, RP_CHECK_key, RP_USAGE, "no name in the trust store");
     expect("good", "SHA256:00", RP_VERDICT_FAILED, RP_CHECK_key, RP_USAGE, "no fingerprint");
+    CHECK(rp_trust_add("alice.pem", pem.data, pem.size, "x", &err) < 0 && err.code == RP_USAGE, "a name that reads as a file");
     RP_BUF pem2 = {0};
     rp_key_public_pem(k2, &pem2);
     CHECK(rp_write_file(file2, pem2.data, pem2.size, 0644, &err) == 0, "%s", err.msg);
@@ -84,8 +90,7 @@ TEST(altered_numbers_are_caught_whoever_signs)
     rp_key_free(k);
     json_t *results = json_object_get(x.run, "results");
     json_object_set_new(results, "sequences_per_s", json_real(json_real_value(json_object_get(results, "sequences_per_s")) * 2));
-    rp_buf_fini(&x.report);
-    CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0, "%s", err.msg);
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "altered");
     expect("altered", print, RP_VERDICT_FAILED, RP_CHECK_numbers, RP_MISMATCH, "results/sequences_per_s is");
     fx_seal(&x, "attacker", "attacked");
@@ -199,8 +204,7 @@ TEST(time_adds_up_or_the_run_is_refused)
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
         fx_init(&x);
         set_path(x.run, bends[i].path, bends[i].value ? json_string(bends[i].value) : json_real(bends[i].number));
-        rp_buf_fini(&x.report);
-        CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0, "%s", err.msg);
+        CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
         fx_seal(&x, "signer", "late");
         expect("late", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, bends[i].says);
         fx_fini(&x);
@@ -244,6 +248,8 @@ TEST(records_that_cannot_be_are_refused)
         {"\"padded_tokens\":64", "\"padded_tokens\":4096", RP_CHECK_numbers, RP_MISMATCH, "4 samples of 16 have 64"},
         {"\"nsp_loss\":\"nan\"", "\"nsp_loss\":\"none\"", RP_CHECK_schema, RP_MALFORMED, "'nsp_loss' is not a hex float"},
         {"\"mlm_loss\":\"nan\"", "\"mlm_loss\":\"inf\"", RP_CHECK_schema, RP_MISMATCH, "'mlm_loss' is inf"},
+        {"\"learning_rate\":9", "\"learning_rate\":8", RP_CHECK_numbers, RP_MISMATCH, "step 0 has the learning rate 8"},
+        {"\"phase\"", "\"pause\":\"none\",\"phase\"", RP_CHECK_schema, RP_MALFORMED, "have a meaning there"},
     };
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
         struct fx x;
@@ -261,6 +267,153 @@ TEST(records_that_cannot_be_are_refused)
         expect("cannot", NULL, RP_VERDICT_FAILED, bends[i].check, bends[i].code, bends[i].says);
         fx_fini(&x);
     }
+}
+
+/* How many steps a file had behind it is not in the bundle, so the schedule says nothing then, and verify says that. */
+TEST(learning_rates_of_a_run_from_a_file_are_the_signers_word)
+{
+    static const char *const set[] = {"run.init=theirs.safetensors"};
+    struct fx x;
+    struct rp_err err;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    RP_FREE char *path = fx_path("init");
+    fx_init(&x);
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
+    rp_buf_fini(&x.steps);
+    fx_peak = 5e-5;
+    fx_records(&x.steps, 1, 3, 2);
+    fx_peak = 1e-4;
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "init");
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    CHECK(strstr(v.check[RP_CHECK_claims].text, "learning rates") && !strstr(v.check[RP_CHECK_numbers].text, "learning rates"), "%s",
+          v.check[RP_CHECK_claims].text);
+    rp_verification_fini(&v);
+    fx_fini(&x);
+}
+
+/* What no check recomputes is listed in every verdict. */
+TEST(claims_are_called_claims)
+{
+    static const char *const claimed[] = {"steps began and ended", "device", "peak_rss_bytes", "phases_s", "tensor_roots", "losses", "until --replay"};
+    struct fx x;
+    struct rp_err err;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    RP_FREE char *path = fx_path("claims");
+    fx_init(&x);
+    fx_seal(&x, "signer", "claims");
+    CHECK(rp_verify(&v, path, &o, &err) == 0 && v.check[RP_CHECK_claims].state == RP_CHECK_NOTE, "%s", err.msg);
+    for (size_t i = 0; i < sizeof claimed / sizeof *claimed; i++)
+        CHECK(strstr(v.check[RP_CHECK_claims].text, claimed[i]), "no %s in: %s", claimed[i], v.check[RP_CHECK_claims].text);
+    CHECK(!strstr(v.check[RP_CHECK_claims].text, "learning rates"), "they follow from the schedule");
+    rp_verification_fini(&v);
+    fx_fini(&x);
+}
+
+/* The state of one check of fx_path(file), which verifies, and what it says. */
+static enum rp_check_state state_of(const char *file, enum rp_check_id id, char text[512])
+{
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    struct rp_err err;
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    memcpy(text, v.check[id].text, 512);
+    enum rp_check_state state = v.check[id].state;
+    rp_verification_fini(&v);
+    return state;
+}
+
+TEST(samples_of_an_archive_in_this_program_have_its_digest)
+{
+    struct rp_archive_source archive;
+    struct rp_files files;
+    struct fx x;
+    struct rp_err err;
+    char sha256[RP_SHA256_HEX], digest[RP_SHA256_HEX], text[512];
+    CHECK(rp_embedded_archive("bert_sample.tar.zst", &archive) == 0, "no sample is embedded");
+    rp_sha256_hex(sha256, archive.data, archive.size);
+    CHECK(rp_files_open(&files, "embedded:bert_sample.tar.zst", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+    rp_files_close(&files);
+    RP_FREE char *pin = rp_asprintf("data.sha256=%s", sha256);
+    const char *const set[] = {"data.archive=bert_sample.tar.zst", pin};
+    fx_init(&x);
+    fx_seal(&x, "signer", "sample");
+    CHECK(state_of("sample", RP_CHECK_data, text) == RP_CHECK_NOTE && strstr(text, "--replay only"), "another archive: %s", text);
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 2, &err) == 0, "%s", err.msg);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    set_path(x.run, "data/archive_sha256", json_string(sha256));
+    set_path(x.run, "data/archive", json_string("bert_sample.tar.zst"));
+    set_path(x.run, "data/digest", json_string(digest));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "sample");
+    CHECK(state_of("sample", RP_CHECK_data, text) == RP_CHECK_PASSED && strstr(text, "have the recorded digest"), "%s", text);
+    set_path(x.run, "data/digest", json_string(FX_ROOT));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "sample");
+    expect("sample", NULL, RP_VERDICT_FAILED, RP_CHECK_data, RP_MISMATCH, "have the digest");
+    set_path(x.run, "data/digest", json_string(digest));
+    set_path(x.run, "data/archive", json_string("imagenet.tar.zst"));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "sample");
+    expect("sample", NULL, RP_VERDICT_FAILED, RP_CHECK_data, RP_MISMATCH, "do not pin them");
+    fx_fini(&x);
+}
+
+TEST(a_recipe_under_the_name_of_an_embedded_one_is_compared_with_it)
+{
+    struct fx x;
+    char text[512];
+    const struct rp_build *here = rp_build_record();
+    fx_init(&x);
+    set_path(x.run, "recipe_name", json_string("embedded:bert_fp32"));
+    fx_seal(&x, "signer", "named");
+    if (strcmp(here->dirty, "clean") == 0)
+        expect("named", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH, "recipe.yaml is not the recipe 'bert_fp32' of this program");
+    else
+        CHECK(state_of("named", RP_CHECK_recipe, text) == RP_CHECK_NOTE && strstr(text, "is NOT the recipe 'bert_fp32'"), "%s", text);
+    set_path(x.run, "tool/commit", json_string("0123456789abcdef0123456789abcdef01234567")); /* another build had another recipe, or so it says */
+    struct rp_err err;
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "named");
+    CHECK(state_of("named", RP_CHECK_recipe, text) == RP_CHECK_NOTE && strstr(text, "is NOT the recipe 'bert_fp32'"), "%s", text);
+    set_path(x.run, "recipe_name", json_string("embedded:bert_huge"));
+    fx_seal(&x, "signer", "named");
+    CHECK(state_of("named", RP_CHECK_recipe, text) == RP_CHECK_NOTE && strstr(text, "does not have"), "%s", text);
+    fx_fini(&x);
+}
+
+/* One record must not cost a dozen of regular expressions: a megabyte of them fits many. */
+TEST(a_long_run_is_verified_in_little_time)
+{
+    enum { STEPS = 60000 };
+    struct fx x;
+    struct rp_err err;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    const char *const set[] = {"measure.warmup_steps=0", "measure.timed_steps=60000", "measure.repeats=1"};
+    RP_FREE char *path = fx_path("long");
+    fx_init(&x);
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 3, &err) == 0, "%s", err.msg);
+    rp_buf_fini(&x.steps);
+    fx_records(&x.steps, 0, STEPS, 1);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    set_path(x.run, "elapsed_s", json_real(86405)); /* the steps span two hours */
+    set_path(x.run, "ended_at", json_string("2026-09-22T14:13:25Z"));
+    set_path(x.after, "captured_at", json_string("2026-09-22T14:13:25Z"));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "long");
+    clock_t start = clock();
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    double s = (double)(clock() - start) / CLOCKS_PER_SEC;
+    CHECK(s < 3, "%.1f s of processor time for %d steps", s, STEPS);
+    rp_verification_fini(&v);
+    fx_fini(&x);
 }
 
 TEST(faster_than_any_processor_is_refused)
@@ -295,8 +448,7 @@ TEST(a_backend_of_another_build_changes_no_figure)
     RP_FREE char *path = fx_path("other");
     fx_init(&x);
     set_path(x.run, "backend", json_string("abacus"));
-    rp_buf_fini(&x.report);
-    CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0, "%s", err.msg);
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "other");
     CHECK(rp_verify(&v, path, &o, &err) == 0 && v.check[RP_CHECK_plan].state == RP_CHECK_NOTE, "%s", err.msg);
     CHECK(strstr(v.check[RP_CHECK_plan].text, "no backend 'abacus'"), "%s", v.check[RP_CHECK_plan].text);
@@ -326,8 +478,7 @@ TEST(runs_that_did_not_end_verify_and_say_so)
     CHECK(v.check[RP_CHECK_status].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_status].text, "incomplete"), "%s", v.check[RP_CHECK_status].text);
     rp_verification_fini(&v);
     set_path(x.run, "data/pinned", json_false());
-    rp_buf_fini(&x.report);
-    CHECK(rp_report_md(&x.report, x.run, x.before, &err) == 0 && strstr(x.report.data, "not a pinned archive"), "not pinned is not said");
+    CHECK(fx_report(&x, &err) == 0 && strstr(x.report.data, "not a pinned archive"), "not pinned is not said");
     fx_seal(&x, "signer", "half");
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_data].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_data].text);
@@ -560,6 +711,10 @@ TEST(overrides_resolve_again)
     x.run = NULL;
     rp_recipe_fini(&x.recipe);
     CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set + 1, 5, &err) == 0, "%s", err.msg);
+    rp_buf_fini(&x.steps);
+    fx_peak = 3.5e-4;
+    fx_records(&x.steps, 1, 2, 2);
+    fx_peak = 1e-4;
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     CHECK(strstr(x.report.data, "| optimizer.learning_rate | 0.00035 | command line |"), "no list of overrides");
     fx_seal(&x, "signer", "overridden");

@@ -50,6 +50,15 @@ exit_of 1 sh verify.sh bad me.pem
 fresh
 jq '.payloadType = "text/plain"' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 1 sh verify.sh bad me.pem
+fresh # a signer whose words a terminal would obey
+jq -r .payload good/statement.dsse.json | base64 -d | jq '.predicate.status = "\u001b[2J\u009b2K"' >payload
+type=application/vnd.in-toto+json
+{ printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c <payload)" && cat payload; } >pae
+openssl pkeyutl -sign -rawin -inkey other.key -in pae -out sig
+jq --arg payload "$(base64 -w 0 payload)" --arg sig "$(base64 -w 0 sig)" '.payload = $payload | .signatures[0].sig = $sig' good/statement.dsse.json >bad/statement.dsse.json
+exit_of 0 sh verify.sh bad other.pem
+says "signed: status ?\[2J"
+[ "$(tr -d '\n\040-\176' <out.txt | wc -c)" = 0 ] || fail "control characters: $(od -c out.txt)"
 fresh # a better number, with a digest to match, but the old signature
 jq '.results.sequences_per_s *= 2' good/run.json >bad/run.json
 sum=$(sha256sum <bad/run.json)

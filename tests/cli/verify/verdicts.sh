@@ -23,6 +23,10 @@ cp other.pem signer # what lies beside a bundle does not take the place of a nam
 exit_of 0 "$REPRO" verify a.repro.tar.zst --trust signer
 exit_of 6 "$REPRO" verify a.repro.tar.zst --trust ./signer
 rm signer
+cp me.pem lonely # and a name that is not in the store is not a file either
+exit_of 2 "$REPRO" verify a.repro.tar.zst --trust lonely
+says "write ./lonely"
+exit_of 0 "$REPRO" verify a.repro.tar.zst --trust ./lonely
 exit_of 3 "$REPRO" verify none.repro.tar.zst
 exit_of 4 "$REPRO" verify me.pem
 size=$(wc -c <a.repro.tar.zst)

@@ -1,0 +1,352 @@
+/* report.md: a rendering of run.json and of the capture before the run. Verify renders it again and compares bytes, so nothing may
+ * come from anywhere else, and a format that changes here needs a new schema version. */
+#include "report/report.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "recipe/recipe.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUE_MAX 100 /* characters of a captured value; longer ones are in env/ */
+
+/* One line without anything that a terminal would act on; free() it. */
+static char *plain(const char *text)
+{
+    char *s = rp_strdup(text);
+    for (char *p = s; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = ' ';
+    rp_clean(s);
+    return s;
+}
+
+/* Text inside a table cell: besides, nothing that Markdown would act on. */
+static void cell(struct rp_buf *out, const char *text, size_t limit)
+{
+    size_t n = 0;
+    RP_FREE char *safe = plain(text);
+    const char *s = safe;
+    for (; *s && n < limit; s++, n++) {
+        if (strchr("\\`*_|<>[]&#", *s))
+            rp_buf_puts(out, "\\");
+        rp_buf_add(out, s, 1);
+    }
+    while (((unsigned char)*s & 0xc0) == 0x80) /* do not cut a character of several bytes */
+        rp_buf_add(out, s++, 1);
+    if (*s)
+        rp_buf_puts(out, "...");
+}
+
+static const json_t *at(const json_t *j, const char *path) /* "results/step_s/median" */
+{
+    char key[64];
+    while (j && *path) {
+        size_t n = strcspn(path, "/");
+        RP_BUG_IF(n >= sizeof key);
+        memcpy(key, path, n);
+        key[n] = 0;
+        j = json_object_get(j, key);
+        path += n + (path[n] == '/');
+    }
+    return j;
+}
+
+static const char *str(const json_t *j, const char *path)
+{
+    const char *s = json_string_value(at(j, path));
+    return s ? s : "";
+}
+
+static double bounded(double x)
+{
+    return x < 1e18 ? x : 1e18;
+}
+
+/* A number as text with that many decimals, or "-". */
+static const char *num(char out[48], const json_t *j, const char *path, int decimals, double scale)
+{
+    const json_t *v = at(j, path);
+    if (!json_is_number(v) || !isfinite(json_number_value(v) * scale))
+        return "-";
+    snprintf(out, 48, "%.*f", decimals, bounded(json_number_value(v) * scale));
+    return out;
+}
+
+/* A recipe value as text. */
+static void setting(struct rp_buf *out, const json_t *run, const char *key)
+{
+    const json_t *v = json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value"), *word;
+    size_t i;
+    if (json_is_string(v))
+        cell(out, json_string_value(v), 200);
+    else if (json_is_integer(v))
+        rp_buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else if (json_is_real(v))
+        rp_buf_printf(out, "%.9g", json_real_value(v));
+    else if (json_is_boolean(v))
+        rp_buf_puts(out, json_is_true(v) ? "true" : "false");
+    else if (json_is_array(v))
+        json_array_foreach((json_t *)v, i, word)
+        {
+            rp_buf_puts(out, i ? ", " : "");
+            cell(out, json_is_string(word) ? json_string_value(word) : "?", 200);
+        }
+    else
+        rp_buf_puts(out, "-");
+}
+
+static int64_t whole(const json_t *run, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value"));
+}
+
+/* The first line says at once when a run is not what it was meant to be. */
+static void heading(struct rp_buf *out, const json_t *run)
+{
+    const char *status = str(run, "status"), *title = str(at(at(run, "recipe"), "title"), "value");
+    int complete = strcmp(status, "complete") == 0;
+    rp_buf_puts(out, "# ");
+    if (!complete)
+        rp_buf_puts(out, strcmp(status, "failed") == 0 ? "FAILED RUN: " : "INCOMPLETE RUN: ");
+    cell(out, *title ? title : str(run, "recipe_name"), 200);
+    rp_buf_puts(out, "\n\n");
+    if (!complete) {
+        rp_buf_puts(out, "This run did not reach its end: ");
+        cell(out, *str(run, "reason") ? str(run, "reason") : "no reason given", 1000);
+        rp_buf_puts(out, ". The figures below cover only the steps that were finished and are no result of the recipe.\n\n");
+    }
+    if (!json_is_true(at(run, "data/pinned")))
+        rp_buf_puts(out, "The data are the owner's own, not a pinned archive: others cannot repeat this run without them.\n\n");
+}
+
+/* The row in the layout of the published reports. */
+static void headline(struct rp_buf *out, const json_t *run)
+{
+    char a[48], b[48];
+    const json_t *ends = at(run, "results/sequences_per_s_interval");
+    rp_buf_puts(out, "| model | precision | batch size per device | accumulation | sequence length | devices | throughput (sequences/s) | "
+                     "95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| ");
+    setting(out, run, "workload");
+    rp_buf_printf(out, ", %" PRId64 " layers of %" PRId64, whole(run, "model.num_hidden_layers"), whole(run, "model.hidden_size"));
+    rp_buf_printf(out, " | strict fp32 | %s | ", num(a, run, "plan/batch", 0, 1));
+    setting(out, run, "train.accumulation_steps");
+    rp_buf_puts(out, " | ");
+    setting(out, run, "task.seq_length");
+    rp_buf_printf(out, " | %" PRId64 " ", whole(run, "parallel.data"));
+    cell(out, str(run, "backend"), 64);
+    rp_buf_printf(out, " | **%s** | ", num(a, run, "results/sequences_per_s", 3, 1));
+    if (json_array_size(ends) == 2)
+        rp_buf_printf(out, "%.3f to %.3f", bounded(json_number_value(json_array_get(ends, 0))),
+                      bounded(json_number_value(json_array_get(ends, 1))));
+    else
+        rp_buf_puts(out, "-");
+    rp_buf_puts(out, " |\n\nStrict fp32 is IEEE binary32 in the canonical order ");
+    cell(out, str(run, "numerics"), 64);
+    rp_buf_puts(out, ": no TF32, no reduced precision, and the same bits on every machine.\n");
+    RP_FREE char *estimator = plain(str(run, "results/estimator")), *window = plain(str(run, "results/window"));
+    RP_FREE char *method = plain(str(run, "results/interval/method"));
+    rp_buf_printf(out, "Throughput is the %s; the window is the %s.\n", estimator, window);
+    rp_buf_printf(out, "Interval: %s (%s replicates).\n\n", method, num(b, run, "results/interval/replicates", 0, 1));
+}
+
+static void windows(struct rp_buf *out, const json_t *run)
+{
+    char a[48], b[48];
+    size_t i;
+    json_t *w;
+    const json_t *list = at(run, "results/windows");
+    if (json_array_size(list) < 2)
+        return;
+    rp_buf_puts(out, "| repeat | steps | samples | seconds | sequences/s |\n|---:|---:|---:|---:|---:|\n");
+    json_array_foreach((json_t *)list, i, w)
+        rp_buf_printf(out, "| %" JSON_INTEGER_FORMAT " | %" JSON_INTEGER_FORMAT " | %" JSON_INTEGER_FORMAT " | %s | %s |\n",
+                      json_integer_value(at(w, "repeat")), json_integer_value(at(w, "steps")), json_integer_value(at(w, "samples")),
+                      num(a, w, "seconds", 3, 1), num(b, w, "sequences_per_s", 3, 1));
+    rp_buf_puts(out, "\n");
+}
+
+static void row(struct rp_buf *out, const char *name, const char *value, const char *unit)
+{
+    rp_buf_printf(out, "| %s | ", name);
+    cell(out, value, 400);
+    rp_buf_printf(out, "%s%s |\n", *unit ? " " : "", unit);
+}
+
+/* A hex float, in decimal for people and as it is for comparing. */
+static void float_row(struct rp_buf *out, const char *name, const char *hex)
+{
+    float x;
+    char text[64];
+    if (strlen(hex) < 32 && rp_float_unhex(&x, hex) == 0 && isfinite(x))
+        snprintf(text, sizeof text, "%.6g = %s", (double)x, hex);
+    else
+        snprintf(text, sizeof text, "-");
+    row(out, name, text, "");
+}
+
+static void figures(struct rp_buf *out, const json_t *run)
+{
+    static const struct {
+        const char *name, *path, *unit;
+        int decimals;
+        double scale;
+    } numbers[] = {
+        {"step time, median", "results/step_s/median", "s", 4, 1},
+        {"step time, p90", "results/step_s/p90", "s", 4, 1},
+        {"step time, p99", "results/step_s/p99", "s", 4, 1},
+        {"step time, shortest", "results/step_s/min", "s", 4, 1},
+        {"step time, longest", "results/step_s/max", "s", 4, 1},
+        {"warm-up steps", "results/steps/warm-up", "", 0, 1},
+        {"timed steps", "results/steps/timed", "", 0, 1},
+        {"samples per step", "results/samples_per_step", "", 0, 1},
+        {"tokens, without padding", "results/tokens_per_s", "tokens/s", 1, 1},
+        {"tokens, with padding", "results/padded_tokens_per_s", "tokens/s", 1, 1},
+        {"padding", "results/padding_share", "%", 2, 100},
+        {"achieved", "results/flops_per_s", "GFLOP/s", 2, 1e-9},
+        {"between steps, inside the windows", "results/between_steps_s", "s", 4, 1},
+        {"state roots, outside the windows", "results/state_roots/seconds", "s", 4, 1},
+        {"parameters", "plan/parameters", "", 0, 1},
+        {"memory planned", "plan/total_bytes", "MiB", 1, 1.0 / (1 << 20)},
+        {"memory used at most", "peak_rss_bytes", "MiB", 1, 1.0 / (1 << 20)},
+        {"whole run", "elapsed_s", "s", 1, 1},
+    };
+    static const char *const texts[][2] = {
+        {"FLOPs per sample", "plan/flops_formula"},
+        {"state root before", "results/state_root_first"},
+        {"state root after", "results/state_root_last"},
+        {"device", "device"},
+        {"program", "tool/version"},
+        {"program's commit", "tool/commit"},
+        {"data digest", "data/digest"},
+        {"data archive", "data/archive"},
+        {"started", "started_at"},
+        {"ended", "ended_at"},
+    };
+    static const char *const floats[][2] = {
+        {"first loss", "results/loss_first"},
+        {"last loss", "results/loss_last"},
+        {"first gradient norm", "results/grad_norm_first"},
+        {"last gradient norm", "results/grad_norm_last"},
+    };
+    char a[48];
+    rp_buf_puts(out, "## Figures\n\n| | |\n|---|---|\n");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const char *v = num(a, run, numbers[i].path, numbers[i].decimals, numbers[i].scale);
+        row(out, numbers[i].name, v, *v == '-' ? "" : numbers[i].unit);
+    }
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+        float_row(out, floats[i][0], str(run, floats[i][1]));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        row(out, texts[i][0], *str(run, texts[i][1]) ? str(run, texts[i][1]) : "-", "");
+    rp_buf_puts(out, "\n");
+}
+
+/* Keys whose value did not come from the recipe or its defaults. */
+static void overrides(struct rp_buf *out, const json_t *run)
+{
+    RP_JSON *sorted = json_object();
+    const char *key;
+    json_t *entry;
+    json_object_foreach((json_t *)at(run, "recipe"), key, entry)
+    {
+        const char *origin = str(entry, "origin");
+        if (strcmp(origin, "command line") == 0 || strcmp(origin, "backend section") == 0)
+            json_object_set_new(sorted, key, json_string(origin));
+    }
+    rp_buf_puts(out, "## Settings\n\n`recipe.yaml` has SHA-256 ");
+    cell(out, str(run, "recipe_sha256"), 64);
+    rp_buf_puts(out, "; `run.json` lists every key with its origin. ");
+    if (json_object_size(sorted) == 0) {
+        rp_buf_puts(out, "Nothing was overridden.\n\n");
+        return;
+    }
+    rp_buf_puts(out, "Overridden:\n\n| key | value | by |\n|---|---|---|\n");
+    int n = 0;
+    const struct rp_key *k = rp_key_table(&n);
+    for (int i = 0; i < n; i++) { /* in the order of the key table */
+        const char *origin = json_string_value(json_object_get(sorted, k[i].name));
+        if (!origin)
+            continue;
+        rp_buf_printf(out, "| %s | ", k[i].name);
+        setting(out, run, k[i].name);
+        rp_buf_printf(out, " | %s |\n", origin);
+    }
+    rp_buf_puts(out, "\n");
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void scalar(struct rp_buf *out, const json_t *leaf)
+{
+    const json_t *v = json_object_get(leaf, "value");
+    if (json_is_string(v))
+        cell(out, json_string_value(v), VALUE_MAX);
+    else if (json_is_integer(v))
+        rp_buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else if (json_is_real(v))
+        rp_buf_printf(out, "%.9g", json_real_value(v));
+    else
+        rp_buf_puts(out, json_is_true(v) ? "yes" : "no");
+    if (*str(leaf, "unit")) {
+        rp_buf_puts(out, " ");
+        cell(out, str(leaf, "unit"), 16);
+    }
+}
+
+/* Every captured value that is one known number or text, by dotted path in name order; lists and unknown values are in env/. */
+static void flatten(struct rp_buf *out, const json_t *node, const char *path)
+{
+    size_t n = json_object_size(node), i = 0;
+    const char *key;
+    json_t *part;
+    RP_FREE const char **names = rp_alloc((n + 1) * sizeof *names);
+    json_object_foreach((json_t *)node, key, part)
+        names[i++] = key;
+    qsort(names, n, sizeof *names, by_name);
+    for (i = 0; i < n; i++) {
+        part = json_object_get(node, names[i]);
+        if (!json_is_object(part))
+            continue;
+        RP_FREE char *name = rp_asprintf("%s%s%s", path, *path ? "." : "", names[i]);
+        if (!json_is_string(json_object_get(part, "state"))) {
+            flatten(out, part, name);
+        } else if (strcmp(str(part, "state"), "ok") == 0 && !json_is_object(json_object_get(part, "value")) &&
+                   !json_is_array(json_object_get(part, "value"))) {
+            rp_buf_puts(out, "| ");
+            cell(out, name, 200);
+            rp_buf_puts(out, " | ");
+            scalar(out, part);
+            rp_buf_puts(out, " |\n");
+        }
+    }
+}
+
+int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct rp_err *err)
+{
+    const json_t *run = from->run, *probes = json_object_get(from->before, "probes");
+    if (!json_is_object(run) || !json_is_object(probes))
+        return rp_fail(err, RP_MALFORMED, "the report needs run.json and the capture before the run");
+    heading(out, run);
+    headline(out, run);
+    windows(out, run);
+    figures(out, run);
+    overrides(out, run);
+    rp_buf_puts(out, "## Machine before the run\n\nValues that are lists, and those that could not be read, are in `env/`.\n\n"
+                     "| | |\n|---|---|\n");
+    flatten(out, probes, "");
+    rp_buf_puts(out, "\n## How to verify\n\n"
+                     "`repro verify BUNDLE --trust KEY` checks the signature and every digest, computes every number above again from\n"
+                     "`steps/rank0.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock tools:\n"
+                     "`sh verify.sh BUNDLE KEY.pem`. The key inside the bundle shows that nothing changed since it was signed, not who\n"
+                     "signed it: get the signer's key, or its fingerprint, some other way.\n");
+    return 0;
+}
