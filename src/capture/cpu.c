@@ -1,9 +1,13 @@
 /* The processor: what it is, how many of it, its caches, and which of it this process may use. */
-#include "capture/probe.h"
+#include "base/json.h"
+#include "capture/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #define CPU "/sys/devices/system/cpu"
 
@@ -210,6 +214,63 @@ static void allowed(struct rp_probe *p)
     }
 }
 
+/* "(null)" says none */
+static void tickless(struct rp_probe *p)
+{
+    static const char path[] = CPU "/nohz_full";
+    RP_TEXT t;
+    rp_text_read(&t, p, path);
+    if (t.state == RP_STATE_OK && strstr(t.bytes.data, "(null)"))
+        rp_put_str(p->out, "tickless", "", path);
+    else
+        rp_put_cpus(p, p->out, "tickless", path);
+}
+
+/* ---- virtual machine ---- */
+
+/* The signature that a hypervisor gives its guests at leaf 0x40000000, "KVMKVMKVM". */
+static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
+{
+    (void)p, (void)arg;
+#ifdef __x86_64__
+    unsigned a, b, c, d;
+    char name[13] = {0};
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 31))
+        return NULL;
+    __cpuid(0x40000000, a, b, c, d);
+    memcpy(name, &b, 4);
+    memcpy(name + 4, &c, 4);
+    memcpy(name + 8, &d, 4);
+    return json_string(name); /* NULL when it is no text */
+#else
+    return NULL;
+#endif
+}
+
+static int has_flag(const json_t *list, const char *flag)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), flag) == 0)
+            return 1;
+    return 0;
+}
+
+/* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
+static void hypervisor(struct rp_probe *p)
+{
+    const json_t *flags_seen = json_object_get(json_object_get(p->out, "flags"), "value");
+    RP_JSON *answer = rp_live(p, "hypervisor", NULL, ask_hypervisor);
+    const char *name = json_string_value(answer);
+    if (name && *name)
+        rp_put_str(p->out, "hypervisor", name, "cpuid 0x40000000");
+    else if (rp_probe_exists(p, "/sys/hypervisor/type"))
+        rp_put_line(p, p->out, "hypervisor", "/sys/hypervisor/type");
+    else if (has_flag(flags_seen, "hypervisor"))
+        rp_put_str(p->out, "hypervisor", "present", "/proc/cpuinfo");
+    else
+        rp_put_absent(p->out, "hypervisor", "/proc/cpuinfo");
+}
+
 void rp_probe_cpu(struct rp_probe *p)
 {
     RP_TEXT info, online;
@@ -219,7 +280,14 @@ void rp_probe_cpu(struct rp_probe *p)
     flags(p, &info);
     topology(p, &online);
     rp_put_cpus(p, p->out, "online", CPU "/online");
+    rp_put_cpus(p, p->out, "isolated", CPU "/isolated");
+    tickless(p);
+    rp_put_cpus(p, p->out, "offline", CPU "/offline");
+    rp_put_cpus(p, p->out, "performance_cores", "/sys/devices/cpu_core/cpus"); /* of processors that have two kinds */
+    rp_put_cpus(p, p->out, "efficiency_cores", "/sys/devices/cpu_atom/cpus");
+    rp_put_cpus(p, p->out, "first_core", CPU "/cpu0/topology/thread_siblings_list");
     allowed(p);
+    hypervisor(p);
     clocks(p, &info); /* cuts the text into lines: last */
     caches(p);
 }

@@ -1,104 +1,48 @@
-/* Environment variables, by allow-list: those that steer thread pools, GPUs, collectives, allocators and loaders. Nothing else is
- * looked at, and of these nothing that looks like a credential is kept. */
-#include "capture/probe.h"
+/* Environment variables, by allow-list: those that steer thread pools, GPUs, collectives, allocators, frameworks and loaders. Nothing
+ * else is looked at, and of these nothing that looks like a credential is kept. What a launcher says about its job is in jobs.c. */
+#include "capture/variables.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VARIABLES = 200, MAX_VALUE = 1024 };
+/* A family of names. Where others share the first word (Terraform's TF_VAR_, addresses in OMPI_MCA_), only parts of it. */
+static const char *const prefixes[] = {
+    "BLIS_",           "CUBLAS_",         "CUDA_",           "CUDNN_",          "CUFFT_",          "FI_",             "GDRCOPY_",
+    "GOMP_",           "GPU_MAX_",        "HCOLL_",          "HIP_",            "HSA_",            "IBV_",            "I_MPI_",
+    "KMP_",            "MALLOC_",         "MKL_",            "MLX5_",           "MPICH_",          "NCCL_",           "NVIDIA_",
+    "NVSHMEM_",        "NVTE_",           "OMPI_MCA_btl",    "OMPI_MCA_coll",   "OMPI_MCA_hwloc_", "OMPI_MCA_io",     "OMPI_MCA_mtl",
+    "OMPI_MCA_opal_",  "OMPI_MCA_osc",    "OMPI_MCA_pml",    "OMPI_MCA_rmaps_", "OMP_",            "OPENBLAS_",       "PSM2_",
+    "PSM3_",           "PYTORCH_",        "RCCL_",           "RDMAV_",          "ROCR_",           "SHARP_",          "TF_CPP_",
+    "TF_CUDNN_",       "TF_DISABLE_",     "TF_ENABLE_",      "TF_FORCE_",       "TF_GPU_",         "TF_NUM_",         "TF_USE_",
+    "TF_XLA_",         "TORCHINDUCTOR_",  "TORCH_",          "TRITON_",         "UCC_",            "UCX_",            "XLA_",
+};
+static const char *const names[] = {
+    "GLIBC_TUNABLES",         "LANG",                   "LC_ALL",                 "LD_BIND_NOW",            "LD_LIBRARY_PATH",
+    "LD_PRELOAD",             "NUMEXPR_NUM_THREADS",    "PYTHONHASHSEED",         "PYTHONOPTIMIZE",         "TZ",
+    "VECLIB_MAXIMUM_THREADS",
+};
 
-static const char *const prefixes[] = {"BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "FI_", "GOMP_", "HSA_", "HIP_", "KMP_", "MALLOC_", "MKL_",
-                                       "NCCL_", "NVIDIA_", "OMP_", "OPENBLAS_", "ROCR_", "UCX_"};
-static const char *const names[] = {"GLIBC_TUNABLES",    "LANG",           "LC_ALL",      "LD_LIBRARY_PATH", "LD_PRELOAD",
-                                    "LOCAL_RANK",        "RANK",           "SLURM_CPUS_PER_TASK", "SLURM_GPUS", "SLURM_JOB_ID",
-                                    "SLURM_JOB_NUM_NODES", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS",  "SLURM_PROCID",
-                                    "TZ",                "WORLD_SIZE"};
-/* Parts of a name, in any case, after which no value is kept. */
-static const char *const secret_words[] = {"TOKEN", "SECRET", "PASSW", "_PASS", "_PWD", "_KEY", "APIKEY", "API_KEY", "CREDENTIAL",
-                                           "AUTH", "COOKIE", "BEARER"};
-/* Beginnings that issuers give their tokens, anywhere in a value. */
-static const char *const secret_marks[] = {"ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "AKIA", "ASIA", "hf_", "xoxb-", "xoxp-",
-                                           "nvapi-", "sk-", "eyJ", "-----BEGIN", "Bearer ", "password=", "token="};
-
-extern char **environ;
-
-static int is_allowed(const char *v, size_t n)
+enum rp_variable rp_environment_allows(const char *name, size_t n)
 {
+    if (n == strlen("NCCL_COMM_ID") && strncmp(name, "NCCL_COMM_ID", n) == 0) /* an address */
+        return RP_VARIABLE_HIDDEN;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (n > strlen(prefixes[i]) && strncmp(v, prefixes[i], strlen(prefixes[i])) == 0)
-            return 1;
+        if (n > strlen(prefixes[i]) && strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return RP_VARIABLE_CLEAR;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (n == strlen(names[i]) && strncmp(v, names[i], n) == 0)
-            return 1;
-    return 0;
-}
-
-/* A run of 32 or more letters and digits, both kinds: nothing a person types. Dots, slashes and dashes end a run. */
-static int has_long_random_word(const char *v)
-{
-    int run = 0, figures = 0, letters = 0;
-    for (;; v++) {
-        int digit = *v >= '0' && *v <= '9', letter = (*v >= 'a' && *v <= 'z') || (*v >= 'A' && *v <= 'Z') || *v == '+' || *v == '=';
-        if (digit || letter) {
-            run++;
-            figures += digit;
-            letters += letter;
-        } else {
-            if (run >= 32 && figures && letters)
-                return 1;
-            run = figures = letters = 0;
-        }
-        if (!*v)
-            return 0;
-    }
-}
-
-static int is_secret(const char *name, const char *value)
-{
-    for (size_t i = 0; i < sizeof secret_words / sizeof *secret_words; i++)
-        if (strcasestr(name, secret_words[i]))
-            return 1;
-    for (size_t i = 0; i < sizeof secret_marks / sizeof *secret_marks; i++)
-        if (strstr(value, secret_marks[i]))
-            return 1;
-    const char *scheme = strstr(value, "://"), *at = scheme ? strchr(scheme, '@') : NULL;
-    return at || (strncmp(name, "LD_", 3) != 0 && has_long_random_word(value)); /* package managers put digests into paths */
-}
-
-/* Device UUIDs, addresses and home directories say who, not what. */
-static int is_identity(const char *name, const char *value)
-{
-    return strstr(value, "GPU-") || strstr(value, "MIG-") || strstr(value, "/home/") || strcmp(name, "NCCL_COMM_ID") == 0;
-}
-
-static void variable(struct rp_probe *p, const char *text, const char *source)
-{
-    size_t n = strcspn(text, "=");
-    if (text[n] != '=' || n > 64 || !is_allowed(text, n) || json_object_size(p->out) >= MAX_VARIABLES)
-        return;
-    RP_FREE char *name = rp_asprintf("%.*s", (int)n, text);
-    const char *value = text + n + 1;
-    if (strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n)
-        return;
-    if (is_secret(name, value))
-        rp_put(p->out, name, RP_STATE_DENIED, NULL, source, NULL, "looks like a credential and is not recorded");
-    else if (strlen(value) > MAX_VALUE)
-        rp_put(p->out, name, RP_STATE_ERROR, NULL, source, NULL, "too long");
-    else if (is_identity(name, value))
-        rp_put_hidden(p, p->out, name, value, source);
-    else
-        rp_put_str(p->out, name, value, source);
+        if (n == strlen(names[i]) && strncmp(name, names[i], n) == 0)
+            return RP_VARIABLE_CLEAR;
+    return RP_VARIABLE_NO;
 }
 
 void rp_probe_environment(struct rp_probe *p)
 {
-    if (p->live) {
-        for (char **e = environ; e && *e; e++)
-            variable(p, *e, "environ(7)");
-        return;
-    }
     RP_TEXT t;
-    rp_text_read(&t, p, "/proc/self/environ");
-    for (char *v = t.bytes.data; v && v < t.bytes.data + t.bytes.size; v += strlen(v) + 1)
-        variable(p, v, t.path);
+    rp_environ_read(&t, p);
+    for (const char *e = NULL; (e = rp_environ_next(&t, e));) {
+        size_t n = strcspn(e, "=");
+        RP_FREE char *name = rp_asprintf("%.*s", (int)n, e);
+        if (rp_environment_allows(e, n))
+            rp_put_variable(p->out, name, e + n + 1, t.path);
+    }
 }

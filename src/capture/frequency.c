@@ -1,5 +1,6 @@
-/* What sets the clock: governor, driver, limits, turbo, SMT; and what the kernel does against speculation. */
-#include "capture/probe.h"
+/* What sets the clock: governor, driver, limits, turbo, SMT, idle states, power limits, throttling, mains; and what the kernel does
+ * against speculation. */
+#include "capture/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static void vulnerabilities(struct rp_probe *p)
     struct rp_names d;
     rp_names_read(&d, p, dir, 64);
     if (d.state != RP_STATE_OK) {
-        rp_put(p->out, "mitigations", d.state, NULL, dir, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
+        rp_put_unlisted(p->out, "mitigations", &d, dir);
         return;
     }
     json_t *all = json_object();
@@ -73,6 +74,120 @@ static void vulnerabilities(struct rp_probe *p)
     json_object_set_new(p->out, "mitigations", all);
 }
 
+/* Idle states of the first processor: how long it takes to come back from each. */
+static void idle_states(struct rp_probe *p)
+{
+    static const char dir[] = "/sys/devices/system/cpu/cpu0/cpuidle";
+    struct rp_names d;
+    rp_names_read(&d, p, dir, 32);
+    json_t *all = json_object();
+    for (int i = 0; i < d.n; i++) {
+        char path[RP_PATH], file[100];
+        if (strncmp(d.name[i], "state", 5) != 0 || !rp_is_plain_name(d.name[i]))
+            continue;
+        json_t *one = json_object();
+        snprintf(file, sizeof file, "%s/name", d.name[i]);
+        rp_join(path, dir, file);
+        rp_put_line(p, one, "name", path);
+        snprintf(file, sizeof file, "%s/latency", d.name[i]);
+        rp_join(path, dir, file);
+        rp_put_number(p, one, "latency", path, 1, "us");
+        snprintf(file, sizeof file, "%s/disable", d.name[i]);
+        rp_join(path, dir, file);
+        rp_put_number(p, one, "disabled", path, 1, NULL);
+        json_object_set_new(all, d.name[i], one);
+    }
+    if (d.state == RP_STATE_OK)
+        json_object_set(p->out, "idle_states", all);
+    else
+        rp_put_unlisted(p->out, "idle_states", &d, dir);
+    json_decref(all);
+    rp_names_free(&d);
+}
+
+/* How often heat slowed cores (sum) and packages (each core tells its package's) since the machine started. */
+static void throttling(struct rp_probe *p)
+{
+    static const char *const files[][2] = {{"core_throttles", "core_throttle_count"}, {"package_throttles", "package_throttle_count"}};
+    static int cpu[RP_MAX_CPUS];
+    RP_TEXT online;
+    rp_text_read(&online, p, "/sys/devices/system/cpu/online");
+    int n = online.state == RP_STATE_OK ? rp_parse_cpus(online.bytes.data, cpu, RP_MAX_CPUS) : 0;
+    for (int k = 0; k < 2; k++) {
+        char path[120], source[120];
+        int64_t all = 0, one;
+        int known = 0;
+        snprintf(source, sizeof source, "/sys/devices/system/cpu/cpu*/thermal_throttle/%s", files[k][1]);
+        for (int i = 0; i < n && known == i; i++) {
+            RP_TEXT t;
+            snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", cpu[i], files[k][1]);
+            rp_text_read(&t, p, path);
+            known += t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &one) == 0;
+            if (known > i)
+                all = k == 0 ? all + one : one > all ? one : all;
+        }
+        if (n > 0 && known == n)
+            rp_put_int(p->out, files[k][0], all, source, NULL);
+        else
+            rp_put_absent(p->out, files[k][0], source);
+    }
+}
+
+/* What each package may draw, over seconds and over moments. */
+static void power_limits(struct rp_probe *p)
+{
+    static const char dir[] = "/sys/class/powercap";
+    struct rp_names d;
+    rp_names_read(&d, p, dir, 256);
+    json_t *all = json_object();
+    for (int i = 0; i < d.n; i++) {
+        char path[RP_PATH], file[120];
+        if (strncmp(d.name[i], "intel-rapl:", 11) != 0 || strchr(d.name[i] + 11, ':') || !rp_is_plain_name(d.name[i]))
+            continue;
+        json_t *one = json_object();
+        snprintf(file, sizeof file, "%s/name", d.name[i]);
+        rp_join(path, dir, file);
+        rp_put_line(p, one, "name", path);
+        for (int k = 0; k < 2; k++) {
+            snprintf(file, sizeof file, "%s/constraint_%d_power_limit_uw", d.name[i], k);
+            rp_join(path, dir, file);
+            rp_put_number(p, one, k ? "short_term" : "long_term", path, 1, "uW");
+        }
+        json_object_set_new(all, d.name[i] + 6, one); /* "rapl:0" */
+    }
+    if (d.state == RP_STATE_OK)
+        json_object_set(p->out, "power_limits", all);
+    else
+        rp_put_unlisted(p->out, "power_limits", &d, dir);
+    json_decref(all);
+    rp_names_free(&d);
+}
+
+/* A laptop on its battery is slower. */
+static void mains(struct rp_probe *p)
+{
+    static const char dir[] = "/sys/class/power_supply";
+    struct rp_names d;
+    rp_names_read(&d, p, dir, 64);
+    for (int i = 0; i < d.n; i++) {
+        char path[RP_PATH], file[100];
+        if (!rp_is_plain_name(d.name[i]))
+            continue;
+        snprintf(file, sizeof file, "%s/type", d.name[i]);
+        rp_join(path, dir, file);
+        RP_TEXT t;
+        rp_text_read(&t, p, path);
+        if (t.state != RP_STATE_OK || strncmp(t.bytes.data, "Mains", 5) != 0)
+            continue;
+        snprintf(file, sizeof file, "%s/online", d.name[i]);
+        rp_join(path, dir, file);
+        rp_put_number(p, p->out, "mains_online", path, 1, NULL);
+    }
+    if (!json_object_get(p->out, "mains_online"))
+        rp_put_unlisted(p->out, "mains_online", &d, dir);
+    rp_names_free(&d);
+}
+
 void rp_probe_frequency(struct rp_probe *p)
 {
     struct rp_names policies;
@@ -85,7 +200,17 @@ void rp_probe_frequency(struct rp_probe *p)
     rp_put_number(p, p->out, "boost", CPUFREQ "/boost", 1, NULL);
     rp_put_number(p, p->out, "no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", 1, NULL);
     rp_put_line(p, p->out, "pstate_status", "/sys/devices/system/cpu/intel_pstate/status");
+    rp_put_line(p, p->out, "amd_pstate_status", "/sys/devices/system/cpu/amd_pstate/status");
+    rp_put_number(p, p->out, "performance_max", "/sys/devices/system/cpu/intel_pstate/max_perf_pct", 1, "%");
+    rp_put_number(p, p->out, "performance_min", "/sys/devices/system/cpu/intel_pstate/min_perf_pct", 1, "%");
+    rp_put_number(p, p->out, "energy_bias", "/sys/devices/system/cpu/cpu0/power/energy_perf_bias", 1, NULL);
+    rp_put_line(p, p->out, "platform_profile", "/sys/firmware/acpi/platform_profile");
     rp_put_line(p, p->out, "idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver");
+    rp_put_line(p, p->out, "idle_governor", "/sys/devices/system/cpu/cpuidle/current_governor_ro");
+    idle_states(p);
+    throttling(p);
+    power_limits(p);
+    mains(p);
     rp_put_number(p, p->out, "smt_active", "/sys/devices/system/cpu/smt/active", 1, NULL);
     rp_put_line(p, p->out, "smt_control", "/sys/devices/system/cpu/smt/control");
     vulnerabilities(p);

@@ -1,6 +1,6 @@
-/* The kernel: release, the part of its command line that changes how programs run, clock source, load. */
+/* The kernel: release, the part of its command line that changes how programs run, settings, load and pressure. */
 #include "base/json.h"
-#include "capture/probe.h"
+#include "capture/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,59 +9,67 @@
 
 /* Parameters that change speed or arithmetic. All others (disks, consoles, addresses, keys) are only counted. */
 static const char *const kept[] = {
-    "amd_iommu",     "amd_pstate",      "audit",
-    "cgroup_no_v1",  "clocksource",     "default_hugepagesz",
-    "elevator",      "hugepages",       "hugepagesz",
-    "idle",          "init_on_alloc",   "init_on_free",
-    "intel_idle.max_cstate",            "intel_iommu",
-    "intel_pstate",  "iommu",           "irqaffinity",
-    "isolcpus",      "kpti",            "l1tf",
-    "maxcpus",       "mds",             "mem",
-    "mitigations",   "nmi_watchdog",    "no_timer_check",
-    "nohz",          "nohz_full",       "nopti",
-    "nosmt",         "nospectre_v1",    "nospectre_v2",
-    "nowatchdog",    "nr_cpus",         "numa",
-    "numa_balancing", "pcie_aspm",      "preempt",
-    "processor.max_cstate",             "pti",
-    "rcu_nocbs",     "retbleed",        "skew_tick",
-    "spec_store_bypass_disable",        "spectre_v2",
-    "srbds",         "swapaccount",     "systemd.unified_cgroup_hierarchy",
-    "threadirqs",    "transparent_hugepage",
-    "tsc",           "tsx",             "vsyscall",
+    "amd_iommu", "amd_prefcore", "amd_pstate", "audit", "cgroup_no_v1", "clocksource", "cpufreq.default_governor", "cpufreq.off",
+    "cpuidle.governor", "cpuidle.off", "default_hugepagesz", "elevator", "gather_data_sampling", "hugepages", "hugepagesz", "idle",
+    "indirect_target_selection", "init_on_alloc", "init_on_free", "initcall_blacklist", "intel_idle.max_cstate", "intel_iommu",
+    "intel_pstate", "iommu", "iommu.passthrough", "iommu.strict", "irqaffinity", "isolcpus", "kpti", "kthread_cpus", "l1tf",
+    "l1d_flush", "lockdown", "maxcpus", "mds", "mem", "mitigations", "mmio_stale_data", "modprobe.blacklist", "nmi_watchdog",
+    "no_timer_check", "nohz", "nohz_full", "nopti", "nosmt", "nosoftlockup", "nospectre_v1", "nospectre_v2", "nowatchdog", "nr_cpus",
+    "numa", "numa_balancing", "page_alloc.shuffle", "pci", "pcie_acs_override", "pcie_aspm", "pcie_aspm.policy", "pcie_ports",
+    "preempt", "processor.max_cstate", "psi", "pti", "randomize_kstack_offset", "rcu_nocb_poll", "rcu_nocbs", "rd.driver.blacklist",
+    "reg_file_data_sampling", "retbleed", "skew_tick", "slub_debug", "spec_rstack_overflow", "spec_store_bypass_disable",
+    "spectre_bhi", "spectre_v2", "spectre_v2_user", "srbds", "swapaccount", "swiotlb", "systemd.unified_cgroup_hierarchy",
+    "threadirqs", "transparent_hugepage", "tsa", "tsc", "tsx", "tsx_async_abort", "vmscape", "vsyscall",
 };
+/* Modules whose parameters do: "nvidia.NVreg_...", "nvidia-drm.modeset" */
+static const char *const kept_modules[] = {"kvm.", "kvm_amd.", "kvm_intel.", "mlx5_core.", "nouveau.", "nvidia", "nvme.", "nvme_core."};
 
+static const char withheld_word[] = "withheld=";
+
+/* Values are of plain words, numbers and lists of them. */
 static int is_kept(const char *word)
 {
     size_t n = strcspn(word, "=");
+    int known = 0;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (strlen(kept[i]) == n && memcmp(kept[i], word, n) == 0)
-            return 1;
-    return 0;
+        known |= strlen(kept[i]) == n && memcmp(kept[i], word, n) == 0;
+    for (size_t i = 0; i < sizeof kept_modules / sizeof *kept_modules; i++)
+        known |= strncmp(word, kept_modules[i], strlen(kept_modules[i])) == 0 && memchr(word, '.', n);
+    return known && strlen(word) < 256 &&
+           strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.,:;=+-") == strlen(word);
+}
+
+/* "BOOT_IMAGE=/vmlinuz quiet iommu=pt" -> "iommu=pt withheld=2" */
+static void redact(const struct rp_probe *p, struct rp_buf *text)
+{
+    RP_BUF words = {0};
+    int withheld = 0;
+    char *save = NULL;
+    (void)p;
+    for (char *w = strtok_r(text->data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
+        if (is_kept(w))
+            rp_buf_printf(&words, "%s ", w);
+        else
+            withheld += strncmp(w, withheld_word, sizeof withheld_word - 1) == 0 ? (int)strtol(w + sizeof withheld_word - 1, NULL, 10) : 1;
+    rp_buf_printf(&words, "%s%d\n", withheld_word, withheld);
+    struct rp_buf old = *text;
+    *text = words;
+    words = old;
 }
 
 static void command_line(struct rp_probe *p)
 {
     RP_TEXT t;
-    RP_BUF words = {0};
-    int withheld = 0;
-    rp_text_read(&t, p, "/proc/cmdline");
-    if (t.state != RP_STATE_OK || t.bytes.size > RP_LINE_MAX) {
-        if (t.state == RP_STATE_OK) {
-            t.state = RP_STATE_ERROR;
-            t.detail = "too long";
-        }
+    rp_text_read_as(&t, p, "/proc/cmdline", redact);
+    char *withheld = t.state == RP_STATE_OK ? strstr(t.bytes.data, withheld_word) : NULL;
+    if (!withheld) {
         rp_put_state(p->out, "command_line", &t);
         rp_put_state(p->out, "command_line_withheld", &t);
         return;
     }
-    char *save = NULL;
-    for (char *w = strtok_r(t.bytes.data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
-        if (is_kept(w))
-            rp_buf_printf(&words, "%s%s", words.size ? " " : "", w);
-        else
-            withheld++;
-    rp_put_str(p->out, "command_line", words.size ? words.data : "", t.path);
-    rp_put_int(p->out, "command_line_withheld", withheld, t.path, "parameters");
+    RP_FREE char *words = rp_trimmed(t.bytes.data, (size_t)(withheld - t.bytes.data));
+    rp_put_str(p->out, "command_line", words, t.path);
+    rp_put_int(p->out, "command_line_withheld", (int)strtol(withheld + sizeof withheld_word - 1, NULL, 10), t.path, "parameters");
 }
 
 /* Fields 1-3 of "0.31 0.40 0.35 2/180 12345"; 4: running, 5: total of the fourth word. */
@@ -128,12 +136,62 @@ static void release(struct rp_probe *p)
     }
 }
 
+static void settings(struct rp_probe *p)
+{
+    static const char *const files[][3] = {{"tainted", "tainted", NULL},
+                                           {"autogroup", "sched_autogroup_enabled", NULL},
+                                           {"realtime_runtime", "sched_rt_runtime_us", "us"},
+                                           {"timer_migration", "timer_migration", NULL},
+                                           {"nmi_watchdog", "nmi_watchdog", NULL},
+                                           {"address_randomization", "randomize_va_space", NULL},
+                                           {"perf_paranoid", "perf_event_paranoid", NULL},
+                                           {"split_lock_mitigate", "split_lock_mitigate", NULL},
+                                           {"io_uring_disabled", "io_uring_disabled", NULL},
+                                           {"threads_max", "threads-max", NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[80];
+        snprintf(path, sizeof path, "/proc/sys/kernel/%s", files[i][1]);
+        rp_put_signed(p, p->out, files[i][0], path, files[i][2]);
+    }
+    rp_put_line(p, p->out, "realtime", "/sys/kernel/realtime");
+    rp_put_selected(p, p->out, "lockdown", "/sys/kernel/security/lockdown");
+}
+
+/* "some avg10=2.42 avg60=41.55 avg300=76.52 total=5672877496": how much of the last ten seconds tasks waited for a thing, some of them
+ * or all. */
+static void pressure(struct rp_probe *p)
+{
+    static const char *const names[][3] = {{"cpu", "cpu", "some avg10"},
+                                           {"memory", "memory", "some avg10"},
+                                           {"memory_full", "memory", "full avg10"},
+                                           {"io", "io", "some avg10"},
+                                           {"io_full", "io", "full avg10"}};
+    json_t *group = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[40], *end;
+        RP_TEXT t;
+        snprintf(path, sizeof path, "/proc/pressure/%s", names[i][1]);
+        rp_text_read(&t, p, path);
+        RP_FREE char *v = rp_text_field(&t, names[i][2], '=');
+        double x = v ? strtod(v, &end) : -1;
+        if (v && x >= 0 && x <= 100 && *end == ' ')
+            rp_put_real(group, names[i][0], x, path, "%");
+        else if (v)
+            rp_put(group, names[i][0], RP_STATE_ERROR, NULL, path, "%", "not a share");
+        else if (t.state == RP_STATE_ERROR && strcmp(t.detail, "cannot be read") == 0) /* switched off with psi=0 */
+            rp_put_absent(group, names[i][0], path);
+        else
+            rp_put_state(group, names[i][0], &t);
+    }
+    json_object_set_new(p->out, "pressure", group);
+}
+
 void rp_probe_kernel(struct rp_probe *p)
 {
     release(p);
     command_line(p);
-    rp_put_line(p, p->out, "clock_source", "/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    rp_put_line(p, p->out, "clock_sources", "/sys/devices/system/clocksource/clocksource0/available_clocksource");
     load(p);
     uptime(p);
+    settings(p);
+    pressure(p);
 }

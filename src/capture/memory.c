@@ -1,9 +1,11 @@
 /* Memory: sizes, huge pages, NUMA nodes. /proc/meminfo counts in KiB; values here are bytes. */
-#include "capture/probe.h"
+#include "base/json.h"
+#include "capture/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* "16384 kB" or "0" -> a number times the unit; -1 when it is neither */
 static int64_t amount(const char *text)
@@ -35,19 +37,89 @@ static void sizes(struct rp_probe *p)
     put_amount(p->out, &t, "available", "MemAvailable", "B");
     put_amount(p->out, &t, "swap_total", "SwapTotal", "B");
     put_amount(p->out, &t, "swap_free", "SwapFree", "B");
+    put_amount(p->out, &t, "free", "MemFree", "B");
+    put_amount(p->out, &t, "cached", "Cached", "B");
+    put_amount(p->out, &t, "dirty", "Dirty", "B");
+    put_amount(p->out, &t, "shared", "Shmem", "B");
+    put_amount(p->out, &t, "locked", "Mlocked", "B");
+    put_amount(p->out, &t, "anonymous_huge_pages", "AnonHugePages", "B");
     put_amount(p->out, &t, "huge_pages", "HugePages_Total", "pages");
     put_amount(p->out, &t, "huge_pages_free", "HugePages_Free", "pages");
     put_amount(p->out, &t, "huge_page_size", "Hugepagesize", "B");
 }
 
 /* "Node 0 MemTotal:  16384 kB" */
-static void node_total(json_t *obj, const struct rp_probe *p, const char *path, int node)
+static void node_sizes(json_t *obj, const struct rp_probe *p, const char *path, int node)
 {
+    static const char *const keys[][3] = {
+        {"total", "MemTotal", "B"}, {"free", "MemFree", "B"}, {"huge_pages_free", "HugePages_Free", "pages"}};
     RP_TEXT t;
     char key[40];
     rp_text_read(&t, p, path);
-    snprintf(key, sizeof key, "Node %d MemTotal", node);
-    put_amount(obj, &t, "total", key, "B");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        snprintf(key, sizeof key, "Node %d %s", node, keys[i][1]);
+        put_amount(obj, &t, keys[i][0], key, keys[i][2]);
+    }
+}
+
+/* Every size of huge pages that the processor has, in directories named "hugepages-2048kB". */
+static void pools(struct rp_probe *p)
+{
+    static const char *const files[][2] = {
+        {"pages", "nr_hugepages"}, {"free", "free_hugepages"}, {"surplus_max", "nr_overcommit_hugepages"}};
+    static const char dir[] = "/sys/kernel/mm/hugepages";
+    struct rp_names d;
+    rp_names_read(&d, p, dir, 16);
+    json_t *all = json_object();
+    for (int i = 0; i < d.n; i++) {
+        if (strncmp(d.name[i], "hugepages-", 10) != 0 || !rp_is_plain_name(d.name[i]))
+            continue;
+        json_t *one = json_object();
+        for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+            char path[160];
+            snprintf(path, sizeof path, "%s/%s/%s", dir, d.name[i], files[k][1]);
+            rp_put_number(p, one, files[k][0], path, 1, "pages");
+        }
+        json_object_set_new(all, d.name[i] + 10, one);
+    }
+    if (d.state == RP_STATE_OK)
+        json_object_set(p->out, "huge_page_pools", all);
+    else
+        rp_put_unlisted(p->out, "huge_page_pools", &d, dir);
+    json_decref(all);
+    rp_names_free(&d);
+}
+
+static json_t *ask_page_size(const struct rp_probe *p, const char *arg)
+{
+    (void)p, (void)arg;
+    return json_integer(sysconf(_SC_PAGESIZE));
+}
+
+/* How the kernel reclaims, merges and writes back. */
+static void settings(struct rp_probe *p)
+{
+    static const struct {
+        const char *name, *path, *unit;
+        int scale;
+    } numbers[] = {{"overcommit", "/proc/sys/vm/overcommit_memory", NULL, 1},
+                   {"swappiness", "/proc/sys/vm/swappiness", NULL, 1},
+                   {"zone_reclaim", "/proc/sys/vm/zone_reclaim_mode", NULL, 1},
+                   {"dirty_ratio", "/proc/sys/vm/dirty_ratio", "%", 1},
+                   {"dirty_background_ratio", "/proc/sys/vm/dirty_background_ratio", "%", 1},
+                   {"compaction_proactiveness", "/proc/sys/vm/compaction_proactiveness", NULL, 1},
+                   {"reserve", "/proc/sys/vm/min_free_kbytes", "B", 1024},
+                   {"maps_max", "/proc/sys/vm/max_map_count", NULL, 1},
+                   {"same_page_merging", "/sys/kernel/mm/ksm/run", NULL, 1},
+                   {"khugepaged_defrag", "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag", NULL, 1}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        rp_put_number(p, p->out, numbers[i].name, numbers[i].path, numbers[i].scale, numbers[i].unit);
+    rp_put_line(p, p->out, "zswap", "/sys/module/zswap/parameters/enabled");
+    RP_JSON *size = rp_live(p, "page_size", NULL, ask_page_size);
+    if (json_is_integer(size))
+        rp_put_int(p->out, "page_size", json_integer_value(size), "sysconf(3)", "B");
+    else
+        rp_put_absent(p->out, "page_size", "sysconf(3)");
 }
 
 static void numa(struct rp_probe *p)
@@ -71,7 +143,7 @@ static void numa(struct rp_probe *p)
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/distance", node[i]);
         rp_put_line(p, one, "distance", path);
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node[i]);
-        node_total(one, p, path, node[i]);
+        node_sizes(one, p, path, node[i]);
         snprintf(name, sizeof name, "node%d", node[i]);
         json_object_set_new(all, name, one);
     }
@@ -83,7 +155,8 @@ void rp_probe_memory(struct rp_probe *p)
     sizes(p);
     rp_put_selected(p, p->out, "transparent_huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     rp_put_selected(p, p->out, "transparent_huge_pages_defrag", "/sys/kernel/mm/transparent_hugepage/defrag");
-    rp_put_number(p, p->out, "overcommit", "/proc/sys/vm/overcommit_memory", 1, NULL);
-    rp_put_number(p, p->out, "swappiness", "/proc/sys/vm/swappiness", 1, NULL);
+    rp_put_selected(p, p->out, "transparent_huge_pages_shared", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    pools(p);
+    settings(p);
     numa(p);
 }

@@ -84,7 +84,7 @@ void rp_hide_path(const struct rp_probe *p, const char *path, char out[PATH_MAX]
 static int is_plain(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+%", s[i]))
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+%:", s[i]))
             return 0;
     return n <= 32;
 }

@@ -140,7 +140,7 @@ void rp_capture_summary(struct rp_buf *out, const json_t *env)
          "{cpu.clock_min} to {cpu.clock_max} MHz; boost {frequency.boost}, no_turbo {frequency.no_turbo}, SMT {frequency.smt_control}");
     line(out, env, "memory", "{memory.total}, available {memory.available}, swap {memory.swap_total}");
     line(out, env, "pages", "transparent {memory.transparent_huge_pages}, huge {memory.huge_pages}; NUMA nodes {memory.numa_nodes}");
-    line(out, env, "clock source", "{kernel.clock_source}");
+    line(out, env, "clock source", "{clock.source}");
     line(out, env, "load",
          "{kernel.load_1min} {kernel.load_5min} {kernel.load_15min}, {kernel.tasks_running} of {kernel.tasks} tasks running");
     line(out, env, "program", "{program.version}, sha256 {program.sha256}");

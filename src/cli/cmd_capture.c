@@ -9,7 +9,7 @@
 struct capture_opts {
     const char *output, *probe, *root, *record;
     struct rp_opt_list repo;
-    int identify, with_diff;
+    int identify, digests, with_diff;
 };
 
 #define AT(field) offsetof(struct capture_opts, field)
@@ -24,6 +24,8 @@ static const struct rp_opt opts[] = {
      .help = "a recorded machine stands in for /"},
     {.name = "record", .type = RP_OPT_TEXT, .offset = AT(record), .arg = "DIR",
      .help = "also write the files that were looked at, redacted, into this new directory"},
+    {.name = "digests", .type = RP_OPT_FLAG, .offset = AT(digests),
+     .help = "SHA-256 of every CUDA library found; otherwise only of the small ones"},
     {.name = "repo", .type = RP_OPT_LIST, .offset = AT(repo), .arg = "PATH",
      .help = "a further git repository to describe; may be given several times"},
     {.name = "with-diff", .type = RP_OPT_FLAG, .offset = AT(with_diff),
@@ -34,7 +36,7 @@ static const struct rp_opt opts[] = {
 static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 {
     const struct capture_opts *o = cli->opts;
-    struct rp_capture_opts c = {.root = o->root ? o->root : "/", .record = o->record, .identify = o->identify,
+    struct rp_capture_opts c = {.root = o->root ? o->root : "/", .record = o->record, .identify = o->identify, .digests = o->digests,
                                 .repos = o->repo.item, .n_repos = o->repo.n, .with_diff = o->with_diff};
     if (o->record && o->identify)
         return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");

@@ -126,6 +126,20 @@ TEST(missing_denied_and_garbage)
     CHECK(c.denied >= 5 && c.error >= 20 && c.absent >= 20, "%d denied, %d in error, %d absent", c.denied, c.error, c.absent);
 }
 
+TEST(two_sockets_with_gpus_and_a_job)
+{
+    struct env_counts c;
+    check_host("dgx_2s", &c);
+    CHECK(c.denied == 0 && c.error == 2, "%d denied, %d in error", c.denied, c.error);
+}
+
+TEST(laptop_with_a_gpu)
+{
+    struct env_counts c;
+    check_host("laptop_gpu", &c);
+    CHECK(c.denied >= 5 && c.error == 0, "%d denied, %d in error", c.denied, c.error);
+}
+
 TEST(nothing_at_all)
 {
     char root[] = "/tmp/rp-host-XXXXXX";
