@@ -57,7 +57,7 @@ type=application/vnd.in-toto+json
 openssl pkeyutl -sign -rawin -inkey other.key -in pae -out sig
 jq --arg payload "$(base64 -w 0 payload)" --arg sig "$(base64 -w 0 sig)" '.payload = $payload | .signatures[0].sig = $sig' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 0 sh verify.sh bad other.pem
-says "signed: status ?\[2J"
+says "signed: status ?[2J?2K,"
 [ "$(tr -d '\n\040-\176' <out.txt | wc -c)" = 0 ] || fail "control characters: $(od -c out.txt)"
 fresh # a better number, with a digest to match, but the old signature
 jq '.results.sequences_per_s *= 2' good/run.json >bad/run.json
