@@ -1,8 +1,107 @@
 #include "capture/pci.h"
 
+#include "capture/device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define DEVICES "/sys/bus/pci/devices"
+
+enum { NVIDIA = 0x10de };
+static const struct {
+    unsigned class, mask;
+    int64_t vendor; /* 0: any */
+    const char *kind;
+} kinds[] = {
+    {0x030000, 0xff0000, 0, "gpu"},  {0x120000, 0xff0000, 0, "accelerator"},   {0x020000, 0xff0000, 0, "network"},
+    {0x010800, 0xffff00, 0, "nvme"}, {0x068000, 0xffff00, NVIDIA, "nvswitch"},
+};
+
+/* "0x030200" -> number; -1 when it is none */
+static int64_t read_hex(const struct rp_probe *p, const char *dir, const char *file)
+{
+    RP_FREE char *path = rp_asprintf("%s/%s", dir, file);
+    RP_TEXT t;
+    char *end;
+    rp_text_read(&t, p, path);
+    if (t.state != RP_STATE_OK || strncmp(t.bytes.data, "0x", 2) != 0)
+        return -1;
+    long v = strtol(t.bytes.data, &end, 16);
+    return end[strspn(end, "\n")] || v < 0 || v > 0xffffff ? -1 : v;
+}
+
+/* A row of kinds, or -1; the vendor is read only where it decides: a large server has a thousand devices. */
+static int kind_of(const struct rp_probe *p, const char *dir)
+{
+    int64_t class = read_hex(p, dir, "class");
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++)
+        if (class >= 0 && ((unsigned)class & kinds[i].mask) == kinds[i].class)
+            return kinds[i].vendor && read_hex(p, dir, "vendor") != kinds[i].vendor ? -1 : i;
+    return -1;
+}
+
+/* ---- the group ---- */
+
+int rp_interface_holds_address(const char *name)
+{
+    return strncmp(name, "enx", 3) == 0 && strlen(name) == 15;
+}
+
+/* What the system calls it: "eth0", "mlx5_0", "nvme0" */
+static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
+{
+    static const char *const classes[] = {"net", "infiniband", "nvme"};
+    RP_FREE char *source = rp_asprintf("%s/{net,infiniband,nvme}", dir);
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        RP_FREE char *path = rp_asprintf("%s/%s", dir, classes[i]);
+        struct rp_names d;
+        rp_names_read(&d, p, path, 16);
+        for (int k = 0; k < d.n; k++)
+            if (rp_is_plain_name(d.name[k]))
+                json_array_append_new(list, json_string(rp_interface_holds_address(d.name[k]) ? "enx" : d.name[k]));
+        rp_names_free(&d);
+    }
+    if (json_array_size(list))
+        rp_put(out, "names", RP_STATE_OK, list, source, NULL, NULL);
+    else {
+        json_decref(list);
+        rp_put_absent(out, "names", source);
+    }
+}
+
+static void put_pci(const struct rp_probe *p, json_t *all, const char *address)
+{
+    RP_FREE char *dir = rp_asprintf(DEVICES "/%s", address), *class = rp_asprintf("%s/class", dir);
+    int kind = kind_of(p, dir);
+    if (kind < 0)
+        return;
+    json_t *one = json_object();
+    rp_put_str(one, "kind", kinds[kind].kind, class);
+    put_names(p, one, dir);
+    rp_put_device(p, one, dir);
+    json_object_set_new(all, address, one);
+}
+
+void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name)
+{
+    struct rp_names d;
+    char same[24];
+    rp_names_read(&d, p, DEVICES, 4096);
+    if (d.state != RP_STATE_OK) {
+        rp_put(out, name, d.state, NULL, DEVICES, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
+        return;
+    }
+    json_t *all = json_object();
+    for (int i = 0; i < d.n && json_object_size(all) < 256; i++)
+        if (rp_pci_address(same, d.name[i]) == 0 && strcmp(same, d.name[i]) == 0)
+            put_pci(p, all, d.name[i]);
+    rp_names_free(&d);
+    json_object_set_new(out, name, all);
+}
+
+/* ---- where two devices meet ---- */
 
 int rp_pci_address(char out[24], const char *text)
 {

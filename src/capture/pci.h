@@ -1,15 +1,20 @@
-/* The tree in which PCI devices hang, from /sys/bus/pci.
+/* PCI devices of interest (GPUs, NICs, NVMe drives, NVSwitches) and the tree in which they hang, from /sys/bus/pci.
  *
- * What:    where two devices meet.
+ * What:    the group of devices with their nodes and links; for the matrix, where two devices meet.
  * Flow:    /sys/bus/pci/devices/ADDRESS -> ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0: the last part is the device, the first
  *          the host bridge, those between are bridges (root port, upstream and downstream ports of switches).
  * Owner:   struct rp_pci_end owns its path.
- * Extend:  another form of address goes into rp_pci_address().
+ * Extend:  another kind of device is a row of the table in pci.c.
  */
 #ifndef RP_CAPTURE_PCI_H
 #define RP_CAPTURE_PCI_H
 
 #include "capture/probe.h"
+
+/* Adds the group `name`: one group per device, by address; an absent value where there is no PCI bus to be seen. */
+void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name);
+
+int rp_interface_holds_address(const char *name); /* "enx0123456789ab": systemd names an interface by its MAC address */
 
 struct rp_pci_end {
     char *path;    /* "pci0000:3a/0000:3a:00.0/0000:3b:00.0"; NULL: not known */

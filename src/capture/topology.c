@@ -1,11 +1,12 @@
-/* The shape of the machine: packages, cores, caches and NUMA nodes as hwloc sees them, and how far GPUs and NICs are from
- * each other (topo_matrix.c).
+/* The shape of the machine: packages, cores, caches and NUMA nodes as hwloc sees them; PCI devices with their nodes and links (pci.c);
+ * how far GPUs and NICs are from each other (topo_matrix.c).
  *
  * hwloc works in a child process: its Linux backend alone, with an environment of our own, so that no HWLOC_* variable, plugin or
  * binding of threads takes part, and a broken /sys or record ends with the child. For a recorded machine it reads the XML that
  * belongs to the record. Memory sizes are bytes. */
 #include "base/json.h"
 #include "capture/child.h"
+#include "capture/pci.h"
 #include "capture/topo_matrix.h"
 
 #include <hwloc.h>
@@ -47,6 +48,8 @@ static void strip(hwloc_obj_t o)
         if (is_harmless(o->infos[i].name))
             o->infos[kept++] = o->infos[i]; /* the others leak: this process ends soon */
     o->infos_count = kept;
+    if (o->type == HWLOC_OBJ_OS_DEVICE && o->name && rp_interface_holds_address(o->name))
+        o->name[3] = 0;
     const hwloc_obj_t children[] = {o->first_child, o->memory_first_child, o->io_first_child, o->misc_first_child};
     for (size_t i = 0; i < sizeof children / sizeof children[0]; i++)
         for (hwloc_obj_t c = children[i]; c; c = c->next_sibling)
@@ -201,5 +204,6 @@ static void processors(struct rp_probe *p)
 void rp_probe_topology(struct rp_probe *p)
 {
     processors(p);
+    rp_put_pci(p, p->out, "devices");
     rp_put_topo_matrix(p, p->out, "matrix", json_object_get(p->all, "gpu"));
 }

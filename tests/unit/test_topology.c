@@ -192,6 +192,37 @@ TEST(where_devices_meet)
     CHECK(rp_pci_address(out, "0000:3b:00.0x") < 0 && rp_pci_address(out, "0000:3b:00.8") < 0 && rp_pci_address(out, "../../etc") < 0, "no address");
 }
 
+TEST(devices_of_interest)
+{
+    char root[] = "/tmp/rp-host-XXXXXX";
+    struct rp_capture_opts o = {.root = root, .salt = salt};
+    struct rp_err err = {0};
+    CHECK(mkdtemp(root) != NULL, "no scratch directory");
+    host_tree_unpack(root, "tests/hosts/v100_sxm2_x8/tree.txt");
+    CHECK(rp_capture_select(&o, "topology", &err) == 0, "%s", err.msg);
+    RP_JSON *env = rp_capture(&o, &err);
+    const json_t *all = json_object_get(json_object_get(json_object_get(env, "probes"), "topology"), "devices");
+    static const struct {
+        const char *address, *kind, *names, *speed, *width, *width_max;
+    } expected[] = {{"0000:3d:00.0", "\"gpu\"", "null", "8.0", "8", "16"},
+                    {"0000:3f:00.0", "\"network\"", "[\"enx\", \"ib0\", \"mlx5_0\"]", "8.0", "16", "16"},
+                    {"0000:17:02.0", "\"nvswitch\"", "null", "null", "null", "null"}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const char *const fields[][2] = {{"kind", expected[i].kind},
+                                         {"names", expected[i].names},
+                                         {"pcie_speed", expected[i].speed},
+                                         {"pcie_width", expected[i].width},
+                                         {"pcie_width_max", expected[i].width_max}};
+        for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++) {
+            const json_t *value = json_object_get(json_object_get(json_object_get(all, expected[i].address), fields[k][0]), "value");
+            RP_FREE char *text = json_dumps(value, JSON_ENCODE_ANY);
+            CHECK(text && strcmp(text, fields[k][1]) == 0, "%s.%s: %s", expected[i].address, fields[k][0], text);
+        }
+    }
+    CHECK(json_object_size(all) == 3, "%zu devices: bridges do not count", json_object_size(all));
+    host_tree_remove(root);
+}
+
 /* ---- hwloc ---- */
 
 static json_t *capture(const char *root, int identify, struct rp_buf *xml)
