@@ -132,7 +132,7 @@ TEST(secrets_never_show)
     json_decref(env);
 }
 
-/* ---- git ---- */
+/* ---- a scratch directory ---- */
 
 static char scratch[32];
 
@@ -159,6 +159,62 @@ static void leave_scratch(void)
 {
     nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
+
+/* ---- libraries ---- */
+
+static json_t *libraries(const char *root, int digests, struct rp_buf *text)
+{
+    struct rp_capture_opts o = {.root = root, .digests = digests};
+    struct rp_err err;
+    CHECK(rp_capture_select(&o, "cuda,environment", &err) == 0, "%s", err.msg);
+    json_t *env = rp_capture(&o, &err);
+    CHECK(env != NULL, "%s", err.msg);
+    text->size = 0;
+    rp_json_write(text, env);
+    json_t *all = json_incref(json_object_get(json_object_get(json_object_get(env, "probes"), "cuda"), "libraries"));
+    json_decref(env);
+    return all;
+}
+
+static const char *fact(json_t *all, const char *library, const char *name, const char *member)
+{
+    const char *s = json_string_value(json_object_get(json_object_get(json_object_get(all, library), name), member));
+    return s ? s : "(none)";
+}
+
+/* As the loader would: first in LD_LIBRARY_PATH, by the link, one file once. The directory is somebody's. */
+TEST(libraries_are_found_and_their_homes_not_named)
+{
+    char hex[RP_SHA256_HEX];
+    struct rp_err err;
+    RP_BUF text = {0};
+    CHECK(in_scratch("mkdir -p home/marker/lib etc; cd home/marker/lib; echo bytes >libcudart.so.99.1.2; "
+                     "ln -s libcudart.so.99.1.2 libcudart.so.99; ln -s libcudart.so.99 libcudart.so; truncate -s 40M libnccl.so.99; "
+                     "echo /home/marker/lib >../../../etc/ld.so.conf; chmod -R go+rX ../../..") == 0,
+          "the script failed");
+    RP_FREE char *dir = rp_asprintf("%s/home/marker/lib", scratch), *file = rp_asprintf("%s/libcudart.so.99", dir);
+    CHECK(rp_sha256_file(hex, file, NULL, &err) == 0, "%s", err.msg);
+    setenv("LD_LIBRARY_PATH", dir, 1);
+    json_t *all = libraries("/", 0, &text);
+    unsetenv("LD_LIBRARY_PATH");
+    CHECK(!strstr(text.data, "marker"), "the home shows: %.80s", strstr(text.data, "marker"));
+    CHECK_STR(fact(all, "libcudart.so.99", "version", "value"), "99.1.2");
+    CHECK_STR(fact(all, "libcudart.so.99", "found_by", "value"), "LD_LIBRARY_PATH");
+    CHECK_STR(fact(all, "libcudart.so.99", "sha256", "value"), hex);
+    CHECK(strncmp(fact(all, "libcudart.so.99", "path", "value"), "sha256:", 7) == 0, "%s", fact(all, "libcudart.so.99", "path", "value"));
+    CHECK(!json_object_get(all, "libcudart.so.99#2") && !json_object_get(all, "libcudart.so"), "one file, taken twice");
+    CHECK_STR(fact(all, "libnccl.so.99", "sha256", "state"), "absent");
+    json_decref(all);
+
+    all = libraries(scratch, 1, &text); /* another root, and digests of all */
+    CHECK_STR(fact(all, "libcudart.so.99", "found_by", "value"), "ld.so.conf");
+    CHECK_STR(fact(all, "libnccl.so.99", "sha256", "state"), "ok");
+    CHECK(!strstr(text.data, "marker"), "the home shows: %.80s", strstr(text.data, "marker"));
+    json_decref(all);
+    leave_scratch();
+}
+
+/* ---- git ---- */
 
 #define REPOSITORY "git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one; "
 
