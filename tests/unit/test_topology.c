@@ -139,14 +139,16 @@ TEST(layouts_by_driver)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF text = {0};
         int numbered = cases[i].driver[0] == '5';
-#define LIST(...) "{s:s, s:[" __VA_ARGS__ "]}"
-        RP_JSON *env = json_pack(
-            "{s:{s:{s:{s:s, s:s}}, s:{s:{s:" LIST("s,s,s") ", s:" LIST("s,s") ", s:" LIST("s,s") ", s:" LIST("s,s") ", s:{s:" LIST("s,s,s")
-            ", s:" LIST("s,s,s") ", s:" LIST("s,s,s") "}}}}}",
-            "probes", "gpu", "driver_version", "state", "ok", "value", cases[i].driver, "topology", "matrix", "columns", "state", "ok", "value",
-            "GPU0", "GPU1", "mlx5_0", "cpu_affinity", "state", "ok", "value", "0-3", "4-7", "numa_affinity", "state", "ok", "value", "0", "N/A",
-            "gpu_numa_id", "state", "ok", "value", "N/A", "N/A", "rows", "GPU0", "state", "ok", "value", "X", "NV4", "NODE", "GPU1", "state", "ok",
-            "value", "NV4", "X", "SYS", "mlx5_0", "state", "ok", "value", "NODE", "SYS", "X");
+        RP_FREE char *json = rp_asprintf(
+            "{'probes': {'gpu': {'driver_version': {'state': 'ok', 'value': '%s'}}, 'topology': {'matrix': {"
+            "'columns': {'state': 'ok', 'value': ['GPU0', 'GPU1', 'mlx5_0']}, 'cpu_affinity': {'state': 'ok', 'value': ['0-3', '4-7']},"
+            "'numa_affinity': {'state': 'ok', 'value': ['0', 'N/A']}, 'gpu_numa_id': {'state': 'ok', 'value': ['N/A', 'N/A']},"
+            "'rows': {'GPU0': {'state': 'ok', 'value': ['X', 'NV4', 'NODE']}, 'GPU1': {'state': 'ok', 'value': ['NV4', 'X', 'SYS']},"
+            "'mlx5_0': {'state': 'ok', 'value': ['NODE', 'SYS', 'X']}}}}}}",
+            cases[i].driver);
+        for (char *quote; (quote = strchr(json, '\''));)
+            *quote = '"';
+        RP_JSON *env = json_loads(json, 0, NULL);
         CHECK(env != NULL, "the document");
         rp_topo_matrix_text(&text, env);
         CHECK(text.data && strncmp(text.data + 1, cases[i].text, strlen(cases[i].text)) == 0, "%s:\n%s", cases[i].driver, text.data);
@@ -170,7 +172,8 @@ TEST(where_devices_meet)
         {BRIDGE "0000:3b:00.0", 0, BRIDGE "0000:3b:00.1", 0, "PIX"},         /* two ports of one card */
         {BRIDGE "0000:3b:00.0", 0, BRIDGE "0000:3b:00.0", 0, "PIX"},         /* two names of one function */
         {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:3e:00.0", 0, "PIX"},
-        {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0/0000:3e:04.0/0000:3f:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:41:00.0", 0, "PXB"},
+        {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0/0000:3e:04.0/0000:3f:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:41:00.0", 0,
+         "PXB"},
         {BRIDGE "0000:3b:00.0", 0, "pci0000:3a/0000:3a:01.0/0000:40:00.0", 0, "PHB"},
         {BRIDGE "0000:3b:00.0", 1, "pci0000:3b/0000:3b:00.0/0000:3c:00.0", 1, "NODE"},
         {BRIDGE "0000:3b:00.0", 1, "pci0000:3a1/0000:3a:00.0/0000:3b:00.0", 1, "NODE"}, /* a longer name of a bridge is another one */
@@ -189,7 +192,8 @@ TEST(where_devices_meet)
     CHECK_STR(out, "0000:3b:00.0");
     CHECK(rp_pci_address(out, "10000:e1:00.0") == 0, "a large domain");
     CHECK_STR(out, "10000:e1:00.0");
-    CHECK(rp_pci_address(out, "0000:3b:00.0x") < 0 && rp_pci_address(out, "0000:3b:00.8") < 0 && rp_pci_address(out, "../../etc") < 0, "no address");
+    CHECK(rp_pci_address(out, "0000:3b:00.0x") < 0 && rp_pci_address(out, "0000:3b:00.8") < 0 && rp_pci_address(out, "../../etc") < 0,
+          "no address");
 }
 
 TEST(devices_of_interest)
@@ -240,10 +244,12 @@ static json_t *capture_recorded(const char *text, size_t size, int identify, str
 {
     char root[] = "/tmp/rp-host-XXXXXX";
     struct rp_err err;
-    static const char live[] = "{\"schema\": \"repro-record/1\", \"salt\": \"000102030405060708090a0b0c0d0e0f\", \"states\": {}, \"answers\": {}}\n";
+    static const char live[] =
+        "{\"schema\": \"repro-record/1\", \"salt\": \"000102030405060708090a0b0c0d0e0f\", \"states\": {}, \"answers\": {}}\n";
     CHECK(mkdtemp(root) != NULL, "no scratch directory");
     RP_FREE char *dir = rp_asprintf("%s/.repro", root), *file = rp_asprintf("%s/hwloc.xml", dir), *state = rp_asprintf("%s/live.json", dir);
-    CHECK(mkdir(dir, 0755) == 0 && rp_write_file(file, text, size, 0644, &err) == 0 && rp_write_file(state, live, sizeof live - 1, 0644, &err) == 0,
+    CHECK(mkdir(dir, 0755) == 0 && rp_write_file(file, text, size, 0644, &err) == 0 &&
+              rp_write_file(state, live, sizeof live - 1, 0644, &err) == 0,
           "no record");
     json_t *env = capture(root, identify, xml);
     host_tree_remove(root);
@@ -265,16 +271,18 @@ static long long number(const json_t *leaf)
 /* Two sockets of twelve cores with two threads each, numbered as Linux does, with infos of every kind. */
 static char *two_sockets(void)
 {
-    static const char *const planted[][2] = {{"HostName", "secret-host"},   {"DMIProductSerial", "secret-serial"}, {"Address", "secret-mac"},
-                                             {"NodeGUID", "secret-guid"},   {"LinuxCgroup", "/secret-pod"},        {"SerialNumber", "secret-disk"},
+    static const char *const planted[][2] = {{"HostName", "secret-host"},    {"DMIProductSerial", "secret-serial"},
+                                             {"Address", "secret-mac"},      {"NodeGUID", "secret-guid"},
+                                             {"LinuxCgroup", "/secret-pod"}, {"SerialNumber", "secret-disk"},
                                              {"SomethingNew", "secret-new"}, {"CPUModel", "Intel(R) Xeon(R) Gold 5118 CPU @ 2.30GHz"}};
     hwloc_topology_t t;
     char *xml = NULL, *copy = NULL;
     int size;
     if (hwloc_topology_init(&t) < 0 ||
-        hwloc_topology_set_synthetic(t, "pack:2 [numa(memory=206158430208)] l3:1(size=17301504) core:12 l2:1(size=1048576) l1d:1(size=32768) "
-                                        "pu:2(indexes=0,24,1,25,2,26,3,27,4,28,5,29,6,30,7,31,8,32,9,33,10,34,11,35,12,36,13,37,14,38,15,39,16,40,17,"
-                                        "41,18,42,19,43,20,44,21,45,22,46,23,47)") < 0 ||
+        hwloc_topology_set_synthetic(
+            t, "pack:2 [numa(memory=206158430208)] l3:1(size=17301504) core:12 l2:1(size=1048576) l1d:1(size=32768) "
+               "pu:2(indexes=0,24,1,25,2,26,3,27,4,28,5,29,6,30,7,31,8,32,9,33,10,34,11,35,12,36,13,37,14,38,15,39,16,40,17,"
+               "41,18,42,19,43,20,44,21,45,22,46,23,47)") < 0 ||
         hwloc_topology_load(t) < 0)
         return NULL;
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
@@ -309,9 +317,14 @@ TEST(recorded_machine_of_two_sockets)
 /* Nothing that the caller's environment says is asked by hwloc. */
 TEST(environment_of_hwloc_is_ignored)
 {
-    static const char *const set[][2] = {{"HWLOC_SYNTHETIC", "pack:7 core:3 pu:2"}, {"HWLOC_XMLFILE", "/nonexistent.xml"}, {"HWLOC_COMPONENTS", "synthetic,stop"},
-                                         {"HWLOC_FSROOT", "/nonexistent"},         {"HWLOC_PLUGINS_PATH", "/tmp"},        {"HWLOC_CPUID_PATH", "/nonexistent"},
-                                         {"HWLOC_THISSYSTEM", "0"},                {"HWLOC_ALLOW", "all"}};
+    static const char *const set[][2] = {{"HWLOC_SYNTHETIC", "pack:7 core:3 pu:2"},
+                                         {"HWLOC_XMLFILE", "/nonexistent.xml"},
+                                         {"HWLOC_COMPONENTS", "synthetic,stop"},
+                                         {"HWLOC_FSROOT", "/nonexistent"},
+                                         {"HWLOC_PLUGINS_PATH", "/tmp"},
+                                         {"HWLOC_CPUID_PATH", "/nonexistent"},
+                                         {"HWLOC_THISSYSTEM", "0"},
+                                         {"HWLOC_ALLOW", "all"}};
     RP_BUF plain = {0}, disturbed = {0};
     RP_JSON *before = capture("/", 0, &plain);
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
@@ -332,8 +345,9 @@ TEST(environment_of_hwloc_is_ignored)
 /* Whatever happens to the XML of a record, this process lives and every value has a state. */
 TEST(hostile_xml)
 {
-    static const char *const bad[] = {"", "no xml at all", "<topology", "<?xml version=\"1.0\"?><topology version=\"2.0\"></topology>",
-                                      "<?xml version=\"1.0\"?><!DOCTYPE t [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><topology>&a;</topology>"};
+    static const char *const bad[] = {
+        "", "no xml at all", "<topology", "<?xml version=\"1.0\"?><topology version=\"2.0\"></topology>",
+        "<?xml version=\"1.0\"?><!DOCTYPE t [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><topology>&a;</topology>"};
     RP_FREE char *given = two_sockets();
     size_t size = strlen(given);
     unsigned seed = 1;
