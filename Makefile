@@ -38,6 +38,7 @@ export RP_GCC := $(CC)
 override DEPS_LOCK := $(abspath $(or $(DEPS_LOCK),env/deps.lock))
 export DEPS_LOCK
 export LC_ALL := C
+unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
 .PHONY: all run test bench oracle lint format fuzz image install clean distclean help deps setup tests-built FORCE

@@ -6,11 +6,11 @@
 #
 # Wheels come from DEPS_DIR/cache, from $DEPS_MIRROR (a directory), or through pip from the index it is configured for; each is
 # believed only with the lock's digest. OFFLINE=1 refuses to use the network. The directory gets its name by rename: what has its
-# name is whole. KEY covers the lock and this file.
+# name is whole. KEY covers the lock, this file and the header added.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 lock=$here/cuda.lock
-key=$(cat "$lock" "$here/fetch-cuda.sh" | sha256sum | cut -c1-16)
+key=$(cat "$lock" "$here/fetch-cuda.sh" "$here/gpu/host_defines.h" | sha256sum | cut -c1-16)
 if [ "$1" = --dir ]; then
     echo "$(realpath -m "$2")/cuda-$key"
     exit 0
@@ -60,7 +60,8 @@ download() { # REQUIREMENT: into $tmp/got
 }
 
 command -v python3 >/dev/null || die "no python3 here to open wheels with: run make setup CUDA=1"
-mkdir -p "$tmp/out/include" "$tmp/out/lib"
+mkdir -p "$tmp/out/include/crt" "$tmp/out/lib"
+cp "$here/gpu/host_defines.h" "$tmp/out/include/crt/"
 while read -r requirement; do
     sha=${requirement##*sha256:}
     name=${requirement%%==*}
