@@ -358,11 +358,15 @@ CALL(link_type, (nvmlDevice_t, unsigned, unsigned *))
     return rc;
 }
 
+/* In a virtual machine the other end, an NVSwitch, has an address that no device can have. */
 CALL(link_pci, (nvmlDevice_t, unsigned, nvmlPciInfo_t *))
 {
-    ROOM(nvmlPciInfo_t) u = {.v = {.bus = ~0u}};
+    const unsigned untouched = 0x1000;
+    ROOM(nvmlPciInfo_t) u = {.v = {.bus = untouched}};
     nvmlReturn_t rc = F(link_pci, s->dev, s->link, &u.v);
     keep_pci(a, &u.v);
+    if (!*a->text[0] && u.v.bus != untouched)
+        snprintf(a->text[0], sizeof *a->text, "not_visible");
     return rc;
 }
 

@@ -24,13 +24,13 @@ void rp_nvml_put_links(const struct rp_nvml *lib, struct rp_nvml_device *d)
     int active = 0;
     json_object_set_new(d->values, "nvlinks", all);
     d->links = NVML_ERROR_NOT_SUPPORTED;
-    /* A link that a device does not have is NOT_SUPPORTED, one above what the driver was built for is INVALID_ARGUMENT. */
+    /* A link within a device's number of them may be NOT_SUPPORTED, one past that number is INVALID_ARGUMENT. */
     for (unsigned link = 0; link < LINKS_MAX; link++) {
         struct rp_nvml_subject s = {.dev = d->dev, .link = link};
         struct rp_nvml_answer a;
         char name[16];
         nvmlReturn_t rc = rp_nvml_ask(lib, &s, rp_nvml_link_rows, &a, &source);
-        if (link > 0 && (rc == NVML_ERROR_INVALID_ARGUMENT || (rc != NVML_SUCCESS && link >= NVML_NVLINK_MAX_LINKS)))
+        if (rc == NVML_ERROR_INVALID_ARGUMENT || (rc != NVML_SUCCESS && link >= NVML_NVLINK_MAX_LINKS))
             break;
         if (rc == NVML_ERROR_NOT_SUPPORTED)
             continue;
