@@ -183,11 +183,6 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
         return rp_fail(err, RP_IO, "cannot open key '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return rp_fail(err, RP_USAGE,
-                       "key '%s' belongs to user %lu, who could sign as you or change it: copy it to a file of yours with install -m 600, "
-                       "or make one with repro key new",
-                       path, (unsigned long)st.st_uid);
     if (st.st_mode & 077)
         return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
                                       "may have been read",
