@@ -10,6 +10,7 @@
 #include "worker/program.h"
 #include "worker/worker.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -68,7 +69,7 @@ json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
     }
     rp_worker_kill(&w);
     if (failed)
-        json_object_set_new(answers, "failed", json_string(err.msg));
+        json_object_set_new(answers, err.sys == ENOENT ? "absent" : "failed", json_string(err.msg));
     return answers;
 }
 
@@ -179,10 +180,10 @@ static json_t *by_name(const json_t *cuda, json_t *devices)
 
 void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 {
-    const json_t *failed = json_object_get(answers, "failed");
-    if (failed)
-        rp_put(p->out, "worker", RP_STATE_ERROR, NULL, PROGRAM, NULL,
-               is_line(failed) && json_string_length(failed) ? json_string_value(failed) : "unknown");
+    const json_t *failed = json_object_get(answers, "failed"), *why = failed ? failed : json_object_get(answers, "absent");
+    const char *words = is_line(why) && json_string_length(why) ? json_string_value(why) : "unknown";
+    if (why)
+        rp_put(p->out, "worker", failed ? RP_STATE_ERROR : RP_STATE_ABSENT, NULL, PROGRAM, NULL, words);
     else
         rp_put_str(p->out, "worker", "present", PROGRAM);
     for (int i = 0; i < QUESTIONS; i++) {

@@ -1,7 +1,8 @@
 /* The GPU probe's two halves: asking the worker repro-gpu, and making values of what it said.
  *
  * What:    inner header of capture/; the tests give a worker and answers of their own.
- * Flow:    program -> process -> {"nvml": {...}, "cuda": {...}, "nccl": {...}, "failed": "why the rest is missing"} -> values.
+ * Flow:    program -> process -> {"nvml": {...}, "cuda": {...}, "nccl": {...}} -> values. With "failed": why the rest is missing; with
+ *          "absent": why this system can run no worker at all.
  * Owner:   the caller owns the json_t.
  * Extend:  what else to ask is a name in RP_GPU_PROBES (worker/worker.h).
  *

@@ -158,10 +158,12 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
         int e = fd < 0 ? -1 : start_descriptor(w, fd, name, what, err);
         if (e == 0)
             return 0;
-        if (e == ENOENT) /* of a file that is there: its interpreter is not */
+        if (e == ENOENT) { /* of a file that is there: its interpreter is not */
+            errno = e;
             return rp_fail(err, RP_UNAVAILABLE,
                            "%s cannot start: this system has no glibc loader (/lib64/ld-linux-x86-64.so.2); take an image with glibc",
                            what);
+        }
         if (e > 0)
             rp_fail(err, RP_UNAVAILABLE, "%s: %s", way == RP_PROGRAM_MEMORY ? "from memory" : "from a file in the cache", strerror(e));
         rp_buf_printf(&why, "%s%s", why.size ? "; " : "", err->msg);

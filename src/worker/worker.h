@@ -67,7 +67,8 @@ struct rp_worker {
     int errors;             /* of a program: the other end of its stderr; else -1, the worker writes to ours */
 };
 int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err) rp_must_check;
-/* Start another program as a worker; nothing is sent to it. program: its bytes; name: of its process and file; what: in messages. */
+/* Start another program as a worker; nothing is sent to it. program: its bytes; name: of its process and file; what: in messages.
+ * err->sys is ENOENT where the system has not the loader that the program needs. */
 int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, const char *name, const char *what,
                             struct rp_err *err) rp_must_check;
 /* Wait for the next record at most timeout_ms: 1 record, 0 timeout or a signal, -1 the worker is gone or broken (it is reaped then);

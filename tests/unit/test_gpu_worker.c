@@ -283,21 +283,6 @@ TEST(without_memfd_a_checked_file_is_used)
     rmdir(dir);
 }
 
-TEST(a_missing_loader_is_said)
-{
-    struct rp_buf program = {0};
-    rp_buf_add(&program, this_program()->data, this_program()->size);
-    char *loader = memmem(program.data, program.size, "/lib64/ld-linux", 15);
-    CHECK(loader != NULL);
-    if (!loader)
-        return;
-    memcpy(loader, "/lib63", 6);
-    RP_JSON *answers = rp_gpu_ask(&program, 20000);
-    CHECK(failure(answers) && strstr(failure(answers), "no glibc loader"), "%s", failure(answers));
-    rp_buf_fini(&program);
-    nobody_is_left();
-}
-
 /* ---- what is made of the answers ---- */
 
 static json_t *document(const char *answers, int identify)
@@ -334,6 +319,25 @@ static const json_t *at(const json_t *group, const char *path)
 static const char *text_at(const json_t *group, const char *path)
 {
     return json_string_value(at(group, path));
+}
+
+TEST(a_missing_loader_is_said)
+{
+    struct rp_buf program = {0};
+    rp_buf_add(&program, this_program()->data, this_program()->size);
+    char *loader = memmem(program.data, program.size, "/lib64/ld-linux", 15);
+    CHECK(loader != NULL);
+    if (!loader)
+        return;
+    memcpy(loader, "/lib63", 6);
+    RP_JSON *answers = rp_gpu_ask(&program, 20000);
+    const char *why = json_string_value(json_object_get(answers, "absent"));
+    CHECK(why && strstr(why, "no glibc loader") && json_object_size(answers) == 1, "%s", failure(answers));
+    RP_FREE char *text = json_dumps(answers, 0);
+    RP_JSON *d = document(text, 0);
+    CHECK_STR(text_at(d, "worker/state"), "absent");
+    rp_buf_fini(&program);
+    nobody_is_left();
 }
 
 TEST(values_of_cuda_join_the_device_with_their_address)
