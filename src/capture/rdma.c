@@ -116,6 +116,18 @@ static json_t *device(const struct rp_probe *p, const char *name)
     return obj;
 }
 
+/* The module that lets the devices read and write GPU memory: NVIDIA's own, or Mellanox's before it. */
+static void gpudirect(struct rp_probe *p)
+{
+    static const char *const modules[] = {"/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (rp_probe_exists(p, modules[i])) {
+            rp_put_str(p->out, "gpudirect", strrchr(modules[i], '/') + 1, modules[i]);
+            return;
+        }
+    rp_put_absent(p->out, "gpudirect", modules[0]);
+}
+
 void rp_probe_rdma(struct rp_probe *p)
 {
     struct rp_names d;
@@ -133,4 +145,5 @@ void rp_probe_rdma(struct rp_probe *p)
     }
     rp_names_free(&d);
     rp_put_names(p, p->out, "nodes", "/dev/infiniband", ""); /* without them programs cannot reach the devices */
+    gpudirect(p);
 }
