@@ -136,9 +136,10 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
 
 void rp_probe_git(struct rp_probe *p)
 {
+    static const struct rp_sender sender = {source, "libgit2's child or the record sent something that is no value"};
     RP_JSON *answer = rp_live(p, "git", NULL, ask);
     if (json_is_object(answer))
-        json_object_update(p->out, answer);
+        rp_put_foreign(p, p->out, answer, &sender);
     else
         put_all(p->out, RP_STATE_ABSENT, NULL); /* a machine composed by hand has no working directory */
 }

@@ -113,6 +113,7 @@ void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, cons
 
 void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path)
 {
+    static const char one_line[] = "one hidden line";
     RP_TEXT t;
     rp_text_read_unrecorded(&t, p, path);
     if (t.state == RP_STATE_OK) {
@@ -134,7 +135,87 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
     if (t.state != RP_STATE_OK)
         rp_put_state(obj, name, &t);
     if (p->record)
-        rp_record_text(p->record, &t, NULL);
+        rp_record_text(p->record, &t, one_line);
+}
+
+/* ---- values that somebody else made ---- */
+
+int rp_is_line(const json_t *j)
+{
+    const char *s = json_string_value(j);
+    size_t left = s ? json_string_length(j) : 0;
+    if (!s || left > RP_LINE_MAX)
+        return 0;
+    for (size_t n; left; s += n, left -= n) {
+        unsigned c;
+        n = rp_utf8(s, left, &c);
+        if (!n || rp_is_control(c))
+            return 0;
+    }
+    return 1;
+}
+
+static int is_name(const char *key)
+{
+    size_t n = strlen(key);
+    return n > 0 && n <= 64 && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.:-") == n;
+}
+
+static int is_value(const json_t *v)
+{
+    size_t i;
+    json_t *item;
+    if (json_is_array(v))
+        json_array_foreach(v, i, item)
+            if (!rp_is_line(item))
+                return 0;
+    return json_is_array(v) || json_is_number(v) || rp_is_line(v);
+}
+
+/* One value, taken apart and made again. */
+static void put_value(const struct rp_probe *p, json_t *out, const char *name, const json_t *in, const struct rp_sender *from_whom)
+{
+    const json_t *state = json_object_get(in, "state"), *source = json_object_get(in, "source"), *unit = json_object_get(in, "unit"),
+                 *detail = json_object_get(in, "detail");
+    json_t *value = json_object_get(in, "value");
+    enum rp_state s = rp_state_named(json_string_value(state));
+    const char *from = rp_is_line(source) && *json_string_value(source) ? json_string_value(source) : NULL;
+    int known = strcmp(rp_state_name(s), json_string_value(state)) == 0;
+    if (!known || !from || (unit && (!rp_is_line(unit) || !json_string_length(unit) || json_string_length(unit) > 32)) ||
+        (detail && (!rp_is_line(detail) || !json_string_length(detail))) ||
+        (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) || (s == RP_STATE_ERROR && !detail))
+        rp_put(out, name, RP_STATE_ERROR, NULL, from_whom->source, NULL, from_whom->complaint);
+    else if (s == RP_STATE_OK && json_is_true(json_object_get(in, "hide")) && json_is_string(value))
+        rp_put_hidden(p, out, name, json_string_value(value), from);
+    else
+        rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
+}
+
+static void put_group(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s, int depth)
+{
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)in, name, j) {
+        json_t *there = json_object_get(out, name);
+        if (!is_name(name))
+            continue;
+        if (json_is_string(json_object_get(j, "state"))) {
+            if (!there)
+                put_value(p, out, name, j, s);
+        } else if (!json_is_object(j) || depth == 0) {
+            if (!there)
+                rp_put(out, name, RP_STATE_ERROR, NULL, s->source, NULL, s->complaint);
+        } else {
+            if (!there)
+                json_object_set_new(out, name, there = json_object());
+            put_group(p, there, j, s, depth - 1);
+        }
+    }
+}
+
+void rp_put_foreign(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s)
+{
+    put_group(p, out, in, s, 6);
 }
 
 /* One line of a file, without blanks around it; NULL (and the value put) when there is none. */

@@ -85,6 +85,8 @@ json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_
 int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
 /* A document of its own below the record's /.repro; it is read back with rp_text_read(). Nothing without a record. */
 void rp_record_file(const struct rp_probe *p, const char *path, const void *data, size_t size);
+/* In the record, what is below the directory `from` stands below `to`: for directories whose names are hidden. */
+void rp_record_rename(const struct rp_probe *p, const char *from, const char *to);
 /* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out (variables.c). */
 void rp_environ_read(struct rp_text *t, const struct rp_probe *p);
 
@@ -107,6 +109,14 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
 void rp_hide(const struct rp_probe *p, const char *name, const char *value, char out[RP_HIDDEN]);
 void rp_hide_as(const struct rp_probe *p, const char *probe_and_name, const char *value, char out[RP_HIDDEN]);
 int rp_is_hidden(const char *value);
+
+/* Values and groups that another process or a record sends, by name into out; what is there already stays, and what is not of the
+ * documented form becomes an error in the sender's name. A text with "hide": true is hidden. */
+struct rp_sender {
+    const char *source, *complaint;
+};
+void rp_put_foreign(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s);
+int rp_is_line(const json_t *j); /* a text of at most RP_LINE_MAX bytes that a terminal would not obey */
 
 /* Whole files of one value. */
 void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path);

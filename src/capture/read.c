@@ -118,8 +118,12 @@ int rp_probe_exists(const struct rp_probe *p, const char *path)
 {
     RP_FD fd = open_below(p, path, O_PATH); /* which does not wake the driver of a device */
     int there = fd >= 0 || state_of(errno) != RP_STATE_ABSENT;
-    if (there && p->record)
+    if (there && p->record) {
+        char target[PATH_MAX];
         rp_record_name(p->record, path);
+        if (rp_resolve(p->root, path, 1, target, NULL, NULL) == 0) /* a link is there when what it leads to is */
+            rp_record_name(p->record, target);
+    }
     return there;
 }
 
@@ -183,7 +187,7 @@ void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *pa
     if (t->state == RP_STATE_OK && redact)
         redact(p, &t->bytes);
     if (p->record)
-        rp_record_text(p->record, t, redact);
+        rp_record_text(p->record, t, (const void *)redact);
 }
 
 void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
@@ -312,9 +316,7 @@ void rp_names_free(struct rp_names *d)
 json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask)
 {
     RP_FREE char *key = rp_asprintf("%s%s%s", what, arg ? " " : "", arg ? arg : "");
-    if (!p->live)
-        return json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
-    json_t *answer = ask(p, arg);
+    json_t *answer = p->live ? ask(p, arg) : json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
     if (p->record && answer)
         rp_record_answer(p->record, key, answer);
     return answer;

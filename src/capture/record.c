@@ -19,6 +19,7 @@ struct rp_record {
     json_t *live;          /* live.json */
     json_t *seen;          /* path -> the redaction it was read with */
     json_t *names;         /* [path]: there, but perhaps not read */
+    json_t *renamed;       /* directory -> its name in the record */
     struct rp_err failure; /* the first; code RP_OK: none */
 };
 
@@ -57,10 +58,24 @@ static void note_link(void *ctx, const char *path, const char *target)
         failed(r, path);
 }
 
-/* Where path really is, with the links on the way put into the record. */
+/* path, with the longest directory of it that has another name in the record called by that. */
+static char *renamed(const struct rp_record *r, const char *path)
+{
+    RP_FREE char *dir = rp_strdup(path);
+    for (char *slash = dir + strlen(dir); slash > dir; slash = strrchr(dir, '/')) {
+        *slash = 0;
+        const char *to = json_string_value(json_object_get(r->renamed, dir));
+        if (to)
+            return rp_asprintf("%s%s", to, path + (slash - dir));
+    }
+    return rp_strdup(path);
+}
+
+/* Where path belongs in the record, with the links on the way put into it. */
 static int place(struct rp_record *r, const char *path, int follow_last, char out[PATH_MAX])
 {
-    return rp_resolve(r->root, path, follow_last, out, note_link, r);
+    RP_FREE char *name = renamed(r, path);
+    return rp_resolve(r->root, name, follow_last, out, note_link, r);
 }
 
 static void note_state(struct rp_record *r, const char *path, enum rp_state state, const char *detail)
@@ -71,27 +86,31 @@ static void note_state(struct rp_record *r, const char *path, enum rp_state stat
     json_t *why = json_pack("{s:s}", "state", rp_state_name(state));
     if (state == RP_STATE_ERROR)
         json_object_set_new(why, "detail", json_string(detail));
-    json_object_set_new(json_object_get(r->live, "states"), path, why);
+    RP_FREE char *name = renamed(r, path);
+    json_object_set_new(json_object_get(r->live, "states"), name, why);
 }
 
-void rp_record_text(struct rp_record *r, const struct rp_text *t, rp_redact *redact)
+void rp_record_text(struct rp_record *r, const struct rp_text *t, const void *redaction)
 {
     char at[PATH_MAX];
     const json_t *before = json_object_get(r->seen, t->path);
-    RP_BUG_IF(before && json_integer_value(before) != (json_int_t)(intptr_t)redact);
+    RP_BUG_IF(before && json_integer_value(before) != (json_int_t)(intptr_t)redaction);
     if (before || r->failure.code != RP_OK)
         return;
-    json_object_set_new(r->seen, t->path, json_integer((json_int_t)(intptr_t)redact));
+    json_object_set_new(r->seen, t->path, json_integer((json_int_t)(intptr_t)redaction));
     if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
-    else if (place(r, t->path, 1, at) < 0 || write_file(r->dir, at, t->bytes.data, t->bytes.size) < 0)
+    else if (place(r, t->path, !redaction, at) < 0 || /* another name of the file may show another part of it */
+             write_file(r->dir, at, t->bytes.data, t->bytes.size) < 0)
         failed(r, t->path);
 }
 
 void rp_record_link(struct rp_record *r, const struct rp_text *t)
 {
     char at[PATH_MAX];
-    if (t->state != RP_STATE_OK)
+    if (t->state == RP_STATE_ERROR && strcmp(t->detail, "no symbolic link") == 0)
+        rp_record_name(r, t->path); /* what is there says so again, and may be read */
+    else if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
     else if (place(r, t->path, 0, at) < 0)
         failed(r, t->path);
@@ -133,16 +152,22 @@ void rp_record_file(const struct rp_probe *p, const char *path, const void *data
         failed(p->record, path);
 }
 
+void rp_record_rename(const struct rp_probe *p, const char *from, const char *to)
+{
+    if (p->record)
+        json_object_set_new(p->record->renamed, from, json_string(to));
+}
+
 /* A link, a directory or an empty file for what was listed and not read. */
 static int write_name(struct rp_record *r, const char *path)
 {
-    char at[PATH_MAX], target[PATH_MAX];
+    char at[PATH_MAX], real[PATH_MAX], target[PATH_MAX];
     struct stat st;
-    if (place(r, path, 0, at) < 0)
+    if (place(r, path, 0, at) < 0 || rp_resolve(r->root, path, 0, real, NULL, NULL) < 0)
         return -1;
-    if (!at[1] || fstatat(r->dir, at + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(r->root, at + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!at[1] || fstatat(r->dir, at + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(r->root, real + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    ssize_t n = S_ISLNK(st.st_mode) ? readlinkat(r->root, at + 1, target, sizeof target - 1) : -1;
+    ssize_t n = S_ISLNK(st.st_mode) ? readlinkat(r->root, real + 1, target, sizeof target - 1) : -1;
     if (n >= 0) {
         target[n] = 0;
         note_link(r, at, target);
@@ -175,7 +200,10 @@ struct rp_record *rp_record_new(const char *dir, int root, const char *salt, str
     if (mkdirat(fd, ".repro", 0755) < 0)
         return rp_fail_null(err, RP_IO, "cannot create '%s/.repro': %s", dir, strerror(errno));
     struct rp_record *r = rp_alloc(sizeof *r);
-    *r = (struct rp_record){.name = rp_strdup(dir), .dir = rp_fd_take(&fd), .root = root, .seen = json_object(), .names = json_array()};
+    *r = (struct rp_record){.name = rp_strdup(dir), .dir = rp_fd_take(&fd), .root = root};
+    r->seen = json_object();
+    r->names = json_array();
+    r->renamed = json_object();
     r->live = json_pack("{s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "states", "answers");
     return r;
 }
@@ -205,6 +233,7 @@ void rp_record_free(struct rp_record *r)
     json_decref(r->live);
     json_decref(r->seen);
     json_decref(r->names);
+    json_decref(r->renamed);
     free(r);
 }
 

@@ -19,7 +19,8 @@ struct rp_record *rp_record_new(const char *dir, int root, const char *salt, str
 int rp_record_finish(struct rp_record *r, struct rp_err *err) rp_must_check;
 void rp_record_free(struct rp_record *r);
 
-void rp_record_text(struct rp_record *r, const struct rp_text *t, rp_redact *redact); /* t->path was read, or could not be */
+/* t->path was read, or could not be. redaction: what tells this one from others, NULL when it is the file itself. */
+void rp_record_text(struct rp_record *r, const struct rp_text *t, const void *redaction);
 void rp_record_link(struct rp_record *r, const struct rp_text *t);                   /* the same of a link itself */
 void rp_record_names(struct rp_record *r, const char *path, const struct rp_names *d);
 void rp_record_name(struct rp_record *r, const char *path); /* it is there */

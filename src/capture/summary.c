@@ -127,7 +127,7 @@ void rp_capture_summary(struct rp_buf *out, const json_t *env)
 {
     line(out, env, "host", "{host.hostname}, {host.vendor} {host.product}");
     line(out, env, "system", "{distribution.name}, kernel {kernel.release} {kernel.machine}");
-    line(out, env, "container", "{container.runtime}, cgroup v{container.cgroup_version}");
+    line(out, env, "container", "{container.engine}, cgroup v{container.cgroup_version}");
     line(out, env, "limits", "CPUs {container.cpu_limit}, memory {container.memory_limit}, cpuset {container.cpuset}");
     line(out, env, "processor", "{cpu.model_name}");
     line(out, env, "", "{cpu.vendor} family {cpu.family} model {cpu.model} stepping {cpu.stepping}, microcode {cpu.microcode}");

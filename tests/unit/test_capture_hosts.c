@@ -17,8 +17,8 @@
 
 static const char salt[] = "000102030405060708090a0b0c0d0e0f";
 
-/* In a child that is nobody, so that mode 000 means what it says also when the tests run as root. */
-static json_t *capture_as_nobody(const char *root)
+/* In a child that is nobody, so that mode 000 means what it says also when the tests run as root. record may be NULL. */
+static json_t *capture_as_nobody(const char *root, const char *record)
 {
     FILE *answer = tmpfile();
     struct rp_err err;
@@ -26,7 +26,7 @@ static json_t *capture_as_nobody(const char *root)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        struct rp_capture_opts o = {.root = root, .salt = salt};
+        struct rp_capture_opts o = {.root = root, .salt = salt, .record = record};
         if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
             _exit(2);
         json_t *env = rp_capture(&o, &err);
@@ -46,6 +46,18 @@ static json_t *capture_as_nobody(const char *root)
     return rp_json_parse(text.data, text.size, "environment", &err);
 }
 
+static void check_same(const char *what, const struct rp_buf *expected, const struct rp_buf *seen)
+{
+    const char *a = rp_buf_text(expected), *b = rp_buf_text(seen);
+    int line = 1, same = strcmp(a, b) == 0;
+    while (!same && *a && *a == *b) {
+        line += *a == '\n';
+        a++;
+        b++;
+    }
+    CHECK(same, "%s differs in line %d: expected '%.60s', got '%.60s'", what, line, a, b);
+}
+
 static void compare(const char *file, const struct rp_buf *seen)
 {
     RP_BUF expected = {0};
@@ -55,15 +67,7 @@ static void compare(const char *file, const struct rp_buf *seen)
         return;
     }
     CHECK(rp_read_file(&expected, file, 1 << 20, &err) == 0, "%s", err.msg);
-    int same = expected.size == seen->size && memcmp(expected.data, seen->data, seen->size) == 0;
-    const char *a = rp_buf_text(&expected), *b = seen->data;
-    int line = 1;
-    while (!same && *a && *a == *b) {
-        line += *a == '\n';
-        a++;
-        b++;
-    }
-    CHECK(same, "%s differs in line %d: expected '%.60s', got '%.60s'", file, line, a, b);
+    check_same(file, &expected, seen);
 }
 
 /* Values of the time and of this build are not the recorded machine's. */
@@ -78,6 +82,102 @@ static void drop_volatile(json_t *env)
             json_object_del(program, name);
 }
 
+/* Words of tests/hosts that name somebody or open something: in no document and in no file, directory or link of a record. */
+static const char *const secrets[] = {"alice", "0123456789abcdef0123456789abcdef", "team-vision", "bert-worker", "192.0.2.", "198.51.100.",
+                                      "S255555X9A01234", "OM19AS012345", "gpu07", "4f1c2ab09d3e", "7c2d1f0e", "filer01", "vte-spawn",
+                                      "5e1c8ad2", "luks-77aa", "0a1b2c3d4e5f", "3c1d5a77", "aa11bb22cc33", "train-store",
+                                      "8801", "9a3c51d2e7",
+                                      "planted", "PLANTED"};
+
+static const char *secret_in(const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+        if (memmem(bytes, size, secrets[i], strlen(secrets[i])))
+            return secrets[i];
+    return NULL;
+}
+
+static int look_into(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    RP_BUF bytes = {0};
+    struct rp_err err;
+    char target[4096] = "";
+    (void)ftw;
+    const char *found = secret_in(path, strlen(path));
+    CHECK(!found, "%s: '%s' in the name", path, found);
+    if (type == FTW_SL) {
+        CHECK(readlink(path, target, sizeof target - 1) >= 0, "%s", path);
+        rp_buf_puts(&bytes, target);
+    } else if (type == FTW_F && st->st_size < 1 << 20)
+        CHECK(rp_read_file(&bytes, path, 1 << 20, &err) == 0, "%s", err.msg);
+    found = secret_in(rp_buf_text(&bytes), bytes.size);
+    CHECK(!found, "%s: '%s'", path, found);
+    return 0;
+}
+
+/* A record of the machine stands in for it: the same document, and nothing that was taken out is in it. */
+static void check_record(const char *root, const json_t *env)
+{
+    char record[] = "/tmp/rp-record-XXXXXX";
+    RP_BUF before = {0}, after = {0};
+    CHECK(mkdtemp(record) && chmod(record, 0777) == 0, "no scratch directory");
+    RP_JSON *first = capture_as_nobody(root, record), *second = capture_as_nobody(record, NULL);
+    drop_volatile(first);
+    drop_volatile(second);
+    rp_json_write(&before, env);
+    rp_json_write(&after, first);
+    check_same("the document beside a record", &before, &after);
+    after.size = 0;
+    rp_json_write(&after, second);
+    check_same("the document of a record", &before, &after);
+    CHECK(!secret_in(after.data, after.size), "%s in the document", secret_in(after.data, after.size));
+    nftw(record, look_into, 16, FTW_PHYS);
+    host_tree_remove(record);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "-v a:b --tmpfs /x" -> sorted, one flag a line; cuts the text. */
+static void sort_flags(char *text, struct rp_buf *out)
+{
+    char *flag[128];
+    int n = 0;
+    for (char *p = text; p && n < 128; p = strstr(p, " -")) {
+        *p = n ? 0 : *p;
+        flag[n] = p += n != 0;
+        n++;
+    }
+    qsort(flag, (size_t)n, sizeof *flag, by_text);
+    for (int i = 0; i < n; i++)
+        rp_buf_printf(out, "%s\n", flag[i]);
+}
+
+/* A tree that says "# started with: docker run FLAGS" gives these flags back, and no others. */
+static void check_launch(const char *tree, json_t *env)
+{
+    static const char head[] = "# started with: docker run ";
+    RP_BUF text = {0}, expected = {0}, seen = {0}, flags = {0};
+    struct rp_err err;
+    json_t *launch = json_object_get(json_object_get(env, "probes"), "launch"), *leaf;
+    const char *key;
+    CHECK(rp_read_file(&text, tree, 1 << 20, &err) == 0, "%s", err.msg);
+    char *started = strstr(text.data, head);
+    if (!started)
+        return;
+    started[strcspn(started, "\n")] = 0;
+    sort_flags(started + strlen(head), &expected);
+    json_object_foreach (json_object_get(launch, "known"), key, leaf)
+        rp_buf_printf(&flags, "%s%s", flags.size ? " " : "", json_string_value(json_object_get(leaf, "value")));
+    json_object_foreach (json_object_get(launch, "inferred"), key, leaf)
+        rp_buf_printf(&flags, "%s%s", flags.size ? " " : "", json_string_value(json_object_get(leaf, "value")));
+    CHECK(flags.size > 0, "%s: no flags", tree);
+    sort_flags(flags.data, &seen);
+    CHECK_STR(seen.data, expected.data);
+}
+
 static void check_host(const char *name, struct env_counts *c)
 {
     char root[] = "/tmp/rp-host-XXXXXX";
@@ -87,7 +187,7 @@ static void check_host(const char *name, struct env_counts *c)
     json_t *values;
     CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
     host_tree_unpack(root, tree);
-    json_t *env = capture_as_nobody(root);
+    json_t *env = capture_as_nobody(root, NULL);
     const char *fault = env_fault(env, c);
     CHECK(!fault, "%s: %s", name, fault);
     if (env) {
@@ -100,6 +200,8 @@ static void check_host(const char *name, struct env_counts *c)
         }
         rp_capture_summary(&summary, env);
         compare(page, &summary);
+        check_record(root, env);
+        check_launch(tree, env);
     }
     json_decref(env);
     host_tree_remove(root);
@@ -117,6 +219,41 @@ TEST(two_sockets_in_a_limited_container)
     struct env_counts c;
     check_host("epyc_2s_cgroup2", &c);
     CHECK(c.error == 0 && c.denied >= 5, "%d denied, %d in error", c.denied, c.error);
+}
+
+TEST(docker_as_the_published_reports_start_it)
+{
+    struct env_counts c;
+    check_host("docker_v100_cgroup1", &c);
+    CHECK(c.error == 0, "%d in error", c.error);
+}
+
+TEST(docker_with_limits)
+{
+    struct env_counts c;
+    check_host("docker_limited_cgroup2", &c);
+    CHECK(c.error == 0, "%d in error", c.error);
+}
+
+TEST(kubernetes_pod)
+{
+    struct env_counts c;
+    check_host("kubernetes_pod", &c);
+    CHECK(c.error == 0, "%d in error", c.error);
+}
+
+TEST(laptop)
+{
+    struct env_counts c;
+    check_host("laptop", &c);
+    CHECK(c.error == 0 && c.denied >= 2, "%d denied, %d in error", c.denied, c.error);
+}
+
+TEST(bare_metal_with_two_sockets)
+{
+    struct env_counts c;
+    check_host("bare_metal_2s", &c);
+    CHECK(c.error == 0, "%d in error", c.error);
 }
 
 TEST(missing_denied_and_garbage)
@@ -145,7 +282,7 @@ TEST(nothing_at_all)
     char root[] = "/tmp/rp-host-XXXXXX";
     struct env_counts c;
     CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
-    json_t *env = capture_as_nobody(root);
+    json_t *env = capture_as_nobody(root, NULL);
     const char *fault = env_fault(env, &c);
     CHECK(!fault, "%s", fault);
     drop_volatile(env);
