@@ -1,0 +1,70 @@
+#!/bin/bash
+# A container started by Podman, as it is seen from inside: its limits, and the flags it was started with come back.
+# timeout: 240
+. "$TOP/tests/common.inc"
+[ "$(id -u)" = 0 ] || skip "only root can start this container"
+need podman
+"$REPRO" version >out.txt
+mkdir -p tree/{proc,sys,dev,tmp,etc,data} data
+cp "$REPRO" tree/repro
+cat >storage.conf <<END
+[storage]
+driver = "vfs"
+graphroot = "$PWD/storage"
+runroot = "$PWD/storage-run"
+END
+cat >containers.conf <<END
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[containers]
+log_driver = "k8s-file"
+END
+command -v crun >/dev/null || sed -i 's/^\[engine\]$/&\nruntime = "runc"/' containers.conf
+export CONTAINERS_STORAGE_CONF=$PWD/storage.conf CONTAINERS_CONF=$PWD/containers.conf
+# Limits that a machine without the right to raise any can give; without a network, since that needs no firewall.
+lower=(--ulimit nofile=1000:2000 --ulimit nproc=500:600 --ulimit memlock=65000 --ulimit stack=67108864 --network none)
+inside() { # FILE FLAG...
+    file=$1
+    shift
+    podman run --rm "${lower[@]}" "$@" --rootfs "$PWD/tree" /repro capture --json >"$file" 2>err.txt
+}
+flags() { # FILE: one a line
+    jq -r '.probes.launch | (.known + .inferred)[].value' "$1" | LC_ALL=C sort
+}
+expect() { # FILE FLAG...: these and no others
+    file=$1
+    shift
+    printf '%s\n' "--ulimit nofile=1000:2000" "--ulimit nproc=500:600" "--ulimit memlock=65000" "--ulimit stack=67108864" \
+        "--net=none" "$@" |
+        LC_ALL=C sort >expected.txt
+    diff expected.txt <(flags "$file") >difference.txt || { cat difference.txt >&2 && fail "other flags come back in $file"; }
+}
+inside plain.json --pids-limit 100 || skip "podman does not work here: $(tail -n 1 err.txt)"
+expect plain.json --pids-limit=100
+[ "$(jq -r .probes.container.engine.value plain.json)" = podman ] || fail "the engine is $(jq -c .probes.container.engine plain.json)"
+[ "$(jq -r .probes.security.privileged.value plain.json)" = no ] || fail "it is not privileged"
+[ "$(jq -r .probes.security.namespaces.net.value plain.json)" = own ] || fail "the network is its own"
+[ "$(jq -r .probes.limits.memlock.hard.value plain.json)" = 65000 ] || fail "the limit of locked memory"
+
+if inside limits.json --pids-limit 100 --memory 512m --cpus 1.5 --cpuset-cpus 0 --shm-size 96m -v "$PWD/data:/data:ro" \
+    --tmpfs /scratch:size=16m -e NCCL_DEBUG=INFO; then
+    cpuset=--cpuset-cpus=0
+    [ "$(cat /sys/devices/system/cpu/online)" != 0 ] || cpuset=
+    # shellcheck disable=SC2086
+    expect limits.json --pids-limit=100 --memory=512m --cpus=1.5 $cpuset --shm-size=96m "-v HOST:/data:ro" \
+        "--tmpfs /scratch:size=16384k" "-e NCCL_DEBUG=INFO"
+    [ "$(jq -r .probes.limits.shm_size.value limits.json)" = 100663296 ] || fail "the size of /dev/shm"
+    ! grep -qF "$PWD" limits.json || fail "a path of the host shows"
+else
+    grep -qiE 'cgroup|controller' err.txt || fail "podman refuses limits: $(tail -n 1 err.txt)"
+fi
+inside rights.json --pids-limit 100 --cap-drop all --cap-add net_admin --security-opt no-new-privileges --security-opt seccomp=unconfined ||
+    fail "podman refuses fewer rights: $(tail -n 1 err.txt)"
+expect rights.json --pids-limit=100 --cap-drop=ALL --cap-add=net_admin --security-opt=no-new-privileges --security-opt=seccomp=unconfined
+inside privileged.json --pids-limit 100 --privileged --ipc host --pid host --uts host ||
+    fail "podman refuses --privileged: $(tail -n 1 err.txt)"
+# shellcheck disable=SC2046
+expect privileged.json --pids-limit=100 --privileged --ipc=host --pid=host --uts=host \
+    $(flags privileged.json | grep '^--cap-drop=' || :) # what the machine around does not have
+[ "$(jq -r .probes.security.privileged.value privileged.json)" = yes ] || fail "it is privileged"

@@ -1,0 +1,68 @@
+#!/bin/sh
+# A record stands in for the machine: the same document, names hidden in it too; what is no whole record is refused.
+. "$TOP/tests/common.inc"
+export OMP_NUM_THREADS=3 MY_SECRET=planted-in-a-variable NCCL_SECRET_TOKEN=planted-in-an-allowed-one
+"$REPRO" capture --record machine --json >live.json
+"$REPRO" capture --root machine --json >again.json
+for j in live again; do # sources differ where a file of the record has what a library said
+    jq 'del(.captured_at) | del(.. | objects | select(.state | type == "string") | .source, .detail)' $j.json >$j.values
+done
+diff live.values again.values >difference.txt || { cat difference.txt >&2 && fail "the record gives another document"; }
+for secret in planted "$(uname -n)" "$(cat /etc/machine-id 2>/dev/null || echo none)" "$(cat /proc/sys/kernel/random/boot_id)"; do
+    case $secret in
+    ???????*) ! grep -rqF -e "$secret" machine again.json || fail "'$secret' is in the record: $(grep -rlF -e "$secret" machine)" ;;
+    esac
+done
+[ -s machine/proc/cpuinfo ] || fail "no file of the machine"
+[ "$(find machine -type f -size +8M | wc -l)" = 0 ] || fail "the record holds something large"
+
+# Only what is asked for, and only what it read.
+"$REPRO" capture --probe cpu,kernel --record part --json >part.json
+[ "$(jq -r '.probes | keys | join(" ")' part.json)" = "cpu kernel" ] || fail "other probes ran"
+[ ! -e part/proc/meminfo ] || fail "other probes' files are recorded"
+exit_of 2 "$REPRO" capture --probe cpu,memroy
+says "did you mean 'memory'"
+exit_of 2 "$REPRO" capture --probe ""
+says "the probes are host,"
+
+# Refused: into a full directory, not redacted, unfinished, not a record's document, nothing there.
+exit_of 3 "$REPRO" capture --record machine
+says "is not empty"
+exit_of 2 "$REPRO" capture --record new --identify
+says "always redacted"
+[ ! -e new ] || fail "something was written for a refused record"
+rm part/.repro/live.json
+exit_of 4 "$REPRO" capture --root part
+says "not finished"
+echo '{"schema": "other"}' >part/.repro/live.json
+exit_of 4 "$REPRO" capture --root part
+says "repro-record/1"
+exit_of 3 "$REPRO" capture --root nothing-there
+says "nothing-there"
+
+# A record that cannot be finished says so, and is refused afterwards.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    chmod 755 .. . && mkdir closed && cp "$REPRO" repro-copy && chmod 755 repro-copy
+    exit_of 3 setpriv --reuid 65534 --regid 65534 --clear-groups ./repro-copy capture --record closed
+    says "closed"
+fi
+
+# A link of a stranger's record leads nowhere outside it, and odd answers make no odd document.
+ln -s /etc/hostname outside && mkdir -p hostile/.repro hostile/proc/self hostile/etc
+echo outside-of-the-root >secret.txt
+ln -s "$PWD/secret.txt" hostile/proc/cpuinfo
+ln -s ../../../../../../../../../../../../../../../.."$PWD/secret.txt" hostile/etc/os-release
+echo '{"schema": "repro-record/1", "salt": 7, "states": {"/proc/meminfo": {"state": "ok"}, "/proc/uptime": 1},
+    "answers": {"git": {"commit": {"a": [[]]}, "x": 5}, "uname": 3, "space /dev/shm": {"total": "x"}, "file /proc/self/exe": []}}' \
+    >hostile/.repro/live.json
+"$REPRO" capture --root hostile --json >hostile.json
+! grep -q outside-of-the-root hostile.json || fail "a link led out of the record"
+jq -e '[.probes | .. | objects | select(has("state") and (.state | type) == "string") | select(.state != "ok" and .value != null)] == []' \
+    hostile.json >true.txt || fail "odd values: $(cat true.txt)"
+jq -e '.probes.git | [.. | numbers, arrays] == []' hostile.json >true.txt || fail "the record put something of its own into the document"
+
+# tests/hosts/tree.sh says the same record as text.
+"$TOP/tests/hosts/tree.sh" machine >tree.txt
+entries=$(find machine -mindepth 1 \( -type l -o -type f -o -type d -empty \) | wc -l)
+[ "$(grep -c '^@ ' tree.txt)" = "$entries" ] || fail "files are missing"
+grep -q '^@ /proc/cpuinfo$' tree.txt || fail "no /proc/cpuinfo in the text"
