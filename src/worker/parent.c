@@ -168,6 +168,7 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
             rp_fail(err, RP_UNAVAILABLE, "%s: %s", way == RP_PROGRAM_MEMORY ? "from memory" : "from a file in the cache", strerror(e));
         rp_buf_printf(&why, "%s%s", why.size ? "; " : "", err->msg);
     }
+    errno = 0; /* ENOENT is kept for the loader */
     return rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s; set XDG_CACHE_HOME to a directory whose files may be executed", what,
                    why.data);
 }
