@@ -60,7 +60,7 @@ json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
     struct rp_worker w;
     struct rp_err err = {0};
     json_t *answers = json_object();
-    int failed = rp_worker_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0;
+    int failed = rp_worker_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0, impossible = failed && err.sys == ENOENT;
     for (int i = 0; i < QUESTIONS && !failed; i++) {
         json_t *values = ask(&w, questions[i], limit_ms, &err);
         failed = !values;
@@ -69,7 +69,7 @@ json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
     }
     rp_worker_kill(&w);
     if (failed)
-        json_object_set_new(answers, err.sys == ENOENT ? "absent" : "failed", json_string(err.msg));
+        json_object_set_new(answers, impossible ? "absent" : "failed", json_string(err.msg));
     return answers;
 }
 
