@@ -87,7 +87,7 @@ static const char *const secrets[] = {"alice", "0123456789abcdef0123456789abcdef
                                       "S255555X9A01234", "OM19AS012345", "gpu07", "4f1c2ab09d3e", "7c2d1f0e", "filer01", "vte-spawn",
                                       "5e1c8ad2", "luks-77aa", "0a1b2c3d4e5f", "3c1d5a77", "aa11bb22cc33", "train-store",
                                       "8801", "9a3c51d2e7",
-                                      "planted", "PLANTED"};
+                                      "planted", "PLANTED", "0100090A", "10.9.8."};
 
 static const char *secret_in(const char *bytes, size_t size)
 {
