@@ -48,15 +48,25 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 fi
 
 # A link of a stranger's record leads nowhere outside it, and odd answers make no odd document.
-ln -s /etc/hostname outside && mkdir -p hostile/.repro hostile/proc/self hostile/etc
-echo outside-of-the-root >secret.txt
+dmi=sys/class/dmi/id
+mkdir -p hostile/.repro hostile/proc hostile/etc hostile/$dmi
+printf 'model name\t: outside-of-the-root\nPRETTY_NAME=outside-of-the-root\n' >secret.txt
+echo inside-the-root >hostile/vendor
+ln -s /vendor hostile/$dmi/sys_vendor
 ln -s "$PWD/secret.txt" hostile/proc/cpuinfo
 ln -s ../../../../../../../../../../../../../../../.."$PWD/secret.txt" hostile/etc/os-release
 echo '{"schema": "repro-record/1", "salt": 7, "states": {"/proc/meminfo": {"state": "ok"}, "/proc/uptime": 1},
     "answers": {"git": {"commit": {"a": [[]]}, "x": 5}, "uname": 3, "space /dev/shm": {"total": "x"}, "file /proc/self/exe": []}}' \
     >hostile/.repro/live.json
-"$REPRO" capture --root hostile --json >hostile.json
-! grep -q outside-of-the-root hostile.json || fail "a link led out of the record"
+look() {
+    "$@" "$REPRO" capture --root hostile --json >hostile.json || fail "a hostile record is no reason to fail"
+    ! grep -q outside-of-the-root hostile.json || fail "a link led out of the record"
+    [ "$(jq -r .probes.host.vendor.value hostile.json)" = inside-the-root ] || fail "a link inside the record is not followed"
+}
+look env
+if strace -o trace.txt -e trace=openat2 -e inject=openat2:error=ENOSYS true 2>err.txt; then # as on Linux before 5.6
+    look strace -f -o trace.txt -e trace=openat2 -e inject=openat2:error=ENOSYS
+fi
 jq -e '[.probes | .. | objects | select(has("state") and (.state | type) == "string") | select(.state != "ok" and .value != null)] == []' \
     hostile.json >true.txt || fail "odd values: $(cat true.txt)"
 jq -e '.probes.git | [.. | numbers, arrays] == []' hostile.json >true.txt || fail "the record put something of its own into the document"
