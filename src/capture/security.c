@@ -141,11 +141,22 @@ static void namespaces(struct rp_probe *p)
     json_object_set_new(p->out, "namespaces", all);
 }
 
+/* The user of a context of SELinux may be a person: "alice_u:role:type:s0" -> "*:role:type:s0" */
+static void redact_label(const struct rp_probe *p, struct rp_buf *text)
+{
+    char *colon = memchr(text->data, ':', text->size);
+    if (!colon || p->opts->identify)
+        return;
+    RP_FREE char *rest = rp_asprintf("*%.*s", (int)(text->size - (size_t)(colon - text->data)), colon);
+    text->size = 0;
+    rp_buf_puts(text, rest);
+}
+
 /* "docker-default (enforce)\n", or a context of SELinux with its NUL */
 static void profile(struct rp_probe *p)
 {
     RP_TEXT t;
-    rp_text_read(&t, p, "/proc/self/attr/current");
+    rp_text_read_as(&t, p, "/proc/self/attr/current", redact_label);
     RP_FREE char *label = t.state == RP_STATE_OK ? rp_trimmed(t.bytes.data, t.bytes.size) : NULL;
     if (t.state == RP_STATE_ERROR) /* EINVAL: no security module answers */
         t.state = RP_STATE_ABSENT;
