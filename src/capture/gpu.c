@@ -6,7 +6,6 @@
 #include "base/embed.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "worker/program.h"
 #include "worker/worker.h"
 
@@ -17,6 +16,8 @@
 
 #define PROGRAM "repro-gpu"
 #define ANSWERS "/.repro/gpu.json"
+
+static const struct rp_sender sender = {PROGRAM, "the GPU worker sent something that is no value"};
 
 static const char *const questions[] = {
 #define X(name) #name,
@@ -80,82 +81,6 @@ static int limit_ms(void)
     return text && rp_parse_count(text, &n) == 0 && n > 0 && n <= 600000 ? (int)n : RP_GPU_TIMEOUT_MS;
 }
 
-/* ---- believing nothing ---- */
-
-static int is_line(const json_t *j)
-{
-    const char *s = json_string_value(j);
-    size_t left = s ? json_string_length(j) : 0;
-    if (!s || left > RP_LINE_MAX)
-        return 0;
-    for (size_t n; left; s += n, left -= n) {
-        unsigned c;
-        n = rp_utf8(s, left, &c);
-        if (!n || rp_is_control(c))
-            return 0;
-    }
-    return 1;
-}
-
-static int is_name(const char *key)
-{
-    size_t n = strlen(key);
-    return n > 0 && n <= 64 && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.:-") == n;
-}
-
-static int is_value(const json_t *v)
-{
-    size_t i;
-    json_t *item;
-    if (json_is_array(v))
-        json_array_foreach(v, i, item)
-            if (!is_line(item))
-                return 0;
-    return json_is_array(v) || json_is_number(v) || is_line(v);
-}
-
-/* One value, taken apart and made again. */
-static void put_value(const struct rp_probe *p, json_t *out, const char *name, const json_t *in)
-{
-    const json_t *state = json_object_get(in, "state"), *source = json_object_get(in, "source"), *unit = json_object_get(in, "unit"),
-                 *detail = json_object_get(in, "detail");
-    json_t *value = json_object_get(in, "value");
-    enum rp_state s = rp_state_named(json_string_value(state));
-    const char *from = is_line(source) && *json_string_value(source) ? json_string_value(source) : NULL;
-    int known = strcmp(rp_state_name(s), json_string_value(state)) == 0;
-    if (!known || !from || (unit && (!is_line(unit) || !json_string_length(unit) || json_string_length(unit) > 32)) ||
-        (detail && (!is_line(detail) || !json_string_length(detail))) ||
-        (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) || (s == RP_STATE_ERROR && !detail))
-        rp_put(out, name, RP_STATE_ERROR, NULL, PROGRAM, NULL, "the GPU worker sent something that is no value");
-    else if (s == RP_STATE_OK && json_is_true(json_object_get(in, "hide")) && json_is_string(value))
-        rp_put_hidden(p, out, name, json_string_value(value), from);
-    else
-        rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
-}
-
-/* Values and groups of `in` into `out`; what is there already stays. */
-static void put_group(const struct rp_probe *p, json_t *out, const json_t *in, int depth)
-{
-    const char *name;
-    json_t *j;
-    json_object_foreach((json_t *)in, name, j) {
-        json_t *there = json_object_get(out, name);
-        if (!is_name(name))
-            continue;
-        if (json_is_string(json_object_get(j, "state"))) {
-            if (!there)
-                put_value(p, out, name, j);
-        } else if (!json_is_object(j) || depth == 0) {
-            if (!there)
-                rp_put(out, name, RP_STATE_ERROR, NULL, PROGRAM, NULL, "the GPU worker sent something that is neither value nor group");
-        } else {
-            if (!there)
-                json_object_set_new(out, name, there = json_object());
-            put_group(p, there, j, depth - 1);
-        }
-    }
-}
-
 /* Does NVML's device have the PCI address that CUDA gives? "00000000:3B:00.0" and "0000:3b:00.0" are the same. */
 static int has_address(const json_t *device, const char *address)
 {
@@ -181,7 +106,7 @@ static json_t *by_name(const json_t *cuda, json_t *devices)
 void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 {
     const json_t *failed = json_object_get(answers, "failed"), *why = failed ? failed : json_object_get(answers, "absent");
-    const char *words = is_line(why) && json_string_length(why) ? json_string_value(why) : "unknown";
+    const char *words = rp_is_line(why) && json_string_length(why) ? json_string_value(why) : "unknown";
     if (why)
         rp_put(p->out, "worker", failed ? RP_STATE_ERROR : RP_STATE_ABSENT, NULL, PROGRAM, NULL, words);
     else
@@ -192,10 +117,10 @@ void rp_gpu_put(struct rp_probe *p, const json_t *answers)
         if (strcmp(questions[i], "cuda") == 0 && devices) {
             RP_JSON *rest = json_copy((json_t *)group), *named = by_name(devices, json_object_get(p->out, "devices"));
             json_object_del(rest, "devices");
-            put_group(p, p->out, rest, 6);
-            put_group(p, p->out, named, 6);
+            rp_put_foreign(p, p->out, rest, &sender);
+            rp_put_foreign(p, p->out, named, &sender);
         } else {
-            put_group(p, p->out, group, 6);
+            rp_put_foreign(p, p->out, group, &sender);
         }
     }
 }
