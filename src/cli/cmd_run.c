@@ -124,6 +124,14 @@ static char *default_output(const struct run *r)
                        time + 14, time + 17);
 }
 
+/* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
+static char *neighbour(const char *path, int i)
+{
+    size_t n = strlen(path), ending = strlen(ENDING);
+    int named = n > ending && strcmp(path + n - ending, ENDING) == 0;
+    return rp_asprintf("%.*s-%d%s", (int)(named ? n - ending : n), path, i, named ? ENDING : "");
+}
+
 /* A file of that name could be made. The probe is only ever a new file: what is there by chance or by malice, a link perhaps, is not
  * emptied. */
 static int can_create(const char *path, struct rp_err *err)
@@ -131,7 +139,7 @@ static int can_create(const char *path, struct rp_err *err)
     RP_FREE char *probe = rp_asprintf("%s.%ld.probe", path, (long)getpid());
     RP_FD fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return rp_fail(err, RP_IO, "'%s' could not be written: cannot create '%s': %s", path, probe, strerror(errno));
+        return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
     unlink(probe);
     return 0;
 }
@@ -142,11 +150,18 @@ static int choose_output(struct run *r, struct rp_err *err)
     struct stat st;
     RP_FREE char *own = default_output(r);
     const char *given = r->o->output;
+    if (given && strcmp(given, "-") == 0)
+        return rp_fail(err, RP_USAGE, "--output: a bundle goes to a file, not to standard output; ./- is a file of that name");
     r->named = given && !(stat(given, &st) == 0 && S_ISDIR(st.st_mode));
     if (r->named)
         r->output = rp_strdup(given);
     else
         r->output = given ? rp_asprintf("%s/%s", given, own) : rp_strdup(own);
+    RP_FREE char *first = rp_strdup(r->output); /* a name of our choice may be that of another run of this second */
+    for (int i = 2; !r->named && !r->o->force && i <= NEIGHBOURS && lstat(r->output, &st) == 0; i++) {
+        free(r->output);
+        r->output = neighbour(first, i);
+    }
     if (!r->o->force && lstat(r->output, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", r->output);
     if (can_create(r->output, err) < 0)
@@ -170,18 +185,22 @@ static int stays_below(const char *path)
     return here && (strcmp(here, "/") == 0 || (strncmp(here, there, n) == 0 && (there[n] == '/' || !there[n])));
 }
 
-/* run.save of a recipe that may come from a stranger: by itself it replaces nothing of the user's, and writes nowhere else. */
-static int check_foreign_save(const char *save, int force, struct rp_err *err)
+/* Parameters replace an old file only with --force, and never a directory, a device or a link: the name itself gets a new file.
+ * run.save of a recipe, which may come from a stranger, writes nowhere else than below the working directory. */
+static int check_save(const char *save, int foreign, int force, struct rp_err *err)
 {
     struct stat st;
-    if (!stays_below(save))
+    if (foreign && !stays_below(save))
         return rp_fail(err, RP_USAGE,
                        "run.save: a recipe can only name a file below the working directory, not '%s'; if you want it there, say so with "
                        "--save",
                        save);
-    if (lstat(save, &st) == 0 && (!force || S_ISLNK(st.st_mode)))
-        return rp_fail(err, RP_USAGE, "run.save: the recipe would replace '%s'; give another name with --save, or --force", save);
-    return 0;
+    if (lstat(save, &st) == 0 && !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is no regular file; give another name with --save",
+                       foreign ? "run.save" : "--save", save);
+    if (lstat(save, &st) == 0 && !force)
+        return rp_fail(err, RP_USAGE, "%s: '%s' exists; give another name with --save, or --force", foreign ? "run.save" : "--save", save);
+    return can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
 }
 
 /* What the worker will read at its start and write hours later: see now that it can. */
@@ -192,9 +211,7 @@ static int check_checkpoints(const struct run *r, struct rp_err *err)
         return rp_fail(err, RP_IO, "cannot read '%s' (--init): %s", init, strerror(errno));
     if (!save || !*save)
         return 0;
-    if (r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE && check_foreign_save(save, r->o->force, err) < 0)
-        return -1;
-    return can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
+    return check_save(save, r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, r->o->force, err);
 }
 
 static int load_key(struct run *r, struct rp_err *err)
@@ -271,14 +288,6 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
         rp_bundle_add(b, "steps/rank0.jsonl", steps, o->steps.size, err) < 0)
         return -1;
     return rp_reports_add(b, &source, err);
-}
-
-/* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
-static char *neighbour(const char *path, int i)
-{
-    size_t n = strlen(path), ending = strlen(ENDING);
-    int named = n > ending && strcmp(path + n - ending, ENDING) == 0;
-    return rp_asprintf("%.*s-%d%s", (int)(named ? n - ending : n), path, i, named ? ENDING : "");
 }
 
 /* Without --force nothing is replaced, also not what appeared while the run trained: the bundle then gets the next free name. */
@@ -391,7 +400,7 @@ const struct rp_command rp_cmd_run = {
     .max_operands = 1,
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
-        "RECIPE is a path with or without .yaml, or the name of an embedded recipe (see `repro recipes`).\n"
+        "RECIPE is a path with or without .yaml, or the name of an embedded recipe (see 'repro recipes').\n"
         "A recipe that is neither is a missing file: exit status 3. The last line of standard output is the\n"
         "bundle's path.\n"
         "\n"

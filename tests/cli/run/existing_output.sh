@@ -5,6 +5,21 @@ echo precious >there
 exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o there
 [ "$(cat there)" = precious ] || fail "the file was overwritten"
 says --force
+exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o late.repro.tar.zst --save there
+[ "$(cat there)" = precious ] || fail "--save replaced the file"
+says --force
+exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o -
+[ ! -e - ] || fail "a file with the name of standard output was made"
+# With --force, still nothing that is no file is replaced by one: a directory, a device, a link.
+mkdir dir
+ln -s there link
+mkfifo fifo
+for save in dir link fifo; do
+    exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o late.repro.tar.zst --force --save $save
+    [ ! -f $save ] || [ -L $save ] || fail "--save made $save a file"
+done
+[ "$(cat there)" = precious ] || fail "--save wrote through a link"
+[ ! -e late.repro.tar.zst ] || fail "training had begun"
 exit_of 3 "$REPRO" run bert_tiny_fp32 --steps 1 -o missing/dir/x.repro.tar.zst
 # What could not be read at the start or written at the end is found before training too.
 for option in '--save missing/dir/x.safetensors' '--init missing.safetensors'; do
@@ -12,3 +27,10 @@ for option in '--save missing/dir/x.safetensors' '--init missing.safetensors'; d
     exit_of 3 "$REPRO" run bert_tiny_fp32 --steps 1 -o late.repro.tar.zst $option
     [ ! -e late.repro.tar.zst ] || fail "$option: training had begun"
 done
+# The name that the program chooses is another one when a run of the same second has it, and both are kept.
+for second in 0 1 2 3 4 5; do
+    echo precious >"bert_tiny_fp32-$(date -u -d "+$second seconds" +%Y%m%dT%H%M%SZ).repro.tar.zst"
+done
+exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set measure.repeats=1 --set measure.warmup_steps=0
+case $(tail -n 1 out.txt) in *-2.repro.tar.zst) ;; *) fail "the bundle is $(tail -n 1 out.txt)" ;; esac
+"$REPRO" inspect "$(tail -n 1 out.txt)" >out.txt || fail "the bundle of the second run"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A recipe from a stranger replaces none of the user's files; what the user names, the user may replace. No old file is emptied
+# A recipe from a stranger replaces none of the user's files; what the user names, the user may replace with --force. No old file is emptied
 # while looking whether the bundle can be written.
 . "$TEST_DIR/common.inc"
 echo precious >there
@@ -12,7 +12,7 @@ exit_of 2 "$REPRO" run r.yaml $tiny -o a.repro.tar.zst
 says run.save
 [ ! -e a.repro.tar.zst ] || fail "a bundle was written"
 # shellcheck disable=SC2086
-exit_of 0 "$REPRO" run r.yaml $tiny --save there -o a.repro.tar.zst
+exit_of 0 "$REPRO" run r.yaml $tiny --save there --force -o a.repro.tar.zst
 [ "$(head -c 8 there)" != precious ] || fail "nothing was saved"
 # Nor does it make files outside the working directory, by whatever way; the user may have them there.
 mkdir -p out in/sub
