@@ -59,7 +59,7 @@ static void value_cases(struct rp_buf *out, const struct rp_command *c, const st
             put_words(out, choices);
         rp_buf_puts(out, "\";");
         const char *arg = rp_opt_arg(o);
-        rp_buf_printf(out, " files=%d ;;\n", !choices && (strstr(arg, "FILE") || strstr(arg, "DIR") || strcmp(arg, "VALUE") == 0));
+        rp_buf_printf(out, " files=%d ;;\n", !choices && (strstr(arg, "FILE") || strstr(arg, "DIR")));
     }
 }
 

@@ -266,8 +266,10 @@ int rp_cli_parse(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
     if (n == 0)
         return cli->help ? 0 : rp_fail(err, RP_USAGE, "no command given");
     cli->command = rp_cli_find(words, version ? 1 : n, &used, err);
-    if (!cli->command)
+    if (!cli->command) {
+        cli->command = find_exact(words[0]); /* of an unknown subcommand: its help lists the others */
         return -1;
+    }
     i += version ? 0 : used;
     return parse_rest(cli, argc - i, argv + i, err);
 }

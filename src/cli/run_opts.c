@@ -6,18 +6,26 @@
 
 #define AT(field) offsetof(struct rp_run_opts, field)
 
+/* What stands for the value of a flag whose key is of that type; the only text keys with a flag are paths. */
+#define ARG_I "N"
+#define ARG_F "X"
+#define ARG_S "FILE"
+#define ARG_B "true|false"
+#define ARG_C "WORD"
+#define ARG_L "WORD,..."
+
 /* Rows with an empty name (keys without a flag) are skipped by the parser and the help. */
 const struct rp_opt rp_run_opt_table[] = {
     {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
-     .help = "set any recipe key; see `repro recipes keys`"},
+     .help = "set any recipe key; see 'repro recipes keys'"},
 #define KEY(name_, field, type_, def, lo_, hi_, choices_, flag, help_)                                                 \
-    {.name = flag, .type = RP_OPT_TEXT, .offset = AT(field), .arg = sizeof(choices_) > 1 ? choices_ : "VALUE", .help = help_},
+    {.name = flag, .type = RP_OPT_TEXT, .offset = AT(field), .arg = sizeof(choices_) > 1 ? choices_ : ARG_##type_, .help = help_},
 #include "recipe/keys.def"
 #undef KEY
     {.name = "plan", .type = RP_OPT_FLAG, .offset = AT(plan), .help = "print the memory plan and stop"},
     {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
      .help = "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing bundle"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing bundle, and parameters (--save)"},
     {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(key), .arg = "FILE",
      .help = "private key that signs; default is created at the first run"},
     {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
