@@ -99,7 +99,7 @@ static int flush_stdout(void)
         failed = 1;
         e = errno;
     }
-    if (failed)
+    if (failed && e != EPIPE) /* `| head` has what it wants: the status alone says that there was more */
         fprintf(stderr, "repro: cannot write to standard output: %s\n", e ? strerror(e) : "write error");
     return failed ? -1 : 0;
 }
@@ -109,7 +109,7 @@ int rp_cli_main(int argc, char **argv)
     struct rp_cli cli = {.json = wants_json(argc, argv)};
     struct rp_err err = {0};
     hold_standard_fds();
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves is an error of ours to report, and must not end a run */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a run */
     int status = dispatch(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
     if (flush_stdout() < 0 && status == 0)
         status = rp_exit_status(RP_IO);

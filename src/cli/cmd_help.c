@@ -1,4 +1,5 @@
 /* `repro help`: the texts that are made from the command table. */
+#include "base/json.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 
@@ -30,7 +31,10 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
     else if (o->completion)
         rp_completion_bash(&out);
     if (o->man || o->completion) {
-        rp_cli_print(&out);
+        if (cli->json)
+            cli->result = json_pack("{s:s}", o->man ? "man" : "completion", rp_buf_text(&out));
+        else
+            rp_cli_print(&out);
         return 0;
     }
     const struct rp_command *c = cli->argc ? rp_cli_find(cli->argv, cli->argc, &used, err) : NULL;

@@ -40,3 +40,11 @@ for args in "help verify --json" "verify --help --json" "help --json verify"; do
 done
 exit_of 0 "$REPRO" help key --json
 jq -e '[.commands[].name] | index("key") == 0 and index("key new") and (index("run") | not)' out.txt >answer.txt || fail "the subcommands of key"
+for what in man "completion bash" "completion zsh"; do
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" help --$what
+    mv out.txt text
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" help --$what --json
+    jq -j ".${what% *}" out.txt | cmp - text || fail "help --$what --json"
+done

@@ -15,6 +15,7 @@ for args in "version" "version --json" "--help" "recipes show bert_fp32" "help -
     # shellcheck disable=SC2086
     { sleep 0.2; "$REPRO" $args 2>err.txt || echo $? >status.txt; } | true
     [ "$(cat status.txt)" = 3 ] || fail "'$args' into a closed pipe exits with $(cat status.txt)"
+    [ ! -s err.txt ] || fail "'$args' complains of a reader that had enough"
     rm status.txt
 done
 # Without stdin, stdout and stderr the files a command opens must not get their numbers.
