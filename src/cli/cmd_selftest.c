@@ -85,15 +85,29 @@ static int note(struct rp_cli *cli, const char *what, int failed)
     return failed;
 }
 
-/* "gemm  avx512  24 cases  good" */
+/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other. Then what failed, row by row. */
 static void print_ops(const json_t *report)
 {
-    size_t i;
-    json_t *row;
-    json_array_foreach(report, i, row)
-        printf("%-28s %-8s %5lld cases  %s\n", json_string_value(json_object_get(row, "op")),
-               json_string_value(json_object_get(row, "isa")), (long long)json_integer_value(json_object_get(row, "cases")),
-               json_integer_value(json_object_get(row, "failed")) ? "FAILED" : "good");
+    size_t n = json_array_size(report);
+    for (size_t i = 0, end; i < n; i = end) {
+        const char *isa = json_string_value(json_object_get(json_array_get(report, i), "isa"));
+        long long cases = 0, failed = 0;
+        for (end = i; end < n; end++) {
+            const json_t *row = json_array_get(report, end);
+            if (strcmp(json_string_value(json_object_get(row, "isa")), isa) != 0)
+                break;
+            cases += json_integer_value(json_object_get(row, "cases"));
+            failed += json_integer_value(json_object_get(row, "failed"));
+        }
+        printf("%-12s %s: %zu operations, %lld cases, %lld failed\n", isa, failed ? "FAILED" : "good", end - i, cases, failed);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(report, i);
+        if (json_integer_value(json_object_get(row, "failed")))
+            printf("FAILED       %s, %s: %lld of %lld cases\n", json_string_value(json_object_get(row, "op")),
+                   json_string_value(json_object_get(row, "isa")), (long long)json_integer_value(json_object_get(row, "failed")),
+                   (long long)json_integer_value(json_object_get(row, "cases")));
+    }
 }
 
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
