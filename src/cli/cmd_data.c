@@ -1,5 +1,6 @@
 /* `repro data`: archives and samples, without training on them. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "data/archive.h"
 #include "data/bert_data.h"
@@ -201,6 +202,11 @@ static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err
         if (!cli->json)
             printf("%s  %s\n", entry[i].sha256, bad ? e.msg : "good");
     }
+    if (!cli->json && n == 0) {
+        int named;
+        RP_FREE char *where = rp_store_path(store, &named);
+        printf("nothing is unpacked in %s yet\n", where);
+    }
     if (cli->json)
         cli->result = json_pack("{s:O}", "archives", list);
     rp_store_list_free(entry, n);
@@ -240,6 +246,8 @@ static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
     const struct store_opts *o = cli->opts;
     RP_FREE char *dir = NULL;
     char hex[65];
+    if (o->sha256 && !rp_is_sha256(o->sha256))
+        return rp_fail(err, RP_USAGE, "--sha256: '%s' is no SHA-256: expected 64 hexadecimal digits in lower case", o->sha256);
     if (rp_store_unpack(cli->argv[0], o->sha256, o->store, &dir, hex, err) < 0)
         return -1;
     if (cli->json)
@@ -292,6 +300,16 @@ static int is_archive_name(const char *path)
     return tar && (tar[4] == 0 || tar[4] == '.');
 }
 
+/* Names that nobody gives a directory. */
+static int is_foreign_archive_name(const char *path)
+{
+    static const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", ".tfrecord", NULL};
+    for (const char *const *e = endings; *e; e++)
+        if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
+            return 1;
+    return 0;
+}
+
 static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
 {
     const struct make_opts *o = cli->opts;
@@ -306,6 +324,9 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
     c.shards = o->shards ? (int)o->shards : c.shards;
     c.seed = o->seed ? (uint64_t)o->seed : c.seed;
     int archive = is_archive_name(path);
+    if (!archive && is_foreign_archive_name(path))
+        return rp_fail(err, RP_USAGE, "'%s' looks like an archive of a form that is not written; try .tar.zst, or corpus/ for a directory",
+                       path);
     if (rp_corpus_check(&c, err) < 0 ||
         (archive ? rp_corpus_write_archive(&c, path, o->force, err) : rp_corpus_write(&c, path, o->force, err)) < 0)
         return -1;

@@ -29,7 +29,14 @@ dir=$("$REPRO" data unpack s.tar.zst --store st)
 [ "$("$REPRO" data check "$dir" --json | jq -r .digest)" = "$(jq -r .digest check.json)" ] || fail "the unpacked files differ"
 "$REPRO" data list --store st --json | jq -e '(.archives | length == 1) and (.embedded | type == "array")' >answer.txt
 exit_of 5 "$REPRO" data unpack s.tar.zst --store st --sha256 0000000000000000000000000000000000000000000000000000000000000000
+exit_of 2 "$REPRO" data unpack s.tar.zst --store st --sha256 00
 exit_of 0 "$REPRO" data check --store st
+exit_of 0 "$REPRO" data check --store empty
+says_in "nothing is unpacked in empty" out.txt
+# a name that promises an archive which is not written makes no directory of that name
+# shellcheck disable=SC2086
+exit_of 2 "$REPRO" data make bert s.zip $small
+[ ! -e s.zip ] || fail "s.zip was made"
 # one byte of one record
 file=$(find "$dir" -name '*.tfrecord' | sort | tail -n 1)
 chmod u+w "$file"
