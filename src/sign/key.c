@@ -124,7 +124,7 @@ static int write_private(const char *path, const char *pem, size_t size, struct 
     unlink(tmp);
     RP_FD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return rp_fail(err, RP_IO, "cannot create '%s': %s (choose another place with --key)", path, strerror(errno));
+        return rp_fail(err, RP_IO, "cannot create '%s': %s (another place: --output, or --key of a run)", path, strerror(errno));
     int failed = 0;
     if (fchmod(fd, 0600) < 0 || rp_write_all(fd, pem, size) < 0 || fsync(fd) < 0)
         failed = rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) < 0;

@@ -75,7 +75,7 @@ int rp_trust_add(const char *name, const char *pem, size_t size, const char *wha
             return rp_wrap(err, "trust store");
         if (strcmp(ours, theirs) == 0)
             return 0;
-        return rp_fail(err, RP_USAGE, "'%s' already stands for the key %s; choose another name, or remove '%s'", name, theirs, path);
+        return rp_fail(err, RP_USAGE, "'%s' already stands for the key %s; choose another with --name, or remove '%s'", name, theirs, path);
     }
     return rp_write_file(path, text.data, text.size, 0644, err);
 }
