@@ -144,7 +144,7 @@ void rp_capture_summary(struct rp_buf *out, const json_t *env)
     line(out, env, "load",
          "{kernel.load_1min} {kernel.load_5min} {kernel.load_15min}, {kernel.tasks_running} of {kernel.tasks} tasks running");
     line(out, env, "program", "{program.version}, sha256 {program.sha256}");
-    line(out, env, "git", "{git.commit} on {git.branch}, {git.modified} modified, {git.untracked} untracked");
+    line(out, env, "git", "{git.workdir.commit} on {git.workdir.branch}, {git.workdir.modified} modified, {git.workdir.untracked} untracked");
     rp_buf_printf(out, "%-13s%zu variables\n", "environment",
                   json_object_size(json_object_get(json_object_get(env, "probes"), "environment")));
     counts(out, env);

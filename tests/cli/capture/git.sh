@@ -10,5 +10,5 @@ git -C r add a
 git -C r -c user.name=a -c user.email=a@b commit -q -m one
 echo 2 >r/a
 (cd r && "$REPRO" capture --json >../env.json)
-[ "$(jq -r .probes.git.commit.value env.json)" = "$(git -C r rev-parse HEAD)" ] || fail "another commit"
-[ "$(jq -r .probes.git.modified.value env.json)" = 1 ] || fail "the change is not seen"
+[ "$(jq -r .probes.git.workdir.commit.value env.json)" = "$(git -C r rev-parse HEAD)" ] || fail "another commit"
+[ "$(jq -r .probes.git.workdir.modified.value env.json)" = 1 ] || fail "the change is not seen"

@@ -56,7 +56,8 @@ ln -s /vendor hostile/$dmi/sys_vendor
 ln -s "$PWD/secret.txt" hostile/proc/cpuinfo
 ln -s ../../../../../../../../../../../../../../../.."$PWD/secret.txt" hostile/etc/os-release
 echo '{"schema": "repro-record/1", "salt": 7, "states": {"/proc/meminfo": {"state": "ok"}, "/proc/uptime": 1},
-    "answers": {"git": {"commit": {"a": [[]]}, "x": 5}, "uname": 3, "space /dev/shm": {"total": "x"}, "file /proc/self/exe": []}}' \
+    "answers": {"git workdir": {"commit": {"a": [[]]}, "x": 5, "modified": 7, "submodules": [1], "diff": {"state": "ok", "value": 3}},
+    "git odd name": 1, "uname": 3, "space /dev/shm": {"total": "x"}, "file /proc/self/exe": []}}' \
     >hostile/.repro/live.json
 look() {
     "$@" "$REPRO" capture --root hostile --json >hostile.json || fail "a hostile record is no reason to fail"
