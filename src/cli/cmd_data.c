@@ -54,11 +54,13 @@ static int list_archive(struct rp_cli *cli, const char *path, struct rp_err *err
 {
     struct rp_archive_limits limits = RP_ARCHIVE_LIMITS;
     struct rp_archive_stats stats = {0};
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct rp_archive_source source;
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    if (size < 0)
+    if (size >= 0)
+        source = (struct rp_archive_source){.name = path, .fd = fd, .size = (uint64_t)size};
+    else if (errno != ENOENT || rp_embedded_archive(path, &source) < 0)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-    struct rp_archive_source source = {.name = path, .fd = fd, .size = (uint64_t)size};
     if (cli->json)
         cli->result = json_pack("{s:s, s:[]}", "archive", path, "members");
     return rp_archive_list(&source, &limits, on_member, cli, &stats, err);
@@ -116,6 +118,7 @@ const struct rp_command rp_cmd_data_list = {
     .operands = "[ARCHIVE]",
     .max_operands = 1,
     .summary = "list what is unpacked and what is embedded, or the members of an archive",
+    .details = "ARCHIVE is a file, or the name of an embedded archive.\n",
     .opts = store_opts,
     .opts_size = sizeof(struct store_opts),
     .run = cmd_data_list,
@@ -263,8 +266,8 @@ const struct rp_command rp_cmd_data_unpack = {
     .min_operands = 1,
     .max_operands = 1,
     .summary = "unpack an archive into the store and print the directory",
-    .details = "tar or zip, plain or with gz, xz, zst, lz4 or bz2. It is hashed first, unpacked within limits, and renamed into place; "
-               "the directory is named after its SHA-256.\n",
+    .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or bz2. It is hashed "
+               "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n",
     .opts = unpack_opts,
     .opts_size = sizeof(struct store_opts),
     .run = cmd_data_unpack,

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "data/archive.h"
+#include "data/embedded.h"
 #include "data/marker.h"
 #include "data/unpack.h"
 
@@ -191,7 +192,9 @@ int rp_store_unpack(const char *archive, const char *sha256, const char *store, 
     struct rp_archive_source s;
     RP_FD fd = -1;
     int named;
-    if (rp_unpack_open(archive, &fd, &s, hex, err) < 0)
+    if (access(archive, F_OK) < 0 && rp_embedded_archive(archive, &s) == 0)
+        rp_sha256_hex(hex, s.data, s.size);
+    else if (rp_unpack_open(archive, &fd, &s, hex, err) < 0)
         return -1;
     if (sha256 && strcmp(sha256, hex) != 0)
         return rp_fail(err, RP_MISMATCH, "archive '%s' has SHA-256 %s, expected %s", archive, hex, sha256);

@@ -28,6 +28,15 @@ dir=$("$REPRO" data unpack s.tar.zst --store st)
 [ "${dir##*/}" = "sha256-$(sha256sum <s.tar.zst | cut -c1-64)" ] || fail "unpacked into $dir"
 [ "$("$REPRO" data check "$dir" --json | jq -r .digest)" = "$(jq -r .digest check.json)" ] || fail "the unpacked files differ"
 "$REPRO" data list --store st --json | jq -e '(.archives | length == 1) and (.embedded | type == "array")' >answer.txt
+# the embedded archive by its name, and a file of that name before it
+name=$("$REPRO" data list --json | jq -r '.embedded[0].name')
+"$REPRO" data list "$name" >members.txt
+[ -s members.txt ] || fail "no members of the embedded archive"
+dir2=$("$REPRO" data unpack "$name" --store st2)
+[ "$(find "$dir2" -name '*.tfrecord' | wc -l)" = "$(wc -l <members.txt)" ] || fail "unpacked into $dir2"
+cp s.tar.zst "$name"
+dir2=$("$REPRO" data unpack "$name" --store st2)
+[ "${dir2##*/}" = "${dir##*/}" ] || fail "unpacked into $dir2, not the file's"
 exit_of 5 "$REPRO" data unpack s.tar.zst --store st --sha256 0000000000000000000000000000000000000000000000000000000000000000
 exit_of 2 "$REPRO" data unpack s.tar.zst --store st --sha256 00
 exit_of 0 "$REPRO" data check --store st
