@@ -148,7 +148,7 @@ int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_e
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
-                       S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+                       S_ISDIR(st.st_mode) ? "a directory" : "a device or a pipe");
     size_t start = out->size;
     for (;;) {
         /* st_size is a hint only: files in /proc say 0 and others grow */

@@ -59,7 +59,7 @@ int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, st
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
-                       S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+                       S_ISDIR(st.st_mode) ? "a directory" : "a device or a pipe");
     enum { chunk = 1 << 18 };
     RP_FREE char *bytes = rp_alloc(chunk);
     unsigned char digest[RP_SHA256_SIZE];
