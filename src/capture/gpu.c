@@ -1,6 +1,7 @@
 /* GPUs: what the worker repro-gpu says about driver, devices and libraries. It is another process because NVIDIA's libraries crash, hang
  * in the kernel and need glibc; nothing of that reaches this one. */
 #include "capture/gpu.h"
+#include "capture/variables.h"
 
 #include "base/clock.h"
 #include "base/embed.h"
@@ -127,19 +128,23 @@ void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 
 /* ---- the probe ---- */
 
-/* In place: what only its owner may read becomes its hidden form. */
-static void hide(const struct rp_probe *p, json_t *group)
+/* In place: what only its owner may read becomes its hidden form, and messages become public ones. */
+static void redact(const struct rp_probe *p, json_t *group)
 {
     const char *name;
     json_t *j;
     json_object_foreach(group, name, j) {
         const char *text = json_string_value(json_object_get(j, "value"));
+        int is_message = strcmp(name, "detail") == 0 || strcmp(name, "failed") == 0 || strcmp(name, "absent") == 0;
         char hidden[RP_HIDDEN];
-        if (json_is_true(json_object_get(j, "hide")) && text) {
+        if (is_message && json_is_string(j)) {
+            RP_FREE char *message = rp_public_message(p, json_string_value(j));
+            json_object_set_new(group, name, json_string(message));
+        } else if (json_is_true(json_object_get(j, "hide")) && text && !p->opts->identify) {
             rp_hide(p, name, text, hidden);
             json_object_set_new(j, "value", json_string(hidden));
         } else if (json_is_object(j)) {
-            hide(p, j);
+            redact(p, j);
         }
     }
 }
@@ -157,8 +162,8 @@ static void live(struct rp_probe *p)
     }
     RP_JSON *answers = rp_program_unpack(&program, e->data, e->size, &err) < 0 ? json_pack("{s:s}", "failed", err.msg)
                                                                                 : rp_gpu_ask(&program, limit_ms());
+    redact(p, answers);
     rp_gpu_put(p, answers);
-    hide(p, answers);
     rp_json_write(&text, answers);
     rp_record_file(p, ANSWERS, text.data, text.size);
 }

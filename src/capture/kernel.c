@@ -1,6 +1,7 @@
 /* The kernel: release, the part of its command line that changes how programs run, settings, load and pressure. */
 #include "base/json.h"
 #include "capture/device.h"
+#include "capture/variables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static int is_kept(const char *word)
         known |= strlen(kept[i]) == n && memcmp(kept[i], word, n) == 0;
     for (size_t i = 0; i < sizeof kept_modules / sizeof *kept_modules; i++)
         known |= strncmp(word, kept_modules[i], strlen(kept_modules[i])) == 0 && memchr(word, '.', n);
-    return known && strlen(word) < 256 &&
+    RP_FREE char *name = rp_asprintf("%.*s", (int)n, word);
+    return known && strlen(word) < 256 && !rp_is_secret(name, word[n] ? word + n + 1 : "") &&
            strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.,:;=+-") == strlen(word);
 }
 

@@ -1,4 +1,5 @@
 #include "capture/mounts.h"
+#include "capture/variables.h"
 
 #include "base/hash.h"
 
@@ -49,16 +50,20 @@ static int is_in(const char *const *list, size_t n, const char *word, size_t len
 #define IS_IN(list, word, len) is_in(list, sizeof list / sizeof *list, word, len)
 
 /* The parts of a path, hiding what is not allowed: all but engine_names (host's side), or what follows a directory of persons. */
-static void redact_path(struct rp_buf *out, const char *path, size_t size, int host_side)
+static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char *path, size_t size, int host_side)
 {
+    if (p->opts->identify) {
+        rp_buf_add(out, path, size);
+        return;
+    }
     const char *end = path + size, *before = path;
     size_t before_len = 0;
     if (size && *path != '/') { /* "net:[4026531840]" of a namespace, "pipe:[1]" */
         rp_buf_puts(out, hidden);
         return;
     }
-    for (const char *p = path; p < end;) {
-        const char *word = p + 1, *stop = memchr(word, '/', (size_t)(end - word));
+    for (const char *at = path; at < end;) {
+        const char *word = at + 1, *stop = memchr(word, '/', (size_t)(end - word));
         size_t n = (size_t)((stop ? stop : end) - word);
         int person = (before_len == 4 && memcmp(before, "home", 4) == 0) || (before_len == 5 && memcmp(before, "media", 5) == 0);
         int keep = !n || (host_side ? IS_IN(engine_names, word, n) : !person);
@@ -66,7 +71,7 @@ static void redact_path(struct rp_buf *out, const char *path, size_t size, int h
         rp_buf_add(out, keep ? word : hidden, keep ? n : sizeof hidden - 1);
         before = word;
         before_len = n;
-        p = word + n;
+        at = word + n;
     }
 }
 
@@ -74,10 +79,7 @@ void rp_hide_path(const struct rp_probe *p, const char *path, char out[PATH_MAX]
 {
     RP_BUF text = {0};
     rp_buf_add(&text, "", 0);
-    if (p->opts->identify)
-        rp_buf_puts(&text, path);
-    else
-        redact_path(&text, path, strlen(path), 0);
+    redact_path(p, &text, path, strlen(path), 0);
     snprintf(out, PATH_MAX, "%s", text.data);
 }
 
@@ -95,6 +97,10 @@ static void redact_layers(const struct rp_probe *p, struct rp_buf *out, const ch
     RP_FREE char *names = rp_asprintf("%.*s", (int)n, value);
     char hash[RP_HIDDEN];
     int layers = 1;
+    if (p->opts->identify) {
+        rp_buf_printf(out, "lowerdir=%s", names);
+        return;
+    }
     for (const char *c = names; (c = strchr(c, ':')); c++)
         layers++;
     rp_hide_as(p, "container.layers", names, hash);
@@ -120,7 +126,7 @@ static void redact_options(const struct rp_probe *p, struct rp_buf *out, const c
             else
                 rp_buf_add(out, o, upper ? name + (eq != NULL) : n);
             if (upper && eq)
-                redact_path(out, eq + 1, value, 1);
+                redact_path(p, out, eq + 1, value, 1);
         }
         o += n + 1;
     }
@@ -128,10 +134,11 @@ static void redact_options(const struct rp_probe *p, struct rp_buf *out, const c
         rp_buf_puts(out, "-");
 }
 
-static void redact_source(struct rp_buf *out, const char *source, size_t n, const char *type, size_t type_len)
+static void redact_source(const struct rp_probe *p, struct rp_buf *out, const char *source, size_t n, const char *type, size_t type_len)
 {
+    RP_FREE char *whole = rp_asprintf("%.*s", (int)n, source);
     size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(source + 5, "/ \n") : 0;
-    if ((n == type_len && memcmp(source, type, n) == 0) || IS_IN(kept_sources, source, n) || (device && device == n))
+    if ((p->opts->identify && !rp_is_secret("", whole)) || (n == type_len && memcmp(source, type, n) == 0) || IS_IN(kept_sources, source, n) || (device && device == n))
         rp_buf_add(out, source, n);
     else if (device && device < n)
         rp_buf_printf(out, "%.*s/%s", (int)device, source, hidden); /* /dev/mapper/... */
@@ -166,8 +173,6 @@ static void redact(const struct rp_probe *p, struct rp_buf *text)
     RP_BUF out = {0};
     const char *field[FIELDS], *end = text->data + text->size;
     size_t len[FIELDS];
-    if (p->opts->identify)
-        return;
     rp_buf_add(&out, "", 0);
     for (const char *line = text->data; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
@@ -175,13 +180,13 @@ static void redact(const struct rp_probe *p, struct rp_buf *text)
         if (split(line, size, field, len) == 0) {
             for (int i = ID; i <= DEVICE; i++)
                 rp_buf_printf(&out, "%.*s ", (int)len[i], field[i]);
-            redact_path(&out, field[ROOT], len[ROOT], 1);
+            redact_path(p, &out, field[ROOT], len[ROOT], 1);
             rp_buf_puts(&out, " ");
-            redact_path(&out, field[POINT], len[POINT], 0);
+            redact_path(p, &out, field[POINT], len[POINT], 0);
             rp_buf_puts(&out, " ");
             redact_options(p, &out, field[OPTIONS], len[OPTIONS]);
             rp_buf_printf(&out, " - %.*s ", (int)len[TYPE], field[TYPE]);
-            redact_source(&out, field[SOURCE], len[SOURCE], field[TYPE], len[TYPE]);
+            redact_source(p, &out, field[SOURCE], len[SOURCE], field[TYPE], len[TYPE]);
             rp_buf_puts(&out, " ");
             redact_options(p, &out, field[SUPER], len[SUPER]);
             rp_buf_puts(&out, "\n");

@@ -45,12 +45,32 @@ static void version(struct rp_probe *p)
         rp_put_absent(p->out, "compiler", t.path);
 }
 
-/* "Key: 1" and "Key: "text"" lines. The texts may hold anything an administrator wrote into the driver's registry. */
+/* A text among the parameters may hold anything an administrator wrote into the driver's registry. */
+static void redact_parameters(const struct rp_probe *p, struct rp_buf *text)
+{
+    RP_BUF out = {0};
+    char *save = NULL;
+    (void)p;
+    rp_buf_add(&out, "", 0);
+    for (char *line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *colon = strstr(line, ": ");
+        RP_FREE char *name = rp_asprintf("%.*s", colon ? (int)(colon - line) : 0, line);
+        if (colon && colon[2] == '"' && rp_is_secret(name, colon + 2))
+            rp_buf_printf(&out, "%s: \"%s\"\n", name, rp_credential);
+        else
+            rp_buf_printf(&out, "%s\n", line);
+    }
+    struct rp_buf old = *text;
+    *text = out;
+    out = old;
+}
+
+/* "Key: 1" and "Key: "text"" lines. */
 static void parameters(struct rp_probe *p)
 {
     RP_TEXT t;
     char *at = NULL;
-    rp_text_read(&t, p, DRIVER "/params");
+    rp_text_read_as(&t, p, DRIVER "/params", redact_parameters);
     if (t.state != RP_STATE_OK) {
         rp_put_state(p->out, "parameters", &t);
         return;
@@ -71,7 +91,7 @@ static void parameters(struct rp_probe *p)
         else if (len >= 2 && value[0] == '"' && value[len - 1] == '"' && len < 256) {
             value[len - 1] = 0;
             if (len > 2)
-                rp_put_str(all, line, value + 1, t.path);
+                rp_put_variable(all, line, value + 1, t.path);
             else
                 rp_put_absent(all, line, t.path);
         } else

@@ -32,7 +32,7 @@ static void deepest(const char *path, char out[PATH_MAX])
     }
 }
 
-/* {"path": as the mount table shows it; "total", "free" in bytes, "files_free"} of a place. */
+/* {"path": where the file system of a place is mounted, which says less than the place; "total", "free" in bytes, "files_free"} */
 static json_t *ask_place(const struct rp_probe *p, const char *place)
 {
     int named;
@@ -46,8 +46,13 @@ static json_t *ask_place(const struct rp_probe *p, const char *place)
         deepest(strcmp(place, "store") == 0 ? store : tmp && *tmp ? tmp : "/tmp", path);
     if (statvfs(path, &s) < 0)
         return NULL;
+    struct rp_probe quiet = *p;
+    quiet.record = NULL;
+    RP_MOUNTS mounts;
+    rp_mounts_read(&mounts, &quiet);
     rp_hide_path(p, path, shown);
-    json_t *answer = json_pack("{s:s}", "path", shown);
+    const struct rp_mount *at = rp_mounts_holding(&mounts, shown);
+    json_t *answer = json_pack("{s:s}", "path", at ? at->point : "/");
     uint64_t unit = s.f_frsize ? s.f_frsize : s.f_bsize;
     if (answer && s.f_blocks && s.f_blocks <= INT64_MAX / unit) {
         json_object_set_new(answer, "total", json_integer((json_int_t)(s.f_blocks * unit)));
@@ -75,6 +80,20 @@ static void whole_disk(const struct rp_probe *p, char name[64])
     name[n] = 0;
 }
 
+/* Of a block device's uevent only its name: partitions have labels and UUIDs. */
+static void redact_uevent(const struct rp_probe *p, struct rp_buf *text)
+{
+    RP_BUF out = {0};
+    RP_TEXT t = {.bytes = *text};
+    RP_FREE char *name = rp_text_field(&t, "DEVNAME", '=');
+    (void)p;
+    rp_buf_add(&out, "", 0);
+    if (name)
+        rp_buf_printf(&out, "DEVNAME=%s\n", name);
+    *text = out;
+    out = (struct rp_buf){0};
+}
+
 /* Name of the block device of a mount, or "". Btrfs and others have a device number of their own and tell the device as the source. */
 static void block_device(const struct rp_probe *p, const struct rp_mount *m, char name[64])
 {
@@ -83,7 +102,7 @@ static void block_device(const struct rp_probe *p, const struct rp_mount *m, cha
     *name = 0;
     if (strncmp(m->device, "0:", 2) != 0 && strspn(m->device, "0123456789:") == strlen(m->device) && strlen(m->device) < 24) {
         snprintf(path, sizeof path, "/sys/dev/block/%s/uevent", m->device);
-        rp_text_read(&t, p, path);
+        rp_text_read_as(&t, p, path, redact_uevent);
         RP_FREE char *dev = rp_text_field(&t, "DEVNAME", '=');
         if (dev && rp_is_plain_name(dev))
             snprintf(name, 64, "%s", dev);

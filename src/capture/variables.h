@@ -22,5 +22,12 @@ enum rp_variable rp_jobs_allow(const char *name, size_t n);
 
 /* A text that says whose it is: a home directory, a device's UUID, an address. */
 int rp_is_identity(const char *text);
+/* A text in which something looks like a credential, or the name ("" for none) of what holds one: shown nowhere, not by --identify
+ * either. What stands in its place makes rp_put_variable() say so. */
+int rp_is_secret(const char *name, const char *text);
+extern const char rp_credential[];
+/* What another program or a library said, for the caller to free: without its paths where it says too much, another text where that is
+ * not enough. */
+char *rp_public_message(const struct rp_probe *p, const char *text);
 
 #endif
