@@ -2,12 +2,13 @@
 #include "capture/capture.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/explain.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct capture_opts {
-    const char *output, *probe, *root, *record;
+    const char *output, *probe, *root, *record, *explain;
     struct rp_opt_list repo;
     int identify, digests, with_diff;
 };
@@ -30,6 +31,8 @@ static const struct rp_opt opts[] = {
      .help = "a further git repository to describe; may be given several times"},
     {.name = "with-diff", .type = RP_OPT_FLAG, .offset = AT(with_diff),
      .help = "what differs from the commits, not only its digest"},
+    {.name = "explain", .type = RP_OPT_TEXT, .offset = AT(explain), .arg = "FIELD",
+     .help = "say what a field means, where it comes from and why it matters; captures nothing"},
     {0},
 };
 
@@ -38,6 +41,8 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
     const struct capture_opts *o = cli->opts;
     struct rp_capture_opts c = {.root = o->root ? o->root : "/", .record = o->record, .identify = o->identify, .digests = o->digests,
                                 .repos = o->repo.item, .n_repos = o->repo.n, .with_diff = o->with_diff};
+    if (o->explain)
+        return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
         return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");
     if (o->probe && rp_capture_select(&c, o->probe, err) < 0)
@@ -74,11 +79,15 @@ const struct rp_command rp_cmd_capture = {
                "--record DIR writes every file, listing and link that the probes used, as the document may show it; --root DIR reads "
                "such a directory in place of /, anywhere, and gives the same document. Read a record before you publish it.\n"
                "\n"
+               "--explain takes a field as the document has it (gpu.devices.gpu0.clock_sm), a name alone (clock_sm), stars for any "
+               "names, or the beginning of names, whose fields it lists (gpu.devices).\n"
+               "\n"
                "Examples:\n"
                "  repro capture\n"
                "  repro capture -o env.json\n"
                "  repro capture --probe cpu,memory --json | jq .probes.memory\n"
-               "  repro capture --record machine && repro capture --root machine\n",
+               "  repro capture --record machine && repro capture --root machine\n"
+               "  repro capture --explain clock_sm_application\n",
     .opts = opts,
     .opts_size = sizeof(struct capture_opts),
     .run = cmd_capture,

@@ -1,0 +1,32 @@
+/* Two captures compared: what differs, what cannot be told, and how likely it moves throughput.
+ *
+ * What:    one walk over both documents; `repro capture diff` shows its result, a run lists it for its two captures, `verify` repeats it.
+ * Flow:    two documents of the form of bundle/schemas/env.schema.json -> lists of differences with the grades of fields.def.
+ * Owner:   the caller owns the json_t.
+ * Extend:  a field is graded in fields.def; nothing here names one.
+ */
+#ifndef RP_CAPTURE_COMPARE_H
+#define RP_CAPTURE_COMPARE_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+
+/* {"different": [D...]       known on both sides, or there on one and absent on the other
+ *  "one_side": [D...]        known on one side; on the other denied, in error or not looked for
+ *  "not_comparable": [D...]  hidden, with another salt or in clear on the other side
+ *  "unknown": ["field"...]   known on neither side and not absent on both
+ *  "not_captured": ["probe"...]  probes that ran on one side only
+ *  "equal": n, "absent": n}  absent on both sides
+ * D = {"field", "pattern": of its row in fields.def or null, "impact": "high", "moment": bool, "a": side, "b": side}
+ * side = {"state", "value", "unit"} of the value, {"values": how many known ones a whole group has}, or null: not there.
+ * In order of the fields. A field that fields.def does not know counts as medium: nobody has said that it does no harm.
+ * Fails only for names that no capture has: RP_MALFORMED. */
+json_t *rp_capture_compare(const json_t *a, const json_t *b, struct rp_err *err) rp_must_check;
+
+/* The member environment_changes of run.json: "different", "one_side" and "not_comparable" as one list in the order of the fields, value
+ * by value, without "pattern" and with "before" and "after" for "a" and "b". But for the grades it does not depend on fields.def, so that
+ * later versions find the same list. */
+json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,331 @@
+/* `repro capture diff`: two machines, or one at two times, compared value by value. */
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "bundle/bundle.h"
+#include "bundle/schema.h"
+#include "capture/compare.h"
+#include "capture/fields.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOCUMENT_MAX (8u << 20) /* a capture of eight GPUs has 300 KiB */
+#define SHOWN 72                /* bytes of a value for people */
+#define WORDS_MAX 4096          /* of lists that are told apart word by word */
+
+/* ---- reading ---- */
+
+/* A capture of the documented form; takes nothing on trust. */
+static json_t *parse(const char *data, size_t size, const char *what, struct rp_err *err)
+{
+    RP_JSON *schema = rp_schema_load("env", err);
+    json_t *env = schema ? rp_json_parse(data, size, what, err) : NULL;
+    if (env && rp_schema_check(schema, env, what, err) < 0)
+        rp_json_decref(&env);
+    return env;
+}
+
+/* The capture before the run. */
+static json_t *of_bundle(const char *path, struct rp_err *err)
+{
+    static const char member[] = "env/node0.before.json";
+    struct rp_bundle b = {0};
+    if (rp_bundle_open(&b, path, err) < 0)
+        return NULL;
+    const struct rp_member *m = rp_bundle_find(&b, member);
+    json_t *env =
+        m ? parse(rp_buf_text(&m->bytes), m->bytes.size, member, err) : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
+    rp_bundle_fini(&b);
+    return env;
+}
+
+static int is_compressed(const char *path)
+{
+    static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    unsigned char begin[4] = {0};
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(begin, 1, 4, f) : 0;
+    if (f)
+        fclose(f);
+    return n == 4 && memcmp(begin, magic, 4) == 0;
+}
+
+/* A document, or a bundle. */
+static json_t *load(const char *path, struct rp_err *err)
+{
+    char shown[72];
+    RP_BUF text = {0};
+    json_t *env;
+    int bundle = is_compressed(path);
+    if (!bundle && rp_read_file(&text, path, DOCUMENT_MAX, err) < 0)
+        return NULL;
+    rp_shown(shown, path);
+    env = bundle ? of_bundle(path, err) : parse(rp_buf_text(&text), text.size, shown, err);
+    if (!env && bundle)
+        rp_wrap(err, "%s", shown);
+    return env;
+}
+
+/* ---- showing ---- */
+
+static void show_words(struct rp_buf *out, const json_t *list)
+{
+    size_t i;
+    json_t *word;
+    json_array_foreach((json_t *)list, i, word)
+        rp_buf_printf(out, "%s%s", i ? " " : "", json_is_string(word) ? json_string_value(word) : "?");
+}
+
+/* One side of a difference on one line, of any length. */
+static void show_side(struct rp_buf *out, const json_t *side)
+{
+    const json_t *v = json_object_get(side, "value"), *n = json_object_get(side, "values");
+    const char *state = json_string_value(json_object_get(side, "state")), *unit = json_string_value(json_object_get(side, "unit"));
+    if (!side || json_is_null(side))
+        rp_buf_puts(out, "(not there)");
+    else if (n)
+        rp_buf_printf(out, "(%lld values)", (long long)json_integer_value(n));
+    else if (state && strcmp(state, "ok") != 0)
+        rp_buf_printf(out, "(%s)", state);
+    else if (json_is_array(v))
+        show_words(out, v);
+    else if (json_is_string(v))
+        rp_buf_puts(out, *json_string_value(v) ? json_string_value(v) : "(empty)");
+    else if (json_is_integer(v))
+        rp_buf_printf(out, "%lld", (long long)json_integer_value(v));
+    else
+        rp_buf_printf(out, "%.9g", json_number_value(v));
+    if (unit && v && json_is_number(v))
+        rp_buf_printf(out, " %s", unit);
+}
+
+static int has_word(const json_t *list, const json_t *word)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_equal(json_array_get(list, i), word))
+            return 1;
+    return 0;
+}
+
+/* The words of a that b has not. */
+static json_t *without(const json_t *a, const json_t *b)
+{
+    json_t *rest = json_array();
+    for (size_t i = 0; i < json_array_size(a); i++)
+        if (!has_word(b, json_array_get(a, i)))
+            json_array_append(rest, json_array_get(a, i));
+    return rest;
+}
+
+static void show_cut(struct rp_buf *out, struct rp_buf *text)
+{
+    char shown[SHOWN];
+    rp_buf_puts(out, rp_shown(shown, rp_buf_text(text)));
+}
+
+/* "a  |  b"; of two lists what only one has. */
+static void show_sides(struct rp_buf *out, const json_t *d)
+{
+    const json_t *side[] = {json_object_get(d, "a"), json_object_get(d, "b")};
+    const json_t *list[] = {json_object_get(side[0], "value"), json_object_get(side[1], "value")};
+    size_t words = json_array_size(list[0]), others = json_array_size(list[1]);
+    int lists = words && others && words <= WORDS_MAX && others <= WORDS_MAX;
+    for (int i = 0; i < 2; i++) {
+        RP_BUF text = {0};
+        RP_JSON *rest = lists ? without(list[i], list[1 - i]) : NULL;
+        if (json_array_size(rest)) {
+            rp_buf_puts(&text, "only here: ");
+            show_words(&text, rest);
+        } else if (rest)
+            rp_buf_puts(&text, "(nothing of its own)");
+        else
+            show_side(&text, side[i]);
+        show_cut(out, &text);
+        rp_buf_puts(out, i ? "\n" : "  |  ");
+    }
+}
+
+/* Different fields of one row with the same two sides, as those of eight GPUs, are one line. */
+static size_t run_length(const json_t *list, size_t at)
+{
+    const json_t *first = json_array_get(list, at), *pattern = json_object_get(first, "pattern");
+    size_t n = 1;
+    for (; pattern && json_is_string(pattern) && at + n < json_array_size(list); n++) {
+        const json_t *next = json_array_get(list, at + n);
+        if (!json_equal(pattern, json_object_get(next, "pattern")) ||
+            !json_equal(json_object_get(first, "a"), json_object_get(next, "a")) ||
+            !json_equal(json_object_get(first, "b"), json_object_get(next, "b")))
+            break;
+    }
+    return n;
+}
+
+static const char *text_of(const json_t *d, const char *key)
+{
+    const char *s = json_string_value(json_object_get(d, key));
+    return s ? s : "";
+}
+
+static const struct rp_field *row_of(const json_t *d)
+{
+    const struct rp_field *f = rp_fields;
+    while (f->pattern && strcmp(f->pattern, text_of(d, "pattern")) != 0)
+        f++;
+    return f->pattern ? f : NULL;
+}
+
+static void show_list(struct rp_buf *out, const char *title, const json_t *list, int with_why)
+{
+    char shown[SHOWN];
+    const struct rp_field *last = NULL;
+    if (json_array_size(list) == 0)
+        return;
+    rp_buf_printf(out, "\n%s\n", title);
+    for (size_t i = 0, n; i < json_array_size(list); i += n) {
+        const json_t *d = json_array_get(list, i);
+        const struct rp_field *f = row_of(d);
+        n = run_length(list, i);
+        rp_buf_printf(out, "  %s", n > 1 ? f->pattern : rp_shown(shown, text_of(d, "field")));
+        if (n > 1)
+            rp_buf_printf(out, " (%zu times)", n);
+        rp_buf_puts(out, "\n      ");
+        show_sides(out, d);
+        if (with_why && !(f && f == last))
+            rp_buf_printf(out, "      %s\n",
+                          f ? f->why : "this program does not know the field, so that nobody has said that it does no harm");
+        last = f;
+    }
+}
+
+static void show_names(struct rp_buf *out, const char *title, const json_t *list)
+{
+    char shown[SHOWN];
+    size_t i, at = 80;
+    json_t *v;
+    if (json_array_size(list) == 0)
+        return;
+    rp_buf_printf(out, "\n%s", title);
+    json_array_foreach((json_t *)list, i, v) {
+        rp_shown(shown, json_is_string(v) ? json_string_value(v) : text_of(v, "field"));
+        at += strlen(shown) + 2;
+        if (at > 80) {
+            rp_buf_puts(out, "\n  ");
+            at = strlen(shown) + 4;
+        }
+        rp_buf_printf(out, "%s%s", shown, i + 1 < json_array_size(list) ? ", " : "");
+    }
+    rp_buf_puts(out, "\n");
+}
+
+/* Those of one impact, in the order of their rows, so that equal differences of several things stand together. */
+static json_t *chosen(const json_t *list, const char *impact, int moment)
+{
+    json_t *out = json_array(), *d;
+    size_t i;
+    for (const struct rp_field *f = rp_fields;; f++) {
+        json_array_foreach((json_t *)list, i, d)
+            if ((moment || strcmp(text_of(d, "impact"), impact) == 0) && json_is_true(json_object_get(d, "moment")) == moment &&
+                (f->pattern ? strcmp(text_of(d, "pattern"), f->pattern) == 0 : json_is_null(json_object_get(d, "pattern"))))
+                json_array_append(out, d);
+        if (!f->pattern)
+            return out;
+    }
+}
+
+static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t *doc)
+{
+    static const struct {
+        const char *impact, *title;
+    } grades[] = {
+        {"high", "HIGH: moves throughput"}, {"medium", "MEDIUM: often moves throughput"}, {"low", "LOW: seldom moves throughput"}};
+    const json_t *different = json_object_get(doc, "different");
+    for (int i = 0; i < 2; i++) {
+        char shown[72];
+        rp_buf_printf(out, "%c  %s, captured %s\n", "AB"[i], rp_shown(shown, cli->argv[i]),
+                      text_of(json_object_get(doc, i ? "b" : "a"), "captured_at"));
+    }
+    for (int i = 0; i < 3; i++) {
+        RP_JSON *list = chosen(different, grades[i].impact, 0);
+        show_list(out, grades[i].title, list, 1);
+    }
+    RP_JSON *none = chosen(different, "none", 0), *moment = chosen(different, "", 1);
+    show_names(out, "Different, without known influence:", none);
+    show_list(out, "Of the moment of each capture:", moment, 0);
+    show_list(out, "Known on one side only:", json_object_get(doc, "one_side"), 0);
+    show_names(out, "Cannot be compared, hidden with different salts or on one side only:", json_object_get(doc, "not_comparable"));
+    show_names(out, "Unknown on both sides, which does not mean equal:", json_object_get(doc, "unknown"));
+    show_names(out, "Probes that ran on one side only:", json_object_get(doc, "not_captured"));
+    rp_buf_printf(out, "\n%lld equal, %lld absent on both sides\n", (long long)json_integer_value(json_object_get(doc, "equal")),
+                  (long long)json_integer_value(json_object_get(doc, "absent")));
+}
+
+/* ---- the command ---- */
+
+/* How many important settings differ; why is added for those who read the document. */
+static int weigh(const json_t *doc)
+{
+    static const char *const lists[] = {"different", "one_side", "not_comparable"};
+    int important = 0;
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < json_array_size(json_object_get(doc, lists[k])); i++) {
+            json_t *d = json_array_get(json_object_get(doc, lists[k]), i);
+            const struct rp_field *f = row_of(d);
+            const char *impact = text_of(d, "impact");
+            json_object_set_new(d, "why", json_string(f ? f->why : ""));
+            important += k == 0 && !json_is_true(json_object_get(d, "moment")) && (*impact == 'h' || *impact == 'm');
+        }
+    return important;
+}
+
+static json_t *head(const char *path, const json_t *env)
+{
+    char shown[72];
+    return json_pack("{s:s, s:O}", "name", rp_shown(shown, path), "captured_at", json_object_get(env, "captured_at"));
+}
+
+static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
+{
+    RP_JSON *a = load(cli->argv[0], err), *b = a ? load(cli->argv[1], err) : NULL;
+    RP_JSON *doc = b ? rp_capture_compare(a, b, err) : NULL;
+    RP_BUF text = {0};
+    if (!doc)
+        return -1;
+    json_object_set_new(doc, "a", head(cli->argv[0], a));
+    json_object_set_new(doc, "b", head(cli->argv[1], b));
+    int important = weigh(doc);
+    if (cli->json) {
+        cli->result = json_incref(doc);
+    } else {
+        show_all(&text, cli, doc);
+        rp_cli_print(&text);
+    }
+    if (important)
+        return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important, important == 1 ? "value" : "values",
+                       important == 1 ? "differs" : "differ");
+    return 0;
+}
+
+const struct rp_command rp_cmd_capture_diff = {
+    .name = "capture diff",
+    .operands = "A B",
+    .min_operands = 2,
+    .max_operands = 2,
+    .summary = "compare two captures, graded by what moves throughput",
+    .details =
+        "A and B are documents of 'repro capture -o' or bundles, of which the capture before the run counts; bundles are not verified "
+        "here. Values that differ are listed by their likely impact, with the reason; 'repro capture --explain FIELD' says more. "
+        "Lists are compared as sets. Load, temperatures, free memory and the like differ between any two moments and stand apart. "
+        "So do values that only one side knows, those that neither knows, and hidden ones: these can be compared only if both "
+        "captures have the same salt.\n"
+        "\n"
+        "The exit status is 5 when a value of high or medium impact differs, not counting those of the moment, and 0 otherwise.\n"
+        "\n"
+        "Examples:\n"
+        "  repro capture diff monday.json friday.json\n"
+        "  repro capture diff theirs.repro.tar.zst ours.repro.tar.zst\n"
+        "  repro capture diff a.json b.json --json | jq -r '.different[].field'\n",
+    .run = cmd_capture_diff,
+};

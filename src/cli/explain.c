@@ -1,0 +1,92 @@
+#include "cli/explain.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "capture/fields.h"
+
+#include <string.h>
+
+/* "clock_sm" of "gpu.devices.*.clock_sm" */
+static const char *last_name(const char *pattern)
+{
+    const char *dot = strrchr(pattern, '.');
+    return dot ? dot + 1 : pattern;
+}
+
+/* The row of a field as people write it. Names of things may hold dots, but a row that ends in one of those would then take everything. */
+static const struct rp_field *row_of(const char *field)
+{
+    RP_FREE char *path = rp_strdup(field);
+    for (char *p = path; *p; p++)
+        *p = *p == '.' ? RP_FIELD_SEPARATOR : *p;
+    const struct rp_field *f = rp_field_find(path, RP_FIELD_SEPARATOR);
+    if (!f)
+        f = rp_field_find(field, '.');
+    return f && (!strchr(last_name(f->pattern), '*') || rp_field_matches(f->pattern, path, RP_FIELD_SEPARATOR)) ? f : NULL;
+}
+
+/* What is below the name, what the name with stars in it describes, or what is called so anywhere. */
+static int is_asked_for(const struct rp_field *f, const char *field)
+{
+    size_t n = strlen(field);
+    return (strncmp(f->pattern, field, n) == 0 && f->pattern[n] == '.') || rp_field_matches(field, f->pattern, '.') ||
+           strcmp(last_name(f->pattern), field) == 0;
+}
+
+static json_t *as_json(const struct rp_field *f)
+{
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "field", f->pattern, "impact", rp_impact_name(f->impact), "moment", f->moment,
+                     "meaning", f->meaning, "source", f->source, "why", f->why);
+}
+
+static void print_one(struct rp_buf *out, const struct rp_field *f)
+{
+    rp_buf_printf(out, "%s\n  meaning  %s\n  source   %s\n  impact   %s%s\n", f->pattern, f->meaning, f->source, rp_impact_name(f->impact),
+                  f->moment ? ", differs between any two moments" : "");
+    if (*f->why)
+        rp_buf_printf(out, "  why      %s\n", f->why);
+}
+
+static int unknown_field(const char *field, struct rp_err *err)
+{
+    char shown[72];
+    struct rp_nearest near = {.word = field}, last = {.word = last_name(field)};
+    for (const struct rp_field *f = rp_fields; f->pattern; f++) {
+        rp_nearest_try(&near, f->pattern);
+        rp_nearest_try(&last, last_name(f->pattern));
+    }
+    if (!near.best && last.best) /* the name alone is near: say where it stands */
+        for (const struct rp_field *f = rp_fields; f->pattern && !near.best; f++)
+            near.best = strcmp(last_name(f->pattern), last.best) == 0 ? f->pattern : NULL;
+    if (near.best)
+        return rp_fail(err, RP_USAGE, "there is no field '%s': did you mean '%s'?", rp_shown(shown, field), near.best);
+    return rp_fail(err, RP_USAGE, "there is no field '%s': a probe's name lists its fields, as in --explain gpu", rp_shown(shown, field));
+}
+
+int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)
+{
+    const struct rp_field *exact = row_of(field);
+    RP_JSON *list = json_array();
+    RP_BUF text = {0};
+    if (exact) {
+        json_array_append_new(list, as_json(exact));
+        print_one(&text, exact);
+    }
+    for (const struct rp_field *f = rp_fields; f->pattern; f++) {
+        if (f == exact || !is_asked_for(f, field))
+            continue;
+        if (json_array_size(list) == 1 && exact)
+            rp_buf_puts(&text, "\n");
+        json_array_append_new(list, as_json(f));
+        rp_buf_printf(&text, "%-44s %-7s %s\n", f->pattern, rp_impact_name(f->impact), f->meaning);
+    }
+    if (json_array_size(list) == 0)
+        return unknown_field(field, err);
+    if (cli->json)
+        cli->result = json_pack("{s:O}", "fields", list);
+    else
+        rp_cli_print(&text);
+    return 0;
+}

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Two captures compared: what counts, what does not, what cannot be told, and documents of strangers.
+. "$TOP/tests/common.inc"
+need jq
+"$REPRO" capture --probe cpu,memory,kernel,host,limits -o a.json >/dev/null
+bend() { # FILTER: of a.json into b.json
+    jq "$1" a.json >b.json
+}
+
+exit_of 0 "$REPRO" capture diff a.json a.json
+says_in "equal," out.txt
+# Load and uptime are of the moment, a host's name is of no influence.
+bend '.probes.kernel.load_1min.value = 9999.5 | .probes.host.bios_version = {state: "ok", value: "a new name", source: "x"}
+    | .probes.host.hostname.value = "sha256:'"$(printf '0%.0s' $(seq 64))"'"'
+exit_of 0 "$REPRO" capture diff a.json b.json
+says_in "9999.5 tasks" out.txt
+says_in "LOW: seldom moves throughput" out.txt
+says_in "Different, without known influence:" out.txt
+# The same hidden value under another salt is nothing that can be compared.
+bend '.salt = "ffffffffffffffffffffffffffffffff" | .probes.host.hostname.value = "sha256:'"$(printf '0%.0s' $(seq 64))"'"'
+exit_of 0 "$REPRO" capture diff a.json b.json
+says_in "Cannot be compared, hidden with different salts" out.txt
+# A setting that counts; the reason stands by it.
+bend '.probes.cpu.threads.value = 9999 | .probes.cpu.flags.value -= [.probes.cpu.flags.value[0]] | .probes.kernel.release.value = "a\u001b[31mb"'
+exit_of 5 "$REPRO" capture diff a.json b.json
+says "3 values of high or medium impact differ"
+says_in "bounds every computation on the host" out.txt
+says_in "only here: $(jq -r '.probes.cpu.flags.value[0]' a.json)  |  (nothing of its own)" out.txt
+! grep -q "$(printf '\033')" out.txt || fail "a control character reaches the terminal"
+exit_of 5 "$REPRO" capture diff a.json b.json --json
+[ "$(jq -r '[.different[] | select(.moment | not) | .field] | sort | join(" ")' out.txt)" = "cpu.flags cpu.threads kernel.release" ] ||
+    fail "the JSON lists $(cat out.txt)"
+[ "$(jq -r '.error.exit, .a.name, (.different[0].why | length > 0)' out.txt | tr '\n' ' ')" = '5 a.json true ' ] || fail "no error in the JSON"
+# Unknown is neither equal nor different.
+bend '.probes.cpu.threads = {state: "denied", value: null, source: "x"}'
+exit_of 0 "$REPRO" capture diff a.json b.json
+says_in "Known on one side only:" out.txt
+exit_of 0 "$REPRO" capture diff b.json b.json
+says_in "Unknown on both sides, which does not mean equal:" out.txt
+bend 'del(.probes.cpu)'
+exit_of 0 "$REPRO" capture diff a.json b.json
+says_in "Probes that ran on one side only:" out.txt
+
+# Bundles: the capture before the run.
+bundle=$(ls "$TOP"/results/xeon-*/bert_fp32.repro.tar.zst)
+exit_of 0 "$REPRO" capture diff "$bundle" "$bundle"
+"$REPRO" inspect "$bundle" env/node0.before.json >before.json
+exit_of 0 "$REPRO" capture diff before.json "$bundle"
+says_in "equal, " out.txt
+dd if="$bundle" of=cut.zst bs=1000 count=1 2>dd.txt
+exit_of 4 "$REPRO" capture diff before.json cut.zst
+
+# Documents of strangers.
+refused() { # STATUS FILE TEXT
+    exit_of "$1" "$REPRO" capture diff a.json "$2"
+    says "$3"
+}
+refused 3 missing.json "missing.json"
+printf '{"schema": "repro-env/1"}' >bad.json
+refused 4 bad.json "captured_at"
+bend '.schema = "repro-env/2"'
+refused 4 b.json "schema"
+bend '.probes.cpu.threads = {state: "ok", value: {"deep": 1}, source: "x"}'
+refused 4 b.json "threads"
+bend '.probes.cpu.threads.state = "perhaps"'
+refused 4 b.json "threads"
+(printf '{"probes":' && head -c 100000 /dev/zero | tr '\0' '[') >deep.json
+refused 4 deep.json "nested deeper"
+head -c 9000000 /dev/zero | tr '\0' ' ' >huge.json
+refused 4 huge.json "huge.json"
+printf '{"schema": "\377\376"}' >bytes.json
+refused 4 bytes.json "not valid JSON"
+: >empty.json
+refused 4 empty.json "not valid JSON"
+name=$(printf 'n%.0s' $(seq 2000))
+bend ".probes.cpu.$name = {state: \"ok\", value: 1, source: \"x\"}"
+refused 4 b.json "no capture has such"
+exit_of 2 "$REPRO" capture diff a.json
+exit_of 2 "$REPRO" capture dif a.json a.json
+says "did you mean 'capture diff'"

@@ -1,0 +1,24 @@
+#!/bin/sh
+# What a field means: by its path, its name, a pattern, the beginning of its path; wrong words get a suggestion.
+. "$TOP/tests/common.inc"
+explained() { # FIELD TEXT
+    "$REPRO" capture --explain "$1" >out.txt 2>err.txt || fail "$1: $(cat err.txt)"
+    says_in "$2" out.txt
+}
+explained gpu.devices.gpu0.clock_sm_application '  impact   high'
+explained cuda.libraries.libnccl.so.2.version '  meaning  version of the library'
+explained kernel.load_1min 'differs between any two moments'
+explained cpu 'cpu.caches.*.size  '
+explained 'memory.huge*' 'memory.huge_page_pools.*.pages  '
+explained numa_node 'rdma.devices.*.numa_node  '
+exit_of 2 "$REPRO" capture --explain gpu.devices.gpu0.clock_sm_aplication
+says "did you mean 'gpu.devices.*.clock_sm_application'"
+exit_of 2 "$REPRO" capture --explain xyzzy.zzzzzzzzzzzzzz
+says "as in --explain gpu"
+exit_of 2 "$REPRO" capture --explain "$(printf 'a\033[31mb')"
+! grep -q "$(printf '\033')" err.txt || fail "a control character reaches the terminal"
+exit_of 2 "$REPRO" capture --explain ''
+
+"$REPRO" capture --explain gpu.devices.gpu0.power_limit --json >out.json
+[ "$(jq -r '.fields[0] | .field, .impact, .moment' out.json | tr '\n' ' ')" = 'gpu.devices.*.power_limit high false ' ] || fail "the JSON says $(cat out.json)"
+[ "$("$REPRO" capture --explain gpu --json | jq '.fields | length')" -gt 80 ] || fail "too few fields of the GPU"
