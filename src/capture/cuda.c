@@ -114,7 +114,9 @@ static json_t *describe(const struct rp_probe *p, const struct library *lib, con
     if (fd < 0 || fstat(fd, &st) < 0)
         return NULL;
     json_t *obj = json_object();
-    if (rp_is_secret("LD_", path) || (rp_is_identity(path) && !p->opts->identify)) {
+    if (rp_is_secret("LD_", path)) {
+        path = rp_credential;
+    } else if (rp_is_identity(path) && !p->opts->identify) {
         rp_hide_as(p, "cuda.path", path, hidden);
         path = hidden;
     }

@@ -138,7 +138,8 @@ static void redact_source(const struct rp_probe *p, struct rp_buf *out, const ch
 {
     RP_FREE char *whole = rp_asprintf("%.*s", (int)n, source);
     size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(source + 5, "/ \n") : 0;
-    if ((p->opts->identify && !rp_is_secret("", whole)) || (n == type_len && memcmp(source, type, n) == 0) || IS_IN(kept_sources, source, n) || (device && device == n))
+    if ((p->opts->identify && !rp_is_secret("", whole)) || (n == type_len && memcmp(source, type, n) == 0) ||
+        IS_IN(kept_sources, source, n) || (device && device == n))
         rp_buf_add(out, source, n);
     else if (device && device < n)
         rp_buf_printf(out, "%.*s/%s", (int)device, source, hidden); /* /dev/mapper/... */

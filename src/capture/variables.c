@@ -12,15 +12,16 @@ const char rp_credential[] = "<looks like a credential and is not recorded>";
 static const char too_long[] = "<too long>";
 
 /* Parts of a name, in any case, after which no value is kept. */
-static const char *const secret_words[] = {"TOKEN",  "SECRET",  "PASSW",      "_PASS", "_PWD",   "_KEY",   "PASSPHRASE",
+static const char *const secret_words[] = {"TOKEN",  "SECRET",  "PASSW",      "_PASS", "_PWD",   "_KEY",  "PASSPHRASE",
                                            "APIKEY", "API_KEY", "CREDENTIAL", "AUTH",  "COOKIE", "BEARER"};
 /* Parts of a text, in any case, that introduce a secret. */
-static const char *const introductions[] = {"password", "passwd",     "passphrase", "pass=",      "pwd=",        "secret",    "token=",
-                                            "token:",   "api_key",    "apikey",     "api-key",    "access_key",  "accesskey", "private_key",
-                                            "sig=",     "signature=", "credential", "bearer ",    "authorization"};
+static const char *const introductions[] = {
+    "password", "passwd",     "passphrase", "pass=",       "pwd=", "secret",     "token=",     "token:",  "api_key",      "apikey",
+    "api-key",  "access_key", "accesskey",  "private_key", "sig=", "signature=", "credential", "bearer ", "authorization"};
 /* Beginnings that issuers give their tokens, anywhere in a text. */
-static const char *const secret_marks[] = {"ghp_",  "gho_",   "ghu_", "ghs_", "ghr_",   "github_pat_", "glpat-", "AKIA",      "ASIA", "AIza",
-                                           "hf_",   "xoxb-",  "xoxp-", "nvapi-", "npm_", "pypi-",      "sk-",    "sk_live_",  "eyJ",  "-----BEGIN"};
+static const char *const secret_marks[] = {"ghp_", "gho_",  "ghu_", "ghs_",     "ghr_",  "github_pat_", "glpat-",
+                                           "AKIA", "ASIA",  "AIza", "hf_",      "xoxb-", "xoxp-",       "nvapi-",
+                                           "npm_", "pypi-", "sk-",  "sk_live_", "eyJ",   "-----BEGIN"};
 
 /* A run of 32 or more letters and digits, both kinds: nothing a person types. Dots, slashes and dashes end a run. */
 static int has_long_random_word(const char *v)
