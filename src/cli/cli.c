@@ -109,6 +109,7 @@ int rp_cli_main(int argc, char **argv)
     struct rp_cli cli = {.json = wants_json(argc, argv)};
     struct rp_err err = {0};
     hold_standard_fds();
+    signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is a full disk, with a message and a bundle where one can be */
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a run */
     int status = dispatch(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
     if (flush_stdout() < 0 && status == 0)

@@ -38,6 +38,7 @@ struct run {
     struct rp_plan plan;
     char *output;
     int named, taken; /* the user named the file; it was taken while the run trained, so that output is another */
+    struct rp_err unwritable; /* why the bundle could not go there at last, so that output is in the directory for temporary files */
     struct rp_key_pair *key;
     struct rp_data_set data;
     json_t *before, *after, *run; /* documents of the bundle */
@@ -290,12 +291,10 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
     return rp_reports_add(b, &source, err);
 }
 
-/* Without --force nothing is replaced, also not what appeared while the run trained: the bundle then gets the next free name. */
-static int write_bundle(struct run *r, const struct rp_buf *file, struct rp_err *err)
+/* r->output, or the next free name beside it. */
+static int write_new(struct run *r, const struct rp_buf *file, struct rp_err *err)
 {
     RP_FREE char *wanted = rp_strdup(r->output);
-    if (r->o->force)
-        return rp_write_file(r->output, file->data, file->size, 0644, err);
     for (int i = 2; rp_write_new_file(r->output, file->data, file->size, 0644, err) < 0; i++) {
         if (err->sys != EEXIST || i > NEIGHBOURS)
             return -1;
@@ -305,6 +304,29 @@ static int write_bundle(struct run *r, const struct rp_buf *file, struct rp_err 
     }
     if (r->taken)
         rp_meter_note(&r->meter, "'%s' appeared while the run trained and was left alone; the bundle is '%s'", wanted, r->output);
+    return 0;
+}
+
+/* Without --force nothing is replaced, also not what appeared while the run trained: the bundle then gets the next free name. Where
+ * nothing can be written any more, hours of training go where temporary files go. */
+static int write_bundle(struct run *r, const struct rp_buf *file, struct rp_err *err)
+{
+    int failed = r->o->force ? rp_write_file(r->output, file->data, file->size, 0644, err) < 0 : write_new(r, file, err) < 0;
+    if (!failed)
+        return 0;
+    struct rp_err ignored;
+    const char *tmp = getenv("TMPDIR"), *slash = strrchr(r->output, '/');
+    char *wanted = r->output;
+    r->output = rp_asprintf("%s/%s", tmp && *tmp ? tmp : "/tmp", slash ? slash + 1 : wanted);
+    failed = write_new(r, file, &ignored) < 0;
+    if (failed) {
+        free(r->output);
+        r->output = wanted;
+        return -1;
+    }
+    rp_meter_note(&r->meter, "'%s' can no longer be written; the bundle is '%s'", wanted, r->output);
+    free(wanted);
+    r->unwritable = *err;
     return 0;
 }
 
@@ -383,6 +405,8 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         if (r.outcome.status != RP_RUN_COMPLETE) {
             *err = r.outcome.reason;
             failed = 1;
+        } else if (r.unwritable.code != RP_OK) {
+            failed = rp_fail(err, RP_IO, "%s; nothing is lost: the bundle is '%s'", r.unwritable.msg, r.output) < 0;
         } else if (r.taken && r.named) { /* scripts look where they said */
             failed = rp_fail(err, RP_IO, "the name asked for was taken while the run trained; nothing is lost: the bundle is '%s'",
                              r.output) < 0;
