@@ -1,5 +1,5 @@
-/* report.md: a rendering of run.json and of the capture before the run. Verify renders it again and compares bytes, so nothing may
- * come from anywhere else, and a format that changes here needs a new schema version. */
+/* report.md: a rendering of run.json, which lists what changed meanwhile, and of the capture before the run. Verify renders it again and
+ * compares bytes, so nothing may come from anywhere else, and a format that changes here needs a new schema version. */
 #include "report/report.h"
 
 #include "base/buf.h"
@@ -330,6 +330,51 @@ static void flatten(struct rp_buf *out, const json_t *node, const char *path)
     }
 }
 
+/* One side of a change; "-" where nothing is known. */
+static void changed_side(struct rp_buf *out, const json_t *side)
+{
+    const json_t *v = json_object_get(side, "value");
+    size_t i;
+    json_t *word;
+    RP_BUF words = {0};
+    rp_buf_puts(&words, "");
+    json_array_foreach((json_t *)v, i, word)
+        rp_buf_printf(&words, "%s%s", i ? " " : "", json_is_string(word) ? json_string_value(word) : "?");
+    if (json_is_array(v))
+        cell(out, words.size ? words.data : "none", VALUE_MAX);
+    else if (json_is_string(v) || json_is_number(v))
+        scalar(out, side);
+    else
+        cell(out, *str(side, "state") ? str(side, "state") : "-", 16);
+}
+
+/* Older runs have no list, and their reports no such section. What has no known influence stays in run.json. */
+static void changes(struct rp_buf *out, const json_t *run)
+{
+    static const char *const impacts[] = {"high", "medium", "low"};
+    const json_t *list = json_object_get(run, "environment_changes");
+    size_t k, shown = 0;
+    json_t *c;
+    if (!list)
+        return;
+    rp_buf_puts(out, "\n## What changed during the run\n\n");
+    for (int i = 0; i < 3; i++)
+        json_array_foreach((json_t *)list, k, c) {
+            if (strcmp(str(c, "impact"), impacts[i]) != 0)
+                continue;
+            rp_buf_puts(out, shown++ ? "| " : "| field | impact | before | after |\n|---|---|---|---|\n| ");
+            cell(out, str(c, "field"), 200);
+            rp_buf_printf(out, " | %s%s | ", impacts[i], json_is_true(json_object_get(c, "moment")) ? ", of the moment" : "");
+            changed_side(out, json_object_get(c, "before"));
+            rp_buf_puts(out, " | ");
+            changed_side(out, json_object_get(c, "after"));
+            rp_buf_puts(out, " |\n");
+        }
+    rp_buf_printf(out,
+                  "%s%zu of %zu values that differ between the two captures are listed; the others have no known influence on speed.\n",
+                  shown ? "\n" : "", shown, json_array_size(list));
+}
+
 int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct rp_err *err)
 {
     const json_t *run = from->run, *probes = json_object_get(from->before, "probes");
@@ -343,6 +388,7 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     rp_buf_puts(out, "## Machine before the run\n\nValues that are lists, and those that could not be read, are in `env/`.\n\n"
                      "| | |\n|---|---|\n");
     flatten(out, probes, "");
+    changes(out, run);
     rp_buf_puts(out, "\n## How to verify\n\n"
                      "`repro verify BUNDLE --trust KEY` checks the signature and every digest, computes every number above again from\n"
                      "`steps/rank0.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock tools:\n"

@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "capture/compare.h"
 #include "ops/ops.h"
 #include "report/results.h"
 
@@ -70,7 +71,8 @@ static json_t *tool(void)
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
 {
     int complete = strcmp(d->status, "complete") == 0;
-    json_t *results = rp_results(d->records, d->recipe, d->flops_per_sample, complete, err);
+    RP_JSON *changes = d->before && d->after ? rp_capture_changes(d->before, d->after, err) : json_null();
+    json_t *results = changes ? rp_results(d->records, d->recipe, d->flops_per_sample, complete, err) : NULL;
     if (!results)
         return NULL;
     json_t *out = json_object();
@@ -89,6 +91,8 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     add_done(out, d->done);
     add_times(out, d);
     json_object_set_new(out, "tool", tool());
+    if (!json_is_null(changes))
+        json_object_set(out, "environment_changes", changes);
     if (d->command_line)
         json_object_set_new(out, "command_line", copy(d->command_line));
     return out;

@@ -26,6 +26,7 @@ struct rp_run_doc {
     const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
     const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots */
     const struct rp_records *records; /* of steps/rank0.jsonl */
+    const json_t *before, *after;     /* captures: what changed between them is listed; NULL: left out */
     double flops_per_sample;
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */

@@ -164,6 +164,45 @@ TEST(runs_that_did_not_end_verify_and_say_so)
     fx_fini(&x);
 }
 
+/* What changed between the captures is listed, in the report too, and cannot be left out or added. */
+TEST(changes_during_the_run_are_those_of_the_captures)
+{
+    struct fx x;
+    struct rp_err err;
+    char text[512];
+    fx_init(&x);
+    fx_seal(&x, "signer", "changed");
+    CHECK(state_of("changed", RP_CHECK_changes, text) == RP_CHECK_PASSED && strstr(text, "0 values"), "%s", text);
+    CHECK(strstr(x.report.data, "0 of 0 values that differ"), "the report does not say that nothing changed");
+
+    set_path(x.after, "probes/cpu/model/value", json_string("B | C"));
+    set_path(x.after, "probes/cpu/l3", json_pack("{s:s, s:i, s:s, s:s}", "state", "ok", "value", 7, "unit", "B", "source", "/sys"));
+    fx_seal(&x, "signer", "changed");
+    expect("changed", NULL, RP_VERDICT_FAILED, RP_CHECK_changes, RP_MISMATCH, "does not list what differs");
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    CHECK(strstr(x.report.data, "| cpu.model | high | A \\| B \\<b\\> | B \\| C |\n"), "%s", strstr(x.report.data, "## What changed"));
+    CHECK(strstr(x.report.data, "| cpu.l3 | medium | absent | 7 B |\n"), "%s", strstr(x.report.data, "## What changed"));
+    fx_seal(&x, "signer", "changed");
+    CHECK(state_of("changed", RP_CHECK_changes, text) == RP_CHECK_NOTE && strstr(text, "2 values, 2 of high or medium"), "%s", text);
+
+    /* another version may grade otherwise, but not find something else */
+    json_t *list = json_object_get(x.run, "environment_changes");
+    json_object_set_new(json_array_get(list, 1), "impact", json_string("none"));
+    CHECK(fx_report(&x, &err) == 0 && strstr(x.report.data, "1 of 2 values that differ"), "%s", x.report.data);
+    fx_seal(&x, "signer", "changed");
+    CHECK(state_of("changed", RP_CHECK_changes, text) == RP_CHECK_NOTE && strstr(text, "1 graded otherwise"), "%s", text);
+    CHECK(json_array_remove(list, 1) == 0 && fx_report(&x, &err) == 0, "no second change");
+    fx_seal(&x, "signer", "changed");
+    expect("changed", NULL, RP_VERDICT_FAILED, RP_CHECK_changes, RP_MISMATCH, "does not list what differs");
+
+    /* runs from before there was such a list */
+    CHECK(json_object_del(x.run, "environment_changes") == 0 && fx_report(&x, &err) == 0, "no list");
+    CHECK(!strstr(x.report.data, "What changed"), "a section without a list");
+    fx_seal(&x, "signer", "changed");
+    CHECK(state_of("changed", RP_CHECK_changes, text) == RP_CHECK_NOTE && strstr(text, "does not list them"), "%s", text);
+    fx_fini(&x);
+}
+
 TEST(report_and_records_are_bound_to_run_json)
 {
     struct fx x;

@@ -10,6 +10,12 @@ if grep -q "$(printf '[\033\r]')" err.txt; then fail "terminal control bytes wit
 "$REPRO" run bert_tiny_fp32 --steps 2 --set evidence.state_root_every=1 --json -o j.repro.tar.zst >json.txt 2>/dev/null
 grep -q '"sequences_per_s"' json.txt || fail "no throughput in --json"
 "$REPRO" verify --replay 2 j.repro.tar.zst >verify.txt || { cat verify.txt >&2; fail "does not replay"; }
+# Both captures hide alike, and what changed between them is listed and shown.
+for when in before after; do "$REPRO" inspect j.repro.tar.zst env/node0.$when.json >$when.json; done
+[ "$(jq .salt before.json)" = "$(jq .salt after.json)" ] || fail "the captures have different salts"
+"$REPRO" inspect j.repro.tar.zst run.json | jq -e '.environment_changes | any(.field == "kernel.uptime" and .moment and
+    .before.value < .after.value) and all(.impact != "high" or .moment)' >answer.txt || fail "what changed is not listed"
+"$REPRO" inspect j.repro.tar.zst report.md | grep -qx '## What changed during the run' || fail "the report does not show what changed"
 # No time is counted in two phases: the state roots of the timed steps are not in the phase of these steps.
 "$REPRO" inspect j.repro.tar.zst steps/rank0.jsonl |
     jq -s 'map(select(.phase == "timed")) | [map(.end_ns - .start_ns), map(.root_ns)] | map(add / 1e9)' >sums.json

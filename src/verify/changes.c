@@ -1,0 +1,65 @@
+/* What changed between the two captures, listed again. */
+#include "base/json.h"
+#include "capture/compare.h"
+#include "verify/state.h"
+
+#include <string.h>
+
+/* The facts of a list, without the grades, which another version of the program may give otherwise; how many grades are other. */
+static json_t *facts(const json_t *list)
+{
+    static const char *const keys[] = {"field", "before", "after"};
+    json_t *out = json_array();
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *fact = json_object();
+        for (int k = 0; k < 3; k++)
+            json_object_set(fact, keys[k], json_object_get(json_array_get(list, i), keys[k]));
+        json_array_append_new(out, fact);
+    }
+    return out;
+}
+
+static int other_grades(const json_t *a, const json_t *b)
+{
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(a); i++) {
+        const json_t *one = json_array_get(a, i), *other = json_array_get(b, i);
+        n += !json_equal(json_object_get(one, "impact"), json_object_get(other, "impact")) ||
+             !json_equal(json_object_get(one, "moment"), json_object_get(other, "moment"));
+    }
+    return n;
+}
+
+/* Settings that are likely to move throughput: a figure measured across such a change is no figure of either. */
+static int important(const json_t *list)
+{
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i);
+        const char *impact = json_string_value(json_object_get(c, "impact"));
+        n += !json_is_true(json_object_get(c, "moment")) && (strcmp(impact, "high") == 0 || strcmp(impact, "medium") == 0);
+    }
+    return n;
+}
+
+int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char text[400];
+    const json_t *is = json_object_get(s->run, "environment_changes");
+    RP_JSON *again = rp_capture_changes(s->before, s->after, err);
+    if (!again)
+        return -1;
+    RP_JSON *recorded = facts(is), *expected = facts(again);
+    if (is && rp_check_differ(text, sizeof text, recorded, expected))
+        return rp_fail(err, RP_MISMATCH, "run.json does not list what differs between the captures: environment_changes/%s", text);
+    int grades = is ? other_grades(is, again) : 0, matter = important(again);
+    if (!is || grades || matter)
+        result->state = RP_CHECK_NOTE;
+    if (grades)
+        rp_check_say(result, "%zu values, %d of high or medium impact; %d graded otherwise by this program than by the one that ran",
+                     json_array_size(again), matter, grades);
+    else
+        rp_check_say(result, "%zu values, %d of high or medium impact%s", json_array_size(again), matter,
+                     is ? "" : "; the run does not list them: it is older, or leaves them out");
+    return 0;
+}
