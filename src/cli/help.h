@@ -18,6 +18,7 @@
     X("REPRO_STORE", "directory where data archives are unpacked")                                                     \
     X("XDG_CONFIG_HOME", "parent of repro/key.pem and of repro/trust/; default ~/.config")                           \
     X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \
+    X("TMPDIR", "where a bundle goes whose own place can no longer be written; default /tmp")                          \
     X("NO_COLOR", "when not empty: no colour")                                                                         \
     X("COLUMNS", "width of the progress line")                                                                         \
     X("TERM", "dumb: plain lines instead of a progress line that rewrites itself")

@@ -74,7 +74,7 @@ static void command(struct rp_buf *out, const struct rp_command *c)
 {
     rp_buf_puts(out, ".SS repro ");
     puts_escaped(out, c->name);
-    rp_buf_puts(out, c->run ? " " : " COMMAND ");
+    rp_buf_printf(out, "%s%s", c->run ? "" : " COMMAND", *c->operands ? " " : "");
     puts_escaped(out, c->operands);
     rp_buf_puts(out, "\n");
     char first = (char)toupper((unsigned char)c->summary[0]);

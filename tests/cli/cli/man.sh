@@ -13,7 +13,7 @@ for section in NAME SYNOPSIS COMMANDS "EXIT STATUS" ENVIRONMENT; do
     grep -q "^\.SH $section" plain.txt || fail "no section $section"
 done
 commands | while read -r name; do
-    grep -q "^\.SS repro $name " plain.txt || fail "'$name' is missing"
+    grep -qE "^\.SS repro $name( [^ ]|\$)" plain.txt || fail "'$name' is missing"
 done
 for option in $(jq -r '.commands[].options[].name, .common_options[].name' table.json | sort -u); do
     grep -qE "(^|, )--$option( |\$)" plain.txt || fail "--$option is missing"
