@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define ENDING ".repro.tar.zst"
@@ -215,6 +216,27 @@ static int check_checkpoints(const struct run *r, struct rp_err *err)
     return check_save(save, r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, r->o->force, err);
 }
 
+/* Parameters and moments are written beside an old file, if there is one, and after hours: there should be room now. */
+static int check_room(const struct run *r, struct rp_err *err)
+{
+    const double mib = 1.0 / (1u << 20);
+    struct statvfs fs;
+    const char *save = r->recipe.run_save;
+    if (!save || !*save)
+        return 0;
+    RP_FREE char *dir = rp_strdup(save);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    if (statvfs(slash ? dir : ".", &fs) < 0 || fs.f_blocks == 0) /* some file systems do not tell */
+        return 0;
+    uint64_t need = r->plan.bytes[RP_CLASS_PARAMETERS] + r->plan.bytes[RP_CLASS_OPTIMIZER];
+    if ((double)fs.f_bavail * (double)fs.f_frsize >= (double)need)
+        return 0;
+    return rp_fail(err, RP_IO, "--save: '%s' will take %.1f MiB, and %.1f MiB are free there; free some space or name another place", save,
+                   (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
+}
+
 static int load_key(struct run *r, struct rp_err *err)
 {
     int created = 0;
@@ -236,7 +258,7 @@ static int prepare(struct run *r, struct rp_err *err)
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
     if (choose_output(r, err) < 0 || check_checkpoints(r, err) < 0 ||
-        rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 || load_key(r, err) < 0)
+        rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 || check_room(r, err) < 0 || load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
