@@ -37,6 +37,7 @@ int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err
  * text is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The
  * salt is public, so a guess can be tested by anybody. */
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
-void rp_capture_summary(struct rp_buf *out, const json_t *env); /* about twenty lines for people */
+/* The page for people, 80 columns wide: what doctor.h warns of, then what is known, one fact a line. */
+void rp_capture_summary(struct rp_buf *out, const json_t *env);
 
 #endif

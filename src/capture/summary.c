@@ -1,104 +1,412 @@
-/* The environment document in about twenty lines. Unknown values say why they are unknown. */
+/* The page: an environment document for somebody who has ten seconds. Three columns: section, what, fact. What is not known has no line.
+ *
+ *     slow       CPU governor: powersave
+ *
+ *     host       machine      Supermicro SYS-4029GP-TRT
+ *                system       Ubuntu 22.04.5 LTS
+ */
+#include "base/json.h"
+#include "base/text.h"
 #include "capture/capture.h"
+#include "capture/doctor.h"
 #include "capture/topo_matrix.h"
+#include "capture/value.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* The value at "probe.name" or "probe.object.name" */
-static const json_t *find(const json_t *env, const char *path)
-{
-    const json_t *at = json_object_get(env, "probes");
-    char word[64];
-    while (*path) {
-        size_t n = strcspn(path, ".");
-        snprintf(word, sizeof word, "%.*s", (int)n, path);
-        at = json_object_get(at, word);
-        path += n + (path[n] == '.');
-    }
-    return at;
-}
+enum { WIDTH = 80, LABEL = 11, FACT = 24, MAX_GPUS = 64, MAX_LINES = 8 };
 
-/* The text of a value; of a number with its unit; "?absent" and so on when it is not known. */
-static const char *text(const json_t *env, const char *path, char *out, size_t size)
-{
-    const json_t *leaf = find(env, path), *v = json_object_get(leaf, "value");
-    const char *state = json_string_value(json_object_get(leaf, "state")), *unit = json_string_value(json_object_get(leaf, "unit"));
-    if (!state || strcmp(state, "ok") != 0)
-        snprintf(out, size, "(%s)", state ? state : "absent");
-    else if (json_is_string(v) && strncmp(json_string_value(v), "sha256:", 7) == 0)
-        snprintf(out, size, "(hidden, %.8s)", json_string_value(v) + 7);
-    else if (json_is_string(v))
-        snprintf(out, size, "%.160s", json_string_value(v));
-    else if (json_is_integer(v) && unit && strcmp(unit, "B") == 0)
-        snprintf(out, size, "%.1f GiB", (double)json_integer_value(v) / (1u << 30));
-    else if (json_is_integer(v) && unit && strcmp(unit, "Hz") == 0)
-        snprintf(out, size, "%.2f GHz", (double)json_integer_value(v) * 1e-9);
-    else if (json_is_integer(v))
-        snprintf(out, size, "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        snprintf(out, size, "%.2f", json_real_value(v));
-    else
-        snprintf(out, size, "(error)");
-    return out;
-}
+struct page {
+    struct rp_buf *out;
+    const json_t *probes;
+    const char *section; /* until its first line is written */
+};
 
-/* One line: words in between are kept, "{cpu.model_name}" is replaced. */
-static void line(struct rp_buf *out, const json_t *env, const char *label, const char *form)
+static const char hidden[] = "sha256:"; /* what only its owner can read says nothing here */
+
+/* ---- lines ---- */
+
+/* Text from `column` on, wrapped at blanks to `indent`, and the end of the line. */
+static void add_wrapped(struct rp_buf *out, size_t column, size_t indent, const char *text)
 {
-    char path[64], value[200];
-    rp_buf_printf(out, "%-13s", label);
-    while (*form) {
-        size_t n = strcspn(form, "{");
-        rp_buf_add(out, form, n);
-        form += n;
-        if (*form != '{')
-            break;
-        n = strcspn(form, "}");
-        snprintf(path, sizeof path, "%.*s", (int)n - 1, form + 1);
-        rp_buf_puts(out, text(env, path, value, sizeof value));
-        form += n + 1;
+    RP_FREE char *copy = rp_strdup(text);
+    rp_clean(copy);
+    for (char *word = copy, *end; *word; word = end) {
+        size_t n = strcspn(word, " ");
+        end = word + n + (word[n] == ' ');
+        if (column > indent && column + n >= WIDTH) {
+            while (out->data[out->size - 1] == ' ')
+                out->size--;
+            rp_buf_printf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        }
+        rp_buf_printf(out, "%.*s%s", (int)n, word, *end ? " " : "");
+        column += n + 1;
     }
     rp_buf_puts(out, "\n");
 }
 
-static int has_flag(const json_t *env, const char *flag)
+/* One fact. A label that is too long pushes it to the right. */
+static void put(struct page *p, const char *label, const char *text)
 {
-    const json_t *flags = json_object_get(find(env, "cpu.flags"), "value");
-    for (size_t i = 0; i < json_array_size(flags); i++)
-        if (strcmp(json_string_value(json_array_get(flags, i)), flag) == 0)
-            return 1;
+    size_t n = strlen(label), column = n < FACT - LABEL ? FACT : LABEL + n + 1;
+    rp_buf_printf(p->out, "%-*s%-*s", LABEL, p->section, (int)(column - LABEL), label);
+    add_wrapped(p->out, column, FACT, text);
+    p->section = "";
+}
+
+/* A value in words, after '#' without its unit; 0 or -1: nothing that could be shown. */
+static int add_value(struct rp_buf *out, const json_t *group, const char *path)
+{
+    int bare = *path == '#';
+    const json_t *v = rp_known(group, path += bare);
+    const char *unit = bare ? NULL : json_string_value(json_object_get(rp_value_at(group, path), "unit"));
+    char number[32];
+    if (json_is_number(v)) {
+        rp_show_number(number, json_number_value(v), unit);
+        rp_buf_puts(out, number);
+    } else if (json_is_array(v) && json_array_size(v)) {
+        for (size_t i = 0; i < json_array_size(v); i++)
+            rp_buf_printf(out, "%s%.60s", i ? " " : "", json_string_value(json_array_get(v, i)));
+    } else if (json_string_length(v) && strncmp(json_string_value(v), hidden, 7) != 0 && strcmp(json_string_value(v), "max") != 0) {
+        rp_buf_puts(out, json_string_value(v));
+    } else {
+        return -1;
+    }
     return 0;
 }
 
-static void vectors(struct rp_buf *out, const json_t *env)
+/* Parts separated by '|'. In each "{path}" is replaced; a part in which one is not known is left out. Others are joined by commas. */
+static void add_form(struct rp_buf *out, const json_t *group, const char *form)
 {
-    static const char *const seen[] = {"avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_bf16", "amx_tile", "sha_ni"};
-    char state[64];
-    int n = 0;
-    if (!json_is_array(json_object_get(find(env, "cpu.flags"), "value"))) {
-        rp_buf_printf(out, "%-13s%s\n", "instructions", text(env, "cpu.flags", state, sizeof state));
-        return;
+    for (; *form; form += *form == '|') {
+        RP_BUF part = {0};
+        int known = 1;
+        for (; *form && *form != '|'; form++) {
+            size_t n = strcspn(form, "}");
+            if (*form != '{') {
+                rp_buf_add(&part, form, 1);
+                continue;
+            }
+            RP_FREE char *path = rp_asprintf("%.*s", (int)n - 1, form + 1);
+            known &= add_value(&part, group, path) == 0;
+            form += n;
+        }
+        if (known)
+            rp_buf_printf(out, "%s%s", out->size ? ", " : "", rp_buf_text(&part));
     }
-    rp_buf_printf(out, "%-13s", "instructions");
-    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
-        if (has_flag(env, seen[i]))
-            rp_buf_printf(out, "%s%s", n++ ? " " : "", seen[i]);
-    rp_buf_puts(out, n ? "\n" : "none of note\n");
 }
 
-static void caches(struct rp_buf *out, const json_t *env)
+static void line_of(struct page *p, const char *label, const json_t *group, const char *form)
 {
-    static const char *const levels[] = {"l1d", "l1i", "l2", "l3"};
-    const json_t *all = find(env, "cpu.caches");
+    RP_BUF text = {0};
+    add_form(&text, group, form);
+    if (text.size)
+        put(p, label, rp_buf_text(&text));
+}
+
+static void line(struct page *p, const char *label, const char *form)
+{
+    line_of(p, label, p->probes, form);
+}
+
+/* ---- sections ---- */
+
+static void warnings(struct page *p, const json_t *env)
+{
+    RP_JSON *found = rp_doctor(env);
     int n = 0;
-    rp_buf_printf(out, "%-13s", "caches");
-    for (int i = 0; i < 4; i++) {
-        const json_t *size = json_object_get(json_object_get(json_object_get(all, levels[i]), "size"), "value");
-        if (json_is_integer(size))
-            rp_buf_printf(out, "%s%s %lld KiB", n++ ? ", " : "", levels[i], (long long)json_integer_value(size) / 1024);
+    for (size_t i = 0; i < json_array_size(found); i++) {
+        const json_t *f = json_array_get(found, i);
+        const char *severity = json_string_value(json_object_get(f, "severity"));
+        RP_FREE char *text = rp_asprintf("%s: %s", json_string_value(json_object_get(f, "what")),
+                                         json_string_value(json_object_get(f, "value")));
+        if (strcmp(severity, "note") == 0)
+            continue;
+        rp_buf_printf(p->out, "%-*s", LABEL, severity);
+        add_wrapped(p->out, LABEL, LABEL, text);
+        n++;
     }
-    rp_buf_puts(out, n ? "\n" : "(absent)\n");
+    if (n)
+        rp_buf_printf(p->out, "%*swhat to do: repro doctor\n\n", LABEL, "");
+}
+
+static void host(struct page *p)
+{
+    p->section = "host";
+    line(p, "machine", "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}");
+    line(p, "name", "{host.hostname}");
+    line(p, "system", "{distribution.name}|{distribution.libc}");
+    line(p, "kernel", "{kernel.release} {kernel.machine}");
+    line(p, "hypervisor", "{cpu.hypervisor}");
+    line(p, "load",
+         "{#kernel.load_1min} {#kernel.load_5min} {#kernel.load_15min}|{#kernel.tasks_running} of {#kernel.tasks} tasks running");
+    line(p, "clock", "{clock.source}|kept by {clock.kept_by}");
+}
+
+static void container(struct page *p)
+{
+    p->section = "container";
+    line(p, "engine", "{container.engine}|cgroup v{container.cgroup_version}|image {container.image}");
+    line(p, "limits", "{container.cpu_limit}|memory {container.memory_limit}|CPUs {container.cpuset}|{container.pids_limit}");
+    line(p, "rights",
+         "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network {security.namespaces.net}");
+    line(p, "ulimits", "memlock {limits.memlock.soft}|stack {limits.stack.soft}|{limits.nofile.soft}");
+    line(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
+    line(p, "started like", "{launch.command}");
+}
+
+static void cpu(struct page *p)
+{
+    static const char *const vectors[] = {"avx2",     "fma",         "avx512f",  "avx512dq", "avx512bw",
+                                          "avx512vl", "avx512_bf16", "amx_tile", "sha_ni"};
+    static const char *const levels[] = {"l1d", "l1i", "l2", "l3"};
+    const json_t *caches = rp_value_at(p->probes, rp_value_at(p->probes, "topology.caches.l1d") ? "topology.caches" : "cpu.caches");
+    RP_BUF seen = {0}, sizes = {0};
+    double off;
+    p->section = "CPU";
+    line(p, "model", "{cpu.model_name}|microcode {cpu.microcode}");
+    line(p, "shape", "sockets {cpu.sockets}|cores {cpu.cores}|threads {cpu.threads}|SMT {frequency.smt_control}|allowed {cpu.allowed}");
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        if (rp_known_has(p->probes, "cpu.flags", vectors[i]))
+            rp_buf_printf(&seen, "%s%s", seen.size ? " " : "", vectors[i]);
+    if (seen.size)
+        put(p, "instructions", rp_buf_text(&seen));
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        RP_FREE char *form = rp_asprintf("%s {%s.size}", levels[i], levels[i]);
+        add_form(&sizes, caches, form);
+    }
+    if (sizes.size)
+        put(p, "caches", rp_buf_text(&sizes));
+    int even = json_equal(rp_known(p->probes, "cpu.clock_min"), rp_known(p->probes, "cpu.clock_max"));
+    line(p, "clock", even ? "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_max}"
+                          : "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_min} to {cpu.clock_max}");
+    line(p, "governor", "{frequency.governor}|driver {frequency.driver}|prefers {frequency.energy_preference}");
+    if (rp_known_number(p->probes, "frequency.no_turbo", &off) == 0)
+        put(p, "turbo", off > 0 ? "off" : "on");
+    else if (rp_known_number(p->probes, "frequency.boost", &off) == 0)
+        put(p, "turbo", off > 0 ? "on" : "off");
+}
+
+static void memory(struct page *p)
+{
+    p->section = "memory";
+    line(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
+    line(p, "modules", "{dimms.filled} of {dimms.slots} slots|{dimms.type}|{dimms.configured_speed}|{dimms.error_correction}");
+    line(p, "NUMA", "nodes {memory.numa_nodes}|balancing {memory.numa_balancing}");
+    line(p, "pages", "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
+}
+
+/* ---- GPUs ---- */
+
+/* "31 C to 45 C": a number of all GPUs; clocks are given in MHz, as they are set */
+static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const char *before, const char *field, const char *after)
+{
+    double low = 0, high = 0, x;
+    const char *unit = NULL;
+    char a[32], b[32];
+    int known = 0;
+    for (int i = 0; i < n; i++) {
+        if (rp_known_number(gpu[i], field, &x) < 0)
+            continue;
+        unit = json_string_value(json_object_get(rp_value_at(gpu[i], field), "unit"));
+        low = known && low < x ? low : x;
+        high = known && high > x ? high : x;
+        known = 1;
+    }
+    int clock = unit && strcmp(unit, "Hz") == 0;
+    rp_show_number(a, clock ? low * 1e-6 : low, clock ? NULL : unit);
+    rp_show_number(b, clock ? high * 1e-6 : high, clock ? NULL : unit);
+    if (known)
+        rp_buf_printf(out, "%s%s%s%s%s%s", out->size ? ", " : "", before, a, low < high ? " to " : "", low < high ? b : "", after);
+}
+
+/* "8 x NAME", one line for each different text */
+static void put_kinds(struct page *p, const json_t *const *gpu, int n, const char *form)
+{
+    char *said[MAX_GPUS] = {0};
+    for (int i = 0; i < n; i++) {
+        RP_BUF text = {0};
+        add_form(&text, gpu[i], form);
+        said[i] = rp_strdup(rp_buf_text(&text));
+    }
+    for (int i = 0; i < n; i++) {
+        int same = 0, first = 1;
+        for (int k = 0; k < n; k++) {
+            same += strcmp(said[k], said[i]) == 0;
+            first &= k >= i || strcmp(said[k], said[i]) != 0;
+        }
+        RP_FREE char *text = rp_asprintf("%d x %s", same, *said[i] ? said[i] : "GPU");
+        if (first)
+            put(p, "devices", text);
+    }
+    for (int i = 0; i < n; i++)
+        free(said[i]);
+}
+
+static int count_links(const json_t *gpu)
+{
+    const char *name;
+    json_t *link;
+    int up = 0;
+    json_object_foreach((json_t *)rp_group(gpu, "nvlinks"), name, link)
+        up += rp_known_is(link, "state", "active");
+    return up;
+}
+
+static void gpu_state(struct page *p, const json_t *const *gpu, int n)
+{
+    RP_BUF clocks = {0}, power = {0}, bus = {0}, links = {0};
+    add_range(&clocks, gpu, n, "SM ", "clock_sm", " MHz");
+    add_range(&clocks, gpu, n, "set to ", "clock_sm_application", "");
+    add_range(&clocks, gpu, n, "at most ", "clock_sm_max", "");
+    add_range(&clocks, gpu, n, "memory ", "clock_memory", " MHz");
+    add_range(&power, gpu, n, "", "power_draw", "");
+    add_range(&power, gpu, n, "limit ", "power_limit", "");
+    add_range(&power, gpu, n, "", "temperature", "");
+    add_range(&bus, gpu, n, "PCIe generation ", "pcie_generation", "");
+    add_range(&bus, gpu, n, "at most ", "pcie_generation_max", "");
+    add_range(&bus, gpu, n, "lanes ", "pcie_width", "");
+    add_range(&bus, gpu, n, "at most ", "pcie_width_max", "");
+    if (clocks.size)
+        put(p, "clocks", rp_buf_text(&clocks));
+    if (power.size)
+        put(p, "power", rp_buf_text(&power));
+    if (bus.size)
+        put(p, "bus", rp_buf_text(&bus));
+    int low = count_links(gpu[0]), high = low;
+    for (int i = 1; i < n; i++) {
+        int up = count_links(gpu[i]);
+        low = up < low ? up : low;
+        high = up > high ? up : high;
+    }
+    rp_buf_printf(&links, low < high ? "%d to %d up on each" : "%d up on each", low, high);
+    if (high)
+        put(p, "NVLink", rp_buf_text(&links));
+}
+
+static void gpus(struct page *p)
+{
+    const json_t *gpu[MAX_GPUS];
+    const char *name, *why = json_string_value(json_object_get(rp_value_at(p->probes, "gpu.worker"), "detail"));
+    json_t *one;
+    int n = 0;
+    p->section = "GPU";
+    json_object_foreach((json_t *)rp_group(p->probes, "gpu.devices"), name, one)
+        if (n < MAX_GPUS)
+            gpu[n++] = one;
+    if (n) {
+        put_kinds(p, gpu, n, "{name}|{memory_total}|{memory_type}|ECC {ecc_mode}|MIG {mig_mode}");
+        gpu_state(p, gpu, n);
+    } else {
+        json_object_foreach((json_t *)rp_group(p->probes, "nvidia.gpus"), name, one)
+            if (n < MAX_GPUS)
+                gpu[n++] = one;
+        put_kinds(p, gpu, n, "{model}|PCIe x{#pcie_width}");
+    }
+    line(p, "driver",
+         rp_known(p->probes, "gpu.driver_version") ? "{gpu.driver_version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}"
+                                                   : "{nvidia.version}|{nvidia.flavour} module");
+    line(p, "NCCL", "{gpu.nccl_version}");
+    if (why && (n || rp_known(p->probes, "nvidia.version") || strcmp(rp_state_at(p->probes, "gpu.worker"), "error") == 0))
+        put(p, "not asked", why);
+}
+
+/* ---- around it ---- */
+
+static void network(struct page *p)
+{
+    const char *name, *port;
+    json_t *one, *values;
+    int shown = 0, more = 0;
+    p->section = "network";
+    json_object_foreach((json_t *)rp_group(p->probes, "network.interfaces"), name, one)
+        if (!rp_known_is(one, "kind", "loopback") && !rp_known_is(one, "operational", "down") &&
+            (rp_known(one, "pci_address") || rp_known(one, "speed"))) {
+            if (shown++ < MAX_LINES)
+                line_of(p, name, one, "{kind}|{driver}|{speed}|MTU {#mtu}");
+            else
+                more++;
+        }
+    json_object_foreach((json_t *)rp_group(p->probes, "rdma.devices"), name, one)
+        json_object_foreach((json_t *)rp_group(one, "ports"), port, values) {
+            if (shown++ < 2 * MAX_LINES)
+                line_of(p, name, values, "RDMA over {link_layer}|{rate}|{link}");
+            else
+                more++;
+        }
+    if (more) {
+        RP_FREE char *text = rp_asprintf("%d not shown", more);
+        put(p, "and more", text);
+    }
+    line(p, "GPUDirect", "{rdma.gpudirect}");
+}
+
+static void storage(struct page *p)
+{
+    static const char *const places[][2] = {{"working dir", "workdir"}, {"store", "store"}, {"temporary", "temporary"}};
+    const json_t *all = rp_value_at(p->probes, "storage");
+    p->section = "storage";
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const json_t *at = rp_value_at(all, places[i][1]), *disks = rp_known(at, "disks");
+        const char *disk = json_string_value(json_array_get(disks, 0));
+        RP_BUF text = {0};
+        if (i && rp_known(at, "mount_point") && json_equal(rp_known(at, "mount_point"), rp_known(all, "workdir.mount_point"))) {
+            put(p, places[i][0], "where the working directory is");
+            continue;
+        }
+        double turns;
+        add_form(&text, at, "{filesystem}|{free} free of {total}|on {device}");
+        if (disk) {
+            const json_t *d = json_object_get(rp_value_at(all, "disks"), disk);
+            add_form(&text, d, "{model}");
+        }
+        if (rp_known_number(at, "rotational", &turns) == 0 && text.size)
+            rp_buf_puts(&text, turns > 0 ? ", turning" : ", flash");
+        if (text.size)
+            put(p, places[i][0], rp_buf_text(&text));
+    }
+}
+
+static void software(struct page *p)
+{
+    const char *name, *version;
+    json_t *one;
+    RP_BUF libraries = {0}, variables = {0};
+    int more = 0;
+    p->section = "software";
+    RP_FREE char *digest = rp_asprintf("{program.version}|sha256 %.16s...", rp_known_text(p->probes, "program.sha256"));
+    line(p, "repro", rp_known_text(p->probes, "program.sha256") ? digest : "{program.version}");
+    json_object_foreach((json_t *)rp_group(p->probes, "cuda.libraries"), name, one)
+        if ((version = rp_known_text(one, "version")) && !strchr(name, '#')) /* a second file of a name is not what a program gets */
+            rp_buf_printf(&libraries, "%s%.*s %s", libraries.size ? ", " : "", (int)strcspn(name, "."), name, version);
+    if (libraries.size)
+        put(p, "libraries", rp_buf_text(&libraries));
+    line(p, "job", "{jobs.launchers}");
+    json_object_foreach((json_t *)rp_group(p->probes, "environment"), name, one) {
+        const char *value = rp_known_text(one, "");
+        int known = value && strncmp(value, hidden, 7) != 0;
+        if (variables.size < 300)
+            rp_buf_printf(&variables, "%s%s%s%.100s", variables.size ? " " : "", name, known ? "=" : "", known ? value : "");
+        else
+            more++;
+    }
+    if (more)
+        rp_buf_printf(&variables, " and %d more", more);
+    if (variables.size)
+        put(p, "variables", rp_buf_text(&variables));
+}
+
+static void sources(struct page *p)
+{
+    static const char form[] = "{commit}|{branch}|{#modified} modified|{#untracked} untracked";
+    const char *name;
+    json_t *one;
+    p->section = "sources";
+    json_object_foreach((json_t *)rp_group(p->probes, "git"), name, one)
+        line_of(p, strcmp(name, "workdir") == 0 ? "working dir" : name, one, form);
 }
 
 /* Values below `at`: an object with a state is one, any other is a group of them. */
@@ -111,42 +419,32 @@ static void count(const json_t *at, int known[4], int depth)
         known[i] += strcmp(state, states[i]) == 0;
     if (state || !json_is_object(at) || depth > 8)
         return;
-    json_object_foreach ((json_t *)at, name, child) { /* jansson iterates over non-const objects only */
+    json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
         count(child, known, depth + 1);
-    }
 }
 
-static void counts(struct rp_buf *out, const json_t *env)
+static void counts(struct page *p)
 {
     int known[4] = {0};
-    count(json_object_get(env, "probes"), known, 0);
-    rp_buf_printf(out, "%-13s%d known, %d absent, %d denied, %d in error\n", "values", known[0], known[1], known[2], known[3]);
+    count(p->probes, known, 0);
+    p->section = "document";
+    RP_FREE char *text = rp_asprintf("%d known, %d absent, %d denied, %d in error", known[0], known[1], known[2], known[3]);
+    put(p, "values", text);
 }
 
 void rp_capture_summary(struct rp_buf *out, const json_t *env)
 {
-    line(out, env, "host", "{host.hostname}, {host.vendor} {host.product}");
-    line(out, env, "system", "{distribution.name}, kernel {kernel.release} {kernel.machine}");
-    line(out, env, "container", "{container.engine}, cgroup v{container.cgroup_version}");
-    line(out, env, "limits", "CPUs {container.cpu_limit}, memory {container.memory_limit}, cpuset {container.cpuset}");
-    line(out, env, "processor", "{cpu.model_name}");
-    line(out, env, "", "{cpu.vendor} family {cpu.family} model {cpu.model} stepping {cpu.stepping}, microcode {cpu.microcode}");
-    line(out, env, "topology", "{cpu.sockets} sockets, {cpu.cores} cores, {cpu.threads} threads; this process: {cpu.allowed}");
-    vectors(out, env);
-    caches(out, env);
-    line(out, env, "frequency",
-         "{frequency.hardware_min} to {frequency.hardware_max}, driver {frequency.driver}, governor {frequency.governor}");
-    line(out, env, "clock now",
-         "{cpu.clock_min} to {cpu.clock_max} MHz; boost {frequency.boost}, no_turbo {frequency.no_turbo}, SMT {frequency.smt_control}");
-    line(out, env, "memory", "{memory.total}, available {memory.available}, swap {memory.swap_total}");
-    line(out, env, "pages", "transparent {memory.transparent_huge_pages}, huge {memory.huge_pages}; NUMA nodes {memory.numa_nodes}");
-    line(out, env, "clock source", "{clock.source}");
-    line(out, env, "load",
-         "{kernel.load_1min} {kernel.load_5min} {kernel.load_15min}, {kernel.tasks_running} of {kernel.tasks} tasks running");
-    line(out, env, "program", "{program.version}, sha256 {program.sha256}");
-    line(out, env, "git", "{git.workdir.commit} on {git.workdir.branch}, {git.workdir.modified} modified, {git.workdir.untracked} untracked");
-    rp_buf_printf(out, "%-13s%zu variables\n", "environment",
-                  json_object_size(json_object_get(json_object_get(env, "probes"), "environment")));
-    counts(out, env);
+    struct page p = {.out = out, .probes = json_object_get(env, "probes")};
+    warnings(&p, env);
+    host(&p);
+    container(&p);
+    cpu(&p);
+    memory(&p);
+    gpus(&p);
+    network(&p);
+    storage(&p);
+    software(&p);
+    sources(&p);
+    counts(&p);
     rp_topo_matrix_text(out, env);
 }

@@ -70,7 +70,8 @@ const struct rp_command rp_cmd_capture = {
     .name = "capture",
     .operands = "",
     .summary = "say what this machine is",
-    .details = "Prints a summary; the full document (schema repro-env/1) goes to a file with -o, or to standard output with --json. "
+    .details = "Prints a page, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
+               "with --json. "
                "Nothing is written unless asked for: 'repro run' captures by itself, before and after, into its bundle.\n"
                "\n"
                "Every value carries a state: ok, absent, denied or error. Environment variables are taken by an allow-list; host "

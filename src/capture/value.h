@@ -1,0 +1,30 @@
+/* Looking into an environment document: what is known of a value, and how a number reads.
+ *
+ * What:    for those who read a document: doctor.c, summary.c. Whatever is not known, or not of the type asked for, is NULL or -1.
+ * Flow:    group, "name.name" -> value.
+ * Owner:   everything returned is borrowed from the document.
+ * Extend:  another unit is a branch of rp_show_number().
+ */
+#ifndef RP_CAPTURE_VALUE_H
+#define RP_CAPTURE_VALUE_H
+
+#include "base/buf.h"
+
+#include <jansson.h>
+
+const json_t *rp_value_at(const json_t *group, const char *path);    /* value with its state, or group; no name in path has a dot */
+const json_t *rp_group(const json_t *group, const char *path); /* only a group: to go through what is in it */
+const json_t *rp_known(const json_t *group, const char *path); /* what is known */
+const char *rp_known_text(const json_t *group, const char *path);
+int rp_known_number(const json_t *group, const char *path, double *out); /* 0 or -1 */
+int rp_known_is(const json_t *group, const char *path, const char *text); /* is it this text? */
+int rp_known_over(const json_t *group, const char *path, double limit);  /* is it a number greater than limit? */
+int rp_known_has(const json_t *group, const char *path, const char *word); /* is it a list with this word? */
+const char *rp_state_at(const json_t *group, const char *path); /* "ok" ...; "absent" where there is nothing */
+
+/* "31.0 GiB", "2.70 GHz", "400 Gbit/s", "12" by its unit, which may be NULL. */
+void rp_show_number(char out[32], double number, const char *unit);
+/* 1.2.10 after 1.2.9: numbers by numbers; less than, equal to, or greater than zero. */
+int rp_compare_versions(const char *a, const char *b);
+
+#endif

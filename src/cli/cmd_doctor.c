@@ -1,0 +1,145 @@
+/* `repro doctor`: what would stop or slow a run here. The checks are in capture/; what a capture does not look at is tried here. */
+#include "base/build.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/term.h"
+#include "capture/capture.h"
+#include "capture/doctor.h"
+#include "cli/cli.h"
+#include "data/store.h"
+#include "sign/key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct doctor_opts {
+    const char *root;
+};
+
+static const struct rp_opt opts[] = {
+    {.name = "root", .type = RP_OPT_TEXT, .offset = offsetof(struct doctor_opts, root), .arg = "DIR",
+     .help = "a recorded machine stands in for /"},
+    {0},
+};
+
+/* ---- what is tried: values of a group "here" beside the probes ---- */
+
+static void put(json_t *here, const char *name, const char *text)
+{
+    json_object_set_new(here, name, json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "repro doctor"));
+}
+
+/* Could path be made, or be written to if it is there? "writable", or why not. */
+static const char *writable(const char *path)
+{
+    RP_FREE char *at = rp_strdup(path);
+    while (faccessat(AT_FDCWD, *at ? at : "/", F_OK, AT_EACCESS) < 0 && errno == ENOENT && strchr(at, '/'))
+        *strrchr(at, '/') = 0;
+    return faccessat(AT_FDCWD, *at ? at : "/", W_OK, AT_EACCESS) == 0 ? "writable" : strerror(errno);
+}
+
+static void try_key(json_t *here)
+{
+    struct rp_err err = {0};
+    RP_FREE char *path = rp_key_default_path(&err);
+    const char *why = path ? writable(path) : err.msg;
+    if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0)
+        put(here, "key", "present");
+    else if (path && errno == ENOENT && strcmp(why, "writable") == 0)
+        put(here, "key", "none yet");
+    else
+        put(here, "key", path && errno != ENOENT ? strerror(errno) : why);
+}
+
+/* Does time go back when a thread moves to another CPU? */
+static int goes_back(void)
+{
+    cpu_set_t all, one;
+    int back = 0;
+    if (sched_getaffinity(0, sizeof all, &all) < 0)
+        return 0;
+    uint64_t last = rp_now_ns();
+    for (int i = 0; i < 2 * CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i % CPU_SETSIZE, &all))
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(i % CPU_SETSIZE, &one);
+        if (sched_setaffinity(0, sizeof one, &one) < 0)
+            break;
+        uint64_t now = rp_now_ns();
+        back |= now < last;
+        last = now;
+    }
+    return sched_setaffinity(0, sizeof all, &all) < 0 || back;
+}
+
+static json_t *try_here(void)
+{
+    json_t *here = json_object();
+    int named;
+    RP_FREE char *store = rp_store_path(NULL, &named);
+    put(here, "output", writable("."));
+    put(here, "store", writable(store));
+    put(here, "store_named", named ? "yes" : "no");
+    try_key(here);
+    put(here, "gpu_worker", *rp_build_record()->gpu_worker ? "yes" : "no");
+    put(here, "monotonic", goes_back() ? "no" : "yes");
+    return here;
+}
+
+/* ---- the command ---- */
+
+static void print(const json_t *found)
+{
+    static const char *const severities[] = {"stop", "slow", "note"};
+    int n[3] = {0};
+    RP_BUF text = {0};
+    for (size_t i = 0; i < json_array_size(found); i++)
+        for (int s = 0; s < 3; s++)
+            n[s] += strcmp(json_string_value(json_object_get(json_array_get(found, i), "severity")), severities[s]) == 0;
+    rp_doctor_text(&text, found, rp_use_colour(STDOUT_FILENO));
+    rp_buf_printf(&text, "%sstop %d, slow %d, note %d\n", text.size ? "\n" : "", n[0], n[1], n[2]);
+    rp_cli_print(&text);
+}
+
+static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct doctor_opts *o = cli->opts;
+    struct rp_capture_opts c = {.root = o->root ? o->root : "/"};
+    RP_JSON *env = rp_capture(&c, err);
+    if (!env)
+        return -1;
+    if (!o->root)
+        json_object_set_new(json_object_get(env, "probes"), "here", try_here());
+    RP_JSON *found = rp_doctor(env);
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:O}", "schema", "repro-doctor/1", "findings", found);
+    else
+        print(found);
+    return rp_doctor_stops(found) ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the lines that begin with 'stop'") : 0;
+}
+
+const struct rp_command rp_cmd_doctor = {
+    .name = "doctor",
+    .operands = "",
+    .summary = "say what would stop or slow a run here, and what to do about it",
+    .details = "Captures the machine and prints one line for each thing found: how bad it is, what, the value measured, and the remedy, "
+               "which is a command where one helps (most need root). 'stop': the run would fail; 'slow': it would be slower, or its "
+               "time less certain; 'note': worth knowing. What cannot be seen is not found: an empty list is no promise.\n"
+               "\n"
+               "Exit status 7 when something would stop every run, also one on the CPU: no place for the bundle, no key, a named store "
+               "that cannot be written, a clock that steps back. Whatever concerns GPUs only, and whatever makes a run slow, leaves 0. "
+               "With --root nothing is tried on this machine, and only what the record says is looked at.\n"
+               "\n"
+               "Examples:\n"
+               "  repro doctor\n"
+               "  repro doctor --json | jq -r '.findings[] | select(.severity == \"slow\").remedy'\n"
+               "  repro capture --record machine && repro doctor --root machine\n",
+    .opts = opts,
+    .opts_size = sizeof(struct doctor_opts),
+    .run = cmd_doctor,
+};

@@ -1,0 +1,42 @@
+#!/bin/sh
+# doctor finds here what it can find everywhere, exits with 7 only for what stops every run, and reads records without trying anything.
+. "$TOP/tests/common.inc"
+finding() { # CHECK: its severity in out.txt, "" if there is none
+    jq -r --arg check "$1" '.findings[] | select(.check == $check).severity' out.txt
+}
+is() { # CHECK SEVERITY
+    [ "$(finding "$1")" = "$2" ] || fail "$1 is '$(finding "$1")' instead of '$2': $(cat out.txt)"
+}
+exit_of 0 "$REPRO" doctor --json
+is key note
+is store ''
+is output ''
+is monotonic ''
+is worker "$("$REPRO" version --json | jq -r 'if .gpu_worker then "" else "note" end')"
+[ -z "$(find "$HOME" -type f)" ] || fail "doctor made a file: $(find "$HOME" -type f)"
+exit_of 0 "$REPRO" key new
+exit_of 0 "$REPRO" doctor --json
+is key ''
+
+# What stops every run: the table first, then the message.
+exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor
+says_in 'stop  signing key' out.txt
+says 'no run would work here'
+exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor --json
+is key stop
+[ "$(jq -r .error.exit out.txt)" = 7 ] || fail "the error is not in the document"
+REPRO_STORE=/dev/null/none exit_of 7 "$REPRO" doctor --json
+is store stop
+XDG_CACHE_HOME=/dev/null/none exit_of 0 "$REPRO" doctor --json
+is store note
+
+# A record: nothing of this machine, one line each, nothing that a terminal would obey.
+mkdir -p machine/sys/kernel/mm/transparent_hugepage machine/sys/devices/system/cpu/cpufreq/policy0
+echo 'always madvise [never]' >machine/sys/kernel/mm/transparent_hugepage/enabled
+printf 'powersave\033[2J\n' >machine/sys/devices/system/cpu/cpufreq/policy0/scaling_governor
+exit_of 0 "$REPRO" doctor --root machine
+says_in 'slow  huge pages         never' out.txt
+[ "$(grep -c '^[a-z]* .*huge pages' out.txt)" = 1 ] || fail "not one line"
+! grep -q "$(printf '\033')" out.txt || fail "an escape sequence shows"
+exit_of 3 "$REPRO" doctor --root nowhere
+exit_of 2 "$REPRO" doctor operand
