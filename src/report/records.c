@@ -14,6 +14,7 @@
 
 #define COUNT_MAX 1000000000000 /* samples or tokens of one step: sums of a whole run stay inside 64 bits */
 #define FIELDS_MAX 32
+#define PARTS_OFF 1e-4f
 
 void rp_records_fini(struct rp_records *rs)
 {
@@ -172,14 +173,25 @@ static int count(int64_t *out, const struct line *l, const char *key, int64_t lo
     return 0;
 }
 
-/* A part of the loss, which nothing is computed from: spelled as any other float, or nan, or not there. How many keys that is, or -1. */
-static int loss_part(const struct line *l, const char *key, struct rp_err *err)
+/* A part of the loss: spelled as any other float, or nan, or not there. How many keys that is, or -1; *part is NaN without one. */
+static int loss_part(float *part, const struct line *l, const char *key, struct rp_err *err)
 {
-    char ignored[32];
+    char text[32];
     const struct field *f = find(l, key);
+    *part = NAN;
     if (!f || (f->type == 's' && is(f, "nan")))
         return f != NULL;
-    return hex_float(ignored, l, key, err) < 0 ? -1 : 1;
+    return hex_float(text, l, key, err) < 0 || rp_float_unhex(part, text) < 0 ? -1 : 1;
+}
+
+/* Both parts, where there are two, add up to the loss: each is rounded once for every micro-batch. */
+static int parts_match(const struct rp_record *r, float mlm, float nsp, const struct line *l, struct rp_err *err)
+{
+    float loss;
+    if (rp_float_unhex(&loss, r->loss) < 0 || isnan(mlm) || isnan(nsp) || fabsf(mlm + nsp - loss) <= PARTS_OFF * (fabsf(mlm) + fabsf(nsp)))
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss are %.6g and %.6g, the loss is %.6g", l->what, (double)mlm, (double)nsp,
+                   (double)loss);
 }
 
 static int learning_rate(struct rp_record *r, const struct line *l, struct rp_err *err)
@@ -216,6 +228,7 @@ static int no_more(const struct line *l, int keys, struct rp_err *err)
 static int parse_step(struct rp_record *r, const struct line *l, struct rp_err *err)
 {
     int root, mlm, nsp;
+    float mlm_loss, nsp_loss;
     const struct field *phase = get(l, "phase", 's', err);
     if (!phase || count(&r->step, l, "step", -1, INT64_MAX - 1, err) < 0)
         return -1;
@@ -233,7 +246,8 @@ static int parse_step(struct rp_record *r, const struct line *l, struct rp_err *
         count(&r->padded_tokens, l, "padded_tokens", 0, COUNT_MAX, err) < 0 ||
         count(&r->tokens, l, "tokens", 0, r->padded_tokens, err) < 0 || hex_float(r->loss, l, "loss", err) < 0 ||
         hex_float(r->grad_norm, l, "grad_norm", err) < 0 || learning_rate(r, l, err) < 0 ||
-        (mlm = loss_part(l, "mlm_loss", err)) < 0 || (nsp = loss_part(l, "nsp_loss", err)) < 0 || (root = state_root(r, l, 0, err)) < 0)
+        (mlm = loss_part(&mlm_loss, l, "mlm_loss", err)) < 0 || (nsp = loss_part(&nsp_loss, l, "nsp_loss", err)) < 0 ||
+        parts_match(r, mlm_loss, nsp_loss, l, err) < 0 || (root = state_root(r, l, 0, err)) < 0)
         return -1;
     return no_more(l, 11 + mlm + nsp + root, err);
 }

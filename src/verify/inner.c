@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,10 @@
 #define WALL_SLACK_S 1.001   /* times of day are cut to whole seconds */
 #define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
 #define SAME_STEPS 3         /* so many steps of exactly the same length were not measured */
-#define FLOPS_PER_THREAD 1e12
-#define THREADS_MAX 4096     /* of run.threads, where the capture does not say */
+#define ROUND_NS 1000
+#define ROUND_STEPS 4         /* of so many steps, not all are at such times by chance */
+#define FLOPS_PER_THREAD 1e12 /* with 512-bit vectors */
+#define THREADS_MAX 4096      /* of run.threads, where neither the device nor the capture says */
 
 static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
 {
@@ -35,7 +38,7 @@ static json_t *field(const json_t *j, const char *a, const char *b)
     return json_object_get(json_object_get(j, a), b);
 }
 
-static json_t *setting(const struct rp_verify_state *s, const char *key)
+const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key)
 {
     return json_object_get(field(s->run, "recipe", key), "value");
 }
@@ -186,7 +189,7 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     rp_sha256_hex(hex, yaml->data, yaml->size);
     if (strcmp(hex, recorded) != 0)
         return rp_fail(err, RP_MISMATCH, "run.json was made from a recipe with SHA-256 %.16s..., recipe.yaml has %.16s...", recorded, hex);
-    const char *config = json_string_value(setting(s, "model.config"));
+    const char *config = json_string_value(rp_verify_setting(s, "model.config"));
     if (config && *config) {
         result->state = RP_CHECK_NOTE;
         rp_check_say(result, "model.config named a file that is not in the bundle: the settings are as run.json says");
@@ -307,22 +310,26 @@ int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result
 
 /* ---- time ---- */
 
-/* Seconds since 1970 of a text that passed the schema's pattern. */
-static double wall(const json_t *j, const char *key)
+double rp_verify_wall(const json_t *j, const char *key)
 {
     struct tm t = {0};
-    if (sscanf(json_string_value(json_object_get(j, key)), "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min,
-               &t.tm_sec) != 6)
-        return 0;
+    char again[32];
+    const char *text = json_string_value(json_object_get(j, key));
+    if (sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) != 6)
+        return NAN;
     t.tm_year -= 1900;
     t.tm_mon--;
-    return (double)timegm(&t);
+    double s = (double)timegm(&t);
+    return strftime(again, sizeof again, "%Y-%m-%dT%H:%M:%SZ", &t) && strcmp(again, text) == 0 ? s : NAN;
 }
 
-static int check_spread(const struct rp_records *rs, struct rp_err *err)
+/* fine: the clock counts in less than microseconds. */
+static int check_spread(const struct rp_records *rs, int fine, struct rp_err *err)
 {
-    int64_t timed = 0, same = 0, length = 0;
+    int64_t timed = 0, same = 0, length = 0, steps = 0, coarse = 0;
     for (int64_t i = 0; i < rs->n; i++) {
+        steps += rs->r[i].step >= 0;
+        coarse += rs->r[i].step >= 0 && rs->r[i].start_ns % ROUND_NS == 0 && rs->r[i].end_ns % ROUND_NS == 0;
         if (!rs->r[i].timed)
             continue;
         int64_t ns = rs->r[i].end_ns - rs->r[i].start_ns;
@@ -331,31 +338,73 @@ static int check_spread(const struct rp_records *rs, struct rp_err *err)
     }
     if (timed >= SAME_STEPS && same == timed)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: no clock measured that", timed, length);
+    if (fine && steps >= ROUND_STEPS && coarse == steps)
+        return rp_fail(err, RP_MISMATCH, "every step begins and ends at a whole microsecond, and the machine's clock counts finer");
     return 0;
 }
 
-/* No processor does that: the bound is twice what 512-bit vectors give at 8 GHz. Only what is absurd is caught here, not what is
+/* No processor does that: the bound is twice what vectors of that width give at 8 GHz. Only what is absurd is caught here, not what is
  * flattering. */
 static int check_speed(const struct rp_verify_state *s, struct rp_err *err)
 {
-    double rate = json_number_value(field(s->run, "results", "flops_per_s"));
+    struct rp_verify_device d;
+    double rate = json_number_value(field(s->run, "results", "flops_per_s")), each = FLOPS_PER_THREAD;
     const json_t *cpu = field(s->before, "probes", "cpu");
     json_int_t threads = json_integer_value(field(cpu, "threads", "value"));
+    int named = rp_verify_device(&d, s) == 0;
     if (threads < 1 || threads > THREADS_MAX)
         threads = THREADS_MAX;
-    if (rate > FLOPS_PER_THREAD * (double)threads)
-        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s on at most %" JSON_INTEGER_FORMAT " threads: no processor does that", rate, threads);
+    if (named && d.threads < threads)
+        threads = d.threads;
+    if (named && strcmp(d.isa, "avx512") != 0)
+        each /= strcmp(d.isa, "avx2") == 0 ? 2 : 4;
+    if (rate > each * (double)threads)
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s on at most %" JSON_INTEGER_FORMAT " threads of %s: no processor does that", rate,
+                       threads, named ? d.isa : "any kind");
     return 0;
+}
+
+/* The worker's phases hold its steps and roots: it takes both from one clock. */
+static int check_phases(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    const json_t *is = json_object_get(s->run, "phases_s");
+    double warm = 0, timed = 0, roots = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        double length = (double)(rs->r[i].end_ns - rs->r[i].start_ns) / 1e9;
+        *(rs->r[i].timed ? &timed : &warm) += length;
+        roots += (double)rs->r[i].root_ns / 1e9;
+    }
+    const struct {
+        const char *name;
+        double least;
+    } rows[] = {{"warm-up", warm}, {"timed", timed}, {"state roots", roots}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *v = json_object_get(is, rows[i].name);
+        if (v && json_number_value(v) < rows[i].least * (1 - 1e-6) - 1e-6)
+            return rp_fail(err, RP_MISMATCH, "the phase '%s' took %.3f s, and its records %.3f s", rows[i].name, json_number_value(v),
+                           rows[i].least);
+    }
+    return 0;
+}
+
+/* Whether the capture names a clock that counts in less than microseconds: all of Linux do but the one that counts ticks. */
+static int fine_clock(const struct rp_verify_state *s)
+{
+    const char *name = json_string_value(field(field(s->before, "probes", "kernel"), "clock_source", "value"));
+    return name && strcmp(name, "jiffies") != 0;
 }
 
 int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
-    double start = wall(s->run, "started_at"), end = wall(s->run, "ended_at"), phases = 0, span = 0;
+    double start = rp_verify_wall(s->run, "started_at"), end = rp_verify_wall(s->run, "ended_at"), phases = 0, span = 0;
     double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
-    double before = wall(s->before, "captured_at"), after = wall(s->after, "captured_at");
+    double before = rp_verify_wall(s->before, "captured_at"), after = rp_verify_wall(s->after, "captured_at");
     const char *key;
     json_t *v;
+    if (isnan(start) || isnan(end) || isnan(before) || isnan(after))
+        return rp_fail(err, RP_MISMATCH, "a date in run.json or a capture is in no calendar");
     if (end < start || elapsed > end - start + WALL_SLACK_S || elapsed < end - start - WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "elapsed_s is %.3f and the clock says %.0f s from start to end", elapsed, end - start);
     if (before < start || before > end || after < end)
@@ -369,7 +418,8 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         phases += json_number_value(v);
     if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the phases took %.3f s together and the whole run %.3f s", phases, elapsed);
-    if (check_spread(rs, err) < 0 || (rp_backend_find(json_string_value(json_object_get(s->run, "backend"))) && check_speed(s, err) < 0))
+    if (check_spread(rs, fine_clock(s), err) < 0 || check_phases(s, err) < 0 ||
+        (rp_backend_find(json_string_value(json_object_get(s->run, "backend"))) && check_speed(s, err) < 0))
         return -1;
     rp_check_say(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
     return 0;
@@ -418,9 +468,11 @@ static int digest_here(char digest[RP_SHA256_HEX], const char *sha256, struct rp
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *data = json_object_get(s->run, "data");
-    const char *sha256 = json_string_value(json_object_get(data, "archive_sha256")), *wanted = json_string_value(setting(s, "data.sha256"));
-    const char *own = json_string_value(setting(s, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
-    const char *name = json_string_value(json_object_get(data, "archive")), *archive = json_string_value(setting(s, "data.archive"));
+    const char *sha256 = json_string_value(json_object_get(data, "archive_sha256"));
+    const char *wanted = json_string_value(rp_verify_setting(s, "data.sha256"));
+    const char *own = json_string_value(rp_verify_setting(s, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
+    const char *name = json_string_value(json_object_get(data, "archive"));
+    const char *archive = json_string_value(rp_verify_setting(s, "data.archive"));
     char here[RP_SHA256_HEX];
     if (!json_is_true(json_object_get(data, "pinned"))) {
         result->state = RP_CHECK_NOTE;
@@ -465,11 +517,11 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
 int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, again = s->o->replay.steps;
-    char rest[96] = "; losses, gradient norms and state roots until --replay";
+    char rest[96] = "; tokens, losses, gradient norms and state roots until --replay";
     (void)err;
     result->state = RP_CHECK_NOTE;
     if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED && again < steps)
-        snprintf(rest, sizeof rest, "; losses, gradient norms and state roots from step %" PRId64 " on", again);
+        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots from step %" PRId64 " on", again);
     else if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED)
         *rest = 0;
     rp_check_say(result,

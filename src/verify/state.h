@@ -34,6 +34,17 @@ struct rp_verify_state {
 #include "verify/checks.def"
 #undef VERIFY
 
+/* The recorded value of a key of the recipe, or NULL. */
+const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key);
+/* Seconds since 1970 of a time of a document that passed its schema; NaN for a day that no calendar has. */
+double rp_verify_wall(const json_t *j, const char *key);
+/* What the CPU backend called itself; -1 when that is not in 'device', and then 0 threads. */
+struct rp_verify_device {
+    char isa[16];
+    int64_t threads;
+};
+int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s);
+
 /* Printable ASCII into the result's text. */
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The first place where two documents differ: "results/sequences_per_s is 9, expected 3.5", into text. 0 when they are equal. */

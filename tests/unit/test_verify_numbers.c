@@ -112,6 +112,8 @@ TEST(time_adds_up_or_the_run_is_refused)
         {"elapsed_s", NULL, 0.5, "elapsed_s is 0.500"},
         {"ended_at", "2026-09-21T14:13:19Z", 0, "elapsed_s"},
         {"phases_s/timed", NULL, 30, "phases took"},
+        {"phases_s/timed", NULL, 0.5, "the phase 'timed' took 0.500 s"},
+        {"started_at", "2026-08-52T14:13:20Z", 0, "in no calendar"},
     };
     struct rp_err err;
     struct fx x;
@@ -139,6 +141,21 @@ TEST(time_adds_up_or_the_run_is_refused)
     expect("flat", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "took exactly 100000000 ns");
     fx_fini(&x);
 
+    fx_init(&x); /* a clock of nanoseconds that shows whole milliseconds, and one that may */
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++)
+        fx_step(&x.steps, i, 1, 3, 1000000000 + i * 111000000, 100000000 + i * 1000000, i == 6);
+    fx_capture_value(x.before, "kernel", "clock_source", json_string("jiffies"));
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "round");
+    accept("round", NULL, RP_VERDICT_UNKNOWN_KEY);
+    fx_capture_value(x.before, "kernel", "clock_source", json_string("tsc"));
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "round");
+    expect("round", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "whole microsecond");
+    fx_fini(&x);
+
     fx_init(&x); /* steps that span more than the run */
     rp_buf_fini(&x.steps);
     rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
@@ -161,6 +178,8 @@ TEST(records_that_cannot_be_are_refused)
     } bends[] = {
         {"\"padded_tokens\":64", "\"padded_tokens\":4096", RP_CHECK_numbers, RP_MISMATCH, "4 samples of 16 have 64"},
         {"\"nsp_loss\":\"nan\"", "\"nsp_loss\":\"none\"", RP_CHECK_schema, RP_MALFORMED, "'nsp_loss' is not a hex float"},
+        {"\"loss\":\"0x1.9p+2\",\"mlm_loss\":\"nan\",\"nsp_loss\":\"nan\"",
+         "\"loss\":\"0x1.9p+2\",\"mlm_loss\":\"0x1.4p+2\",\"nsp_loss\":\"0x1p-1\"", RP_CHECK_schema, RP_MISMATCH, "are 5 and 0.5, the loss is 6.25"},
         {"\"mlm_loss\":\"nan\"", "\"mlm_loss\":\"inf\"", RP_CHECK_schema, RP_MISMATCH, "'mlm_loss' is inf"},
         {"\"learning_rate\":9", "\"learning_rate\":8", RP_CHECK_numbers, RP_MISMATCH, "step 0 has the learning rate 8"},
         {"\"phase\"", "\"pause\":\"none\",\"phase\"", RP_CHECK_schema, RP_MALFORMED, "have a meaning there"},
@@ -211,7 +230,7 @@ TEST(learning_rates_of_a_run_from_a_file_are_the_signers_word)
 /* What no check recomputes is listed in every verdict. */
 TEST(claims_are_called_claims)
 {
-    static const char *const claimed[] = {"steps began and ended", "device", "peak_rss_bytes", "phases_s", "tensor_roots", "losses", "until --replay"};
+    static const char *const claimed[] = {"steps began and ended", "device", "peak_rss_bytes", "phases_s", "tensor_roots", "tokens", "losses", "until --replay"};
     struct fx x;
     struct rp_err err;
     struct rp_verification v;
@@ -246,6 +265,7 @@ TEST(a_long_run_is_verified_in_little_time)
     set_path(x.run, "elapsed_s", json_real(86405)); /* the steps span two hours */
     set_path(x.run, "ended_at", json_string("2026-09-22T14:13:25Z"));
     set_path(x.after, "captured_at", json_string("2026-09-22T14:13:25Z"));
+    set_path(x.run, "phases_s/timed", json_real(7000));
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "long");
     clock_t start = clock();
@@ -266,15 +286,88 @@ TEST(faster_than_any_processor_is_refused)
     for (int i = 0; i < 7; i++)
         fx_step(&x.steps, i, 1, 3, 1000000000 + 500 * i, 100 + i, i == 6);
     json_t *cpu = json_object_get(json_object_get(x.before, "probes"), "cpu");
-    json_object_set_new(cpu, "threads", json_pack("{s:s, s:i, s:s}", "state", "ok", "value", 1, "source", "/sys"));
+    fx_capture_value(x.before, "cpu", "threads", json_integer(64)); /* of which the run says that it used one */
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     double rate = json_number_value(json_object_get(json_object_get(x.run, "results"), "flops_per_s"));
     CHECK(rate > 1e12 && rate < 4096e12, "%g does not lie between the bound of one thread and that of all", rate);
     fx_seal(&x, "signer", "fast");
-    expect("fast", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "FLOP/s on at most 1 threads");
+    expect("fast", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "FLOP/s on at most 1 threads of scalar");
+    set_path(x.run, "device", json_string("isa=avx512 threads=256"));
+    fx_capture_value(x.before, "cpu", "threads", json_integer(1));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "fast");
+    expect("fast", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "FLOP/s on at most 1 threads of avx512");
     json_object_del(cpu, "threads"); /* nobody knows how many there were */
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    set_path(x.run, "device", json_string("isa=avx512 threads=256"));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "fast");
     accept("fast", NULL, RP_VERDICT_UNKNOWN_KEY);
     fx_fini(&x);
+}
+
+/* Everything that the check of the machine compares, bent, with reports that follow from it and signed by the right key. */
+TEST(machines_that_contradict_the_run_are_refused)
+{
+    static const struct {
+        const char *path, *group, *name; /* a path of run.json, or a value of the capture before (and `after` of the one after) */
+        const char *text, *after;
+        double number; /* where there is no text */
+        const char *says;
+    } bends[] = {
+        {"device", NULL, NULL, "isa=avx9000 threads=1", NULL, 0, "CPU backend calls itself"},
+        {"device", NULL, NULL, "isa=scalar threads=01", NULL, 0, "CPU backend calls itself"},
+        {"device", NULL, NULL, "8 GPUs", NULL, 0, "CPU backend calls itself"},
+        {"device", NULL, NULL, "isa=avx512 threads=1", NULL, 0, "no avx512f"},
+        {"tool/commit", NULL, NULL, "0123456789", NULL, 0, "tool/commit is not"},
+        {"peak_rss_bytes", NULL, NULL, NULL, NULL, 1000, "less than the parameters"},
+        {"peak_rss_bytes", NULL, NULL, NULL, NULL, 2e10, "the machine had"},
+        {"plan/total_bytes", NULL, NULL, NULL, NULL, 5, "total_bytes says 5"},
+        {"plan/bytes/parameters", NULL, NULL, NULL, NULL, 0, "total_bytes says"},
+        {NULL, "cpu", "model_name", "slow", "fast", 0, "cpu/model_name is another"},
+        {NULL, "program", "sha256", "this", "that", 0, "program/sha256 is another"},
+        {NULL, "kernel", "uptime", NULL, NULL, 9000, "the machine was up for"},
+    };
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        struct fx x;
+        fx_init(&x);
+        fx_capture_value(x.before, "cpu", "flags", json_pack("[s, s, s, s]", "avx", "avx2", "fma", "f16c"));
+        fx_capture_value(x.before, "memory", "total", json_integer(10000000000));
+        fx_capture_value(x.before, "program", "commit", json_incref(json_object_get(json_object_get(x.run, "tool"), "commit")));
+        fx_capture_value(x.before, "kernel", "uptime", json_real(100.25));
+        fx_capture_value(x.after, "kernel", "uptime", json_real(103.5));
+        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "machine");
+        accept("machine", NULL, RP_VERDICT_UNKNOWN_KEY);
+        if (bends[i].path)
+            set_path(x.run, bends[i].path, bends[i].text ? json_string(bends[i].text) : json_integer((json_int_t)bends[i].number));
+        else
+            fx_capture_value(x.before, bends[i].group, bends[i].name, bends[i].text ? json_string(bends[i].text) : json_real(bends[i].number));
+        if (bends[i].after)
+            fx_capture_value(x.after, bends[i].group, bends[i].name, json_string(bends[i].after));
+        CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "machine");
+        expect("machine", NULL, RP_VERDICT_FAILED, RP_CHECK_machine, RP_MISMATCH, bends[i].says);
+        fx_fini(&x);
+    }
+}
+
+TEST(a_device_that_the_settings_did_not_ask_for_is_refused)
+{
+    static const struct {
+        const char *set, *says;
+    } asked[] = {{"run.isa=avx2", "asked for another"}, {"run.threads=3", "asked for another"}};
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct fx x;
+        const char *const set[] = {asked[i].set};
+        fx_init(&x);
+        rp_recipe_fini(&x.recipe);
+        CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
+        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "asked");
+        expect("asked", NULL, RP_VERDICT_FAILED, RP_CHECK_machine, RP_MISMATCH, asked[i].says);
+        fx_fini(&x);
+    }
 }

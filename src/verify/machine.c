@@ -1,0 +1,146 @@
+/* The machine and the program: the captures, the device and the memory that run.json names, held against each other. */
+#include "backend/backend.h"
+#include "base/json.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UPTIME_SLACK_S 120.0 /* a probe that hangs makes a capture last this long at most */
+#define UPTIME_DRIFT 1.01
+
+/* A value of a capture, or NULL where it is not known. */
+static const json_t *known(const json_t *capture, const char *group, const char *name)
+{
+    const json_t *leaf = json_object_get(json_object_get(json_object_get(capture, "probes"), group), name);
+    const char *state = json_string_value(json_object_get(leaf, "state"));
+    return state && strcmp(state, "ok") == 0 ? json_object_get(leaf, "value") : NULL;
+}
+
+/* No run lives through a change of these. */
+static int check_same(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const char *const fixed[][2] = {{"cpu", "vendor"},     {"cpu", "model_name"}, {"cpu", "family"},
+                                           {"cpu", "stepping"},   {"kernel", "release"}, {"kernel", "machine"},
+                                           {"program", "sha256"}, {"program", "commit"}, {"program", "version"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        const json_t *a = known(s->before, fixed[i][0], fixed[i][1]), *b = known(s->after, fixed[i][0], fixed[i][1]);
+        if (a && b && !json_equal(a, b))
+            return rp_fail(err, RP_MISMATCH, "%s/%s is another before and after the run: these are captures of two machines or programs",
+                           fixed[i][0], fixed[i][1]);
+    }
+    return 0;
+}
+
+/* Uptime goes on by as much as the time of day. */
+static int check_uptime(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *a = known(s->before, "kernel", "uptime"), *b = known(s->after, "kernel", "uptime");
+    double wall = rp_verify_wall(s->after, "captured_at") - rp_verify_wall(s->before, "captured_at");
+    double up = json_number_value(b) - json_number_value(a);
+    if (!a || !b || (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S))
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "between the captures the machine was up for %.0f s and the clock says %.0f s", up, wall);
+}
+
+/* The build that ran is the one that captured. */
+static int check_program(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const char *const same[][2] = {
+        {"version", "version"}, {"commit", "commit"}, {"dirty", "source_state"}, {"compiler", "compiler"}, {"flags", "flags"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = known(s->before, "program", same[i][1]);
+        if (is && !json_equal(ran, is))
+            return rp_fail(err, RP_MISMATCH, "tool/%s is not what the capture says of the program", same[i][0]);
+    }
+    return 0;
+}
+
+int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s)
+{
+    char again[64];
+    const char *text = json_string_value(json_object_get(s->run, "device"));
+    if (text && sscanf(text, "isa=%15[a-z0-9] threads=%9" SCNd64, out->isa, &out->threads) == 2 && out->threads > 0) {
+        snprintf(again, sizeof again, "isa=%s threads=%" PRId64, out->isa, out->threads);
+        if (strcmp(again, text) == 0)
+            return 0;
+    }
+    *out = (struct rp_verify_device){0};
+    return -1;
+}
+
+static int has_word(const json_t *list, const char *word)
+{
+    size_t i;
+    const json_t *v;
+    json_array_foreach((json_t *)list, i, v)
+        if (json_is_string(v) && strcmp(json_string_value(v), word) == 0)
+            return 1;
+    return 0;
+}
+
+/* The instruction set is one of this backend's, the CPU has it, and both are what the settings asked for. */
+static int check_device(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const struct {
+        const char *isa, *flag[9];
+    } sets[] = {{"scalar", {NULL}},
+                {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
+                {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
+    struct rp_verify_device d;
+    const json_t *flags = known(s->before, "cpu", "flags");
+    const char *asked = json_string_value(rp_verify_setting(s, "run.isa"));
+    int64_t threads = json_integer_value(rp_verify_setting(s, "run.threads"));
+    size_t i = 0;
+    if (json_is_null(json_object_get(s->run, "device")) && s->records.n == 0)
+        return 0; /* it ended before there was one */
+    if (rp_verify_device(&d, s) == 0)
+        while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
+            i++;
+    if (!d.threads || i == 3)
+        return rp_fail(err, RP_MISMATCH, "'device' is nothing that this program's CPU backend calls itself");
+    for (const char *const *f = sets[i].flag; json_is_array(flags) && *f; f++)
+        if (!has_word(flags, *f))
+            return rp_fail(err, RP_MISMATCH, "the run used %s, and the captured CPU has no %s", d.isa, *f);
+    if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
+        return rp_fail(err, RP_MISMATCH, "the device is isa=%s threads=%" PRId64 ", and the settings asked for another", d.isa, d.threads);
+    return 0;
+}
+
+/* Of the memory: the plan's sum, and that all parameters were in memory at once, which was in the machine. */
+static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *plan = json_object_get(s->run, "plan"), *bytes = json_object_get(plan, "bytes"), *v;
+    const json_t *peak = json_object_get(s->run, "peak_rss_bytes"), *memory = known(s->before, "memory", "total");
+    double sum = json_number_value(json_object_get(plan, "host_bytes")), total = json_number_value(json_object_get(plan, "total_bytes"));
+    double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    const char *key;
+    json_object_foreach((json_t *)bytes, key, v)
+        sum += json_number_value(v);
+    if (sum != total)
+        return rp_fail(err, RP_MISMATCH, "the plan's parts are %.0f bytes together and its total_bytes says %.0f", sum, total);
+    if (json_number_value(json_object_get(bytes, rp_class_name(RP_CLASS_PARAMETERS))) < parameters)
+        return rp_fail(err, RP_MISMATCH, "the plan has no room for its %.0f bytes of parameters", parameters);
+    if (json_is_integer(peak) && json_number_value(peak) < parameters)
+        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
+                       parameters);
+    if (json_is_integer(peak) && memory && json_number_value(peak) > json_number_value(memory))
+        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f and the machine had %.0f", json_number_value(peak),
+                       json_number_value(memory));
+    return 0;
+}
+
+int rp_check_machine(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const char *backend = json_string_value(json_object_get(s->run, "backend"));
+    const char *asked = json_string_value(rp_verify_setting(s, "run.backend"));
+    (void)result;
+    if (check_same(s, err) < 0 || check_uptime(s, err) < 0 || check_program(s, err) < 0)
+        return -1;
+    if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
+        return rp_fail(err, RP_MISMATCH, "the settings asked for the backend '%.64s', and the run says it was another", asked);
+    if (strcmp(backend, "cpu") != 0)
+        return 0; /* what devices and memory of another are is not known here */
+    return check_device(s, err) < 0 || check_memory(s, err) < 0 ? -1 : 0;
+}
