@@ -17,7 +17,7 @@ static const char *const secret_words[] = {"TOKEN",  "SECRET",  "PASSW",      "_
 /* Parts of a text, in any case, that introduce a secret. */
 static const char *const introductions[] = {
     "password", "passwd",     "passphrase", "pass=",       "pwd=", "secret",     "token=",     "token:",  "api_key",      "apikey",
-    "api-key",  "access_key", "accesskey",  "private_key", "sig=", "signature=", "credential", "bearer ", "authorization"};
+    "api-key",  "access_key", "accesskey",  "private_key", "key=", "sig=", "signature=", "credential", "bearer ", "authorization"};
 /* Beginnings that issuers give their tokens, anywhere in a text. */
 static const char *const secret_marks[] = {"ghp_", "gho_",  "ghu_", "ghs_",     "ghr_",  "github_pat_", "glpat-",
                                            "AKIA", "ASIA",  "AIza", "hf_",      "xoxb-", "xoxp-",       "nvapi-",

@@ -172,6 +172,9 @@ mkdir -p "$t/proc/self" "$t/proc/1" "$t/proc/driver/nvidia" "$t/run" "$account" 
     plant path && echo "26 20 8:1 /home/$secret/data /data rw - ext4 /dev/mapper/vg-$secret rw"
     plant path && echo "27 20 8:1 / /home/$secret rw - ext4 /dev/sda1 rw"
 } >"$t/proc/self/mountinfo"
+# The document shows the mounts that hold places.
+jq '.answers["place temporary"].path = "/mnt/a" | .answers["place store"].path = "/mnt/c" | .answers["place workdir"].path = "/mnt/d"' \
+    "$t/.repro/live.json" >live.json && mv live.json "$t/.repro/live.json"
 plant engine && printf 'PATH=/bin\0container=podman\0API_TOKEN=%s\0' "$secret" >"$t/proc/1/environ"
 plant engine && printf 'engine="podman-4.3.1"\nimage="robot:%s@registry.example/team/image:1"\ntoken="%s"\n' "$secret" "$secret" \
     >"$t/run/.containerenv"
@@ -253,6 +256,7 @@ clean credentials.txt clear said
 
 # Not everything is gone: what moves a number and is no secret is there.
 jq -e '.probes.kernel.command_line.value == "iommu=pt"' out/tree.json >true.txt || fail "$(jq -c .probes.kernel.command_line out/tree.json)"
+jq -e '.probes.storage.store.filesystem.value == "fuse.rclone"' out/tree.json >true.txt || fail "no mount of the store"
 jq -e '.probes.environment.OMP_NUM_THREADS.value == "3"' out/tree.json >true.txt || fail "an ordinary variable is gone"
 jq -e '.probes.environment | .NCCL_AUTH_TOKEN.state == "denied" and .NCCL_DEBUG.state == "denied"' out/all.json >true.txt ||
     fail "a withheld variable does not say so"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A result that did not arrive is not a success: full disk, closed pipe, closed stdout. And nothing of ours lands in another file.
 . "$TEST_DIR/common.inc"
-for args in "version" "version --json" "--help" "recipes show bert_fp32" "help --man" "recipes keys"; do
+for args in "version" "version --json" "--help" "recipes show bert_fp32" "help --man" "recipes keys" "capture" "capture --json"; do
     status=0
     # shellcheck disable=SC2086
     "$REPRO" $args >/dev/full 2>err.txt || status=$?

@@ -1,0 +1,11 @@
+#!/bin/sh
+# What capture costs, by figures that hold on a busy machine too: processor time and memory of its processes. tests/bench/capture.sh
+# measures how long it takes.
+. "$TOP/tests/common.inc"
+need jq "${CC:-gcc}"
+${CC:-gcc} -O2 -o startup "$TOP/tests/bench/startup.c"
+(cd "$TOP" && "$OLDPWD/startup" 5 "everything=$REPRO capture --json" "page=$REPRO capture" \
+    "three=$REPRO capture --json --probe cpu,memory,kernel") >figures.jsonl
+cat figures.jsonl
+jq -s -e '.[0].cpu_ms <= 300 and .[1].cpu_ms <= 300 and .[2].cpu_ms <= 50' figures.jsonl >answer.txt || fail "capture takes too long"
+jq -s -e 'all(.rss_kib <= 32 * 1024)' figures.jsonl >answer.txt || fail "capture takes too much memory"
