@@ -14,7 +14,7 @@
     X(RP_USAGE, 2, "the command line or a recipe key is wrong")                                                        \
     X(RP_IO, 3, "a file, recipe or device is missing, or could not be read or written")                                \
     X(RP_MALFORMED, 4, "a file is not what its format says")                                                           \
-    X(RP_MISMATCH, 5, "something recomputed, replayed or hashed differs, or a run's numbers are not finite")           \
+    X(RP_MISMATCH, 5, "something recomputed, replayed, hashed or compared differs, or a run's numbers are not finite") \
     X(RP_SIGNATURE, 6, "a signature is missing, wrong, or not by the key asked for")                                   \
     X(RP_UNAVAILABLE, 7, "not possible on this machine: memory, instruction set, device, or a worker killed")          \
     X(RP_BUG, 70, "a defect in repro: please report it")                                                               \

@@ -75,6 +75,8 @@ static void show_words(struct rp_buf *out, const json_t *list)
 {
     size_t i;
     json_t *word;
+    if (json_array_size(list) == 0)
+        rp_buf_puts(out, "(none)");
     json_array_foreach((json_t *)list, i, word)
         rp_buf_printf(out, "%s%s", i ? " " : "", json_is_string(word) ? json_string_value(word) : "?");
 }

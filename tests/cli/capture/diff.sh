@@ -31,6 +31,9 @@ exit_of 5 "$REPRO" capture diff a.json b.json --json
 [ "$(jq -r '[.different[] | select(.moment | not) | .field] | sort | join(" ")' out.txt)" = "cpu.flags cpu.threads kernel.release" ] ||
     fail "the JSON lists $(cat out.txt)"
 [ "$(jq -r '.error.exit, .a.name, (.different[0].why | length > 0)' out.txt | tr '\n' ' ')" = '5 a.json true ' ] || fail "no error in the JSON"
+bend '.probes.cpu.flags.value = []'
+exit_of 5 "$REPRO" capture diff a.json b.json
+says_in "|  (none)" out.txt
 # Unknown is neither equal nor different.
 bend '.probes.cpu.threads = {state: "denied", value: null, source: "x"}'
 exit_of 0 "$REPRO" capture diff a.json b.json
