@@ -88,8 +88,6 @@ static int add_changed(struct changes *c, const git_diff_delta *d)
     if (!git_oid_is_zero(&d->old_file.id) && d->old_file.mode && rp_git_read_old(&from, c->j->repo, &d->old_file) < 0)
         return -1;
     int rc = d->status == GIT_DELTA_DELETED ? 0 : rp_git_read_new(&to, c->j->repo, path, c->j->deadline);
-    if (rc < 0) /* gone again, or not readable */
-        to.exists = 0;
     if (is_its_pointer(&from, &to)) {
         c->modified--;
     } else {

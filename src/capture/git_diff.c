@@ -203,6 +203,7 @@ static int digest_large(struct rp_git_side *s, int fd, uint64_t deadline)
     rp_sha256_final(&h, digest);
     rp_hex(s->sha256, digest, sizeof digest);
     s->large = 1;
+    s->exists = n == 0;
     return n < 0 ? -1 : 0;
 }
 
@@ -211,13 +212,14 @@ int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *pat
     char block[4096];
     struct stat st;
     const char *name;
-    *s = (struct rp_git_side){.exists = 1};
+    *s = (struct rp_git_side){0};
     RP_FD dir = open_parent(repo, path, &name);
     ssize_t n = dir < 0 ? -1 : readlinkat(dir, name, block, sizeof block);
     if (n >= 0) {
         s->mode = GIT_FILEMODE_LINK;
         rp_buf_add(&s->bytes, block, (size_t)n);
         finish(s);
+        s->exists = 1;
         return 0;
     }
     RP_FD fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -229,7 +231,8 @@ int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *pat
     while ((n = read(fd, block, sizeof block)) > 0 && s->bytes.size <= MAX_TEXT)
         rp_buf_add(&s->bytes, block, (size_t)n);
     finish(s);
-    return n < 0 || s->bytes.size > MAX_TEXT ? -1 : 0;
+    s->exists = n == 0;
+    return n == 0 ? 0 : -1;
 }
 
 /* ---- the difference ---- */

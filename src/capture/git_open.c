@@ -139,7 +139,7 @@ static int leads_elsewhere(git_repository *repo, const char *dir)
     RP_FREE char *real = realpath(dir, NULL), *link = rp_asprintf("%s.git", work ? work : "");
     if (!work)
         return 0;
-    if (!real || lstat(link, &st) < 0 || S_ISLNK(st.st_mode))
+    if (!real || lstat(link, &st) < 0)
         return 1;
     size_t n = strlen(work), len = strlen(real);
     int inside = strncmp(real, work, n - 1) == 0 && (len == n - 1 || real[n - 1] == '/');
