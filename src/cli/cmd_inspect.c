@@ -44,21 +44,20 @@ static void print_text(const char *path, const struct rp_bundle *b, const json_t
 {
     const char *key;
     json_t *v;
-    char name[128];
-    printf("%s (not checked: see 'repro verify')\n\n", path);
+    char name[128], file[512];
+    printf("%s (not checked: see 'repro verify')\n\n", rp_safe(file, sizeof file, path));
     for (int i = 0; i < b->n; i++)
         printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_safe(name, sizeof name, b->member[i].name),
                rp_bundle_meaning(b->member[i].name));
     if (json_object_size(claims))
         printf("\nIt claims:\n");
-    json_object_foreach(json_incref((json_t *)claims), key, v) {
+    json_object_foreach((json_t *)claims, key, v) {
         RP_BUF text = {0};
         rp_json_write_line(&text, v);
         text.data[text.size - 1] = 0;
         rp_clean(text.data);
         printf("  %-28s %s\n", rp_safe(name, sizeof name, key), text.data);
     }
-    json_decref((json_t *)claims);
 }
 
 /* Byte for byte, but a terminal gets nothing that it would obey: line by line. */

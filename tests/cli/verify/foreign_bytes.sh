@@ -21,6 +21,9 @@ for form in '' --json; do
 done
 exit_of 0 "$REPRO" inspect a.repro.tar.zst report.md
 clean out.txt
+cp a.repro.tar.zst "$name.repro.tar.zst" # the file's own name may be a stranger's too
+exit_of 0 "$REPRO" inspect "$name.repro.tar.zst"
+clean out.txt
 exit_of 0 "$REPRO" inspect --json a.repro.tar.zst recipe.yaml
 clean out.txt
 "$REPRO" inspect a.repro.tar.zst run.json | grep -q -a -F "$(printf '\342\200\256')" || fail "a member does not come byte for byte"
