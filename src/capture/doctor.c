@@ -1,5 +1,7 @@
 #include "capture/doctor.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,7 @@ void rp_find(struct rp_doctor *d, enum rp_severity severity, const char *remedy,
     va_start(ap, value);
     vsnprintf(text, sizeof text, value, ap);
     va_end(ap);
+    rp_clean(text); /* it may hold what a driver said, and be cut within a character */
     json_array_append_new(d->found, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "check", d->check, "severity", severities[severity],
                                               "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
 }

@@ -106,11 +106,11 @@ void rp_doctor_worker(struct rp_doctor *d)
     const json_t *worker = rp_value_at(d->probes, "gpu.worker");
     const char *state = rp_state_at(d->probes, "gpu.worker"), *why = json_string_value(json_object_get(worker, "detail"));
     if (strcmp(state, "error") == 0)
-        rp_find(d, RP_SEVERITY_STOP, "dmesg | grep -i -e nvrm -e xid", "%.120s", why ? why : "it failed");
+        rp_find(d, RP_SEVERITY_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", why ? why : "it failed");
     else if (rp_known_is(d->probes, "here.gpu_worker", "no"))
         rp_find(d, gpu_wanted(d) ? RP_SEVERITY_STOP : RP_SEVERITY_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
     else if (worker && why && gpu_wanted(d))
-        rp_find(d, RP_SEVERITY_STOP, "use a system with glibc 2.28 or newer", "%.120s", why);
+        rp_find(d, RP_SEVERITY_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
 }
 
 /* ---- each GPU ---- */

@@ -310,7 +310,7 @@ static void gpus(struct page *p)
          rp_known(p->probes, "gpu.driver_version") ? "{gpu.driver_version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}"
                                                    : "{nvidia.version}|{nvidia.flavour} module");
     line(p, "NCCL", "{gpu.nccl_version}");
-    if (why && (n || rp_known(p->probes, "nvidia.version") || strcmp(rp_state_at(p->probes, "gpu.worker"), "error") == 0))
+    if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
         put(p, "not asked", why);
 }
 

@@ -25,9 +25,9 @@ says 'no run would work here'
 exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor --json
 is key stop
 [ "$(jq -r .error.exit out.txt)" = 7 ] || fail "the error is not in the document"
-REPRO_STORE=/dev/null/none exit_of 7 "$REPRO" doctor --json
+exit_of 7 env REPRO_STORE=/dev/null/none "$REPRO" doctor --json
 is store stop
-XDG_CACHE_HOME=/dev/null/none exit_of 0 "$REPRO" doctor --json
+exit_of 0 env XDG_CACHE_HOME=/dev/null/none "$REPRO" doctor --json
 is store note
 
 # A record: nothing of this machine, one line each, nothing that a terminal would obey.
@@ -40,3 +40,17 @@ says_in 'slow  huge pages         never' out.txt
 ! grep -q "$(printf '\033')" out.txt || fail "an escape sequence shows"
 exit_of 3 "$REPRO" doctor --root nowhere
 exit_of 2 "$REPRO" doctor operand
+
+# A driver that is played to the real worker: too old, its GPU taken by others; and one that hangs. Runs on the CPU go on.
+"$REPRO" version --json | jq -e .gpu_worker >/dev/null && [ -e "$BUILD/fake/440/libnvidia-ml.so.1" ] || exit 0
+exit_of 0 env LD_LIBRARY_PATH="$BUILD/fake/440" RP_FAKE_NVML="$TOP/tests/fake/v100_sxm2_8.txt" "$REPRO" doctor --json
+is driver_age stop
+is gpu_users slow
+is gpu_throttling slow
+is worker ''
+exit_of 0 env LD_LIBRARY_PATH="$BUILD/fake/570" RP_FAKE_NVML="$TOP/tests/fake/h100_8.txt" "$REPRO" doctor --json
+is driver_age ''
+is gpu_users ''
+is gpu_throttling ''
+exit_of 0 env LD_LIBRARY_PATH="$BUILD/fake/570" RP_FAKE_NVML="$TOP/tests/fake/hang.txt" RP_GPU_TIMEOUT_MS=700 "$REPRO" doctor --json
+is worker stop
