@@ -116,9 +116,11 @@ g() {
     git -c user.name=a -c user.email=a@b.example -c protocol.file.allow=always "$@"
 }
 echo one >code.c
+echo one >text.c
 echo KEEP=1 >.env
 echo key >id_rsa
 echo key >server.pem
+echo key >deploy.key
 plant git
 cat >.gitmodules <<ENDMODULES
 [submodule "sub"]
@@ -136,16 +138,19 @@ plant git && git remote add query "https://git.example/one.git?access_token=$sec
 plant git ghp_ 36 && git remote add alone "https://$secret@git.example/one.git"
 plant git && git remote add ssh "ssh://git:$secret@git.example/one.git"
 plant git && git remote set-url --push origin "ftp://me:$secret@git.example/push.git"
+plant git && git remote add ftp "ftp://me:$secret@git.example/one.git"
 plant git && git config http.extraHeader "Authorization: Basic $secret"
 plant git && git config credential.helper "!echo $secret"
 plant git && git config "url.https://u:$secret@git.example/.insteadOf" short: && git remote add short short:one.git
 plant file && echo "DATABASE_PASSWORD=$secret" >>.env
 plant file && printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\n%s\n-----END OPENSSH PRIVATE KEY-----\n' "$secret" >id_rsa
 plant file && printf -- '-----BEGIN RSA PRIVATE KEY-----\n%s\n-----END RSA PRIVATE KEY-----\n' "$secret" >server.pem
+plant file && echo "$secret" >deploy.key
+plant file && echo "char *password = \"$secret\";" >code.c
 plant file && echo "$secret" >untracked.key
 plant file && echo "$secret" >sub/inside.txt
 plant path && git remote add local "$HOME/$secret/one.git"
-echo two >code.c
+echo two >text.c
 
 # ---- the kernel's and the engine's files: a record of this machine with other contents ----
 "$REPRO" capture --record "$top/tree" >/dev/null
@@ -172,9 +177,9 @@ mkdir -p "$t/proc/self" "$t/proc/1" "$t/proc/driver/nvidia" "$t/run" "$account" 
     plant path && echo "26 20 8:1 /home/$secret/data /data rw - ext4 /dev/mapper/vg-$secret rw"
     plant path && echo "27 20 8:1 / /home/$secret rw - ext4 /dev/sda1 rw"
 } >"$t/proc/self/mountinfo"
-# The document shows the mounts that hold places.
-jq '.answers["place temporary"].path = "/mnt/a" | .answers["place store"].path = "/mnt/c" | .answers["place workdir"].path = "/mnt/d"' \
-    "$t/.repro/live.json" >live.json && mv live.json "$t/.repro/live.json"
+# The document shows the mounts that hold places; and what could not be read here is read there.
+jq '.states = {} | .answers["place temporary"].path = "/data" | .answers["place store"].path = "/mnt/c" |
+    .answers["place workdir"].path = "/mnt/d"' "$t/.repro/live.json" >live.json && mv live.json "$t/.repro/live.json"
 plant engine && printf 'PATH=/bin\0container=podman\0API_TOKEN=%s\0' "$secret" >"$t/proc/1/environ"
 plant engine && printf 'engine="podman-4.3.1"\nimage="robot:%s@registry.example/team/image:1"\ntoken="%s"\n' "$secret" "$secret" \
     >"$t/run/.containerenv"
@@ -245,7 +250,7 @@ said probe capture --probe none
 said root capture --root /nowhere
 said recipe run none
 said key run bert_tiny_fp32 --set train.none=1
-said verify verify code.c
+said verify verify text.c
 (cd sub && echo '[core' >>.git/config && repro capture --json --probe git >"$out/broken.json" 2>"$out/broken.err")
 echo "gitdir: $HOME/none" >"$HOME/.git"
 (cd "$HOME/lib" && repro capture --json --probe git >"$out/gone.json" 2>"$out/gone.err")
@@ -256,6 +261,7 @@ clean credentials.txt clear said
 
 # Not everything is gone: what moves a number and is no secret is there.
 jq -e '.probes.kernel.command_line.value == "iommu=pt"' out/tree.json >true.txt || fail "$(jq -c .probes.kernel.command_line out/tree.json)"
+jq -e '.probes.git.workdir.diff.value | contains("+two")' out/diff.json >true.txt || fail "no difference of an ordinary file"
 jq -e '.probes.storage.store.filesystem.value == "fuse.rclone"' out/tree.json >true.txt || fail "no mount of the store"
 jq -e '.probes.environment.OMP_NUM_THREADS.value == "3"' out/tree.json >true.txt || fail "an ordinary variable is gone"
 jq -e '.probes.environment | .NCCL_AUTH_TOKEN.state == "denied" and .NCCL_DEBUG.state == "denied"' out/all.json >true.txt ||
