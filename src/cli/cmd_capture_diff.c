@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOCUMENT_MAX (8u << 20) /* a capture of eight GPUs has 300 KiB */
+#define DOCUMENT_MAX (4u << 20) /* a capture of eight GPUs has 300 KiB */
 #define SHOWN 72                /* bytes of a value for people */
 #define WORDS_MAX 4096          /* of lists that are told apart word by word */
 
@@ -21,6 +21,8 @@
 /* A capture of the documented form; takes nothing on trust. */
 static json_t *parse(const char *data, size_t size, const char *what, struct rp_err *err)
 {
+    if (size > DOCUMENT_MAX)
+        return rp_fail_null(err, RP_MALFORMED, "%s: has %zu bytes; a capture has at most %u", what, size, DOCUMENT_MAX);
     RP_JSON *schema = rp_schema_load("env", err);
     json_t *env = schema ? rp_json_parse(data, size, what, err) : NULL;
     if (env && rp_schema_check(schema, env, what, err) < 0)
@@ -222,19 +224,35 @@ static void show_names(struct rp_buf *out, const char *title, const json_t *list
     rp_buf_puts(out, "\n");
 }
 
-/* Those of one impact, in the order of their rows, so that equal differences of several things stand together. */
+struct chosen {
+    json_t *d;
+    const struct rp_field *row; /* NULL: not known, which comes last */
+    size_t place;
+};
+
+static int by_row(const void *a, const void *b)
+{
+    const struct chosen *x = a, *y = b;
+    if (x->row != y->row)
+        return !x->row || (y->row && x->row > y->row) ? 1 : -1;
+    return x->place < y->place ? -1 : 1;
+}
+
+/* Those of one impact, or of the moment, in the order of their rows, so that equal differences of several things stand together. */
 static json_t *chosen(const json_t *list, const char *impact, int moment)
 {
+    RP_FREE struct chosen *c = rp_alloc((json_array_size(list) + 1) * sizeof *c);
+    size_t i, n = 0;
     json_t *out = json_array(), *d;
-    size_t i;
-    for (const struct rp_field *f = rp_fields;; f++) {
-        json_array_foreach((json_t *)list, i, d)
-            if ((moment || strcmp(text_of(d, "impact"), impact) == 0) && json_is_true(json_object_get(d, "moment")) == moment &&
-                (f->pattern ? strcmp(text_of(d, "pattern"), f->pattern) == 0 : json_is_null(json_object_get(d, "pattern"))))
-                json_array_append(out, d);
-        if (!f->pattern)
-            return out;
-    }
+    json_array_foreach((json_t *)list, i, d)
+        if ((moment || strcmp(text_of(d, "impact"), impact) == 0) && json_is_true(json_object_get(d, "moment")) == moment) {
+            c[n] = (struct chosen){d, row_of(d), n};
+            n++;
+        }
+    qsort(c, n, sizeof *c, by_row);
+    for (i = 0; i < n; i++)
+        json_array_append(out, c[i].d);
+    return out;
 }
 
 static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t *doc)
