@@ -496,6 +496,9 @@ TEST(files_are_read_where_they_are)
         CHECK(strcmp(cases[i].path, "link") != 0 || strcmp(rp_buf_text(&s.bytes), "/etc/hostname") == 0, "%s", rp_buf_text(&s.bytes));
         rp_git_side_fini(&s);
     }
+    struct rp_git_job late = {.repo = repo, .deadline = 1};
+    git_diff *diff = NULL;
+    CHECK(rp_git_compare(&diff, &late, repo, 0, &detail) == -1 && strcmp(detail, "looking took too long") == 0, "%s", detail);
     git_repository_free(repo);
     git_libgit2_shutdown();
     leave_scratch();
