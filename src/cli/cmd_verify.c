@@ -87,7 +87,8 @@ const struct rp_command rp_cmd_verify = {
     .max_operands = 1,
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified, verified but the key is unknown, or failed. Nothing in the file is "
+        "Prints a table of checks and one verdict: verified, verified but the key is unknown, failed, or not decided where a replay was "
+        "asked for and could not be done. Nothing in the file is "
         "believed before its signature is checked, and a key inside the bundle is never trusted by itself: name one with --trust, or "
         "put it in your trust store with 'repro key trust'. A word without a / that does not end in .pem is a name of that store and never "
         "a file: write ./FILE for a file in the working directory.\n"

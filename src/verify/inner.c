@@ -521,7 +521,7 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     (void)err;
     result->state = RP_CHECK_NOTE;
     if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED && again < steps)
-        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots from step %" PRId64 " on", again);
+        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
     else if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED)
         *rest = 0;
     rp_check_say(result,

@@ -22,7 +22,8 @@ static const char *const state_names[] = {"skipped", "passed", "note", "FAILED"}
 
 const char *rp_verdict_text(enum rp_verdict v)
 {
-    static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified"};
+    static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
+                                        "not decided: the replay was not done; nothing else failed"};
     return texts[v];
 }
 
@@ -104,7 +105,7 @@ static void state_fini(struct rp_verify_state *s)
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v};
-    int failed = 0, stopped = 0;
+    int failed = 0, stopped = 0, undone = 0;
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         struct rp_check_result *r = &v->check[i];
@@ -117,13 +118,16 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
         r->state = RP_CHECK_PASSED;
         if (checks[i].run(&s, r, &e) == 0)
             continue;
-        r->state = RP_CHECK_FAILED;
         rp_check_say(r, "%s", e.msg);
+        undone = i == RP_CHECK_replay && e.code != RP_MISMATCH; /* interrupted, or not possible here: says nothing about the bundle */
+        r->state = undone ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
         if (!failed++)
             *err = e;
         stopped |= checks[i].fatal;
     }
-    if (!failed)
+    if (undone)
+        v->verdict = RP_VERDICT_UNDECIDED;
+    else if (!failed)
         v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     v->run = json_incref(s.run);
     state_fini(&s);
@@ -139,10 +143,15 @@ void rp_verification_fini(struct rp_verification *v)
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour)
 {
     static const char *const paint[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m"};
-    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+    int stopped = 0; /* after a fatal check, one row stands for all that were not run */
+    for (int i = 0; i < RP_CHECK_COUNT && !stopped; i++) {
         const struct rp_check_result *r = &v->check[i];
         rp_buf_printf(out, "%s%-8s%s %-12s %s\n", colour ? paint[r->state] : "", state_names[r->state], colour ? "\033[0m" : "", r->name,
                       *r->text ? r->text : r->proves);
+        stopped = checks[i].fatal && r->state == RP_CHECK_FAILED;
+        if (stopped && i + 1 < RP_CHECK_COUNT)
+            rp_buf_printf(out, "%s%-8s%s %d later checks: they need what failed\n", colour ? paint[RP_CHECK_SKIPPED] : "",
+                          state_names[RP_CHECK_SKIPPED], colour ? "\033[0m" : "", RP_CHECK_COUNT - i - 1);
     }
     const json_t *results = json_object_get(v->run, "results"), *rate = json_object_get(results, "sequences_per_s");
     if (v->verdict != RP_VERDICT_FAILED && json_is_number(rate))
@@ -157,7 +166,7 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
 
 json_t *rp_verification_json(const struct rp_verification *v)
 {
-    static const char *const verdicts[] = {"failed", "verified-unknown-key", "verified"};
+    static const char *const verdicts[] = {"failed", "verified-unknown-key", "verified", "undecided"};
     json_t *list = json_array(), *results = json_object_get(v->run, "results");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];

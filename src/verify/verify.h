@@ -23,7 +23,7 @@ enum rp_check_id {
 };
 
 enum rp_check_state {
-    RP_CHECK_SKIPPED, /* not asked for, or an earlier check failed */
+    RP_CHECK_SKIPPED, /* not asked for, not possible here, or an earlier check failed */
     RP_CHECK_PASSED,
     RP_CHECK_NOTE, /* passed, with something to know: key unknown, data not pinned, run incomplete */
     RP_CHECK_FAILED
@@ -35,8 +35,9 @@ struct rp_check_result {
     char text[512]; /* what was found; one line, safe to print */
 };
 
-enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED };
-const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified" */
+/* UNDECIDED: nothing is wrong with the bundle as far as it was looked at, but the replay that was asked for could not be done. */
+enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_UNDECIDED };
+const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
 
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
