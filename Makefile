@@ -41,14 +41,14 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run test bench oracle lint format fuzz image install clean distclean help deps setup tests-built FORCE
+.PHONY: all run test bench oracle gpu-check lint format fuzz image install clean distclean help deps setup tests-built FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run test bench oracle lint format image clean distclean help setup fuzz
+NO_BUILD := run test bench oracle gpu-check lint format image clean distclean help setup fuzz
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -310,6 +310,10 @@ oracle:
 	$(Q)env/setup.sh bench
 	$(again) $(BUILD)/repro
 	$(Q)tests/oracle/run.sh $(BUILD)
+gpu-check:
+	$(Q)env/setup.sh test
+	$(again) all SAN= CUDA=1
+	$(Q)cd $(BUILD) && $(CURDIR)/tests/gpu/check.sh repro
 lint:
 	$(Q)env/setup.sh lint
 	$(again) $(BUILD)/repro
@@ -333,6 +337,7 @@ help:
 	@echo 'make test        set up, build and run every test (T=PATTERN: some)'
 	@echo 'make bench       this program against PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      make the vectors that PyTorch computes again and compare'
+	@echo 'make gpu-check   on a machine with an NVIDIA GPU: what only it can tell, against nvidia-smi'
 	@echo 'make lint        every linter; make format: clang-format on lines not committed'
 	@echo 'make fuzz FUZZ=name [SECONDS=60]'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
