@@ -38,7 +38,8 @@ command -v jq >/dev/null || { echo "gpu-check: jq is needed: env/setup.sh test" 
 begin=$(date +%s%N)
 "$repro" capture --json >env.json 2>err.txt || miss "capture ends with $?: $(cat err.txt)"
 ms=$((($(date +%s%N) - begin) / 1000000))
-of() { jq -r ".probes.gpu | $1" env.json; }
+jq .probes.gpu env.json >gpu.json
+of() { jq -r "$1" gpu.json; }
 same "the worker" "$(of .worker.state)" ok
 same "probes in error" "$(jq -r '[.probes[] | .. | objects | select(.state? == "error") | .source] | join(", ")' env.json)" ""
 if [ "$ms" -le 10000 ]; then pass "capture took $ms ms"; else miss "capture took $ms ms, 10000 are allowed"; fi

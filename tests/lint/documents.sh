@@ -10,7 +10,7 @@ for command in $("$REPRO" help --json | jq -r '.commands[].name' | cut -d' ' -f1
 done
 while read -r _ target; do
     grep -qE "^$target:|^\.PHONY:.* $target( |\$)" Makefile || { echo "the documents say 'make $target', which does not exist" && bad=1; }
-done < <(grep -ohE '\bmake [a-z]+' README.md src/README.md | sort -u)
+done < <(grep -ohE '\bmake [a-z-]+' README.md src/README.md | sort -u)
 for recipe in recipes/*.yaml; do
     name=$(basename "$recipe" .yaml)
     "$REPRO" recipes show "$name" | cmp -s - "$recipe" || { echo "'repro recipes show $name' is not $recipe" && bad=1; }
