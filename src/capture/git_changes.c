@@ -66,7 +66,7 @@ static int is_its_pointer(const struct rp_git_side *from, const struct rp_git_si
 {
     static const char head[] = "version https://git-lfs.github.com/spec/v1\n";
     return from->bytes.size < 512 && strncmp(rp_buf_text(&from->bytes), head, sizeof head - 1) == 0 && *to->sha256 &&
-           strstr(from->bytes.data, to->sha256) != NULL;
+           strstr(rp_buf_text(&from->bytes), to->sha256) != NULL;
 }
 
 static void add_difference(struct changes *c, const struct rp_buf *text)
@@ -174,12 +174,12 @@ void rp_git_changes(const struct rp_git_job *j, json_t *out)
         return;
     }
     c.n = git_diff_num_deltas(diff);
-    c.delta = rp_alloc((c.n + 1) * sizeof *c.delta);
+    c.delta = rp_alloc((c.n + 1) * sizeof(void *));
     for (size_t i = 0; i < c.n; i++) {
         c.delta[i] = git_diff_get_delta(diff, i);
         *(c.delta[i]->status == GIT_DELTA_UNTRACKED ? &c.untracked : &c.modified) += 1;
     }
-    qsort(c.delta, c.n, sizeof *c.delta, by_path);
+    qsort(c.delta, c.n, sizeof(void *), by_path);
     rp_sha256_init(&c.hash);
     c.changed = json_array();
     c.unknown = json_array();

@@ -157,7 +157,7 @@ static size_t run_length(const json_t *list, size_t at)
 {
     const json_t *first = json_array_get(list, at), *pattern = json_object_get(first, "pattern");
     size_t n = 1;
-    for (; pattern && json_is_string(pattern) && at + n < json_array_size(list); n++) {
+    for (; json_is_string(pattern) && at + n < json_array_size(list); n++) {
         const json_t *next = json_array_get(list, at + n);
         if (!json_equal(pattern, json_object_get(next, "pattern")) ||
             !json_equal(json_object_get(first, "a"), json_object_get(next, "a")) ||

@@ -40,8 +40,8 @@ int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data
 /* The directory the rules above choose, not made yet (free it). *named: 1 if the user named it. NULL text never. */
 char *rp_store_path(const char *store, int *named);
 
-/* Unpack an archive, a file or else an embedded one, into the store, or find it there: `data unpack`. sha256: expected hex, or NULL. *dir (free it) is the
- * directory, hex receives the archive's digest. */
+/* Unpack an archive, a file or else an embedded one, into the store, or find it there: `data unpack`. sha256: expected hex, or NULL. *dir
+ * (free it) is the directory, hex receives the archive's digest. */
 int rp_store_unpack(const char *archive, const char *sha256, const char *store, char **dir, char hex[65],
                     struct rp_err *err) rp_must_check;
 
