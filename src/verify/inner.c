@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "backend/backend.h"
 #include "bundle/schema.h"
+#include "capture/value.h"
 #include "data/embedded.h"
 #include "data/files.h"
 #include "report/report.h"
@@ -388,10 +389,12 @@ static int check_phases(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
-/* Whether the capture names a clock that counts in less than microseconds: all of Linux do but the one that counts ticks. */
+/* Whether the capture names a clock that counts in less than microseconds: all of Linux do but the one that counts ticks. Bundles from
+ * before the probe of clocks have its name among the kernel's. */
 static int fine_clock(const struct rp_verify_state *s)
 {
-    const char *name = json_string_value(field(field(s->before, "probes", "kernel"), "clock_source", "value"));
+    const char *name = rp_known_text(s->before, "probes.clock.source");
+    name = name ? name : rp_known_text(s->before, "probes.kernel.clock_source");
     return name && strcmp(name, "jiffies") != 0;
 }
 
