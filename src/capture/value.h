@@ -1,6 +1,6 @@
 /* Looking into an environment document: what is known of a value, and how a number reads.
  *
- * What:    for those who read a document: doctor.c, summary.c. Whatever is not known, or not of the type asked for, is NULL or -1.
+ * What:    for those who read a document: doctor.c, summary.c, verify. Whatever is not known, or not of the type asked for, is NULL or -1.
  * Flow:    group, "name.name" -> value.
  * Owner:   everything returned is borrowed from the document.
  * Extend:  another unit is a branch of rp_show_number().

@@ -1,6 +1,7 @@
 /* The machine and the program: the captures, the device and the memory that run.json names, held against each other. */
 #include "backend/backend.h"
 #include "base/json.h"
+#include "capture/value.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -10,25 +11,21 @@
 #define UPTIME_SLACK_S 120.0 /* a probe that hangs makes a capture last this long at most */
 #define UPTIME_DRIFT 1.01
 
-/* A value of a capture, or NULL where it is not known. */
-static const json_t *known(const json_t *capture, const char *group, const char *name)
+static const json_t *probes(const json_t *capture)
 {
-    const json_t *leaf = json_object_get(json_object_get(json_object_get(capture, "probes"), group), name);
-    const char *state = json_string_value(json_object_get(leaf, "state"));
-    return state && strcmp(state, "ok") == 0 ? json_object_get(leaf, "value") : NULL;
+    return json_object_get(capture, "probes");
 }
 
 /* No run lives through a change of these. */
 static int check_same(const struct rp_verify_state *s, struct rp_err *err)
 {
-    static const char *const fixed[][2] = {{"cpu", "vendor"},     {"cpu", "model_name"}, {"cpu", "family"},
-                                           {"cpu", "stepping"},   {"kernel", "release"}, {"kernel", "machine"},
-                                           {"program", "sha256"}, {"program", "commit"}, {"program", "version"}};
+    static const char *const fixed[] = {"cpu.vendor",     "cpu.model_name", "cpu.family",     "cpu.stepping",   "kernel.release",
+                                        "kernel.machine", "program.sha256", "program.commit", "program.version"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        const json_t *a = known(s->before, fixed[i][0], fixed[i][1]), *b = known(s->after, fixed[i][0], fixed[i][1]);
+        const json_t *a = rp_known(probes(s->before), fixed[i]), *b = rp_known(probes(s->after), fixed[i]);
         if (a && b && !json_equal(a, b))
-            return rp_fail(err, RP_MISMATCH, "%s/%s is another before and after the run: these are captures of two machines or programs",
-                           fixed[i][0], fixed[i][1]);
+            return rp_fail(err, RP_MISMATCH, "%s is another before and after the run: these are captures of two machines or programs",
+                           fixed[i]);
     }
     return 0;
 }
@@ -36,10 +33,11 @@ static int check_same(const struct rp_verify_state *s, struct rp_err *err)
 /* Uptime goes on by as much as the time of day. */
 static int check_uptime(const struct rp_verify_state *s, struct rp_err *err)
 {
-    const json_t *a = known(s->before, "kernel", "uptime"), *b = known(s->after, "kernel", "uptime");
-    double wall = rp_verify_wall(s->after, "captured_at") - rp_verify_wall(s->before, "captured_at");
-    double up = json_number_value(b) - json_number_value(a);
-    if (!a || !b || (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S))
+    double from, to, wall = rp_verify_wall(s->after, "captured_at") - rp_verify_wall(s->before, "captured_at");
+    if (rp_known_number(probes(s->before), "kernel.uptime", &from) < 0 || rp_known_number(probes(s->after), "kernel.uptime", &to) < 0)
+        return 0;
+    double up = to - from;
+    if (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S)
         return 0;
     return rp_fail(err, RP_MISMATCH, "between the captures the machine was up for %.0f s and the clock says %.0f s", up, wall);
 }
@@ -47,10 +45,13 @@ static int check_uptime(const struct rp_verify_state *s, struct rp_err *err)
 /* The build that ran is the one that captured. */
 static int check_program(const struct rp_verify_state *s, struct rp_err *err)
 {
-    static const char *const same[][2] = {
-        {"version", "version"}, {"commit", "commit"}, {"dirty", "source_state"}, {"compiler", "compiler"}, {"flags", "flags"}};
+    static const char *const same[][2] = {{"version", "program.version"},
+                                          {"commit", "program.commit"},
+                                          {"dirty", "program.source_state"},
+                                          {"compiler", "program.compiler"},
+                                          {"flags", "program.flags"}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = known(s->before, "program", same[i][1]);
+        const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = rp_known(probes(s->before), same[i][1]);
         if (is && !json_equal(ran, is))
             return rp_fail(err, RP_MISMATCH, "tool/%s is not what the capture says of the program", same[i][0]);
     }
@@ -70,16 +71,6 @@ int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state 
     return -1;
 }
 
-static int has_word(const json_t *list, const char *word)
-{
-    size_t i;
-    const json_t *v;
-    json_array_foreach((json_t *)list, i, v)
-        if (json_is_string(v) && strcmp(json_string_value(v), word) == 0)
-            return 1;
-    return 0;
-}
-
 /* The instruction set is one of this backend's, the CPU has it, and both are what the settings asked for. */
 static int check_device(const struct rp_verify_state *s, struct rp_err *err)
 {
@@ -89,7 +80,7 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
                 {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
                 {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
     struct rp_verify_device d;
-    const json_t *flags = known(s->before, "cpu", "flags");
+    int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_verify_setting(s, "run.isa"));
     int64_t threads = json_integer_value(rp_verify_setting(s, "run.threads"));
     size_t i = 0;
@@ -100,8 +91,8 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
             i++;
     if (!d.threads || i == 3)
         return rp_fail(err, RP_MISMATCH, "'device' is nothing that this program's CPU backend calls itself");
-    for (const char *const *f = sets[i].flag; json_is_array(flags) && *f; f++)
-        if (!has_word(flags, *f))
+    for (const char *const *f = sets[i].flag; flags_known && *f; f++)
+        if (!rp_known_has(probes(s->before), "cpu.flags", *f))
             return rp_fail(err, RP_MISMATCH, "the run used %s, and the captured CPU has no %s", d.isa, *f);
     if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
         return rp_fail(err, RP_MISMATCH, "the device is isa=%s threads=%" PRId64 ", and the settings asked for another", d.isa, d.threads);
@@ -112,9 +103,9 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
 static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
 {
     const json_t *plan = json_object_get(s->run, "plan"), *bytes = json_object_get(plan, "bytes"), *v;
-    const json_t *peak = json_object_get(s->run, "peak_rss_bytes"), *memory = known(s->before, "memory", "total");
+    const json_t *peak = json_object_get(s->run, "peak_rss_bytes");
     double sum = json_number_value(json_object_get(plan, "host_bytes")), total = json_number_value(json_object_get(plan, "total_bytes"));
-    double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    double memory, parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
     const char *key;
     json_object_foreach((json_t *)bytes, key, v)
         sum += json_number_value(v);
@@ -125,9 +116,8 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
     if (json_is_integer(peak) && json_number_value(peak) < parameters)
         return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
                        parameters);
-    if (json_is_integer(peak) && memory && json_number_value(peak) > json_number_value(memory))
-        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f and the machine had %.0f", json_number_value(peak),
-                       json_number_value(memory));
+    if (json_is_integer(peak) && rp_known_number(probes(s->before), "memory.total", &memory) == 0 && json_number_value(peak) > memory)
+        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f and the machine had %.0f", json_number_value(peak), memory);
     return 0;
 }
 

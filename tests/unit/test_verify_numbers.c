@@ -337,8 +337,8 @@ TEST(machines_that_contradict_the_run_are_refused)
         {"peak_rss_bytes", NULL, NULL, NULL, NULL, 2e10, "the machine had"},
         {"plan/total_bytes", NULL, NULL, NULL, NULL, 5, "total_bytes says 5"},
         {"plan/bytes/parameters", NULL, NULL, NULL, NULL, 0, "total_bytes says"},
-        {NULL, "cpu", "model_name", "slow", "fast", 0, "cpu/model_name is another"},
-        {NULL, "program", "sha256", "this", "that", 0, "program/sha256 is another"},
+        {NULL, "cpu", "model_name", "slow", "fast", 0, "cpu.model_name is another"},
+        {NULL, "program", "sha256", "this", "that", 0, "program.sha256 is another"},
         {NULL, "kernel", "uptime", NULL, NULL, 9000, "the machine was up for"},
     };
     struct rp_err err;
