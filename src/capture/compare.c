@@ -286,3 +286,10 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
                                              json_object_get(d, "a"), "after", json_object_get(d, "b")));
     return out;
 }
+
+int rp_capture_important(const json_t *difference)
+{
+    const char *impact = json_string_value(json_object_get(difference, "impact"));
+    return impact && !json_is_true(json_object_get(difference, "moment")) &&
+           (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
+}

@@ -29,4 +29,8 @@ json_t *rp_capture_compare(const json_t *a, const json_t *b, struct rp_err *err)
  * later versions find the same list. */
 json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_err *err) rp_must_check;
 
+/* Of a D or an entry of environment_changes: a setting that is likely to move throughput, of high or medium impact and not of the moment
+ * alone. A figure measured across such a difference is no figure of either side. */
+int rp_capture_important(const json_t *difference);
+
 #endif

@@ -293,9 +293,8 @@ static int weigh(const json_t *doc)
         for (size_t i = 0; i < json_array_size(json_object_get(doc, lists[k])); i++) {
             json_t *d = json_array_get(json_object_get(doc, lists[k]), i);
             const struct rp_field *f = row_of(d);
-            const char *impact = text_of(d, "impact");
             json_object_set_new(d, "why", json_string(f ? f->why : ""));
-            important += k == 0 && !json_is_true(json_object_get(d, "moment")) && (*impact == 'h' || *impact == 'm');
+            important += k == 0 && rp_capture_important(d);
         }
     return important;
 }

@@ -3,8 +3,6 @@
 #include "capture/compare.h"
 #include "verify/state.h"
 
-#include <string.h>
-
 /* The facts of a list, without the grades, which another version of the program may give otherwise; how many grades are other. */
 static json_t *facts(const json_t *list)
 {
@@ -30,15 +28,11 @@ static int other_grades(const json_t *a, const json_t *b)
     return n;
 }
 
-/* Settings that are likely to move throughput: a figure measured across such a change is no figure of either. */
 static int important(const json_t *list)
 {
     int n = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *c = json_array_get(list, i);
-        const char *impact = json_string_value(json_object_get(c, "impact"));
-        n += !json_is_true(json_object_get(c, "moment")) && (strcmp(impact, "high") == 0 || strcmp(impact, "medium") == 0);
-    }
+    for (size_t i = 0; i < json_array_size(list); i++)
+        n += rp_capture_important(json_array_get(list, i));
     return n;
 }
 
