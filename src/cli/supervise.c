@@ -57,16 +57,6 @@ static void show_step(struct watch *w, const json_t *record)
                   s / (double)w->phase_done * (double)left);
 }
 
-/* The worker's own account of a failure. */
-static void on_failed(struct watch *w, const json_t *body)
-{
-    const char *message = json_string_value(json_object_get(body, "message"));
-    int code = (int)json_integer_value(json_object_get(body, "code"));
-    w->o->status = RP_RUN_FAILED;
-    rp_fail(&w->o->reason, code > 0 && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_BUG, "%s",
-            message ? message : "the worker failed and did not say why");
-}
-
 static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
 {
     w->alive_ns = rp_now_ns();
@@ -92,7 +82,8 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
         w->finished = 1;
         break;
     case RP_FRAME_FAILED:
-        on_failed(w, body);
+        w->o->status = RP_RUN_FAILED;
+        rp_frame_failure(body, &w->o->reason);
         w->finished = 1;
         break;
     default:

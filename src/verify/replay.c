@@ -148,10 +148,7 @@ static int on_frame(struct replay *p, enum rp_frame type, const json_t *body, st
         p->roots = json_incref(json_object_get(body, "tensor_roots"));
         p->done = 1;
     } else if (type == RP_FRAME_FAILED) {
-        const char *message = json_string_value(json_object_get(body, "message"));
-        int code = (int)json_integer_value(json_object_get(body, "code"));
-        return rp_fail(err, code > 0 && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_BUG, "%s",
-                       message ? message : "the worker failed and did not say why");
+        return rp_frame_failure(body, err);
     }
     return 0;
 }

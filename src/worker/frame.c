@@ -89,3 +89,11 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
     *body = j;
     return 1;
 }
+
+int rp_frame_failure(const json_t *body, struct rp_err *err)
+{
+    const char *message = json_string_value(json_object_get(body, "message"));
+    json_int_t code = json_integer_value(json_object_get(body, "code"));
+    return rp_fail(err, code > RP_OK && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_BUG, "%s",
+                   message ? message : "the worker failed and did not say why");
+}

@@ -53,6 +53,8 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
 /* Take one frame off the front of what has arrived: 1 and *body (a new reference), 0 when it is not all there yet, -1 when the
  * bytes are no frame. A frame of an unknown type is a whole frame with *type == RP_FRAME_COUNT. */
 int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+/* What the body of a FAILED says, into *err; -1, as rp_fail(). A code of no table counts as a bug of the worker. */
+int rp_frame_failure(const json_t *body, struct rp_err *err);
 
 /* Worker side: run one job from fd until DONE or FAILED. Returns the process's exit status. */
 int rp_worker_main(int fd);

@@ -202,3 +202,18 @@ TEST(what_cannot_be_replayed_says_why)
     json_object_set_new(json_object_get(huge, "plan"), "batch", json_integer(16777216));
     CHECK(replay(&r, huge, x->steps.data, 1, &err) < 0 && strstr(err.msg, "batch"), "a plan of terabytes: %s", err.msg);
 }
+
+/* The worker is another process: what it says of its failure is read, not believed. */
+TEST(a_workers_account_of_its_failure_is_taken_apart)
+{
+    struct rp_err err;
+    RP_JSON *good = json_pack("{s:i, s:s}", "code", RP_UNAVAILABLE, "message", "no memory");
+    CHECK(rp_frame_failure(good, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", rp_code_name(err.code));
+    CHECK_STR(err.msg, "no memory");
+    static const json_int_t wrong[] = {RP_OK, -1, RP_INTERRUPTED + 1, (1ll << 32) + RP_IO};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        RP_JSON *odd = json_pack("{s:I}", "code", wrong[i]);
+        CHECK(rp_frame_failure(odd, &err) < 0 && err.code == RP_BUG, "code %lld: %s", (long long)wrong[i], rp_code_name(err.code));
+        CHECK(strstr(err.msg, "did not say why"), "%s", err.msg);
+    }
+}
