@@ -36,9 +36,9 @@ void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, c
     json_object_set_new(obj, name, v);
 }
 
-static int is_text(const char *s)
+/* Nothing that a terminal would obey, and UTF-8. */
+static int is_text(const char *s, size_t left)
 {
-    size_t left = strlen(s);
     for (size_t n; left; s += n, left -= n) {
         unsigned c;
         n = rp_utf8(s, left, &c);
@@ -51,7 +51,7 @@ static int is_text(const char *s)
 void rp_put_str(json_t *obj, const char *name, const char *value, const char *source)
 {
     size_t n = strlen(value);
-    json_t *v = n <= RP_LINE_MAX && is_text(value) ? json_string(value) : NULL;
+    json_t *v = n <= RP_LINE_MAX && is_text(value, n) ? json_string(value) : NULL;
     if (v)
         rp_put(obj, name, RP_STATE_OK, v, source, NULL, NULL);
     else
@@ -143,16 +143,7 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
 int rp_is_line(const json_t *j)
 {
     const char *s = json_string_value(j);
-    size_t left = s ? json_string_length(j) : 0;
-    if (!s || left > RP_LINE_MAX)
-        return 0;
-    for (size_t n; left; s += n, left -= n) {
-        unsigned c;
-        n = rp_utf8(s, left, &c);
-        if (!n || rp_is_control(c))
-            return 0;
-    }
-    return 1;
+    return s && json_string_length(j) <= RP_LINE_MAX && is_text(s, json_string_length(j));
 }
 
 static int is_name(const char *key)
