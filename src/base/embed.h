@@ -17,4 +17,7 @@ struct rp_embed {
 };
 extern const struct rp_embed rp_embed_table[];
 
+/* The file of exactly that name, or NULL: this build carries none. */
+const struct rp_embed *rp_embed_find(const char *name);
+
 #endif

@@ -151,12 +151,10 @@ static void redact(const struct rp_probe *p, json_t *group)
 
 static void live(struct rp_probe *p)
 {
-    const struct rp_embed *e = rp_embed_table;
+    const struct rp_embed *e = rp_embed_find(PROGRAM ".zst");
     struct rp_err err;
     RP_BUF program = {0}, text = {0};
-    while (e->name && strcmp(e->name, PROGRAM ".zst") != 0)
-        e++;
-    if (!e->name) {
+    if (!e) {
         rp_put(p->out, "worker", RP_STATE_ABSENT, NULL, PROGRAM, NULL, "this build has no GPU worker (make CUDA=1)");
         return;
     }

@@ -32,10 +32,8 @@ static int print_licenses(struct rp_cli *cli, struct rp_err *err)
     static const char *const names[] = {"LICENSE", "LICENSES.txt"};
     RP_BUF text = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct rp_embed *e = rp_embed_table;
-        while (e->name && strcmp(e->name, names[i]) != 0)
-            e++;
-        if (!e->name)
+        const struct rp_embed *e = rp_embed_find(names[i]);
+        if (!e)
             return rp_fail(err, RP_UNAVAILABLE, "this build carries no '%s'", names[i]);
         rp_buf_add(&text, e->data, e->size);
         rp_buf_puts(&text, "\n");

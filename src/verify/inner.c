@@ -162,14 +162,11 @@ static int another_recipe(const struct rp_verify_state *s, const char *name, str
     const struct rp_build *here = rp_build_record();
     const char *version = json_string_value(field(s->run, "tool", "version")), *commit = json_string_value(field(s->run, "tool", "commit"));
     RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
-    const struct rp_embed *e = rp_embed_table;
-    while (e->name && strcmp(e->name, path) != 0)
-        e++;
     if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
         return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, and the run says that this very version "
                                          "(%s, commit %.12s) made it", name, here->version, here->commit);
     result->state = RP_CHECK_NOTE;
-    if (e->name)
+    if (rp_embed_find(path))
         rp_check_say(result,
                      "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run says it was made by %.64s: compare the recipes "
                      "before you compare results under that name",
