@@ -6,13 +6,8 @@
 need buildah debootstrap
 [ "$(id -u)" = 0 ] || skip "making a base with debootstrap needs root"
 
-cat >storage.conf <<END
-[storage]
-driver = "vfs"
-graphroot = "$PWD/storage"
-runroot = "$PWD/storage-run"
-END
-export CONTAINERS_STORAGE_CONF=$PWD/storage.conf BUILDAH_ISOLATION=chroot
+own_container_storage
+export BUILDAH_ISOLATION=chroot
 { container=$(buildah from scratch) && buildah rm "$container"; } >/dev/null 2>why.txt || skip "buildah does not work here: $(tail -n 1 why.txt)"
 mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' | awk '$2 == "bookworm" {print $1; exit}')
 [ -n "$mirror" ] || skip "apt knows no archive of Debian 12"

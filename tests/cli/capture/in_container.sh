@@ -7,12 +7,7 @@ need podman
 "$REPRO" version >out.txt
 mkdir -p tree/{proc,sys,dev,tmp,etc,data} data
 cp "$REPRO" tree/repro
-cat >storage.conf <<END
-[storage]
-driver = "vfs"
-graphroot = "$PWD/storage"
-runroot = "$PWD/storage-run"
-END
+own_container_storage
 cat >containers.conf <<END
 [engine]
 cgroup_manager = "cgroupfs"
@@ -21,7 +16,7 @@ events_logger = "file"
 log_driver = "k8s-file"
 END
 command -v crun >/dev/null || sed -i 's/^\[engine\]$/&\nruntime = "runc"/' containers.conf
-export CONTAINERS_STORAGE_CONF=$PWD/storage.conf CONTAINERS_CONF=$PWD/containers.conf
+export CONTAINERS_CONF=$PWD/containers.conf
 # Limits that a machine without the right to raise any can give; without a network, since that needs no firewall.
 lower=(--ulimit nofile=1000:2000 --ulimit nproc=500:600 --ulimit memlock=65000 --ulimit stack=67108864 --network none)
 inside() { # FILE FLAG...
