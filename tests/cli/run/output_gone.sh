@@ -3,14 +3,7 @@
 . "$TEST_DIR/common.inc"
 mkdir tmp gone
 export TMPDIR="$PWD/tmp"
-"$REPRO" run bert_tiny_fp32 --threads 1 --steps 30 --set measure.repeats=1 -o gone/mine.repro.tar.zst >out.txt 2>err.txt &
-parent=$!
-i=0
-until grep -q warm-up err.txt; do
-    i=$((i + 1))
-    [ "$i" -lt 300 ] || { cat err.txt >&2; kill -9 "$parent"; fail "the run did not begin"; }
-    sleep 0.1
-done
+start_until warm-up --steps 30 --set measure.repeats=1 -o gone/mine.repro.tar.zst
 rmdir gone
 echo precious >tmp/mine.repro.tar.zst
 status=0
