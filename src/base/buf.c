@@ -268,9 +268,9 @@ int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, 
 {
     struct stat st;
     int exists = stat(path, &st) == 0, failed;
-    if (exists && S_ISDIR(st.st_mode))
-        return rp_fail(err, RP_IO, "cannot write '%s': it is a directory", path);
-    if (exists && !S_ISREG(st.st_mode)) { /* /dev/stdout, /dev/null, a FIFO: never replaced */
+    if (exists && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) /* a pipe would wait for somebody who reads it */
+        return rp_fail(err, RP_IO, "cannot write '%s': it is %s", path, S_ISDIR(st.st_mode) ? "a directory" : "no regular file");
+    if (exists && S_ISCHR(st.st_mode)) { /* /dev/null, a terminal: never replaced */
         RP_FD fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         failed = fd < 0 || rp_write_all(fd, data, size) < 0;
     } else {

@@ -41,7 +41,8 @@ int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
 
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
-/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. */
+/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null is written as it
+ * is; what is neither that nor a file is refused. */
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
 /* As many of `size` bytes at `offset` as the file has: fewer at its end only; -1 with errno. Survives EINTR. */
 ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset);

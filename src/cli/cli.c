@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A process started without stdin, stdout or stderr would get their numbers for its own files and print into them. A descriptor that
@@ -38,6 +39,18 @@ void rp_cli_print(const struct rp_buf *b)
 {
     if (b->size)
         fwrite(b->data, 1, b->size, stdout);
+}
+
+int rp_cli_check_output(const char *path, int force, struct rp_err *err)
+{
+    struct stat st;
+    if (!*path)
+        return rp_fail(err, RP_USAGE, "--output: the name is empty");
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+        return rp_fail(err, RP_USAGE, "'%s' exists and is no regular file; choose another name with --output", path);
+    if (!force && lstat(path, &st) == 0)
+        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", path);
+    return 0;
 }
 
 static void print_json(const json_t *j)

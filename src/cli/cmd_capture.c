@@ -6,17 +6,19 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct capture_opts {
     const char *output, *probe, *root, *record, *explain;
     struct rp_opt_list repo;
-    int identify, digests, with_diff;
+    int force, identify, digests, with_diff;
 };
 
 #define AT(field) offsetof(struct capture_opts, field)
 static const struct rp_opt opts[] = {
     {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
      .help = "write the JSON document to this file; - is standard output"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing file (--output)"},
     {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(identify),
      .help = "host name, serial numbers and UUIDs in clear instead of hashed"},
     {.name = "probe", .type = RP_OPT_TEXT, .offset = AT(probe), .arg = "LIST",
@@ -36,6 +38,19 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
+static int is_device(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+/* A file gets the document whole or not at all; a device like /dev/null or the terminal is written to, which replaces nothing. */
+static int write_output(const struct capture_opts *o, const struct rp_buf *text, struct rp_err *err)
+{
+    return o->force || is_device(o->output) ? rp_write_file(o->output, text->data, text->size, 0644, err)
+                                            : rp_write_new_file(o->output, text->data, text->size, 0644, err);
+}
+
 static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 {
     const struct capture_opts *o = cli->opts;
@@ -45,6 +60,9 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
         return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");
+    int to_stdout = o->output && strcmp(o->output, "-") == 0, to_file = o->output && !to_stdout;
+    if (to_file && !is_device(o->output) && rp_cli_check_output(o->output, o->force, err) < 0)
+        return -1;
     if (o->probe && rp_capture_select(&c, o->probe, err) < 0)
         return -1;
     RP_JSON *env = rp_capture(&c, err);
@@ -52,8 +70,7 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return -1;
     RP_BUF text = {0}, summary = {0};
     rp_json_write(&text, env);
-    int to_stdout = o->output && strcmp(o->output, "-") == 0;
-    if (o->output && !to_stdout && rp_write_file(o->output, text.data, text.size, 0644, err) < 0)
+    if (to_file && write_output(o, &text, err) < 0)
         return -1;
     if (cli->json) {
         cli->result = json_incref(env);
@@ -71,7 +88,7 @@ const struct rp_command rp_cmd_capture = {
     .operands = "",
     .summary = "say what this machine is",
     .details = "Prints a page, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
-               "with --json. "
+               "with --json. A file that exists is replaced only with --force. "
                "Nothing is written unless asked for: 'repro run' captures by itself, before and after, into its bundle.\n"
                "\n"
                "Every value carries a state: ok, absent, denied or error. Environment variables are taken by an allow-list; host "

@@ -164,8 +164,8 @@ static int choose_output(struct run *r, struct rp_err *err)
         free(r->output);
         r->output = neighbour(first, i);
     }
-    if (!r->o->force && lstat(r->output, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", r->output);
+    if (rp_cli_check_output(r->output, r->o->force, err) < 0)
+        return -1;
     if (can_create(r->output, err) < 0)
         return rp_wrap(err, "the bundle (another place: --output)");
     return 0;

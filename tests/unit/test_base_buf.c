@@ -118,6 +118,7 @@ TEST(write_is_all_or_nothing)
     char *dir = scratch();
     struct stat st;
     RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir), *below = rp_asprintf("%s/f/x", dir);
+    RP_FREE char *fifo = rp_asprintf("%s/fifo", dir);
     CHECK(rp_write_file(path, "old", 3, 0640, &e) == 0, "%s", e.msg);
     mode_t mask = umask(022);
     CHECK(rp_write_file(path, "new!", 4, 0666, &e) == 0 && stat(path, &st) == 0, "%s", e.msg);
@@ -127,7 +128,8 @@ TEST(write_is_all_or_nothing)
     CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && stat(path, &st) == 0 && st.st_size == 7, "a link stays a link");
     CHECK(rp_write_file(dir, "x", 1, 0600, &e) < 0 && e.code == RP_IO && strstr(e.msg, "directory"), "%s", e.msg);
     CHECK(rp_write_file(below, "x", 1, 0600, &e) < 0 && e.code == RP_IO, "%s", e.msg);
-    CHECK(count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
+    CHECK(mkfifo(fifo, 0600) == 0 && rp_write_file(fifo, "x", 1, 0600, &e) < 0 && e.code == RP_IO, "a FIFO without a reader must not hang");
+    CHECK(unlink(fifo) == 0 && count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
     if (access("/dev/full", W_OK) == 0) {
         CHECK(rp_write_file("/dev/full", "x", 1, 0600, &e) < 0 && e.sys == ENOSPC, "%s", e.msg);
         CHECK(stat("/dev/full", &st) == 0 && S_ISCHR(st.st_mode), "a device was replaced by a file");

@@ -9,3 +9,23 @@ jq -e . env.json >parsed.json
 "$REPRO" capture -o - | jq -e . >parsed.json
 "$REPRO" capture --json | jq -e . >parsed.json
 exit_of 3 "$REPRO" capture -o missing/dir/env.json
+# A file that exists is replaced only on demand, and what is no file never; a pipe that nobody reads is not waited for.
+echo precious >there
+exit_of 2 "$REPRO" capture --probe cpu -o there
+says "'there' exists; choose another name with --output, or give --force"
+[ "$(cat there)" = precious ] || fail "the file was replaced"
+ln -s nowhere link
+exit_of 2 "$REPRO" capture --probe cpu -o link
+[ ! -e nowhere ] || fail "the link was followed"
+exit_of 0 "$REPRO" capture --probe cpu -o there --force
+jq -e .probes.cpu there >parsed.json
+mkfifo fifo
+mkdir dir
+for other in fifo dir; do
+    exit_of 2 timeout 10 "$REPRO" capture --probe cpu -o $other
+    says "'$other' exists and is no regular file"
+    exit_of 2 timeout 10 "$REPRO" capture --probe cpu -o $other --force
+done
+[ -p fifo ] && [ -d dir ] || fail "something was replaced by a file"
+exit_of 0 "$REPRO" capture --probe cpu -o /dev/null
+exit_of 2 "$REPRO" capture --probe cpu -o ''

@@ -19,6 +19,12 @@ for save in dir link fifo; do
     [ ! -f $save ] || [ -L $save ] || fail "--save made $save a file"
 done
 [ "$(cat there)" = precious ] || fail "--save wrote through a link"
+for force in "" --force; do
+    # shellcheck disable=SC2086
+    exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o fifo $force
+    says "no regular file"
+done
+[ -p fifo ] || fail "--output made the pipe a file"
 [ ! -e late.repro.tar.zst ] || fail "training had begun"
 exit_of 3 "$REPRO" run bert_tiny_fp32 --steps 1 -o missing/dir/x.repro.tar.zst
 # What could not be read at the start or written at the end is found before training too.
