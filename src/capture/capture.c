@@ -22,26 +22,34 @@ static const struct {
 };
 enum { PROBES = sizeof probes / sizeof *probes };
 
+/* The probe that was probably meant, or all of them. */
+static int no_such_probe(const char *list, const char *word, const char *near, struct rp_err *err)
+{
+    RP_BUF known = {0};
+    for (size_t k = 0; k < PROBES; k++)
+        rp_buf_printf(&known, "%s%s", k ? ", " : "", probes[k].name);
+    if (!*word)
+        return rp_fail(err, RP_USAGE, "--probe: there is an empty name in '%.100s': the probes are %s", list, known.data);
+    return rp_fail(err, RP_USAGE, near ? "there is no probe '%s': did you mean '%s'?" : "there is no probe '%s': the probes are %s", word,
+                   near ? near : known.data);
+}
+
 int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err *err)
 {
     o->probes = 0;
-    for (const char *p = list; *p || p == list; p += *p == ',') {
+    for (const char *p = list;; p++) {
         size_t n = strcspn(p, ","), i = 0;
         RP_FREE char *word = rp_asprintf("%.*s", n < 64 ? (int)n : 64, p);
         struct rp_nearest near = {.word = word};
         for (; i < PROBES && strcmp(word, probes[i].name) != 0; i++)
             rp_nearest_try(&near, probes[i].name);
-        if (i == PROBES) {
-            RP_BUF known = {0};
-            for (size_t k = 0; k < PROBES && !near.best; k++)
-                rp_buf_printf(&known, "%s%s", k ? ", " : "", probes[k].name);
-            return near.best ? rp_fail(err, RP_USAGE, "there is no probe '%s': did you mean '%s'?", word, near.best)
-                             : rp_fail(err, RP_USAGE, "there is no probe '%s': the probes are %s", word, known.data);
-        }
+        if (i == PROBES)
+            return no_such_probe(list, word, near.best, err);
         o->probes |= (uint64_t)1 << i;
         p += n;
+        if (!*p)
+            return 0;
     }
-    return 0;
 }
 
 /* The salt of the document: as asked for, else that of the record that is read, else random. */

@@ -22,8 +22,10 @@ done
 [ ! -e part/proc/meminfo ] || fail "other probes' files are recorded"
 exit_of 2 "$REPRO" capture --probe cpu,memroy
 says "did you mean 'memory'"
-exit_of 2 "$REPRO" capture --probe ""
-says "the probes are host,"
+for list in "" cpu, ,cpu cpu,,memory; do
+    exit_of 2 "$REPRO" capture --probe "$list"
+    says "an empty name in '$list': the probes are host,"
+done
 
 # Refused: into a full directory, not redacted, unfinished, not a record's document, nothing there.
 exit_of 3 "$REPRO" capture --record machine

@@ -32,6 +32,7 @@ try key nwe
 try recipes shwo
 try help nothing
 try recipes show bert_fp32 -- --json
+try capture --probe cpux
 # a value of a key is blamed on the option by which it came
 try run bert_tiny_fp32 --isa avx1024
 try run bert_tiny_fp32 --steps 0
