@@ -38,15 +38,17 @@ int rp_git_secret_name(const char *path)
     return 0;
 }
 
-/* Beginnings that issuers give their tokens, with how much has to follow: "sk-" alone is in "disk-". */
+/* A whole token: its beginning alone is not enough here (tokens.def says why). */
 static int has_token(const char *s, const char *end)
 {
     static const struct {
         const char *text;
         long more;
-    } marks[] = {{"ghp_", 16}, {"gho_", 16}, {"ghu_", 16},  {"ghs_", 16},  {"github_pat_", 16}, {"glpat-", 12}, {"AKIA", 16},
-                 {"ASIA", 16}, {"hf_", 20},  {"xoxb-", 10}, {"xoxp-", 10}, {"xoxa-", 10},       {"nvapi-", 16}, {"pypi-Ag", 16},
-                 {"npm_", 20}, {"AIza", 24}, {"sk-", 20},   {"eyJ", 20},   {"Bearer ", 16}};
+    } marks[] = {{"Bearer ", 16},
+#define TOKEN(beginning, more) {beginning, more},
+#include "capture/tokens.def"
+#undef TOKEN
+    };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         for (const char *at = s; (at = memmem(at, (size_t)(end - at), marks[i].text, strlen(marks[i].text))); at++) {
             const char *from = at + strlen(marks[i].text), *p = from;

@@ -18,10 +18,13 @@ static const char *const secret_words[] = {"TOKEN",  "SECRET",  "PASSW",      "_
 static const char *const introductions[] = {
     "password", "passwd",     "passphrase", "pass=",       "pwd=", "secret",     "token=",     "token:",  "api_key",      "apikey",
     "api-key",  "access_key", "accesskey",  "private_key", "key=", "sig=", "signature=", "credential", "bearer ", "authorization"};
-/* Beginnings that issuers give their tokens, anywhere in a text. */
-static const char *const secret_marks[] = {"ghp_", "gho_",  "ghu_", "ghs_",     "ghr_",  "github_pat_", "glpat-",
-                                           "AKIA", "ASIA",  "AIza", "hf_",      "xoxb-", "xoxp-",       "nvapi-",
-                                           "npm_", "pypi-", "sk-",  "sk_live_", "eyJ",   "-----BEGIN"};
+/* Anywhere in a text; why git_diff.c asks for more is said in tokens.def. */
+static const char *const secret_marks[] = {
+    "-----BEGIN",
+#define TOKEN(beginning, more) beginning,
+#include "capture/tokens.def"
+#undef TOKEN
+};
 
 /* A run of 32 or more letters and digits, both kinds: nothing a person types. Dots, slashes and dashes end a run. */
 static int has_long_random_word(const char *v)

@@ -4,7 +4,7 @@
  * What:    rp_environ_read() (probe.h) gives the text, these look into it and make values of it.
  * Flow:    environ(7), or /proc/self/environ of another root -> NAME=value, each with its NUL -> {"state", "value", "source"}.
  * Owner:   texts are borrowed from the struct rp_text.
- * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; a mark of secrets a row in variables.c.
+ * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; a mark of secrets a row in tokens.def.
  */
 #ifndef RP_CAPTURE_VARIABLES_H
 #define RP_CAPTURE_VARIABLES_H

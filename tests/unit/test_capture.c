@@ -100,6 +100,7 @@ TEST(secrets_never_show)
         {"NVIDIA_API_KEY", "marker06", "denied"},
         {"NCCL_AUTH", "marker07", "denied"},
         {"OMP_X", "ghp_marker08", "denied"},
+        {"OMP_Y", "xoxa-marker18", "denied"},
         {"UCX_PROXY", "http://marker09:pw@proxy", "denied"},
         {"CUDA_X", "eyJhbGciOiJIUzI1NiJ9.marker10", "denied"},
         {"FI_X", "marker11a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6", "denied"},

@@ -315,11 +315,13 @@ TEST(secrets_never_show)
                                          "export API_TOKEN=marker12345",
                                          "-----BEGIN OPENSSH PRIVATE KEY-----",
                                          "key: ghp_abcdefghijklmnopqrstuvwxyz",
+                                         "key: ghr_abcdefghijklmnopqrstuvwxyz",
                                          "AKIAABCDEFGHIJKLMNOP",
                                          "url = https://me:marker@host/x",
                                          "\"aws_secret_access_key\": \"wJalrXUtnFEMI\"",
                                          "aB3dE5gH7jK9mN1pQ3sT5vX7zA2cD4eF6"};
     static const char *const plain[] = {"disk-usage-of-the-cached-and-sorted-tokens",
+                                        "pypi-mirror-of-the-index-and-of-everything-in-it",
                                         "token = tokenizer.next(line)",
                                         "password = getpass()",
                                         "if (password) return;",
