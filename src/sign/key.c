@@ -167,6 +167,7 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
 struct secret {
     char data[KEY_FILE_MAX];
     size_t size;
+    mode_t mode; /* of the file */
 };
 static void secret_freep(struct secret **s)
 {
@@ -183,10 +184,7 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
         return rp_fail(err, RP_IO, "cannot open key '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
-    if (st.st_mode & 077)
-        return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
-                                      "may have been read",
-                       path, (unsigned)st.st_mode & 07777, path);
+    s->mode = st.st_mode & 07777;
     for (;;) {
         ssize_t n = read(fd, s->data + s->size, sizeof s->data - s->size);
         if (n < 0 && errno == EINTR)
@@ -257,6 +255,10 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
         return rp_fail_null(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key", path,
                             pub ? "a public key" : "no PEM private key");
     }
+    if (s->mode & 077) /* only now: of a file that is no key, chmod would be the wrong advice */
+        return rp_fail_null(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
+                                           "may have been read",
+                            path, (unsigned)s->mode, path);
     struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
     *err = (struct rp_err){0};
     AUTO_BIO *bio = BIO_new_mem_buf(s->data, (int)s->size);

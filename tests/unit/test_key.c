@@ -138,7 +138,9 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     RP_FREE char *big = rp_alloc(20001), *fifo = fx_path("openssl.cnf");
     memset(big, 'x', 20000);
     RP_FREE char *huge = private_file("huge", big, 0600);
+    RP_FREE char *others = private_file("others", "hello", 0644); /* no key: whoever may read it, nobody is told to hide it */
     expect_unloadable(garbage, RP_MALFORMED, "no PEM private key");
+    expect_unloadable(others, RP_MALFORMED, "no PEM private key");
     expect_unloadable(damaged, RP_MALFORMED, "damaged");
     expect_unloadable(huge, RP_MALFORMED, "larger than a key");
     expect_unloadable(none, RP_IO, "cannot open");
@@ -149,7 +151,7 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     struct rp_key_pair *k = fx_key("pubonly");
     rp_key_public_pem(k, &pub);
     rp_key_free(k);
-    RP_FREE char *public = private_file("public", pub.data, 0600);
+    RP_FREE char *public = private_file("public", pub.data, 0644);
     expect_unloadable(public, RP_MALFORMED, "holds a public key");
     CHECK(!rp_key_load_public(text.data, text.size, "that", &err) && strstr(err.msg, "holds a private key"), "%s", err.msg);
     EVP_PKEY *x = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
