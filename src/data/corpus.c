@@ -198,10 +198,10 @@ static int in_range(const char *what, int64_t value, int64_t lo, int64_t hi, str
 
 int rp_corpus_check(const struct rp_corpus_opts *o, struct rp_err *err)
 {
-    if (in_range("sequences", o->sequences, 1, 100000000, err) < 0 || in_range("seq_length", o->seq, 16, MAX_SEQ, err) < 0 ||
-        in_range("max_predictions_per_seq", o->predictions, 1, o->seq, err) < 0 ||
-        in_range("vocab_size", o->vocab, 2048, 1 << 24, err) < 0 ||
-        in_range("shards", o->shards, 1, o->sequences < 100000 ? o->sequences : 100000, err) < 0)
+    if (in_range("--sequences", o->sequences, 1, 100000000, err) < 0 || in_range("--seq-length", o->seq, 16, MAX_SEQ, err) < 0 ||
+        in_range("--max-predictions-per-seq", o->predictions, 1, o->seq, err) < 0 ||
+        in_range("--vocab-size", o->vocab, 2048, 1 << 24, err) < 0 ||
+        in_range("--shards", o->shards, 1, o->sequences < 100000 ? o->sequences : 100000, err) < 0)
         return -1;
     return 0;
 }

@@ -32,7 +32,7 @@ struct rp_corpus_opts {
 /* What `data make bert` does unless told otherwise, and what the pinned sample is made of. */
 #define RP_CORPUS_DEFAULTS {.seed = 1, .sequences = 2048, .seq = 128, .predictions = 20, .vocab = 30522, .shards = 2}
 
-/* "seq_length 4 is out of range 16..512": RP_USAGE. */
+/* "--seq-length 4 is out of range 16..512", by the names that `data make` has for them: RP_USAGE. */
 int rp_corpus_check(const struct rp_corpus_opts *o, struct rp_err *err) rp_must_check;
 /* Append the bytes of shard i of o->shards: sequences i*n/shards .. (i+1)*n/shards. */
 int rp_corpus_shard(struct rp_buf *out, const struct rp_corpus_opts *o, int i, struct rp_err *err) rp_must_check;

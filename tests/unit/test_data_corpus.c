@@ -206,7 +206,7 @@ TEST(refusals)
     struct rp_corpus_opts o = defaults;
     o.seq = 4;
     CHECK(rp_corpus_check(&o, &err) < 0 && err.code == RP_USAGE);
-    CHECK_STR(err.msg, "seq_length 4 is out of range 16..512");
+    CHECK_STR(err.msg, "--seq-length 4 is out of range 16..512");
     o = defaults;
     o.shards = 3;
     o.sequences = 2;

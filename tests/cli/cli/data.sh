@@ -13,6 +13,8 @@ diff -r one two
 diff -rq one other >answer.txt && fail "another seed gives the same bytes"
 # shellcheck disable=SC2086
 exit_of 2 "$REPRO" data make bert one --seq-length 4
+exit_of 2 "$REPRO" data make bert one --sequences 3 --shards 4
+says "--shards 4 is out of range 1..3"
 exit_of 2 "$REPRO" data make imagenet one
 "$REPRO" data check one --json >check.json
 jq -e '.records == 40 and .seq_length == 32 and .max_predictions_per_seq == 5 and .files == 2' check.json >answer.txt || { cat check.json >&2; fail "wrong counts"; }
