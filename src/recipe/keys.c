@@ -63,7 +63,14 @@ static const char *last_part(const char *name)
     return dot ? dot + 1 : name;
 }
 
-int rp_key_nearest(const char *name, int *close)
+/* Near enough for "did you mean": little differs, and something is the same. */
+static int is_close(int distance, size_t length)
+{
+    return distance <= (length < 6 ? 1 : length < 12 ? 2 : 4) && distance < (int)length;
+}
+
+/* The row whose name, or last part of the name, is nearest, or -1. */
+static int nearest_key(const char *name)
 {
     int best = 0, least = 1000;
     for (int k = 0; k < RP_KEY_COUNT; k++) {
@@ -75,18 +82,33 @@ int rp_key_nearest(const char *name, int *close)
             best = k;
         }
     }
-    size_t n = strlen(last_part(name));
-    *close = least / 2 <= (n < 6 ? 1 : n < 12 ? 2 : 4);
-    return best;
+    return is_close(least / 2, strlen(last_part(name))) ? best : -1;
+}
+
+/* The first row of the section that has nearly this name, or -1. */
+static int nearest_section(const char *name)
+{
+    for (int k = 0; k < RP_KEY_COUNT; k++) {
+        RP_FREE char *section = rp_asprintf("%.*s", (int)strcspn(table[k].name, "."), table[k].name);
+        if (strchr(table[k].name, '.') && is_close(rp_edit_distance(name, section), strlen(name)))
+            return k;
+    }
+    return -1;
 }
 
 int rp_key_unknown(const char *name, struct rp_err *err)
 {
     char shown[72], form[200];
-    int close, k = rp_key_nearest(name, &close);
-    rp_key_expected(k, form, sizeof form);
-    return rp_fail(err, RP_USAGE, "unknown key '%s'%s '%s' (%s)%s", rp_shown(shown, name),
-                   close ? ": did you mean" : "; the nearest valid key is", table[k].name, form, close ? "?" : "");
+    int k = nearest_key(name), in = k < 0 ? nearest_section(name) : -1;
+    rp_shown(shown, name);
+    if (k >= 0) {
+        rp_key_expected(k, form, sizeof form);
+        return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name, form);
+    }
+    if (in >= 0)
+        return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean one of the section '%.*s', like '%s'?", shown,
+                       (int)strcspn(table[in].name, "."), table[in].name, table[in].name);
+    return rp_fail(err, RP_USAGE, "unknown key '%s'; 'repro recipes keys' lists those there are", shown);
 }
 
 /* ---- one value ---- */

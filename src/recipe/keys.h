@@ -8,7 +8,6 @@
 #ifndef RP_RECIPE_KEYS_H
 #define RP_RECIPE_KEYS_H
 
-#include "base/nearest.h"
 #include "recipe/recipe.h"
 
 #include <stddef.h>
@@ -32,8 +31,6 @@ void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_or
 const struct rp_key *rp_key_at(int key);
 int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
 int rp_key_find(const char *name); /* row, or -1 */
-/* The row whose name, or last part of the name, is nearest; *close says whether it is near enough for "did you mean". */
-int rp_key_nearest(const char *name, int *close);
 /* What a value must look like, in words: "a whole number from 1 to 65536, or max". */
 void rp_key_expected(int key, char *out, size_t size);
 
@@ -42,7 +39,7 @@ int rp_value_parse(struct rp_value *v, int key, const char *text, struct rp_err 
 int rp_value_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err) rp_must_check;
 json_t *rp_value_to_json(const struct rp_recipe *r, int key);
 
-/* RP_USAGE "unknown key 'x': did you mean 'y'?"; returns -1. */
+/* RP_USAGE "unknown key 'x': did you mean 'y'?" where one is close; returns -1. */
 int rp_key_unknown(const char *name, struct rp_err *err);
 
 /* Plain words YAML gives another type than text: null, true, 12, 1e-4. */

@@ -37,3 +37,4 @@ try capture --probe cpux
 try run bert_tiny_fp32 --isa avx1024
 try run bert_tiny_fp32 --steps 0
 try run bert_tiny_fp32 --set optimizer.beta1=1
+try run bert_tiny_fp32 --set a=b
