@@ -167,15 +167,20 @@ static int list_trusted(struct rp_cli *cli, struct rp_err *err)
     struct rp_trust_list list = {0};
     if (rp_trust_list(&list, err) < 0)
         return -1;
-    RP_JSON *keys = json_array();
+    RP_JSON *keys = json_array(), *skipped = json_array();
     for (int i = 0; i < list.n; i++) {
         const struct rp_trusted *t = &list.key[i];
         json_array_append_new(keys, json_pack("{s:s, s:s, s:s}", "name", t->name, "fingerprint", t->fingerprint, "path", t->path));
         if (!cli->json)
             printf("%-20s %s\n", t->name, t->fingerprint);
     }
+    for (int i = 0; i < list.n_skipped; i++) {
+        json_array_append_new(skipped, json_string(list.skipped[i]));
+        if (!cli->quiet)
+            fprintf(stderr, "skipped: %s\n", list.skipped[i]);
+    }
     if (cli->json)
-        cli->result = json_pack("{s:O}", "trusted", keys);
+        cli->result = json_pack("{s:O, s:O}", "trusted", keys, "skipped", skipped);
     else if (list.n == 0)
         puts("no key is trusted yet; add one with 'repro key trust FILE'");
     rp_trust_list_fini(&list);

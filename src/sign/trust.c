@@ -80,6 +80,20 @@ int rp_trust_add(const char *name, const char *pem, size_t size, const char *wha
     return rp_write_file(path, text.data, text.size, 0644, err);
 }
 
+static int add_trusted(struct rp_trust_list *list, const char *dir, const char *file, struct rp_err *err)
+{
+    struct rp_trusted t = {.path = rp_asprintf("%s/%s", dir, file), .name = rp_strdup(file)};
+    t.name[strlen(file) - 4] = 0;
+    if (fingerprint_of_file(t.fingerprint, t.path, err) < 0) {
+        free(t.path);
+        free(t.name);
+        return -1;
+    }
+    list->key = rp_realloc(list->key, (size_t)(list->n + 1) * sizeof *list->key);
+    list->key[list->n++] = t;
+    return 0;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct rp_trusted *)a)->name, ((const struct rp_trusted *)b)->name);
@@ -95,22 +109,15 @@ int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
     if (!d)
         return errno == ENOENT ? 0 : rp_fail(err, RP_IO, "cannot read the trust store '%s': %s", dir, strerror(errno));
     struct dirent *e;
-    int failed = 0;
-    while (!failed && (e = readdir(d))) {
+    struct rp_err why;
+    while ((e = readdir(d))) {
         size_t n = strlen(e->d_name);
-        if (n < 5 || strcmp(e->d_name + n - 4, ".pem") != 0 || !good_name(e->d_name, n - 4))
+        if (!is_pem(e->d_name, n) || !good_name(e->d_name, n - 4) || add_trusted(list, dir, e->d_name, &why) == 0)
             continue;
-        struct rp_trusted t = {.path = rp_asprintf("%s/%s", dir, e->d_name), .name = rp_strdup(e->d_name)};
-        t.name[n - 4] = 0;
-        failed = fingerprint_of_file(t.fingerprint, t.path, err) < 0 && rp_wrap(err, "trust store") < 0;
-        list->key = rp_realloc(list->key, (size_t)(list->n + 1) * sizeof *list->key);
-        list->key[list->n++] = t;
+        list->skipped = rp_realloc(list->skipped, (size_t)(list->n_skipped + 1) * sizeof *list->skipped);
+        list->skipped[list->n_skipped++] = rp_strdup(why.msg);
     }
     closedir(d);
-    if (failed) {
-        rp_trust_list_fini(list);
-        return -1;
-    }
     if (list->n)
         qsort(list->key, (size_t)list->n, sizeof *list->key, by_name);
     return 0;
@@ -122,7 +129,10 @@ void rp_trust_list_fini(struct rp_trust_list *list)
         free(list->key[i].name);
         free(list->key[i].path);
     }
+    for (int i = 0; i < list->n_skipped; i++)
+        free(list->skipped[i]);
     free(list->key);
+    free(list->skipped);
     *list = (struct rp_trust_list){0};
 }
 
@@ -138,6 +148,8 @@ int rp_trust_find(const char *fingerprint, char name[128], struct rp_err *err)
         memcpy(name, list.key[i].name, strlen(list.key[i].name) + 1); /* at most NAME_MAX_CHARS */
         found = 1;
     }
+    if (!found && list.n_skipped)
+        found = rp_fail(err, RP_MALFORMED, "%s", list.skipped[0]);
     rp_trust_list_fini(&list);
     return found;
 }

@@ -60,7 +60,7 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
     }
     result->state = RP_CHECK_NOTE;
     if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
-        rp_check_say(result, "unknown: the trust store cannot be read: %.300s", why.msg);
+        rp_check_say(result, "unknown, and not all of the trust store can be read: %.300s", why.msg);
     else
         rp_check_say(result, "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it "
                              "with repro key trust");

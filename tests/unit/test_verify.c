@@ -43,9 +43,14 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     CHECK(rp_trust_add("alice", pem2.data, pem2.size, "x", &err) < 0 && err.code == RP_USAGE, "a name was given to another key");
     CHECK(rp_trust_add("../alice", pem2.data, pem2.size, "x", &err) < 0 && err.code == RP_USAGE, "a name with a slash");
 
-    RP_FREE char *stored = fx_path("repro/trust/alice.pem");
+    RP_FREE char *stored = fx_path("repro/trust/alice.pem"), *bad = fx_path("repro/trust/aaa.pem");
+    char text[512];
+    CHECK(rp_write_file(bad, "x", 1, 0644, &err) == 0, "%s", err.msg); /* says nothing of alice, and is named where that matters */
+    accept("good", NULL, RP_VERDICT_VERIFIED);
     CHECK(unlink(stored) == 0, "%s", stored);
     accept("good", NULL, RP_VERDICT_UNKNOWN_KEY);
+    CHECK(state_of("good", RP_CHECK_key, text) == RP_CHECK_NOTE && strstr(text, "aaa.pem"), "%s", text);
+    CHECK(unlink(bad) == 0, "%s", bad);
     rp_key_free(k);
     rp_key_free(k2);
     fx_fini(&x);

@@ -55,3 +55,10 @@ exit_of 0 "$REPRO" key trust bob.pem --name lab7
 [ "$("$REPRO" key trust --json | jq -r '.trusted[].name' | tr '\n' ' ')" = "alice lab7 " ] || fail "not both are listed"
 exit_of 2 "$REPRO" key trust bob.pem --name ../evil
 exit_of 2 "$REPRO" key trust --name x
+# a file that is no key hides no other
+echo rubbish >"$XDG_CONFIG_HOME/repro/trust/mallory.pem"
+exit_of 0 "$REPRO" key trust
+grep -q "^alice " out.txt || fail "alice is no longer listed"
+grep -q mallory out.txt && fail "mallory is listed"
+says mallory.pem
+"$REPRO" key trust --json | jq -e '(.trusted | length) == 2 and (.skipped | length) == 1' >answer.txt || fail "no list of what was skipped"
