@@ -189,7 +189,7 @@ static_gpu := $(gpu)/repro-gpu.zst
 
 # A libnvidia-ml.so.1 for tests that plays a machine, once as old as driver 440 and once with everything.
 fakes := $(BUILD)/fake/440/libnvidia-ml.so.1 $(BUILD)/fake/570/libnvidia-ml.so.1
-$(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c $(gpu)/flags $(gpu)/include
+$(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h $(gpu)/flags $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
