@@ -1,0 +1,111 @@
+/* Git repositories made by scripts in a scratch directory, and what a capture tells of them. */
+#ifndef REPRO_TESTS_GIT_FIXTURE_H
+#define REPRO_TESTS_GIT_FIXTURE_H
+
+#include "base/json.h"
+#include "bundle/schema.h"
+#include "capture/capture.h"
+#include "capture/git.h"
+#include "tests/unit/tap.h"
+
+#include <ftw.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char scratch[32];
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void leave_scratch(void)
+{
+    nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Runs a script in a fresh scratch directory that is also the home; 0 when it worked. */
+static __attribute__((unused)) int in_scratch(const char *script)
+{
+    strcpy(scratch, "/tmp/rp-git-XXXXXX");
+    if (!mkdtemp(scratch) || setenv("HOME", scratch, 1) < 0)
+        return -1;
+    RP_FREE char *command =
+        rp_asprintf("cd %s && export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a "
+                    "GIT_COMMITTER_EMAIL=a@b GIT_ALLOW_PROTOCOL=file; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; set -e; "
+                    "{ %s\n} >log 2>&1",
+                    scratch, script);
+    return system(command);
+}
+
+#define REPOSITORY "git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one; "
+#define NEEDS_GIT()                                                                                                                        \
+    if (system("git --version >/dev/null 2>&1") != 0)                                                                                      \
+    SKIP("no git here to make repositories with")
+
+static __attribute__((unused)) json_t *capture(const char *below, const char **repos, int with_diff)
+{
+    RP_FREE char *dir = rp_asprintf("%s/%s", scratch, below);
+    struct rp_capture_opts o = {.root = "/", .workdir = dir, .repos = repos, .with_diff = with_diff};
+    struct rp_err err;
+    while (repos && repos[o.n_repos])
+        o.n_repos++;
+    CHECK(rp_capture_select(&o, "git", &err) == 0, "%s", err.msg);
+    json_t *env = rp_capture(&o, &err);
+    CHECK(env != NULL, "%s", err.msg);
+    RP_JSON *schema = rp_schema_load("env", &err);
+    CHECK(rp_schema_check(schema, env, "environment", &err) == 0, "%s", err.msg);
+    return env;
+}
+
+static __attribute__((unused)) const json_t *leaf(const json_t *env, const char *repo, const char *name)
+{
+    return json_object_get(json_object_get(json_object_get(json_object_get(env, "probes"), "git"), repo), name);
+}
+
+static __attribute__((unused)) const char *state(const json_t *env, const char *name)
+{
+    const char *s = json_string_value(json_object_get(leaf(env, "workdir", name), "state"));
+    return s ? s : "(no value)";
+}
+
+static __attribute__((unused)) const char *text(const json_t *env, const char *name)
+{
+    const char *s = json_string_value(json_object_get(leaf(env, "workdir", name), "value"));
+    return s ? s : state(env, name);
+}
+
+static __attribute__((unused)) long long number(const json_t *env, const char *name)
+{
+    const json_t *v = json_object_get(leaf(env, "workdir", name), "value");
+    return json_is_integer(v) ? json_integer_value(v) : -1;
+}
+
+/* The lines of a list, each with its end. */
+static __attribute__((unused)) const char *lines(const json_t *env, const char *name)
+{
+    static struct rp_buf all;
+    const json_t *v = json_object_get(leaf(env, "workdir", name), "value");
+    all.size = 0;
+    rp_buf_add(&all, "", 0);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        rp_buf_printf(&all, "%s\n", json_string_value(json_array_get(v, i)));
+    return all.data;
+}
+
+/* What a command in the scratch directory prints. */
+static __attribute__((unused)) const char *said(const char *command)
+{
+    static char out[65536];
+    RP_FREE char *line = rp_asprintf("cd %s && { %s\n} 2>/dev/null", scratch, command);
+    FILE *f = popen(line, "r");
+    size_t n = f ? fread(out, 1, sizeof out - 1, f) : 0;
+    out[n] = 0;
+    CHECK(f && pclose(f) == 0, "%s failed", command);
+    return out;
+}
+
+#endif
