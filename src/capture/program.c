@@ -4,6 +4,7 @@
 #include "base/build.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,14 +47,17 @@ static json_t *ask_digest(const struct rp_probe *p, const char *path)
 static void digest(struct rp_probe *p)
 {
     RP_JSON *answer = rp_live(p, "file", self, ask_digest);
-    const char *hex = json_string_value(json_object_get(answer, "sha256")), *detail = json_string_value(json_object_get(answer, "detail"));
-    if (hex && strlen(hex) == 64) {
+    const char *hex = json_string_value(json_object_get(answer, "sha256"));
+    const json_t *size = json_object_get(answer, "size"), *said = json_object_get(answer, "detail");
+    if (hex && rp_is_sha256(hex) && json_integer_value(size) > 0) {
         rp_put_str(p->out, "sha256", hex, self);
-        rp_put_int(p->out, "size", json_integer_value(json_object_get(answer, "size")), self, "B");
+        rp_put_int(p->out, "size", json_integer_value(size), self, "B");
         return;
     }
     enum rp_state state = answer ? rp_state_named(json_string_value(json_object_get(answer, "state"))) : RP_STATE_ABSENT;
-    detail = state == RP_STATE_ERROR && !detail ? "not a digest" : detail;
+    state = state == RP_STATE_OK ? RP_STATE_ERROR : state;
+    const char *detail = rp_is_line(said) && json_string_length(said) ? json_string_value(said) : NULL;
+    detail = state != RP_STATE_ERROR ? NULL : detail ? detail : "not a digest";
     rp_put(p->out, "sha256", state, NULL, self, NULL, detail);
     rp_put(p->out, "size", state, NULL, self, "B", detail);
 }

@@ -133,8 +133,9 @@ static int recorded_state(const struct rp_probe *p, const char *path, enum rp_st
     const json_t *s = p->recorded ? json_object_get(json_object_get(p->recorded, "states"), path) : NULL;
     if (!s)
         return 0;
+    const json_t *why = json_object_get(s, "detail");
     *state = rp_state_named(json_string_value(json_object_get(s, "state")));
-    *detail = json_string_value(json_object_get(s, "detail"));
+    *detail = rp_is_line(why) && json_string_length(why) ? json_string_value(why) : NULL;
     if (*state == RP_STATE_OK || (*state == RP_STATE_ERROR && !*detail)) {
         *state = RP_STATE_ERROR;
         *detail = "the record does not say why";

@@ -78,7 +78,8 @@ static int add_value(struct rp_buf *out, const json_t *group, const char *path)
     return 0;
 }
 
-/* Parts separated by '|'. In each "{path}" is replaced; a part in which one is not known is left out. Others are joined by commas. */
+/* Parts separated by '|'. In each "{path}" is replaced; a part in which one is not known is left out. Others are joined by commas. The form
+ * is this program's: what strangers wrote comes in as values. */
 static void add_form(struct rp_buf *out, const json_t *group, const char *form)
 {
     for (; *form; form += *form == '|') {
@@ -372,13 +373,16 @@ static void storage(struct page *p)
 
 static void software(struct page *p)
 {
-    const char *name, *version;
+    const char *name, *version, *digest = rp_known_text(p->probes, "program.sha256");
     json_t *one;
-    RP_BUF libraries = {0}, variables = {0};
+    RP_BUF program = {0}, libraries = {0}, variables = {0};
     int more = 0;
     p->section = "software";
-    RP_FREE char *digest = rp_asprintf("{program.version}|sha256 %.16s...", rp_known_text(p->probes, "program.sha256"));
-    line(p, "repro", rp_known_text(p->probes, "program.sha256") ? digest : "{program.version}");
+    add_form(&program, p->probes, "{program.version}");
+    if (program.size && digest)
+        rp_buf_printf(&program, ", sha256 %.16s...", digest);
+    if (program.size)
+        put(p, "repro", program.data);
     json_object_foreach((json_t *)rp_group(p->probes, "cuda.libraries"), name, one)
         if ((version = rp_known_text(one, "version")) && !strchr(name, '#')) /* a second file of a name is not what a program gets */
             rp_buf_printf(&libraries, "%s%.*s %s", libraries.size ? ", " : "", (int)strcspn(name, "."), name, version);
