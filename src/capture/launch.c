@@ -278,15 +278,25 @@ static int is_usual(const char *point)
     return begins(point, "/proc/") || begins(point, "/sys/") || begins(point, "/dev/");
 }
 
-/* Files that the NVIDIA runtime mounts from the driver. */
+/* Files that the NVIDIA runtime mounts from the driver, where a driver's files are: what a user mounts may be called nvidia too. */
 static int is_driver_file(const char *point)
 {
     static const char *const names[] = {"libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvoptix.so", "nvoptix.bin"};
+    static const char *const places[] = {"/usr/", "/lib", "/etc/", "/run/", "/var/run/", "/proc/", "/dev/"};
     const char *base = strrchr(point, '/') + 1;
+    int placed = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (begins(base, names[i]))
             return 1;
-    return strstr(point, "nvidia") != NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        placed |= begins(point, places[i]);
+    return placed && strstr(point, "nvidia") != NULL;
+}
+
+/* The little init that the engine puts there. */
+static int is_init(const char *point)
+{
+    return strcmp(point, "/sbin/docker-init") == 0 || strcmp(point, "/run/podman-init") == 0 || strcmp(point, "/dev/init") == 0;
 }
 
 static void volume(struct launch *l, const struct rp_mount *at)
@@ -320,6 +330,8 @@ static void mounts(struct launch *l)
             continue;
         if (is_driver_file(at->point))
             l->gpu_mounts++;
+        else if (is_init(at->point))
+            flag(l, l->known, "init", "--init", NULL, RP_MOUNTS_PATH);
         else if (!is_usual(at->point))
             volume(l, at);
     }
