@@ -162,7 +162,7 @@ static void put_field(struct rp_probe *p, const struct rp_text *t, const char *n
 static void image(struct rp_probe *p, const struct rp_mounts *m)
 {
     RP_TEXT t;
-    char layers[32] = "", hash[RP_HIDDEN] = "";
+    char layers[32] = "", names[RP_LINE_MAX + 2] = ""; /* a hash, or with --identify the list, of which a part would say nothing */
     int64_t n;
     rp_text_read_as(&t, p, containerenv, redact_containerenv);
     put_field(p, &t, "image", "image");
@@ -176,8 +176,8 @@ static void image(struct rp_probe *p, const struct rp_mounts *m)
     rp_put_str(p->out, "root_file_system", top->type, RP_MOUNTS_PATH);
     if (rp_mount_option(top->super, "layers", layers, sizeof layers) == 0 && rp_parse_count(layers, &n) == 0)
         rp_put_int(p->out, "layers", n, RP_MOUNTS_PATH, NULL);
-    if (rp_mount_option(top->super, "lowerdir", hash, sizeof hash) == 0)
-        rp_put_str(p->out, "layers_name", hash, RP_MOUNTS_PATH);
+    if (rp_mount_option(top->super, "lowerdir", names, sizeof names) == 0)
+        rp_put_str(p->out, "layers_name", names, RP_MOUNTS_PATH);
 }
 
 /* ---- Kubernetes ---- */

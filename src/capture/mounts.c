@@ -97,14 +97,10 @@ static void redact_layers(const struct rp_probe *p, struct rp_buf *out, const ch
     RP_FREE char *names = rp_asprintf("%.*s", (int)n, value);
     char hash[RP_HIDDEN];
     int layers = 1;
-    if (p->opts->identify) {
-        rp_buf_printf(out, "lowerdir=%s", names);
-        return;
-    }
     for (const char *c = names; (c = strchr(c, ':')); c++)
         layers++;
     rp_hide_as(p, "container.layers", names, hash);
-    rp_buf_printf(out, "lowerdir=%s", hash);
+    rp_buf_printf(out, "lowerdir=%s", p->opts->identify ? names : hash);
     if (!rp_is_hidden(names))
         rp_buf_printf(out, ",layers=%d", layers);
 }

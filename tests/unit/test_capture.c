@@ -209,3 +209,37 @@ TEST(libraries_are_found_and_their_homes_not_named)
     json_decref(all);
     leave_scratch();
 }
+
+/* ---- a container's layers ---- */
+
+static json_t *layers(int identify)
+{
+    struct rp_capture_opts o = {.root = scratch, .identify = identify};
+    struct rp_err err;
+    CHECK(rp_capture_select(&o, "container", &err) == 0, "%s", err.msg);
+    json_t *env = rp_capture(&o, &err);
+    CHECK(env != NULL, "%s", err.msg);
+    return env;
+}
+
+/* As a hash of all of them, and with --identify all of them: of two lists that begin alike, neither is the other. */
+TEST(layers_are_counted_and_none_is_cut_off)
+{
+#define DIR_OF_LAYERS "/var/lib/docker/overlay2/l/"
+    static const char list[] =
+        DIR_OF_LAYERS "AAAAAAAAAAAAAAAAAAAAAAAAAA:" DIR_OF_LAYERS "BBBBBBBBBBBBBBBBBBBBBBBBBB:" DIR_OF_LAYERS "CCCCCCCCCC";
+    RP_FREE char *script =
+        rp_asprintf("mkdir -p proc/self; "
+                    "echo '20 1 0:30 / / rw - overlay overlay rw,lowerdir=%s,upperdir=/u,workdir=/w' >proc/self/mountinfo; chmod -R go+rX .",
+                    list);
+    CHECK(in_scratch(script) == 0, "the script failed");
+    for (int identify = 0; identify < 2; identify++) {
+        json_t *env = layers(identify);
+        const char *name = json_string_value(value(env, "container", "layers_name", "value"));
+        CHECK(json_integer_value(value(env, "container", "layers", "value")) == 3, "identify %d: %lld layers", identify,
+              (long long)json_integer_value(value(env, "container", "layers", "value")));
+        CHECK(name && (identify ? strcmp(name, list) == 0 : strncmp(name, "sha256:", 7) == 0), "identify %d: %s", identify, name);
+        json_decref(env);
+    }
+    leave_scratch();
+}
