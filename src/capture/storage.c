@@ -21,7 +21,7 @@ static const char *const places[] = {"workdir", "temporary", "store"};
 /* The longest part of the path that exists, without links. */
 static void deepest(const char *path, char out[PATH_MAX])
 {
-    RP_FREE char *part = rp_strdup(path);
+    RP_FREE char *part = rp_asprintf("%s%s", *path == '/' ? "" : "./", path);
     while (!realpath(part, out)) {
         char *slash = strrchr(part, '/');
         if (!slash || strcmp(part, "/") == 0) {
@@ -54,7 +54,7 @@ static json_t *ask_place(const struct rp_probe *p, const char *place)
     const struct rp_mount *at = rp_mounts_holding(&mounts, shown);
     json_t *answer = json_pack("{s:s}", "path", at ? at->point : "/");
     uint64_t unit = s.f_frsize ? s.f_frsize : s.f_bsize;
-    if (answer && s.f_blocks && s.f_blocks <= INT64_MAX / unit) {
+    if (answer && unit && s.f_blocks && s.f_blocks <= INT64_MAX / unit) {
         json_object_set_new(answer, "total", json_integer((json_int_t)(s.f_blocks * unit)));
         json_object_set_new(answer, "free", json_integer((json_int_t)(s.f_bavail * unit)));
     }

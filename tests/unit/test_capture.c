@@ -243,3 +243,28 @@ TEST(layers_are_counted_and_none_is_cut_off)
     }
     leave_scratch();
 }
+
+/* ---- places ---- */
+
+static const char *mount_point(const json_t *env, const char *place)
+{
+    return json_string_value(json_object_get(value(env, "storage", place, "mount_point"), "value"));
+}
+
+/* A store that does not exist yet will be made below the working directory, not below /. */
+TEST(relative_places_are_where_the_working_directory_is)
+{
+    struct rp_capture_opts o = {.root = "/"};
+    struct rp_err err;
+    struct stat top, shm;
+    if (stat("/", &top) < 0 || stat("/dev/shm", &shm) < 0 || top.st_dev == shm.st_dev)
+        SKIP("/dev/shm is no file system of its own here");
+    RP_FREE char *before = realpath(".", NULL);
+    CHECK(chdir("/dev/shm") == 0 && setenv("REPRO_STORE", "repro-none/yet", 1) == 0 && rp_capture_select(&o, "storage", &err) == 0, "%s",
+          before);
+    json_t *env = rp_capture(&o, &err);
+    CHECK(chdir(before) == 0 && unsetenv("REPRO_STORE") == 0, "%s", before);
+    CHECK_STR(mount_point(env, "workdir"), "/dev/shm");
+    CHECK_STR(mount_point(env, "store"), "/dev/shm");
+    json_decref(env);
+}
