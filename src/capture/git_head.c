@@ -79,7 +79,7 @@ static int note_remote(const git_config_entry *e, void *ctx)
     const char *url = shown ? shown : unsafe ? "(withheld)" : r->p->opts->identify ? e->value : hidden;
     RP_FREE char *line = rp_asprintf("%s %s", rp_git_secret_text(name, strlen(name)) ? "(withheld)" : name, url);
     rp_git_add_line(r->list, line);
-    if (r->wanted && strcmp(name, r->wanted) == 0)
+    if (r->wanted && strcmp(name, r->wanted) == 0 && !json_object_get(r->out, "url")) /* of several, git fetches from the first */
         rp_put_str(r->out, "url", url, rp_git_source);
     return 0;
 }

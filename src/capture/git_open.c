@@ -84,17 +84,21 @@ struct safe {
     int yes;
 };
 
-/* One safe.directory, by git's rules: "" forgets those before, "*" is any, "DIR" with a slash and a star at its end is all below DIR. */
+/* One safe.directory, by git's rules: "" or no value forgets those before, "*" is any, "~/" begins at home, "DIR" with a slash and a star
+ * at its end is all below DIR. */
 static int note_safe(const git_config_entry *e, void *ctx)
 {
     struct safe *s = ctx;
-    size_t n = strlen(e->value);
-    while (n > 1 && e->value[n - 1] == '/')
+    const char *home = getenv("HOME"), *written = e->value ? e->value : "";
+    int at_home = strncmp(written, "~/", 2) == 0 && home;
+    RP_FREE char *value = rp_asprintf("%s%s", at_home ? home : "", written + at_home);
+    size_t n = strlen(value);
+    while (n > 1 && value[n - 1] == '/')
         n--;
     if (n == 0)
         s->yes = 0;
-    else if (strcmp(e->value, "*") == 0 || (strlen(s->dir) == n && memcmp(s->dir, e->value, n) == 0) ||
-             (n > 2 && memcmp(e->value + n - 2, "/*", 2) == 0 && strncmp(s->dir, e->value, n - 1) == 0))
+    else if (strcmp(value, "*") == 0 || (strlen(s->dir) == n && memcmp(s->dir, value, n) == 0) ||
+             (n > 1 && memcmp(value + n - 2, "/*", 2) == 0 && strncmp(s->dir, value, n - 1) == 0))
         s->yes = 1;
     return 0;
 }

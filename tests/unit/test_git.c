@@ -234,7 +234,8 @@ TEST(secrets_never_show)
     CHECK(in_scratch(REPOSITORY
                      "mkdir k; echo marker >.env; echo marker >k/id_rsa; echo old >conf; echo fine >c; git add -f .; git commit -q -m two; "
                      "echo marker2 >.env; echo marker2 >k/id_rsa; echo 'db_password: marker-in-a-file' >conf; echo public >c; "
-                     "git remote add origin https://user:marker@host/x; git remote add b /tmp/marker/x") == 0,
+                     "git remote add origin https://user:marker@host/x; git remote add b /tmp/marker/x; "
+                     "git remote set-url --add origin https://host/second") == 0,
           "the script failed");
     json_t *env = capture("r", NULL, 1);
     rp_json_write(&shown, env);

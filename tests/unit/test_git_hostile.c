@@ -168,6 +168,10 @@ TEST(another_owner_is_refused_without_safe_directory)
         {"git config --file ../.gitconfig safe.directory \"$HOME/other\"", "denied"},
         {"git config --file ../.gitconfig --add safe.directory '*'; git config --file ../.gitconfig --add safe.directory ''", "denied"},
         {"mkdir -p ../.config/git; git config --file ../.config/git/config safe.directory '*'", "ok"},
+        {"git config --file ../.gitconfig safe.directory '~/r'", "ok"},
+        {"git config --file ../.gitconfig safe.directory '~/o/*'", "denied"},
+        {"git config --file ../.gitconfig safe.directory '/*'", "ok"},
+        {"printf '[safe]\\n\\tdirectory = *\\n\\tdirectory\\n' >../.gitconfig", "denied"}, /* without a value, as after the other '' */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_FREE char *script = rp_asprintf(REPOSITORY "%s; chown -R 65534 .", *cases[i][0] ? cases[i][0] : ":");
