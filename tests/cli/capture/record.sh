@@ -22,7 +22,7 @@ done
 [ ! -e part/proc/meminfo ] || fail "other probes' files are recorded"
 exit_of 2 "$REPRO" capture --probe cpu,memroy
 says "did you mean 'memory'"
-for list in "" cpu, ,cpu cpu,,memory; do
+for list in "" "cpu," ",cpu" "cpu,,memory"; do
     exit_of 2 "$REPRO" capture --probe "$list"
     says "an empty name in '$list': the probes are host,"
 done
