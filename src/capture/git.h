@@ -17,8 +17,10 @@ extern const char rp_git_source[];
 /* Ready libgit2 for a repository that may be hostile; once per process. */
 int rp_git_begin(void);
 /* The repository of dir, or with `search` of a directory above it on the same file system. Denied: another user's without safe.directory,
- * or one whose .git leads to a repository that does not know this directory. *detail for anything but ok and absent. */
+ * or one whose .git leads to a repository that does not know this directory, or holds links. Objects are its own alone. *detail for
+ * anything but ok and absent. */
 enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, const char **detail);
+int rp_git_alternates(git_repository *repo); /* how many places objects/info/alternates names, which are not read; -1: not known */
 /* libgit2's last message without the names in it. */
 const char *rp_git_failure(void);
 void rp_git_put_failure(json_t *out, const char *name);

@@ -3,7 +3,6 @@
 #include "capture/variables.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,17 +118,17 @@ static void put_origin(const struct rp_git_job *j, json_t *out, git_reference *h
 static void put_head(const struct rp_git_job *j, json_t *out)
 {
     git_reference *head = NULL;
-    git_object *commit = NULL;
+    git_oid commit;
     char hex[GIT_OID_HEXSZ + 1];
     int rc = git_repository_head(&head, j->repo);
     if (rc == GIT_EUNBORNBRANCH || rc == GIT_ENOTFOUND) { /* no commit yet */
         rp_put_absent(out, "commit", rp_git_source);
         rp_put_absent(out, "branch", rp_git_source);
-    } else if (rc < 0 || git_reference_peel(&commit, head, GIT_OBJECT_COMMIT) < 0) {
+    } else if (rc < 0 || git_reference_name_to_id(&commit, j->repo, "HEAD") < 0) {
         rp_git_put_failure(out, "commit");
         rp_git_put_failure(out, "branch");
     } else {
-        git_oid_tostr(hex, sizeof hex, git_object_id(commit));
+        git_oid_tostr(hex, sizeof hex, &commit); /* the object itself may be in another repository */
         rp_put_str(out, "commit", hex, rp_git_source);
         rp_put_str(out, "branch", git_repository_head_detached(j->repo) == 1 ? "(detached)" : git_reference_shorthand(head), rp_git_source);
     }
@@ -162,23 +161,14 @@ static const char *operation(git_repository *repo)
     }
 }
 
-/* Object directories of other repositories that this one reads from. */
+/* Object directories of other repositories that git reads from, and this program does not. */
 static void put_alternates(const struct rp_git_job *j, json_t *out)
 {
-    RP_FREE char *path = rp_asprintf("%sobjects/info/alternates", git_repository_commondir(j->repo));
-    RP_BUF text = {0};
-    struct rp_err err;
-    int64_t n = 0;
-    if (rp_read_file(&text, path, 65536, &err) < 0) {
-        if (err.sys == ENOENT)
-            rp_put_int(out, "alternates", 0, rp_git_source, NULL);
-        else
-            rp_put(out, "alternates", RP_STATE_ERROR, NULL, rp_git_source, NULL, "objects/info/alternates cannot be read");
-        return;
-    }
-    for (const char *l = text.data; l && *l; l += strcspn(l, "\n"), l += *l == '\n')
-        n += *l != '#' && *l != '\n';
-    rp_put_int(out, "alternates", n, rp_git_source, NULL);
+    int n = rp_git_alternates(j->repo);
+    if (n < 0)
+        rp_put(out, "alternates", RP_STATE_ERROR, NULL, rp_git_source, NULL, "objects/info/alternates cannot be read");
+    else
+        rp_put_int(out, "alternates", n, rp_git_source, NULL);
 }
 
 void rp_git_head(const struct rp_git_job *j, json_t *out)
@@ -236,8 +226,14 @@ void rp_git_history(const struct rp_git_job *j, json_t *out)
 {
     git_reference *head = NULL;
     git_object *commit = NULL;
-    if (git_repository_head(&head, j->repo) < 0 || git_reference_peel(&commit, head, GIT_OBJECT_COMMIT) < 0)
+    if (git_repository_head(&head, j->repo) < 0)
         return; /* what is missing is absent: no commit, or the first part says why not */
+    if (git_reference_peel(&commit, head, GIT_OBJECT_COMMIT) < 0) {
+        rp_git_put_failure(out, "describe");
+        rp_git_put_failure(out, "ahead");
+        rp_git_put_failure(out, "behind");
+        return;
+    }
     put_describe(out, commit);
     put_distance(j, out, head, commit);
 }

@@ -1,13 +1,21 @@
 /* Opening a repository that nobody vouches for. libgit2 knows no hooks, monitors, external filters or diff programs; what is left is where
- * a repository may lead: .git may be a link, core.worktree any directory, and its owner somebody else. */
+ * a repository may lead: .git, commondir and every file below may name or be a link to another repository of this user, core.worktree any
+ * directory, objects/info/alternates anybody's objects, and its owner may be somebody else. */
 #include "base/text.h"
 #include "capture/git.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <git2/odb_backend.h>
+#include <git2/sys/repository.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { ALTERNATES_BYTES = 65536, DEEPEST = 8 };
 
 const char rp_git_source[] = "libgit2";
 
@@ -26,10 +34,14 @@ int rp_git_begin(void)
     return 0;
 }
 
+static int borrows; /* the repository opened last names objects of others */
+
 const char *rp_git_failure(void)
 {
     static char text[256];
     const git_error *e = git_error_last();
+    if (borrows && e && e->klass == GIT_ERROR_ODB)
+        return "its objects are in another repository, which is not read: git repack -a -d makes it whole";
     size_t n = 0;
     for (const char *s = e && e->message ? e->message : "libgit2 does not say why"; *s && n < sizeof text - 8;) {
         size_t word = strcspn(s, " "), quoted = *s == '\'' && strchr(s + 1, '\'') ? (size_t)(strchr(s + 1, '\'') - s) + 1 : 0;
@@ -131,8 +143,36 @@ static int same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* Is the real path `dir` at or below the real path `top` of n bytes? */
+static int is_below(const char *dir, const char *top, size_t n)
+{
+    return strncmp(dir, top, n) == 0 && (dir[n] == '/' || dir[n] == 0);
+}
+
+/* One line of a file, for the caller to free, or NULL. */
+static char *first_line(const char *path)
+{
+    RP_FD fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    char line[4096];
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (n <= 0)
+        return NULL;
+    line[n] = 0;
+    line[strcspn(line, "\r\n")] = 0;
+    return rp_strdup(line);
+}
+
+/* A repository whose objects and branches are elsewhere must be a worktree that is known there: COMMON/worktrees/NAME/gitdir says which
+ * file led here. Whoever writes a commondir cannot write that. */
+static int is_known_worktree(const char *git, const char *common, const char *link)
+{
+    const char *name = strrchr(git, '/');
+    RP_FREE char *worktrees = rp_asprintf("%s/worktrees", common), *note = rp_asprintf("%s/gitdir", git), *back = first_line(note);
+    return (size_t)(name - git) == strlen(worktrees) && is_below(git, worktrees, strlen(worktrees)) && back && same_file(back, link);
+}
+
 /* A working tree and its .git must know each other, and dir must be in it: else a repository that was unpacked from somewhere could have
- * any file of this user read (core.worktree), or any repository of this user (a link instead of .git). */
+ * any file of this user read (core.worktree), or any repository of this user (a link instead of .git, a commondir). */
 static int leads_elsewhere(git_repository *repo, const char *dir)
 {
     const char *work = git_repository_workdir(repo);
@@ -141,18 +181,91 @@ static int leads_elsewhere(git_repository *repo, const char *dir)
     const char *value;
     struct stat st;
     RP_FREE char *real = realpath(dir, NULL), *link = rp_asprintf("%s.git", work ? work : "");
-    if (!work)
-        return 0;
-    if (!real || lstat(link, &st) < 0)
+    RP_FREE char *git = realpath(git_repository_path(repo), NULL), *common = realpath(git_repository_commondir(repo), NULL);
+    if (!real || !git || !common)
         return 1;
-    size_t n = strlen(work), len = strlen(real);
-    int inside = strncmp(real, work, n - 1) == 0 && (len == n - 1 || real[n - 1] == '/');
-    int known = S_ISDIR(st.st_mode) || git_repository_is_worktree(repo) ||
+    int own = strcmp(git, common) == 0;
+    if (!work) { /* bare: dir is in it, or it is the .git of a directory above, and no link */
+        const char *base = strrchr(git, '/');
+        return !own || !(is_below(real, git, strlen(git)) || (strcmp(base, "/.git") == 0 && is_below(real, git, (size_t)(base - git))));
+    }
+    if (lstat(link, &st) < 0 || !(own || is_known_worktree(git, common, link)))
+        return 1;
+    int known = S_ISDIR(st.st_mode) || !own ||
                 (git_repository_config_snapshot(&config, repo) == 0 && git_config_get_string(&value, config, "core.worktree") == 0);
-    int both = inside && known && git_repository_discover(&back, work, 0, NULL) == 0 && same_file(back.ptr, git_repository_path(repo));
+    int both = is_below(real, work, strlen(work) - 1) && known && git_repository_discover(&back, work, 0, NULL) == 0 &&
+               same_file(back.ptr, git);
     git_buf_dispose(&back);
     git_config_free(config);
     return !both;
+}
+
+static int is_link(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Is anything below dir/name a link? Takes as long as libgit2 itself would take to list it. */
+static int has_links(int dir, const char *name, int depth)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), found = 0;
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list) {
+        rp_closep(&fd);
+        return is_link(dir, name);
+    }
+    for (struct dirent *e; !found && (e = readdir(list));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            found = e->d_type == DT_LNK || (e->d_type == DT_UNKNOWN && is_link(fd, e->d_name)) ||
+                    (e->d_type != DT_REG && (depth == DEEPEST || has_links(fd, e->d_name, depth + 1)));
+    closedir(list);
+    return found;
+}
+
+/* What git made holds no links: one for objects, branches, the index or the configuration would show another repository as this one. */
+static int is_borrowed(const char *git)
+{
+    static const char *const files[] = {"HEAD",  "commondir", "config", "config.worktree", "gitdir",
+                                        "index", "logs",      "packed-refs", "shallow"};
+    RP_FD dir = open(git, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return 1;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (is_link(dir, files[i]))
+            return 1;
+    return has_links(dir, "objects", 0) || has_links(dir, "refs", 0);
+}
+
+/* libgit2 would read the objects of every directory that objects/info/alternates names, whosever they are. */
+static int take_own_objects(git_repository *repo)
+{
+    RP_FREE char *dir = rp_asprintf("%sobjects", git_repository_commondir(repo));
+    git_odb *odb = NULL;
+    git_odb_backend *loose = NULL, *packed = NULL;
+    int rc = git_odb_new(&odb);
+    if (rc == 0 && (rc = git_odb_backend_loose(&loose, dir, -1, 0, 0, 0)) == 0)
+        rc = git_odb_add_backend(odb, loose, 1);
+    if (rc == 0 && (rc = git_odb_backend_pack(&packed, dir)) == 0)
+        rc = git_odb_add_backend(odb, packed, 2);
+    if (rc == 0)
+        rc = git_repository_set_odb(repo, odb);
+    git_odb_free(odb);
+    return rc;
+}
+
+int rp_git_alternates(git_repository *repo)
+{
+    RP_FREE char *path = rp_asprintf("%sobjects/info/alternates", git_repository_commondir(repo));
+    RP_BUF text = {0};
+    struct rp_err err;
+    int n = 0;
+    errno = 0; /* a pipe there is no failure of a call */
+    if (rp_read_file(&text, path, ALTERNATES_BYTES, &err) < 0)
+        return err.sys == ENOENT ? 0 : -1;
+    for (const char *l = text.data; l && *l; l += strcspn(l, "\n"), l += *l == '\n')
+        n += *l != '#' && *l != '\n';
+    return n;
 }
 
 enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, const char **detail)
@@ -170,11 +283,19 @@ enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, co
         *detail = "it belongs to another user: if you trust it, git config --global --add safe.directory DIRECTORY";
     else if (leads_elsewhere(*repo, dir))
         *detail = "its .git or core.worktree leads to a place that does not know this directory: give the repository's own directory";
+    else if (is_borrowed(git) || is_borrowed(git_repository_commondir(*repo)))
+        *detail = "parts of its .git are links, perhaps into another repository: git clone makes one of its own";
+    enum rp_state state = *detail ? RP_STATE_DENIED : RP_STATE_OK;
+    if (!*detail && take_own_objects(*repo) < 0) {
+        *detail = rp_git_failure();
+        state = RP_STATE_ERROR;
+    }
+    borrows = !*detail && rp_git_alternates(*repo) != 0;
     if (!*detail)
         return RP_STATE_OK;
     git_repository_free(*repo);
     *repo = NULL;
-    return RP_STATE_DENIED;
+    return state;
 }
 
 int rp_git_head_tree(git_tree **tree, git_repository *repo)

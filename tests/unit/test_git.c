@@ -118,7 +118,12 @@ TEST(repository_properties)
         {REPOSITORY, "r", "shallow", "no"},
         {REPOSITORY, "r", "operation", "none"},
         {REPOSITORY "git clone -q --bare . ../bare", "bare", "layout", "bare"},
+        {REPOSITORY "git clone -q --bare . ../bare; mkdir ../bare/x", "bare/x", "layout", "bare"},
+        {REPOSITORY "git config core.bare true", "r", "layout", "bare"},
         {REPOSITORY "git worktree add -q ../w", "w", "layout", "worktree"},
+        {REPOSITORY "git clone -q --bare . ../bare; cd ../bare; git worktree add -q ../w", "w", "layout", "worktree"},
+        {REPOSITORY "git worktree add -q ../w; ln -s w ../v", "v", "layout", "worktree"},
+        {REPOSITORY "git init -q --separate-git-dir ../s; git config core.worktree \"$PWD\"", "r", "layout", "working tree"},
         {REPOSITORY "git commit -q --allow-empty -m two; git clone -q --depth 1 \"file://$PWD\" ../s", "s", "shallow", "yes"},
         {REPOSITORY "git checkout -q -b x; echo 2 >a; git commit -q -a -m x; git checkout -q trunk; echo 3 >a; git commit -q -a -m y; git "
                     "merge x || :",
@@ -138,7 +143,15 @@ TEST(repository_properties)
     }
     CHECK(in_scratch(REPOSITORY "git clone -q --shared . ../c") == 0, "the script failed");
     json_t *env = capture("c", NULL, 0);
+    const char *detail = json_string_value(json_object_get(leaf(env, "workdir", "modified"), "detail"));
     CHECK(number(env, "alternates") == 1 && strlen(text(env, "commit")) == 40, "%lld alternates", number(env, "alternates"));
+    CHECK(strcmp(state(env, "modified"), "error") == 0 && detail && strstr(detail, "git repack -a -d"), "no remedy: %s", detail);
+    json_decref(env);
+    leave_scratch();
+    CHECK(in_scratch(REPOSITORY "git clone -q --shared . ../c; cd ../c; git repack -q -a -d; echo 2 >a") == 0, "the script failed");
+    env = capture("c", NULL, 0);
+    CHECK(number(env, "alternates") == 1 && number(env, "modified") == 1, "%lld modified, %s", number(env, "modified"),
+          state(env, "modified"));
     json_decref(env);
     leave_scratch();
 }

@@ -71,6 +71,61 @@ TEST(nothing_leads_elsewhere)
     }
 }
 
+/* A private repository beside it whose place and commit are known to whoever made this one: neither its files nor its names show, and
+ * whole worktrees, submodules and bare repositories do (test_git.c). */
+TEST(nothing_of_another_repository_shows)
+{
+    NEEDS_GIT();
+    static const char private[] = "git init -q -b marker p; cd p; git config user.name marker; echo marker >marker; git add .; "
+                                  "git commit -q -m marker; git repack -q -a -d; git worktree add -q -b marker2 ../w; "
+                                  "git remote add origin https://host/marker; P=$PWD/.git; C=$(git rev-parse HEAD); cd ..; ";
+    static const struct {
+        const char *script, *below, *name, *detail; /* the value that has this in its detail, if any */
+    } cases[] = {
+        {"echo $P >.git/commondir", "r", "commit", "does not know"},
+        {"rm -r .git/objects .git/refs .git/config; mkdir .git/objects .git/refs; echo $P >.git/commondir", "r", "commit", "not know"},
+        {"rm -r .git; mkdir m; echo 'gitdir: m' >.git; echo $P >m/commondir; echo $C >m/HEAD; echo $PWD/.git >m/gitdir", "r", "commit",
+         "does not know"},
+        {"rm -r .git; mkdir -p m/worktrees/n; echo gitdir: $PWD/m/worktrees/n >.git; cd m/worktrees/n; echo $P >commondir; echo $C >HEAD; "
+         "echo $PWD/../../../.git >gitdir",
+         "r", "commit", "does not know"},
+        {"rm -r .git; mkdir m; ln -s $P/worktrees m/worktrees; echo gitdir: $PWD/m/worktrees/w >.git", "r", "commit", "does not know"},
+        {"rm -r .git; git clone -q --bare $P ../bare; ln -s ../bare .git", "r", "commit", "does not know"},
+        {"rm -r .git; git clone -q --bare $P ../bare; echo gitdir: $PWD/../bare >.git", "r", "commit", "does not know"},
+        {"rm -r .git/objects; ln -s $P/objects .git/objects; echo $C >.git/HEAD", "r", "commit", "are links"},
+        {"rm -r .git/objects/pack; ln -s $P/objects/pack .git/objects/pack; echo $C >.git/HEAD", "r", "commit", "are links"},
+        {"for f in $P/objects/pack/*; do ln -s $f .git/objects/pack/; done; echo $C >.git/HEAD", "r", "commit", "are links"},
+        {"rm -r .git/refs; ln -s $P/refs .git/refs", "r", "commit", "are links"},
+        {"rm .git/refs/heads/trunk; ln -s $P/refs/heads/marker .git/refs/heads/trunk", "r", "commit", "are links"},
+        {"rm .git/HEAD; ln -s $P/HEAD .git/HEAD", "r", "commit", "are links"},
+        {"rm .git/config; ln -s $P/config .git/config", "r", "commit", "are links"},
+        {"rm .git/index; ln -s $P/index .git/index", "r", "commit", "are links"},
+        {"ln -s $P/packed-refs .git/packed-refs", "r", "commit", "are links"},
+        {"git config extensions.worktreeConfig true; ln -s $P/config .git/config.worktree", "r", "commit", "are links"},
+        {"git worktree add -q ../v; rm -r .git/objects; ln -s $P/objects .git/objects; echo $C >.git/worktrees/v/HEAD", "v", "commit",
+         "are links"},
+        {"echo $P/objects >.git/objects/info/alternates; echo $C >.git/HEAD", "r", "modified", "another repository"},
+        {"mkdir o; ln -s $P/objects o/x; echo ../../o/x >.git/objects/info/alternates; echo $C >.git/HEAD", "r", "modified",
+         "another repository"},
+        {"git init -q s; cd s; git commit -q --allow-empty -m s; cd ..; git add s 2>/dev/null; git commit -q -m s; "
+         "echo $P >s/.git/commondir; echo $C >s/.git/HEAD",
+         "r", "submodules", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF shown = {0};
+        RP_FREE char *script = rp_asprintf("%s" REPOSITORY "%s", private, cases[i].script);
+        CHECK(in_scratch(script) == 0, "the script failed: %s", cases[i].script);
+        json_t *env = capture(cases[i].below, NULL, 1);
+        const char *detail = json_string_value(json_object_get(leaf(env, "workdir", cases[i].name), "detail"));
+        rp_json_write(&shown, env);
+        CHECK(!strstr(shown.data, "marker"), "%s: %.200s", cases[i].script, strstr(shown.data, "marker"));
+        CHECK(!cases[i].detail || (detail && strstr(detail, cases[i].detail)), "%s: %s is %s", cases[i].script, cases[i].name, detail);
+        CHECK(cases[i].detail || strstr(lines(env, "submodules"), " - denied s\n"), "%s", lines(env, "submodules"));
+        json_decref(env);
+        leave_scratch();
+    }
+}
+
 /* What libgit2 passes over already, in case it changes in between. */
 TEST(files_are_read_where_they_are)
 {
