@@ -6,6 +6,7 @@
 #include "capture/device.h"
 #include "capture/elf.h"
 #include "capture/libraries.h"
+#include "capture/secrets.h"
 #include "capture/variables.h"
 
 #include <errno.h>

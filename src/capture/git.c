@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "capture/child.h"
+#include "capture/secrets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,12 +105,14 @@ static void mark_dirty(json_t *out)
         json_object_set_new(d, "value", json_sprintf("%s-dirty", text));
 }
 
-/* The last part of the i-th --repo's path, of letters, digits, '_' and '-'. */
+/* The last part of the i-th --repo's path, of letters, digits, '_' and '-'; of one that says too much only that. */
 static char *base_of(const struct rp_capture_opts *o, int i)
 {
     RP_FREE char *real = realpath(o->repos[i], NULL);
     const char *path = real ? real : o->repos[i], *slash = strrchr(path, '/');
-    char *base = rp_asprintf("%.*s", NAME_BYTES, slash ? slash + 1 : path);
+    const char *last = slash ? slash + 1 : path;
+    int secret = rp_is_secret_name(last), person = !o->identify && rp_is_identity(last);
+    char *base = rp_asprintf("%.*s", NAME_BYTES, secret ? "withheld" : person ? "hidden" : last);
     for (char *c = base; *c; c++)
         if (!strchr(letters, *c) || *c == '.')
             *c = '_';

@@ -32,10 +32,6 @@ void rp_git_clean_text(char *text); /* rp_clean() of each line; tabs stay */
  */
 char *rp_git_public_url(const char *url);
 
-/* Does the name, or the text, look like a key, a token or a password? */
-int rp_git_secret_name(const char *path);
-int rp_git_secret_text(const char *text, size_t size);
-
 /* The parts; each fills the names that git.c lists for it. `diff` gets the difference itself. */
 struct rp_git_job {
     const struct rp_probe *p;

@@ -1,9 +1,11 @@
 /* What the working tree has that the commit has not: changed files with their digests, the difference, files that git does not know, and
- * submodules. Files that look like keys or passwords are named, and neither they nor their digest are shown. */
+ * submodules. Of files that look like keys or passwords neither the contents nor their digest are shown, and their names only when these
+ * hold none. */
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "capture/git.h"
+#include "capture/secrets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,9 +94,9 @@ static int add_changed(struct changes *c, const git_diff_delta *d)
     if (is_its_pointer(&from, &to)) {
         c->modified--;
     } else {
-        int secret = rp_git_secret_name(path) || rp_git_secret_text(rp_buf_text(&from.bytes), from.bytes.size) ||
-                     rp_git_secret_text(rp_buf_text(&to.bytes), to.bytes.size);
-        RP_FREE char *name = rp_strdup(path);
+        int secret = rp_is_secret_file(path) || rp_is_secret_text(rp_buf_text(&from.bytes), from.bytes.size) ||
+                     rp_is_secret_text(rp_buf_text(&to.bytes), to.bytes.size);
+        RP_FREE char *name = rp_public_name(c->j->p, "path", path);
         rp_clean(name);
         RP_FREE char *line = rp_asprintf("%c %s %s", letter, secret ? "withheld" : to.exists && *to.sha256 ? to.sha256 : "-", name);
         if (json_array_size(c->changed) < MAX_CHANGED)
@@ -103,7 +105,7 @@ static int add_changed(struct changes *c, const git_diff_delta *d)
         if (secret)
             rp_buf_printf(&text, "diff --git a/%s b/%s\nwithheld: it looks like a key or a password\n", name, name);
         else
-            rc = rp_git_difference(&text, path, &from, &to);
+            rc = rp_git_difference(&text, name, &from, &to);
         add_difference(c, &text);
     }
     rp_git_side_fini(&from);
@@ -144,8 +146,8 @@ static void put_files(struct changes *c, json_t *out)
             if (add_changed(c, c->delta[i]) < 0)
                 break;
         } else if (json_array_size(c->unknown) < MAX_UNTRACKED) {
-            const char *path = path_of(c->delta[i]);
-            rp_git_add_line(c->unknown, rp_git_secret_text(path, strlen(path)) ? "(withheld)" : path);
+            RP_FREE char *name = rp_public_name(c->j->p, "path", path_of(c->delta[i]));
+            rp_git_add_line(c->unknown, name);
         }
     put_list(out, "untracked_files", c->unknown);
     rp_put_int(out, "modified", c->modified, rp_git_source, "files"); /* in the index or the working directory; 0: clean */
@@ -219,7 +221,8 @@ static void add_submodule(const struct rp_git_job *j, json_t *list, git_tree *tr
         git_oid_tostr(recorded, sizeof recorded, git_tree_entry_id(e));
     git_tree_entry_free(e);
     const char *state = look_into(j, path, found);
-    RP_FREE char *line = rp_asprintf("%s %s %s %s", recorded, found, state, path);
+    RP_FREE char *name = rp_public_name(j->p, "path", path);
+    RP_FREE char *line = rp_asprintf("%s %s %s %s", recorded, found, state, name);
     rp_git_add_line(list, line);
 }
 

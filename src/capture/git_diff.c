@@ -1,138 +1,18 @@
-/* Both sides of a changed file, without filters and without following links, and the text of their difference; and what in it must not be
- * shown. libgit2's own patches would ask the repository's configuration for diff drivers. */
+/* Both sides of a changed file, without filters and without following links, and the text of their difference. libgit2's own patches would
+ * ask the repository's configuration for diff drivers. */
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "capture/git.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_TEXT = 1 << 20 /* bytes of a file whose lines are compared */ };
-
-/* ---- secrets ---- */
-
-int rp_git_secret_name(const char *path)
-{
-    static const char *const files[] = {"*.env",     ".env*",     "*.pem",       "*.key",       "*.p12",        "*.pfx",      "*.jks",
-                                        "*.kdbx",    "*.gpg",     "*.ppk",       "*.ovpn",      "*.keystore",   "*.tfstate",  "id_rsa*",
-                                        "id_dsa*",   "id_ecdsa*", "id_ed25519*", ".netrc",      ".pgpass",      ".npmrc",     ".pypirc",
-                                        ".htpasswd", ".boto",     ".s3cfg",      "kubeconfig*", "*credential*", "*password*", "*passwd*",
-                                        "*secret*",  "*apikey*",  "*api_key*"};
-    static const char *const folders[] = {".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"};
-    const char *base = strrchr(path, '/');
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (fnmatch(files[i], base ? base + 1 : path, FNM_CASEFOLD) == 0)
-            return 1;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const char *at = strstr(path, folders[i]);
-        if (at && (at == path || at[-1] == '/') && at[strlen(folders[i])] == '/')
-            return 1;
-    }
-    return 0;
-}
-
-/* A whole token: its beginning alone is not enough here (tokens.def says why). */
-static int has_token(const char *s, const char *end)
-{
-    static const struct {
-        const char *text;
-        long more;
-    } marks[] = {{"Bearer ", 16},
-#define TOKEN(beginning, more) {beginning, more},
-#include "capture/tokens.def"
-#undef TOKEN
-    };
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        for (const char *at = s; (at = memmem(at, (size_t)(end - at), marks[i].text, strlen(marks[i].text))); at++) {
-            const char *from = at + strlen(marks[i].text), *p = from;
-            while (p < end && (isalnum((unsigned char)*p) || *p == '_' || *p == '-'))
-                p++;
-            if (p - from >= marks[i].more && (at == s || !isalnum((unsigned char)at[-1])))
-                return 1;
-        }
-    return 0;
-}
-
-/* After a name like "password": = or :, and six letters or more that are no call and no variable of a shell. */
-static int is_assigned(const char *s, const char *end)
-{
-    while (s < end && (isalnum((unsigned char)*s) || *s == '_' || *s == '"' || *s == '\'' || *s == ' '))
-        s++;
-    if (s == end || (*s != '=' && *s != ':'))
-        return 0;
-    while (s < end && (*s == ' ' || *s == '=' || *s == ':' || *s == '"' || *s == '\''))
-        s++;
-    const char *from = s;
-    while (s<end && * s> ' ' && !strchr("\"'(){}[]<>$,;", *s))
-        s++;
-    return s - from >= 6 && (s == end || *s == '\0' || !strchr("({[<", *s));
-}
-
-static int has_password(const char *s, const char *end)
-{
-    static const char *const names[] = {"password", "passwd", "passphrase", "private_key",  "secret",
-                                        "api_key",  "apikey", "access_key", "access_token", "auth_token"};
-    static const char loud[] = "TOKEN"; /* in small letters it is what texts are made of */
-    for (const char *at = s; at < end; at++) {
-        if (!strchr("psaPSAT", *at) || !*at)
-            continue;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            size_t n = strlen(names[i]);
-            if ((size_t)(end - at) > n && strncasecmp(at, names[i], n) == 0 && is_assigned(at + n, end))
-                return 1;
-        }
-        if ((size_t)(end - at) > sizeof loud && memcmp(at, loud, sizeof loud - 1) == 0 && is_assigned(at + sizeof loud - 1, end))
-            return 1;
-    }
-    return 0;
-}
-
-/* scheme://user:password@ */
-static int has_url_with_password(const char *s, const char *end)
-{
-    while ((s = memmem(s, (size_t)(end - s), "://", 3))) {
-        const char *colon = NULL;
-        for (s += 3; s<end && * s> ' ' && *s != '"' && *s != '\''; s++) {
-            if (*s == ':')
-                colon = s;
-            else if (*s == '@' && colon)
-                return 1;
-        }
-    }
-    return 0;
-}
-
-/* 32 letters and digits of both cases that change kind as often as chance does: base64, and nothing that a person types. */
-static int has_random_word(const char *s, const char *end)
-{
-    unsigned run = 0, changes = 0, kinds = 0, last = 0;
-    for (; s < end; s++) {
-        unsigned kind = isupper((unsigned char)*s) ? 1 : islower((unsigned char)*s) ? 2 : isdigit((unsigned char)*s) ? 4 : 0;
-        if (!kind)
-            run = changes = kinds = 0;
-        run += kind != 0;
-        changes += kind && kind != last;
-        kinds |= kind;
-        last = kind;
-        if (run >= 32 && changes >= run / 3 && kinds == 7)
-            return 1;
-    }
-    return 0;
-}
-
-int rp_git_secret_text(const char *text, size_t size)
-{
-    const char *end = text + size;
-    return memmem(text, size, "PRIVATE KEY-----", 16) || memmem(text, size, "PuTTY-User-Key-File", 19) || has_token(text, end) ||
-           has_password(text, end) || has_url_with_password(text, end) || has_random_word(text, end);
-}
 
 /* ---- sides ---- */
 

@@ -1,6 +1,6 @@
 /* Which commit is checked out, under what name, and where it can be fetched from. */
 #include "capture/git.h"
-#include "capture/variables.h"
+#include "capture/secrets.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ char *rp_git_public_url(const char *url)
     if (!is_host(host, (size_t)(path - host)) || (n && !only(path + !*scheme, n - !*scheme, "/._-+,%=")))
         return NULL;
     char *shown = rp_asprintf("%s%.*s%.*s", scheme, (int)(path - host), host, (int)n, path);
-    if (strlen(shown) <= 1000 && !rp_is_identity(shown) && !rp_git_secret_text(shown, strlen(shown)))
+    if (strlen(shown) <= 1000 && !rp_is_identity(shown) && !rp_is_secret_name(shown))
         return shown;
     free(shown);
     return NULL;
@@ -74,9 +74,9 @@ static int note_remote(const git_config_entry *e, void *ctx)
         return 0;
     RP_FREE char *name = rp_asprintf("%.*s", (int)n - 11, e->name + 7), *shown = rp_git_public_url(e->value);
     rp_hide(r->p, "url", e->value, hidden);
-    int unsafe = strpbrk(e->value, "@?") || rp_git_secret_text(e->value, strlen(e->value)); /* a hash would let a password be guessed */
+    int unsafe = strpbrk(e->value, "@?") || rp_is_secret_name(e->value); /* a hash would let a password be guessed */
     const char *url = shown ? shown : unsafe ? "(withheld)" : r->p->opts->identify ? e->value : hidden;
-    RP_FREE char *line = rp_asprintf("%s %s", rp_git_secret_text(name, strlen(name)) ? "(withheld)" : name, url);
+    RP_FREE char *public = rp_public_name(r->p, "remote", name), *line = rp_asprintf("%s %s", public, url);
     rp_git_add_line(r->list, line);
     if (r->wanted && strcmp(name, r->wanted) == 0 && !json_object_get(r->out, "url")) /* of several, git fetches from the first */
         rp_put_str(r->out, "url", url, rp_git_source);
@@ -102,13 +102,20 @@ static void put_remotes(const struct rp_git_job *j, json_t *out, const char *wan
 
 /* ---- HEAD ---- */
 
+/* What somebody called a branch or a tag. */
+static void put_name(const struct rp_git_job *j, json_t *out, const char *field, const char *name)
+{
+    RP_FREE char *public = rp_public_name(j->p, field, name);
+    rp_put_str(out, field, public, rp_git_source);
+}
+
 /* upstream, url, remotes */
 static void put_origin(const struct rp_git_job *j, json_t *out, git_reference *head)
 {
     git_reference *up = NULL;
     git_buf remote = {0};
     if (head && git_reference_is_branch(head) && git_branch_upstream(&up, head) == 0)
-        rp_put_str(out, "upstream", git_reference_shorthand(up), rp_git_source);
+        put_name(j, out, "upstream", git_reference_shorthand(up));
     else
         rp_put_absent(out, "upstream", rp_git_source);
     int known = head && git_branch_upstream_remote(&remote, j->repo, git_reference_name(head)) == 0;
@@ -130,7 +137,7 @@ static void put_head(const struct rp_git_job *j, json_t *out)
     } else {
         git_oid_tostr(hex, sizeof hex, &commit); /* the object itself may be in another repository */
         rp_put_str(out, "commit", hex, rp_git_source);
-        rp_put_str(out, "branch", git_repository_head_detached(j->repo) == 1 ? "(detached)" : git_reference_shorthand(head), rp_git_source);
+        put_name(j, out, "branch", git_repository_head_detached(j->repo) == 1 ? "(detached)" : git_reference_shorthand(head));
     }
     put_origin(j, out, head);
 }
@@ -187,7 +194,7 @@ void rp_git_head(const struct rp_git_job *j, json_t *out)
 
 /* ---- its history ---- */
 
-static void put_describe(json_t *out, git_object *commit)
+static void put_describe(const struct rp_git_job *j, json_t *out, git_object *commit)
 {
     git_describe_options o;
     git_describe_format_options f;
@@ -201,7 +208,7 @@ static void put_describe(json_t *out, git_object *commit)
     if (git_describe_commit(&r, commit, &o) < 0 || git_describe_format(&text, r, &f) < 0)
         rp_git_put_failure(out, "describe");
     else
-        rp_put_str(out, "describe", text.ptr, rp_git_source);
+        put_name(j, out, "describe", text.ptr);
 }
 
 static void put_distance(const struct rp_git_job *j, json_t *out, git_reference *head, const git_object *commit)
@@ -234,6 +241,6 @@ void rp_git_history(const struct rp_git_job *j, json_t *out)
         rp_git_put_failure(out, "behind");
         return;
     }
-    put_describe(out, commit);
+    put_describe(j, out, commit);
     put_distance(j, out, head, commit);
 }

@@ -1,7 +1,7 @@
 /* GPUs: what the worker repro-gpu says about driver, devices and libraries. It is another process because NVIDIA's libraries crash, hang
  * in the kernel and need glibc; nothing of that reaches this one. */
 #include "capture/gpu.h"
-#include "capture/variables.h"
+#include "capture/secrets.h"
 
 #include "base/clock.h"
 #include "base/embed.h"

@@ -1,7 +1,7 @@
 /* The kernel: release, the part of its command line that changes how programs run, settings, load and pressure. */
 #include "base/json.h"
 #include "capture/device.h"
-#include "capture/variables.h"
+#include "capture/secrets.h"
 
 #include <stdio.h>
 #include <stdlib.h>

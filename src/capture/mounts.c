@@ -1,5 +1,5 @@
 #include "capture/mounts.h"
-#include "capture/variables.h"
+#include "capture/secrets.h"
 
 #include "base/hash.h"
 

@@ -2,6 +2,7 @@
  * device nodes, GPUs by PCI address, and what the container toolkit was asked for. */
 #include "capture/device.h"
 #include "capture/mounts.h"
+#include "capture/secrets.h"
 #include "capture/variables.h"
 
 #include <stdio.h>

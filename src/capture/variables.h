@@ -4,7 +4,7 @@
  * What:    rp_environ_read() (probe.h) gives the text, these look into it and make values of it.
  * Flow:    environ(7), or /proc/self/environ of another root -> NAME=value, each with its NUL -> {"state", "value", "source"}.
  * Owner:   texts are borrowed from the struct rp_text.
- * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; a mark of secrets a row in tokens.def.
+ * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; secrets.h says what is a credential.
  */
 #ifndef RP_CAPTURE_VARIABLES_H
 #define RP_CAPTURE_VARIABLES_H
@@ -19,15 +19,5 @@ void rp_put_variable(json_t *obj, const char *field, const char *value, const ch
 enum rp_variable { RP_VARIABLE_NO, RP_VARIABLE_CLEAR, RP_VARIABLE_HIDDEN };
 enum rp_variable rp_environment_allows(const char *name, size_t n);
 enum rp_variable rp_jobs_allow(const char *name, size_t n);
-
-/* A text that says whose it is: a home directory, a device's UUID, an address. */
-int rp_is_identity(const char *text);
-/* A text in which something looks like a credential, or the name ("" for none) of what holds one: shown nowhere, not by --identify
- * either. What stands in its place makes rp_put_variable() say so. */
-int rp_is_secret(const char *name, const char *text);
-extern const char rp_credential[];
-/* What another program or a library said, for the caller to free: without its paths where it says too much, another text where that is
- * not enough. */
-char *rp_public_message(const struct rp_probe *p, const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /* What is told of friendly git repositories in every state, and of secrets in them; test_git_hostile.c has the others. */
 #include "base/clock.h"
 #include "base/hash.h"
+#include "capture/secrets.h"
 #include "tests/unit/git_fixture.h"
 
 static void check_repository(const char *script, const char *below, const char *branch, int modified, int untracked)
@@ -197,6 +198,7 @@ TEST(urls_show_host_and_path_alone)
         {"user:marker@host:path", "host:path"},
         {"https://host/ghp_abcdefghijklmnopqrstuvwxyz0123456789/a", NULL},
         {"https://host/home/alice/a", NULL},
+        {"https://host/0123456789abcdef0123456789abcdef/a.git", NULL},
         {"https://10.1.2.3/a", NULL},
         {"https://[fe80::1]/a", NULL},
         {"file:///marker/a", NULL},
@@ -234,14 +236,14 @@ TEST(secrets_never_show)
                                         "token = tokenizer.next(line)",
                                         "password = getpass()",
                                         "if (password) return;",
-                                        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                                        "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
                                         "https://host/a@b",
                                         "PAD_TOKEN = '<pad>'",
                                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"};
     for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
-        CHECK(rp_git_secret_text(secret[i], strlen(secret[i])), "%s", secret[i]);
+        CHECK(rp_is_secret_text(secret[i], strlen(secret[i])), "%s", secret[i]);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        CHECK(!rp_git_secret_text(plain[i], strlen(plain[i])), "%s", plain[i]);
+        CHECK(!rp_is_secret_text(plain[i], strlen(plain[i])), "%s", plain[i]);
 
     RP_BUF shown = {0};
     CHECK(in_scratch(REPOSITORY
@@ -258,6 +260,40 @@ TEST(secrets_never_show)
     CHECK(strstr(lines(env, "changed_files"), "M withheld .env\n") && strstr(lines(env, "changed_files"), "M withheld k/id_rsa\n"), "%s",
           lines(env, "changed_files"));
     CHECK_STR(text(env, "url"), "https://host/x");
+    json_decref(env);
+    leave_scratch();
+}
+
+/* Tokens and persons in what somebody called a branch, a tag, a remote, a file, a submodule or a directory. */
+TEST(names_that_say_too_much_never_show)
+{
+    NEEDS_GIT();
+    static const char t[] = "T=ghp_AbCdEf0123456789AbCdEf0123456789; M=marker@host.example; ";
+    RP_FREE char *script =
+        rp_asprintf("%s" REPOSITORY "mkdir x-$T; echo 1 >x-$T/a; echo 1 >$M; git add .; git commit -q -m two; git tag v-$T; "
+                    "git checkout -q -b b-$T; git init -q --bare ../up; git remote add r-$T ../up; "
+                    "git push -q -u r-$T HEAD; git init -q s-$T; git -C s-$T commit -q --allow-empty -m s; "
+                    "git add s-$T 2>/dev/null; git commit -q -m s; echo 2 >x-$T/a; echo 2 >$M; echo 2 >u-$T; "
+                    "git init -q ../$T; git init -q ../$M",
+                    t);
+    CHECK(in_scratch(script) == 0, "the script failed");
+    RP_BUF shown = {0};
+    RP_FREE char *token = rp_asprintf("%s/ghp_AbCdEf0123456789AbCdEf0123456789", scratch),
+                 *mail = rp_asprintf("%s/marker@host.example", scratch);
+    const char *repos[] = {token, mail, NULL};
+    json_t *env = capture("r", repos, 1);
+    rp_json_write(&shown, env);
+    CHECK(!strstr(shown.data, "ghp_") && !strstr(shown.data, "marker"), "%.99s, %.99s", strstr(shown.data, "ghp_"),
+          strstr(shown.data, "marker"));
+    CHECK_STR(text(env, "branch"), "(withheld)");
+    CHECK_STR(text(env, "upstream"), "(withheld)");
+    CHECK_STR(text(env, "describe"), "(withheld)-dirty");
+    CHECK(number(env, "modified") == 2 && strstr(lines(env, "changed_files"), " (withheld)\n") &&
+              strstr(lines(env, "changed_files"), " sha256:"),
+          "%s", lines(env, "changed_files"));
+    CHECK(strstr(lines(env, "submodules"), " clean (withheld)\n") != NULL, "%s", lines(env, "submodules"));
+    CHECK(strncmp(lines(env, "remotes"), "(withheld) ", 11) == 0, "%s", lines(env, "remotes"));
+    CHECK(leaf(env, "withheld", "commit") && leaf(env, "hidden", "commit"), "no group of the others");
     json_decref(env);
     leave_scratch();
 }
