@@ -35,7 +35,8 @@ void rp_doctor_key(struct rp_doctor *d)
     if (strcmp(key, "none yet") == 0)
         rp_find(d, RP_SEVERITY_NOTE, "repro key new, or leave it to the first run", "%s", key);
     else
-        rp_find(d, RP_SEVERITY_STOP, "export REPRO_KEY=FILE, with FILE where you may write", "%s", key);
+        rp_find(d, RP_SEVERITY_STOP, strncmp(key, "key ", 4) == 0 ? "repro key new -o FILE && export REPRO_KEY=FILE"
+                                                                  : "export REPRO_KEY=FILE, with FILE where you may write", "%s", key);
 }
 
 /* Without a store the embedded samples are read from memory; one that was named has to work. */

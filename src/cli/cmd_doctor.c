@@ -48,7 +48,7 @@ static void try_key(json_t *here)
     RP_FREE char *path = rp_key_default_path(&err);
     const char *why = path ? writable(path) : err.msg;
     if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0)
-        put(here, "key", "present");
+        put(here, "key", rp_key_check(path, &err) == 0 ? "present" : err.msg);
     else if (path && errno == ENOENT && strcmp(why, "writable") == 0)
         put(here, "key", "none yet");
     else

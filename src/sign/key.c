@@ -243,22 +243,47 @@ static int only_ed25519(const EVP_PKEY *pkey, const char *what, struct rp_err *e
                    type ? type : "unknown");
 }
 
+static int is_encrypted(const struct secret *s)
+{
+    return has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
+}
+
+/* What others cannot read and has the frame of a private key. */
+static int read_framed(struct secret *s, const char *path, struct rp_err *err)
+{
+    if (read_secret_file(s, path, err) < 0)
+        return -1;
+    if (!is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY")) {
+        int pub = has_block(s->data, s->size, "PUBLIC KEY");
+        return rp_fail(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key", path,
+                       pub ? "a public key" : "no PEM private key");
+    }
+    if (s->mode & 077) /* only now: of a file that is no key, chmod would be the wrong advice */
+        return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
+                                      "may have been read",
+                       path, (unsigned)s->mode, path);
+    return 0;
+}
+
+int rp_key_check(const char *path, struct rp_err *err)
+{
+    __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
+    if (read_framed(s, path, err) < 0)
+        return -1;
+    if (is_encrypted(s))
+        return 0;
+    struct rp_key_pair *k = rp_key_load(path, -1, err);
+    rp_key_free(k);
+    return k ? 0 : -1;
+}
+
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err)
 {
     ssl_init();
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
-    if (read_secret_file(s, path, err) < 0)
+    if (read_framed(s, path, err) < 0)
         return NULL;
-    int encrypted = has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
-    if (!encrypted && !has_block(s->data, s->size, "PRIVATE KEY")) {
-        int pub = has_block(s->data, s->size, "PUBLIC KEY");
-        return rp_fail_null(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key", path,
-                            pub ? "a public key" : "no PEM private key");
-    }
-    if (s->mode & 077) /* only now: of a file that is no key, chmod would be the wrong advice */
-        return rp_fail_null(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
-                                           "may have been read",
-                            path, (unsigned)s->mode, path);
+    int encrypted = is_encrypted(s);
     struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
     *err = (struct rp_err){0};
     AUTO_BIO *bio = BIO_new_mem_buf(s->data, (int)s->size);

@@ -24,6 +24,8 @@ struct rp_key_pair;
 int rp_key_create(const char *path, const char *passphrase, struct rp_err *err) rp_must_check;
 /* passphrase_fd >= 0: read it from there; else ask on the terminal if the key is encrypted. */
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
+/* Would rp_key_load() take it? Asks for no passphrase: of an encrypted key only the frame and the mode are looked at. */
+int rp_key_check(const char *path, struct rp_err *err) rp_must_check;
 struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err) rp_must_check;
 void rp_key_free(struct rp_key_pair *k);
 void rp_key_freep(struct rp_key_pair **k);

@@ -19,6 +19,28 @@ exit_of 0 "$REPRO" doctor --json
 is key ''
 
 # What stops every run: the table first, then the message.
+unusable() { # MODE TEXT: bad.pem
+    chmod "$1" bad.pem
+    exit_of 7 env REPRO_KEY=bad.pem "$REPRO" doctor
+    says_in "stop  signing key        key 'bad.pem' $2" out.txt
+}
+echo no key at all >bad.pem
+unusable 644 'holds no PEM private key'
+unusable 600 'holds no PEM private key'
+printf -- '-----BEGIN %s KEY-----\nMC4CAQ\n-----END %s KEY-----\n' PRIVATE PRIVATE >bad.pem
+unusable 600 'is damaged'
+cp "$XDG_CONFIG_HOME/repro/key.pem" bad.pem
+unusable 644 'can be read by others'
+chmod 600 bad.pem
+exit_of 0 env REPRO_KEY=bad.pem "$REPRO" doctor
+rm bad.pem
+mkdir bad.pem
+unusable 700 'is not a regular file'
+exit_of 0 "$REPRO" key new -o locked.pem --passphrase-fd 9 9<<END
+a passphrase
+END
+exit_of 0 env REPRO_KEY=locked.pem "$REPRO" doctor --json </dev/null
+is key ''
 exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor
 says_in 'stop  signing key' out.txt
 says 'no run would work here'
