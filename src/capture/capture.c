@@ -93,6 +93,7 @@ json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err)
         return rp_fail_null(err, RP_IO, "capture: cannot open '%s': %s", o->root, strerror(errno));
     RP_JSON *recorded = p.live ? NULL : rp_record_load(root, o->root, err);
     if (!recorded && !p.live && err->code != RP_OK)
+    rp_mark_unseen(p, all);
         return NULL;
     p.recorded = recorded;
     if (find_salt(salt, o, recorded, err) < 0 || (o->record && !(p.record = rp_record_new(o->record, root, salt, err))))

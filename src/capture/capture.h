@@ -1,8 +1,8 @@
 /* Capture: what this machine is, as one JSON document in which unknown is never zero.
  *
  * What:    a list of probes; each writes values {"state", "value", "source"} and, where they apply, "unit" and "detail".
- *          state: ok; absent (the machine does not have it); denied (it does, we may not read it); error (what was read is not what
- *          it should be: detail says why). value is null unless ok.
+ *          state: ok; absent (the machine does not have it); denied (it may, and we cannot look: no rights, or nothing is mounted
+ *          where it would stand); error (what was read is not what it should be: detail says why). value is null unless ok.
  * Flow:    /proc, /sys and friends, read below a root directory -> document (schema repro-env/1) and a short text summary;
  *          with `record`, also a copy of what was read, which can be the root of a later capture.
  * Owner:   the caller owns the json_t.
@@ -37,6 +37,9 @@ int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err
  * text is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL, text: its owner can prove it later. The
  * salt is public, so a guess can be tested by anybody. */
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
+/* Of a document's "probes": the i-th file system that values come from ("/proc", "/sys", ...; NULL after the last), and how many are
+ * denied because nothing is mounted there. */
+const char *rp_capture_unseen(const json_t *probes, int i, int *values);
 /* The page for people, 80 columns wide: what doctor.h warns of, then what is known, one fact a line. */
 void rp_capture_summary(struct rp_buf *out, const json_t *env);
 

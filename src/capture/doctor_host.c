@@ -9,6 +9,18 @@
 #define ROOM ((double)(64 << 20))         /* a bundle and the small samples, many times over */
 #define WORKING_SET ((double)(5LL << 30)) /* bert_fp32 plans 4.4 GiB */
 
+/* What is not found below may only not be seen. */
+void rp_doctor_sight(struct rp_doctor *d)
+{
+    static const char *const remedies[] = {"mount -t proc proc /proc", "mount -t sysfs sysfs /sys",
+                                           "mount -t cgroup2 cgroup2 /sys/fs/cgroup"};
+    const char *tree;
+    int n;
+    for (int i = 0; (tree = rp_capture_unseen(d->probes, i, &n)); i++)
+        if (n)
+            rp_find(d, RP_SEVERITY_NOTE, remedies[i], "%s is not mounted: %d values are unknown", tree, n);
+}
+
 /* ---- where a run reads and writes ---- */
 
 static int is_read_only(const json_t *probes, const char *path)

@@ -90,6 +90,9 @@ void rp_record_rename(const struct rp_probe *p, const char *from, const char *to
 /* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out (variables.c). */
 void rp_environ_read(struct rp_text *t, const struct rp_probe *p);
 
+/* After the last probe: what is absent because /proc, /sys or the control groups are not mounted is denied instead (unseen.c). */
+void rp_mark_unseen(const struct rp_probe *p, json_t *probes);
+
 /* ---- values: all of them end in p->out or in an object below it ---- */
 
 void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, const char *source, const char *unit,

@@ -63,7 +63,7 @@ int rp_is_privileged(const struct rp_security *s, const struct rp_mounts *m)
             return 0;
     if (!(s->bounding >> SYS_ADMIN & s->bounding >> SYS_MODULE & 1) || s->seccomp != 0)
         return 0;
-    return sys && rp_mount_option(sys->options, "rw", none, sizeof none) == 0;
+    return !sys ? -1 : rp_mount_option(sys->options, "rw", none, sizeof none) == 0;
 }
 
 /* The kernel numbers the first namespaces of these kinds (proc_ns.h). Of mount and, before Linux 6.17, network namespaces the first
@@ -184,6 +184,8 @@ void rp_probe_security(struct rp_probe *p)
     int privileged = rp_is_privileged(&s, &m);
     if (e.name[0] && privileged >= 0)
         rp_put_str(p->out, "privileged", privileged ? "yes" : "no", status_path);
+    else if (e.name[0] && s.known && m.text.state == RP_STATE_OK)
+        rp_put(p->out, "privileged", RP_STATE_DENIED, NULL, RP_MOUNTS_PATH, NULL, "how /sys is mounted would tell, and it is not");
     else
-        rp_put_absent(p->out, "privileged", status_path); /* no container, or not known */
+        rp_put_state(p->out, "privileged", &s.status); /* no container: absent */
 }

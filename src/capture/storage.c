@@ -209,9 +209,10 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
     char name[64], path[128];
     block_device(p, m, name);
     if (!*name) {
-        rp_put_absent(obj, "device", RP_MOUNTS_PATH);
-        rp_put_absent(obj, "disks", RP_MOUNTS_PATH);
-        rp_put_absent(obj, "rotational", RP_MOUNTS_PATH);
+        const char *source = strncmp(m->device, "0:", 2) == 0 ? RP_MOUNTS_PATH : "/sys/dev/block"; /* where the name would stand */
+        rp_put_absent(obj, "device", source);
+        rp_put_absent(obj, "disks", source);
+        rp_put_absent(obj, "rotational", source);
         return;
     }
     json_t *list = json_array();

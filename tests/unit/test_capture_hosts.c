@@ -287,8 +287,8 @@ TEST(nothing_at_all)
     CHECK(!fault, "%s", fault);
     drop_volatile(env);
     fault = env_fault(env, &c);
-    CHECK(!fault && c.ok == 0 && c.denied == 0 && c.error == 0 && c.absent > 80, "%d ok, %d denied, %d in error, %d absent", c.ok, c.denied,
-          c.error, c.absent);
+    CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50, "%d ok, %d denied, %d in error, %d absent", c.ok, c.denied,
+          c.error, c.absent); /* without /proc and /sys nobody can tell what the machine has */
     json_decref(env);
     rmdir(root);
 }

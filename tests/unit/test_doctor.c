@@ -197,6 +197,12 @@ TEST(pages_of_played_machines)
 static const struct {
     const char *id, *severity, *probes; /* severity NULL: nothing */
 } cases[] = {
+    {"sight", "note", "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
+    {"sight", NULL, "{'cpu': {'cores': {'state': 'denied', 'value': null}}}"},
+    {"driver", "note", "{'cuda': {'libraries': {'libcudart.so.12': {}}}}"},
+    {"driver", "note", "{'environment': {'CUDA_HOME': {'state': 'ok', 'value': '/usr/local/cuda'}}}"},
+    {"driver", NULL, "{'cuda': {'libraries': {'libibverbs.so.1': {}}, 'toolkits': {}}}"},
+    {"driver", NULL, "{'cuda': {'libraries': {'libcudart.so.12': {}}}, 'nvidia': {'version': {'state': 'ok', 'value': '570.1'}}}"},
     {"shm", "note", "{'limits': {'shm_size': {'state': 'ok', 'value': 1073741823, 'unit': 'B'}}}"},
     {"shm", NULL, "{'limits': {'shm_size': {'state': 'ok', 'value': 1073741824, 'unit': 'B'}}}"},
     {"shm", NULL, "{'limits': {'shm_size': {'state': 'denied', 'value': null}}}"},

@@ -1,0 +1,85 @@
+/* File systems that are not mounted: what would stand in them is not absent, nobody can tell. */
+#include "base/json.h"
+#include "capture/capture.h"
+#include "capture/probe.h"
+
+#include <string.h>
+
+/* A later one lies in an earlier one. */
+static const struct {
+    const char *tree, *detail;
+} trees[] = {{"/proc", "nothing is mounted on /proc"},
+             {"/sys", "nothing is mounted on /sys"},
+             {"/sys/fs/cgroup", "nothing is mounted on /sys/fs/cgroup"}};
+enum { TREES = sizeof trees / sizeof *trees, GROUPS = TREES - 1 };
+
+static int has_entries(const struct rp_probe *p, const char *tree)
+{
+    struct rp_probe quiet = *p;
+    struct rp_names d;
+    quiet.record = NULL; /* names of processes and groups are nobody's business */
+    rp_names_read(&d, &quiet, tree, 1);
+    int seen = d.n > 0 || d.state == RP_STATE_DENIED;
+    rp_names_free(&d);
+    return seen;
+}
+
+static json_t *ask_mounted(const struct rp_probe *p, const char *tree)
+{
+    return json_boolean(has_entries(p, tree));
+}
+
+/* Of a record that does not say, or a machine that was composed: that nothing of control groups is in it may only mean that there was
+ * nothing to read in them. */
+static int is_mounted(const struct rp_probe *p, int i)
+{
+    RP_JSON *answer = rp_live(p, "mounted", trees[i].tree, ask_mounted);
+    return json_is_boolean(answer) ? json_is_true(answer) : i == GROUPS || has_entries(p, trees[i].tree);
+}
+
+static int stands_in(const json_t *value, const char *tree)
+{
+    const char *source = json_string_value(json_object_get(value, "source"));
+    size_t n = strlen(tree);
+    return source && strncmp(source, tree, n) == 0 && source[n] == '/';
+}
+
+static void mark(json_t *at, int tree)
+{
+    const char *name, *state = json_string_value(json_object_get(at, "state"));
+    json_t *child;
+    if (!state) {
+        json_object_foreach(at, name, child)
+            mark(child, tree);
+    } else if (strcmp(state, rp_state_name(RP_STATE_ABSENT)) == 0 && stands_in(at, trees[tree].tree)) {
+        json_object_set_new(at, "state", json_string(rp_state_name(RP_STATE_DENIED)));
+        json_object_set_new(at, "detail", json_string(trees[tree].detail));
+    }
+}
+
+void rp_mark_unseen(const struct rp_probe *p, json_t *probes)
+{
+    for (int i = 0; i < TREES; i++)
+        if (!is_mounted(p, i))
+            mark(probes, i);
+}
+
+static int count(const json_t *at, const char *detail)
+{
+    const char *name, *why = json_string_value(json_object_get(at, "detail"));
+    json_t *child;
+    int n = 0;
+    if (json_is_string(json_object_get(at, "state")))
+        return why && strcmp(why, detail) == 0;
+    json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
+        n += count(child, detail);
+    return n;
+}
+
+const char *rp_capture_unseen(const json_t *probes, int i, int *values)
+{
+    if (i >= TREES)
+        return NULL;
+    *values = count(probes, trees[i].detail);
+    return trees[i].tree;
+}
