@@ -5,6 +5,7 @@
  * from the image). What Docker gives by itself makes no flag. The host's side of a mount cannot be seen from inside, or only relative
  * to its file system: it stays HOST, VOLUME for a volume of the engine. */
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/security.h"
 #include "capture/variables.h"
 
@@ -56,13 +57,17 @@ static void flag(struct launch *l, json_t *group, const char *key, const char *n
     rp_buf_printf(&l->command, " %s", text.data);
 }
 
-static void numbered(struct launch *l, json_t *group, const char *kind, const char *name, const char *value, const char *source)
+/* A flag that there may be several of goes by what it is about, so that one more or less leaves the others what they are. */
+static void flag_for(struct launch *l, json_t *group, const char *kind, const char *thing, const char *name, const char *value,
+                     const char *source)
 {
-    char key[32];
-    int n = 1;
-    do
-        snprintf(key, sizeof key, "%s%d", kind, n++);
-    while (json_object_get(group, key));
+    RP_FREE char *key = rp_asprintf("%s:%.120s", kind, thing);
+    rp_clean(key); /* it may be cut within a character */
+    for (int n = 2; json_object_get(group, key); n++) {
+        RP_FREE char *taken = key;
+        key = rp_asprintf("%s:%.120s#%d", kind, thing, n);
+        rp_clean(key);
+    }
     flag(l, group, key, name, value, source);
 }
 
@@ -307,18 +312,25 @@ static void volume(struct launch *l, const struct rp_mount *at)
     if (strcmp(at->type, "tmpfs") == 0 && strcmp(at->root, "/") == 0) {
         int sized = rp_mount_option(at->super, "size", size, sizeof size) == 0;
         RP_FREE char *text = rp_asprintf("%s%s%s", at->point, sized ? ":size=" : "", size);
-        numbered(l, l->known, "tmpfs", "--tmpfs", text, RP_MOUNTS_PATH);
+        flag_for(l, l->known, "tmpfs", at->point, "--tmpfs", text, RP_MOUNTS_PATH);
         return;
     }
     int of_engine = end - at->root > 6 && strcmp(end - 6, "/_data") == 0;
     const char *host = of_engine ? "VOLUME" : !l->p->opts->identify || strcmp(at->root, "/") == 0 ? "HOST" : at->root;
     RP_FREE char *text = rp_asprintf("%s:%s%s", host, at->point, ro ? ":ro" : "");
-    numbered(l, l->known, "volume", "-v", text, RP_MOUNTS_PATH);
+    flag_for(l, l->known, "volume", at->point, "-v", text, RP_MOUNTS_PATH);
+}
+
+static int by_point(const void *a, const void *b)
+{
+    return strcmp((*(const struct rp_mount *const *)a)->point, (*(const struct rp_mount *const *)b)->point);
 }
 
 static void mounts(struct launch *l)
 {
     char none[8];
+    RP_FREE const struct rp_mount **volumes = rp_alloc((size_t)(l->m.n + 1) * sizeof *volumes);
+    size_t n = 0;
     const struct rp_mount *top = rp_mounts_at(&l->m, "/");
     if (top && rp_mount_option(top->options, "ro", none, sizeof none) == 0)
         flag(l, l->known, "read-only", "--read-only", NULL, RP_MOUNTS_PATH);
@@ -333,25 +345,45 @@ static void mounts(struct launch *l)
         else if (is_init(at->point))
             flag(l, l->known, "init", "--init", NULL, RP_MOUNTS_PATH);
         else if (!is_usual(at->point))
-            volume(l, at);
+            volumes[n++] = at;
     }
+    qsort(volumes, n, sizeof *volumes, by_point); /* a mount comes before what is mounted in it */
+    for (size_t i = 0; i < n; i++)
+        volume(l, volumes[i]);
+}
+
+static int is_usual_device(const char *name)
+{
+    static const char *const usual[] = {"console", "core", "fd", "full", "hugepages", "initctl", "log", "mqueue", "null", "ptmx", "pts",
+                                        "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"};
+    int is = begins(name, "nvidia"); /* by --gpus */
+    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
+        is |= strcmp(name, usual[k]) == 0;
+    return is;
+}
+
+/* Nobody writes so many --device flags. */
+static int has_all_devices(const struct rp_probe *p)
+{
+    struct rp_names d;
+    int n = 0;
+    rp_names_read(&d, p, "/dev", 4096);
+    for (int i = 0; i < d.n; i++)
+        n += !is_usual_device(d.name[i]);
+    rp_names_free(&d);
+    return n > 32;
 }
 
 static void devices(struct launch *l)
 {
-    static const char *const usual[] = {"console", "core", "fd", "full", "hugepages", "initctl", "log", "mqueue", "null", "ptmx", "pts",
-                                        "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"};
     struct rp_names d;
     if (l->privileged == 1) /* which brings every device */
         return;
     rp_names_read(&d, l->p, "/dev", 4096);
     for (int i = 0; i < d.n; i++) {
-        int skip = begins(d.name[i], "nvidia"); /* by --gpus */
-        for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
-            skip |= strcmp(d.name[i], usual[k]) == 0;
         RP_FREE char *text = rp_asprintf("--device=/dev/%s", d.name[i]);
-        if (!skip)
-            numbered(l, l->known, "device", text, NULL, "/dev");
+        if (!is_usual_device(d.name[i]))
+            flag_for(l, l->known, "device", d.name[i], text, NULL, "/dev");
     }
     rp_names_free(&d);
 }
@@ -367,12 +399,25 @@ static void gpus(struct launch *l, const struct rp_text *env)
     flag(l, l->inferred, "gpus", "--gpus", strcmp(v, "all") == 0 ? "all" : some, env->path);
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static void variables(struct launch *l, const struct rp_text *env)
 {
+    size_t words = 0, k = 0;
+    for (const char *e = NULL; (e = rp_environ_next(env, e));)
+        words++;
+    RP_FREE const char **word = rp_alloc((words + 1) * sizeof *word);
+    for (const char *e = NULL; (e = rp_environ_next(env, e));)
+        word[k++] = e;
+    qsort(word, words, sizeof *word, by_text); /* their order is that of a shell's table */
     static const char *const given[] = {"CUDA_DEVICE_", "CUDA_LAUNCH_", "CUDA_VISIBLE_", "FI_", "GOMP_", "KMP_", "MKL_", "NCCL_", "OMP_",
                                         "OPENBLAS_", "PYTORCH_", "TF_", "TORCH_", "UCX_", "XLA_"};
     static const char *const of_images[] = {"_VERSION", "_HOME", "_PATH", "_DIR", "_BUILD"};
-    for (const char *e = NULL; (e = rp_environ_next(env, e));) {
+    for (k = 0; k < words; k++) {
+        const char *e = word[k];
         size_t n = strcspn(e, "=");
         int take = 0;
         RP_FREE char *name = rp_asprintf("%.*s", (int)n, e);
@@ -385,7 +430,7 @@ static void variables(struct launch *l, const struct rp_text *env)
         RP_JSON *one = json_object();
         rp_put_variable(one, name, e + n + 1, env->path);
         const char *shown = json_string_value(value_of(one, name)); /* else Docker takes it from its own environment */
-        numbered(l, l->inferred, "variable", "-e", shown && !rp_is_hidden(shown) ? e : name, env->path);
+        flag_for(l, l->inferred, "variable", name, "-e", shown && !rp_is_hidden(shown) ? e : name, env->path);
     }
 }
 
@@ -414,6 +459,7 @@ void rp_probe_launch(struct rp_probe *p)
     if (is_oci) {
         rp_security_read(&l.s, p);
         l.privileged = rp_is_privileged(&l.s, &l.m);
+        l.privileged = l.privileged < 0 && l.s.known ? has_all_devices(p) : l.privileged;
         l.container = values_of(p, "container", rp_probe_container);
         l.limits = values_of(p, "limits", rp_probe_limits);
         rp_environ_read(&env, p);
@@ -424,9 +470,9 @@ void rp_probe_launch(struct rp_probe *p)
         rights(&l);
         groups(&l);
         mounts(&l);
-        devices(&l);
         gpus(&l, &env);
         variables(&l, &env);
+        devices(&l); /* last: they may be more than there is room for */
         const char *image = json_string_value(value_of(l.container, "image"));
         add_word(&l.command, image ? image : "IMAGE");
         rp_put_str(p->out, "command", l.command.data, e.source);
