@@ -27,8 +27,9 @@ static const struct part {
 } parts[] = {
     {rp_git_head, {"commit", "branch", "upstream", "url", "remotes", "object_format", "layout", "shallow", "operation", "alternates"}},
     {rp_git_history, {"describe", "ahead", "behind"}},
-    {rp_git_changes, {"modified", "untracked", "changed_files", "untracked_files", "withheld", "diff_sha256", "diff_size", "diff"}},
-    {rp_git_submodules, {"submodules"}},
+    {rp_git_changes, {"modified", "untracked", "changed_files", "changed_left_out", "untracked_files", "untracked_left_out", "withheld",
+                      "diff_sha256", "diff_size", "diff"}},
+    {rp_git_submodules, {"submodules", "submodules_changed"}},
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -99,9 +100,13 @@ static int ask_part(const struct rp_probe *p, const char *dir, const struct part
 /* "-dirty" belongs to the description of a commit, but only the comparison knows. */
 static void mark_dirty(json_t *out)
 {
+    static const char *const counts[] = {"modified", "submodules_changed"};
     json_t *d = json_object_get(out, "describe");
     const char *text = json_string_value(json_object_get(d, "value"));
-    if (text && json_integer_value(json_object_get(json_object_get(out, "modified"), "value")) > 0)
+    int dirty = 0;
+    for (size_t i = 0; i < 2; i++)
+        dirty |= json_integer_value(json_object_get(json_object_get(out, counts[i]), "value")) > 0;
+    if (text && dirty)
         json_object_set_new(d, "value", json_sprintf("%s-dirty", text));
 }
 

@@ -10,8 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_CHANGED = 200, MAX_UNTRACKED = 100, MAX_SUBMODULES = 200, MAX_DIFF = 1 << 20 };
+/* Untracked files that get a digest: up to this size, until this many bytes in all. They may be data sets. */
+enum { SMALL_FILE = 1 << 20, SMALL_SUM = 16 << 20 };
 
 static const char late[] = "looking took too long";
 
@@ -19,8 +22,8 @@ struct changes {
     const struct rp_git_job *j;
     const git_diff_delta **delta; /* by path, n of them */
     size_t n;
-    int64_t modified, untracked, withheld;
-    json_t *changed, *unknown; /* "M SHA-256 path", "path" */
+    int64_t modified, untracked, withheld, hashed; /* hashed: bytes of untracked files */
+    json_t *changed, *unknown; /* "M SHA-256 path", "SHA-256 path" */
     struct rp_sha256 hash;     /* of the whole difference */
     uint64_t size;
 };
@@ -125,6 +128,7 @@ static void put_difference(struct changes *c, json_t *out)
     rp_sha256_final(&c->hash, digest);
     rp_hex(hex, digest, sizeof digest);
     put_list(out, "changed_files", c->changed);
+    rp_put_int(out, "changed_left_out", c->modified - (int64_t)json_array_size(c->changed), rp_git_source, "files");
     rp_put_int(out, "withheld", c->withheld, rp_git_source, "files");
     rp_put_str(out, "diff_sha256", hex, rp_git_source);
     rp_put_int(out, "diff_size", (int64_t)c->size, rp_git_source, "B");
@@ -137,19 +141,36 @@ static void put_difference(struct changes *c, json_t *out)
         rp_put_absent(out, "diff", rp_git_source);
 }
 
+/* "SHA-256 path" of a small file, "- path" of others and of directories, "withheld path" of what looks like a key. */
+static void add_untracked(struct changes *c, const char *path)
+{
+    struct stat st;
+    struct rp_git_side file = {0};
+    RP_FREE char *place = rp_asprintf("%s%s", git_repository_workdir(c->j->repo), path), *name = rp_public_name(c->j->p, "path", path);
+    int secret = rp_is_secret_file(path);
+    if (!secret && lstat(place, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SMALL_FILE && c->hashed + st.st_size <= SMALL_SUM) {
+        c->hashed += st.st_size;
+        if (rp_git_read_new(&file, c->j->repo, path, c->j->deadline) < 0)
+            *file.sha256 = 0;
+        secret = rp_is_secret_text(rp_buf_text(&file.bytes), file.bytes.size);
+    }
+    RP_FREE char *line = rp_asprintf("%s %s", secret ? "withheld" : *file.sha256 ? file.sha256 : "-", name);
+    rp_git_add_line(c->unknown, line);
+    rp_git_side_fini(&file);
+}
+
 static void put_files(struct changes *c, json_t *out)
 {
-    static const char *const unknown[] = {"changed_files", "withheld", "diff_sha256", "diff_size", "diff"};
+    static const char *const unknown[] = {"changed_files", "changed_left_out", "withheld", "diff_sha256", "diff_size", "diff"};
     size_t i = 0;
     for (; i < c->n && rp_now_ns() <= c->j->deadline; i++)
         if (c->delta[i]->status != GIT_DELTA_UNTRACKED) {
             if (add_changed(c, c->delta[i]) < 0)
                 break;
-        } else if (json_array_size(c->unknown) < MAX_UNTRACKED) {
-            RP_FREE char *name = rp_public_name(c->j->p, "path", path_of(c->delta[i]));
-            rp_git_add_line(c->unknown, name);
-        }
+        } else if (json_array_size(c->unknown) < MAX_UNTRACKED)
+            add_untracked(c, path_of(c->delta[i]));
     put_list(out, "untracked_files", c->unknown);
+    rp_put_int(out, "untracked_left_out", c->untracked - (int64_t)json_array_size(c->unknown), rp_git_source, "files and directories");
     rp_put_int(out, "modified", c->modified, rp_git_source, "files"); /* in the index or the working directory; 0: clean */
     rp_put_int(out, "untracked", c->untracked, rp_git_source, "files and directories");
     if (i == c->n) {
@@ -163,8 +184,8 @@ static void put_files(struct changes *c, json_t *out)
 
 void rp_git_changes(const struct rp_git_job *j, json_t *out)
 {
-    static const char *const all[] = {"modified", "untracked",   "changed_files", "untracked_files",
-                                      "withheld", "diff_sha256", "diff_size",     "diff"};
+    static const char *const all[] = {"modified",           "untracked", "changed_files", "changed_left_out", "untracked_files",
+                                      "untracked_left_out", "withheld",  "diff_sha256",   "diff_size",        "diff"};
     struct changes c = {.j = j};
     git_diff *diff = NULL;
     const char *why = NULL;
@@ -212,8 +233,8 @@ static const char *look_into(const struct rp_git_job *j, const char *path, char 
     return rc < 0 ? "error" : n ? "modified" : "clean";
 }
 
-/* "RECORDED CHECKED-OUT STATE path" */
-static void add_submodule(const struct rp_git_job *j, json_t *list, git_tree *tree, const char *path)
+/* "RECORDED CHECKED-OUT STATE path"; 1: it is not what the commit says, in its commit or its files. */
+static int add_submodule(const struct rp_git_job *j, json_t *list, git_tree *tree, const char *path)
 {
     char recorded[GIT_OID_HEXSZ + 1] = "-", found[GIT_OID_HEXSZ + 1] = "-";
     git_tree_entry *e = NULL;
@@ -224,6 +245,7 @@ static void add_submodule(const struct rp_git_job *j, json_t *list, git_tree *tr
     RP_FREE char *name = rp_public_name(j->p, "path", path);
     RP_FREE char *line = rp_asprintf("%s %s %s %s", recorded, found, state, name);
     rp_git_add_line(list, line);
+    return strcmp(state, "modified") == 0 || (strcmp(found, "-") != 0 && strcmp(found, recorded) != 0);
 }
 
 void rp_git_submodules(const struct rp_git_job *j, json_t *out)
@@ -231,6 +253,7 @@ void rp_git_submodules(const struct rp_git_job *j, json_t *out)
     git_index *index = NULL;
     git_tree *tree = NULL;
     json_t *list = json_array();
+    int changed = 0;
     if (git_repository_is_bare(j->repo))
         return; /* absent */
     if (git_repository_index(&index, j->repo) < 0 || rp_git_head_tree(&tree, j->repo) < 0) {
@@ -243,11 +266,15 @@ void rp_git_submodules(const struct rp_git_job *j, json_t *out)
         if (e->mode != GIT_FILEMODE_COMMIT || git_index_entry_stage(e) != 0)
             continue;
         if (rp_now_ns() > j->deadline || json_array_size(list) >= MAX_SUBMODULES) {
-            rp_put(out, "submodules", RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_now_ns() > j->deadline ? late : "more than 200");
+            static const char *const names[] = {"submodules", "submodules_changed"};
+            for (size_t k = 0; k < 2; k++)
+                rp_put(out, names[k], RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_now_ns() > j->deadline ? late : "more than 200");
             return;
         }
-        add_submodule(j, list, tree, e->path);
+        changed += add_submodule(j, list, tree, e->path);
     }
-    if (json_array_size(list))
+    if (json_array_size(list)) {
         put_list(out, "submodules", list);
+        rp_put_int(out, "submodules_changed", changed, rp_git_source, NULL);
+    }
 }

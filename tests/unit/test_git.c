@@ -175,6 +175,8 @@ TEST(several_repositories_and_submodules)
                                              "$n = sub/gone ] || c=$(git -C $n rev-parse HEAD); "
                                              "echo $(git rev-parse HEAD:$n) $c ${s#*:} $n; done"));
     CHECK(number(env, "modified") == 0, "%lld modified", number(env, "modified"));
+    CHECK(number(env, "submodules_changed") == 2, "%lld submodules changed", number(env, "submodules_changed"));
+    CHECK(strstr(text(env, "describe"), "-dirty") != NULL, "%s", text(env, "describe"));
     RP_FREE char *head = rp_strdup(said("git -C o rev-parse HEAD | tr -d '\\n'"));
     CHECK_STR(json_string_value(json_object_get(leaf(env, "o", "commit"), "value")), head);
     CHECK_STR(json_string_value(json_object_get(leaf(env, "o.2", "commit"), "state")), "absent");
@@ -298,6 +300,21 @@ TEST(names_that_say_too_much_never_show)
     leave_scratch();
 }
 
+TEST(untracked_files_have_digests)
+{
+    NEEDS_GIT();
+    CHECK(in_scratch(REPOSITORY "git tag t; echo 1 >new; echo marker >.env; echo 'db_password: marker-in-a-file' >conf; "
+                                "truncate -s 2M large; mkdir d; echo 1 >d/e") == 0,
+          "the script failed");
+    json_t *env = capture("r", NULL, 0);
+    CHECK_STR(lines(env, "untracked_files"),
+              "withheld .env\nwithheld conf\n- d/\n- large\n4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865 new\n");
+    CHECK(number(env, "untracked_left_out") == 0, "%lld left out", number(env, "untracked_left_out"));
+    CHECK_STR(text(env, "describe"), "t");
+    json_decref(env);
+    leave_scratch();
+}
+
 TEST(bounds)
 {
     NEEDS_GIT();
@@ -310,6 +327,8 @@ TEST(bounds)
           number(env, "untracked"));
     CHECK(json_array_size(json_object_get(leaf(env, "workdir", "changed_files"), "value")) == 200, "changed files");
     CHECK(json_array_size(json_object_get(leaf(env, "workdir", "untracked_files"), "value")) == 100, "untracked files");
+    CHECK(number(env, "changed_left_out") == 53 && number(env, "untracked_left_out") == 51, "left out: %lld, %lld",
+          number(env, "changed_left_out"), number(env, "untracked_left_out"));
     const char *diff = text(env, "diff");
     CHECK(strstr(diff, "+a\tb?[31m?\n") != NULL, "escape sequences: %.200s", diff);
     CHECK(strstr(diff, "Binary files a/b and b/b differ (SHA-256 ") != NULL, "a large file");
