@@ -67,6 +67,20 @@ static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_
     return 0;
 }
 
+/* A record is of the moment at which it was made. */
+static void find_time(char when[32], const json_t *recorded)
+{
+    static const char form[] = "0000-00-00T00:00:00Z";
+    const char *then = json_string_value(json_object_get(recorded, "captured_at"));
+    size_t same = 0;
+    while (then && form[same] && (form[same] == '0' ? then[same] >= '0' && then[same] <= '9' : then[same] == form[same]))
+        same++;
+    if (then && !form[same] && !then[same])
+        memcpy(when, then, sizeof form);
+    else
+        rp_rfc3339(when, rp_wall_ns());
+}
+
 static json_t *run_all(struct rp_probe *p)
 {
     json_t *all = json_object();
@@ -79,6 +93,7 @@ static json_t *run_all(struct rp_probe *p)
         json_object_set_new(all, p->name, p->out);
         probes[i].run(p);
     }
+    rp_mark_unseen(p, all);
     return all;
 }
 
@@ -86,17 +101,16 @@ json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err)
 {
     char salt[33], when[32];
     _Static_assert(PROBES <= 64, "rp_capture_opts.probes has a bit for each");
-    rp_rfc3339(when, rp_wall_ns());
     RP_FD root = open(o->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct rp_probe p = {.opts = o, .root = root, .live = strcmp(o->root, "/") == 0, .salt = salt};
     if (root < 0 && !p.live)
         return rp_fail_null(err, RP_IO, "capture: cannot open '%s': %s", o->root, strerror(errno));
     RP_JSON *recorded = p.live ? NULL : rp_record_load(root, o->root, err);
     if (!recorded && !p.live && err->code != RP_OK)
-    rp_mark_unseen(p, all);
         return NULL;
     p.recorded = recorded;
-    if (find_salt(salt, o, recorded, err) < 0 || (o->record && !(p.record = rp_record_new(o->record, root, salt, err))))
+    find_time(when, recorded);
+    if (find_salt(salt, o, recorded, err) < 0 || (o->record && !(p.record = rp_record_new(o->record, root, salt, when, err))))
         return NULL;
     json_t *all = run_all(&p);
     int rc = p.record ? rp_record_finish(p.record, err) : 0;

@@ -180,7 +180,7 @@ static int write_name(struct rp_record *r, const char *path)
 
 /* ---- the whole ---- */
 
-struct rp_record *rp_record_new(const char *dir, int root, const char *salt, struct rp_err *err)
+struct rp_record *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err)
 {
     if (mkdir(dir, 0755) < 0 && errno != EEXIST)
         return rp_fail_null(err, RP_IO, "cannot create '%s' for the record: %s", dir, strerror(errno));
@@ -204,7 +204,7 @@ struct rp_record *rp_record_new(const char *dir, int root, const char *salt, str
     r->seen = json_object();
     r->names = json_array();
     r->renamed = json_object();
-    r->live = json_pack("{s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "states", "answers");
+    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "captured_at", when, "states", "answers");
     return r;
 }
 

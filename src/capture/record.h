@@ -1,8 +1,8 @@
 /* A record: the part of a machine's files that the probes looked at, written so that it can stand in for "/".
  *
  * What:    DIR/<path> for every file that was read, as the probe saw it (redacted), and for every name, directory and link on the way;
- *          DIR/.repro/live.json: {"schema": "repro-record/1", "salt", "states": {path: {"state", "detail"?}}, "answers": {key: any}}: the
- *          files that could not be read, and what only system calls say.
+ *          DIR/.repro/live.json: {"schema": "repro-record/1", "salt", "captured_at", "states": {path: {"state", "detail"?}},
+ *          "answers": {key: any}}: the files that could not be read, and what only system calls say.
  * Flow:    rp_record_new(), notes from read.c while probes run, rp_record_finish(); later rp_record_load() by `--root DIR`.
  * Owner:   rp_record_new() .. rp_record_free(). A note that fails is kept for rp_record_finish().
  * Extend:  answers of another kind go through rp_live() (probe.h), whole documents through rp_record_file().
@@ -14,8 +14,8 @@
 
 #include "capture/probe.h"
 
-/* dir must not exist, or be empty. root: what is recorded. */
-struct rp_record *rp_record_new(const char *dir, int root, const char *salt, struct rp_err *err) rp_must_check;
+/* dir must not exist, or be empty. root: what is recorded; when: "captured_at". */
+struct rp_record *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err) rp_must_check;
 int rp_record_finish(struct rp_record *r, struct rp_err *err) rp_must_check;
 void rp_record_free(struct rp_record *r);
 

@@ -174,16 +174,15 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
 static void processors(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct question q = {.identify = p->opts->identify, .source = "hwloc"};
+    struct question q = {.identify = p->opts->identify, .source = "hwloc"}; /* of a record too: it is what hwloc said there */
     const char *why;
-    if (p->live && !rp_probe_exists(p, cpus)) {
+    if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
         put_none(p->out, RP_STATE_ABSENT, cpus, NULL);
         return;
     }
     if (!p->live) {
         rp_text_read(&recorded, p, recorded_xml);
         q.xml = &recorded;
-        q.source = recorded_xml;
         if (recorded.state != RP_STATE_OK) {
             put_none(p->out, recorded.state, recorded_xml, recorded.state == RP_STATE_ERROR ? recorded.detail : NULL);
             return;
