@@ -8,11 +8,13 @@
 #include <string.h>
 
 #define PATH_BYTES 1024 /* of names on the way to a value */
+#define ROUGHLY 0.01
 
 struct walk {
     struct rp_buf path; /* names with RP_FIELD_SEPARATOR between them */
     int same_hiding;    /* both documents hide with the same salt, or neither hides */
-    int each;           /* no group is summed up */
+    int each;           /* no group is summed up, and what is not the very same is listed: what this says may never change */
+    const json_t *columns[2]; /* of the two topology matrices */
     json_t *different, *one_side, *not_comparable, *unknown;
     json_int_t equal, absent;
     struct rp_err *err;
@@ -85,16 +87,38 @@ static int same_set(const json_t *a, const json_t *b)
     return same == n;
 }
 
-/* Lists are sets of words, but those of the topology's matrix: there the place in the list is a column. */
-static int same_value(const struct walk *w, const json_t *a, const json_t *b)
+/* Of the topology's matrix: the place in the list is a column. Other lists are sets of words. */
+static int is_ordered(const struct walk *w)
 {
     static const char matrix[] = "topology\x1f" /* RP_FIELD_SEPARATOR */
                                  "matrix\x1f";
-    if (json_is_number(a) && json_is_number(b) && json_typeof(a) != json_typeof(b))
-        return !(json_number_value(a) < json_number_value(b)) && !(json_number_value(a) > json_number_value(b));
-    if (json_is_array(a) && json_is_array(b) && strncmp(w->path.data, matrix, sizeof matrix - 1) != 0)
+    return strncmp(w->path.data, matrix, sizeof matrix - 1) == 0;
+}
+
+static int same_value(const struct walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->rough && !w->each))) {
+        double x = json_number_value(a), y = json_number_value(b), slack = f && f->rough && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
+        return !(x < y - slack) && !(x > y + slack);
+    }
+    if (json_is_array(a) && json_is_array(b) && !is_ordered(w))
         return same_set(a, b);
     return json_equal(a, b);
+}
+
+/* Both known values. */
+static int same(const struct walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
+{
+    return same_value(w, f, json_object_get(a, "value"), json_object_get(b, "value")) &&
+           (w->each || json_equal(json_object_get(a, "unit"), json_object_get(b, "unit")) ||
+            (!json_object_get(a, "unit") && !json_object_get(b, "unit")));
+}
+
+/* One has the limit "max", the other has no such limit: neither is limited. */
+static int unlimited(const struct walk *w, const json_t *a, const json_t *b)
+{
+    const char *max = json_string_value(json_object_get(known(a) == KNOWN ? a : b, "value"));
+    return !w->each && max && strcmp(max, "max") == 0 && (known(a) == ABSENT || known(b) == ABSENT);
 }
 
 static json_int_t count_known(const json_t *node)
@@ -124,12 +148,31 @@ static json_t *side(const json_t *node)
     return out;
 }
 
+/* Of two rows of the matrix with the same columns: which cells differ. NULL: nothing of that kind. */
+static json_t *cells(const struct walk *w, const json_t *a, const json_t *b)
+{
+    const json_t *x = json_object_get(a, "value"), *y = json_object_get(b, "value");
+    size_t n = json_array_size(x);
+    if (w->each || !n || !is_ordered(w) || json_array_size(y) != n || !json_equal(w->columns[0], w->columns[1]) ||
+        json_array_size(w->columns[0]) < n) /* the affinities have a place for each GPU only, and these come first */
+        return NULL;
+    json_t *out = json_array();
+    for (size_t i = 0; i < n; i++)
+        if (!json_equal(json_array_get(x, i), json_array_get(y, i)))
+            json_array_append_new(out, json_pack("{s:O, s:O, s:O}", "to", json_array_get(w->columns[0], i), "a", json_array_get(x, i), "b",
+                                                 json_array_get(y, i)));
+    return out;
+}
+
 static void list(const struct walk *w, json_t *where, const struct rp_field *f, const json_t *a, const json_t *b)
 {
     RP_FREE char *path = shown_path(w);
-    json_array_append_new(where, json_pack("{s:s, s:s?, s:s, s:b, s:o, s:o}", "field", path, "pattern", f ? f->pattern : NULL, "impact",
-                                           rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "moment", f && f->moment, "a", side(a), "b",
-                                           side(b)));
+    json_t *d = json_pack("{s:s, s:s?, s:s, s:b, s:o, s:o}", "field", path, "pattern", f ? f->pattern : NULL, "impact",
+                          rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "moment", f && f->moment, "a", side(a), "b", side(b));
+    json_t *which = cells(w, a, b);
+    if (which)
+        json_object_set_new(d, "cells", which);
+    json_array_append_new(where, d);
 }
 
 /* Things and variables are listed by their names: what is not listed is not there. A missing field of a fixed name was not looked for. */
@@ -153,7 +196,7 @@ static void compare_values(struct walk *w, const json_t *a, const json_t *b)
     enum known ka = known(a), kb = known(b);
     const json_t *va = json_object_get(a, "value"), *vb = json_object_get(b, "value");
     const struct rp_field *f = rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
-    if (ka == KNOWN && kb == KNOWN && same_value(w, va, vb))
+    if (ka == KNOWN && kb == KNOWN ? same(w, f, a, b) : unlimited(w, a, b))
         w->equal++;
     else if (ka == KNOWN && kb == KNOWN)
         list(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? w->not_comparable : w->different, f, a, b);
@@ -251,7 +294,12 @@ static int compare_probes(struct walk *w, const json_t *a, const json_t *b, json
 /* Both documents into w's lists. */
 static int walk_both(struct walk *w, const json_t *a, const json_t *b, json_t *not_captured)
 {
+    const json_t *const both[] = {a, b};
     w->same_hiding = hide_alike(a, b);
+    for (int i = 0; i < 2; i++) {
+        const json_t *matrix = json_object_get(json_object_get(json_object_get(both[i], "probes"), "topology"), "matrix");
+        w->columns[i] = json_object_get(json_object_get(matrix, "columns"), "value");
+    }
     rp_buf_puts(&w->path, "");
     int rc = compare_probes(w, json_object_get(a, "probes"), json_object_get(b, "probes"), not_captured);
     rp_buf_fini(&w->path);

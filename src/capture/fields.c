@@ -2,10 +2,11 @@
 
 #include <string.h>
 
-enum { LASTS, MOMENT };
+enum { LASTS, MOMENT, ROUGH };
 
 const struct rp_field rp_fields[] = {
-#define FIELD(pattern, impact, time, meaning, source, why) {pattern, RP_IMPACT_##impact, time, meaning, source, why},
+#define FIELD(pattern, impact, time, meaning, source, why) \
+    {pattern, RP_IMPACT_##impact, time == MOMENT, time == ROUGH, meaning, source, why},
 #include "capture/fields.def"
 #undef FIELD
     {0},

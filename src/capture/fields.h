@@ -15,6 +15,7 @@ struct rp_field {
     const char *pattern; /* "gpu.devices.*.clock_sm" */
     enum rp_impact impact;
     int moment; /* differs between any two moments */
+    int rough;  /* follows what the kernel took at its start: two machines differ in it when they do by more than 1 % */
     const char *meaning, *source, *why; /* why: "" where nothing is known */
 };
 extern const struct rp_field rp_fields[]; /* ended by a row without a pattern */

@@ -255,6 +255,52 @@ TEST(differences_are_graded)
             "\"topology\": {\"matrix\": {\"rows\": {\"GPU0\": " OK("[\"X\", \"SYS\", \"NV1\"]") "}}}");
 }
 
+#define IN(value, unit) "{\"state\": \"ok\", \"value\": " value ", \"unit\": \"" unit "\", \"source\": \"s\"}"
+
+TEST(what_makes_no_difference)
+{
+    VERDICT("equal 1 absent 0", "\"memory\": {\"total\": " IN("1000000", "B") "}", "\"memory\": {\"total\": " IN("990001", "B") "}");
+    VERDICT("different memory.total medium; equal 0 absent 0", "\"memory\": {\"total\": " IN("1000000", "B") "}",
+            "\"memory\": {\"total\": " IN("989999", "B") "}");
+    VERDICT("different memory.swap_total low; equal 0 absent 0", "\"memory\": {\"swap_total\": " IN("1000000", "B") "}",
+            "\"memory\": {\"swap_total\": " IN("999999", "B") "}");
+    VERDICT("different memory.swap_total low; equal 0 absent 0", "\"memory\": {\"swap_total\": " IN("1", "B") "}",
+            "\"memory\": {\"swap_total\": " IN("1", "KiB") "}");
+    VERDICT("equal 1 absent 0", "\"container\": {\"cpu_limit\": " OK("\"max\"") "}", "\"container\": {\"cpu_limit\": " NOT("absent") "}");
+    VERDICT("one_side container.cpu_limit high; equal 0 absent 0", "\"container\": {\"cpu_limit\": " OK("\"max\"") "}",
+            "\"container\": {\"cpu_limit\": " NOT("denied") "}");
+    VERDICT("different container.cpu_limit high; equal 0 absent 0", "\"container\": {\"cpu_limit\": " OK("2.5") "}",
+            "\"container\": {\"cpu_limit\": " NOT("absent") "}");
+}
+
+/* What a bundle lists of its two captures is recomputed from them by every later version. */
+TEST(changes_of_a_run_know_no_tolerance)
+{
+    static const char before[] = "\"memory\": {\"total\": " IN("1000000", "B") "}, \"container\": {\"cpu_limit\": " OK("\"max\"") "}";
+    static const char after[] = "\"memory\": {\"total\": " IN("999999", "B") "}, \"container\": {\"cpu_limit\": " NOT("absent") "}";
+    struct rp_err err;
+    RP_JSON *a = document("1", before), *b = document("1", after), *list = rp_capture_changes(a, b, &err);
+    CHECK(json_array_size(list) == 2, "%zu changes", json_array_size(list));
+}
+
+TEST(cells_of_the_matrix_that_differ)
+{
+#define MATRIX(columns, row) "\"topology\": {\"matrix\": {\"columns\": " OK(columns) ", \"rows\": {\"GPU0\": " OK(row) "}}}"
+    static const char a[] = MATRIX("[\"GPU0\", \"GPU1\", \"GPU2\"]", "[\"X\", \"NV1\", \"NV2\"]");
+    static const char b[] = MATRIX("[\"GPU0\", \"GPU1\", \"GPU2\"]", "[\"X\", \"NV2\", \"NV1\"]");
+    static const char other[] = MATRIX("[\"GPU0\", \"GPU2\", \"GPU1\"]", "[\"X\", \"NV2\", \"NV1\"]");
+    struct rp_err err;
+    RP_BUF text = {0};
+    RP_JSON *one = document("1", a), *two = document("1", b), *three = document("1", other);
+    RP_JSON *doc = rp_capture_compare(one, two, &err), *moved = rp_capture_compare(one, three, &err);
+    const json_t *d = json_array_get(json_object_get(doc, "different"), 0);
+    rp_json_write_line(&text, json_object_get(d, "cells"));
+    text.data[strcspn(text.data, "\n")] = 0;
+    CHECK_STR(text.data, "[{\"a\":\"NV1\",\"b\":\"NV2\",\"to\":\"GPU1\"},{\"a\":\"NV2\",\"b\":\"NV1\",\"to\":\"GPU2\"}]");
+    CHECK(json_array_size(json_object_get(moved, "different")) == 2, "the columns differ too");
+    CHECK(!json_object_get(json_array_get(json_object_get(moved, "different"), 1), "cells"), "cells of other columns");
+}
+
 TEST(what_is_not_known_is_not_called_equal)
 {
     VERDICT("unknown cpu.a; unknown cpu.b; equal 0 absent 1",
