@@ -34,19 +34,73 @@ exit_of 5 "$REPRO" capture diff a.json b.json --json
 bend '.probes.cpu.flags.value = []'
 exit_of 5 "$REPRO" capture diff a.json b.json
 says_in "|  (none)" out.txt
-# Unknown is neither equal nor different.
+# Unknown is neither equal nor different; the last line counts it, and --strict minds.
 bend '.probes.cpu.threads = {state: "denied", value: null, source: "x"}'
 exit_of 0 "$REPRO" capture diff a.json b.json
 says_in "Known on one side only:" out.txt
+says_in ", 1 could not be compared (1 of high or medium impact)" out.txt
+exit_of 5 "$REPRO" capture diff --strict a.json b.json
+says "--strict: 1 values of high or medium impact and 0 probes could not be compared"
+exit_of 0 "$REPRO" capture diff --strict a.json a.json
 exit_of 0 "$REPRO" capture diff b.json b.json
 says_in "Unknown on both sides, which does not mean equal:" out.txt
 bend 'del(.probes.cpu)'
 exit_of 0 "$REPRO" capture diff a.json b.json
 says_in "Probes that ran on one side only:" out.txt
+says_in "on both sides, 1 probe on one side only" out.txt
+exit_of 5 "$REPRO" capture diff a.json b.json --strict
+bend '.probes = {git: {}}'
+exit_of 2 "$REPRO" capture diff a.json b.json
+says "no probe in common"
+
+# Sizes of the moment in words, but every digit where these are the same; a row of the matrix cell by cell.
+bend '.probes.memory.free.value = 3221225472'
+jq '.probes.memory.free.value = 1610612736' a.json >c.json
+exit_of 0 "$REPRO" capture diff c.json b.json
+says_in "1.5 GiB  |  3 GiB" out.txt
+jq '.probes.memory.free.value = 1610612737' a.json >b.json
+exit_of 0 "$REPRO" capture diff c.json b.json
+says_in "1610612736 B  |  1610612737 B" out.txt
+matrix() { # GPU1'S AND GPU2'S CELLS OF GPU0
+    jq '.probes.topology.matrix = {columns: {state: "ok", value: ["GPU0", "GPU1", "GPU2"], source: "x"},
+        rows: {GPU0: {state: "ok", value: ["X", "'"$1"'", "'"$2"'"], source: "x"}}}
+        | .probes.gpu.devices.gpu0.topology = {gpu1: {state: "ok", value: "'"$1"'", source: "x"}, gpu2: {state: "ok", value: "'"$2"'", source: "x"}}' a.json
+}
+matrix NV1 NV2 >b.json
+matrix NV2 NV1 >c.json
+exit_of 5 "$REPRO" capture diff b.json c.json
+says_in "GPU1 NV1, GPU2 NV2  |  GPU1 NV2, GPU2 NV1" out.txt
+says "1 value of high" # not once more for each GPU
+says_in "2 more say the same a second time" out.txt
+exit_of 5 "$REPRO" capture diff --json b.json c.json
+[ "$(jq -r '[.different[] | select(.repeats) | .field] | join(" ")' out.txt)" = "gpu.devices.gpu0.topology.gpu1 gpu.devices.gpu0.topology.gpu2" ] ||
+    fail "the JSON says $(cat out.txt)"
+# Several things of which the same is to be said are named.
+for j in b c; do
+    jq --arg v $j '.probes.network.interfaces = ([range(9)] | map({("eth\(.)"): {mtu: {state: "ok", value: ($v == "b" | if . then 1500 else 9000 end), source: "x"}}}) | add)' \
+        a.json >$j.json
+done
+exit_of 5 "$REPRO" capture diff b.json c.json
+says_in "network.interfaces.*.mtu (eth0, eth1, eth2, eth3, eth4, eth5, eth6, eth7, eth8)" out.txt
+
+# Documents through pipes.
+exit_of 0 "$REPRO" capture diff a.json - <a.json
+says_in "equal," out.txt
+mkfifo pipe
+cat a.json >pipe &
+exit_of 0 "$REPRO" capture diff pipe a.json
+wait
+exit_of 2 "$REPRO" capture diff - -
+says "only one of the two"
+exit_of 4 "$REPRO" capture diff a.json - </dev/null
+says "standard input"
+exit_of 3 "$REPRO" capture diff a.json .
 
 # Bundles: the capture before the run.
 bundle=$(ls "$TOP"/results/xeon-*/bert_fp32.repro.tar.zst)
 exit_of 0 "$REPRO" capture diff "$bundle" "$bundle"
+exit_of 2 "$REPRO" capture diff "$bundle" - <"$bundle"
+says "give the file itself"
 "$REPRO" inspect "$bundle" env/node0.before.json >before.json
 exit_of 0 "$REPRO" capture diff before.json "$bundle"
 says_in "equal, " out.txt
