@@ -15,7 +15,18 @@ static const char *last_name(const char *pattern)
     return dot ? dot + 1 : pattern;
 }
 
-/* The row of a field as people write it. Names of things may hold dots, but a row that ends in one of those would then take everything. */
+/* Is the row one for things that have fields of their own? */
+static int has_fields(const struct rp_field *f)
+{
+    size_t n = strlen(f->pattern);
+    for (const struct rp_field *below = rp_fields; below->pattern; below++)
+        if (strncmp(below->pattern, f->pattern, n) == 0 && below->pattern[n] == '.')
+            return 1;
+    return 0;
+}
+
+/* The row of a field as people write it. Names of things may hold dots (cuda-13.0), but the row of a thing that has fields would then take
+ * whatever does not exist for such a name. */
 static const struct rp_field *row_of(const char *field)
 {
     RP_FREE char *path = rp_strdup(field);
@@ -24,7 +35,7 @@ static const struct rp_field *row_of(const char *field)
     const struct rp_field *f = rp_field_find(path, RP_FIELD_SEPARATOR);
     if (!f)
         f = rp_field_find(field, '.');
-    return f && (!strchr(last_name(f->pattern), '*') || rp_field_matches(f->pattern, path, RP_FIELD_SEPARATOR)) ? f : NULL;
+    return f && (!has_fields(f) || rp_field_matches(f->pattern, path, RP_FIELD_SEPARATOR)) ? f : NULL;
 }
 
 /* What is below the name, what the name with stars in it describes, or what is called so anywhere. */
@@ -67,9 +78,16 @@ static int unknown_field(const char *field, struct rp_err *err)
 
 int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)
 {
-    const struct rp_field *exact = row_of(field);
+    const struct rp_field *exact = row_of(field), *only = NULL;
     RP_JSON *list = json_array();
     RP_BUF text = {0};
+    int n = 0;
+    for (const struct rp_field *f = rp_fields; f->pattern && !exact; f++)
+        if (is_asked_for(f, field)) {
+            only = f;
+            n++;
+        }
+    exact = n == 1 ? only : exact; /* a name alone that only one field has */
     if (exact) {
         json_array_append_new(list, as_json(exact));
         print_one(&text, exact);
