@@ -35,10 +35,27 @@ static int wants_json(int argc, char **argv)
     return 0;
 }
 
+/* errno of the first write to stdout that failed: by the end of the program it is something else. */
+static int lost;
+
+static int note_loss(int failed)
+{
+    if (failed && !lost)
+        lost = errno;
+    return failed;
+}
+
 void rp_cli_print(const struct rp_buf *b)
 {
+    errno = 0;
     if (b->size)
-        fwrite(b->data, 1, b->size, stdout);
+        note_loss(fwrite(b->data, 1, b->size, stdout) < b->size);
+}
+
+int rp_cli_has_stdout(void)
+{
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    return flags >= 0 && !(flags & O_PATH); /* which hold_standard_fds() put there */
 }
 
 int rp_cli_check_output(const char *path, int force, struct rp_err *err)
@@ -68,7 +85,7 @@ void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
                                                     rp_exit_status(err->code), "message", err->msg));
         print_json(doc);
     }
-    fflush(stdout);
+    note_loss(fflush(stdout) != 0);
     int colour = rp_use_colour(STDERR_FILENO);
     fprintf(stderr, "%srepro:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", err->msg);
 }
@@ -106,14 +123,12 @@ static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *er
 /* A result that did not arrive is not a success: a full disk, a closed pipe, a closed stdout. */
 static int flush_stdout(void)
 {
-    int failed = fflush(stdout) != 0 || ferror(stdout);
-    int e = errno;
-    if (fclose(stdout) != 0 && !failed) {
-        failed = 1;
-        e = errno;
-    }
-    if (failed && e != EPIPE) /* `| head` has what it wants: the status alone says that there was more */
-        fprintf(stderr, "repro: cannot write to standard output: %s\n", e ? strerror(e) : "write error");
+    int failed = ferror(stdout) || lost;
+    note_loss(failed); /* printf() lost it: errno is the nearest there is */
+    failed |= note_loss(fflush(stdout) != 0);
+    failed |= note_loss(fclose(stdout) != 0);
+    if (failed && lost != EPIPE) /* `| head` has what it wants: the status alone says that there was more */
+        fprintf(stderr, "repro: cannot write to standard output: %s\n", lost ? strerror(lost) : "write error");
     return failed ? -1 : 0;
 }
 

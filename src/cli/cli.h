@@ -73,6 +73,7 @@ int rp_cli_main(int argc, char **argv); /* returns the exit status */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 /* All bytes to standard output; what could not be written is noticed by rp_cli_main(). */
 void rp_cli_print(const struct rp_buf *b);
+int rp_cli_has_stdout(void); /* 0: this process was started without one, so that nobody waits for what is printed beside a file */
 /* Before the work for it begins: may --output be that name? One that something has only with --force, and what is no file and no device
  * like /dev/null never: a pipe would wait for somebody who reads it. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;

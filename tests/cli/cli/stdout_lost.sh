@@ -1,7 +1,9 @@
 #!/bin/sh
 # A result that did not arrive is not a success: full disk, closed pipe, closed stdout. And nothing of ours lands in another file.
 . "$TEST_DIR/common.inc"
-for args in "version" "version --json" "--help" "recipes show bert_fp32" "help --man" "recipes keys" "capture" "capture --json"; do
+"$REPRO" capture --probe cpu -o a.json >page.txt
+for args in "version" "version --json" "--help" "recipes show bert_fp32" "help --man" "recipes keys" "capture" "capture --json" \
+    "capture --explain cpu" "capture diff a.json a.json"; do
     status=0
     # shellcheck disable=SC2086
     "$REPRO" $args >/dev/full 2>err.txt || status=$?
@@ -18,6 +20,15 @@ for args in "version" "version --json" "--help" "recipes show bert_fp32" "help -
     [ ! -s err.txt ] || fail "'$args' complains of a reader that had enough"
     rm status.txt
 done
+# What went wrong first is what is said, also where the command itself fails.
+jq '.probes.cpu.threads.value = 9999' a.json >b.json
+status=0
+"$REPRO" capture diff a.json b.json >/dev/full 2>err.txt || status=$?
+[ $status = 5 ] || fail "a difference that is not shown exits with $status"
+says "cannot write to standard output: No space left on device"
+status=0
+"$REPRO" capture --explain cpu >&- 2>err.txt || status=$?
+says "cannot write to standard output: Bad file descriptor"
 # Without stdin, stdout and stderr the files a command opens must not get their numbers.
 status=0
 "$REPRO" key new -o k.pem <&- >&- 2>&- || status=$?
