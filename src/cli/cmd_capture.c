@@ -2,6 +2,7 @@
 #include "capture/capture.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "capture/value.h"
 #include "cli/explain.h"
 
 #include <stdio.h>
@@ -51,6 +52,34 @@ static int write_output(const struct capture_opts *o, const struct rp_buf *text,
                                             : rp_write_new_file(o->output, text->data, text->size, 0644, err);
 }
 
+static int is_record(const char *root)
+{
+    RP_FREE char *path = rp_asprintf("%s/.repro", root ? root : "");
+    struct stat st;
+    return root && stat(path, &st) == 0;
+}
+
+static int check_repos(const struct capture_opts *o, struct rp_err *err)
+{
+    struct stat st;
+    for (int i = 0; i < o->repo.n; i++)
+        if (stat(o->repo.item[i], &st) < 0 || !S_ISDIR(st.st_mode))
+            return rp_fail(err, RP_IO, "--repo '%s': there is no such directory", o->repo.item[i]);
+    return 0;
+}
+
+/* What the page would say of a --repo of which nothing is known. */
+static void warn_of_repos(const json_t *env)
+{
+    const char *name;
+    json_t *one;
+    json_object_foreach((json_t *)rp_group(env, "probes.git"), name, one) {
+        const char *why = json_string_value(json_object_get(rp_value_at(one, "commit"), "detail"));
+        if (strcmp(name, "workdir") != 0 && !rp_known(one, "layout"))
+            fprintf(stderr, "repro: --repo: nothing is known of git.%s: %s\n", name, why ? why : "no git repository");
+    }
+}
+
 static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 {
     const struct capture_opts *o = cli->opts;
@@ -60,6 +89,13 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
         return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");
+    if (o->root && (o->repo.n || o->with_diff || o->digests))
+        return rp_fail(err, RP_USAGE, "--root and --%s: a recorded machine is read as it was recorded, take one of them",
+                       o->repo.n ? "repo" : o->with_diff ? "with-diff" : "digests");
+    if (o->identify && is_record(o->root))
+        return rp_fail(err, RP_USAGE, "--identify: '%s' is a record, and a record is always redacted", o->root);
+    if (check_repos(o, err) < 0)
+        return -1;
     int to_stdout = o->output && strcmp(o->output, "-") == 0, to_file = o->output && !to_stdout;
     if (to_file && !is_device(o->output) && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
@@ -76,10 +112,13 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         cli->result = json_incref(env);
     } else if (to_stdout) {
         rp_cli_print(&text);
-    } else {
+    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* beside a file the page is a courtesy */
         rp_capture_summary(&summary, env);
         rp_cli_print(&summary);
+        return 0;
     }
+    if (o->repo.n)
+        warn_of_repos(env);
     return 0;
 }
 
@@ -89,13 +128,19 @@ const struct rp_command rp_cmd_capture = {
     .summary = "say what this machine is",
     .details = "Prints a page, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
                "with --json. A file that exists is replaced only with --force. "
-               "Nothing is written unless asked for: 'repro run' captures by itself, before and after, into its bundle.\n"
+               "With -o FILE, --quiet leaves the page out. "
+               "Nothing else is written, but for the program that asks the GPU's libraries: where the system forbids programs in "
+               "memory (vm.memfd_noexec=2), it is put into ~/.cache/repro once. 'repro run' captures by itself, before and after, into "
+               "its bundle.\n"
                "\n"
                "Every value carries a state: ok, absent, denied or error. Environment variables are taken by an allow-list; host "
-               "name and serial numbers are salted hashes unless --identify.\n"
+               "name and serial numbers are salted hashes unless --identify. Absent means that the machine does not have it; what a "
+               "missing /proc or /sys hides is denied. A library or driver of GPUs that does not answer in 10 s becomes an error; "
+               "RP_GPU_TIMEOUT_MS=60000 in the environment waits longer.\n"
                "\n"
                "--record DIR writes every file, listing and link that the probes used, as the document may show it; --root DIR reads "
-               "such a directory in place of /, anywhere, and gives the same document. Read a record before you publish it.\n"
+               "such a directory in place of /, anywhere, and gives the same document. --repo, --with-diff and --digests belong to the "
+               "recording. Read a record before you publish it.\n"
                "\n"
                "--explain takes a field as the document has it (gpu.devices.gpu0.clock_sm), a name alone (clock_sm), stars for any "
                "names, or the beginning of names, whose fields it lists (gpu.devices).\n"

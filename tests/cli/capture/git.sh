@@ -12,3 +12,12 @@ echo 2 >r/a
 (cd r && "$REPRO" capture --json >../env.json)
 [ "$(jq -r .probes.git.workdir.commit.value env.json)" = "$(git -C r rev-parse HEAD)" ] || fail "another commit"
 [ "$(jq -r .probes.git.workdir.modified.value env.json)" = 1 ] || fail "the change is not seen"
+
+# A --repo that is none is said, on the page or beside the document; one that is not there is a mistake.
+mkdir none
+(cd r && exit_of 0 "$REPRO" capture --probe git --repo ../none && says_in "none         no git repository" out.txt)
+exit_of 0 "$REPRO" capture --probe git --repo none -o none.json -q
+says "nothing is known of git.none: no git repository"
+exit_of 3 "$REPRO" capture --repo missing
+says "there is no such directory"
+exit_of 3 "$REPRO" capture --repo r/a

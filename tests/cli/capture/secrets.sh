@@ -226,7 +226,8 @@ cp "$top/file.json" "$out/"
 # With --identify names show, and still no credentials.
 mkdir "$top/clear"
 repro capture --identify --with-diff --json >"$top/clear/live.json" 2>"$top/clear/live.err"
-repro capture --identify --json --root "$t" >"$top/clear/tree.json" 2>"$top/clear/tree.err"
+cp -a "$t" "$top/plain" && rm -r "$top/plain/.repro" # with a record --identify is refused
+repro capture --identify --json --root "$top/plain" >"$top/clear/tree.json" 2>"$top/clear/tree.err"
 
 # ---- run: what it prints, the bundle, every member, the report ----
 repro run bert_tiny_fp32 --threads 1 --steps 1 --set measure.warmup_steps=1 --set measure.repeats=1 --set train.accumulation_steps=1 \

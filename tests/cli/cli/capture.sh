@@ -28,4 +28,12 @@ for other in fifo dir; do
 done
 [ -p fifo ] && [ -d dir ] || fail "something was replaced by a file"
 exit_of 0 "$REPRO" capture --probe cpu -o /dev/null
+# Beside a file the page is a courtesy, which --quiet leaves out and a closed stdout cannot get.
+exit_of 0 "$REPRO" capture --probe cpu -q -o quiet.json
+[ ! -s out.txt ] && jq -e .probes.cpu quiet.json >parsed.json || fail "--quiet prints $(cat out.txt)"
+exit_of 0 "$REPRO" capture --probe cpu -q
+[ -s out.txt ] || fail "without a file the page is the result"
+status=0
+"$REPRO" capture --probe cpu -o closed.json >&- 2>err.txt || status=$?
+[ $status = 0 ] && [ ! -s err.txt ] && jq -e .probes.cpu closed.json >parsed.json || fail "the file is written, and the status $status: $(cat err.txt)"
 exit_of 2 "$REPRO" capture --probe cpu -o ''
