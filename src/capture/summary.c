@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "capture/capture.h"
 #include "capture/doctor.h"
+#include "capture/probe.h"
 #include "capture/topo_matrix.h"
 #include "capture/value.h"
 
@@ -147,6 +148,25 @@ static void host(struct page *p)
     line(p, "clock", "{clock.source}|kept by {clock.kept_by}");
 }
 
+/* The command line with some of the devices: a container that has all of them has a hundred. */
+static void started_like(struct page *p)
+{
+    static const char flag[] = " --device=";
+    const char *command = rp_known_text(p->probes, "launch.command");
+    RP_BUF text = {0};
+    int devices = 0;
+    for (const char *at = command, *next; at && *at; at = next) {
+        size_t n = 1 + strcspn(at + 1, " ");
+        next = at + n;
+        if (strncmp(at, flag, sizeof flag - 1) != 0 || ++devices <= MAX_LINES)
+            rp_buf_add(&text, at, n);
+    }
+    if (devices > MAX_LINES)
+        rp_buf_printf(&text, " (and %d more devices)", devices - MAX_LINES);
+    if (text.size)
+        put(p, "started like", text.data);
+}
+
 static void container(struct page *p)
 {
     p->section = "container";
@@ -156,7 +176,21 @@ static void container(struct page *p)
          "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network {security.namespaces.net}");
     line(p, "ulimits", "memlock {limits.memlock.soft}|stack {limits.stack.soft}|{limits.nofile.soft}");
     line(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
-    line(p, "started like", "{launch.command}");
+    started_like(p);
+}
+
+static void shape(struct page *p)
+{
+    RP_BUF text = {0};
+    const char *smt = rp_known_text(p->probes, "frequency.smt_control"); /* the kernel's words are on, off, notsupported... */
+    add_form(&text, p->probes, "sockets {cpu.sockets}|cores {cpu.cores}|threads {cpu.threads}");
+    if (smt && strncmp(smt, "not", 3) == 0)
+        rp_buf_printf(&text, "%sSMT not %s", text.size ? ", " : "", smt + 3);
+    else
+        add_form(&text, p->probes, "SMT {frequency.smt_control}");
+    add_form(&text, p->probes, "allowed {cpu.allowed}");
+    if (text.size)
+        put(p, "shape", text.data);
 }
 
 static void cpu(struct page *p)
@@ -169,7 +203,7 @@ static void cpu(struct page *p)
     double off;
     p->section = "CPU";
     line(p, "model", "{cpu.model_name}|microcode {cpu.microcode}");
-    line(p, "shape", "sockets {cpu.sockets}|cores {cpu.cores}|threads {cpu.threads}|SMT {frequency.smt_control}|allowed {cpu.allowed}");
+    shape(p);
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         if (rp_known_has(p->probes, "cpu.flags", vectors[i]))
             rp_buf_printf(&seen, "%s%s", seen.size ? " " : "", vectors[i]);
@@ -191,12 +225,28 @@ static void cpu(struct page *p)
         put(p, "turbo", off > 0 ? "on" : "off");
 }
 
+/* "2 nodes (0-1), balancing on" */
+static void numa(struct page *p)
+{
+    RP_BUF text = {0};
+    const char *nodes = rp_known_text(p->probes, "memory.numa_nodes"), *balancing = rp_known_text(p->probes, "memory.numa_balancing");
+    int n = nodes ? rp_parse_cpus(nodes, NULL, RP_MAX_CPUS) : 0;
+    if (n == 1)
+        rp_buf_puts(&text, "1 node");
+    else if (n > 1)
+        rp_buf_printf(&text, "%d nodes (%s)", n, nodes);
+    if (balancing)
+        rp_buf_printf(&text, "%sbalancing %s", text.size ? ", " : "", strcmp(balancing, "0") == 0 ? "off" : "on");
+    if (text.size)
+        put(p, "NUMA", text.data);
+}
+
 static void memory(struct page *p)
 {
     p->section = "memory";
     line(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
     line(p, "modules", "{dimms.filled} of {dimms.slots} slots|{dimms.type}|{dimms.configured_speed}|{dimms.error_correction}");
-    line(p, "NUMA", "nodes {memory.numa_nodes}|balancing {memory.numa_balancing}");
+    numa(p);
     line(p, "pages", "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
 }
 
@@ -310,6 +360,10 @@ static void gpus(struct page *p)
     line(p, "driver",
          rp_known(p->probes, "gpu.driver_version") ? "{gpu.driver_version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}"
                                                    : "{nvidia.version}|{nvidia.flavour} module");
+    if (!n && !rp_known(p->probes, "gpu.driver_version") && !rp_known(p->probes, "nvidia.version") &&
+        (rp_known(p->probes, "gpu.nccl_version") || json_object_size(rp_group(p->probes, "cuda.libraries")) ||
+         json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
+        put(p, "driver", "no NVIDIA driver");
     line(p, "NCCL", "{gpu.nccl_version}");
     if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
         put(p, "not asked", why);
@@ -325,7 +379,8 @@ static void network(struct page *p)
     p->section = "network";
     json_object_foreach((json_t *)rp_group(p->probes, "network.interfaces"), name, one)
         if (!rp_known_is(one, "kind", "loopback") && !rp_known_is(one, "operational", "down") &&
-            (rp_known(one, "pci_address") || rp_known(one, "speed"))) {
+            (rp_known(one, "driver") || rp_known(one, "pci_address") || rp_known(one, "speed") ||
+             rp_known_is(p->probes, "network.default_interface", name))) {
             if (shown++ < MAX_LINES)
                 line_of(p, name, one, "{kind}|{driver}|{speed}|MTU {#mtu}");
             else
@@ -343,6 +398,12 @@ static void network(struct page *p)
         put(p, "and more", text);
     }
     line(p, "GPUDirect", "{rdma.gpudirect}");
+}
+
+/* virtio and Xen say of every disk that it turns: what the host has is not known. */
+static int is_virtual_disk(const char *name)
+{
+    return name && (strncmp(name, "vd", 2) == 0 || strncmp(name, "xvd", 3) == 0);
 }
 
 static void storage(struct page *p)
@@ -364,8 +425,8 @@ static void storage(struct page *p)
             const json_t *d = json_object_get(rp_value_at(all, "disks"), disk);
             add_form(&text, d, "{model}");
         }
-        if (rp_known_number(at, "rotational", &turns) == 0 && text.size)
-            rp_buf_puts(&text, turns > 0 ? ", turning" : ", flash");
+        if (rp_known_number(at, "rotational", &turns) == 0 && text.size && !is_virtual_disk(disk))
+            rp_buf_puts(&text, turns > 0 ? ", spinning" : ", flash");
         if (text.size)
             put(p, places[i][0], rp_buf_text(&text));
     }
@@ -405,12 +466,26 @@ static void software(struct page *p)
 
 static void sources(struct page *p)
 {
-    static const char form[] = "{commit}|{branch}|{#modified} modified|{#untracked} untracked";
+    static const char form[] = "{commit}|{branch}|{#modified} modified|{#untracked} untracked|{#submodules_changed} submodules changed";
     const char *name;
     json_t *one;
     p->section = "sources";
-    json_object_foreach((json_t *)rp_group(p->probes, "git"), name, one)
-        line_of(p, strcmp(name, "workdir") == 0 ? "working dir" : name, one, form);
+    json_object_foreach((json_t *)rp_group(p->probes, "git"), name, one) {
+        int here = strcmp(name, "workdir") == 0;
+        const char *why = json_string_value(json_object_get(rp_value_at(one, "commit"), "detail")), *layout = rp_known_text(one, "layout");
+        RP_BUF text = {0};
+        add_form(&text, one, form);
+        if (layout && strcmp(layout, "bare") == 0)
+            rp_buf_printf(&text, "%sbare", text.size ? ", " : "");
+        if (layout && !rp_known(one, "commit"))
+            rp_buf_printf(&text, "%sno commit yet", text.size ? ", " : "");
+        if (text.size)
+            put(p, here ? "working dir" : name, text.data);
+        else if (why)
+            put(p, here ? "working dir" : name, why);
+        else if (!here) /* somebody asked for it */
+            put(p, name, "no git repository");
+    }
 }
 
 /* Values below `at`: an object with a state is one, any other is a group of them. */
@@ -427,13 +502,43 @@ static void count(const json_t *at, int known[4], int depth)
         count(child, known, depth + 1);
 }
 
+/* Where some probes were asked for, those that found nothing: `--probe rdma` would else say nothing at all. */
+static void without_values(struct page *p)
+{
+    static const char *const all[] = {
+#define PROBE(name) #name,
+#include "capture/probes.def"
+#undef PROBE
+    };
+    const char *name;
+    json_t *one;
+    RP_BUF names = {0};
+    if (json_object_size(p->probes) > sizeof all / sizeof *all / 2) /* the rest of the page says enough */
+        return;
+    json_object_foreach((json_t *)p->probes, name, one) {
+        int known[4] = {0};
+        count(one, known, 0);
+        if (!known[0])
+            rp_buf_printf(&names, "%s%s", names.size ? ", " : "", name);
+    }
+    if (names.size)
+        put(p, "nothing of", names.data);
+}
+
 static void counts(struct page *p)
 {
-    int known[4] = {0};
+    int known[4] = {0}, unseen;
+    const char *tree;
     count(p->probes, known, 0);
     p->section = "document";
     RP_FREE char *text = rp_asprintf("%d known, %d absent, %d denied, %d in error", known[0], known[1], known[2], known[3]);
     put(p, "values", text);
+    without_values(p);
+    for (int i = 0; (tree = rp_capture_unseen(p->probes, i, &unseen)); i++)
+        if (unseen) {
+            RP_FREE char *words = rp_asprintf("%s is not mounted: %d values are unknown", tree, unseen);
+            put(p, "not seen", words);
+        }
 }
 
 void rp_capture_summary(struct rp_buf *out, const json_t *env)

@@ -70,7 +70,7 @@ static void make_entry(const char *root, const char *head, const struct rp_buf *
         write_new(path, lines, mode);
 }
 
-static void host_tree_unpack(const char *root, const char *tree)
+static __attribute__((unused)) void host_tree_unpack(const char *root, const char *tree)
 {
     RP_BUF text = {0}, lines = {0};
     struct rp_err err;
