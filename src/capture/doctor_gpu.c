@@ -40,6 +40,19 @@ static int gpu_wanted(const struct rp_doctor *d)
     return module_version(d) || on_the_bus(d) > 0 || json_object_size(rp_group(d->probes, "gpu.devices")) > 0;
 }
 
+/* Libraries or a toolkit that somebody wants to use. The network's (libibverbs and the like) are listed too and do not count. */
+static int has_cuda(const struct rp_doctor *d)
+{
+    static const char *const begins[] = {"libcu", "libnccl", "libnv"};
+    const char *name;
+    json_t *library;
+    json_object_foreach((json_t *)rp_group(d->probes, "cuda.libraries"), name, library)
+        for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+            if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+                return 1;
+    return json_object_size(rp_group(d->probes, "cuda.toolkits")) > 0 || rp_known(d->probes, "environment.CUDA_HOME");
+}
+
 /* ---- the driver ---- */
 
 void rp_doctor_driver(struct rp_doctor *d)
@@ -53,6 +66,8 @@ void rp_doctor_driver(struct rp_doctor *d)
         rp_find(d, RP_SEVERITY_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
     else if (rp_known_text(d->probes, "nvidia.toolkit.visible_devices"))
         rp_find(d, RP_SEVERITY_NOTE, remedy, "none, in an image made for GPUs");
+    else if (has_cuda(d))
+        rp_find(d, RP_SEVERITY_NOTE, remedy, "none, although CUDA is installed");
 }
 
 /* The oldest driver with which a CUDA of that major version starts. */

@@ -14,6 +14,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct doctor_opts {
@@ -33,13 +35,30 @@ static void put(json_t *here, const char *name, const char *text)
     json_object_set_new(here, name, json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "repro doctor"));
 }
 
+/* The kernel's own file systems, in which root may write and nobody makes a file. */
+static int is_of_kernel(const char *path)
+{
+    static const unsigned long types[] = {0x9fa0, 0x62656572, 0x27e0eb, 0x63677270}; /* proc, sysfs, cgroup, cgroup2: linux/magic.h */
+    struct statfs s;
+    for (size_t i = 0; i < sizeof types / sizeof *types && statfs(path, &s) == 0; i++)
+        if ((unsigned long)s.f_type == types[i])
+            return 1;
+    return 0;
+}
+
 /* Could path be made, or be written to if it is there? "writable", or why not. */
 static const char *writable(const char *path)
 {
+    struct stat st;
     RP_FREE char *at = rp_strdup(path);
     while (faccessat(AT_FDCWD, *at ? at : "/", F_OK, AT_EACCESS) < 0 && errno == ENOENT && strchr(at, '/'))
         *strrchr(at, '/') = 0;
-    return faccessat(AT_FDCWD, *at ? at : "/", W_OK, AT_EACCESS) == 0 ? "writable" : strerror(errno);
+    const char *there = *at ? at : "/";
+    if (faccessat(AT_FDCWD, there, W_OK, AT_EACCESS) < 0)
+        return strerror(errno);
+    if (stat(there, &st) == 0 && S_ISDIR(st.st_mode) && st.st_nlink == 0)
+        return "the directory has been deleted";
+    return is_of_kernel(there) ? "no files can be made there" : "writable";
 }
 
 static void try_key(json_t *here)

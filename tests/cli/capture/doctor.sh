@@ -51,6 +51,11 @@ exit_of 7 env REPRO_STORE=/dev/null/none "$REPRO" doctor --json
 is store stop
 exit_of 0 env XDG_CACHE_HOME=/dev/null/none "$REPRO" doctor --json
 is store note
+exit_of 0 env XDG_CACHE_HOME=/proc/none "$REPRO" doctor --json # where root may write, and nobody can
+is store note
+mkdir gone
+exit_of 7 sh -c 'cd gone && rmdir ../gone && "$REPRO" doctor --json'
+is output stop
 
 # A record: nothing of this machine, one line each, nothing that a terminal would obey.
 mkdir -p machine/sys/kernel/mm/transparent_hugepage machine/sys/devices/system/cpu/cpufreq/policy0
