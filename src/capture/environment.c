@@ -24,8 +24,10 @@ static const char *const names[] = {
 
 enum rp_variable rp_environment_allows(const char *name, size_t n)
 {
-    if (n == strlen("NCCL_COMM_ID") && strncmp(name, "NCCL_COMM_ID", n) == 0) /* an address */
-        return RP_VARIABLE_HIDDEN;
+    static const char *const hidden[] = {"NCCL_COMM_ID", "NCCL_HOSTID"}; /* an address, a host */
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        if (n == strlen(hidden[i]) && strncmp(name, hidden[i], n) == 0)
+            return RP_VARIABLE_HIDDEN;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (n > strlen(prefixes[i]) && strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return RP_VARIABLE_CLEAR;

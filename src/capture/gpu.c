@@ -1,6 +1,7 @@
 /* GPUs: what the worker repro-gpu says about driver, devices and libraries. It is another process because NVIDIA's libraries crash, hang
  * in the kernel and need glibc; nothing of that reaches this one. */
 #include "capture/gpu.h"
+#include "capture/mounts.h"
 #include "capture/secrets.h"
 
 #include "base/clock.h"
@@ -35,10 +36,10 @@ static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, stru
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     RP_JSON *text = json_pack("{s:s}", "probe", question);
     int sent = rp_frame_write(w->fd, RP_FRAME_PROBE, text, err); /* if not, the worker is gone and its socket tells how */
-    while (rp_now_ns() < until && !rp_interrupted()) {
+    for (uint64_t now; (now = rp_now_ns()) < until && !rp_interrupted();) {
         enum rp_frame type;
         RP_JSON *body = NULL;
-        int got = rp_worker_next(w, sent < 0 ? 0 : limit_ms, &type, &body, err);
+        int got = rp_worker_next(w, sent < 0 ? 0 : (int)((until - now) / 1000000u) + 1, &type, &body, err);
         if (got < 0)
             return NULL;
         if (got == 0 || type != RP_FRAME_VALUES)
@@ -107,6 +108,7 @@ static json_t *by_name(const json_t *cuda, json_t *devices)
 void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 {
     const json_t *failed = json_object_get(answers, "failed"), *why = failed ? failed : json_object_get(answers, "absent");
+    int rest_is_out = 0;
     const char *words = rp_is_line(why) && json_string_length(why) ? json_string_value(why) : "unknown";
     if (why)
         rp_put(p->out, "worker", failed ? RP_STATE_ERROR : RP_STATE_ABSENT, NULL, PROGRAM, NULL, words);
@@ -118,17 +120,48 @@ void rp_gpu_put(struct rp_probe *p, const json_t *answers)
         if (strcmp(questions[i], "cuda") == 0 && devices) {
             RP_JSON *rest = json_copy((json_t *)group), *named = by_name(devices, json_object_get(p->out, "devices"));
             json_object_del(rest, "devices");
-            rp_put_foreign(p, p->out, rest, &sender);
-            rp_put_foreign(p, p->out, named, &sender);
+            rest_is_out |= rp_put_foreign(p, p->out, rest, &sender) | rp_put_foreign(p, p->out, named, &sender);
         } else {
-            rp_put_foreign(p, p->out, group, &sender);
+            rest_is_out |= rp_put_foreign(p, p->out, group, &sender);
         }
     }
+    if (rest_is_out)
+        rp_put(p->out, "worker", RP_STATE_ERROR, NULL, PROGRAM, NULL,
+               "the GPU worker sent more values than any machine has: some are left out");
 }
 
 /* ---- the probe ---- */
 
-/* In place: what only its owner may read becomes its hidden form, and messages become public ones. */
+/* A text that a driver or a library chose: NULL, or what stands in its place. Versions may look like addresses. */
+static char *in_place_of(const struct rp_probe *p, const char *name, const char *text)
+{
+    char hidden[RP_HIDDEN], path[PATH_MAX];
+    if (rp_is_hidden(text))
+        return NULL;
+    if (rp_is_secret_name(text) && *text != '/')
+        return rp_strdup(rp_withheld);
+    if (*text == '/') {
+        rp_hide_path(p, text, path);
+        return rp_strdup(path);
+    }
+    if (p->opts->identify || strstr(name, "version") || !rp_is_identity(text))
+        return NULL;
+    rp_hide(p, name, text, hidden);
+    return rp_strdup(hidden);
+}
+
+static void redact_list(const struct rp_probe *p, const char *name, json_t *list)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item) {
+        RP_FREE char *other = json_is_string(item) ? in_place_of(p, name, json_string_value(item)) : NULL;
+        if (other)
+            json_array_set_new(list, i, json_string(other));
+    }
+}
+
+/* In place: what only its owner may read becomes its hidden form, messages and other texts become public ones. */
 static void redact(const struct rp_probe *p, json_t *group)
 {
     const char *name;
@@ -143,7 +176,13 @@ static void redact(const struct rp_probe *p, json_t *group)
         } else if (json_is_true(json_object_get(j, "hide")) && text && !p->opts->identify) {
             rp_hide(p, name, text, hidden);
             json_object_set_new(j, "value", json_string(hidden));
+        } else if (text && !json_is_true(json_object_get(j, "hide"))) {
+            RP_FREE char *other = in_place_of(p, name, text);
+            if (other)
+                json_object_set_new(j, "value", json_string(other));
+            redact(p, j);
         } else if (json_is_object(j)) {
+            redact_list(p, name, json_object_get(j, "value"));
             redact(p, j);
         }
     }

@@ -22,23 +22,87 @@ static const char *const kept[] = {
     "spectre_bhi", "spectre_v2", "spectre_v2_user", "srbds", "swapaccount", "swiotlb", "systemd.unified_cgroup_hierarchy",
     "threadirqs", "transparent_hugepage", "tsa", "tsc", "tsx", "tsx_async_abort", "vmscape", "vsyscall",
 };
-/* Modules whose parameters do: "nvidia.NVreg_...", "nvidia-drm.modeset" */
-static const char *const kept_modules[] = {"kvm.", "kvm_amd.", "kvm_intel.", "mlx5_core.", "nouveau.", "nvidia", "nvme.", "nvme_core."};
+/* Modules whose parameters do, by their documented names; those of the driver all begin alike. */
+static const char *const kept_modules[] = {"kvm.", "kvm_amd.", "kvm_intel.", "mlx5_core.", "nouveau.", "nvidia.NVreg_", "nvidia-drm.",
+                                           "nvidia_drm.", "nvidia-uvm.uvm_", "nvidia_uvm.uvm_", "nvme.", "nvme_core."};
+static const char *const module_parameters[] = {
+    "avic", "enable_apicv", "ept", "fbdev", "halt_poll_ns", "ignore_msrs", "io_queue_depth", "io_timeout", "max_host_mem_size_mb",
+    "modeset", "multipath", "nested", "npt", "nx_huge_pages", "poll_queues", "probe_vf", "prof_sel", "runpm", "tdp_mmu",
+    "unrestricted_guest", "use_threaded_interrupts", "vmentry_l1d_flush", "vpid", "write_queues",
+};
+
+/* Words of which the values of all these are made; numbers and lists of processors are too. */
+static const char *const value_words[] = {
+    "acpi", "acpi_pm", "active", "all", "allow", "always", "amd", "assist", "attempt", "auto", "balanced", "bios", "bfq", "both",
+    "broadcast", "clear_cpu_buf", "confidentiality", "conservative", "deadline", "default", "defer", "deny", "disable", "disabled",
+    "domain", "downstream", "emulate", "enable", "enabled", "eibrs", "failed", "fatal", "flush", "force", "forcedac", "full",
+    "fullflush", "guest", "guided", "haltpoll", "halt", "hpet", "hwp_only", "ibpb", "ibpb-vmexit", "ibrs", "igfx_off", "integrity",
+    "interleave", "io_delay", "jiffies", "kvm-clock", "kyber", "ladder", "lazy", "lfence", "madvise", "managed_irq", "menu", "mq-deadline",
+    "multifunction", "mwait", "native", "never", "no_hwp", "no_turbo", "noaer", "noats", "nocrs", "noearly", "noflush",
+    "nohugeiomap", "no_guest_guest", "no_guest_host",
+    "nohz", "nomsi", "nommconf", "nomwait", "none", "nopv", "noresize", "norelax", "nosmt", "notify", "novmcoredd", "off", "on", "ondemand",
+    "panic", "passive", "passthrough", "pcie_bus_peer2peer", "pcie_bus_perf", "pcie_bus_safe", "pcie_bus_tune_off", "per_cpu_perf_limits",
+    "performance", "poll", "powersave", "powersupersave", "prctl", "prefer", "pt", "realloc", "reliable", "relax", "retpoline",
+    "generic", "safe-ret", "schedutil", "seccomp", "sm_off", "sm_on", "smt", "soft", "stop",
+    "strict", "stuff", "teo", "tsc", "undefined", "unret", "unstable", "user", "userspace", "verbose", "vmexit", "voluntary",
+    "watchdog", "within_size", "xonly", "y", "n", "Y", "N", "warm", "nx",
+    "ast", "i915", "mgag200", "nouveau", "nova_core", "nvidia", "nvidiafb", "radeon", "snd_hda_intel", "amdgpu", "lbm-nouveau", "rivafb",
+    "cpu", "cpuacct", "cpuset", "memory", "pids", "named",
+};
 
 static const char withheld_word[] = "withheld=";
 
-/* Values are of plain words, numbers and lists of them. */
+static int is_in(const char *const *list, size_t n, const char *word, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0)
+            return 1;
+    return 0;
+}
+#define IS_IN(list, word, len) is_in(list, sizeof list / sizeof *list, word, len)
+
+static int is_known_name(const char *word, size_t n)
+{
+    for (size_t i = 0; i < sizeof kept_modules / sizeof *kept_modules; i++) {
+        size_t m = strlen(kept_modules[i]);
+        if (n <= m || strncmp(word, kept_modules[i], m) != 0)
+            continue;
+        if (kept_modules[i][m - 1] != '.' ? strspn(word + m, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") >= n - m
+                                          : IS_IN(module_parameters, word + m, n - m))
+            return 1;
+    }
+    return IS_IN(kept, word, n);
+}
+
+/* "8", "64G", "0x1f", "0-3", "1.5" */
+static int is_number(const char *s, size_t n)
+{
+    size_t digits = 0, hex = n > 2 && s[0] == '0' && s[1] == 'x' ? 2 : 0;
+    for (size_t i = hex; i < n; i++) {
+        int digit = (s[i] >= '0' && s[i] <= '9') || (hex && strchr("abcdefABCDEF", s[i]));
+        if (!digit && !(i + 1 == n && strchr("kKmMgGtTnN", s[i])) && !(i && strchr("-.", s[i])))
+            return 0;
+        digits += digit != 0;
+    }
+    return digits > 0 && digits <= 16;
+}
+
+/* Of known names, with values of known words, numbers and lists of them. */
 static int is_kept(const char *word)
 {
+    static const char between[] = ",:;=@/+";
     size_t n = strcspn(word, "=");
-    int known = 0;
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        known |= strlen(kept[i]) == n && memcmp(kept[i], word, n) == 0;
-    for (size_t i = 0; i < sizeof kept_modules / sizeof *kept_modules; i++)
-        known |= strncmp(word, kept_modules[i], strlen(kept_modules[i])) == 0 && memchr(word, '.', n);
     RP_FREE char *name = rp_asprintf("%.*s", (int)n, word);
-    return known && strlen(word) < 256 && !rp_is_secret(name, word[n] ? word + n + 1 : "") &&
-           strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.,:;=+-") == strlen(word);
+    if (!is_known_name(word, n) || strlen(word) >= 256 || rp_is_secret(name, ""))
+        return 0;
+    for (const char *s = word + n; *s;) {
+        s++;
+        size_t len = strcspn(s, between), sign = len > 1 && strchr("!-+", *s);
+        if (len && !is_number(s + sign, len - sign) && !IS_IN(value_words, s + sign, len - sign))
+            return 0;
+        s += len;
+    }
+    return 1;
 }
 
 /* "BOOT_IMAGE=/vmlinuz quiet iommu=pt" -> "iommu=pt withheld=2" */

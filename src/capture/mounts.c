@@ -36,9 +36,27 @@ static const char *const kept_options[] = {
     "timeo", "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
 };
 
+/* Words that stand as values of these, before a colon too; numbers do anyway. */
+static const char *const option_words[] = {
+    "all", "always", "auto", "bind", "continue", "default", "fd", "flock", "follow", "force", "fscache", "interleave", "inode", "invisible",
+    "journal", "krb5", "krb5i", "krb5p", "lazy", "local", "loose", "lz4", "lzo", "mmap", "never", "no", "noaccess", "none", "nofollow",
+    "ntlmssp", "ntlmsspi", "off", "on", "ordered", "panic", "pos", "positive", "posix", "prefer", "ptraceable", "rdma", "rdma6",
+    "readahead", "relaxed", "remount-ro", "shutdown", "strict", "sync", "async", "sys", "tcp", "tcp6", "udp", "udp6", "unix", "v1",
+    "v2", "virtio", "within_size", "writeback", "yes", "zlib", "zstd", "advise", "deny",
+};
+
 /* Sources that are names of kinds, not of places. */
 static const char *const kept_sources[] = {"cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "none", "overlay", "proc", "rootfs", "shm",
                                            "sysfs", "systemd-1", "tmpfs", "udev"};
+
+/* What a device below /dev is called, before its letter or number. */
+static const char *const device_names[] = {"bcache", "dasd", "dm-", "drbd", "fuse", "hd", "loop", "md", "mmcblk", "mtdblock", "nbd", "nvme",
+                                           "pmem", "ram", "rbd", "root", "sd", "sr", "ubi", "vd", "xvd", "zd", "zram"};
+
+/* Programs behind FUSE; other file systems are named by the kernel. */
+static const char *const fuse_programs[] = {"bindfs", "blobfuse", "blobfuse2", "ceph-fuse", "fuse-overlayfs", "gcsfuse", "glusterfs",
+                                            "goofys", "gvfsd-fuse", "juicefs", "JuiceFS", "lxcfs", "mergerfs", "mount-s3", "ntfs", "ntfs-3g",
+                                            "overlayfs", "portal", "rclone", "s3fs", "snapfuse", "squashfuse", "sshfs", "vmhgfs-fuse"};
 
 static int is_in(const char *const *list, size_t n, const char *word, size_t len)
 {
@@ -49,24 +67,39 @@ static int is_in(const char *const *list, size_t n, const char *word, size_t len
 }
 #define IS_IN(list, word, len) is_in(list, sizeof list / sizeof *list, word, len)
 
-/* The parts of a path, hiding what is not allowed: all but engine_names (host's side), or what follows a directory of persons. */
+/* Does a part of a path look as if it named a place and nobody? */
+static int is_harmless(const char *word, size_t n)
+{
+    RP_FREE char *text = rp_asprintf("%.*s", (int)n, word);
+    for (const char *c = text; *c; c++)
+        if (*c < ' ' || *c > '~' || (*c == '\\' && strncmp(c, "\\040", 4) != 0)) /* other escapes are of tabs and ends of lines */
+            return 0;
+    return n <= NAME_MAX && !rp_is_secret_name(text) && !rp_is_identity(text);
+}
+
+/* The parts of a path, hiding what is not allowed: all but engine_names (host's side), or what follows a directory of persons and what
+ * looks like a credential. That of a credential is hidden from --identify too. */
 static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char *path, size_t size, int host_side)
 {
-    if (p->opts->identify) {
-        rp_buf_add(out, path, size);
-        return;
-    }
     const char *end = path + size, *before = path;
     size_t before_len = 0;
+    int open = p->opts->identify;
     if (size && *path != '/') { /* "net:[4026531840]" of a namespace, "pipe:[1]" */
-        rp_buf_puts(out, hidden);
+        if (open && memchr(path, '[', size))
+            rp_buf_add(out, path, size);
+        else
+            rp_buf_puts(out, hidden);
         return;
     }
     for (const char *at = path; at < end;) {
         const char *word = at + 1, *stop = memchr(word, '/', (size_t)(end - word));
         size_t n = (size_t)((stop ? stop : end) - word);
-        int person = (before_len == 4 && memcmp(before, "home", 4) == 0) || (before_len == 5 && memcmp(before, "media", 5) == 0);
-        int keep = !n || (host_side ? IS_IN(engine_names, word, n) : !person);
+        RP_FREE char *text = rp_asprintf("%.*s", (int)n, word);
+        int keep = !n || IS_IN(engine_names, word, n);
+        if (!keep && open)
+            keep = !rp_is_secret_name(text);
+        else if (!keep && !host_side)
+            keep = !rp_is_persons_directory(before, before_len) && is_harmless(word, n);
         rp_buf_add(out, "/", 1);
         rp_buf_add(out, keep ? word : hidden, keep ? n : sizeof hidden - 1);
         before = word;
@@ -83,12 +116,25 @@ void rp_hide_path(const struct rp_probe *p, const char *path, char out[PATH_MAX]
     snprintf(out, PATH_MAX, "%s", text.data);
 }
 
-static int is_plain(const char *s, size_t n)
+/* "4096", "65536k", "4.2", "0-3,8" */
+static int is_number(const char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+%:", s[i]))
+    size_t digits = 0;
+    for (size_t i = 0; i < n; i++) {
+        int unit = i + 1 == n && strchr("kKmMgGtT%", s[i]);
+        if (!(s[i] >= '0' && s[i] <= '9') && !strchr(".-+", s[i]) && !unit)
             return 0;
-    return n <= 32;
+        digits += s[i] >= '0' && s[i] <= '9';
+    }
+    return digits > 0 && n <= 20;
+}
+
+/* A number, one of option_words, or one and the other as in "zstd:3". */
+static int is_kept_value(const char *s, size_t n)
+{
+    const char *colon = memchr(s, ':', n);
+    size_t word = colon ? (size_t)(colon - s) : n;
+    return !n || is_number(s, n) || (IS_IN(option_words, s, word) && (!colon || is_number(colon + 1, n - word - 1)));
 }
 
 /* "lowerdir=/a:/b:/c" -> "lowerdir=sha256:...,layers=3" */
@@ -100,7 +146,7 @@ static void redact_layers(const struct rp_probe *p, struct rp_buf *out, const ch
     for (const char *c = names; (c = strchr(c, ':')); c++)
         layers++;
     rp_hide_as(p, "container.layers", names, hash);
-    rp_buf_printf(out, "lowerdir=%s", p->opts->identify ? names : hash);
+    rp_buf_printf(out, "lowerdir=%s", p->opts->identify && !rp_is_secret_name(names) ? names : hash);
     if (!rp_is_hidden(names))
         rp_buf_printf(out, ",layers=%d", layers);
 }
@@ -115,7 +161,7 @@ static void redact_options(const struct rp_probe *p, struct rp_buf *out, const c
         const char *eq = memchr(o, '=', n);
         size_t name = eq ? (size_t)(eq - o) : n, value = eq ? n - name - 1 : 0;
         int layers = name == 8 && memcmp(o, "lowerdir", 8) == 0, upper = name == 8 && memcmp(o, "upperdir", 8) == 0;
-        if (layers || upper || (IS_IN(kept_options, o, name) && is_plain(o + n - value, value))) {
+        if (layers || upper || (IS_IN(kept_options, o, name) && is_kept_value(o + n - value, value))) {
             rp_buf_add(out, ",", out->size > begin);
             if (layers)
                 redact_layers(p, out, eq ? eq + 1 : "", value);
@@ -130,15 +176,44 @@ static void redact_options(const struct rp_probe *p, struct rp_buf *out, const c
         rp_buf_puts(out, "-");
 }
 
-static void redact_source(const struct rp_probe *p, struct rp_buf *out, const char *source, size_t n, const char *type, size_t type_len)
+static int is_device(const char *name, size_t n)
+{
+    size_t base = 0;
+    for (size_t i = 0; i < sizeof device_names / sizeof *device_names; i++)
+        if (n >= strlen(device_names[i]) && memcmp(name, device_names[i], strlen(device_names[i])) == 0)
+            base = strlen(device_names[i]) > base ? strlen(device_names[i]) : base;
+    size_t letters = 0, digits = 0;
+    for (size_t i = base; i < n; i++)
+        if (name[i] >= '0' && name[i] <= '9')
+            digits++;
+        else if (name[i] >= 'a' && name[i] <= 'z')
+            letters++;
+        else
+            return 0;
+    return base && letters <= 3 && digits <= 6;
+}
+
+static void redact_type(struct rp_buf *out, const char *type, size_t n)
+{
+    const char *dot = memchr(type, '.', n);
+    size_t kind = dot ? (size_t)(dot - type) : n;
+    if (!dot || IS_IN(fuse_programs, dot + 1, n - kind - 1))
+        rp_buf_add(out, type, n);
+    else
+        rp_buf_printf(out, "%.*s.%s", (int)kind, type, hidden);
+}
+
+static void redact_source(const struct rp_probe *p, struct rp_buf *out, const char *source, size_t n, const struct rp_buf *type)
 {
     RP_FREE char *whole = rp_asprintf("%.*s", (int)n, source);
-    size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(source + 5, "/ \n") : 0;
-    if ((p->opts->identify && !rp_is_secret("", whole)) || (n == type_len && memcmp(source, type, n) == 0) ||
-        IS_IN(kept_sources, source, n) || (device && device == n))
+    size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(whole + 5, "/") : 0;
+    if ((p->opts->identify && !rp_is_secret("", whole)) || rp_buf_is(type, source, n) || IS_IN(kept_sources, source, n) ||
+        (device && device == n && is_device(source + 5, n - 5)) || strcmp(whole, hidden) == 0)
         rp_buf_add(out, source, n);
-    else if (device && device < n)
-        rp_buf_printf(out, "%.*s/%s", (int)device, source, hidden); /* /dev/mapper/... */
+    else if (device && device < n && strncmp(whole, "/dev/mapper/", 12) == 0)
+        rp_buf_printf(out, "/dev/mapper/%s", hidden);
+    else if (device)
+        rp_buf_printf(out, "/dev/%s", hidden);
     else
         rp_buf_puts(out, hidden);
 }
@@ -182,8 +257,10 @@ static void redact(const struct rp_probe *p, struct rp_buf *text)
             redact_path(p, &out, field[POINT], len[POINT], 0);
             rp_buf_puts(&out, " ");
             redact_options(p, &out, field[OPTIONS], len[OPTIONS]);
-            rp_buf_printf(&out, " - %.*s ", (int)len[TYPE], field[TYPE]);
-            redact_source(p, &out, field[SOURCE], len[SOURCE], field[TYPE], len[TYPE]);
+            RP_BUF type = {0};
+            redact_type(&type, field[TYPE], len[TYPE]);
+            rp_buf_printf(&out, " - %s ", rp_buf_text(&type));
+            redact_source(p, &out, field[SOURCE], len[SOURCE], &type);
             rp_buf_puts(&out, " ");
             redact_options(p, &out, field[SUPER], len[SUPER]);
             rp_buf_puts(&out, "\n");

@@ -3,10 +3,12 @@
  * What:    one struct rp_mount per line, in the table's order (a later one hides an earlier one at the same point).
  * Flow:    mountinfo -> redacted text (kept options, host paths and sources hidden) -> fields with their escapes undone.
  * Owner:   struct rp_mounts owns everything; the texts of a mount point into it.
- * Extend:  an option that moves a figure is one word in mounts.c; so is a directory name of a container engine.
+ * Extend:  an option that moves a figure is one word in mounts.c; so are its values, a directory name of a container engine, a program
+ *          behind FUSE and a name of devices.
  *
- * A path keeps the directory names that systems and engines give; of others, "<hidden>" is left on the host's side of a bind mount and
- * after /home and /media. Overlays show the number of their layers and a hash over the names of these.
+ * A path keeps the directory names that systems and engines give; of others, "<hidden>" is left on the host's side of a bind mount, after
+ * /home and other directories of persons, and of what looks like a credential (secrets.h). Overlays show the number of their layers and
+ * a hash over the names of these.
  */
 #ifndef RP_CAPTURE_MOUNTS_H
 #define RP_CAPTURE_MOUNTS_H
@@ -40,7 +42,7 @@ const struct rp_mount *rp_mounts_holding(const struct rp_mounts *m, const char *
 /* "size" -> the text after "size=" up to the next comma ("" for an option without a value), in static-size out; 0, or -1: not there. */
 int rp_mount_option(const char *options, const char *name, char *out, size_t size);
 
-/* A path of this machine as the table shows it: what follows /home, /media and /run/media is hidden unless o->identify. */
+/* A path of this machine as the table shows it. */
 void rp_hide_path(const struct rp_probe *p, const char *path, char out[PATH_MAX]);
 
 #endif

@@ -182,7 +182,34 @@ static void put_value(const struct rp_probe *p, json_t *out, const char *name, c
         rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
 }
 
-static void put_group(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s, int depth)
+/* What a sender may still say. */
+struct allowance {
+    int values;
+    size_t bytes;
+};
+
+static size_t length(const json_t *v)
+{
+    size_t i, n = 64 + (json_is_string(v) ? json_string_length(v) : 0);
+    json_t *item;
+    json_array_foreach(v, i, item)
+        n += 16 + json_string_length(item);
+    return n;
+}
+
+/* 0: it is too much. */
+static int allow(struct allowance *a, const json_t *value)
+{
+    size_t n = length(json_object_get(value, "value")) + length(json_object_get(value, "source")) +
+               length(json_object_get(value, "detail"));
+    int enough = a->values > 0 && a->bytes >= n;
+    a->values -= enough;
+    a->bytes = enough ? a->bytes - n : 0;
+    return enough;
+}
+
+/* 1: not all of it. */
+static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s, int depth, struct allowance *a)
 {
     const char *name;
     json_t *j;
@@ -190,6 +217,8 @@ static void put_group(const struct rp_probe *p, json_t *out, const json_t *in, c
         json_t *there = json_object_get(out, name);
         if (!is_name(name))
             continue;
+        if (!allow(a, j))
+            return 1;
         if (json_is_string(json_object_get(j, "state"))) {
             if (!there)
                 put_value(p, out, name, j, s);
@@ -199,14 +228,17 @@ static void put_group(const struct rp_probe *p, json_t *out, const json_t *in, c
         } else {
             if (!there)
                 json_object_set_new(out, name, there = json_object());
-            put_group(p, there, j, s, depth - 1);
+            if (put_group(p, there, j, s, depth - 1, a))
+                return 1;
         }
     }
+    return 0;
 }
 
-void rp_put_foreign(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s)
+int rp_put_foreign(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s)
 {
-    put_group(p, out, in, s, 6);
+    struct allowance a = {RP_FOREIGN_MAX, RP_FILE_MAX};
+    return put_group(p, out, in, s, 6, &a);
 }
 
 /* One line of a file, without blanks around it; NULL (and the value put) when there is none. */

@@ -114,11 +114,13 @@ void rp_hide_as(const struct rp_probe *p, const char *probe_and_name, const char
 int rp_is_hidden(const char *value);
 
 /* Values and groups that another process or a record sends, by name into out; what is there already stays, and what is not of the
- * documented form becomes an error in the sender's name. A text with "hide": true is hidden. */
+ * documented form becomes an error in the sender's name. A text with "hide": true is hidden. 1: there are more than RP_FOREIGN_MAX, or
+ * of more text than a file may have, and the rest is left out; else 0. */
+#define RP_FOREIGN_MAX 30000
 struct rp_sender {
     const char *source, *complaint;
 };
-void rp_put_foreign(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s);
+int rp_put_foreign(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s);
 int rp_is_line(const json_t *j); /* a text of at most RP_LINE_MAX bytes that a terminal would not obey */
 
 /* Whole files of one value. */

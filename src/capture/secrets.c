@@ -37,6 +37,13 @@ static const char *const introductions[] = {
 
 /* ---- tokens ---- */
 
+/* Where the text that is next found in s..end ends, or NULL. */
+static const char *after(const char *s, const char *end, const char *text)
+{
+    const char *at = memmem(s, (size_t)(end - s), text, strlen(text));
+    return at ? at + strlen(text) : NULL;
+}
+
 int rp_has_token(const char *s, const char *end, int loose)
 {
     static const struct {
@@ -49,8 +56,9 @@ int rp_has_token(const char *s, const char *end, int loose)
 #undef TOKEN
     };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        for (const char *at = s; (at = memmem(at, (size_t)(end - at), marks[i].text, strlen(marks[i].text))); at++) {
-            const char *from = at + strlen(marks[i].text), *p = from;
+        for (const char *at = end - s > LOOSE_TOKEN ? s : end, *from; (from = after(at, end, marks[i].text)); at++) {
+            const char *p = from;
+            at = from - strlen(marks[i].text);
             int marked = 0; /* a digit or a capital: no word of a language */
             for (; p < end && (isalnum((unsigned char)*p) || *p == '_' || *p == '-'); p++)
                 marked |= isdigit((unsigned char)*p) || isupper((unsigned char)*p);
@@ -272,9 +280,14 @@ static int holds(const char *text, const char *const *list, size_t n)
 }
 #define HOLDS(text, list) holds(text, list, sizeof list / sizeof *list)
 
+static int has_introduction(const char *text)
+{
+    return (strpbrk(text, "=:\"_-/. ") || strcasestr(text, "key") || strcasestr(text, "token")) && HOLDS(text, introductions);
+}
+
 static int is_secret_as_it_stands(const char *text)
 {
-    return rp_has_token(text, text + strlen(text), 1) || HOLDS(text, introductions) || has_login(text) || has_random_setting(text) ||
+    return rp_has_token(text, text + strlen(text), 1) || has_introduction(text) || has_login(text) || has_random_setting(text) ||
            has_aws_secret(text) || has_encoded_text(text);
 }
 

@@ -16,6 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum {
+    LOOK_MS = 250,           /* how often a silent worker's process is looked for */
+    PROGRAM_FRAME = 4 << 20, /* bytes that a program which loads other people's libraries may say at once */
+};
+
 /* The same file again. By its name where the name still leads to it (a debugger or valgrind then follows), else by /proc/self/exe,
  * which outlives a replaced or deleted file, else by the path the kernel was given. Returns only if all fail. */
 static void exec_self(char **argv)
@@ -249,6 +254,13 @@ static int obituary(struct rp_worker *w, struct rp_err *err)
                    *said ? said : " without saying why");
 }
 
+/* Is the process gone, though somebody holds its end of the socket: one that it forked? */
+static int is_gone(const struct rp_worker *w)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == w->pid;
+}
+
 int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err)
 {
     uint64_t until = rp_now_ns() + (uint64_t)timeout_ms * 1000000u;
@@ -265,9 +277,11 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
         if (now >= until)
             return 0;
         struct pollfd p = {.fd = w->fd, .events = POLLIN};
-        int n = poll(&p, 1, (int)((until - now + 999999) / 1000000));
+        int left = (int)((until - now + 999999) / 1000000), n = poll(&p, 1, left < LOOK_MS ? left : LOOK_MS);
         if (n < 0 && errno == EINTR)
             return 0;
+        if (n == 0 && is_gone(w) && poll(&p, 1, 0) == 0)
+            return obituary(w, err);
         if (n <= 0)
             continue;
         char bytes[65536];
@@ -278,6 +292,10 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
             return obituary(w, err);
         w->last_heard_ns = rp_now_ns();
         rp_buf_add(&w->in, bytes, (size_t)r);
+        if (w->errors >= 0 && w->in.size > PROGRAM_FRAME) {
+            rp_worker_kill(w);
+            return rp_fail(err, RP_MALFORMED, "%s sent more than %d MiB at once", w->name, PROGRAM_FRAME >> 20);
+        }
     }
 }
 

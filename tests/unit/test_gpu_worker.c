@@ -55,7 +55,29 @@ static void misbehave(const char *mode, const char *question, struct rp_err *err
         (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, no_object, err);
     else if (strcmp(mode, "early") == 0)
         fprintf(stderr, "first line\nlibc.so.6: version `GLIBC_2.99' not found\n");
-    else if (strcmp(mode, "busy") == 0)
+    else if (strcmp(mode, "late") == 0) {
+        usleep(3800000);
+        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_ALIVE, other, err);
+        sleep(60);
+    } else if (strcmp(mode, "orphan") == 0) {
+        if (fork() == 0) {
+            sleep(12);
+            _exit(0);
+        }
+        abort();
+    } else if (strcmp(mode, "many") == 0 || strcmp(mode, "large") == 0) {
+        RP_JSON *answer = json_pack("{s:s, s:{}}", "probe", question, "values");
+        for (int i = 0, n = *mode == 'm' ? 40000 : 1500; i < n; i++) {
+            char name[16], text[4000] = "x";
+            snprintf(name, sizeof name, "v%d", i);
+            if (*mode == 'l')
+                memset(text, 'x', sizeof text - 1);
+            json_object_set_new(json_object_get(answer, "values"), name,
+                                json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "x"));
+        }
+        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, answer, err);
+        sleep(1);
+    } else if (strcmp(mode, "busy") == 0)
         while (rp_frame_write(RP_WORKER_FD, RP_FRAME_ALIVE, other, err) == 0)
             usleep(10000);
     if (strcmp(mode, "half") == 0 || strcmp(mode, "close") == 0) {
@@ -180,6 +202,33 @@ TEST(every_failure_is_said_and_bounded)
         nobody_is_left();
     }
     CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+}
+
+/* One limit for an answer, whatever else comes before it; and a process that a library left behind is not the worker. */
+TEST(nobody_waits_twice)
+{
+    uint64_t start = rp_now_ns();
+    RP_JSON *late = ask("late", 4000);
+    double seconds = (double)(rp_now_ns() - start) * 1e-9;
+    CHECK(failure(late) && seconds < 7, "%.1f s: %s", seconds, failure(late));
+    start = rp_now_ns();
+    RP_JSON *orphaned = ask("orphan", 20000);
+    seconds = (double)(rp_now_ns() - start) * 1e-9;
+    CHECK(failure(orphaned) && strstr(failure(orphaned), "crashed (signal 6") && seconds < 8, "%.1f s: %s", seconds, failure(orphaned));
+    nobody_is_left();
+}
+
+TEST(a_worker_cannot_say_too_much)
+{
+    RP_JSON *many = ask("many-nccl", 20000), *large = ask("large-nccl", 20000);
+    struct rp_capture_opts o = {.root = "/"};
+    struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
+    CHECK(failure(large) && strstr(failure(large), "more than 4 MiB"), "%s", failure(large));
+    rp_gpu_put(&p, many);
+    CHECK(json_object_size(p.out) <= RP_FOREIGN_MAX + 8, "%zu values", json_object_size(p.out));
+    CHECK_STR(json_string_value(json_object_get(json_object_get(p.out, "worker"), "state")), "error");
+    json_decref(p.out);
+    nobody_is_left();
 }
 
 TEST(what_was_answered_before_a_failure_is_kept)

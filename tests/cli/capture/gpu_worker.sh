@@ -43,6 +43,28 @@ if ! ldconfig -p 2>/dev/null | grep -q libnccl; then
     is "$(probe .nccl_version.state)" absent
 fi
 
+# Where a library lies, what it is called and what it says at its end names nobody and opens nothing.
+token=ghp_$(echo token | sha256sum | tr 0-5 K-P | cut -c 1-36)
+mkdir -p "$token/u/planted"
+echo 'int nvmlInit_v2(void) { return 0; }' | library libnvidia-ml.so.1
+mv lib/libnvidia-ml.so.1 "$token/u/planted"
+is "$(LD_LIBRARY_PATH="$PWD/$token/u/planted:$PWD/lib" probe '.nvml_library | .state, (.value | test("/<hidden>/u/<hidden>/libnvidia-ml.so.1$"))')" "ok
+true"
+! grep -q -e "$token" -e planted env.json || fail "$(jq .probes.gpu.nvml_library env.json)"
+host=$(hostname | cut -d . -f 1)
+[ ${#host} -ge 4 ] || host=planted@host.example # too short to be told from a word
+cat <<END | library libnccl.so.2
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void load(void)
+{
+    fprintf(stderr, "$host: planted@host.example, board 0321219012345, id 550e8400-e29b-41d4-a716-446655440000, at path=/srv/u/planted\\n");
+    abort();
+}
+END
+is "$(probe .worker.state)" error
+! grep -q -e "$host" -e planted -e 0321219012345 -e 550e8400 env.json || fail "$(jq .probes.gpu.worker env.json)"
+
 # A library that brings the process down or never comes back: said in time, and what was answered before stays.
 echo '#include <stdlib.h>
 __attribute__((constructor)) static void load(void) { abort(); }' | library libnccl.so.2

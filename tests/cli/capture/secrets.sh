@@ -96,6 +96,14 @@ plant value && export OMP_PLACES="-----BEGIN PRIVATE KEY-----
 $secret"
 plant value nvapi- && export TF_XLA_FLAGS="--key=$secret" WORLD_SIZE=1 RANK=$secret
 plant value && export MKL_VERBOSE="Authorization: Basic $secret"
+plant value && coded=$(printf 'bob:%s' "$secret" | base64 -w 0)
+export NCCL_A="pw=$secret" NCCL_B="passcode: $secret" NCCL_C="{\"auth\":\"$coded\"}"
+plant value "" 28 && export NCCL_D="$secret" NCCL_E="https%3A%2F%2Fbob%3A$secret%40host%2F" NCCL_F="pa%73%73word=$secret"
+plant value ghp_ 20 && NCCL_G=$(printf '%s' "$secret" | base64 -w 0) && export NCCL_G
+plant value dckr_pat_ 36 && export UCX_A="$secret"
+plant value xapp-1-A0- 20 && export UCX_B="$secret" UCX_C="http://$secret.webhook.example/$secret"
+plant path && export NCCL_HOSTID="node17-$secret" NCCL_DEBUG_FILE="/gpfs/users/$secret/nccl.log" UCX_D="$secret@corp.example"
+plant path && export UCX_E="/scratch/$secret/x:/u/$secret/y"
 plant path && export MASTER_ADDR="$secret.example" TORCHELASTIC_RUN_ID=$secret SLURM_CLUSTER_NAME=$secret HOSTNAME=$secret
 plant path && export NCCL_COMM_ID="$secret:77" KUBERNETES_SERVICE_HOST=$secret
 
@@ -163,6 +171,8 @@ mkdir -p "$t/proc/self" "$t/proc/1" "$t/proc/driver/nvidia" "$t/run" "$account" 
     plant kernel && printf 'cifs.pass=%s nfsroot=host,password=%s ' "$secret" "$secret"
     plant kernel ghp_ 36 && printf 'nvidia.NVreg_RegistryDwords=%s ' "$secret"
     plant kernel && printf 'nvidia.NVreg_Token=%s mlx5_core.auth_key=%s ' "$secret" "$secret"
+    plant kernel && printf 'nvidia.%s=%s nvidia-drm.%s=1 mlx5_core.%s=1 ' "$secret" "$secret" "$secret" "$secret"
+    plant kernel && printf 'modprobe.blacklist=%s pci=%s isolcpus=%s mem=%s mitigations=auto,%s ' "$secret" "$secret" "$secret" "$secret" "$secret"
     plant kernel && printf 'init=/sbin/init -- --token %s\n' "$secret"
 } >"$t/proc/cmdline"
 {
@@ -174,6 +184,12 @@ mkdir -p "$t/proc/self" "$t/proc/1" "$t/proc/driver/nvidia" "$t/run" "$account" 
     plant mount && echo "24 20 0:42 / /mnt/c rw - fuse.rclone https://u:$secret@store.example/b rw,user_id=0"
     plant mount && s=$secret
     echo "25 20 0:43 / /mnt/d rw - fuse.s3fs s3fs?key=$s rw,credentials=$s,mode=0755,size=1m,data=ok,cache=$s$s"
+    plant mount hf_ 34 && echo "30 20 0:50 / /mnt/$secret rw - tmpfs tmpfs rw,size=1m"
+    plant mount && echo "31 20 0:51 / /srv/pass=$secret rw - ext4 /dev/vg-$secret rw"
+    plant mount && echo "32 20 0:52 / /mnt/e rw - fuse.$secret fuse.$secret rw,mode=$secret"
+    plant mount ghp_ 16 && echo "33 20 0:53 / /mnt/f rw - nfs4 filer:/x rw,fsc=$secret,sec=$secret,cache=$secret,vers=$secret,proto=tcp"
+    plant path && echo "34 20 0:54 / /data/users/$secret rw - ext4 /dev/$secret rw"
+    plant path && printf '35 20 0:55 / /opt/line\\012%s rw - tmpfs tmpfs rw\n' "$secret"
     plant path && echo "26 20 8:1 /home/$secret/data /data rw - ext4 /dev/mapper/vg-$secret rw"
     plant path && echo "27 20 8:1 / /home/$secret rw - ext4 /dev/sda1 rw"
 } >"$t/proc/self/mountinfo"
@@ -262,6 +278,8 @@ clean credentials.txt clear said
 
 # Not everything is gone: what moves a number and is no secret is there.
 jq -e '.probes.kernel.command_line.value == "iommu=pt"' out/tree.json >true.txt || fail "$(jq -c .probes.kernel.command_line out/tree.json)"
+jq -e '.probes.launch.command | .state == "ok" and (.value | contains("--tmpfs '"'/mnt/<hidden>:size=1m'"'"))' out/tree.json >true.txt ||
+    fail "$(jq .probes.launch.command out/tree.json)"
 jq -e '.probes.git.workdir.diff.value | contains("+two")' out/diff.json >true.txt || fail "no difference of an ordinary file"
 jq -e '.probes.storage.store.filesystem.value == "fuse.rclone"' out/tree.json >true.txt || fail "no mount of the store"
 jq -e '.probes.environment.OMP_NUM_THREADS.value == "3"' out/tree.json >true.txt || fail "an ordinary variable is gone"
