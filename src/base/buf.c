@@ -264,10 +264,29 @@ static int write_and_name(const char *path, const void *data, size_t size, mode_
     return 0;
 }
 
+/* A symbolic link that leads nowhere, or that somebody else put into a directory where everybody may write. */
+static const char *bad_link(const char *path, int exists)
+{
+    struct stat link, dir;
+    RP_FREE char *parent = rp_strdup(path);
+    char *slash = strrchr(parent, '/');
+    if (lstat(path, &link) < 0 || !S_ISLNK(link.st_mode))
+        return NULL;
+    if (!exists)
+        return "it is a symbolic link to something that is not there";
+    if (slash)
+        slash[slash == parent] = 0;
+    int shared = stat(slash ? parent : ".", &dir) < 0 || ((dir.st_mode & S_ISVTX) && (dir.st_mode & S_IWOTH));
+    return shared && link.st_uid != geteuid() && link.st_uid != dir.st_uid ? "it is a symbolic link of another user" : NULL;
+}
+
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err)
 {
     struct stat st;
     int exists = stat(path, &st) == 0, failed;
+    const char *why_not = bad_link(path, exists);
+    if (why_not)
+        return rp_fail(err, RP_IO, "cannot write '%s': %s", path, why_not);
     if (exists && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) /* a pipe would wait for somebody who reads it */
         return rp_fail(err, RP_IO, "cannot write '%s': it is %s", path, S_ISDIR(st.st_mode) ? "a directory" : "no regular file");
     if (exists && S_ISCHR(st.st_mode)) { /* /dev/null, a terminal: never replaced */
@@ -275,6 +294,7 @@ int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, 
         failed = fd < 0 || rp_write_all(fd, data, size) < 0;
     } else {
         RP_FREE char *target = exists ? realpath(path, NULL) : NULL; /* a symbolic link stays one */
+        mode &= exists ? st.st_mode : mode; /* what was closed to others stays so */
         failed = write_and_name(target ? target : path, data, size, mode, rename) < 0;
     }
     return failed ? rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) : 0;

@@ -32,7 +32,7 @@ int rp_is_sha256(const char *text)
 }
 
 /* Marks, embeddings, overrides and isolates of writing direction, and the separators of lines and paragraphs. */
-static int turns(unsigned c)
+int rp_turns(unsigned c)
 {
     return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
@@ -43,7 +43,7 @@ void rp_clean(char *text)
     for (size_t i = 0, len; i < n; i += len) {
         unsigned c = 0;
         len = rp_utf8(text + i, n - i, &c);
-        if (len && !rp_is_control(c) && !turns(c))
+        if (len && !rp_is_control(c) && !rp_turns(c))
             continue;
         len = len ? len : 1;
         memset(text + i, c == '\n' || c == '\t' ? ' ' : '?', len);
@@ -65,7 +65,7 @@ const char *rp_shown(char out[72], const char *text)
     while (n && o < 60) {
         unsigned c = 0;
         size_t len = rp_utf8(text, n, &c);
-        int good = len && !rp_is_control(c) && !turns(c);
+        int good = len && !rp_is_control(c) && !rp_turns(c);
         if (good && o + len > 60)
             break;
         if (good)

@@ -13,6 +13,7 @@
 /* Bytes of the well-formed UTF-8 character at p (n > 0 left), its code point in *c; 0 when malformed. */
 size_t rp_utf8(const char *p, size_t n, unsigned *c);
 int rp_is_control(unsigned c); /* C0, DEL, C1: what a terminal obeys */
+int rp_turns(unsigned c);      /* what turns the direction of the text after it */
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
 /* In place and of the same length: malformed bytes, control characters and those that turn the direction of writing (which hide what a

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { PATIENCE_NS = 1000000000 }; /* for a killed process to go */
+
 static void limit_resources(void)
 {
     const struct rlimit none = {0, 0}, cpu = {2, 2};
@@ -45,8 +47,8 @@ static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, 
         rp_buf_add(&answer, block, (size_t)n);
     }
     kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    for (uint64_t last = rp_now_ns() + PATIENCE_NS; waitpid(pid, NULL, WNOHANG) == 0 && rp_now_ns() < last;)
+        poll(NULL, 0, 1); /* a file system that does not answer may hold it in the kernel: then it is left behind */
     int whole = !late && answer.size && answer.data[answer.size - 1] == 0;
     const char *end_of_line = whole ? memchr(answer.data, '\n', answer.size) : NULL;
     size_t size = end_of_line ? (size_t)(end_of_line - answer.data) : 0;

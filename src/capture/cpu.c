@@ -1,6 +1,7 @@
 /* The processor: what it is, how many of it, its caches, and which of it this process may use. */
 #include "base/json.h"
 #include "capture/device.h"
+#include "capture/security.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,7 +203,7 @@ static void allowed(struct rp_probe *p)
 {
     static const char *const fields[][2] = {{"allowed", "Cpus_allowed_list"}, {"allowed_nodes", "Mems_allowed_list"}};
     RP_TEXT t;
-    rp_text_read(&t, p, "/proc/self/status");
+    rp_status_read(&t, p);
     for (int i = 0; i < 2; i++) {
         RP_FREE char *v = rp_text_field(&t, fields[i][1], ':');
         if (v && rp_parse_cpus(v, NULL, RP_MAX_CPUS) >= 0)

@@ -55,8 +55,9 @@ static const char *const device_names[] = {"bcache", "dasd", "dm-", "drbd", "fus
 
 /* Programs behind FUSE; other file systems are named by the kernel. */
 static const char *const fuse_programs[] = {"bindfs", "blobfuse", "blobfuse2", "ceph-fuse", "fuse-overlayfs", "gcsfuse", "glusterfs",
-                                            "goofys", "gvfsd-fuse", "juicefs", "JuiceFS", "lxcfs", "mergerfs", "mount-s3", "ntfs", "ntfs-3g",
-                                            "overlayfs", "portal", "rclone", "s3fs", "snapfuse", "squashfuse", "sshfs", "vmhgfs-fuse"};
+                                            "goofys", "gvfsd-fuse", "juicefs", "JuiceFS", "lxcfs", "mergerfs", "mount-s3", "ntfs",
+                                            "ntfs-3g", "overlayfs", "portal", "rclone", "s3fs", "snapfuse",
+                                            "squashfuse", "sshfs", "vmhgfs-fuse"};
 
 static int is_in(const char *const *list, size_t n, const char *word, size_t len)
 {

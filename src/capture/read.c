@@ -271,14 +271,31 @@ char *rp_text_field(const struct rp_text *t, const char *key, char separator)
     return NULL;
 }
 
+/* By letters, and numbers in them by their size: node2 before node10. */
 static int by_name(const void *a, const void *b)
 {
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    size_t n = strlen(x), m = strlen(y);
-    return n != m && strspn(x, "abcdefghijklmnopqrstuvwxyz") == strspn(y, "abcdefghijklmnopqrstuvwxyz") &&
-                   strncmp(x, y, strspn(x, "abcdefghijklmnopqrstuvwxyz")) == 0 && x[n - 1] <= '9' && y[m - 1] <= '9'
-               ? (n > m) - (n < m) /* node2 before node10 */
-               : strcmp(x, y);
+    static const char digits[] = "0123456789";
+    const char *x = *(char *const *)a, *y = *(char *const *)b, *first = x, *second = y;
+    while (*x && *y) {
+        size_t n = strspn(x, digits), m = strspn(y, digits), skip = n, skipped = m;
+        if (!n || !m) {
+            if (*x != *y)
+                return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+            x++;
+            y++;
+            continue;
+        }
+        for (; skip > 1 && *x == '0'; skip--)
+            x++;
+        for (; skipped > 1 && *y == '0'; skipped--)
+            y++;
+        int c = skip != skipped ? (skip > skipped) - (skip < skipped) : memcmp(x, y, skip);
+        if (c)
+            return c;
+        x += skip;
+        y += skipped;
+    }
+    return *x || *y ? (*x != 0) - (*y != 0) : strcmp(first, second);
 }
 
 void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max)

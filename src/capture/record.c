@@ -48,7 +48,7 @@ static int write_file(int dir, const char *path, const void *data, size_t size)
     RP_FD fd = make_parents(dir, path) < 0 ? -1 : openat(dir, path + 1, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return errno == EEXIST ? 0 : -1; /* what was seen first stays */
-    return rp_write_all(fd, data, size) < 0 || fsync(fd) < 0 ? -1 : 0;
+    return rp_write_all(fd, data, size);
 }
 
 static void note_link(void *ctx, const char *path, const char *target)

@@ -33,12 +33,38 @@ void rp_security_fini(struct rp_security *s)
     rp_text_fini(&s->status);
 }
 
+static void redact_status(const struct rp_probe *p, struct rp_buf *text)
+{
+    static const char *const kept[] = {"CapAmb:", "CapBnd:", "CapEff:", "CapInh:", "CapPrm:", "Cpus_allowed", "Mems_allowed", "NoNewPrivs:",
+                                       "Seccomp"};
+    RP_BUF out = {0};
+    char *save = NULL;
+    (void)p;
+    rp_buf_add(&out, "", 0);
+    for (char *line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        int real, effective;
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+            if (strncmp(line, kept[i], strlen(kept[i])) == 0)
+                rp_buf_printf(&out, "%s\n", line);
+        if (sscanf(line, "Uid: %d %d", &real, &effective) == 2)
+            rp_buf_printf(&out, "Uid:\t%d\t%d\n", real ? 65534 : 0, effective ? 65534 : 0);
+    }
+    struct rp_buf old = *text;
+    *text = out;
+    out = old;
+}
+
+void rp_status_read(struct rp_text *t, const struct rp_probe *p)
+{
+    rp_text_read_as(t, p, status_path, redact_status);
+}
+
 void rp_security_read(struct rp_security *s, const struct rp_probe *p)
 {
     RP_TEXT last;
     int64_t n;
     *s = (struct rp_security){.seccomp = -1, .no_new_privs = -1};
-    rp_text_read(&s->status, p, status_path);
+    rp_status_read(&s->status, p);
     rp_text_read(&last, p, "/proc/sys/kernel/cap_last_cap");
     s->known = read_set(s, "CapEff", &s->effective) == 0 && read_set(s, "CapBnd", &s->bounding) == 0;
     s->all = ((uint64_t)1 << RP_CAPABILITIES) - 1;

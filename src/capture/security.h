@@ -18,6 +18,8 @@ struct rp_security {
     uint64_t effective, bounding, all;  /* bit n: capability n; all: those that this kernel has */
     int seccomp, no_new_privs;          /* 0: off, -1: not known */
 };
+/* /proc/self/status with the lines that say what a process may do, and of its users whether they are root. */
+void rp_status_read(struct rp_text *t, const struct rp_probe *p);
 void rp_security_read(struct rp_security *s, const struct rp_probe *p);
 void rp_security_fini(struct rp_security *s);
 #define RP_SECURITY __attribute__((cleanup(rp_security_fini))) struct rp_security

@@ -266,7 +266,8 @@ static void show_things(struct rp_buf *out, const json_t *list, size_t at, size_
 static const struct rp_field *row_of(const json_t *d)
 {
     const struct rp_field *f = rp_fields;
-    while (f->pattern && strcmp(f->pattern, text_of(d, "pattern")) != 0)
+    const char *pattern = text_of(d, "pattern");
+    while (f->pattern && strcmp(f->pattern, pattern) != 0)
         f++;
     return f->pattern ? f : NULL;
 }

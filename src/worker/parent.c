@@ -13,6 +13,7 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,12 +105,22 @@ int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err)
     return 0;
 }
 
+/* What whoever started us left open is not for other people's libraries. Numbers spelled out: old kernel headers lack them. */
+static void keep_descriptors_from_others(void)
+{
+    enum { SYS_CLOSE_RANGE = 436, ON_EXEC = 4, MANY = 4096 };
+    if (syscall(SYS_CLOSE_RANGE, RP_WORKER_FD + 1, ~0u, ON_EXEC) < 0) /* before Linux 5.11 */
+        for (int fd = RP_WORKER_FD + 1; fd < MANY; fd++)
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 /* In the child, program and report being 10 or more, out of the way of the numbers given here. Never returns. */
 static void become_program(int sock, pid_t parent, int program, const char *name, int errors, int report)
 {
     extern char **environ;
     dup2(errors, STDERR_FILENO);
     begin_child(sock, parent);
+    keep_descriptors_from_others();
     char *argv[] = {(char *)name, NULL};
     fexecve(program, argv, environ); /* by its number: needs no /proc since Linux 3.19 */
     int e = errno;
@@ -126,17 +137,32 @@ static int high_pipe(int end[2], int flags)
         return -1;
     for (int i = 0; i < 2; i++) {
         end[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 10);
+        int e = errno;
         close(low[i]);
+        errno = e;
     }
-    return 0;
+    if (end[0] >= 0 && end[1] >= 0)
+        return 0;
+    int e = errno == EINVAL ? EMFILE : errno; /* fewer than ten descriptors are allowed */
+    for (int i = 0; i < 2; i++)
+        if (end[i] >= 0)
+            close(end[i]);
+    errno = e;
+    return -1;
 }
 
 /* 0: it runs. Else the errno of exec, or -1 and *err. */
 static int start_descriptor(struct rp_worker *w, int program, const char *name, const char *what, struct rp_err *err)
 {
     int report[2], errors[2], sock, failure = 0;
-    if (high_pipe(report, 0) < 0 || high_pipe(errors, O_NONBLOCK) < 0) /* what does not fit into the pipe is lost, nobody waits */
+    if (high_pipe(report, 0) < 0)
         return rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
+    if (high_pipe(errors, O_NONBLOCK) < 0) { /* what does not fit into the pipe is lost, nobody waits */
+        rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
+        close(report[0]);
+        close(report[1]);
+        return -1;
+    }
     pid_t parent = getpid(), pid = fork_worker(w, &sock, what, err);
     if (pid == 0)
         become_program(sock, parent, program, name, errors[1], report[1]);
@@ -163,6 +189,8 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
         int e = fd < 0 ? -1 : start_descriptor(w, fd, name, what, err);
         if (e == 0)
             return 0;
+        if (e < 0 && err->sys == EMFILE) /* a file would need as many */
+            return rp_wrap(err, "%s cannot start", what);
         if (e == ENOENT) { /* of a file that is there: its interpreter is not */
             errno = e;
             return rp_fail(err, RP_UNAVAILABLE,

@@ -13,6 +13,15 @@
 
 enum { IN_MEMORY_EXEC = 0x10 }; /* MFD_EXEC, since Linux 6.3 */
 
+/* The same file with a number that is out of the way of the worker's; -1 with errno. */
+static int out_of_the_way(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    if (high < 0 && errno == EINVAL) /* fewer than ten descriptors are allowed */
+        errno = EMFILE;
+    return high;
+}
+
 int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err)
 {
     unsigned long long n = ZSTD_getFrameContentSize(frame, size);
@@ -36,7 +45,8 @@ static int in_memory(const struct rp_buf *program, const char *name, struct rp_e
     if (fd < 0 || rp_write_all(fd, program->data, program->size) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return rp_fail(err, RP_UNAVAILABLE, "no executable memory for %s: %s", name, strerror(errno));
-    return fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    int high = out_of_the_way(fd);
+    return high >= 0 ? high : rp_fail(err, RP_UNAVAILABLE, "no file descriptor for %s: %s", name, strerror(errno));
 }
 
 /* What has the name may be left from a full disk, or be somebody else's where the directory is shared. The bytes are compared through the
@@ -54,7 +64,7 @@ static int open_checked(const char *path, const struct rp_buf *program)
         munmap(bytes, program->size);
     if (!same)
         return -1;
-    return fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    return out_of_the_way(fd);
 }
 
 static int in_cache(const struct rp_buf *program, const char *name, struct rp_err *err)

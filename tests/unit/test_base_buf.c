@@ -45,6 +45,25 @@ static void remove_scratch(char *dir)
     free(dir);
 }
 
+/* What was closed to others stays so, and no link leads where nobody meant. */
+TEST(overwriting_opens_nothing)
+{
+    char *dir = scratch();
+    struct rp_err err;
+    struct stat st;
+    RP_FREE char *file = rp_asprintf("%s/file", dir), *link = rp_asprintf("%s/link", dir), *none = rp_asprintf("%s/none", dir);
+    CHECK(rp_write_file(file, "1", 1, 0644, &err) == 0 && chmod(file, 0600) == 0, "%s", err.msg);
+    CHECK(rp_write_file(file, "2", 1, 0644, &err) == 0 && stat(file, &st) == 0 && (st.st_mode & 0777) == 0600, "mode %o", st.st_mode);
+    CHECK(symlink(none, link) == 0 && rp_write_file(link, "3", 1, 0644, &err) < 0 && strstr(err.msg, "symbolic link"), "a dangling link");
+    CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && access(none, F_OK) < 0, "the link is gone, or what it names is there");
+    CHECK(unlink(link) == 0 && symlink(file, link) == 0 && rp_write_file(link, "4", 1, 0644, &err) == 0, "%s", err.msg);
+    if (geteuid() == 0) {
+        CHECK(chmod(dir, 01777) == 0 && lchown(link, 65534, 65534) == 0, "no other owner");
+        CHECK(rp_write_file(link, "5", 1, 0644, &err) < 0 && strstr(err.msg, "another user"), "somebody's link in a shared directory");
+    }
+    remove_scratch(dir);
+}
+
 TEST(buffers_grow)
 {
     RP_BUF b = {0};
@@ -123,7 +142,7 @@ TEST(write_is_all_or_nothing)
     mode_t mask = umask(022);
     CHECK(rp_write_file(path, "new!", 4, 0666, &e) == 0 && stat(path, &st) == 0, "%s", e.msg);
     umask(mask);
-    CHECK(st.st_size == 4 && (st.st_mode & 0777) == 0644, "size %ld mode %o", (long)st.st_size, (unsigned)st.st_mode & 0777);
+    CHECK(st.st_size == 4 && (st.st_mode & 0777) == 0640, "size %ld mode %o", (long)st.st_size, (unsigned)st.st_mode & 0777);
     CHECK(symlink("f", link) == 0 && rp_write_file(link, "through", 7, 0600, &e) == 0, "%s", e.msg);
     CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && stat(path, &st) == 0 && st.st_size == 7, "a link stays a link");
     CHECK(rp_write_file(dir, "x", 1, 0600, &e) < 0 && e.code == RP_IO && strstr(e.msg, "directory"), "%s", e.msg);

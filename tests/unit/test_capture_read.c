@@ -1,0 +1,75 @@
+/* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line around. */
+#include "base/json.h"
+#include "capture/security.h"
+#include "tests/unit/tap.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[32];
+
+static struct rp_probe begin(struct rp_capture_opts *o)
+{
+    strcpy(root, "/tmp/rp-read-XXXXXX");
+    CHECK(mkdtemp(root) != NULL, "no scratch directory");
+    *o = (struct rp_capture_opts){.root = root};
+    return (struct rp_probe){.opts = o, .root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = "x", .salt = "00"};
+}
+
+static void end(struct rp_probe *p)
+{
+    RP_FREE char *command = rp_asprintf("rm -r %s", root);
+    rp_closep(&p->root);
+    CHECK(system(command) == 0, "the scratch directory is left");
+}
+
+/* An order is one: of any three names, whatever their sequence. */
+TEST(names_are_sorted_by_number)
+{
+    static const char *const names[] = {"a9", "a010", "a10", "a1x", "node2", "node10", "node10a", "a", "10", "9", "b"};
+    static const char *const sorted[] = {"9", "10", "a", "a1x", "a9", "a010", "a10", "b", "node2", "node10", "node10a"};
+    struct rp_capture_opts o;
+    struct rp_probe p = begin(&o);
+    struct rp_names d;
+    CHECK(mkdirat(p.root, "d", 0755) == 0, "no directory");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        RP_FREE char *path = rp_asprintf("d/%s", names[i]);
+        CHECK(mkdirat(p.root, path, 0755) == 0, "%s", names[i]);
+    }
+    rp_names_read(&d, &p, "/d", 99);
+    CHECK(d.n == (int)(sizeof sorted / sizeof *sorted), "%d names", d.n);
+    for (int i = 0; i < d.n; i++)
+        CHECK_STR(d.name[i], sorted[i]);
+    rp_names_free(&d);
+    end(&p);
+}
+
+TEST(a_status_names_nobody)
+{
+    static const char status[] = "Name:\trepro\nUid:\t1000\t0\t0\t0\nGid:\t1000\t1000\t1000\t1000\nGroups:\t27 1000 5005\nCapEff:\t00\n"
+                                 "Seccomp:\t2\nCpus_allowed_list:\t0-3\n";
+    struct rp_capture_opts o;
+    struct rp_probe p = begin(&o);
+    struct rp_err err;
+    RP_FREE char *file = rp_asprintf("%s/proc/self/status", root);
+    *strrchr(file, '/') = 0;
+    CHECK(rp_mkdirs(file, 0755, &err) == 0, "%s", err.msg);
+    file[strlen(file)] = '/';
+    CHECK(rp_write_file(file, status, sizeof status - 1, 0644, &err) == 0, "%s", err.msg);
+    RP_TEXT t;
+    rp_status_read(&t, &p);
+    CHECK_STR(t.bytes.data, "Uid:\t65534\t0\nCapEff:\t00\nSeccomp:\t2\nCpus_allowed_list:\t0-3\n");
+    end(&p);
+}
+
+TEST(texts_that_turn_around_are_none)
+{
+    RP_JSON *out = json_object();
+    rp_put_str(out, "a", "safe \xe2\x80\xae" "cod.exe", "x");
+    rp_put_str(out, "b", "stra\xc3\x9f" "e", "x");
+    CHECK_STR(json_string_value(json_object_get(json_object_get(out, "a"), "state")), "error");
+    CHECK_STR(json_string_value(json_object_get(json_object_get(out, "b"), "state")), "ok");
+}
