@@ -52,7 +52,7 @@ NO_BUILD := run test bench oracle gpu-check lint format image clean distclean he
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
-sources := $(filter-out src/gpu/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
+sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*/*.json)))
 tests := $(sort $(wildcard tests/unit/test_*.c tests/ops/test_*.c))
@@ -195,6 +195,36 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
 tests-built: $(fakes)
 
+# A libcuda.so.1 for tests that executes the device code on the CPU, once as for sm_80 and later, once as for what was before.
+device_code := $(sort $(wildcard src/backend/cuda/*.cu))
+shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -DRP_SHIM -isystem $(gpu)/include
+define shim
+shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(wildcard tests/shim/*.c)))
+$$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$1
+$(BUILD)/shim/$1/%.o: %.cu $(gpu)/flags | $(gpu)/include
+	$$(Q)mkdir -p $$(@D)
+	$$(call say,CC,$$@)
+	$$(Q)$$(shim_line) -MMD -MP -x c -c $$< -o $$@
+$(BUILD)/shim/$1/%.o: %.c $(gpu)/flags | $(gpu)/include
+	$$(Q)mkdir -p $$(@D)
+	$$(call say,CC,$$@)
+	$$(Q)$$(shim_line) -MMD -MP -c $$< -o $$@
+$(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
+	$$(call say,LD,$$@)
+	$$(Q)$(CC) -shared -Wl,-soname,$$(@F) $$^ -o $$@ -lm
+-include $$(shim_$1_objects:.o=.d)
+endef
+shims := $(BUILD)/shim/800/libcuda.so.1 $(BUILD)/shim/700/libcuda.so.1
+$(eval $(call shim,800))
+$(eval $(call shim,700))
+
+# The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
+cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
+cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c tests/cuda/*.c))
+$(cuda_native): native_line += -isystem $(gpu)/include
+$(cuda_native): | $(gpu)/include
+tests-built: $(shims) $(cuda_tests)
+
 # The nvml probe with sanitizers.
 gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o)
 $(gpu_tested): asan_line += -isystem $(gpu)/include
@@ -251,6 +281,10 @@ $(BUILD)/$1/tests/unit/%: $(BUILD)/$1/tests/unit/%.o $(call helpers,$1,unit) $(B
 $(BUILD)/$1/tests/ops/%: $(BUILD)/$1/tests/ops/%.o $(call helpers,$1,ops) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
+$(BUILD)/$1/tests/cuda/%: $(BUILD)/$1/tests/cuda/%.o $(call helpers,$1,cuda) $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard src/backend/cuda/*.c)) \
+		$(BUILD)/$1/librepro.a
+	$$(call say,LD,$$@)
+	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(filter %.o,$$^) $$(filter %.a,$$^) -o $$@ $$($1_libs)
 $(BUILD)/$1/tests/fuzz/%: $(BUILD)/$1/tests/fuzz/%.o $(call helpers,$1,fuzz) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(if $$(filter fuzz,$1),$$(filter-out %/replay.o,$$^),$$^) -o $$@ $$($1_libs)

@@ -59,7 +59,7 @@ run_program() { # VARIANT SOURCE ARGUMENT...
     # Sanitizers want their address ranges free; where personality(2) is not allowed they mostly get them anyway.
     setarch -R true 2>/dev/null && plain="setarch -R"
     # shellcheck disable=SC2086
-    timeout -k 5 "$limit" $plain "$program" "$@" </dev/null >"$log" 2>&1 || status=$?
+    RP_SHIM_LIBRARY=$BUILD/shim/800/libcuda.so.1 timeout -k 5 "$limit" $plain "$program" "$@" </dev/null >"$log" 2>&1 || status=$?
     if [ $# = 0 ]; then
         tap_result $status
     elif [ $status = 0 ]; then
@@ -138,7 +138,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
-groups="lint unit tsan ops fuzz cli valgrind build"
+groups="lint unit tsan ops cuda fuzz cli valgrind build"
 pattern=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -159,6 +159,7 @@ members() { # GROUP: the ids of its tests
     unit) variants=asan && set -- tests/unit/test_*.c ;;
     tsan) variants=tsan && set -- tests/unit/test_pool*.c ;;
     ops) variants=native && set -- tests/ops/test_*.c ;;
+    cuda) variants=native && set -- tests/cuda/test_*.c ;;
     fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
     cli) variants="sh" && set -- tests/cli/*/*.sh ;;
     valgrind) variants="sh" && set -- tests/valgrind/*.sh ;;

@@ -34,6 +34,7 @@ const char *rp_class_name(enum rp_class c);
 struct rp_device_opts {
     const char *isa; /* cpu: NULL (best), "scalar", "avx2", "avx512" */
     int threads;     /* cpu: 0 = every CPU this process may use */
+    const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
     int max_seq;     /* longest attention row that will be asked for */
     int max_rows;    /* most rows (batch * seq) of one operation */
 };

@@ -1,0 +1,335 @@
+/* An NVIDIA GPU as a device: choice, memory, copies, and the report of what failed. */
+#include "backend/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB(bytes) ((double)(bytes) / (1 << 20))
+#define HALF (RP_CUDA_PINNED / 2)
+#define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when kernels are loaded and launched */
+
+extern const struct rp_backend rp_backend_cuda;
+
+static size_t workspace_bytes(const struct rp_device_opts *o)
+{
+    return (rp_cuda_gemm_workspace(o) + 255) / 256 * 256;
+}
+
+/* ---- the device that is meant ---- */
+
+static int is_uuid(const char *text)
+{
+    return text && (!strncmp(text, "GPU-", 4) || !strncmp(text, "MIG-", 4));
+}
+
+/* "GPU-8-4-4-4-12 hexadecimal digits", as nvidia-smi -L prints it */
+static void uuid_text(char text[48], const CUuuid *u)
+{
+    int n = snprintf(text, 48, "GPU-");
+    for (int i = 0; i < 16; i++)
+        n += snprintf(text + n, 48 - (size_t)n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)u->bytes[i]);
+}
+
+static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUdevice *device, int *ordinal, struct rp_err *err)
+{
+    for (int i = 0; i < count; i++) {
+        CUuuid u;
+        char text[48];
+        if (d->cuDeviceGet(device, i) != CUDA_SUCCESS || d->cuDeviceGetUuid(&u, *device) != CUDA_SUCCESS)
+            continue;
+        uuid_text(text, &u);
+        if (!strcmp(text, uuid)) {
+            *ordinal = i;
+            return 0;
+        }
+    }
+    return rp_fail(err, RP_UNAVAILABLE, "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide some)",
+                   count, uuid);
+}
+
+static int choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err)
+{
+    int count = 0;
+    char *end;
+    CUresult r = d->cuDeviceGetCount(&count);
+    if (r == CUDA_SUCCESS && count == 0)
+        r = CUDA_ERROR_NO_DEVICE;
+    if (r != CUDA_SUCCESS)
+        return rp_driver_fail(d, r, "cuDeviceGetCount", err);
+    if (is_uuid(o->device))
+        return find_uuid(d, o->device, count, device, ordinal, err);
+    long n = o->device && *o->device ? strtol(o->device, &end, 10) : 0;
+    if (o->device && *o->device && (*end || n < 0 || n > INT32_MAX))
+        return rp_fail(err, RP_USAGE, "device '%s': a number from 0 or a UUID like GPU-8a56a4bc-... is meant", o->device);
+    if (n >= count)
+        return rp_fail(err, RP_UNAVAILABLE, "there is no GPU %ld: CUDA shows %d here, numbered from 0", n, count);
+    *ordinal = (int)n;
+    r = d->cuDeviceGet(device, (int)n);
+    return r == CUDA_SUCCESS ? 0 : rp_driver_fail(d, r, "cuDeviceGet", err);
+}
+
+static int attribute(struct rp_cuda *c, CUdevice_attribute which, int *n, struct rp_err *err)
+{
+    CUresult r = c->d->cuDeviceGetAttribute(n, which, c->device);
+    return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, "cuDeviceGetAttribute", err);
+}
+
+static int ask_device(struct rp_cuda *c, struct rp_err *err)
+{
+    int major, minor, shared;
+    CUresult r = c->d->cuDeviceGetName(c->name, (int)sizeof c->name, c->device);
+    if (r != CUDA_SUCCESS)
+        return rp_driver_fail(c->d, r, "cuDeviceGetName", err);
+    if (attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, err) < 0 ||
+        attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor, err) < 0 ||
+        attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &c->multiprocessors, err) < 0 ||
+        attribute(c, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared, err) < 0)
+        return -1;
+    c->capability = 10 * major + minor;
+    c->shared_max = (size_t)shared;
+    c->image = rp_cuda_image_for(c->capability);
+    if (!c->image)
+        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on", c->name, major, minor);
+    return 0;
+}
+
+/* ---- open and close ---- */
+
+#define TRY(call, what)                                                                                                \
+    do {                                                                                                               \
+        CUresult r_ = c->d->call;                                                                                      \
+        if (r_ != CUDA_SUCCESS)                                                                                        \
+            return rp_driver_fail(c->d, r_, what, err);                                                                \
+    } while (0)
+
+static int load_kernels(struct rp_cuda *c, struct rp_err *err)
+{
+    TRY(cuModuleLoadData(&c->module, c->image->data), c->image->ptx ? "compiling the kernels (PTX) for this GPU" : "loading the kernels");
+    for (int i = 0; i < RP_CUDA_KERNELS; i++)
+        TRY(cuModuleGetFunction(&c->kernel[i], c->module, rp_cuda_kernels[i].name), rp_cuda_kernels[i].name);
+    return 0;
+}
+
+/* The context is the device's primary one, and current in this thread from here on. */
+static int start(struct rp_cuda *c, struct rp_err *err)
+{
+    size_t free_bytes, total;
+    TRY(cuDevicePrimaryCtxRetain(&c->context, c->device), "making a context on this GPU");
+    TRY(cuCtxSetCurrent(c->context), "cuCtxSetCurrent");
+    TRY(cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    for (int i = 0; i < 2; i++)
+        TRY(cuEventCreate(&c->half_free[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    TRY(cuMemHostAlloc((void **)&c->pinned, RP_CUDA_PINNED, 0), "page-locked memory for copies (cuMemHostAlloc)");
+    if (load_kernels(c, err) < 0)
+        return -1;
+    TRY(cuMemGetInfo(&free_bytes, &total), "cuMemGetInfo");
+    c->allowed = free_bytes > DRIVER_SPARE ? free_bytes - DRIVER_SPARE : 0;
+    return 0;
+}
+
+/* Nothing here can be reported any more: after a lost device every call fails. */
+static void close_device(struct rp_dev *dev)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    if (!c)
+        return;
+    const struct rp_driver *d = c->d;
+    if (c->stream)
+        d->cuStreamSynchronize(c->stream);
+    for (int i = 0; i < c->blocks; i++)
+        d->cuMemFree(c->block[i].data);
+    if (c->module)
+        d->cuModuleUnload(c->module);
+    if (c->pinned)
+        d->cuMemFreeHost(c->pinned);
+    for (int i = 0; i < 2; i++)
+        if (c->half_free[i])
+            d->cuEventDestroy(c->half_free[i]);
+    if (c->stream)
+        d->cuStreamDestroy(c->stream);
+    if (c->context)
+        d->cuDevicePrimaryCtxRelease(c->device);
+    free(c);
+}
+
+/* A block, without the zeroes. */
+static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct rp_err *err)
+{
+    struct rp_cuda_block *b = &c->block[c->blocks];
+    uint64_t left = c->allowed - c->reserved;
+    RP_BUG_IF(c->blocks == RP_CUDA_BLOCKS);
+    if (bytes > left)
+        return rp_fail_null(err, RP_UNAVAILABLE, "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that were free on %s; try a smaller batch", what,
+                            MIB(bytes), MIB(left), MIB(c->allowed), c->name);
+    b->bytes = bytes ? bytes : 256;
+    CUresult r = c->d->cuMemAlloc(&b->data, b->bytes);
+    if (r != CUDA_SUCCESS) {
+        char text[160];
+        snprintf(text, sizeof text, "%s, %.1f MiB on %s", what, MIB(bytes), c->name);
+        (void)rp_driver_fail(c->d, r, text, err);
+        return NULL;
+    }
+    c->blocks++;
+    c->reserved += bytes;
+    return (void *)(uintptr_t)b->data; /* NOLINT(performance-no-int-to-ptr): an address of the device */
+}
+
+static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_err *err)
+{
+    if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
+        return -1;
+    c->workspace_bytes = workspace_bytes(o);
+    if (!reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes, err))
+        return -1;
+    c->max_seq = o->max_seq;
+    c->max_rows = o->max_rows;
+    rp_cuda_ops_whole(&c->ops);
+    c->dev.backend = &rp_backend_cuda;
+    c->dev.op = &c->ops;
+    return 0;
+}
+
+static struct rp_dev *open_device(const struct rp_device_opts *o, struct rp_err *err)
+{
+    const struct rp_driver *d = rp_driver_load(err);
+    if (!d)
+        return NULL;
+    struct rp_cuda *c = calloc(1, sizeof *c);
+    if (!c)
+        return rp_fail_null(err, RP_UNAVAILABLE, "cuda backend: no memory for %zu bytes", sizeof *c);
+    c->d = d;
+    if (prepare(c, o, err) < 0) {
+        close_device(&c->dev);
+        return NULL;
+    }
+    return &c->dev;
+}
+
+/* ---- memory and copies ---- */
+
+static int report(struct rp_cuda *c, struct rp_err *err)
+{
+    if (!c->has_failed)
+        return 0;
+    *err = c->failed;
+    return -1;
+}
+
+static int finish(struct rp_cuda *c, struct rp_err *err)
+{
+    if (!c->has_failed) {
+        CUresult r = c->d->cuStreamSynchronize(c->stream);
+        if (r != CUDA_SUCCESS)
+            rp_cuda_failed(c, r, "waiting for the GPU");
+    }
+    return report(c, err);
+}
+
+static int sync_device(struct rp_dev *dev, struct rp_err *err)
+{
+    return finish(rp_cuda_of(dev), err);
+}
+
+static void *block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    void *data = reserve(c, rp_class_name(class), bytes, err);
+    if (!data)
+        return NULL;
+    CUresult r = c->d->cuMemsetD8Async((CUdeviceptr)(uintptr_t)data, 0, bytes, c->stream);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, "cuMemsetD8Async");
+    return report(c, err) < 0 ? NULL : data;
+}
+
+/* Through page-locked memory, in halves that take turns: the copy of one runs while the other is filled. Returns when `src` may be
+ * changed; the device has the bytes when what follows on the stream starts. */
+static int upload(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    for (size_t at = 0; at < bytes && !c->has_failed; at += HALF) {
+        size_t n = bytes - at < HALF ? bytes - at : HALF;
+        unsigned char *half = c->pinned + (size_t)c->half * HALF;
+        CUresult r = c->d->cuEventSynchronize(c->half_free[c->half]);
+        if (r == CUDA_SUCCESS) {
+            memcpy(half, (const char *)src + at, n);
+            r = c->d->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)dst + at, half, n, c->stream);
+        }
+        if (r == CUDA_SUCCESS)
+            r = c->d->cuEventRecord(c->half_free[c->half], c->stream);
+        if (r != CUDA_SUCCESS)
+            rp_cuda_failed(c, r, "copying to the GPU");
+        c->half ^= 1;
+    }
+    return report(c, err);
+}
+
+static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    for (size_t at = 0; at < bytes; at += RP_CUDA_PINNED) {
+        size_t n = bytes - at < RP_CUDA_PINNED ? bytes - at : RP_CUDA_PINNED;
+        if (finish(c, err) < 0) /* uploads may still read the halves */
+            return -1;
+        CUresult r = c->d->cuMemcpyDtoHAsync(c->pinned, (CUdeviceptr)(uintptr_t)src + at, n, c->stream);
+        if (r != CUDA_SUCCESS)
+            rp_cuda_failed(c, r, "copying from the GPU");
+        if (finish(c, err) < 0)
+            return -1;
+        memcpy((char *)dst + at, c->pinned, n);
+    }
+    return report(c, err);
+}
+
+/* ---- before anything is opened ---- */
+
+static const char *unavailable(const struct rp_device_opts *o)
+{
+    static struct rp_err err;
+    CUdevice device;
+    int ordinal;
+    const struct rp_driver *d = rp_driver_load(&err);
+    return !d || choose(d, o, &device, &ordinal, &err) < 0 ? err.msg : NULL;
+}
+
+static size_t own_bytes(const struct rp_device_opts *o)
+{
+    return workspace_bytes(o);
+}
+
+static uint64_t memory(const struct rp_device_opts *o)
+{
+    struct rp_err err = {0};
+    struct rp_cuda c = {0};
+    size_t free_bytes = 0, total = 0;
+    c.d = rp_driver_load(&err);
+    if (!c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || c.d->cuDevicePrimaryCtxRetain(&c.context, c.device) != CUDA_SUCCESS)
+        return 0;
+    if (c.d->cuCtxSetCurrent(c.context) != CUDA_SUCCESS || c.d->cuMemGetInfo(&free_bytes, &total) != CUDA_SUCCESS)
+        free_bytes = 0;
+    c.d->cuDevicePrimaryCtxRelease(c.device);
+    return free_bytes > DRIVER_SPARE ? free_bytes - DRIVER_SPARE : 0;
+}
+
+static void describe(const struct rp_dev *dev, char *text, size_t size)
+{
+    const struct rp_cuda *c = (const struct rp_cuda *)dev;
+    snprintf(text, size, "gpu%d %s sm_%d%s", c->ordinal, c->name, c->image->arch, c->image->ptx ? " from PTX" : "");
+}
+
+const struct rp_backend rp_backend_cuda = {
+    .name = "cuda",
+    .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
+    .unavailable = unavailable,
+    .open = open_device,
+    .close = close_device,
+    .block = block,
+    .own_bytes = own_bytes,
+    .memory = memory,
+    .upload = upload,
+    .download = download,
+    .sync = sync_device,
+    .describe = describe,
+};

@@ -1,0 +1,102 @@
+/* The CUDA backend's own structs: an opened GPU, its memory, and how kernels are launched on it.
+ *
+ * What:    shared by the host files of backend/cuda/ only.
+ * Flow:    cuda.c opens the device and moves bytes; ops_*.c fill its table of operations, each a few rp_cuda_launch() on one stream.
+ * Owner:   struct rp_cuda owns context, streams, modules, blocks and the pinned buffers; nothing is allocated after open() and block().
+ * Extend:  an operation that needs memory of its own has it in workspace_bytes() of cuda.c, and takes it with rp_cuda_workspace().
+ *
+ * Operations run in the order of their calls on one stream. The first failure is kept, everything after it does nothing, and sync(),
+ * upload() or download() reports it.
+ */
+#ifndef RP_BACKEND_CUDA_CUDA_H
+#define RP_BACKEND_CUDA_CUDA_H
+
+#include "backend/backend.h"
+#include "backend/cuda/driver.h"
+#include "backend/cuda/kernels.h"
+
+enum rp_cuda_kernel {
+#define KERNEL(name, args, threads, blocks) RP_KERNEL_##name,
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+    RP_CUDA_KERNELS
+};
+struct rp_cuda_kernel_info {
+    const char *name; /* "rp_add": the function in the cubins */
+    unsigned threads; /* of a block */
+    size_t args;
+};
+extern const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS];
+
+/* Compiled device code, made by the build: one image with all kernels for each architecture. */
+struct rp_cuda_image {
+    int arch; /* 90: sm_90 */
+    int ptx;  /* not machine code: the driver compiles it for a device that no other image fits */
+    const unsigned char *data;
+    size_t size;
+    const char *sha256; /* hex */
+};
+extern const struct rp_cuda_image rp_cuda_images[];
+extern const int rp_cuda_image_count;
+/* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the largest minor one that is
+ * not above; else the newest PTX that is not above; else NULL. */
+const struct rp_cuda_image *rp_cuda_image_for(int capability);
+
+#define RP_CUDA_BLOCKS 64
+
+struct rp_cuda {
+    struct rp_dev dev;
+    const struct rp_driver *d;
+    struct rp_ops ops; /* what dev.op points to */
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    CUmodule module;
+    const struct rp_cuda_image *image;
+    CUfunction kernel[RP_CUDA_KERNELS];
+    size_t shared_set[RP_CUDA_KERNELS]; /* dynamic shared memory that the kernel has been allowed */
+    char name[128];
+    int ordinal, capability, multiprocessors;
+    size_t shared_max;                /* bytes of dynamic shared memory a block may have */
+    int max_seq, max_rows;            /* as opened */
+    struct rp_cuda_block {
+        CUdeviceptr data;
+        size_t bytes;
+    } block[RP_CUDA_BLOCKS];          /* the first is the workspace */
+    int blocks;
+    size_t workspace_bytes;
+    uint64_t allowed, reserved;       /* bytes that were free when the device was opened; bytes taken since */
+    unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
+    CUevent half_free[2];
+    int half;
+    struct rp_err failed;             /* the first failure since the last report */
+    int has_failed;
+};
+#define RP_CUDA_PINNED ((size_t)8 << 20)
+
+static inline struct rp_cuda *rp_cuda_of(struct rp_dev *dev)
+{
+    return (struct rp_cuda *)dev;
+}
+
+struct rp_grid {
+    unsigned x, y, z;
+};
+/* Launch on the device's stream. shared: bytes of dynamic shared memory. A failure is kept in c. */
+void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
+#define RP_LAUNCH(c, name, grid, shared, ...)                                                                          \
+    rp_cuda_launch(c, RP_KERNEL_##name, grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
+/* Blocks for n items, one thread each, at most `most` blocks a multiprocessor: the kernel strides over the rest. */
+struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
+/* The workspace: bytes that are free between two operations, 256-byte aligned; RP_BUG when more is asked than workspace_bytes() said. */
+void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
+/* Keep the first failure. */
+void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what);
+
+/* The most that operations ask of the workspace. */
+size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o);
+
+/* Each fills its rows of the table. */
+void rp_cuda_ops_whole(struct rp_ops *op);
+
+#endif

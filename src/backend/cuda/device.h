@@ -1,0 +1,108 @@
+/* The dialect of the device code: what a .cu file may use besides C.
+ *
+ * What:    one source for two compilers. NVRTC or nvcc compile it as CUDA C++ for GPUs; a C compiler compiles it for the CPU, through
+ *          tests/shim/shim.h, which executes grids, blocks, barriers and warps. So a .cu file is C that is C++ too: no templates,
+ *          references or overloads; what comes in several sizes is a .cuh that is included several times.
+ * Flow:    RP_KERNEL(name) { ... a.field ... }: one struct by value, `a`, whose type stands with its launch bounds in kernels.def.
+ * Owner:   shared memory is one block of bytes of the launch, taken apart with RP_SHARED(type); there are no static __shared__ arrays.
+ * Extend:  a new built-in gets its definition here and in the shim.
+ *
+ * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a fused product is
+ * written fmaf. tests/cuda/ptx.sh reads what came out.
+ */
+#ifndef RP_BACKEND_CUDA_DEVICE_H
+#define RP_BACKEND_CUDA_DEVICE_H
+
+#ifdef RP_SHIM
+#include "tests/shim/shim.h"
+#else
+
+#define RP_DEVICE static __device__ __forceinline__
+#define RP_FN RP_DEVICE
+#define RP_UNROLL _Pragma("unroll")
+#define RP_NO_UNROLL _Pragma("unroll 1")
+#define RP_RESTRICT __restrict__
+#define RP_SHARED(type) ((type *)(void *)rp_shared_bytes)
+extern __shared__ __align__(128) unsigned char rp_shared_bytes[];
+
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef unsigned long long uintptr_t;
+#endif
+
+/* What the headers of src/ops write the way a C compiler knows it. */
+#define __builtin_fmaf(x, y, z) __fmaf_rn(x, y, z)
+#define __builtin_sqrtf(x) __fsqrt_rn(x)
+
+/* Copies from global into shared memory that run beside the arithmetic: sm_80 and later; before, they are loads and stores. */
+#if __CUDA_ARCH__ >= 800
+#define RP_ASYNC 1
+RP_DEVICE unsigned rp_shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+RP_DEVICE void rp_copy16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(rp_shared_address(to)), "l"(from) : "memory");
+}
+RP_DEVICE void rp_copy4(void *to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(rp_shared_address(to)), "l"(from) : "memory");
+}
+/* +0 where !inside; `from` must still be an address that may be read */
+RP_DEVICE void rp_copy4_or_zero(void *to, const void *from, int inside)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(rp_shared_address(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
+}
+RP_DEVICE void rp_copy_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* All but the newest n groups of this thread have landed; a barrier then shows them to the others. n: a constant */
+#define rp_copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+#else
+#define RP_ASYNC 0
+#endif
+
+RP_DEVICE unsigned rp_load_acquire(const unsigned *p)
+{
+    unsigned v;
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
+{
+    asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+/* Keep the compiler from computing x again, or from moving what needs it up to here. */
+#define RP_OPAQUE(x) asm("" : "+r"(x))
+#define RP_STAY(x) asm volatile("" : "+r"(x)::"memory")
+
+#endif
+
+#define RP_ALL_LANES 0xffffffffu
+#define RP_WARP 32
+
+#include "backend/cuda/kernels.h"
+
+#ifndef RP_SHIM
+/* Threads of a block and blocks of a multiprocessor that the compiler may count on. */
+enum {
+#define KERNEL(name, args, threads, blocks) RP_THREADS_##name = threads, RP_BLOCKS_##name = blocks,
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+};
+#define KERNEL(name, args, threads, blocks) typedef struct args rp_args_##name;
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+#define RP_KERNEL(name)                                                                                                \
+    extern "C" __global__ void __launch_bounds__(RP_THREADS_##name, RP_BLOCKS_##name) rp_##name(const __grid_constant__ rp_args_##name a)
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+#include "backend/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEXT_OF(f) #f
+#define NAME_OF(f) TEXT_OF(f) /* cuda.h defines cuMemAlloc as cuMemAlloc_v2 */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} functions[] = {
+#define DRIVER(f) {NAME_OF(f), offsetof(struct rp_driver, f)},
+#include "backend/cuda/driver.def"
+#undef DRIVER
+};
+
+static const struct {
+    CUresult r;
+    enum rp_code code;
+    const char *remedy;
+} remedies[] = {
+    {CUDA_ERROR_OUT_OF_MEMORY, RP_UNAVAILABLE, "other programs may hold memory of this GPU (nvidia-smi lists them); try a smaller batch"},
+    {CUDA_ERROR_NO_DEVICE, RP_UNAVAILABLE, "is a GPU passed into this container (--gpus), and does CUDA_VISIBLE_DEVICES leave one?"},
+    {CUDA_ERROR_INVALID_DEVICE, RP_UNAVAILABLE, "does CUDA_VISIBLE_DEVICES name a device that is there?"},
+    {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, RP_UNAVAILABLE,
+     "the kernel module and libcuda are of different versions: reload the module, or restart the machine after an update"},
+    {CUDA_ERROR_SYSTEM_NOT_READY, RP_UNAVAILABLE, "NVSwitch machines need nvidia-fabricmanager running"},
+    {CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, RP_UNAVAILABLE, "the compatibility libcuda of the image does not fit this GPU: remove it"},
+    {CUDA_ERROR_UNKNOWN, RP_UNAVAILABLE, "often a kernel module that was not loaded after boot or sleep: does nvidia-smi work?"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, RP_UNAVAILABLE, "this build has no kernels for this GPU: sm_70 to sm_120 are there"},
+    {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, RP_UNAVAILABLE, "this GPU is newer than the kernels of this build, and its driver older: update the driver"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE, RP_UNAVAILABLE, "another program has this GPU to itself (compute mode exclusive)"},
+    {CUDA_ERROR_ECC_UNCORRECTABLE, RP_IO,
+     "memory of this GPU is failing: nvidia-smi -q -d ECC,ROW_REMAPPER; results since the last state root are not to be trusted"},
+    {CUDA_ERROR_HARDWARE_STACK_ERROR, RP_IO, "look for Xid messages in dmesg"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
+    {CUDA_ERROR_ILLEGAL_INSTRUCTION, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
+    {CUDA_ERROR_MISALIGNED_ADDRESS, RP_IO, "on a healthy GPU this is a bug of repro"},
+    {CUDA_ERROR_LAUNCH_FAILED, RP_IO, "look for Xid messages in dmesg"},
+    {CUDA_ERROR_LAUNCH_TIMEOUT, RP_IO, "a GPU that drives a display stops long kernels: use another one, or no display on it"},
+    {CUDA_ERROR_NVLINK_UNCORRECTABLE, RP_IO, "an NVLink is failing: nvidia-smi nvlink -e"},
+    {CUDA_ERROR_CONTAINED, RP_IO, "look for Xid messages in dmesg"},
+};
+
+int rp_driver_fail(const struct rp_driver *d, CUresult r, const char *what, struct rp_err *err)
+{
+    const char *name = NULL, *text = NULL;
+    char number[32];
+    snprintf(number, sizeof number, "error %d", (int)r);
+    if (d->cuGetErrorName(r, &name) != CUDA_SUCCESS || !name)
+        name = number;
+    if (d->cuGetErrorString(r, &text) != CUDA_SUCCESS || !text)
+        text = "no text";
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (remedies[i].r == r)
+            return rp_fail(err, remedies[i].code, "%s: %s (%s); %s", what, name, text, remedies[i].remedy);
+    return rp_fail(err, RP_IO, "%s: %s (%s)", what, name, text);
+}
+
+static int load(struct rp_driver *d, struct rp_err *err)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or the nvidia runtime", dlerror());
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *f = dlsym(library, functions[i].name);
+        if (!f)
+            return rp_fail(err, RP_UNAVAILABLE, "libcuda.so.1 has no %s: the driver is older than 525; update it", functions[i].name);
+        *(void **)(void *)((char *)d + functions[i].offset) = f;
+    }
+    CUresult r = d->cuInit(0);
+    if (r != CUDA_SUCCESS)
+        return rp_driver_fail(d, r, "cuInit", err);
+    r = d->cuDriverGetVersion(&d->version);
+    if (r != CUDA_SUCCESS)
+        return rp_driver_fail(d, r, "cuDriverGetVersion", err);
+    if (d->version < RP_DRIVER_OLDEST)
+        return rp_fail(err, RP_UNAVAILABLE, "the driver knows CUDA %d.%d, this program needs 12.0 (driver 525 or later): update it",
+                       d->version / 1000, d->version % 1000 / 10);
+    return 0;
+}
+
+const struct rp_driver *rp_driver_load(struct rp_err *err)
+{
+    static struct rp_driver loaded;
+    if (!loaded.version && load(&loaded, err) < 0) {
+        loaded.version = 0;
+        return NULL;
+    }
+    return &loaded;
+}

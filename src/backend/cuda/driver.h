@@ -1,0 +1,33 @@
+/* The driver's library, loaded at run time.
+ *
+ * What:    a table of the functions of driver.def, and how a failure of one becomes a message.
+ * Flow:    rp_driver_load() -> struct rp_driver; d->cuMemAlloc(...) -> CUresult -> rp_driver_fail().
+ * Owner:   the library stays loaded: NVIDIA's cannot be unloaded safely.
+ * Extend:  a function is a row of driver.def.
+ *
+ * The driver's own interface and not the runtime's: its functions are few and documented one by one, so that a library built by the
+ * tests can stand for a GPU (tests/shim/driver.c), and it gives the errors that a lost device or an old driver need as they are.
+ */
+#ifndef RP_BACKEND_CUDA_DRIVER_H
+#define RP_BACKEND_CUDA_DRIVER_H
+
+#include "base/err.h"
+
+#include <cuda.h>
+
+struct rp_driver {
+#define DRIVER(f) __typeof__(f) *f;
+#include "backend/cuda/driver.def"
+#undef DRIVER
+    int version; /* 12090 */
+};
+
+#define RP_DRIVER_OLDEST 12000 /* CUDA 12.0, driver 525: what cubins of NVRTC 12.9 need */
+
+/* Loaded and initialised once in a process. RP_UNAVAILABLE: no library, too old, or it does not start; the message says which. */
+const struct rp_driver *rp_driver_load(struct rp_err *err) rp_must_check;
+
+/* `what` failed with r: fills *err with the driver's name for it and, where one is known, the remedy. Always -1. */
+int rp_driver_fail(const struct rp_driver *d, CUresult r, const char *what, struct rp_err *err);
+
+#endif

@@ -1,0 +1,64 @@
+/* Kernels by name, and their launches. */
+#include "backend/cuda/cuda.h"
+
+#define WAVES 4 /* blocks a thread of a striding kernel may have queued per multiprocessor, times those that fit */
+
+const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS] = {
+#define KERNEL(name, args, threads, blocks) {"rp_" #name, threads, sizeof(struct args)},
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+};
+
+const struct rp_cuda_image *rp_cuda_image_for(int capability)
+{
+    const struct rp_cuda_image *best = NULL;
+    for (int i = 0; i < rp_cuda_image_count; i++) {
+        const struct rp_cuda_image *x = &rp_cuda_images[i];
+        int fits = x->arch <= capability && (x->ptx || x->arch / 10 == capability / 10);
+        if (fits && (!best || x->ptx < best->ptx || (x->ptx == best->ptx && x->arch > best->arch)))
+            best = x;
+    }
+    return best;
+}
+
+void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what)
+{
+    if (c->has_failed)
+        return;
+    c->has_failed = 1;
+    (void)rp_driver_fail(c->d, r, what, &c->failed);
+}
+
+void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
+{
+    const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
+    void *parameters[1];
+    *(const void **)(void *)parameters = args;
+    if (c->has_failed || !grid.x || !grid.y || !grid.z)
+        return;
+    RP_BUG_IF(shared > c->shared_max);
+    if (shared > c->shared_set[kernel]) {
+        CUresult r = c->d->cuFuncSetAttribute(c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
+        if (r != CUDA_SUCCESS) {
+            rp_cuda_failed(c, r, k->name);
+            return;
+        }
+        c->shared_set[kernel] = shared;
+    }
+    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared, c->stream, parameters, NULL);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, k->name);
+}
+
+struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n)
+{
+    size_t threads = rp_cuda_kernels[kernel].threads, blocks = (n + threads - 1) / threads;
+    size_t most = (size_t)c->multiprocessors * (2048 / threads) * WAVES;
+    return (struct rp_grid){(unsigned)(blocks < most ? blocks : most), 1, 1};
+}
+
+void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes)
+{
+    RP_BUG_IF(bytes > c->workspace_bytes);
+    return (void *)(uintptr_t)c->block[0].data; /* NOLINT(performance-no-int-to-ptr): an address of the device */
+}

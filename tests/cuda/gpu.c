@@ -1,0 +1,25 @@
+#include "tests/cuda/gpu.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+static struct shim_options *load(struct rp_err *err)
+{
+    const char *path = getenv("RP_SHIM_LIBRARY");
+    void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *options = library ? dlsym(library, "shim_options") : NULL;
+    return options ? options : rp_fail_null(err, RP_IO, "RP_SHIM_LIBRARY must name the libcuda.so.1 of the tests: %s", dlerror());
+}
+
+struct rp_dev *gpu(struct shim_options **options, struct rp_err *err)
+{
+    static struct rp_dev *dev;
+    static struct shim_options *shim;
+    struct rp_device_opts o = {.max_seq = 512, .max_rows = 4096};
+    if (!shim)
+        shim = load(err);
+    if (shim && !dev)
+        dev = rp_backend_cuda.open(&o, err);
+    if (options)
+        *options = shim;
+    return dev;
+}

@@ -1,0 +1,14 @@
+/* A GPU for the tests of the CUDA backend: the test's own libcuda, loaded by path before the backend asks for it by name. */
+#ifndef RP_TESTS_CUDA_GPU_H
+#define RP_TESTS_CUDA_GPU_H
+
+#include "backend/cuda/cuda.h"
+#include "tests/shim/run.h"
+
+extern const struct rp_backend rp_backend_cuda;
+
+/* The device, opened once; *options (NULL: not wanted): how the shim orders threads from now on. RP_SHIM_LIBRARY names the library: the
+ * runner sets it. */
+struct rp_dev *gpu(struct shim_options **options, struct rp_err *err) rp_must_check;
+
+#endif

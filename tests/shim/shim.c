@@ -1,0 +1,426 @@
+/* The scheduler: fibers, meetings, resident blocks. */
+#include "tests/shim/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define STACK_BYTES ((size_t)128 << 10)
+#define COPIES 4096
+#define SPINS 100000 /* rounds in which nobody did anything but look: a deadlock */
+
+enum state { READY, SPINNING, AT_BLOCK, AT_WARP, DONE };
+
+struct copy {
+    float *to;
+    const float *from;
+    int n, inside, group;
+};
+
+struct fiber {
+    void *stack_pointer;
+    enum state state;
+    const char *where; /* of the meeting it waits at */
+    int line;
+    unsigned id;
+    uint64_t value;
+    int copies, group;
+    struct copy *copy;
+};
+
+struct block {
+    int live;
+    struct shim_dim index;
+    unsigned char *shared, *stacks;
+    struct fiber fiber[SHIM_THREADS];
+    unsigned warp_epoch[SHIM_THREADS / 32], epoch;
+};
+
+struct shim_options shim_options = {.resident = 1, .seed = 1};
+struct shim_dim threadIdx, blockIdx, blockDim, gridDim;
+void (*shim_on_block)(int resident);
+
+static struct block *resident[SHIM_RESIDENT];
+static struct block *now;    /* the block that runs */
+static struct fiber *me;     /* the fiber that runs; NULL: the scheduler */
+static void *scheduler;      /* its stack pointer */
+static const char *fault;
+static unsigned threads;
+static size_t shared_bytes;
+static uint64_t random_state;
+static void (*body)(const void *args);
+static const void *body_args;
+
+/* ---- fibers ---- */
+
+void shim_swap(void **save, void *to);
+__asm__(".text\n.globl shim_swap\n.type shim_swap, @function\nshim_swap:\n"
+        " push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+        " mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
+        " pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n"
+        ".size shim_swap, . - shim_swap\n");
+
+static __attribute__((noinline)) void yield(enum state state, const char *where, int line)
+{
+    me->state = state;
+    me->where = where;
+    me->line = line;
+    shim_swap(&me->stack_pointer, scheduler);
+}
+
+static void entry(void)
+{
+    body(body_args);
+    for (;;)
+        yield(DONE, "", 0);
+}
+
+void shim_fault(const char *what)
+{
+    fault = what;
+    if (!me)
+        abort();
+    for (;;)
+        yield(DONE, "", 0);
+}
+
+int shim_where(struct shim_place *p)
+{
+    if (!me)
+        return 0;
+    *p = (struct shim_place){.shared = now->shared, .shared_bytes = shared_bytes, .thread = me->id, .epoch = now->epoch,
+                             .warp_epoch = now->warp_epoch[me->id / 32]};
+    while (resident[p->resident] != now)
+        p->resident++;
+    return 1;
+}
+
+/* ---- what kernels call ---- */
+
+void *shim_shared(void)
+{
+    return now->shared;
+}
+
+void shim_syncthreads(const char *where, int line)
+{
+    yield(AT_BLOCK, where, line);
+}
+
+void shim_syncwarp(const char *where, int line)
+{
+    yield(AT_WARP, where, line);
+}
+
+/* Publish, meet, read, meet: a lane may not publish again before its neighbours have read. */
+uint64_t shim_exchange(uint64_t value, unsigned from, const char *where, int line)
+{
+    me->value = value;
+    yield(AT_WARP, where, line);
+    struct fiber *other = &now->fiber[(me->id & ~31u) + from];
+    if ((me->id & ~31u) + from >= threads || other->state == DONE)
+        shim_fault("an exchange reads a lane that is not there or has returned");
+    uint64_t got = other->value;
+    yield(AT_WARP, where, line);
+    return got;
+}
+
+uint32_t shim_ballot(int predicate, const char *where, int line)
+{
+    uint32_t bits = 0;
+    me->value = predicate != 0;
+    yield(AT_WARP, where, line);
+    for (unsigned lane = 0; lane < 32 && (me->id & ~31u) + lane < threads; lane++) {
+        const struct fiber *f = &now->fiber[(me->id & ~31u) + lane];
+        bits |= f->state == DONE ? 0 : (uint32_t)f->value << lane;
+    }
+    yield(AT_WARP, where, line);
+    return bits;
+}
+
+void shim_spin(void)
+{
+    if (me)
+        yield(SPINNING, "", 0);
+}
+
+/* ---- asynchronous copies ---- */
+
+static void land(const struct copy *c)
+{
+    for (int i = 0; i < c->n; i++)
+        c->to[i] = c->inside ? c->from[i] : 0.0f;
+}
+
+static void start_copy(void *to, const void *from, int n, int inside)
+{
+    struct copy c = {to, from, n, inside, me->group};
+    unsigned char *p = to;
+    if (((uintptr_t)to | (uintptr_t)from) & (4 * (size_t)n - 1))
+        shim_fault("an asynchronous copy is not aligned to its size");
+    if (p < now->shared || p + 4 * n > now->shared + shared_bytes)
+        shim_fault("an asynchronous copy writes outside of shared memory");
+    if (!shim_options.late) {
+        land(&c);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        c.to[i] = NAN;
+    if (me->copies == COPIES)
+        shim_fault("too many asynchronous copies that nobody waits for");
+    if (!me->copy)
+        me->copy = malloc(COPIES * sizeof *me->copy);
+    me->copy[me->copies++] = c;
+}
+
+void rp_copy16(void *to, const void *from)
+{
+    start_copy(to, from, 4, 1);
+}
+
+void rp_copy4(void *to, const void *from)
+{
+    start_copy(to, from, 1, 1);
+}
+
+void rp_copy4_or_zero(void *to, const void *from, int inside)
+{
+    start_copy(to, from, 1, inside);
+}
+
+void rp_copy_commit(void)
+{
+    me->group++;
+}
+
+void rp_copy_wait(int newest)
+{
+    int left = 0;
+    for (int i = 0; i < me->copies; i++)
+        if (me->copy[i].group < me->group - newest)
+            land(&me->copy[i]);
+        else
+            me->copy[left++] = me->copy[i];
+    me->copies = left;
+}
+
+/* ---- blocks ---- */
+
+static uint32_t draw(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33);
+}
+
+static void arrange(unsigned *order, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        order[i] = shim_options.order == SHIM_REVERSE ? n - 1 - i : i;
+    for (unsigned i = n; shim_options.order == SHIM_SCRAMBLED && i > 1; i--) {
+        unsigned j = draw() % i, x = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = x;
+    }
+}
+
+static struct block *place(int i)
+{
+    if (!resident[i]) {
+        resident[i] = calloc(1, sizeof **resident);
+        resident[i]->shared = aligned_alloc(128, (SHIM_SHARED_MAX + 127) / 128 * 128);
+        resident[i]->stacks = mmap(NULL, SHIM_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (!resident[i]->shared || resident[i]->stacks == MAP_FAILED)
+            abort();
+    }
+    return resident[i];
+}
+
+/* Shared memory starts as NaN: what nobody wrote shows in the results. */
+static void start_block(int at, unsigned number)
+{
+    struct block *b = place(at);
+    b->live = 1;
+    b->index = (struct shim_dim){number % gridDim.x, number / gridDim.x % gridDim.y, number / gridDim.x / gridDim.y};
+    b->epoch = 0;
+    memset(b->shared, 0xff, shared_bytes);
+    memset(b->warp_epoch, 0, sizeof b->warp_epoch);
+    for (unsigned i = 0; i < threads; i++) {
+        struct fiber *f = &b->fiber[i];
+        uintptr_t *top = (uintptr_t *)(void *)(b->stacks + (i + 1) * STACK_BYTES) - 2;
+        top[0] = (uintptr_t)entry; /* entered as if it had been called */
+        top[1] = 0;
+        f->stack_pointer = top - 6;
+        f->state = READY;
+        f->id = i;
+        f->copies = f->group = 0;
+    }
+    if (shim_on_block)
+        shim_on_block(at);
+}
+
+static void run_fiber(struct block *b, struct fiber *f)
+{
+    now = b;
+    me = f;
+    blockIdx = b->index;
+    threadIdx = (struct shim_dim){f->id % blockDim.x, f->id / blockDim.x % blockDim.y, f->id / (blockDim.x * blockDim.y)};
+    shim_swap(&scheduler, f->stack_pointer);
+    me = NULL;
+}
+
+/* Warps whose live lanes have all arrived go on; 1 if any did. */
+static int release_warps(struct block *b)
+{
+    int released = 0;
+    for (unsigned w = 0; w < threads; w += 32) {
+        unsigned end = w + 32 < threads ? w + 32 : threads, waiting = 0, done = 0;
+        const struct fiber *first = NULL;
+        for (unsigned i = w; i < end; i++) {
+            const struct fiber *f = &b->fiber[i];
+            done += f->state == DONE;
+            waiting += f->state == AT_WARP;
+            first = f->state == AT_WARP && !first ? f : first;
+            if (f->state == AT_WARP && (f->line != first->line || strcmp(f->where, first->where)))
+                fault = "lanes of one warp meet at different places";
+        }
+        if (!waiting || waiting + done < end - w)
+            continue;
+        for (unsigned i = w; i < end; i++)
+            if (b->fiber[i].state == AT_WARP)
+                b->fiber[i].state = READY;
+        b->warp_epoch[w / 32]++;
+        released = 1;
+    }
+    return released;
+}
+
+static int release_block(struct block *b)
+{
+    unsigned waiting = 0, done = 0;
+    const struct fiber *first = NULL;
+    for (unsigned i = 0; i < threads; i++) {
+        const struct fiber *f = &b->fiber[i];
+        done += f->state == DONE;
+        waiting += f->state == AT_BLOCK;
+        first = f->state == AT_BLOCK && !first ? f : first;
+        if (f->state == AT_BLOCK && (f->line != first->line || strcmp(f->where, first->where)))
+            fault = "threads of one block meet at different barriers";
+    }
+    if (!waiting || waiting + done < threads)
+        return 0;
+    if (done)
+        fault = "some threads of a block returned while others wait at a barrier";
+    for (unsigned i = 0; i < threads; i++)
+        b->fiber[i].state = b->fiber[i].state == AT_BLOCK ? READY : b->fiber[i].state;
+    b->epoch++;
+    return 1;
+}
+
+/* Every thread that can run does, once. 0: the block could do nothing but look at memory. */
+static int turn(struct block *b)
+{
+    static unsigned order[SHIM_THREADS];
+    int moved = 0;
+    unsigned done = 0;
+    arrange(order, threads);
+    for (unsigned i = 0; i < threads && !fault; i++) {
+        struct fiber *f = &b->fiber[order[i]];
+        if (f->state != READY && f->state != SPINNING)
+            continue;
+        run_fiber(b, f);
+        moved |= f->state != SPINNING;
+    }
+    for (unsigned i = 0; i < threads; i++)
+        done += b->fiber[i].state == DONE;
+    b->live = done < threads;
+    return moved | release_warps(b) | release_block(b) | !b->live;
+}
+
+static int any_stuck(const struct block *b)
+{
+    for (unsigned i = 0; i < threads; i++)
+        if (b->fiber[i].state == READY || b->fiber[i].state == SPINNING)
+            return 0;
+    return 1;
+}
+
+static void run_grid(unsigned blocks)
+{
+    unsigned *start = malloc(blocks * sizeof *start), next = 0, finished = 0;
+    int places = shim_options.resident, idle = 0;
+    if (!start)
+        abort();
+    arrange(start, blocks);
+    for (int i = 0; i < places; i++)
+        place(i)->live = 0;
+    while (finished < blocks && !fault) {
+        int moved = 0;
+        for (int i = 0; i < places && !fault; i++) {
+            struct block *b = resident[i];
+            if (!b->live && next == blocks)
+                continue;
+            if (!b->live)
+                start_block(i, start[next++]);
+            moved |= turn(b);
+            finished += !b->live;
+            if (b->live && any_stuck(b))
+                fault = "threads wait for a meeting that cannot happen";
+        }
+        idle = moved ? 0 : idle + 1;
+        if (idle == SPINS)
+            fault = "every resident block waits for another one";
+    }
+    free(start);
+}
+
+/* ---- kernels by name ---- */
+
+#define KERNEL(name, args, threads, blocks) void shim_kernel_##name(const void *);
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+
+static const struct {
+    const char *name;
+    void (*run)(const void *args);
+    size_t args;
+    unsigned threads;
+} kernels[] = {
+#define KERNEL(name, args, threads, blocks) {#name, shim_kernel_##name, sizeof(struct args), threads},
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+};
+#define KERNELS (sizeof kernels / sizeof *kernels)
+
+size_t shim_args_size(const char *kernel)
+{
+    for (size_t i = 0; i < KERNELS; i++)
+        if (!strcmp(kernels[i].name, kernel))
+            return kernels[i].args;
+    return 0;
+}
+
+const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared, const void *args)
+{
+    size_t i = 0;
+    while (i < KERNELS && strcmp(kernels[i].name, kernel))
+        i++;
+    if (i == KERNELS)
+        return "there is no such kernel";
+    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+        return "the grid is empty or too large";
+    if (block.x * block.y * block.z != kernels[i].threads)
+        return "the block has another size than kernels.def says";
+    if (shared > SHIM_SHARED_MAX)
+        return "more shared memory than any GPU has for a block";
+    gridDim = grid;
+    blockDim = block;
+    threads = block.x * block.y * block.z;
+    shared_bytes = shared;
+    random_state = shim_options.seed;
+    body = kernels[i].run;
+    body_args = args;
+    fault = NULL;
+    run_grid(grid.x * grid.y * grid.z);
+    return fault;
+}
