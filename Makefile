@@ -136,9 +136,12 @@ CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what w
 endif
 ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
-gpu_sources := $(sort $(wildcard src/gpu/*.c)) src/worker/frame.c src/capture/probe.c $(addprefix src/base/,buf.c err.c json.c text.c)
+# What it asks, and what it trains with: the same model, data and loop as repro, over another backend.
+gpu_sources := $(sort $(wildcard src/gpu/*.c src/backend/cuda/*.c src/base/*.c src/recipe/*.c src/model/*.c src/workload/*.c)) src/capture/probe.c \
+	$(addprefix src/worker/,frame.c job.c loop.c) src/backend/backend.c $(addprefix src/data/,bert_data.c files.c tfrecord.c example.c shuffle.c \
+	crc32c.c crc32c_sse42.c)
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
-	-isystem $(gpu)/include -isystem $(sysroot)/src/jansson
+	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/openssl
 ifeq ($(origin CUDA_HOME),command line)
 cudart := $(firstword $(wildcard $(patsubst %,$(CUDA_HOME)/%/libcudart_static.a,lib64 lib targets/x86_64-linux/lib)))
 ifeq ($(and $(cudart),$(wildcard $(CUDA_HOME)/include/nvml.h)),)
@@ -163,7 +166,7 @@ $(gpu)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
 $(gpu)/include: $(gpu)/flags $(cuda_ready)
-	$(Q)ln -sfn $(cuda)/include $@
+	$(Q)mkdir -p $(gpu)/openssl && ln -sfn $(sysroot)/include/openssl $(gpu)/openssl/openssl && ln -sfn $(cuda)/include $@
 $(gpu)/%.o: %.c $(gpu)/flags $(sysroot)/sources.txt | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)
@@ -176,7 +179,7 @@ $(gpu)/libjansson.a: $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)ar rcsD $@ $(gpu)/jansson/*.o
 $(gpu)/repro-gpu: $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
 	$(call say,LD,$@)
-	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart)
+	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(sysroot)/lib/libcrypto.a
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)$(static_cc) -O2 $(static_ldflags) $< -o $@ -lzstd
 $(gpu)/repro-gpu.zst: $(gpu)/repro-gpu $(gpu)/compress

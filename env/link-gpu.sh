@@ -18,8 +18,8 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
 "$cc" -c "$here/gpu/start.S" -o "$tmp/start.o"
-"$cc" -O2 -fPIE -c "$here/gpu/init.c" -o "$tmp/init.o"
-"$cc" -r -nostdlib -Wl,--gc-sections,-e,_start -o "$tmp/all.o" "$tmp/start.o" "$tmp/init.o" "$@"
+"$cc" -O2 -fPIE -ffunction-sections -c "$here/gpu/init.c" -o "$tmp/init.o"
+"$cc" -r -nostdlib -Wl,--gc-sections,-e,_start -o "$tmp/all.o" "$tmp/start.o" "$tmp/init.o" "$@" "$("$cc" -print-libgcc-file-name)"
 
 # Undefined symbols that a relocation of what is left names, and every symbol of glibc with its versions.
 readelf -rW "$tmp/all.o" | awk '$3 ~ /^R_X86_64_/ {print $5}' | sort -u >"$tmp/named"

@@ -1,4 +1,9 @@
-/* What the start files of glibc before 2.34 added to every program: running its constructors, and atexit(). */
+/* What the start files of glibc before 2.34 added to every program: running its constructors, atexit(), and the functions of files' state,
+ * which were no symbols of the library before 2.33. */
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 typedef void function(int argc, char **argv, char **envp);
 extern function *__preinit_array_start[] __attribute__((visibility("hidden")));
 extern function *__preinit_array_end[] __attribute__((visibility("hidden")));
@@ -15,6 +20,21 @@ void rp_gpu_init(int argc, char **argv, char **envp)
         (*f)(argc, argv, envp);
     for (function **f = __init_array_start; f < __init_array_end; f++)
         (*f)(argc, argv, envp);
+}
+
+int stat(const char *path, struct stat *s)
+{
+    return (int)syscall(SYS_stat, path, s); /* on x86-64 the kernel's struct is the library's */
+}
+
+int lstat(const char *path, struct stat *s)
+{
+    return (int)syscall(SYS_lstat, path, s);
+}
+
+int fstat(int fd, struct stat *s)
+{
+    return (int)syscall(SYS_fstat, fd, s);
 }
 
 int atexit(void (*f)(void))

@@ -2,9 +2,14 @@
 
 #include <string.h>
 
-extern const struct rp_backend rp_backend_cpu; /* cpu/cpu.c */
+extern const struct rp_backend rp_backend_cpu;  /* cpu/cpu.c */
+extern const struct rp_backend rp_backend_cuda; /* in repro-gpu cuda/cuda.c, in repro worker/cuda.c, which asks repro-gpu */
 
-const struct rp_backend *const rp_backends[] = {&rp_backend_cpu, NULL};
+#ifdef RP_GPU_WORKER
+const struct rp_backend *const rp_backends[] = {&rp_backend_cuda, NULL};
+#else
+const struct rp_backend *const rp_backends[] = {&rp_backend_cuda, &rp_backend_cpu, NULL};
+#endif
 
 const struct rp_backend *rp_backend_find(const char *name)
 {

@@ -47,13 +47,16 @@ struct rp_dev {
 
 struct rp_backend {
     const char *name, *summary;
+    int separate_memory; /* memory() is the device's own: what the process itself takes is no part of it */
+    int remote; /* this program cannot open it: it asks, and lets train, the worker that can (worker/cuda.c) */
     /* NULL when usable here, else why not (static text): "no AVX2", "no driver" */
     const char *(*unavailable)(const struct rp_device_opts *o);
     struct rp_dev *(*open)(const struct rp_device_opts *o, struct rp_err *err);
     void (*close)(struct rp_dev *dev);
     /* one zeroed block, aligned to at least 64 bytes; NULL and *err when it cannot be had */
     void *(*block)(struct rp_dev *dev, enum rp_class c, size_t bytes, struct rp_err *err);
-    size_t (*own_bytes)(const struct rp_device_opts *o); /* what open() itself takes: RP_CLASS_BACKEND of the plan */
+    /* what open() itself takes: RP_CLASS_BACKEND of the plan; where memory is separate it does not depend on the sizes */
+    size_t (*own_bytes)(const struct rp_device_opts *o);
     uint64_t (*memory)(const struct rp_device_opts *o);  /* bytes a run may use here (device, machine or cgroup limit, what is free) */
     int (*upload)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
     int (*download)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);

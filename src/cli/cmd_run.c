@@ -35,6 +35,7 @@ struct run {
     const struct rp_run_opts *o;
     struct rp_recipe recipe;
     const struct rp_backend *backend;
+    struct rp_err passed; /* the backend that auto passed by, and why; "" */
     struct rp_device_opts device;
     struct rp_plan plan;
     char *output;
@@ -72,7 +73,7 @@ static int load_recipe(struct run *r, const char *where, struct rp_err *err)
     /* The backend section to apply depends on the backend, which a key may name: read once for that, then for good. */
     failed = rp_recipe_load(&r->recipe, where, NULL, (const char *const *)set, n, err) < 0;
     if (!failed) {
-        r->backend = rp_job_backend(&r->recipe, &r->device, err);
+        r->backend = rp_job_backend(&r->recipe, &r->passed, err);
         failed = !r->backend;
         rp_recipe_fini(&r->recipe);
         memset(&r->recipe, 0, sizeof r->recipe);
@@ -82,6 +83,7 @@ static int load_recipe(struct run *r, const char *where, struct rp_err *err)
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
+    r->device = failed ? r->device : rp_job_device(&r->recipe);
     return failed ? -1 : 0;
 }
 
@@ -255,6 +257,8 @@ static int load_key(struct run *r, struct rp_err *err)
 static int prepare(struct run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
+    if (*r->passed.msg)
+        rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
     if (choose_output(r, err) < 0 || check_checkpoints(r, err) < 0 ||
@@ -421,7 +425,7 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
     if (failed && err->code == RP_INTERRUPTED)
         rp_wrap(err, "before training began, so there is nothing to seal");
     if (!failed) {
-        r.job = (struct rp_job){.recipe = &r.recipe, .data = r.data.path, .batch = r.plan.batch};
+        r.job = (struct rp_job){.recipe = &r.recipe, .backend = r.backend, .data = r.data.path, .batch = r.plan.batch};
         rp_supervise(&r.outcome, &r.job, &r.meter);
         r.ended_ns = r.started_ns + (rp_now_ns() - t0);
         failed = seal(&r, err) < 0;

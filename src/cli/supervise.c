@@ -62,6 +62,8 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
     w->alive_ns = rp_now_ns();
     switch (type) {
     case RP_FRAME_HELLO:
+        if (!json_object_get(body, "backend"))
+            break; /* the GPU worker's first, before it has seen the job */
         json_decref(w->o->hello);
         w->o->hello = json_incref(body);
         rp_meter_note(w->meter, "device: %s, %s", json_string_value(json_object_get(body, "backend")),
@@ -132,8 +134,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
     struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_workloads[job->recipe->workload]->sample_unit};
     uint64_t stop_ns = 0;
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE};
-    RP_JSON *body = rp_job_encode(job);
-    if (rp_worker_start(&worker, body, &err) < 0) {
+    if (rp_job_start(&worker, job, &err) < 0) {
         o->status = RP_RUN_FAILED;
         o->reason = err;
         return;

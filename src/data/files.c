@@ -128,6 +128,13 @@ static int open_glob(struct rp_files *f, const char *pattern, struct rp_err *err
     return failed;
 }
 
+#ifdef RP_GPU_WORKER
+static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)
+{
+    (void)f;
+    return rp_fail(err, RP_IO, "'%s' has to be unpacked before a GPU can train on it: name a directory that can be written with --store", name);
+}
+#else
 static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)
 {
     struct rp_archive_source s;
@@ -145,6 +152,7 @@ static int open_embedded(struct rp_files *f, const char *name, struct rp_err *er
     rp_archive_members_free(m, n);
     return f->n ? 0 : rp_fail(err, RP_MALFORMED, "archive '%s' holds no file with '.tfrecord' in its name", name);
 }
+#endif
 
 int rp_files_open(struct rp_files *f, const char *path, struct rp_err *err)
 {

@@ -1,10 +1,11 @@
-/* repro-gpu: answers the parent's questions until it closes the socket. */
+/* repro-gpu: answers the parent's questions until it closes the socket, or trains when it is sent a job. */
 #include "base/json.h"
 #include "gpu/gpu.h"
-#include "worker/worker.h"
+#include "worker/job.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,6 +31,33 @@ static int answer(const json_t *question, struct rp_err *err)
     return rp_fail(err, RP_MALFORMED, "this worker knows no probe '%s'", name);
 }
 
+/* Can a device train, and what does it have? */
+static int answer_device(const json_t *question, struct rp_err *err)
+{
+    const char *device;
+    int64_t seq, rows;
+    if (rp_json_str(question, "device", &device, "question", err) < 0 || rp_json_int(question, "max_seq", &seq, "question", err) < 0 ||
+        rp_json_int(question, "max_rows", &rows, "question", err) < 0)
+        return -1;
+    struct rp_device_opts o = {.device = device, .max_seq = (int)seq, .max_rows = (int)rows};
+    const struct rp_backend *b = rp_backends[0];
+    const char *why = b->unavailable(&o);
+    json_t *values = why ? json_pack("{s:s}", "unavailable", why)
+                         : json_pack("{s:s, s:I, s:I}", "name", b->name, "memory", (json_int_t)b->memory(&o), "own_bytes",
+                                     (json_int_t)b->own_bytes(&o));
+    RP_JSON *body = json_pack("{s:s, s:o}", "probe", "device", "values", values);
+    return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
+}
+
+static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, struct rp_err *err)
+{
+    if (type == RP_FRAME_JOB)
+        exit(rp_worker_train(RP_WORKER_FD, in, body));
+    if (type == RP_FRAME_PROBE)
+        return answer(body, err);
+    return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
+}
+
 /* 1 while the parent may ask again, 0 when it is gone. */
 static int next(struct rp_buf *in, struct rp_err *err)
 {
@@ -38,7 +66,7 @@ static int next(struct rp_buf *in, struct rp_err *err)
     RP_JSON *body = NULL;
     int got = rp_frame_decode(in, &type, &body, err);
     if (got > 0)
-        return type != RP_FRAME_PROBE || answer(body, err) == 0 ? 1 : -1;
+        return obey(type, body, in, err) == 0 ? 1 : -1;
     if (got < 0)
         return -1;
     ssize_t n = read(RP_WORKER_FD, bytes, sizeof bytes);

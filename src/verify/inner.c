@@ -226,7 +226,7 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
     o.max_rows = (int)rows;
     /* what is compared does not depend on the backend, only the memory does */
-    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, b ? b : rp_backend_find("cpu"), &o, err) < 0) {
+    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, rp_backend_find("cpu"), &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning again");
     }
@@ -417,7 +417,7 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
     if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the phases took %.3f s together and the whole run %.3f s", phases, elapsed);
     if (check_spread(rs, fine_clock(s), err) < 0 || check_phases(s, err) < 0 ||
-        (rp_backend_find(json_string_value(json_object_get(s->run, "backend"))) && check_speed(s, err) < 0))
+        (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0 && check_speed(s, err) < 0))
         return -1;
     rp_check_say(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
     return 0;

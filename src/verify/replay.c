@@ -60,19 +60,19 @@ static int local_recipe(struct replay *p, struct rp_err *err)
 static int prepare(struct replay *p, struct rp_err *err)
 {
     struct rp_plan plan;
-    struct rp_device_opts device;
+    struct rp_err passed;
     int64_t batch = json_integer_value(json_object_get(json_object_get(p->run, "plan"), "batch"));
     const char *digest = json_string_value(json_object_get(json_object_get(p->run, "data"), "digest"));
     if (local_recipe(p, err) < 0 || rp_data_prepare(&p->recipe, p->o->store, &p->data, err) < 0)
         return -1;
     if (strcmp(p->data.digest, digest) != 0)
         return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...", p->data.digest, digest);
-    const struct rp_backend *b = rp_job_backend(&p->recipe, &device, err);
+    const struct rp_backend *b = rp_job_backend(&p->recipe, &passed, err);
+    struct rp_device_opts device = rp_job_device(&p->recipe);
     if (!b || rp_job_plan(&plan, &p->recipe, batch, b, &device, err) < 0)
         return -1;
-    struct rp_job job = {.recipe = &p->recipe, .data = p->data.path, .batch = batch, .steps = p->steps};
-    RP_JSON *body = rp_job_encode(&job);
-    return rp_worker_start(&p->worker, body, err);
+    struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
+    return rp_job_start(&p->worker, &job, err);
 }
 
 static const struct rp_record *recorded(const struct replay *p, int64_t step)

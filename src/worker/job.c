@@ -8,18 +8,21 @@
 
 json_t *rp_job_encode(const struct rp_job *job)
 {
-    return json_pack("{s:o, s:s, s:I, s:I}", "recipe", rp_recipe_to_json(job->recipe), "data", job->data, "batch",
-                     (json_int_t)job->batch, "steps", (json_int_t)job->steps);
+    return json_pack("{s:o, s:s, s:s, s:I, s:I}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
+                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps);
 }
 
 int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
 {
-    const char *data;
+    const char *data, *backend;
     *job = (struct rp_job){0};
     json_t *recipe = rp_json_obj(j, "recipe", "job", err);
-    if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_int(j, "batch", &job->batch, "job", err) < 0 ||
+    if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_str(j, "backend", &backend, "job", err) < 0 || rp_json_int(j, "batch", &job->batch, "job", err) < 0 ||
         rp_json_int(j, "steps", &job->steps, "job", err) < 0)
         return -1;
+    job->backend = rp_backend_find(backend);
+    if (!job->backend)
+        return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", backend);
     job->recipe = rp_alloc(sizeof *job->recipe);
     if (rp_recipe_from_json(job->recipe, recipe, err) < 0) {
         rp_job_fini(job);
@@ -60,25 +63,48 @@ static const char *choice_text(const char *key, int index, char *out, size_t siz
     return out;
 }
 
-const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_device_opts *o, struct rp_err *err)
+struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 {
     static const char *const isas[] = {NULL, "scalar", "avx2", "avx512"}; /* by the index of run.isa */
+    return (struct rp_device_opts){.isa = isas[r->run_isa],
+                                   .threads = (int)r->run_threads,
+                                   .device = r->run_device,
+                                   .max_seq = (int)r->task_seq_length,
+                                   .max_rows = (int)(r->train_batch_size * r->task_seq_length)};
+}
+
+const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err)
+{
     char name[32];
-    *o = (struct rp_device_opts){.isa = isas[r->run_isa],
-                                 .threads = (int)r->run_threads,
-                                 .max_seq = (int)r->task_seq_length,
-                                 .max_rows = (int)(r->train_batch_size * r->task_seq_length)};
+    struct rp_device_opts o = rp_job_device(r);
+    const char *reason = "none is built in";
+    *passed = (struct rp_err){0};
     choice_text("run.backend", r->run_backend, name, sizeof name);
     if (strcmp(name, "auto") != 0) {
         const struct rp_backend *b = rp_backend_find(name);
-        const char *why = b ? b->unavailable(o) : "this build has no such backend";
-        return why ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, why) : (void *)b;
+        reason = b ? b->unavailable(&o) : "this build has no such backend";
+        return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason) : (void *)b;
     }
-    const char *why = "none is built in";
-    for (const struct rp_backend *const *b = rp_backends; *b; b++)
-        if (!(why = (*b)->unavailable(o)))
+    for (const struct rp_backend *const *b = rp_backends; *b; b++) {
+        reason = (*b)->unavailable(&o);
+        if (!reason)
             return *b;
-    return rp_fail_null(err, RP_UNAVAILABLE, "no backend can be used here: %s", why);
+        (void)rp_fail(passed, RP_UNAVAILABLE, "%s: %s", (*b)->name, reason);
+    }
+    return rp_fail_null(err, RP_UNAVAILABLE, "no backend can be used here: %s", reason);
+}
+
+int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err)
+{
+    RP_JSON *body = rp_job_encode(job);
+    if (!job->backend->remote)
+        return rp_worker_start(w, body, err);
+    if (rp_worker_start_gpu(w, err) < 0)
+        return -1;
+    if (rp_frame_write(w->fd, RP_FRAME_JOB, body, err) == 0)
+        return 0;
+    rp_worker_kill(w);
+    return rp_wrap(err, "starting the GPU worker");
 }
 
 json_t *rp_plan_to_json(const struct rp_plan *plan)

@@ -5,6 +5,9 @@
  * Owner:   recipe is borrowed when encoding; rp_job_decode() fills an owned copy that rp_job_fini() frees.
  * Extend:  a field here, one line in rp_job_encode() and one in rp_job_decode().
  *
+ * Before a job, repro-gpu may be asked for its DEVICE; VALUES {"probe": "device", "values": {"name", "memory", "own_bytes"}}, or
+ * {"unavailable": why} in their place.
+ *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
@@ -18,6 +21,7 @@
 
 #include "base/err.h"
 #include "recipe/recipe.h"
+#include "worker/worker.h"
 #include "workload/workload.h"
 
 #include <jansson.h>
@@ -25,6 +29,7 @@
 
 struct rp_job {
     struct rp_recipe *recipe; /* resolved */
+    const struct rp_backend *backend; /* what run.backend came to */
     char *data;               /* directory, file or glob of the samples */
     int64_t batch;            /* batch size where the recipe says max, else 0 */
     int64_t steps;            /* stop after so many steps in all; 0: as the recipe says. Replay uses it. */
@@ -37,8 +42,12 @@ void rp_job_fini(struct rp_job *job);                                           
 /* Steps the recipe asks for: warm-up + repeats * timed. */
 int64_t rp_job_steps(const struct rp_recipe *r);
 
-/* The backend and device options a recipe asks for: run.backend (auto: the first usable one), run.isa, run.threads. */
-const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_device_opts *o, struct rp_err *err) rp_must_check;
+/* The device options a recipe asks for: run.isa, run.threads, run.device. They point into the recipe. */
+struct rp_device_opts rp_job_device(const struct rp_recipe *r);
+/* The backend it asks for: run.backend, or with auto the first usable one. passed->msg: the last that auto passed by and why, else "". */
+const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err) rp_must_check;
+/* Start the worker of job->backend, with the job. */
+int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err) rp_must_check;
 
 /* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
 json_t *rp_plan_to_json(const struct rp_plan *plan);

@@ -86,25 +86,22 @@ static void leave_phase(struct loop *l, const char *phase, uint64_t start_ns)
     json_object_set_new(l->phases, phase, json_real(before + (double)(rp_now_ns() - start_ns) * 1e-9));
 }
 
-static int read_job(struct loop *l, struct rp_err *err)
+static int read_job(int fd, struct rp_buf *in, json_t **body, struct rp_err *err)
 {
     enum rp_frame type;
     int got = 0;
-    RP_JSON *body = NULL;
-    while ((got = rp_frame_decode(&l->in, &type, &body, err)) == 0) {
+    while ((got = rp_frame_decode(in, &type, body, err)) == 0) {
         char bytes[65536];
-        ssize_t n = read(l->fd, bytes, sizeof bytes);
+        ssize_t n = read(fd, bytes, sizeof bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return rp_fail(err, RP_IO, "the parent closed before it sent a job");
-        rp_buf_add(&l->in, bytes, (size_t)n);
+        rp_buf_add(in, bytes, (size_t)n);
     }
-    if (got < 0)
-        return -1;
-    if (type != RP_FRAME_JOB)
+    if (got > 0 && type != RP_FRAME_JOB)
         return rp_fail(err, RP_MALFORMED, "expected a job as the first record");
-    return rp_job_decode(&l->job, body, err);
+    return got < 0 ? -1 : 0;
 }
 
 /* Everything before the first step. */
@@ -115,8 +112,9 @@ static int open_job(struct loop *l, struct rp_err *err)
     l->workload = rp_workloads[r->workload];
     if (l->job.batch > 0)
         r->train_batch_size = l->job.batch;
-    l->backend = rp_job_backend(r, &l->device, err);
-    if (!l->backend || rp_job_plan(&l->plan, r, l->job.batch, l->backend, &l->device, err) < 0)
+    l->backend = l->job.backend;
+    l->device = rp_job_device(r);
+    if (rp_job_plan(&l->plan, r, l->job.batch, l->backend, &l->device, err) < 0)
         return -1;
     if (r->train_batch_size == RP_BATCH_MAX)
         r->train_batch_size = l->plan.batch;
@@ -237,13 +235,13 @@ static void volunteer_for_oom(void)
         return;
 }
 
-int rp_worker_main(int fd)
+int rp_worker_train(int fd, struct rp_buf *in, const json_t *job)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .phases = json_object(), .roots = json_object()};
+    struct loop l = {.fd = fd, .step = -1, .in = *in, .phases = json_object(), .roots = json_object()};
+    *in = (struct rp_buf){0};
     volunteer_for_oom();
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    int failed = read_job(&l, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 || finish(&l, &err) < 0;
+    int failed = rp_job_decode(&l.job, job, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 || finish(&l, &err) < 0;
     if (failed && !l.stop)
         tell(&l, RP_FRAME_FAILED, json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)l.step));
     if (l.train)
@@ -255,4 +253,18 @@ int rp_worker_main(int fd)
     json_decref(l.phases);
     json_decref(l.roots);
     return failed ? rp_exit_status(err.code) : 0;
+}
+
+int rp_worker_main(int fd)
+{
+    struct rp_err err = {0};
+    RP_BUF in = {0};
+    RP_JSON *job = NULL;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (read_job(fd, &in, &job, &err) == 0)
+        return rp_worker_train(fd, &in, job);
+    RP_JSON *body = json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)-1);
+    struct rp_err ignored; /* a parent that is gone hears nothing */
+    (void)!rp_frame_write(fd, RP_FRAME_FAILED, body, &ignored);
+    return rp_exit_status(err.code);
 }

@@ -206,6 +206,13 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
                    why.data);
 }
 
+int rp_worker_start_gpu(struct rp_worker *w, struct rp_err *err)
+{
+    RP_BUF program = {0};
+    *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = "the GPU worker"};
+    return rp_program_gpu(&program, err) < 0 ? -1 : rp_worker_start_program(w, &program, "repro-gpu", "the GPU worker", err);
+}
+
 /* Reap it, waiting so long at most; 0: it is still there. */
 static int reap(pid_t pid, int *status, int wait_ms)
 {

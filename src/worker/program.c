@@ -1,5 +1,6 @@
 #include "worker/program.h"
 
+#include "base/embed.h"
 #include "base/hash.h"
 #include "data/store.h"
 
@@ -34,6 +35,14 @@ int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct
                        ZSTD_isError(got) ? ZSTD_getErrorName(got) : "too short");
     rp_buf_add(out, bytes, (size_t)n);
     return 0;
+}
+
+int rp_program_gpu(struct rp_buf *out, struct rp_err *err)
+{
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++)
+        if (strcmp(e->name, "repro-gpu.zst") == 0)
+            return rp_program_unpack(out, e->data, e->size, err);
+    return rp_fail(err, RP_UNAVAILABLE, "this build has no GPU worker (make CUDA=1)");
 }
 
 static int in_memory(const struct rp_buf *program, const char *name, struct rp_err *err)

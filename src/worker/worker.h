@@ -33,7 +33,8 @@
     X(RP_FRAME_DONE, "done")     /* worker: totals: peak memory, seconds by phase */                                   \
     X(RP_FRAME_FAILED, "failed") /* worker: code and message */                                                        \
     X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
-    X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */
+    X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */                                   \
+    X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */
 
 /* What repro-gpu can be asked for, in this order; gpu/gpu.h says what each knows. */
 #define RP_GPU_PROBES(X) X(nvml) X(cuda) X(nccl)
@@ -58,6 +59,8 @@ int rp_frame_failure(const json_t *body, struct rp_err *err);
 
 /* Worker side: run one job from fd until DONE or FAILED. Returns the process's exit status. */
 int rp_worker_main(int fd);
+/* The same where the JOB frame has been read already; in: what came after it. */
+int rp_worker_train(int fd, struct rp_buf *in, const json_t *job);
 
 /* Parent side. */
 struct rp_worker {
@@ -69,6 +72,7 @@ struct rp_worker {
     int errors;             /* of a program: the other end of its stderr; else -1, the worker writes to ours */
 };
 int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err) rp_must_check;
+int rp_worker_start_gpu(struct rp_worker *w, struct rp_err *err) rp_must_check; /* repro-gpu, to which nothing is sent yet */
 /* Start another program as a worker; nothing is sent to it. program: its bytes; name: of its process and file; what: in messages.
  * err->sys is ENOENT where the system has not the loader that the program needs. */
 int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, const char *name, const char *what,

@@ -55,7 +55,7 @@ static void size_for(struct rp_plan *p, struct rp_bert_config *c, int64_t batch,
     p->bytes[RP_CLASS_BACKEND] = backend->own_bytes(&sized);
     p->host = HOST_BYTES + (uint64_t)batch * host_sample_bytes(c) + (uint64_t)c->micros * sizeof *none +
               p->bytes[RP_CLASS_INPUT] / (uint64_t)c->micros;
-    p->total = p->host;
+    p->total = backend->separate_memory ? 0 : p->host;
     for (int i = 0; i < RP_CLASS_COUNT; i++)
         p->total += p->bytes[i];
     p->batch = batch;

@@ -322,6 +322,7 @@ static void describe(const struct rp_dev *dev, char *text, size_t size)
 const struct rp_backend rp_backend_cuda = {
     .name = "cuda",
     .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
+    .separate_memory = 1,
     .unavailable = unavailable,
     .open = open_device,
     .close = close_device,

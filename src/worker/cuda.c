@@ -1,0 +1,98 @@
+/* NVIDIA GPUs as this program knows them: it cannot load their driver, so it asks repro-gpu, and lets it train. */
+#include "worker/job.h"
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT_MS 30000 /* a driver without persistence initialises eight GPUs in about ten seconds */
+
+struct answer {
+    int asked;
+    char device[65]; /* that was asked for */
+    struct rp_err why; /* it cannot be used; "": it can */
+    int64_t memory, own_bytes;
+};
+
+static int wait_for(struct rp_worker *w, json_t **values, struct rp_err *err)
+{
+    uint64_t until = rp_now_ns() + LIMIT_MS * 1000000ull;
+    while (rp_now_ns() < until && !rp_interrupted()) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        int got = rp_worker_next(w, 100, &type, &body, err);
+        if (got < 0)
+            return -1;
+        if (got > 0 && type == RP_FRAME_VALUES) {
+            *values = json_incref(json_object_get(body, "values"));
+            return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker gave no answer but something else");
+        }
+    }
+    if (rp_interrupted())
+        return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for a GPU");
+    return rp_fail(err, RP_UNAVAILABLE, "the GPU worker did not answer within %d s and was stopped: does the driver hang? (nvidia-smi, dmesg)",
+                   LIMIT_MS / 1000);
+}
+
+static int ask_worker(struct answer *a, const struct rp_device_opts *o, struct rp_err *err)
+{
+    struct rp_worker w;
+    RP_JSON *values = NULL, *question = json_pack("{s:s, s:i, s:i}", "device", a->device, "max_seq", o->max_seq, "max_rows", o->max_rows);
+    if (rp_worker_start_gpu(&w, err) < 0)
+        return -1;
+    int failed = rp_frame_write(w.fd, RP_FRAME_DEVICE, question, err) < 0 || wait_for(&w, &values, err) < 0;
+    rp_worker_kill(&w);
+    if (failed)
+        return -1;
+    const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
+    if (unavailable)
+        return rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
+    return rp_json_int(values, "memory", &a->memory, "answer of the GPU worker", err) < 0 ||
+                   rp_json_int(values, "own_bytes", &a->own_bytes, "answer of the GPU worker", err) < 0
+               ? -1
+               : 0;
+}
+
+/* Asked once: a driver takes a second, and no answer depends on the sizes. */
+static const struct answer *answer_for(const struct rp_device_opts *o)
+{
+    static struct answer a;
+    const char *device = o->device ? o->device : "";
+    if (a.asked && strcmp(a.device, device) == 0)
+        return &a;
+    a = (struct answer){.asked = 1};
+    snprintf(a.device, sizeof a.device, "%s", device);
+    if (ask_worker(&a, o, &a.why) < 0)
+        a.memory = a.own_bytes = 0;
+    return &a;
+}
+
+static const char *unavailable(const struct rp_device_opts *o)
+{
+    const struct answer *a = answer_for(o);
+    return *a->why.msg ? a->why.msg : NULL;
+}
+
+static size_t own_bytes(const struct rp_device_opts *o)
+{
+    return (size_t)answer_for(o)->own_bytes;
+}
+
+static uint64_t memory(const struct rp_device_opts *o)
+{
+    return (uint64_t)answer_for(o)->memory;
+}
+
+extern const struct rp_backend rp_backend_cuda;
+const struct rp_backend rp_backend_cuda = {
+    .name = "cuda",
+    .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
+    .remote = 1,
+    .separate_memory = 1,
+    .unavailable = unavailable,
+    .own_bytes = own_bytes,
+    .memory = memory,
+};
