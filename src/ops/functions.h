@@ -12,7 +12,9 @@
 #ifndef RP_OPS_FUNCTIONS_H
 #define RP_OPS_FUNCTIONS_H
 
+#ifndef __CUDACC_RTC__ /* it has no such header: backend/cuda/device.h makes the types */
 #include <stdint.h>
+#endif
 
 #ifndef RP_FN
 #define RP_FN static inline __attribute__((always_inline))

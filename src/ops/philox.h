@@ -8,7 +8,9 @@
 #ifndef RP_OPS_PHILOX_H
 #define RP_OPS_PHILOX_H
 
+#ifndef __CUDACC_RTC__ /* it has no such header: backend/cuda/device.h makes the types */
 #include <stdint.h>
+#endif
 
 #define RP_PHILOX_M0 0xd2511f53u
 #define RP_PHILOX_M1 0xcd9e8d57u

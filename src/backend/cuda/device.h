@@ -39,6 +39,9 @@ typedef unsigned long long uintptr_t;
 /* What the headers of src/ops write the way a C compiler knows it. */
 #define __builtin_fmaf(x, y, z) __fmaf_rn(x, y, z)
 #define __builtin_sqrtf(x) __fsqrt_rn(x)
+#define __builtin_memcpy(to, from, bytes) memcpy(to, from, bytes)
+#define __builtin_inff() __uint_as_float(0x7f800000u)
+#define __builtin_nanf(payload) __uint_as_float(0x7fc00000u)
 
 /* Copies from global into shared memory that run beside the arithmetic: sm_80 and later; before, they are loads and stores. */
 #if __CUDA_ARCH__ >= 800
