@@ -58,6 +58,9 @@ struct rp_backend {
     /* what open() itself takes: RP_CLASS_BACKEND of the plan; where memory is separate it does not depend on the sizes */
     size_t (*own_bytes)(const struct rp_device_opts *o);
     uint64_t (*memory)(const struct rp_device_opts *o);  /* bytes a run may use here (device, machine or cgroup limit, what is free) */
+    /* memory that host and device both reach by the same address, for comparing them; NULL: all of it is (see block) */
+    void *(*shared)(struct rp_dev *dev, size_t bytes, struct rp_err *err);
+    void (*free_shared)(struct rp_dev *dev, void *data);
     int (*upload)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
     int (*download)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
     int (*sync)(struct rp_dev *dev, struct rp_err *err); /* wait; report the first failure since the last sync */

@@ -1,6 +1,5 @@
 #include "backend/selftest.h"
 
-#include "backend/cpu/cpu.h"
 #include "ops/compare.h"
 
 #include <stdio.h>
@@ -12,19 +11,22 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6},
     {.rows = 130, .width = 77, .depth = 301, .segment = 100, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f,
      .in_place = 1, .variant = 13},
+    {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
 /* One operation in all shapes, on one device. */
 static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int verbose, struct rp_err *first)
 {
+    const struct rp_backend *b = dev->backend;
+    const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
     int cases = 0, failed = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++, cases++) {
         struct rp_err e = {0};
-        if (rp_ops_compare(dev->op, dev, op, &shapes[i], &e) == 0)
+        if (rp_ops_compare_in(b->shared ? &memory : NULL, dev->op, dev, op, &shapes[i], &e) == 0)
             continue;
         if (first->code == RP_OK) {
             *first = e;
-            rp_wrap(first, "instruction set %s", isa);
+            rp_wrap(first, "%s", isa);
         }
         failed++;
     }
@@ -33,23 +35,11 @@ static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int v
     return json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_name(op), "isa", isa, "cases", cases, "failed", failed);
 }
 
-int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err)
+int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, int verbose, json_t *report, struct rp_err *err)
 {
-    const struct rp_backend *cpu = rp_backend_find("cpu");
     struct rp_err first = {0};
-    *report = json_array();
-    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-        const char *name = rp_isa_name((enum rp_isa)isa);
-        struct rp_device_opts o = {.isa = name, .threads = 2, .max_seq = 128, .max_rows = 256};
-        if (!rp_isa_usable((enum rp_isa)isa))
-            continue;
-        struct rp_dev *dev = cpu->open(&o, err);
-        if (!dev)
-            return -1;
-        for (int op = 0; op < RP_OP_COUNT; op++)
-            json_array_append_new(*report, test_op(dev, (enum rp_op)op, name, verbose, &first));
-        cpu->close(dev);
-    }
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        json_array_append_new(report, test_op(dev, (enum rp_op)op, isa, verbose, &first));
     if (first.code == RP_OK)
         return 0;
     *err = first;

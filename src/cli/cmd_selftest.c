@@ -4,17 +4,23 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "sign/key.h"
+#include "worker/worker.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct selftest_opts {
     int verbose;
+    const char *backend, *device;
 };
 
 #define AT(field) offsetof(struct selftest_opts, field)
 static const struct rp_opt opts[] = {
     {.name = "verbose", .letter = 'v', .type = RP_OPT_FLAG, .offset = AT(verbose), .help = "one line per operation as it is done"},
+    {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(backend), .arg = "NAME", .choices = "auto|cpu|cuda",
+     .help = "what to test; auto: the CPU, and a GPU where one can be used"},
+    {.name = "device", .type = RP_OPT_TEXT, .offset = AT(device), .arg = "GPU",
+     .help = "the GPU: a number from 0 or a UUID; the first one if not given"},
     {0},
 };
 
@@ -110,22 +116,49 @@ static void print_ops(const json_t *report)
     }
 }
 
+static int wants(const struct selftest_opts *o, const char *backend)
+{
+    return o->backend && strcmp(o->backend, backend) == 0;
+}
+
+/* Adds the rows of the GPU. 1: there is none to be used, which is no failure unless it was asked for. */
+static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *ops, struct rp_err *err)
+{
+    RP_JSON *report = NULL;
+    int failed = rp_worker_selftest_gpu(o->device, &report, err) < 0;
+    if (report)
+        json_array_extend(ops, report);
+    if (!failed || err->code != RP_UNAVAILABLE)
+        return failed ? -1 : 0;
+    if (wants(o, "cuda"))
+        return -1;
+    if (cli->json)
+        json_object_set_new(cli->result, "cuda", json_string(err->msg));
+    else
+        printf("%-12s not tested: %s\n", "cuda", err->msg);
+    return 1;
+}
+
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 {
     const struct selftest_opts *o = cli->opts;
     struct rp_err first = {0}, e = {0};
-    RP_JSON *ops = NULL;
+    RP_JSON *ops = NULL, *all = json_array();
     cli->result = cli->json ? json_object() : NULL;
     if (note(cli, "SHA-256", check_sha256(&e) < 0))
         first = e;
     if (note(cli, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
         first = e;
-    if (rp_ops_selftest(o->verbose && !cli->quiet, &ops, &e) < 0 && first.code == RP_OK)
+    if (!wants(o, "cuda") && rp_ops_selftest(o->verbose && !cli->quiet, &ops, &e) < 0 && first.code == RP_OK)
+        first = e;
+    if (ops)
+        json_array_extend(all, ops);
+    if (!wants(o, "cpu") && test_gpu(cli, o, all, &e) < 0 && first.code == RP_OK)
         first = e;
     if (cli->json)
-        json_object_set(cli->result, "operations", ops);
+        json_object_set(cli->result, "operations", all);
     else
-        print_ops(ops);
+        print_ops(all);
     if (first.code == RP_OK)
         return 0;
     *err = first;
@@ -136,9 +169,9 @@ const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
     .summary = "check that this machine computes what the definitions say",
-    .details = "Runs every operation on small awkward sizes with every instruction set usable here and compares each bit with the "
-               "literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. Exit status 5 when "
-               "anything differs.\n",
+    .details = "Runs every operation on small awkward sizes with every instruction set usable here, and on a GPU where one can be used, and "
+               "compares each bit with the literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. Exit "
+               "status 5 when anything differs.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -1,4 +1,5 @@
 /* repro-gpu: answers the parent's questions until it closes the socket, or trains when it is sent a job. */
+#include "backend/selftest.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
 #include "worker/job.h"
@@ -49,12 +50,38 @@ static int answer_device(const json_t *question, struct rp_err *err)
     return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
 }
 
+/* The report, what failed first, and whether it was the device itself. */
+static json_t *selftest(const char *device)
+{
+    struct rp_err err = {0};
+    struct rp_device_opts o = {.device = device, .max_seq = 128, .max_rows = 256};
+    const struct rp_backend *b = rp_backends[0];
+    struct rp_dev *dev = b->open(&o, &err);
+    if (!dev)
+        return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
+    json_t *report = json_array();
+    int failed = rp_ops_selftest_device(dev, b->name, 0, report, &err) < 0;
+    b->close(dev);
+    return json_pack("{s:s*, s:o}", "failed", failed ? err.msg : NULL, "report", report);
+}
+
+static int answer_selftest(const json_t *question, struct rp_err *err)
+{
+    const char *device;
+    if (rp_json_str(question, "device", &device, "question", err) < 0)
+        return -1;
+    RP_JSON *body = json_pack("{s:s, s:o}", "probe", "selftest", "values", selftest(device));
+    return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
+}
+
 static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, struct rp_err *err)
 {
     if (type == RP_FRAME_JOB)
         exit(rp_worker_train(RP_WORKER_FD, in, body));
     if (type == RP_FRAME_PROBE)
         return answer(body, err);
+    if (type == RP_FRAME_SELFTEST)
+        return answer_selftest(body, err);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 

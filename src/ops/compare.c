@@ -15,11 +15,15 @@ struct tensor {
     void *side[2]; /* reference, device */
     size_t bytes;
     int is_float;
+    int is_work; /* holds nothing that is compared; one side only */
+    int foreign; /* side[1] is memory->take()'s */
 };
 
 struct ctx {
     const struct rp_ops *table[2];
     struct rp_dev *dev[2];
+    const struct rp_op_memory *memory; /* NULL: the device reaches all memory */
+    struct rp_err failed;              /* of memory->take() */
     uint64_t seed, drawn;
     struct tensor tensor[TENSORS];
     int tensors;
@@ -42,23 +46,48 @@ static float draw_float(struct ctx *c, float scale)
     return ((float)(int32_t)(draw(c) | 1u) * 0x1p-31f) * scale;
 }
 
+static size_t whole_bytes(const struct tensor *t)
+{
+    return (GUARD + t->bytes + GUARD + 63) / 64 * 64;
+}
+
+/* Where the device has no more memory, the case goes on in this process's own, on the reference's side only, and counts as failed. */
+static void *side(struct ctx *c, struct tensor *t, int k)
+{
+    void *p = NULL;
+    if (k == 1 && c->memory && c->failed.code == RP_OK)
+        p = c->memory->take(c->dev[1], whole_bytes(t), &c->failed);
+    t->foreign |= p != NULL;
+    if (!p)
+        p = aligned_alloc(64, whole_bytes(t));
+    RP_BUG_IF(!p);
+    memset(p, 0x5a, whole_bytes(t));
+    return p;
+}
+
 static struct tensor *tensor(struct ctx *c, size_t bytes)
 {
     RP_BUG_IF(c->tensors == TENSORS);
     struct tensor *t = &c->tensor[c->tensors++];
-    size_t whole = (GUARD + bytes + GUARD + 63) / 64 * 64;
-    t->bytes = bytes;
-    for (int k = 0; k < 2; k++) {
-        t->side[k] = aligned_alloc(64, whole);
-        RP_BUG_IF(!t->side[k]);
-        memset(t->side[k], 0x5a, whole);
-    }
+    *t = (struct tensor){.bytes = bytes};
+    for (int k = 0; k < 2; k++)
+        t->side[k] = side(c, t, k);
     return t;
 }
 
 static void *data_of(const struct tensor *t, int side)
 {
     return (char *)t->side[side] + GUARD;
+}
+
+/* A work area of one side. */
+static float *work_of(struct ctx *c, int k, size_t n)
+{
+    RP_BUG_IF(c->tensors == TENSORS);
+    struct tensor *t = &c->tensor[c->tensors++];
+    *t = (struct tensor){.bytes = n * sizeof(float), .is_work = 1};
+    t->side[k] = side(c, t, k);
+    return data_of(t, k);
 }
 
 /* A tensor that holds 0x5a bytes until it is written. */
@@ -122,8 +151,13 @@ static int sample_rows(const struct rp_op_shape *s)
     return s->rows > 3 ? s->rows / 3 : 1;
 }
 
+static int sides(const struct ctx *c)
+{
+    return c->failed.code == RP_OK ? 2 : 1;
+}
+
 #define BOTH(name, ...)                                                                                                \
-    for (int k = 0; k < 2; k++)                                                                                        \
+    for (int k = 0; k < sides(c); k++)                                                                                 \
     c->table[k]->name(c->dev[k], __VA_ARGS__)
 #define CASE(name) static void case_##name(struct ctx *c, const struct rp_op_shape *s)
 #define ROWS s->rows
@@ -136,7 +170,7 @@ CASE(gemm)
     long lda = (ta ? m : d) + 3, ldb = (tb ? d : n) + 5, ldc = n + 1;
     pair a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
     pair out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < sides(c); k++) {
         struct rp_gemm g = {ta, tb, m, n, d, s->segment, a.of[k], lda, b.of[k], ldb, out.of[k], ldc,
                             s->variant & 4 ? bias.of[k] : NULL, s->variant & 8 ? (s->in_place ? out.of[k] : add.of[k]) : NULL, ldc};
         c->table[k]->gemm(c->dev[k], &g);
@@ -178,12 +212,11 @@ CASE(layernorm_backward)
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
     pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL);
     BOTH(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
-    for (int k = 0; k < 2; k++) {
-        float *work = rp_alloc(rp_colsum_work(ROWS, 3l * WIDTH) * sizeof *work);
+    for (int k = 0; k < sides(c); k++) {
+        float *work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH));
         c->table[k]->layernorm_backward(c->dev[k], dz.of[k], s->dropout == 0 && s->variant & 1 ? NULL : dx.of[k], dgamma.of[k],
                                         dbeta.of[k], s->variant & 2 ? NULL : dbias.of[k], dy.of[k], xhat.of[k], rstd.of[k],
                                         gamma.of[k], mask.of[k], s->dropout == 0 && s->variant & 4 ? NULL : &d, ROWS, WIDTH, work);
-        free(work);
     }
 }
 
@@ -217,10 +250,9 @@ CASE(gelu_forward)
     {                                                                                                                  \
         pair dy = filled(c, ALL, 2.0f), x = filled(c, ALL, scale), dx = s->in_place ? dy : blank(c, ALL);              \
         pair dbias = blank(c, (size_t)WIDTH);                                                                          \
-        for (int k = 0; k < 2; k++) {                                                                                  \
-            float *work = rp_alloc(rp_colsum_work(ROWS, WIDTH) * sizeof *work);                                        \
+        for (int k = 0; k < sides(c); k++) {                                                                                  \
+            float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));                                        \
             c->table[k]->name(c->dev[k], dx.of[k], dbias.of[k], dy.of[k], x.of[k], ROWS, WIDTH, work);                 \
-            free(work);                                                                                                \
         }                                                                                                              \
     }
 BACKWARD_CASE(gelu_backward, 6.0f)
@@ -235,10 +267,9 @@ CASE(tanh_forward)
 CASE(colsum)
 {
     pair dy = filled(c, ALL, 2.0f), dbias = blank(c, (size_t)WIDTH);
-    for (int k = 0; k < 2; k++) {
-        float *work = rp_alloc(rp_colsum_work(ROWS, WIDTH) * sizeof *work);
+    for (int k = 0; k < sides(c); k++) {
+        float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));
         c->table[k]->colsum(c->dev[k], dbias.of[k], dy.of[k], ROWS, WIDTH, work);
-        free(work);
     }
 }
 
@@ -267,7 +298,7 @@ CASE(attention_forward)
     size_t head_rows = rows * (size_t)s->heads;
     pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < sides(c); k++) {
         struct rp_attention a = {s->batch, s->seq, s->heads, s->head_dim, 1.0f / __builtin_sqrtf((float)s->head_dim), keys.of[k],
                                  dropout_of(s, s->heads * s->seq)};
         c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
@@ -284,14 +315,13 @@ CASE(attention_backward)
     for (size_t r = 0; s->variant & 4 && r < rows; r++)
         for (size_t j = 0; r % (size_t)s->seq >= (size_t)(s->seq + 1) / 2 && j < width; j++)
             d_o.of[0][r * width + j] = d_o.of[1][r * width + j] = j % 3 ? 0.0f : -0.0f;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < sides(c); k++) {
         struct rp_attention a = {s->batch, s->seq, s->heads, s->head_dim, 1.0f / __builtin_sqrtf((float)s->head_dim), keys.of[k],
                                  dropout_of(s, s->heads * s->seq)};
-        float *work = rp_alloc(rp_colsum_work((long)rows, 3 * (long)width) * sizeof *work);
+        float *work = work_of(c, k, rp_colsum_work((long)rows, 3 * (long)width));
         c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
         c->table[k]->attention_backward(c->dev[k], dqkv.of[k], dbias.of[k], d_o.of[k], o.of[k], top.of[k], inv.of[k], mask.of[k],
                                         qkv.of[k], &a, work);
-        free(work);
     }
 }
 
@@ -317,7 +347,7 @@ CASE(row_sums)
         groups++;
     }
     pair dst = filled(c, (2 * (size_t)groups + 1) * (size_t)WIDTH, 2.0f);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < sides(c); k++) {
         struct rp_row_groups g = {groups, key.of[k], start.of[k], source.of[k]};
         c->table[k]->row_sums(c->dev[k], dst.of[k], src.of[k], &g, WIDTH, s->variant >> 1 & 1);
     }
@@ -447,8 +477,8 @@ static int same(const struct ctx *c, enum rp_op op, struct rp_err *err)
     for (int i = 0; i < c->tensors; i++) {
         const struct tensor *t = &c->tensor[i];
         const unsigned char *a = t->side[0], *b = t->side[1];
-        size_t whole = (GUARD + t->bytes + GUARD + 63) / 64 * 64, at = 0;
-        if (!memcmp(a, b, whole))
+        size_t at = 0;
+        if (t->is_work || !memcmp(a, b, whole_bytes(t)))
             continue;
         while (a[at] == b[at])
             at++;
@@ -467,14 +497,33 @@ static int same(const struct ctx *c, enum rp_op op, struct rp_err *err)
     return 0;
 }
 
+static void give_back(const struct ctx *c, const struct tensor *t)
+{
+    free(t->side[0]);
+    if (t->foreign)
+        c->memory->give(c->dev[1], t->side[1]);
+    else
+        free(t->side[1]);
+}
+
+int rp_ops_compare_in(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
+                      const struct rp_op_shape *s, struct rp_err *err)
+{
+    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .seed = s->seed * 64 + (uint64_t)op};
+    cases[op].run(&c, s);
+    int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;
+    if (c.failed.code != RP_OK) {
+        *err = c.failed;
+        r = rp_wrap(err, "%s", rp_op_name(op));
+    }
+    if (r == 0)
+        r = same(&c, op, err);
+    for (int i = 0; i < c.tensors; i++)
+        give_back(&c, &c.tensor[i]);
+    return r;
+}
+
 int rp_ops_compare(const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op, const struct rp_op_shape *s, struct rp_err *err)
 {
-    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .seed = s->seed * 64 + (uint64_t)op};
-    cases[op].run(&c, s);
-    int r = same(&c, op, err);
-    for (int i = 0; i < c.tensors; i++) {
-        free(c.tensor[i].side[0]);
-        free(c.tensor[i].side[1]);
-    }
-    return r;
+    return rp_ops_compare_in(NULL, ops, dev, op, s, err);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SELFTEST_MS 300000
 #define LIMIT_MS 30000 /* a driver without persistence initialises eight GPUs in about ten seconds */
 
 struct answer {
@@ -17,9 +18,9 @@ struct answer {
     int64_t memory, own_bytes;
 };
 
-static int wait_for(struct rp_worker *w, json_t **values, struct rp_err *err)
+static int wait_for(struct rp_worker *w, int limit_ms, json_t **values, struct rp_err *err)
 {
-    uint64_t until = rp_now_ns() + LIMIT_MS * 1000000ull;
+    uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     while (rp_now_ns() < until && !rp_interrupted()) {
         enum rp_frame type;
         RP_JSON *body = NULL;
@@ -34,18 +35,24 @@ static int wait_for(struct rp_worker *w, json_t **values, struct rp_err *err)
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for a GPU");
     return rp_fail(err, RP_UNAVAILABLE, "the GPU worker did not answer within %d s and was stopped: does the driver hang? (nvidia-smi, dmesg)",
-                   LIMIT_MS / 1000);
+                   limit_ms / 1000);
+}
+
+/* Start, ask one thing, end. */
+static int ask_once(enum rp_frame type, const json_t *question, int limit_ms, json_t **values, struct rp_err *err)
+{
+    struct rp_worker w;
+    if (rp_worker_start_gpu(&w, err) < 0)
+        return -1;
+    int failed = rp_frame_write(w.fd, type, question, err) < 0 || wait_for(&w, limit_ms, values, err) < 0;
+    rp_worker_kill(&w);
+    return failed ? -1 : 0;
 }
 
 static int ask_worker(struct answer *a, const struct rp_device_opts *o, struct rp_err *err)
 {
-    struct rp_worker w;
     RP_JSON *values = NULL, *question = json_pack("{s:s, s:i, s:i}", "device", a->device, "max_seq", o->max_seq, "max_rows", o->max_rows);
-    if (rp_worker_start_gpu(&w, err) < 0)
-        return -1;
-    int failed = rp_frame_write(w.fd, RP_FRAME_DEVICE, question, err) < 0 || wait_for(&w, &values, err) < 0;
-    rp_worker_kill(&w);
-    if (failed)
+    if (ask_once(RP_FRAME_DEVICE, question, LIMIT_MS, &values, err) < 0)
         return -1;
     const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
     if (unavailable)
@@ -84,6 +91,19 @@ static size_t own_bytes(const struct rp_device_opts *o)
 static uint64_t memory(const struct rp_device_opts *o)
 {
     return (uint64_t)answer_for(o)->memory;
+}
+
+int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err)
+{
+    RP_JSON *values = NULL, *question = json_pack("{s:s}", "device", device ? device : "");
+    *report = NULL;
+    if (ask_once(RP_FRAME_SELFTEST, question, SELFTEST_MS, &values, err) < 0)
+        return -1;
+    const char *failed = json_string_value(json_object_get(values, "failed"));
+    *report = json_incref(json_object_get(values, "report"));
+    if (json_is_true(json_object_get(values, "unavailable")))
+        return rp_fail(err, RP_UNAVAILABLE, "%s", failed ? failed : "no reason given");
+    return failed ? rp_fail(err, RP_MISMATCH, "%s", failed) : 0;
 }
 
 extern const struct rp_backend rp_backend_cuda;

@@ -244,6 +244,23 @@ static void *block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct
     return report(c, err) < 0 ? NULL : data;
 }
 
+/* Page-locked memory has one address on both sides wherever this backend runs (64-bit Linux). */
+static void *shared(struct rp_dev *dev, size_t bytes, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    void *data = NULL;
+    CUresult r = c->d->cuMemHostAlloc(&data, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r != CUDA_SUCCESS)
+        (void)rp_driver_fail(c->d, r, "page-locked memory (cuMemHostAlloc)", err);
+    return r == CUDA_SUCCESS ? data : NULL;
+}
+
+static void free_shared(struct rp_dev *dev, void *data)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    c->d->cuMemFreeHost(data);
+}
+
 /* Through page-locked memory, in halves that take turns: the copy of one runs while the other is filled. Returns when `src` may be
  * changed; the device has the bytes when what follows on the stream starts. */
 static int upload(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
@@ -329,6 +346,8 @@ const struct rp_backend rp_backend_cuda = {
     .block = block,
     .own_bytes = own_bytes,
     .memory = memory,
+    .shared = shared,
+    .free_shared = free_shared,
     .upload = upload,
     .download = download,
     .sync = sync_device,

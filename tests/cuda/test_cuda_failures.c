@@ -1,0 +1,150 @@
+/* Every call of the driver fails once, or from some moment on, in a process of its own: a message that names what was done, nothing kept,
+ * no crash. timeout: 120 */
+#include "tests/cuda/gpu.h"
+#include "tests/unit/tap.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FLOATS 3000000 /* 12 MB: an upload and a download of several halves of the page-locked memory */
+
+/* What a run does, in small: 0, or -1 and the first failure. */
+static int use_device(struct rp_err *err)
+{
+    static float host[FLOATS];
+    struct rp_dev *dev = gpu(NULL, err);
+    if (!dev)
+        return -1;
+    const struct rp_backend *b = dev->backend;
+    float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, err), *y = x ? b->block(dev, RP_CLASS_GRADIENTS, sizeof host, err) : NULL;
+    int failed = !y || b->upload(dev, x, host, sizeof host, err) < 0;
+    if (!failed) {
+        dev->op->fill(dev, y, 2.0f, FLOATS);
+        dev->op->add(dev, y, y, x, FLOATS);
+        failed = b->sync(dev, err) < 0 || b->download(dev, host, y, sizeof host, err) < 0;
+    }
+    if (!failed && (host[0] != 2.0f || host[FLOATS - 1] != 2.0f))
+        failed = rp_fail(err, RP_MISMATCH, "the sum is wrong") < 0;
+    b->close(dev);
+    return failed ? -1 : 0;
+}
+
+struct outcome {
+    int status; /* of the child: 0 it worked, 1 it failed with a message, else it crashed or hung */
+    long calls, kept; /* calls of the driver; things and bytes not given back */
+    struct rp_err err;
+};
+
+static void read_log(const char *path, struct outcome *o)
+{
+    char line[128], *number;
+    FILE *f = fopen(path, "r");
+    o->calls = o->kept = -1;
+    while (f && fgets(line, sizeof line, f) && (number = strrchr(line, ' '))) {
+        if (o->calls < 0)
+            o->calls = atol(number);
+        else
+            o->kept = (o->kept < 0 ? 0 : o->kept) + labs(atol(number));
+    }
+    if (f)
+        fclose(f);
+    unlink(path);
+}
+
+/* variable=value in the environment of a child that uses the device. */
+static struct outcome play(const char *variable, const char *value)
+{
+    struct outcome o = {.status = -1};
+    char path[] = "/tmp/rp-shim-XXXXXX";
+    int end[2], log = mkstemp(path), status = 0;
+    if (log < 0 || pipe(end) < 0) {
+        CHECK(0, "no pipe or file");
+        return o;
+    }
+    close(log);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("SHIM_LOG", path, 1);
+        if (variable)
+            setenv(variable, value, 1);
+        alarm(20);
+        int failed = use_device(&o.err) < 0;
+        if (write(end[1], &o.err, sizeof o.err) < 0)
+            _exit(3);
+        exit(failed);
+    }
+    close(end[1]);
+    if (read(end[0], &o.err, sizeof o.err) < 0)
+        o.err.msg[0] = 0;
+    close(end[0]);
+    waitpid(pid, &status, 0);
+    o.status = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+    read_log(path, &o);
+    return o;
+}
+
+TEST(a_good_run_gives_everything_back)
+{
+    struct outcome o = play(NULL, NULL);
+    CHECK(o.status == 0, "status %d: %s", o.status, o.err.msg);
+    CHECK(o.calls > 40 && o.kept == 0, "%ld calls, %ld kept", o.calls, o.kept);
+}
+
+/* Such a failure stays, as after a lost device. */
+TEST(each_call_fails_in_turn_and_so_do_all_after_it)
+{
+    long calls = play(NULL, NULL).calls, silent = 0;
+    for (long n = 1; n <= calls; n++) {
+        char text[32];
+        snprintf(text, sizeof text, "%ld:719", n); /* CUDA_ERROR_LAUNCH_FAILED */
+        struct outcome o = play("SHIM_FAIL", text);
+        CHECK(o.status == 0 || o.status == 1, "call %ld: status %d", n, o.status);
+        CHECK(o.status == 0 || strstr(o.err.msg, "LAUNCH_FAILED"), "call %ld: '%s'", n, o.err.msg);
+        CHECK(o.kept == 0, "call %ld: %ld kept after '%s'", n, o.kept, o.err.msg);
+        silent += o.status == 0;
+    }
+    CHECK(silent < 16, "%ld of %ld failures are not noticed: only those of the end may be", silent, calls);
+}
+
+TEST(each_function_fails_once)
+{
+    static const char *const functions[] = {
+#define TEXT_OF(f) #f
+#define DRIVER(f) TEXT_OF(f),
+#include "backend/cuda/driver.def"
+#undef DRIVER
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s:1:2", functions[i]); /* CUDA_ERROR_OUT_OF_MEMORY */
+        struct outcome o = play("SHIM_FAIL", text);
+        CHECK(o.status == 0 || o.status == 1, "%s: status %d", text, o.status);
+        CHECK(o.status == 0 || (strstr(o.err.msg, "OUT_OF_MEMORY") && strstr(o.err.msg, "smaller batch")), "%s: '%s'", text, o.err.msg);
+        CHECK(o.kept == 0, "%s: %ld kept", text, o.kept);
+    }
+}
+
+TEST(machines_that_cannot_be_used_are_told_apart)
+{
+    static const struct {
+        const char *variable, *value, *says;
+    } cases[] = {
+        {"SHIM_DEVICES", "0", "CUDA_VISIBLE_DEVICES"},
+        {"SHIM_VERSION", "11080", "the driver knows CUDA 11.8, this program needs 12.0"},
+        {"SHIM_CAPABILITY", "61", "compute capability 6.1; this build has kernels from 7.0 on"},
+        {"SHIM_MEMORY", "80000000", "smaller batch"},
+        {"SHIM_FAIL", "cuInit:1:803", "the kernel module and libcuda are of different versions"},
+        {"SHIM_FAIL", "cuInit:1:802", "nvidia-fabricmanager"},
+        {"SHIM_FAIL", "cuDevicePrimaryCtxRetain:1:46", "compute mode exclusive"},
+        {"SHIM_FAIL", "cuModuleLoadData:1:209", "this build has no kernels for this GPU"},
+        {"SHIM_FAIL", "cuStreamSynchronize:1:214", "memory of this GPU is failing"},
+        {"SHIM_FAIL", "cuStreamSynchronize:1:700", "Xid"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct outcome o = play(cases[i].variable, cases[i].value);
+        CHECK(o.status == 1 && strstr(o.err.msg, cases[i].says), "%s=%s: status %d, '%s'", cases[i].variable, cases[i].value, o.status, o.err.msg);
+        CHECK(o.kept == 0, "%s=%s: %ld kept", cases[i].variable, cases[i].value, o.kept);
+    }
+}
