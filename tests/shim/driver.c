@@ -4,7 +4,7 @@
  *   SHIM_FAIL=N[:R]            the N-th call (from 1) returns R (999, unknown error, if not given), and so does every one after it
  *   SHIM_FAIL=FUNCTION[:N[:R]] the N-th call of that function
  *   SHIM_HANG=FUNCTION[:N]     that call never returns
- *   SHIM_LOG=FILE              at the end: calls, and what was not given back, one "FUNCTION count" a line
+ *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
@@ -19,7 +19,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* What a graph being captured keeps: launches and copies, run when the graph is. */
+/* Something that runs on a stream. */
 struct node {
     enum { LAUNCH, COPY, SET } kind;
     const char *kernel;
@@ -31,16 +31,25 @@ struct node {
     size_t bytes;
     unsigned char value;
 };
-struct graph {
+struct CUgraph_st {
     struct node *node;
     size_t nodes, space;
 };
-static struct graph *capturing;
+struct CUgraphExec_st {
+    struct node *node;
+    size_t nodes;
+};
 
 enum thing { CONTEXT, BLOCK, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC, THINGS };
 static const char *const thing_names[THINGS] = {"context", "block", "page-locked block", "stream", "event", "module", "graph", "executable graph"};
 static long held[THINGS], calls;
 static uint64_t used;
+#define FUNCTIONS 96
+static struct called {
+    const char *name;
+    const long *count;
+} called[FUNCTIONS];
+static int functions;
 static CUresult broken; /* a failure that stays, as after a lost device */
 
 static uint64_t number(const char *variable, uint64_t otherwise)
@@ -59,6 +68,8 @@ static void write_log(void)
     for (int i = 0; i < THINGS; i++)
         fprintf(f, "%s %ld\n", thing_names[i], held[i]);
     fprintf(f, "bytes %llu\n", (unsigned long long)used);
+    for (int i = 0; i < functions; i++)
+        fprintf(f, "called %s %ld\n", called[i].name, *called[i].count);
     fclose(f);
 }
 
@@ -94,6 +105,8 @@ static CUresult enter(const char *function, long *count)
     CUresult r;
     if (!calls++)
         atexit(write_log);
+    if (!*count && functions < FUNCTIONS)
+        called[functions++] = (struct called){function, count};
     ++*count;
     if (meant("SHIM_HANG", function, *count, &r))
         for (;;)
@@ -302,7 +315,7 @@ EXPORT CUresult cuMemFreeHost(void *data)
     return entered_;
 }
 
-/* ---- what runs on a stream: at once, or into the graph that is being captured ---- */
+/* ---- what runs on a stream: at once ---- */
 
 static CUresult run(const struct node *n)
 {
@@ -320,46 +333,32 @@ static CUresult run(const struct node *n)
     return CUDA_SUCCESS;
 }
 
-static CUresult enqueue(const struct node *n)
-{
-    if (!capturing)
-        return run(n);
-    if (capturing->nodes == capturing->space) {
-        capturing->space = capturing->space ? 2 * capturing->space : 64;
-        capturing->node = realloc(capturing->node, capturing->space * sizeof *n);
-        if (!capturing->node)
-            abort();
-    }
-    capturing->node[capturing->nodes++] = *n;
-    return CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t bytes, CUstream stream)
 {
     ENTER;
     (void)stream;
-    return enqueue(&(struct node){.kind = SET, .to = (void *)(uintptr_t)data, .value = value, .bytes = bytes});
+    return run(&(struct node){.kind = SET, .to = (void *)(uintptr_t)data, .value = value, .bytes = bytes});
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
     ENTER;
     (void)stream;
-    return enqueue(&(struct node){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
+    return run(&(struct node){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     ENTER;
     (void)stream;
-    return enqueue(&(struct node){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+    return run(&(struct node){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     ENTER;
     (void)stream;
-    return enqueue(&(struct node){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+    return run(&(struct node){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
 EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
@@ -383,7 +382,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
     ENTER;
     (void)stream;
-    return capturing ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
@@ -518,90 +517,84 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
     if (extra || shared > f->shared)
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(n.args, parameters[0], shim_args_size(f->name));
-    return enqueue(&n);
+    return run(&n);
 }
 
 /* ---- graphs ---- */
 
-EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+static void set_node(struct node *n, const CUDA_KERNEL_NODE_PARAMS *p)
+{
+    *n = (struct node){.kind = LAUNCH, .kernel = p->func->name, .grid = {p->gridDimX, p->gridDimY, p->gridDimZ},
+                       .block = {p->blockDimX, p->blockDimY, p->blockDimZ}, .shared = p->sharedMemBytes};
+    memcpy(n->args, p->kernelParams[0], shim_args_size(p->func->name));
+}
+
+EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
 {
     ENTER;
-    (void)stream;
-    (void)mode;
-    if (capturing)
-        return CUDA_ERROR_ILLEGAL_STATE;
-    capturing = calloc(1, sizeof *capturing);
+    (void)flags;
+    *graph = calloc(1, sizeof **graph);
     held[GRAPH]++;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+/* Nodes depend on the one before, so that they run in the order in which they were added; a node is its number from 1. */
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n, const CUDA_KERNEL_NODE_PARAMS *p)
 {
     ENTER;
-    (void)stream;
-    *graph = (CUgraph)(void *)capturing;
-    capturing = NULL;
-    return *graph ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
-}
-
-static struct graph *copy_of(const struct graph *g)
-{
-    struct graph *copy = malloc(sizeof *copy);
-    *copy = *g;
-    copy->node = malloc((g->nodes ? g->nodes : 1) * sizeof *g->node);
-    if (g->nodes)
-        memcpy(copy->node, g->node, g->nodes * sizeof *g->node);
-    return copy;
+    if (n != (g->nodes != 0) || (n && (size_t)(uintptr_t)*before != g->nodes) || p->sharedMemBytes > p->func->shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (g->nodes == g->space) {
+        g->space = g->space ? 2 * g->space : 64;
+        g->node = realloc(g->node, g->space * sizeof *g->node);
+        if (!g->node)
+            abort();
+    }
+    set_node(&g->node[g->nodes++], p);
+    *node = (CUgraphNode)(uintptr_t)g->nodes;
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
     ENTER;
+    struct CUgraphExec_st *x = malloc(sizeof *x);
     (void)flags;
-    *exec = (CUgraphExec)(void *)copy_of((const struct graph *)(const void *)graph);
+    if (!x)
+        abort();
+    x->nodes = graph->nodes;
+    x->node = malloc(graph->nodes * sizeof *x->node);
+    memcpy(x->node, graph->node, graph->nodes * sizeof *x->node);
+    *exec = x;
     held[EXEC]++;
     return CUDA_SUCCESS;
 }
 
-/* Like the driver: parameters may change, what runs may not. */
-EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
 {
     ENTER;
-    struct graph *old = (struct graph *)(void *)exec;
-    const struct graph *new = (const struct graph *)(const void *)graph;
-    info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    for (size_t i = 0; i < new->nodes && old->nodes == new->nodes; i++)
-        if (old->node[i].kind != new->node[i].kind || (new->node[i].kind == LAUNCH && strcmp(old->node[i].kernel, new->node[i].kernel)))
-            info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-    if (old->nodes != new->nodes)
-        info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-    if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
-        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-    memcpy(old->node, new->node, new->nodes * sizeof *new->node);
+    size_t i = (size_t)(uintptr_t)node - 1;
+    if (i >= exec->nodes || strcmp(exec->node[i].kernel, p->func->name) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    set_node(&exec->node[i], p);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     ENTER;
-    const struct graph *g = (const struct graph *)(const void *)exec;
     CUresult r = CUDA_SUCCESS;
     (void)stream;
-    for (size_t i = 0; i < g->nodes && r == CUDA_SUCCESS; i++)
-        r = run(&g->node[i]);
+    for (size_t i = 0; i < exec->nodes && r == CUDA_SUCCESS; i++)
+        r = run(&exec->node[i]);
     return r;
-}
-
-static void free_graph(void *graph)
-{
-    free(((struct graph *)graph)->node);
-    free(graph);
 }
 
 EXPORT CUresult cuGraphDestroy(CUgraph graph)
 {
     GIVE_BACK;
-    free_graph(graph);
+    free(graph->node);
+    free(graph);
     held[GRAPH]--;
     return entered_;
 }
@@ -609,7 +602,8 @@ EXPORT CUresult cuGraphDestroy(CUgraph graph)
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
     GIVE_BACK;
-    free_graph(exec);
+    free(exec->node);
+    free(exec);
     held[EXEC]--;
     return entered_;
 }

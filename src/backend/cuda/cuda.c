@@ -138,6 +138,7 @@ static void close_device(struct rp_dev *dev)
     const struct rp_driver *d = c->d;
     if (c->stream)
         d->cuStreamSynchronize(c->stream);
+    rp_cuda_graphs_free(c);
     for (int i = 0; i < c->blocks; i++)
         d->cuMemFree(c->block[i].data);
     if (c->module)
@@ -183,6 +184,8 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_
     c->workspace_bytes = workspace_bytes(o);
     if (!reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes, err))
         return -1;
+    const char *graphs = getenv("RP_CUDA_GRAPHS");
+    c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
     c->max_seq = o->max_seq;
     c->max_rows = o->max_rows;
     rp_cuda_ops_whole(&c->ops);
@@ -219,6 +222,7 @@ static int report(struct rp_cuda *c, struct rp_err *err)
 
 static int finish(struct rp_cuda *c, struct rp_err *err)
 {
+    rp_cuda_flush(c);
     if (!c->has_failed) {
         CUresult r = c->d->cuStreamSynchronize(c->stream);
         if (r != CUDA_SUCCESS)
@@ -238,6 +242,7 @@ static void *block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct
     void *data = reserve(c, rp_class_name(class), bytes, err);
     if (!data)
         return NULL;
+    rp_cuda_flush(c);
     CUresult r = c->d->cuMemsetD8Async((CUdeviceptr)(uintptr_t)data, 0, bytes, c->stream);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, "cuMemsetD8Async");
@@ -266,6 +271,7 @@ static void free_shared(struct rp_dev *dev, void *data)
 static int upload(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
+    rp_cuda_flush(c);
     for (size_t at = 0; at < bytes && !c->has_failed; at += HALF) {
         size_t n = bytes - at < HALF ? bytes - at : HALF;
         unsigned char *half = c->pinned + (size_t)c->half * HALF;

@@ -69,6 +69,7 @@ struct rp_cuda {
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
     CUevent half_free[2];
     int half;
+    struct rp_cuda_graphs *graphs;    /* launches that are collected and repeated: graph.c; NULL: each goes to the stream at once */
     struct rp_err failed;             /* the first failure since the last report */
     int has_failed;
 };
@@ -82,6 +83,15 @@ static inline struct rp_cuda *rp_cuda_of(struct rp_dev *dev)
 struct rp_grid {
     unsigned x, y, z;
 };
+
+/* Launches between two looks of the host (sync, upload, download) are one graph: the second time the same kernels come in the same
+ * order and sizes, only arguments that changed are told to the driver, and one call launches all. RP_CUDA_GRAPHS=0 turns it off. */
+struct rp_cuda_graphs *rp_cuda_graphs_new(void);
+void rp_cuda_graphs_free(struct rp_cuda *c);
+void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
+void rp_cuda_flush(struct rp_cuda *c); /* what is collected goes to the stream; to be called before anything else is queued there */
+/* One launch on the stream. */
+void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
 /* Launch on the device's stream. shared: bytes of dynamic shared memory. A failure is kept in c. */
 void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
 #define RP_LAUNCH(c, name, grid, shared, ...)                                                                          \

@@ -29,11 +29,19 @@ void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what)
     (void)rp_driver_fail(c->d, r, what, &c->failed);
 }
 
-void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
+void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
 {
     const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
     void *parameters[1];
     *(const void **)(void *)parameters = args;
+    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared, c->stream, parameters, NULL);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, k->name);
+}
+
+void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
+{
+    const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
     if (c->has_failed || !grid.x || !grid.y || !grid.z)
         return;
     RP_BUG_IF(shared > c->shared_max);
@@ -45,9 +53,10 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
         }
         c->shared_set[kernel] = shared;
     }
-    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared, c->stream, parameters, NULL);
-    if (r != CUDA_SUCCESS)
-        rp_cuda_failed(c, r, k->name);
+    if (c->graphs)
+        rp_cuda_collect(c, kernel, grid, shared, args);
+    else
+        rp_cuda_launch_now(c, kernel, grid, shared, args);
 }
 
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n)

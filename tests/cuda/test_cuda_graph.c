@@ -1,0 +1,143 @@
+/* Launches between two looks of the host become a graph that is made once and then changed and repeated. */
+#include "tests/cuda/gpu.h"
+#include "tests/unit/tap.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define N 1000
+#define LAUNCHES 12
+
+/* y = value, then LAUNCHES - 1 times y = y + x; returns y[N - 1] */
+static float round_of(struct rp_dev *dev, float *x, float *y, float value)
+{
+    struct rp_err err = {0};
+    float host[N] = {0};
+    dev->op->fill(dev, y, value, N);
+    for (int i = 1; i < LAUNCHES; i++)
+        dev->op->add(dev, y, y, x, N);
+    CHECK(dev->backend->sync(dev, &err) == 0 && dev->backend->download(dev, host, y, sizeof host, &err) == 0, "%s", err.msg);
+    return host[N - 1];
+}
+
+static float *block(struct rp_dev *dev)
+{
+    struct rp_err err = {0};
+    float *p = dev->backend->block(dev, RP_CLASS_SCRATCH, N * sizeof(float), &err);
+    CHECK(p != NULL, "%s", err.msg);
+    return p;
+}
+
+static long called(const char *log, const char *function)
+{
+    char line[128], name[64];
+    long n = 0, found = 0;
+    FILE *f = fopen(log, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "called %63s %ld", name, &n) == 2 && strcmp(name, function) == 0)
+            found = n;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* In a process of its own: the driver counts from its start and writes its log at its end. */
+static void alone(void (*body)(void))
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        body();
+        fflush(stdout);
+        exit(tap_failures != 0);
+    }
+    waitpid(pid, &status, 0);
+    CHECK(status == 0, "status %d", status);
+}
+
+static void four_rounds(void)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu(NULL, &err);
+    if (!CHECK(dev != NULL, "%s", err.msg))
+        return;
+    float *x = block(dev), *y = block(dev);
+    for (int i = 0; i < 4; i++)
+        CHECK(round_of(dev, x, y, (float)(i / 2)) == (float)(i / 2)); /* 0 0 1 1: one argument changes once */
+    dev->backend->close(dev);
+}
+
+static void count_calls(const char *graphs, long want_graphs, long want_changes, long want_launches)
+{
+    char path[] = "/tmp/rp-shim-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    setenv("SHIM_LOG", path, 1);
+    setenv("RP_CUDA_GRAPHS", graphs, 1);
+    alone(four_rounds);
+    unsetenv("SHIM_LOG");
+    CHECK(called(path, "cuGraphLaunch") == want_graphs, "%ld graphs", called(path, "cuGraphLaunch"));
+    long changes = called(path, "cuGraphExecKernelNodeSetParams_v2"); /* bytes between fields may change too */
+    CHECK(changes >= want_changes && changes <= 3 * want_changes, "%ld changes", changes);
+    CHECK(called(path, "cuLaunchKernel") == want_launches, "%ld launches", called(path, "cuLaunchKernel"));
+    unlink(path);
+}
+
+TEST(a_repeated_sequence_is_one_graph_and_only_what_changed_is_told)
+{
+    count_calls("1", 4, 1, 0);
+}
+
+TEST(without_graphs_each_kernel_is_launched)
+{
+    count_calls("0", 0, 0, 4 * LAUNCHES);
+}
+
+static void turns(void)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu(NULL, &err);
+    if (!CHECK(dev != NULL, "%s", err.msg))
+        return;
+    float *x = block(dev), *y = block(dev), host[N];
+    for (int turn = 0; turn < 6; turn++) { /* two lengths by turns, then one that is too short for a graph */
+        int n = turn == 5 ? 3 : 10 + turn % 2;
+        dev->op->fill(dev, x, (float)turn, N);
+        dev->op->fill(dev, y, 0.0f, N);
+        for (int i = 0; i < n; i++)
+            dev->op->add(dev, y, y, x, N);
+        CHECK(dev->backend->download(dev, host, y, sizeof host, &err) == 0, "%s", err.msg);
+        CHECK(host[0] == (float)(turn * n) && host[N - 1] == host[0], "turn %d: %g", turn, (double)host[0]);
+    }
+}
+
+/* More sequences than are kept: the rest is launched as it comes. */
+static void many(void)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu(NULL, &err);
+    if (!CHECK(dev != NULL, "%s", err.msg))
+        return;
+    float *x = block(dev), *y = block(dev), host[N];
+    for (int n = 8; n < 60; n++) {
+        dev->op->fill(dev, x, 1.0f, N);
+        dev->op->fill(dev, y, 0.0f, N);
+        for (int i = 0; i < n; i++)
+            dev->op->add(dev, y, y, x, N);
+        CHECK(dev->backend->download(dev, host, y, sizeof host, &err) == 0, "%s", err.msg);
+        CHECK(host[N / 2] == (float)n, "%d: %g", n, (double)host[N / 2]);
+    }
+}
+
+TEST(another_sequence_is_another_graph)
+{
+    alone(turns);
+}
+
+TEST(many_sequences)
+{
+    alone(many);
+}
