@@ -146,6 +146,18 @@ static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct r
     return out;
 }
 
+/* A key that is younger than the program that made the run is not recorded, and has its default in both. */
+static void forget_younger_keys(json_t *again, const json_t *recorded)
+{
+    const char *key;
+    void *next;
+    json_t *entry;
+    json_object_foreach_safe(again, next, key, entry)
+        if (!json_object_get(recorded, key) &&
+            strcmp(json_string_value(json_object_get(entry, "origin")), rp_origin_name(RP_FROM_DEFAULT)) == 0)
+            json_object_del(again, key);
+}
+
 /* The embedded recipe that has these very bytes, or NULL. */
 static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
 {
@@ -198,6 +210,7 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
         err->code = RP_MISMATCH; /* whoever ran it had a valid recipe */
         return rp_wrap(err, "resolving again");
     }
+    forget_younger_keys(again, json_object_get(s->run, "recipe"));
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
     static const char prefix[] = "embedded:";

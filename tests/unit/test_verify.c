@@ -437,3 +437,18 @@ TEST(overrides_resolve_again)
     accept("overridden", NULL, RP_VERDICT_UNKNOWN_KEY);
     fx_fini(&x);
 }
+
+/* A bundle from before there was a key does not have it; one that somebody took out is missed. */
+TEST(a_younger_key_is_not_missed_and_a_removed_one_is)
+{
+    struct fx x;
+    fx_init(&x);
+    json_t *recipe = json_object_get(x.run, "recipe");
+    CHECK(json_object_del(recipe, "run.device") == 0, "no run.device");
+    fx_seal(&x, "signer", "older");
+    accept("older", NULL, RP_VERDICT_UNKNOWN_KEY);
+    CHECK(json_object_del(recipe, "data.archive") == 0, "no data.archive");
+    fx_seal(&x, "signer", "older");
+    expect("older", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH, "data.archive is nothing");
+    fx_fini(&x);
+}
