@@ -486,7 +486,8 @@ TEST(embedded_recipes)
         int64_t batch, layers;
         double rate;
     } shipped[] = {{"bert_fp32", 32, 12, 1e-4}, {"bert_fp32_b96", 96, 12, 1e-4}, {"bert_adam_fp32", 32, 12, 1.25e-5},
-                   {"bert_lamb_fp32", 32, 12, 7.5e-4}, {"bert_tiny_fp32", 8, 2, 1e-3}};
+                   {"bert_lamb_fp32", 32, 12, 7.5e-4}, {"bert_tiny_fp32", 8, 2, 1e-3}, {"bert_fp32_max", 0, 12, 1e-4},
+                   {"bert_large_fp32", 16, 24, 1e-4}};
     struct rp_recipe r;
     struct rp_err err;
     char here[4096];

@@ -2,7 +2,7 @@
 # The embedded recipes are listed, printed byte for byte, and every key is explained.
 . "$TEST_DIR/common.inc"
 "$REPRO" recipes --json >list.json
-for name in bert_fp32 bert_fp32_b96 bert_adam_fp32 bert_lamb_fp32 bert_tiny_fp32; do
+for name in bert_fp32 bert_fp32_b96 bert_fp32_max bert_large_fp32 bert_adam_fp32 bert_lamb_fp32 bert_tiny_fp32; do
     jq -e --arg n "$name" '[.recipes[].name] | index($n)' list.json >answer.txt || fail "$name is not embedded"
     "$REPRO" recipes show "$name" >shown.yaml
     [ "$("$REPRO" recipes show "$name" --json | jq -r .sha256)" = "$(sha256sum <shown.yaml | cut -c1-64)" ] || fail "$name: not its bytes"
