@@ -1,6 +1,8 @@
 /* `repro selftest`: does this machine compute what the definitions say? */
 #include "backend/selftest.h"
+#include "backend/speed.h"
 #include "base/hash.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "sign/key.h"
@@ -10,7 +12,7 @@
 #include <string.h>
 
 struct selftest_opts {
-    int verbose;
+    int verbose, speed;
     const char *backend, *device;
 };
 
@@ -19,6 +21,8 @@ static const struct rp_opt opts[] = {
     {.name = "verbose", .letter = 'v', .type = RP_OPT_FLAG, .offset = AT(verbose), .help = "one line per operation as it is done"},
     {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(backend), .arg = "NAME", .choices = "auto|cpu|cuda",
      .help = "what to test; auto: the CPU, and a GPU where one can be used"},
+    {.name = "speed", .type = RP_OPT_FLAG, .offset = AT(speed),
+     .help = "measure instead: the matrix products of BERT-base, attention, and what memory limits, each at its real size"},
     {.name = "device", .type = RP_OPT_TEXT, .offset = AT(device), .arg = "GPU",
      .help = "the GPU: a number from 0 or a UUID; the first one if not given"},
     {0},
@@ -139,9 +143,64 @@ static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *o
     return 1;
 }
 
+#define SPEED_SECONDS 0.25 /* a row */
+
+static int speed_of_cpu(json_t **rows, struct rp_err *err)
+{
+    const struct rp_backend *cpu = rp_backend_find("cpu");
+    struct rp_device_opts o = {.max_seq = RP_SPEED_SEQ, .max_rows = RP_SPEED_ROWS};
+    struct rp_dev *dev = cpu->open(&o, err);
+    if (!dev)
+        return -1;
+    rp_interrupt_catch();
+    int failed = rp_ops_speed(dev, SPEED_SECONDS, rp_interrupted, rows, err) < 0;
+    cpu->close(dev);
+    return failed || rp_interrupted() ? rp_fail(err, RP_INTERRUPTED, "interrupted") : 0;
+}
+
+static void print_speed(const json_t *rows)
+{
+    size_t i;
+    json_t *row;
+    printf("%-30s %-18s %-16s %10s %9s %9s\n", "operation", "", "size", "ms", "TFLOP/s", "GB/s");
+    json_array_foreach (rows, i, row) {
+        double s = json_number_value(json_object_get(row, "seconds")), flops = json_number_value(json_object_get(row, "flops"));
+        printf("%-30s %-18s %-16s %10.4f ", json_string_value(json_object_get(row, "what")), json_string_value(json_object_get(row, "name")),
+               json_string_value(json_object_get(row, "shape")), s * 1e3);
+        if (flops > 0)
+            printf("%9.3f ", flops / s * 1e-12);
+        else
+            printf("%9s ", "");
+        printf("%9.1f\n", json_number_value(json_object_get(row, "bytes")) / s * 1e-9);
+    }
+}
+
+/* One device: the CPU unless a GPU can be used or was asked for. */
+static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, struct rp_err *err)
+{
+    RP_JSON *rows = NULL;
+    const char *backend = "cuda";
+    int failed = wants(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, SPEED_SECONDS, &rows, err);
+    if (failed && (wants(o, "cpu") || (!wants(o, "cuda") && err->code == RP_UNAVAILABLE))) {
+        backend = "cpu";
+        json_decref(rows);
+        rows = NULL;
+        failed = speed_of_cpu(&rows, err);
+    }
+    if (failed)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:O}", "backend", backend, "speed", rows);
+    else
+        print_speed(rows);
+    return 0;
+}
+
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 {
     const struct selftest_opts *o = cli->opts;
+    if (o->speed)
+        return measure_speed(cli, o, err);
     struct rp_err first = {0}, e = {0};
     RP_JSON *ops = NULL, *all = json_array();
     cli->result = cli->json ? json_object() : NULL;

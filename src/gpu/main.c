@@ -1,5 +1,6 @@
 /* repro-gpu: answers the parent's questions until it closes the socket, or trains when it is sent a job. */
 #include "backend/selftest.h"
+#include "backend/speed.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
 #include "worker/job.h"
@@ -50,27 +51,25 @@ static int answer_device(const json_t *question, struct rp_err *err)
     return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
 }
 
-/* The report, what failed first, and whether it was the device itself. */
-static json_t *selftest(const char *device)
+/* Rows, what failed first, and whether it was the device itself that cannot be used. */
+static json_t *report_of(enum rp_frame type, const json_t *question)
 {
     struct rp_err err = {0};
-    struct rp_device_opts o = {.device = device, .max_seq = 128, .max_rows = 256};
+    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device")), .max_seq = RP_SPEED_SEQ, .max_rows = RP_SPEED_ROWS};
     const struct rp_backend *b = rp_backends[0];
     struct rp_dev *dev = b->open(&o, &err);
     if (!dev)
         return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
-    json_t *report = json_array();
-    int failed = rp_ops_selftest_device(dev, b->name, 0, report, &err) < 0;
+    json_t *report = type == RP_FRAME_SELFTEST ? json_array() : NULL;
+    int failed = type == RP_FRAME_SELFTEST ? rp_ops_selftest_device(dev, b->name, 0, report, &err) < 0
+                                           : rp_ops_speed(dev, json_number_value(json_object_get(question, "seconds")), NULL, &report, &err) < 0;
     b->close(dev);
     return json_pack("{s:s*, s:o}", "failed", failed ? err.msg : NULL, "report", report);
 }
 
-static int answer_selftest(const json_t *question, struct rp_err *err)
+static int answer_report(enum rp_frame type, const json_t *question, struct rp_err *err)
 {
-    const char *device;
-    if (rp_json_str(question, "device", &device, "question", err) < 0)
-        return -1;
-    RP_JSON *body = json_pack("{s:s, s:o}", "probe", "selftest", "values", selftest(device));
+    RP_JSON *body = json_pack("{s:s, s:o}", "probe", type == RP_FRAME_SELFTEST ? "selftest" : "speed", "values", report_of(type, question));
     return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
 }
 
@@ -80,8 +79,8 @@ static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, struc
         exit(rp_worker_train(RP_WORKER_FD, in, body));
     if (type == RP_FRAME_PROBE)
         return answer(body, err);
-    if (type == RP_FRAME_SELFTEST)
-        return answer_selftest(body, err);
+    if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)
+        return answer_report(type, body, err);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SELFTEST_MS 300000
+#define REPORT_MS 600000
 #define LIMIT_MS 30000 /* a driver without persistence initialises eight GPUs in about ten seconds */
 
 struct answer {
@@ -93,17 +93,29 @@ static uint64_t memory(const struct rp_device_opts *o)
     return (uint64_t)answer_for(o)->memory;
 }
 
-int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err)
+static int report_of(enum rp_frame type, const json_t *question, json_t **report, struct rp_err *err)
 {
-    RP_JSON *values = NULL, *question = json_pack("{s:s}", "device", device ? device : "");
+    RP_JSON *values = NULL;
     *report = NULL;
-    if (ask_once(RP_FRAME_SELFTEST, question, SELFTEST_MS, &values, err) < 0)
+    if (ask_once(type, question, REPORT_MS, &values, err) < 0)
         return -1;
     const char *failed = json_string_value(json_object_get(values, "failed"));
     *report = json_incref(json_object_get(values, "report"));
     if (json_is_true(json_object_get(values, "unavailable")))
         return rp_fail(err, RP_UNAVAILABLE, "%s", failed ? failed : "no reason given");
     return failed ? rp_fail(err, RP_MISMATCH, "%s", failed) : 0;
+}
+
+int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err)
+{
+    RP_JSON *question = json_pack("{s:s}", "device", device ? device : "");
+    return report_of(RP_FRAME_SELFTEST, question, report, err);
+}
+
+int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, struct rp_err *err)
+{
+    RP_JSON *question = json_pack("{s:s, s:f}", "device", device ? device : "", "seconds", seconds);
+    return report_of(RP_FRAME_SPEED, question, report, err);
 }
 
 extern const struct rp_backend rp_backend_cuda;

@@ -35,7 +35,8 @@
     X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
     X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */                                   \
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
-    X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */
+    X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
+    X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */
 
 /* What repro-gpu can be asked for, in this order; gpu/gpu.h says what each knows. */
 #define RP_GPU_PROBES(X) X(nvml) X(cuda) X(nccl)
@@ -75,6 +76,8 @@ struct rp_worker {
 int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err) rp_must_check;
 /* Every operation on a GPU against the definitions: the rows of backend/selftest.h in *report. RP_UNAVAILABLE: no GPU can be used. */
 int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err) rp_must_check;
+/* How fast a GPU is: the rows of backend/speed.h, each taking about so many seconds. */
+int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, struct rp_err *err) rp_must_check;
 int rp_worker_start_gpu(struct rp_worker *w, struct rp_err *err) rp_must_check; /* repro-gpu, to which nothing is sent yet */
 /* Start another program as a worker; nothing is sent to it. program: its bytes; name: of its process and file; what: in messages.
  * err->sys is ENOENT where the system has not the loader that the program needs. */
