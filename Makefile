@@ -41,14 +41,14 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run test bench oracle gpu-check lint format fuzz image install clean distclean help deps setup tests-built FORCE
+.PHONY: all run test bench oracle gpu-check gpu-pack lint format fuzz image install clean distclean help deps setup tests-built FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run test bench oracle gpu-check lint format image clean distclean help setup fuzz
+NO_BUILD := run test bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -351,6 +351,11 @@ gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
 	$(Q)cd $(BUILD) && $(CURDIR)/tests/gpu/check.sh repro
+# What a machine with a GPU and nothing else needs: BUILD/gpu-check.tar.zst, unpacked and started with tests/gpu/check.sh repro.
+gpu-pack:
+	$(Q)env/setup.sh test
+	$(again) all SAN= CUDA=1
+	$(Q)env/pack-gpu-check.sh $(BUILD)
 lint:
 	$(Q)env/setup.sh lint
 	$(again) $(BUILD)/repro
@@ -374,6 +379,7 @@ help:
 	@echo 'make test        set up, build and run every test (T=PATTERN: some)'
 	@echo 'make bench       this program against PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      make the vectors that PyTorch computes again and compare'
+	@echo 'make gpu-pack    the same in one file, for a machine without a checkout: BUILD/gpu-check.tar.zst'
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: what only it can tell, against nvidia-smi'
 	@echo 'make lint        every linter; make format: clang-format on lines not committed'
 	@echo 'make fuzz FUZZ=name [SECONDS=60]'

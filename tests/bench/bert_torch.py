@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The peer: steps of BERT pre-training in PyTorch at its best on a CPU, timed one by one.
+"""The peer: steps of BERT pre-training in PyTorch at its best on a CPU or a GPU, timed one by one.
 
 The same model as ours: post-LN encoder, erf GELU, tied decoder fed by the masked positions only, pooler and next-sentence head,
 dropout 0.1 on hidden states and attention, AdamW, clipping at 1. What makes PyTorch fast here is used: its fused attention, its
-fused optimizer, gradients freed between steps, and jemalloc preloaded by the caller (bert.sh); `compile` tries its compiler too.
+fused optimizer, gradients freed between steps, on a CPU jemalloc preloaded by the caller (bert.sh); `compile` tries its compiler too.
 
 Prints one JSON object: the seconds of every timed step, the last loss, peak memory and versions.
 """
@@ -91,15 +91,17 @@ def main():
                               warmup=1, threads=0).items():
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tf32", action="store_true", help="let a GPU's matrix products round their operands: not strict fp32")
     a = parser.parse_args()
     if a.threads:
         torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    torch.set_float32_matmul_precision("highest")  # strict fp32, as ours
-    net = Pretraining(a.vocab, a.width, a.layers, a.heads, a.inner).train()
+    torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: strict fp32, as ours
+    net = Pretraining(a.vocab, a.width, a.layers, a.heads, a.inner).to(a.device).train()
     loss_of = torch.compile(net) if a.variant == "compile" else net
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
-    sample, seconds, loss = make_sample(a), [], 0.0
+    sample, seconds, loss = {name: x.to(a.device) for name, x in make_sample(a).items()}, [], 0.0
     for _ in range(a.warmup + a.steps):
         start = time.perf_counter()
         loss = loss_of(sample)
@@ -107,11 +109,13 @@ def main():
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        loss = loss.item()
+        loss = loss.item()  # waits for the device
         seconds.append(time.perf_counter() - start)
-    print(json.dumps({"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch, "seq": a.seq,
-                      "step_s": seconds[a.warmup:], "loss": loss,
-                      "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    on_cpu = a.device == "cpu"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if on_cpu else torch.cuda.max_memory_reserved()
+    print(json.dumps({"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch, "seq": a.seq, "tf32": a.tf32,
+                      "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:], "loss": loss,
+                      "peak_bytes": peak,
                       "torch": torch.__version__, "python": platform.python_version()}))
 
 

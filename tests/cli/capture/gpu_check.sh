@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/gpu/check.sh, which judges a real machine: here the driver is played and so is nvidia-smi. It agrees with what agrees, and finds
+# tests/gpu/capture.sh, which judges a real machine: here the driver is played and so is nvidia-smi. It agrees with what agrees, and finds
 # each lie.
 . "$TOP/tests/common.inc"
 need jq
@@ -54,7 +54,7 @@ sed '/^mlx5_0/d; s/mlx5_0//; s/\(NODE\|PIX\|SYS\|PXB\|PHB\)\([[:space:]]*[0-9]*-
 check() { # LIE
     status=0
     MATRIX=$PWD/matrix.txt LIE=$1 PATH=$PWD/bin:$PATH LD_LIBRARY_PATH=$BUILD/fake/440 RP_FAKE_NVML=$TOP/tests/fake/v100_sxm2_8.txt \
-        "$TOP/tests/gpu/check.sh" "$REPRO" >out.txt 2>err.txt || status=$?
+        "$TOP/tests/gpu/capture.sh" "$REPRO" >out.txt 2>err.txt || status=$?
     [ "$status" = 1 ] || { cat out.txt err.txt >&2; fail "exit status $status, expected 1"; }
 }
 found() { # NUMBER: of failures
@@ -67,4 +67,4 @@ says_in "nvidia-smi topo -m: the same matrix" out.txt
 check "s/^300.00/250.00/; s/88.00.4F.00.09/88.00.4F.00.08/; s/NV2/NV1/"
 found 34 # three limits and a version on each of eight, the matrix, CUDA
 says_in "nvidia-smi topo -m differs" out.txt
-exit_of 7 env PATH="$PATH" "$TOP/tests/gpu/check.sh" "$REPRO"
+exit_of 7 env PATH="$PATH" "$TOP/tests/gpu/capture.sh" "$REPRO"
