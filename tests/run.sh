@@ -54,12 +54,14 @@ tap_result() { # STATUS
 }
 
 run_program() { # VARIANT SOURCE ARGUMENT...
-    local program=$BUILD/$1/${2%.c} status=0 plain=
+    local variant=$1 shim=800 program status=0 plain=
+    case $variant in [0-9]* | checked) shim=$variant variant=native ;; esac
+    program=$BUILD/$variant/${2%.c}
     shift 2
     # Sanitizers want their address ranges free; where personality(2) is not allowed they mostly get them anyway.
     setarch -R true 2>/dev/null && plain="setarch -R"
     # shellcheck disable=SC2086
-    RP_SHIM_LIBRARY=$BUILD/shim/800/libcuda.so.1 timeout -k 5 "$limit" $plain "$program" "$@" </dev/null >"$log" 2>&1 || status=$?
+    RP_SHIM_LIBRARY=$BUILD/shim/$shim/libcuda.so.1 timeout -k 5 "$limit" $plain "$program" "$@" </dev/null >"$log" 2>&1 || status=$?
     if [ $# = 0 ]; then
         tap_result $status
     elif [ $status = 0 ]; then
@@ -152,7 +154,7 @@ while [ $# -gt 0 ]; do
 done
 
 members() { # GROUP: the ids of its tests
-    local f variants
+    local f variants variant
     case $1 in
     lint) variants="sh" && set -- tests/lint/*.sh ;;
     full) variants="sh" && set -- tests/lint/full/*.sh ;;
@@ -166,7 +168,11 @@ members() { # GROUP: the ids of its tests
     build) variants="sh" && set -- tests/build/*.sh ;;
     esac
     for f; do
-        [ ! -f "$f" ] || [[ $f != *"$pattern"* ]] || echo "$variants:$f"
+        [ -f "$f" ] && [[ $f = *"$pattern"* ]] || continue
+        [ "$1" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
+        for variant in ${variants:-native}; do
+            echo "$variant:$f"
+        done
     done
 }
 

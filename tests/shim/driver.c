@@ -5,7 +5,7 @@
  *   SHIM_FAIL=FUNCTION[:N[:R]] the N-th call of that function
  *   SHIM_HANG=FUNCTION[:N]     that call never returns
  *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"
- *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability
+ *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
  */
@@ -203,7 +203,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
 {
     ENTER;
     (void)device;
-    int capability = (int)number("SHIM_CAPABILITY", 90);
+    int capability = (int)number("SHIM_CAPABILITY", __CUDA_ARCH__ >= 800 ? 90 : 70);
     switch ((int)which) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value = capability / 10;

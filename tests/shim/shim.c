@@ -139,6 +139,11 @@ uint32_t shim_ballot(int predicate, const char *where, int line)
     return bits;
 }
 
+void shim_trap(void)
+{
+    shim_fault("the kernel ended itself: it is not made for this architecture");
+}
+
 void shim_spin(void)
 {
     if (me)

@@ -79,6 +79,7 @@ void shim_syncwarp(const char *where, int line);
 /* Every live lane of the warp publishes `value`; returns what lane `from` published. */
 uint64_t shim_exchange(uint64_t value, unsigned from, const char *where, int line);
 uint32_t shim_ballot(int predicate, const char *where, int line);
+void shim_trap(void);
 void shim_spin(void); /* let others run: called by every look at memory that another block changes */
 
 #define __syncthreads() shim_syncthreads(__FILE__, __LINE__)
@@ -131,6 +132,7 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
 #define __ldg(p) (*(p))
 #define RP_OPAQUE(x) ((void)(x))
 #define RP_STAY(x) ((void)(x))
+#define RP_TRAP() shim_trap()
 
 /* ---- kernels ---- */
 

@@ -8,6 +8,7 @@
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define HALF (RP_CUDA_PINNED / 2)
+#define TURN_BYTES (RP_CUDA_TURNS * sizeof(unsigned))
 #define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when kernels are loaded and launched */
 
 extern const struct rp_backend rp_backend_cuda;
@@ -15,6 +16,11 @@ extern const struct rp_backend rp_backend_cuda;
 static size_t workspace_bytes(const struct rp_device_opts *o)
 {
     return (rp_cuda_gemm_workspace(o) + 255) / 256 * 256;
+}
+
+static size_t own_bytes(const struct rp_device_opts *o)
+{
+    return workspace_bytes(o) + TURN_BYTES;
 }
 
 /* ---- the device that is meant ---- */
@@ -182,12 +188,16 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_
     if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
         return -1;
     c->workspace_bytes = workspace_bytes(o);
-    if (!reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes, err))
+    unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), own_bytes(o), err);
+    if (!own)
         return -1;
+    c->turns = (unsigned *)(void *)(own + c->workspace_bytes);
+    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->turns, 0, TURN_BYTES, c->stream), "cuMemsetD8Async");
     const char *graphs = getenv("RP_CUDA_GRAPHS");
     c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
     c->max_seq = o->max_seq;
     c->max_rows = o->max_rows;
+    rp_cuda_ops_gemm(&c->ops);
     rp_cuda_ops_whole(&c->ops);
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &c->ops;
@@ -315,11 +325,6 @@ static const char *unavailable(const struct rp_device_opts *o)
     int ordinal;
     const struct rp_driver *d = rp_driver_load(&err);
     return !d || choose(d, o, &device, &ordinal, &err) < 0 ? err.msg : NULL;
-}
-
-static size_t own_bytes(const struct rp_device_opts *o)
-{
-    return workspace_bytes(o);
 }
 
 static uint64_t memory(const struct rp_device_opts *o)

@@ -65,6 +65,10 @@ struct rp_cuda {
     } block[RP_CUDA_BLOCKS];          /* the first is the workspace */
     int blocks;
     size_t workspace_bytes;
+    unsigned *turns;                  /* RP_CUDA_TURNS counters behind the workspace, 0 between operations: see struct rp_gemm_args */
+    struct rp_cuda_gemm {
+        int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
+    } gemm_wish, gemm_done;           /* for tests: taken where possible (0: the fastest by estimate); of the last product */
     uint64_t allowed, reserved;       /* bytes that were free when the device was opened; bytes taken since */
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
     CUevent half_free[2];
@@ -74,6 +78,7 @@ struct rp_cuda {
     int has_failed;
 };
 #define RP_CUDA_PINNED ((size_t)8 << 20)
+#define RP_CUDA_TURNS 16384
 
 static inline struct rp_cuda *rp_cuda_of(struct rp_dev *dev)
 {
@@ -105,8 +110,11 @@ void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what);
 
 /* The most that operations ask of the workspace. */
 size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o);
+/* "64x128_nt", or NULL past the last; numbers from 1 on. usable: compiled for this GPU. */
+const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
 
 /* Each fills its rows of the table. */
+void rp_cuda_ops_gemm(struct rp_ops *op);
 void rp_cuda_ops_whole(struct rp_ops *op);
 
 #endif

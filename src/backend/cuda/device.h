@@ -86,6 +86,8 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 /* Keep the compiler from computing x again, or from moving what needs it up to here. */
 #define RP_OPAQUE(x) asm("" : "+r"(x))
 #define RP_STAY(x) asm volatile("" : "+r"(x)::"memory")
+/* End the launch with an error. */
+#define RP_TRAP() asm volatile("trap;")
 
 #endif
 

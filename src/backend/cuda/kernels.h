@@ -24,4 +24,29 @@ struct rp_fill_args {
     size_t n;
 };
 
+/* How a kernel of gemm.def copies an operand. */
+enum rp_gemm_how { RP_GEMM_K, RP_GEMM_R, RP_GEMM_R1, RP_GEMM_ANY };
+
+/* A product as such a kernel does it, see struct rp_gemm. Segments (at least one, the last may be shorter) are added
+ *   WHOLE  by one block for each tile, in `part` and at last in c
+ *   APART  by gemm_sum: `part` has a matrix of m rows for each
+ *   TURNS  in `part` and at last in c, by a block for each that waits for the one before: turns[0] is the next number of a block,
+ *          turns[1 + tile] the segment whose turn it is. Both are 0 between launches.
+ * wide: c, part, bias, add and n may be taken 4 floats at a time. `part` may be c unless that is to be added. */
+enum rp_gemm_mode { RP_GEMM_WHOLE, RP_GEMM_APART, RP_GEMM_TURNS };
+struct rp_gemm_args {
+    const float *a, *b;
+    float *c, *part;
+    const float *bias, *add;
+    unsigned *turns;
+    int64_t lda, ldb, ldc, ldpart, ldadd;
+    int ta, tb, m, n, k, segment, segments, mode, wide;
+};
+/* Shared memory: stages of DEPTH k-steps of both operands; then, in the same place, BAND rows of every thread on their way out.
+ * async: sm_80 on, where copies run beside the arithmetic and may be further ahead. */
+#define RP_GEMM_DEPTH(async) ((async) ? 16 : 8)
+#define RP_GEMM_STAGES(async) ((async) ? 3 : 2)
+#define RP_GEMM_BAND(async) ((async) ? 4 : 2)
+#define RP_GEMM_PAD 4
+
 #endif

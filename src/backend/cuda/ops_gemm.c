@@ -1,8 +1,198 @@
-/* Matrix products. */
+/* Matrix products: which tile of gemm.def makes them, and how the segments of a long k are added. Nothing here decides a bit. */
 #include "backend/cuda/cuda.h"
+
+#define WORKSPACE ((size_t)32 << 20) /* segments that are kept apart: what stays in the caches of large GPUs */
+#define LAUNCH_CYCLES 3000.0         /* of a second kernel */
+#define EDGE_CYCLES 2500.0           /* of a tile before and after its main loop */
+#define TURN_CYCLES 2500.0           /* of a segment that is added to the one before: its turn comes, it reads and writes */
+
+static const struct tile {
+    const char *name;
+    enum rp_cuda_kernel kernel;
+    int warps, blocks, rows, columns, thread_rows;
+    enum rp_gemm_how how_a, how_b;
+    int from, before, rate;
+} tiles[] = {
+#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)              \
+    {#name, RP_KERNEL_gemm_##name, down * across, blocks, rows, columns, thread_rows, RP_GEMM_##how_a, RP_GEMM_##how_b, from, before, rate},
+#include "backend/cuda/gemm.def"
+#undef TILE
+};
+#define TILES ((int)(sizeof tiles / sizeof *tiles))
+
+/* What is to be launched. */
+struct plan {
+    const struct tile *tile;
+    enum rp_gemm_mode mode;
+    double cycles;
+};
 
 size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o)
 {
     (void)o;
-    return 0;
+    return WORKSPACE;
+}
+
+static int aligned(const void *p, int64_t pitch)
+{
+    return ((uintptr_t)p & 15) == 0 && pitch % 4 == 0;
+}
+
+static int fits_operand(enum rp_gemm_how how, int by_k, int tile_rows, int rows, const float *p, int64_t pitch)
+{
+    switch (how) {
+    case RP_GEMM_K:
+        return by_k && rows >= tile_rows;
+    case RP_GEMM_R:
+        return !by_k && rows >= tile_rows && rows % 4 == 0 && aligned(p, pitch);
+    case RP_GEMM_R1:
+        return !by_k && rows >= tile_rows;
+    case RP_GEMM_ANY:
+        break;
+    }
+    return 1;
+}
+
+static int compiled(const struct rp_cuda *c, const struct tile *t)
+{
+    return c->image->arch >= t->from && c->image->arch < t->before;
+}
+const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable)
+{
+    *usable = number >= 1 && number <= TILES && compiled(c, &tiles[number - 1]);
+    return number >= 1 && number <= TILES ? tiles[number - 1].name : NULL;
+}
+
+static int fits(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g)
+{
+    return compiled(c, t) && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
+           fits_operand(t->how_b, g->tb, t->columns, g->n, g->b, g->ldb);
+}
+
+static size_t shared_bytes(const struct rp_cuda *c, const struct tile *t)
+{
+    int async = c->image->arch >= 80;
+    size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
+    size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
+    return sizeof(float) * (stages > band ? stages : band);
+}
+
+static int64_t part_pitch(const struct rp_gemm_args *g)
+{
+    return ((int64_t)g->n + 3) / 4 * 4;
+}
+static size_t part_bytes(const struct rp_gemm_args *g)
+{
+    return (size_t)g->m * (size_t)part_pitch(g) * sizeof(float);
+}
+static int64_t tile_count(const struct tile *t, const struct rp_gemm_args *g)
+{
+    return (int64_t)((g->m + t->rows - 1) / t->rows) * ((g->n + t->columns - 1) / t->columns);
+}
+
+/* ---- choice ---- */
+
+/* Cycles, in the manner of waves: as many blocks as fit run side by side and share a multiprocessor's arithmetic, of which one warp for
+ * each of its four parts cannot use everything. */
+static double estimate(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
+{
+    static const double busy[] = {0.80, 0.80, 0.95, 0.98, 1.0};
+    int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue everything else in between */
+    size_t room = (c->shared_max + 1024) / (shared_bytes(c, t) + 1024);
+    int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
+    double work = (double)t->rows * t->columns * ((double)g->k / (split ? g->segments : 1)) / (half ? 64.0 : 128.0 * t->rate / 100);
+    double blocks = (double)tile_count(t, g) * (split ? g->segments : 1), per_wave = (double)c->multiprocessors * together;
+    int64_t waves = (int64_t)(blocks / per_wave);
+    double left = blocks - (double)waves * per_wave;
+    int last = left > 0 ? (int)((left + c->multiprocessors - 1) / c->multiprocessors) : 0, many = together * t->warps / 4, few = last * t->warps / 4;
+    double cycles = (double)waves * (together * work / busy[many < 4 ? many : 4] + EDGE_CYCLES);
+    if (last)
+        cycles += last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES;
+    if (mode == RP_GEMM_WHOLE)
+        cycles += (double)(waves + (last > 0)) * (g->segments - 1) * (EDGE_CYCLES + TURN_CYCLES);
+    if (mode == RP_GEMM_TURNS)
+        cycles += TURN_CYCLES * (g->segments < 8 ? g->segments : 8);
+    if (mode == RP_GEMM_APART) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
+        cycles += LAUNCH_CYCLES + 2.0 * (double)part_bytes(g) * g->segments / (32.0 * c->multiprocessors);
+    return cycles;
+}
+
+/* Whether the segments can be added in this way at all. */
+static int allowed(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
+{
+    if (mode == RP_GEMM_WHOLE)
+        return 1;
+    if (g->segments == 1 || tile_count(t, g) * g->segments > INT32_MAX)
+        return 0;
+    return mode == RP_GEMM_TURNS ? tile_count(t, g) < RP_CUDA_TURNS : part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
+}
+
+static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
+{
+    struct plan best = {0};
+    for (int i = 0; i < TILES; i++)
+        for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_TURNS; mode++) {
+            const struct tile *t = &tiles[i];
+            if (!fits(c, t, g) || !allowed(c, t, g, (enum rp_gemm_mode)mode))
+                continue;
+            struct plan p = {t, (enum rp_gemm_mode)mode, estimate(c, t, g, (enum rp_gemm_mode)mode)};
+            p.cycles *= (c->gemm_wish.tile == i + 1 ? 1e-12 : 1) * (c->gemm_wish.mode == mode + 1 ? 1e-6 : 1);
+            if (!best.tile || p.cycles < best.cycles)
+                best = p;
+        }
+    return best;
+}
+
+/* ---- launches ---- */
+
+static int64_t or_zero(const void *p, int64_t pitch)
+{
+    return p ? pitch : 0;
+}
+
+static void product(struct rp_cuda *c, struct rp_gemm_args *g)
+{
+    struct plan p = choose(c, g);
+    int64_t blocks = tile_count(p.tile, g) * (p.mode == RP_GEMM_WHOLE ? 1 : g->segments);
+    int wide = g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
+    c->gemm_done.tile = (int)(p.tile - tiles) + 1;
+    c->gemm_done.mode = (int)p.mode + 1;
+    g->mode = p.mode;
+    g->part = g->c;
+    g->ldpart = g->ldc;
+    g->turns = c->turns;
+    if (p.mode == RP_GEMM_APART || (g->segments > 1 && g->add == g->c)) {
+        g->part = rp_cuda_workspace(c, part_bytes(g) * (size_t)(p.mode == RP_GEMM_APART ? g->segments : 1));
+        g->ldpart = part_pitch(g);
+    }
+    g->wide = p.mode == RP_GEMM_APART ? g->n % 4 == 0 : wide;
+    rp_cuda_launch(c, p.tile->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, shared_bytes(c, p.tile), g);
+    if (p.mode == RP_GEMM_APART) {
+        g->wide = wide;
+        rp_cuda_launch(c, RP_KERNEL_gemm_sum, rp_cuda_spread(c, RP_KERNEL_gemm_sum, (size_t)g->m * (size_t)g->n / (wide ? 4 : 1)), 0, g);
+    }
+}
+
+/* The sums of segments of a product that is added to itself have to be somewhere else until the last: in the workspace, so that a large
+ * one is done in bands of rows. */
+static void op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1, segments = g->k > 0 ? (g->k - 1) / segment + 1 : 1;
+    size_t row = ((size_t)g->n + 3) / 4 * 4 * sizeof(float);
+    int64_t band = segments > 1 && g->add == g->c ? (int64_t)(c->workspace_bytes / row) : INT32_MAX;
+    band -= band > 64 ? band % 64 : 0; /* what is aligned stays so */
+    RP_BUG_IF(band < 1);
+    for (int64_t i = 0; i < g->m; i += band) {
+        struct rp_gemm_args x = {
+            .a = g->a + i * (g->ta ? 1 : g->lda), .b = g->b, .c = g->c + i * g->ldc, .bias = g->bias,
+            .add = g->add ? g->add + i * g->ldadd : NULL, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta,
+            .tb = g->tb, .m = (int)(g->m - i < band ? g->m - i : band), .n = g->n, .k = g->k, .segment = segment, .segments = segments};
+        product(c, &x);
+    }
+}
+
+void rp_cuda_ops_gemm(struct rp_ops *op)
+{
+    op->gemm = op_gemm;
 }

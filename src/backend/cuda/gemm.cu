@@ -1,0 +1,41 @@
+/* The matrix product: a kernel for each tile of gemm.def, and the addition of segments that were kept apart. */
+#include "backend/cuda/gemm.cuh"
+
+#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)              \
+    RP_KERNEL(gemm_##name)                                                                                                                 \
+    {                                                                                                                                      \
+        const struct gemm_shape s = {rows, columns, thread_rows, thread_columns, down, across, RP_GEMM_##how_a, RP_GEMM_##how_b};                              \
+        if (__CUDA_ARCH__ >= 10 * from && __CUDA_ARCH__ < 10 * before)                                                                     \
+            gemm_block(&a, &s);                                                                                                            \
+        else                                                                                                                               \
+            RP_TRAP();                                                                                                                     \
+    }
+#include "backend/cuda/gemm.def"
+#undef TILE
+
+/* c = ((part 0 + part 1) + part 2) + ... + bias + add, `width` floats a thread */
+RP_DEVICE void gemm_sum(const struct rp_gemm_args *g, int width)
+{
+    const unsigned across = (unsigned)(g->n / width), count = (unsigned)g->m * across;
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+        const int row = (int)(i / across), column = (int)(i % across) * width;
+        const float *part = g->part + row * g->ldpart + column;
+        float x[4];
+        gemm_get(x, part, width);
+        for (int segment = 1; segment < g->segments; segment++)
+            gemm_add(x, part += g->m * g->ldpart, width);
+        if (g->bias)
+            gemm_add(x, g->bias + column, width);
+        if (g->add)
+            gemm_add(x, g->add + row * g->ldadd + column, width);
+        gemm_set(g->c + row * g->ldc + column, x, width);
+    }
+}
+
+RP_KERNEL(gemm_sum)
+{
+    if (a.wide)
+        gemm_sum(&a, 4);
+    else
+        gemm_sum(&a, 1);
+}

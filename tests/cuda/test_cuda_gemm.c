@@ -1,0 +1,248 @@
+/* The matrix product on the GPU in every way it can be done: each tile of gemm.def, each way to add segments, on shapes that fit no tile,
+ * aligned and not. All give the bits of the definition, write nothing else, and leave the counters of turns at 0.
+ * shims: 800 700 */
+#include "tests/cuda/gpu.h"
+#include "tests/unit/tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODES 3
+#define SPACE ((size_t)1 << 20) /* floats of each matrix */
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static const char *const modes[] = {"as it comes", "whole", "apart", "in turns"};
+
+/* One product: sizes, how far pitches go beyond the rows and data beyond alignment, what is added. */
+struct sample {
+    int m, n, k, segment, ta, tb, slack, offset, bias, add, in_place, kind;
+};
+enum { RANDOM, UNDERFLOW, INFINITE };
+
+static struct matrix {
+    float *here, *there; /* same bytes: of this process, of the device */
+} a_data, b_data, c_data, bias_data, add_data;
+static float *expected, *unpacked;
+
+static struct shim_options *shim;
+static uint64_t state = 88172645463325252u;
+
+static uint32_t random_word(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+/* Both signs, four decades, now and then zero or so small that products are subnormal. */
+static float random_float(void)
+{
+    uint32_t w = random_word();
+    float x = (float)((int)(w & 0xffff) - 32768) * 0x1p-15f;
+    return w >> 28 == 0 ? x * 1e-25f : w >> 28 == 1 ? x * 1e3f : w >> 24 == 0x20 ? -0.0f : x;
+}
+
+static int send(struct rp_dev *dev, const struct matrix *x, size_t n)
+{
+    struct rp_err e = {0};
+    return CHECK(dev->backend->upload(dev, x->there, x->here, n * sizeof(float), &e) == 0, "%s", e.msg);
+}
+
+static struct rp_dev *device(void)
+{
+    struct matrix *all[] = {&a_data, &b_data, &c_data, &bias_data, &add_data};
+    struct rp_err e = {0};
+    struct rp_dev *dev = gpu(&shim, &e);
+    if (!CHECK(dev != NULL, "%s", e.msg))
+        exit(1);
+    for (int i = 0; i < COUNT(all) && !all[i]->here; i++) {
+        all[i]->here = malloc(SPACE * sizeof(float));
+        all[i]->there = dev->backend->block(dev, RP_CLASS_SCRATCH, SPACE * sizeof(float), &e);
+        if (!CHECK(all[i]->here && all[i]->there, "%s", e.msg))
+            exit(1);
+        for (size_t j = 0; j < SPACE; j++)
+            all[i]->here[j] = random_float();
+        send(dev, all[i], SPACE);
+    }
+    expected = expected ? expected : malloc(SPACE * sizeof(float));
+    unpacked = unpacked ? unpacked : malloc(SPACE * sizeof(float));
+    return dev;
+}
+
+/* ---- the definition, a row at a time ---- */
+
+__attribute__((target("avx2,fma"), optimize("O3"))) static void chains(float *s, const float *a, long step, const float *b, int k, int n)
+{
+    memset(s, 0, (size_t)n * sizeof *s);
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < n; j++)
+            s[j] = __builtin_fmaf(a[i * step], b[(size_t)i * (size_t)n + (size_t)j], s[j]);
+    for (int j = 0; j < n; j++)
+        s[j] = s[j] + 0.0f;
+}
+
+static void define(const struct rp_gemm *g)
+{
+    int length = g->segment ? g->segment : g->k;
+    float *row = malloc((size_t)g->n * sizeof *row), *total = malloc((size_t)g->n * sizeof *total);
+    for (int k = 0; k < g->k; k++)
+        for (int j = 0; j < g->n; j++)
+            unpacked[(size_t)k * (size_t)g->n + (size_t)j] = g->tb ? g->b[j * g->ldb + k] : g->b[k * g->ldb + j];
+    for (long i = 0; i < g->m; i++) {
+        for (long k = 0; k < g->k; k += length) {
+            const float *a = g->ta ? g->a + k * g->lda + i : g->a + i * g->lda + k;
+            chains(row, a, g->ta ? g->lda : 1, unpacked + k * g->n, g->k - k < length ? (int)(g->k - k) : length, g->n);
+            for (int j = 0; j < g->n; j++)
+                total[j] = k ? total[j] + row[j] : row[j];
+        }
+        for (int j = 0; j < g->n; j++) {
+            float x = total[j];
+            if (g->bias)
+                x = x + g->bias[j];
+            if (g->add)
+                x = x + g->add[i * g->ldadd + j];
+            g->c[i * g->ldc + j] = x;
+        }
+    }
+    free(row);
+    free(total);
+}
+
+static int same(float x, float y)
+{
+    return isnan(x) ? isnan(y) : memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* ---- one product ---- */
+
+static long pitch(int n, int slack)
+{
+    return slack == 0 ? n : slack == 1 ? (n + 3) / 4 * 4 : n + 7;
+}
+
+/* Only the extraordinary changes A and B. */
+static void fill(struct rp_dev *dev, int kind)
+{
+    for (size_t i = 0; i < SPACE; i++) {
+        a_data.here[i] = kind == UNDERFLOW ? 1e-30f : random_float(); /* every product underflows to -0 */
+        b_data.here[i] = kind == UNDERFLOW ? -1e-30f : random_float();
+    }
+    for (size_t i = 77; i < SPACE && kind == INFINITE; i += 9001)
+        a_data.here[i] = i & 1 ? INFINITY : NAN;
+    send(dev, &a_data, SPACE);
+    send(dev, &b_data, SPACE);
+}
+
+/* The product with pointers into what this process has, or the device. */
+static struct rp_gemm product(const struct sample *s, int there)
+{
+#define OF(x) (there ? (x).there : (x).here)
+    struct rp_gemm g = {s->ta, s->tb, s->m, s->n, s->k, s->segment, OF(a_data) + s->offset, pitch(s->ta ? s->m : s->k, s->slack),
+                        OF(b_data) + s->offset, pitch(s->tb ? s->k : s->n, s->slack), OF(c_data) + 64 + s->offset, pitch(s->n, s->slack),
+                        s->bias ? OF(bias_data) + s->offset : NULL, NULL, pitch(s->n, s->slack)};
+    if (s->add)
+        g.add = s->in_place ? g.c : OF(add_data) + s->offset;
+    return g;
+}
+
+/* Does it as wished, if it can be: says how it was done. */
+static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, struct rp_cuda_gemm wish, unsigned mix)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    struct rp_err e = {0};
+    struct rp_gemm here = product(s, 0), there = product(s, 1);
+    size_t size = 128 + (size_t)s->offset + (size_t)s->m * (size_t)here.ldc, bad = 0, first = 0;
+    static unsigned turns[RP_CUDA_TURNS];
+    int usable;
+    shim->order = (enum shim_order)(mix % SHIM_ORDERS);
+    shim->late = mix / 3 & 1;
+    shim->resident = 1 + (int)(mix % 5);
+    shim->seed = mix;
+    for (size_t i = 0; i < size; i++)
+        c_data.here[i] = random_float();
+    send(dev, &c_data, size);
+    c->gemm_wish = wish;
+    dev->op->gemm(dev, &there);
+    define(&here);
+    CHECK(dev->backend->download(dev, expected, c_data.there, size * sizeof(float), &e) == 0 &&
+              dev->backend->download(dev, turns, c->turns, sizeof turns, &e) == 0, "%s", e.msg);
+    for (size_t i = size; i-- > 0;)
+        if (!same(expected[i], c_data.here[i])) {
+            bad++;
+            first = i;
+        }
+    for (int i = 0; i < RP_CUDA_TURNS; i++)
+        bad += turns[i] != 0;
+    CHECK(bad == 0, "%s, %s, %d x %d x %d, segment %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, order %d late %d resident %d: "
+          "%zu differ, the first at %zu", rp_cuda_gemm_tile(c, c->gemm_done.tile, &usable), modes[c->gemm_done.mode], s->m, s->n, s->k, s->segment, s->ta, s->tb,
+          s->slack, s->offset, s->bias, s->add, s->in_place, (int)shim->order, shim->late, shim->resident, bad, first);
+    return c->gemm_done;
+}
+
+/* ---- tests ---- */
+
+/* Whether tile `number` could do it, from its name: "64x128_tn". */
+static int suits(struct rp_dev *dev, int number, const struct sample *s)
+{
+    int usable;
+    const char *name = rp_cuda_gemm_tile(rp_cuda_of(dev), number, &usable), *form = strchr(name, '_');
+    int rows = 0, columns = 0;
+    sscanf(name, "%dx%d", &rows, &columns);
+    return !form || (s->m >= rows && s->n >= columns && (form[1] == 't') == s->ta && (form[2] == 't') == s->tb);
+}
+
+/* All tiles in all ways. `done` counts what was done as wished, [tile][mode]. */
+static void all_ways(struct rp_dev *dev, struct sample s, int (*done)[MODES + 1], unsigned *mix)
+{
+    int usable;
+    for (int tile = 1; rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable); tile++)
+        for (int mode = 1; mode <= (s.segment && s.segment < s.k ? MODES : 1) && usable && suits(dev, tile, &s); mode++) {
+            s.bias = ++*mix % 3 == 1;
+            s.add = *mix % 4 > 1;
+            s.in_place = *mix % 8 > 4;
+            struct rp_cuda_gemm how = compare(dev, &s, (struct rp_cuda_gemm){tile, mode}, *mix);
+            done[tile][mode] += how.tile == tile && how.mode == mode;
+        }
+}
+
+static const struct {
+    int m, n, k, segment;
+} shapes[] = {{77, 301, 1023, 512}, {1, 1, 1, 0},      {129, 65, 513, 100},  {260, 388, 100, 0},    {200, 196, 516, 64}, {2, 300, 70, 0}, {300, 2, 33, 0},
+              {64, 128, 16, 0},     {192, 192, 48, 9}, {193, 193, 40, 16},   {400, 130, 200, 1},    {64, 1200, 90, 30}, {70, 130, 4100, 2048}};
+
+TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
+{
+    static int done[64][MODES + 1];
+    struct rp_dev *dev = device();
+    unsigned mix = 0;
+    fill(dev, RANDOM);
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int form = 0; form < 4; form++)
+            for (int slack = 0; slack < 3; slack++) {
+                struct sample s = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .segment = shapes[i].segment == 1 ? 67 : shapes[i].segment,
+                                   .ta = form >> 1, .tb = form & 1, .slack = slack, .offset = slack == 2 ? 1 + i % 3 : 0};
+                all_ways(dev, s, done, &mix);
+            }
+    const char *name;
+    int usable, all = 0;
+    for (int tile = 1; (name = rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable)) != NULL; tile++)
+        for (int mode = 1; mode <= MODES; mode++) {
+            CHECK(!usable || done[tile][mode] >= 4, "%s %s: done %d times", name, modes[mode], done[tile][mode]);
+            all += done[tile][mode];
+        }
+    printf("# %d products\n", all);
+}
+
+TEST(a_zero_has_one_sign_and_what_is_not_finite_stays_in_its_row)
+{
+    static int done[64][MODES + 1];
+    struct rp_dev *dev = device();
+    unsigned mix = 5;
+    for (int kind = UNDERFLOW; kind <= INFINITE; kind++) {
+        fill(dev, kind);
+        for (int form = 0; form < 4; form++)
+            all_ways(dev, (struct sample){.m = 193, .n = 196, .k = 40, .segment = 18, .ta = form >> 1, .tb = form & 1}, done, &mix);
+    }
+}
