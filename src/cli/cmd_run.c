@@ -254,10 +254,21 @@ static int load_key(struct run *r, struct rp_err *err)
     return 0;
 }
 
+/* Something here says that a GPU was meant to be: without it nobody wants to hear why there is none. */
+static int has_nvidia(void)
+{
+    static const char *const signs[] = {"/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version"};
+    const char *asked = getenv("NVIDIA_VISIBLE_DEVICES");
+    int found = asked && *asked && strcmp(asked, "void") != 0;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        found |= access(signs[i], F_OK) == 0;
+    return found;
+}
+
 static int prepare(struct run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
-    if (*r->passed.msg)
+    if (*r->passed.msg && has_nvidia())
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Which device trains: --backend and --device, what auto takes, and what is said where there is none. timeout: 120
+. "$TEST_DIR/common.inc"
+plan() { # VARIABLE... -- OPTION...: the plan, its exit status in $status
+    variables=
+    while [ "$1" != -- ]; do
+        variables="$variables $1"
+        shift
+    done
+    shift
+    status=0
+    # shellcheck disable=SC2086
+    on_gpu $variables "$REPRO" run bert_tiny_fp32 --plan "$@" >out.txt 2>err.txt || status=$?
+}
+expect() { # STATUS [TEXT]
+    [ "$status" = "$1" ] || { cat out.txt err.txt >&2; fail "status $status, expected $1"; }
+    [ -z "${2:-}" ] || says "$2"
+}
+# The plan of a GPU is made from its free memory, whatever the machine has; the process is no part of it.
+plan SHIM_MEMORY=3000000000 -- --json
+expect 0
+jq -e '.available_bytes == 3000000000 - 67108864 and .total_bytes == (.bytes | add)' out.txt >answer.txt || { cat out.txt; fail "another memory"; }
+plan SHIM_MEMORY=3000000000 -- --batch-size 30000
+expect 7 "the largest that fits is"
+plan SHIM_MEMORY=3000000000 -- --batch-size max --json
+expect 0
+jq -e '.batch == .max_batch and .batch > 100' out.txt >answer.txt || fail "max is not the largest"
+plan -- --backend cuda --device 1
+expect 7 "there is no GPU 1: CUDA shows 1 here"
+plan SHIM_DEVICES=2 -- --backend cuda --device 1
+expect 0
+plan SHIM_DEVICES=2 -- --backend cuda --device GPU-11111111-1111-1111-1111-111111111111
+expect 0
+plan SHIM_DEVICES=2 -- --backend cuda --device GPU-12345678-1111-1111-1111-111111111111
+expect 7 "none of the 2 GPUs"
+plan -- --backend cuda --device first
+expect 7 "a number from 0 or a UUID"
+plan SHIM_VERSION=11080 -- --backend cuda
+expect 7 "the driver knows CUDA 11.8, this program needs 12.0"
+plan SHIM_CAPABILITY=61 -- --backend cuda
+expect 7 "compute capability 6.1"
+plan SHIM_DEVICES=0 -- --backend cuda
+expect 7 "CUDA_VISIBLE_DEVICES"
+# auto falls back to the CPU where no GPU can be used, and does not ask where the CPU was meant.
+plan SHIM_DEVICES=0 -- --json
+expect 0
+jq -e '.bytes["backend buffers"] > 1000000' out.txt >answer.txt || fail "not the plan of the CPU"
+plan SHIM_HANG=cuInit -- --backend cpu
+expect 0
+shim=$PWD # nothing is there
+plan -- --backend cuda
+expect 7 "no NVIDIA driver that this program can load"

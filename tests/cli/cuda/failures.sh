@@ -1,0 +1,34 @@
+#!/bin/sh
+# A GPU that fails or hangs in the middle of a run: its own message with a remedy, the exit status, a sealed bundle that says failed and
+# holds the steps until then, no process left. timeout: 300
+# shellcheck disable=SC2086 # $short is words
+. "$TEST_DIR/common.inc"
+broken() { # STATUS TEXT STEPS VARIABLE=VALUE OPTION...
+    want=$1 text=$2 steps=$3 variable=$4
+    shift 4
+    rm -f run.repro.tar.zst
+    exit_of "$want" on_gpu "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=2 --batch-size 2 \
+        --set train.accumulation_steps=1 "$@" -o run.repro.tar.zst
+    says "$text"
+    [ "$(tail -n 1 out.txt)" = run.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
+    "$REPRO" inspect run.repro.tar.zst run.json >run.json
+    jq -e '.status == "failed" and (.reason | length > 20)' run.json >answer.txt || fail "the bundle is not marked failed"
+    [ "$(steps_of run.repro.tar.zst | jq -s 'map(select(.step >= 0)) | length')" = "$steps" ] || fail "not $steps steps in the bundle"
+    "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the sealed bundle does not verify"; }
+    no_worker_left
+}
+count() { # FUNCTION: its calls in a good run
+    sed -n "s/^called $1 //p" calls.txt
+}
+on_gpu SHIM_LOG="$PWD/calls.txt" "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=2 --batch-size 2 \
+    --set train.accumulation_steps=1 -o good.repro.tar.zst >out.txt 2>err.txt || fail "$(tail -n 1 err.txt)"
+[ "$(count cuGraphLaunch)" -ge 4 ] || { cat calls.txt; fail "a step is no graph"; }
+grep -v -e '^called' -e '^calls' calls.txt | while read -r what n; do # "page-locked block 0" has two words before the number
+    case "$n" in 0 | *' 0') ;; *) fail "not given back: $what $n" ;; esac
+done
+broken 7 "smaller batch" 0 SHIM_FAIL=cuMemAlloc_v2:5:2
+broken 3 "memory of this GPU is failing" 1 "SHIM_FAIL=cuGraphLaunch:$(($(count cuGraphLaunch) - 1)):214"
+broken 3 "look for Xid messages" 0 SHIM_FAIL=cuGraphLaunch:2:719
+broken 3 "waiting for the GPU" 0 SHIM_FAIL=cuStreamSynchronize:40:700
+broken 7 "this build has no kernels for this GPU" 0 SHIM_FAIL=cuModuleLoadData:1:209
+broken 7 "counts as hung" 0 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2

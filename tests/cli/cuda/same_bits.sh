@@ -1,0 +1,31 @@
+#!/bin/sh
+# A run on the GPU has the losses, norms and state roots of one on the CPU, with accumulation, dropout and both optimizers, graphs or none, in
+# whatever order the threads run; its bundle verifies and is replayed on the CPU. timeout: 300
+# shellcheck disable=SC2086 # $short is words
+. "$TEST_DIR/common.inc"
+both() { # NAME OPTION...
+    name=$1
+    shift
+    "$REPRO" run bert_tiny_fp32 --backend cpu $short "$@" -o "$name-cpu.repro.tar.zst" >out.txt 2>err.txt || fail "CPU: $(tail -n 1 err.txt)"
+    on_gpu SHIM_ORDER=2 SHIM_LATE=1 SHIM_RESIDENT=3 "$REPRO" run bert_tiny_fp32 --backend cuda $short "$@" -o "$name-gpu.repro.tar.zst" \
+        >out.txt 2>err.txt || fail "GPU: $(tail -n 1 err.txt)"
+    steps_of "$name-cpu.repro.tar.zst" >"$name-cpu.jsonl"
+    steps_of "$name-gpu.repro.tar.zst" >"$name-gpu.jsonl"
+    cmp "$name-cpu.jsonl" "$name-gpu.jsonl" || fail "$name: GPU and CPU differ"
+    [ "$(wc -l <"$name-gpu.jsonl")" -gt 1 ] || fail "$name: no steps"
+}
+both adamw --set measure.timed_steps=2
+says_in "device: cuda, gpu0 Shim GPU sm_90" err.txt
+both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=3 --batch-size 3
+both plain --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 --set model.attention_probs_dropout_prob=0 --batch-size 5 \
+    --set optimizer.bias_correction=true
+"$REPRO" verify adamw-gpu.repro.tar.zst --replay 2 >verify.txt 2>&1 || { cat verify.txt; fail "the bundle of the GPU does not verify"; }
+says_in "bit-equal" verify.txt
+"$REPRO" inspect adamw-gpu.repro.tar.zst run.json | jq -e '.backend == "cuda"' >answer.txt || fail "run.json names another backend"
+# Without graphs, and with the code path of V100 and T4.
+on_gpu RP_CUDA_GRAPHS=0 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 -o one.repro.tar.zst >out.txt 2>err.txt
+head -n 2 adamw-cpu.jsonl >two.jsonl
+steps_of one.repro.tar.zst | cmp - two.jsonl || fail "without graphs the bits differ"
+shim=$BUILD/shim/700
+on_gpu SHIM_CAPABILITY=75 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 -o two.repro.tar.zst >out.txt 2>err.txt
+steps_of two.repro.tar.zst | cmp - two.jsonl || fail "on an older GPU the bits differ"
