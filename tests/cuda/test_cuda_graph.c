@@ -132,6 +132,40 @@ static void many(void)
     }
 }
 
+/* Grids may change: there are another number of rows, say. */
+static void sizes(void)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu(NULL, &err);
+    if (!CHECK(dev != NULL, "%s", err.msg))
+        return;
+    float *x = block(dev), *y = block(dev), host[N];
+    for (size_t n = 1; n <= N; n += 333) {
+        dev->op->fill(dev, y, -1.0f, N);
+        dev->op->fill(dev, x, 1.0f, N);
+        dev->op->fill(dev, y, 0.0f, n);
+        for (int i = 0; i < 10; i++)
+            dev->op->add(dev, y, y, x, n);
+        CHECK(dev->backend->download(dev, host, y, sizeof host, &err) == 0, "%s", err.msg);
+        CHECK(host[0] == 10.0f && host[n - 1] == 10.0f, "%zu: %g", n, (double)host[n - 1]);
+        CHECK(n == N || host[n] == -1.0f, "%zu: %g", n, (double)host[n]);
+    }
+    dev->backend->close(dev);
+}
+
+TEST(a_graph_takes_other_sizes)
+{
+    char path[] = "/tmp/rp-shim-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    setenv("SHIM_LOG", path, 1);
+    alone(sizes);
+    unsetenv("SHIM_LOG");
+    CHECK(called(path, "cuGraphCreate") == 1, "%ld graphs", called(path, "cuGraphCreate"));
+    unlink(path);
+}
+
 TEST(another_sequence_is_another_graph)
 {
     alone(turns);

@@ -90,7 +90,7 @@ struct rp_grid {
 };
 
 /* Launches between two looks of the host (sync, upload, download) are one graph: the second time the same kernels come in the same
- * order and sizes, only arguments that changed are told to the driver, and one call launches all. RP_CUDA_GRAPHS=0 turns it off. */
+ * order, only sizes and arguments that changed are told to the driver, and one call launches all. RP_CUDA_GRAPHS=0 turns it off. */
 struct rp_cuda_graphs *rp_cuda_graphs_new(void);
 void rp_cuda_graphs_free(struct rp_cuda *c);
 void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);

@@ -2,7 +2,7 @@
  *
  * The host looks at the loss before a backward pass and at the norm before an update (NUMERICS.md, Stop), so a step of one micro-batch is
  * three graphs: forward, backward with the norm, update. What changes between two steps are a few arguments: the step that dropout counts
- * with, the learning rate, the scale of the gradient. */
+ * with, the learning rate, the scale of the gradient, and how many different words there are. */
 #include "backend/cuda/cuda.h"
 
 #include "base/buf.h"
@@ -91,12 +91,17 @@ static int same_shape(const struct list *a, const struct list *b)
 {
     if (a->n != b->n)
         return 0;
-    for (size_t i = 0; i < a->n; i++) {
-        const struct launch *x = &a->launch[i], *y = &b->launch[i];
-        if (x->kernel != y->kernel || x->shared != y->shared || x->grid.x != y->grid.x || x->grid.y != y->grid.y || x->grid.z != y->grid.z)
+    for (size_t i = 0; i < a->n; i++)
+        if (a->launch[i].kernel != b->launch[i].kernel)
             return 0;
-    }
     return 1;
+}
+
+static int same_launch(const struct list *a, const struct list *b, size_t i)
+{
+    const struct launch *x = &a->launch[i], *y = &b->launch[i];
+    return x->shared == y->shared && x->grid.x == y->grid.x && x->grid.y == y->grid.y && x->grid.z == y->grid.z &&
+           memcmp(a->bytes + x->args, b->bytes + y->args, rp_cuda_kernels[x->kernel].args) == 0;
 }
 
 static CUDA_KERNEL_NODE_PARAMS parameters(const struct rp_cuda *c, const struct list *l, size_t i, void *slot[1])
@@ -132,10 +137,10 @@ static CUresult change(struct rp_cuda *c, struct graph *g, const struct list *l)
     CUresult r = CUDA_SUCCESS;
     for (size_t i = 0; i < l->n && r == CUDA_SUCCESS; i++) {
         void *slot[1];
-        size_t at = l->launch[i].args, bytes = rp_cuda_kernels[l->launch[i].kernel].args;
-        if (memcmp(l->bytes + at, g->list.bytes + at, bytes) == 0)
+        if (same_launch(l, &g->list, i))
             continue;
-        memcpy(g->list.bytes + at, l->bytes + at, bytes);
+        g->list.launch[i] = l->launch[i]; /* the same kernels: the same offsets */
+        memcpy(g->list.bytes + l->launch[i].args, l->bytes + l->launch[i].args, rp_cuda_kernels[l->launch[i].kernel].args);
         CUDA_KERNEL_NODE_PARAMS p = parameters(c, l, i, slot);
         r = c->d->cuGraphExecKernelNodeSetParams(g->exec, g->node[i], &p);
     }
