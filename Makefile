@@ -11,6 +11,9 @@
 #   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
 #                  knows nothing about GPUs and says so. `make test` takes it where it can be had; CUDA=0: never
 #   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
+#   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
+#                  the pinned NVRTC
+#   ARCHS=LIST     with CUDA=1: device code for these only, to try something: sm_90 compute_100
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
 #   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
@@ -130,7 +133,10 @@ static_libs_dir := $(sysroot)/lib
 # The GPU worker: a program of its own, linked with glibc, that loads NVIDIA's libraries. It travels in the static program.
 #   BUILD/gpu/repro-gpu, .zst   the program
 #   BUILD/gpu/include           CUDA's and NVML's headers (a link)
+#   BUILD/gpu/device/ARCH/NAME  src/backend/cuda/NAME.cu compiled for one architecture; .txt: what ptxas said, .zst: packed
+#   BUILD/gpu/gen/images.c, .S  the table of all of them
 #   BUILD/gpu/about.txt         for the build record: CUDA's version, digest and size of the program
+#   BUILD/gpu/images.txt        and the compiler, digests and sizes of the device code
 ifeq ($(MAKECMDGOALS),install)
 CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what was built is installed
 endif
@@ -141,8 +147,12 @@ gpu_sources := $(sort $(wildcard src/gpu/*.c src/backend/cuda/*.c src/base/*.c s
 	$(addprefix src/worker/,frame.c job.c loop.c) src/backend/backend.c src/backend/selftest.c src/backend/speed.c src/ops/compare.c src/ops/reference.c $(addprefix src/data/,bert_data.c files.c tfrecord.c example.c shuffle.c \
 	crc32c.c crc32c_sse42.c)
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
-	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/openssl
+	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
+device_code := $(sort $(wildcard src/backend/cuda/*.cu))
+# Machine code also runs on later minor versions of its architecture; the PTX serves what has none: 11.0, and all after 12.
+ARCHS ?= sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_100
 ifeq ($(origin CUDA_HOME),command line)
+NVCC := $(or $(NVCC),$(CUDA_HOME)/bin/nvcc)
 cudart := $(firstword $(wildcard $(patsubst %,$(CUDA_HOME)/%/libcudart_static.a,lib64 lib targets/x86_64-linux/lib)))
 ifeq ($(and $(cudart),$(wildcard $(CUDA_HOME)/include/nvml.h)),)
 $(error CUDA_HOME: no libcudart_static.a below $(CUDA_HOME), or no include/nvml.h)
@@ -153,6 +163,9 @@ cuda_ready := $(cudart)
 cuda_sources = echo "cuda-toolkit $(cuda_version) `sha256sum <$(cudart) | cut -d' ' -f1` libcudart_static.a"
 cuda_licenses = cat $(wildcard $(cuda)/EULA.txt) /dev/null
 else
+ifneq ($(origin NVCC),command line)
+NVCC :=
+endif
 cuda := $(shell env/fetch-cuda.sh --dir $(DEPS_DIR))
 cudart := $(cuda)/lib/libcudart_static.a
 cuda_version := $(shell sed -n 's/^nvidia-cuda-runtime[^=]*==\([^ ]*\) .*/\1/p' env/cuda.lock)
@@ -162,11 +175,23 @@ cuda_licenses = cat $(cuda)/LICENSES.txt
 $(cuda)/sources.txt:
 	$(Q)env/fetch-cuda.sh $(DEPS_DIR)
 endif
+ifneq ($(NVCC),)
+archs := $(filter $(shell $(NVCC) --list-gpu-code; $(NVCC) --list-gpu-arch),$(ARCHS))
+ifeq ($(archs),)
+$(error NVCC: '$(NVCC)' compiles for none of $(ARCHS))
+endif
+device_compiler := nvcc $(shell $(NVCC) --version | sed -n 's/.*, V\([0-9.]*\)$$/\1/p')
+device_env := NVCC='$(NVCC)'
+else
+archs := $(ARCHS)
+device_compiler := NVRTC $(shell sed -n 's/^nvidia-cuda-nvrtc[^=]*==\([^ ]*\) .*/\1/p' env/cuda.lock)
+device_env := NVCC= NVRTC='$(gpu)/nvrtc $(cuda)/lib/libnvrtc.so.12'
+endif
 $(gpu)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
 $(gpu)/include: $(gpu)/flags $(cuda_ready)
-	$(Q)mkdir -p $(gpu)/openssl && ln -sfn $(sysroot)/include/openssl $(gpu)/openssl/openssl && ln -sfn $(cuda)/include $@
+	$(Q)mkdir -p $(gpu)/linked && ln -sfn $(addprefix $(sysroot)/include/,openssl zstd.h zstd_errors.h) $(gpu)/linked/ && ln -sfn $(cuda)/include $@
 $(gpu)/%.o: %.c $(gpu)/flags $(sysroot)/sources.txt | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)
@@ -177,9 +202,36 @@ $(gpu)/libjansson.a: $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)for f in $(sysroot)/src/jansson/*.c; do \
 		$(gpu_line) -w -DHAVE_CONFIG_H -c $$f -o $(gpu)/jansson/`basename $$f .c`.o || exit 1; done
 	$(Q)ar rcsD $@ $(gpu)/jansson/*.o
-$(gpu)/repro-gpu: $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
+
+# The device code. What it is compiled by and for is its own stamp.
+device := $(foreach a,$(archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(device_code)))
+$(gpu)/nvrtc: env/gpu/nvrtc.c $(gpu)/flags | $(gpu)/include
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=gnu11 -O2 $(warnings) -isystem $(gpu)/include $< -o $@
+$(gpu)/device/flags: FORCE
+	$(Q)mkdir -p $(addprefix $(@D)/,$(archs)) $(gpu)/gen
+	$(Q)printf '%s\n' '$(device_env)' '$(device_compiler)' '$(archs)' $(device_code) | $(call if_changed,$@)
+define device_for
+$(gpu)/device/$1/%: src/backend/cuda/%.cu $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrtc) $(cuda_ready)
+	$$(call say,$(firstword $(device_compiler)),$$@)
+	$$(Q)$$(device_env) RP_DEVICE_CACHE=$(abspath $(DEPS_DIR))/device env/device-code.sh $1 $$< $$@
+endef
+$(foreach a,$(archs),$(eval $(call device_for,$a)))
+$(addsuffix .zst,$(device)): %.zst: % $(gpu)/compress
+	$(Q)$(gpu)/compress $< $@
+$(gpu)/images.txt: $(addsuffix .zst,$(device)) $(gpu)/device/flags env/gen-images.sh
+	$(call say,IMAGES,$(gpu)/gen/images.c$(addprefix $(comma) none for ,$(filter-out $(archs),$(ARCHS))))
+	$(Q){ echo "$(device_compiler)" && env/gen-images.sh $(gpu)/gen/images $(gpu)/device $(archs) -- $(notdir $(device_code:.cu=)); } >$@
+$(gpu)/gen/images.o: $(gpu)/images.txt $(gpu)/flags | $(gpu)/include
+	$(Q)$(gpu_line) -c $(@:.o=.c) -o $@
+$(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
+	$(Q)$(CC) -c $(gpu)/gen/images.S -o $@
+-include $(addsuffix .d,$(device))
+
+gpu_objects := $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/gen/images.o $(gpu)/gen/images_bytes.o
+$(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
 	$(call say,LD,$@)
-	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(sysroot)/lib/libcrypto.a
+	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libcrypto.a libzstd.a)
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)$(static_cc) -O2 $(static_ldflags) $< -o $@ -lzstd
 $(gpu)/repro-gpu.zst: $(gpu)/repro-gpu $(gpu)/compress
@@ -199,7 +251,6 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 tests-built: $(fakes)
 
 # A libcuda.so.1 for tests that executes the device code on the CPU, once as for sm_80 and later, once as for what was before.
-device_code := $(sort $(wildcard src/backend/cuda/*.cu))
 shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -DRP_SHIM -isystem $(gpu)/include
 define shim
 shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(wildcard tests/shim/*.c)))
@@ -257,9 +308,10 @@ $(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter 
 	$$(Q)touch $$@
 $(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
 	$$(Q)$(if $(filter static,$1),{ cat $(sysroot)/LICENSES.txt$(if $($1_gpu),; $$(cuda_licenses)); },echo This build uses libraries of the system it was built on.) >$$@
-$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $($1_gpu),$(gpu)/about.txt)
+$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $($1_gpu),$(gpu)/about.txt $(gpu)/images.txt)
 	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
-		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" | $$(call if_changed,$$@)
+		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" \
+		$(if $($1_gpu),$(gpu)/images.txt,/dev/null) | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $($1_gpu) env/gen-embed.sh
 	$$(call say,EMBED,$$@)
 	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fetch what repro-gpu needs of CUDA: headers and libcudart_static.a, from the wheels of env/cuda.lock. No CUDA installation.
+# Fetch what repro-gpu needs of CUDA: headers, libcudart_static.a and libnvrtc, from the wheels of env/cuda.lock. No CUDA installation.
 #
 #   env/fetch-cuda.sh DEPS_DIR          make DEPS_DIR/cuda-KEY: include/ lib/ sources.txt LICENSES.txt
 #   env/fetch-cuda.sh --dir DEPS_DIR    print that directory and do nothing
@@ -78,14 +78,15 @@ while read -r requirement; do
     fi
     python3 -m zipfile -e "$wheel" "$tmp/$name"
     cp -r "$tmp/$name"/nvidia/*/include/. "$tmp/out/include/"
-    for f in "$tmp/$name"/nvidia/*/lib/libcudart_static.a; do
-        [ ! -f "$f" ] || cp "$f" "$tmp/out/lib/"
+    for f in "$tmp/$name"/nvidia/*/lib/{libcudart_static.a,libnvrtc.so.12,libnvrtc-builtins.so.*}; do
+        [ ! -f "$f" ] || mv "$f" "$tmp/out/lib/"
     done
     echo "$name $version $sha ${wheel##*/}" >>"$tmp/out/sources.txt"
+    rm -rf "$tmp/$name"/nvidia # libnvrtc comes twice, 100 MB each
     printf '\n==== %s ====\n\n' "$name" >>"$tmp/out/LICENSES.txt"
     cat "$tmp/$name"/*.dist-info/licenses/* >>"$tmp/out/LICENSES.txt"
 done < <(grep -v '^#' "$lock")
-for f in lib/libcudart_static.a include/cuda_runtime_api.h include/nvml.h; do
+for f in lib/libcudart_static.a lib/libnvrtc.so.12 include/cuda_runtime_api.h include/nvml.h include/nvrtc.h; do
     [ -f "$tmp/out/$f" ] || die "there is no $f in the wheels of $lock"
 done
 mv "$tmp/out" "$out"

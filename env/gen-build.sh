@@ -1,6 +1,6 @@
 #!/bin/sh
 # Print the C source of the build record (src/base/build.h).
-# usage: gen-build.sh VERSION COMMIT DIRTY COMPILER FLAGS DEPS_FILE GPU_WORKER
+# usage: gen-build.sh VERSION COMMIT DIRTY COMPILER FLAGS DEPS_FILE GPU_WORKER DEVICE_CODE_FILE
 set -eu
 quote() { # stdin -> the inside of a C string, newlines as \n
     sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/$/\\n/' | tr -d '\n'
@@ -17,6 +17,7 @@ static const struct rp_build record = {
     .flags = "$(line "$5")",
     .deps = "$(quote <"$6")",
     .gpu_worker = "$(line "$7")",
+    .device_code = "$(quote <"$8")",
 };
 
 const struct rp_build *rp_build_record(void)

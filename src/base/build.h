@@ -17,7 +17,8 @@ struct rp_build {
     /* One line per source file of what is linked in: "NAME VERSION SHA256 FILE"; then, for each package whose pinned version had left
      * the archive, "fell-forward: NAME PINNED -> USED". A native build has "NAME VERSION - system" lines. */
     const char *deps;
-    const char *gpu_worker; /* "CUDA_VERSION SHA256 BYTES" of the repro-gpu inside; "": built without */
+    const char *gpu_worker;  /* "CUDA_VERSION SHA256 BYTES" of the repro-gpu inside; "": built without */
+    const char *device_code; /* in repro-gpu: "NVRTC 12.9.86", then a line "sm_90 SHA256 BYTES" for each architecture; "": built without */
 };
 const struct rp_build *rp_build_record(void);
 

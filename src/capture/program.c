@@ -62,8 +62,7 @@ static void digest(struct rp_probe *p)
     rp_put(p->out, "size", state, NULL, self, "B", detail);
 }
 
-/* What is linked in: a list of "NAME VERSION SHA256 FILE" and "fell-forward: ..." lines. */
-static void dependencies(struct rp_probe *p, const char *lines)
+static void put_lines(struct rp_probe *p, const char *name, const char *lines)
 {
     json_t *list = json_array();
     while (*lines) {
@@ -72,7 +71,7 @@ static void dependencies(struct rp_probe *p, const char *lines)
             json_array_append_new(list, json_stringn(lines, n));
         lines += n + (lines[n] == '\n');
     }
-    rp_put(p->out, "dependencies", RP_STATE_OK, list, record, NULL, NULL);
+    rp_put(p->out, name, RP_STATE_OK, list, record, NULL, NULL);
 }
 
 void rp_probe_program(struct rp_probe *p)
@@ -83,6 +82,7 @@ void rp_probe_program(struct rp_probe *p)
     rp_put_str(p->out, "source_state", b->dirty, record);
     rp_put_str(p->out, "compiler", b->compiler, record);
     rp_put_str(p->out, "flags", b->flags, record);
-    dependencies(p, b->deps);
+    put_lines(p, "dependencies", b->deps);       /* "NAME VERSION SHA256 FILE" and "fell-forward: ..." */
+    put_lines(p, "device_code", b->device_code); /* "NVRTC 12.9.86", "sm_90 SHA256 BYTES" */
     digest(p);
 }

@@ -68,14 +68,31 @@ static json_t *dependencies(const char *lines, json_t *forward)
     return list;
 }
 
-/* The GPU worker inside: {"cuda", "sha256", "bytes"}, or null. */
+/* The kernels in the GPU worker: [{"arch": "sm_90", "sha256", "bytes"}]. What the driver loads is these bytes. */
+static json_t *device_code(const char *lines)
+{
+    json_t *list = json_array();
+    char arch[32], digest[72];
+    long bytes;
+    while (*lines) {
+        if (sscanf(lines, "%31s %71s %ld", arch, digest, &bytes) == 3)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "arch", arch, "sha256", digest, "bytes", (json_int_t)bytes));
+        lines += strcspn(lines, "\n");
+        lines += *lines == '\n';
+    }
+    return list;
+}
+
+/* The GPU worker inside: {"cuda", "sha256", "bytes", "device_compiler", "device_code"}, or null. */
 static json_t *gpu_worker(const struct rp_build *b)
 {
     char cuda[32], digest[72];
     long bytes;
     if (sscanf(b->gpu_worker, "%31s %71s %ld", cuda, digest, &bytes) != 3)
         return json_null();
-    return json_pack("{s:s, s:s, s:I}", "cuda", cuda, "sha256", digest, "bytes", (json_int_t)bytes);
+    const char *code = b->device_code, *end = strchr(code, '\n');
+    return json_pack("{s:s, s:s, s:I, s:s%, s:o}", "cuda", cuda, "sha256", digest, "bytes", (json_int_t)bytes, "device_compiler", code,
+                     end ? (size_t)(end - code) : strlen(code), "device_code", device_code(end ? end + 1 : ""));
 }
 
 /* Instruction sets of the CPU backend that work here, best last. */
@@ -92,6 +109,17 @@ static json_t *usable_isa(void)
     return list;
 }
 
+static void print_worker(const json_t *gpu)
+{
+    size_t i;
+    json_t *d;
+    printf("%-14s CUDA %s, sha256 %s\n%-14s by %s for", "GPU worker", json_string_value(json_object_get(gpu, "cuda")),
+           json_string_value(json_object_get(gpu, "sha256")), "", json_string_value(json_object_get(gpu, "device_compiler")));
+    json_array_foreach(json_object_get(gpu, "device_code"), i, d)
+        printf(" %s", json_string_value(json_object_get(d, "arch")));
+    printf("\n");
+}
+
 static void print_version(const struct rp_build *b, const json_t *v)
 {
     size_t i;
@@ -104,8 +132,7 @@ static void print_version(const struct rp_build *b, const json_t *v)
     printf("\n");
     const json_t *gpu = json_object_get(v, "gpu_worker");
     if (json_is_object(gpu))
-        printf("%-14s CUDA %s, sha256 %s\n", "GPU worker", json_string_value(json_object_get(gpu, "cuda")),
-               json_string_value(json_object_get(gpu, "sha256")));
+        print_worker(gpu);
     else
         printf("%-14s none: built without CUDA=1, so that GPUs are not seen\n", "GPU worker");
     json_array_foreach(json_object_get(v, "dependencies"), i, d)

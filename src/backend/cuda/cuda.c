@@ -110,14 +110,6 @@ static int ask_device(struct rp_cuda *c, struct rp_err *err)
             return rp_driver_fail(c->d, r_, what, err);                                                                \
     } while (0)
 
-static int load_kernels(struct rp_cuda *c, struct rp_err *err)
-{
-    TRY(cuModuleLoadData(&c->module, c->image->data), c->image->ptx ? "compiling the kernels (PTX) for this GPU" : "loading the kernels");
-    for (int i = 0; i < RP_CUDA_KERNELS; i++)
-        TRY(cuModuleGetFunction(&c->kernel[i], c->module, rp_cuda_kernels[i].name), rp_cuda_kernels[i].name);
-    return 0;
-}
-
 /* The context is the device's primary one, and current in this thread from here on. */
 static int start(struct rp_cuda *c, struct rp_err *err)
 {
@@ -128,7 +120,7 @@ static int start(struct rp_cuda *c, struct rp_err *err)
     for (int i = 0; i < 2; i++)
         TRY(cuEventCreate(&c->half_free[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     TRY(cuMemHostAlloc((void **)&c->pinned, RP_CUDA_PINNED, 0), "page-locked memory for copies (cuMemHostAlloc)");
-    if (load_kernels(c, err) < 0)
+    if (rp_cuda_load_kernels(c, err) < 0)
         return -1;
     TRY(cuMemGetInfo(&free_bytes, &total), "cuMemGetInfo");
     c->allowed = free_bytes > DRIVER_SPARE ? free_bytes - DRIVER_SPARE : 0;
@@ -147,8 +139,7 @@ static void close_device(struct rp_dev *dev)
     rp_cuda_graphs_free(c);
     for (int i = 0; i < c->blocks; i++)
         d->cuMemFree(c->block[i].data);
-    if (c->module)
-        d->cuModuleUnload(c->module);
+    rp_cuda_unload_kernels(c);
     if (c->pinned)
         d->cuMemFreeHost(c->pinned);
     for (int i = 0; i < 2; i++)

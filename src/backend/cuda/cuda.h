@@ -28,16 +28,22 @@ struct rp_cuda_kernel_info {
 };
 extern const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS];
 
-/* Compiled device code, made by the build: one image with all kernels for each architecture. */
+/* Compiled device code, made by the build: all kernels for each architecture, in as many parts as there are .cu files. */
+struct rp_cuda_part {
+    const char *name;          /* "whole", of whole.cu */
+    const unsigned char *data; /* a cubin or PTX as a zstd frame */
+    size_t packed, size;
+};
 struct rp_cuda_image {
     int arch; /* 90: sm_90 */
     int ptx;  /* not machine code: the driver compiles it for a device that no other image fits */
-    const unsigned char *data;
-    size_t size;
-    const char *sha256; /* hex */
+    const struct rp_cuda_part *part;
+    int parts;
+    const char *sha256; /* hex, of the unpacked parts one after another */
 };
 extern const struct rp_cuda_image rp_cuda_images[];
 extern const int rp_cuda_image_count;
+#define RP_CUDA_MODULES 16 /* parts at most */
 /* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the largest minor one that is
  * not above; else the newest PTX that is not above; else NULL. */
 const struct rp_cuda_image *rp_cuda_image_for(int capability);
@@ -51,8 +57,9 @@ struct rp_cuda {
     CUdevice device;
     CUcontext context;
     CUstream stream;
-    CUmodule module;
     const struct rp_cuda_image *image;
+    CUmodule module[RP_CUDA_MODULES];
+    int modules;
     CUfunction kernel[RP_CUDA_KERNELS];
     size_t shared_set[RP_CUDA_KERNELS]; /* dynamic shared memory that the kernel has been allowed */
     char name[128];
@@ -105,6 +112,9 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
 /* The workspace: bytes that are free between two operations, 256-byte aligned; RP_BUG when more is asked than workspace_bytes() said. */
 void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
+/* c->kernel from c->image; and what is loaded given back. */
+int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
+void rp_cuda_unload_kernels(struct rp_cuda *c);
 /* Keep the first failure. */
 void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what);
 

@@ -9,18 +9,6 @@ const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS] = {
 #undef KERNEL
 };
 
-const struct rp_cuda_image *rp_cuda_image_for(int capability)
-{
-    const struct rp_cuda_image *best = NULL;
-    for (int i = 0; i < rp_cuda_image_count; i++) {
-        const struct rp_cuda_image *x = &rp_cuda_images[i];
-        int fits = x->arch <= capability && (x->ptx || x->arch / 10 == capability / 10);
-        if (fits && (!best || x->ptx < best->ptx || (x->ptx == best->ptx && x->arch > best->arch)))
-            best = x;
-    }
-    return best;
-}
-
 void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what)
 {
     if (c->has_failed)

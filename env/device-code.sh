@@ -1,0 +1,61 @@
+#!/bin/bash
+# Compile one file of device code for one architecture.
+#
+#   env/device-code.sh ARCH SOURCE OUT
+#
+# ARCH is sm_90 (a cubin) or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
+# From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
+# results are kept: the matrix kernels take minutes for all architectures, and most builds and checkouts compile the same text. The
+# key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler.
+set -euo pipefail
+arch=$1 source=$2 out=$3
+# One rounding for each operator that is written; tests/cuda/ptx.sh reads what came of it.
+flags="-std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Isrc -I."
+tmp=$(mktemp -d "$out.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+if [ -n "${NVCC:-}" ]; then
+    compiler=$("$NVCC" --version)
+    own=
+else
+    read -r tool library <<<"$NVRTC"
+    compiler=$(grep '^nvidia-cuda-nvrtc' "${library%/lib/*}/sources.txt")
+    own=-D__CUDACC_RTC__
+fi
+compile() {
+    local kind=-ptx
+    [ "${arch#sm_}" = "$arch" ] || kind=-cubin
+    # shellcheck disable=SC2086
+    if [ -n "${NVCC:-}" ]; then
+        "$NVCC" $flags -arch="$arch" -Xptxas=-v $kind -o "$tmp/code" "$source" >"$tmp/said" 2>&1
+    else
+        "$tool" "$library" "$arch" "$source" "$tmp/code" -$flags --ptxas-options=-v >"$tmp/said"
+    fi
+}
+keep() { # DIRECTORY: whole or not at all
+    local new
+    mkdir -p "${1%/*}"
+    new=$(mktemp -d "${1%/*}/.new.XXXXXX")
+    cp "$tmp/code" "$tmp/said" "$new/"
+    mv -T "$new" "$1" 2>/dev/null || rm -rf "$new"
+    find "${1%/*}" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2>/dev/null || :
+}
+
+# shellcheck disable=SC2086
+"${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${arch#*_}0" -Isrc -I. -MMD -MP -MT "$out" -MF "$tmp/d" "$source" -o "$tmp/text"
+kept=
+if [ -n "${RP_DEVICE_CACHE:-}" ]; then
+    kept=$RP_DEVICE_CACHE/$({ printf '%s\n' "$arch" "$flags" "$compiler" && cat "$tmp/text"; } | sha256sum | cut -c 1-32)
+fi
+if [ -n "$kept" ] && [ -e "$kept" ]; then
+    touch "$kept"
+    cp "$kept/code" "$kept/said" "$tmp/"
+else
+    compile || { cat "$tmp/said" >&2 && echo "device-code: $source does not compile for $arch" >&2 && exit 1; }
+    sed -i '/Compile time/d; s/^ptxas *\. */    /' "$tmp/said" # times differ
+    [ -z "$kept" ] || keep "$kept"
+fi
+mv "$tmp/d" "$out.d"
+mv "$tmp/said" "$out.txt"
+mv "$tmp/code" "$out"

@@ -1,0 +1,72 @@
+/* The compiled device code: which image a device gets, and its kernels by name. */
+#include "backend/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+const struct rp_cuda_image *rp_cuda_image_for(int capability)
+{
+    const struct rp_cuda_image *best = NULL;
+    for (int i = 0; i < rp_cuda_image_count; i++) {
+        const struct rp_cuda_image *x = &rp_cuda_images[i];
+        int fits = x->arch <= capability && (x->ptx || x->arch / 10 == capability / 10);
+        if (fits && (!best || x->ptx < best->ptx || (x->ptx == best->ptx && x->arch > best->arch)))
+            best = x;
+    }
+    return best;
+}
+
+/* With a zero behind it, which ends PTX. */
+static char *unpack(const struct rp_cuda_part *part, struct rp_err *err)
+{
+    char *code = malloc(part->size + 1);
+    if (!code)
+        return rp_fail_null(err, RP_UNAVAILABLE, "no memory for %zu bytes of kernels", part->size);
+    size_t got = ZSTD_decompress(code, part->size, part->data, part->packed);
+    if (got != part->size) {
+        free(code);
+        return rp_fail_null(err, RP_BUG, "the kernels '%s' inside this program cannot be unpacked", part->name);
+    }
+    code[got] = 0;
+    return code;
+}
+
+static int load_part(struct rp_cuda *c, const struct rp_cuda_part *part, struct rp_err *err)
+{
+    RP_BUG_IF(c->modules == RP_CUDA_MODULES);
+    char *code = unpack(part, err);
+    if (!code)
+        return -1;
+    CUresult r = c->d->cuModuleLoadData(&c->module[c->modules], code);
+    free(code);
+    if (r != CUDA_SUCCESS)
+        return rp_driver_fail(c->d, r, c->image->ptx ? "compiling the kernels (PTX) for this GPU" : "loading the kernels", err);
+    c->modules++;
+    return 0;
+}
+
+static int find_kernel(struct rp_cuda *c, int kernel, struct rp_err *err)
+{
+    CUresult r = CUDA_ERROR_NOT_FOUND;
+    for (int i = 0; i < c->modules && r == CUDA_ERROR_NOT_FOUND; i++)
+        r = c->d->cuModuleGetFunction(&c->kernel[kernel], c->module[i], rp_cuda_kernels[kernel].name);
+    return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, rp_cuda_kernels[kernel].name, err);
+}
+
+int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err)
+{
+    for (int i = 0; i < c->image->parts; i++)
+        if (load_part(c, &c->image->part[i], err) < 0)
+            return -1;
+    for (int i = 0; i < RP_CUDA_KERNELS; i++)
+        if (find_kernel(c, i, err) < 0)
+            return -1;
+    return 0;
+}
+
+void rp_cuda_unload_kernels(struct rp_cuda *c)
+{
+    while (c->modules)
+        c->d->cuModuleUnload(c->module[--c->modules]);
+}

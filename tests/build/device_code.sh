@@ -1,0 +1,86 @@
+#!/bin/bash
+# The device code in the program is what the sources say: every architecture, by the pinned compiler, in the worker as `version` names
+# it, the same bytes wherever it is compiled; and an nvcc of this machine compiles the same sources. No network.
+# timeout: 900
+. "$TEST_DIR/common.inc"
+"$REPRO" version --json >version.json
+jq -e .gpu_worker version.json >/dev/null || { echo "this build has no GPU worker" && exit 77; }
+deps=$(deps_dir)
+cuda=$("$TOP/env/fetch-cuda.sh" --dir "$deps")
+device=$BUILD/gpu/device
+names=$(cd "$TOP/src/backend/cuda" && printf '%s\n' *.cu | sed 's/\.cu$//')
+
+# Every architecture there is to be, each digest that of the files.
+want="sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_100"
+[ "$(jq -r '[.gpu_worker.device_code[].arch] | join(" ")' version.json)" = "$want" ] || fail "device code for other architectures"
+compiler=$(jq -r .gpu_worker.device_compiler version.json)
+[ "$compiler" = "NVRTC $(sed -n 's/^nvidia-cuda-nvrtc[^=]*==\([^ ]*\) .*/\1/p' "$TOP/env/cuda.lock")" ] || fail "compiled by $compiler"
+for arch in $want; do
+    sum=$(for name in $names; do cat "$device/$arch/$name"; done | sha256sum | cut -d' ' -f1)
+    [ "$(jq -r --arg a "$arch" '.gpu_worker.device_code[] | select(.arch == $a) | .sha256' version.json)" = "$sum" ] ||
+        fail "version names other code for $arch"
+    for name in $names; do
+        if [ "${arch%_*}" = sm ]; then head -c 4 "$device/$arch/$name" | grep -q ELF; else grep -q "^.target sm_${arch#*_}" "$device/$arch/$name"; fi ||
+            fail "$arch/$name is something else"
+        zstd -dcq "$device/$arch/$name.zst" | cmp - "$device/$arch/$name"
+    done
+done
+
+# The packed code is in the worker.
+cat >find.c <<'END'
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static char *all(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    char *p = malloc(1 << 26);
+    *n = f && p ? fread(p, 1, 1 << 26, f) : 0;
+    return p;
+}
+int main(int argc, char **argv)
+{
+    size_t n, m;
+    const char *whole = all(argv[1], &n);
+    for (int i = 2; i < argc; i++) {
+        const char *part = all(argv[i], &m);
+        if (!m || !memmem(whole, n, part, m))
+            return printf("%s\n", argv[i]), 1;
+    }
+    return 0;
+}
+END
+gcc -O2 find.c -o find
+./find "$BUILD/gpu/repro-gpu" "$device"/*/*.zst || fail "this is not in the worker"
+
+# Another directory, nothing kept from before: the same bytes and statistics.
+copy_sources another/directory
+name=$(cd "$TOP/src/backend/cuda" && wc -c ./*.cu | sort -n | sed -n '1s|.*/\(.*\)\.cu|\1|p') # the shortest
+for arch in sm_70 sm_90 sm_120 compute_100; do
+    (cd another/directory && NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12" env/device-code.sh "$arch" "src/backend/cuda/$name.cu" ../here)
+    cmp another/here "$device/$arch/$name"
+    cmp another/here.txt "$device/$arch/$name.txt"
+done
+
+# What does not compile, by either compiler, says where and leaves nothing.
+echo 'RP_KERNEL(add) { nothing(); }' >another/directory/src/backend/cuda/wrong.cu
+if (cd another/directory && NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12" env/device-code.sh sm_90 src/backend/cuda/wrong.cu ../wrong) \
+    >out.txt 2>&1; then fail "nonsense compiles"; fi
+grep -q 'wrong.cu(1)' out.txt || { cat out.txt >&2 && fail "the message has no place"; }
+[ ! -e another/wrong ] || fail "there is code of it"
+
+# nvcc, where there is one: every file for the oldest architecture that it knows and for the newest that is meant, and PTX.
+nvcc=$(command -v nvcc || ls -d /usr/local/cuda/bin/nvcc 2>/dev/null || :)
+if [ -z "$nvcc" ]; then
+    echo "no nvcc here: not compiled by it"
+    exit 0
+fi
+make -s -C "$TOP" BUILD="$PWD/nvcc" DEPS_DIR="$deps" CUDA=1 NVCC="$nvcc" ARCHS="sm_70 sm_75 sm_120 compute_100" "$PWD/nvcc/gpu/images.txt" >out.txt
+known=$("$nvcc" --list-gpu-code)
+for arch in sm_75 sm_120; do
+    ! grep -qx "$arch" <<<"$known" || grep -q "^$arch [0-9a-f]* [0-9]*$" nvcc/gpu/images.txt || fail "nvcc gave nothing for $arch"
+done
+grep -q '^nvcc 1[23]\.' nvcc/gpu/images.txt || fail "it does not say by what"
+grep -q '^compute_100 ' nvcc/gpu/images.txt || fail "no PTX"
+grep -qx sm_70 <<<"$known" || { ! grep -q sm_70 nvcc/gpu/images.txt || fail "sm_70 from a compiler that does not know it"; }
