@@ -36,6 +36,7 @@ struct run {
     struct rp_recipe recipe;
     const struct rp_backend *backend;
     struct rp_err passed; /* the backend that auto passed by, and why; "" */
+    struct rp_err unusable; /* why the GPU that was asked for cannot be used: the attempt is sealed as failed; "" */
     struct rp_device_opts device;
     struct rp_plan plan;
     char *output;
@@ -74,6 +75,9 @@ static int load_recipe(struct run *r, const char *where, struct rp_err *err)
     failed = rp_recipe_load(&r->recipe, where, NULL, (const char *const *)set, n, err) < 0;
     if (!failed) {
         r->backend = rp_job_backend(&r->recipe, &r->passed, err);
+        if (!r->backend && err->code == RP_UNAVAILABLE && !r->o->plan)
+            r->backend = rp_job_remote(&r->recipe);
+        r->unusable = r->backend && err->code == RP_UNAVAILABLE ? *err : (struct rp_err){0};
         failed = !r->backend;
         rp_recipe_fini(&r->recipe);
         memset(&r->recipe, 0, sizeof r->recipe);
@@ -265,6 +269,13 @@ static int has_nvidia(void)
     return found;
 }
 
+/* Where there is no device, nothing fits on it, and the sizes are still those of the run. */
+static int make_plan(struct run *r, struct rp_err *err)
+{
+    int failed = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0;
+    return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
+}
+
 static int prepare(struct run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
@@ -273,7 +284,7 @@ static int prepare(struct run *r, struct rp_err *err)
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
     if (choose_output(r, err) < 0 || check_checkpoints(r, err) < 0 ||
-        rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 || check_room(r, err) < 0 || load_key(r, err) < 0)
+        make_plan(r, err) < 0 || check_room(r, err) < 0 || load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
@@ -437,7 +448,10 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         rp_wrap(err, "before training began, so there is nothing to seal");
     if (!failed) {
         r.job = (struct rp_job){.recipe = &r.recipe, .backend = r.backend, .data = r.data.path, .batch = r.plan.batch};
-        rp_supervise(&r.outcome, &r.job, &r.meter);
+        if (r.unusable.code == RP_OK)
+            rp_supervise(&r.outcome, &r.job, &r.meter);
+        else
+            r.outcome = (struct rp_outcome){.status = RP_RUN_FAILED, .reason = r.unusable};
         r.ended_ns = r.started_ns + (rp_now_ns() - t0);
         failed = seal(&r, err) < 0;
     }

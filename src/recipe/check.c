@@ -45,6 +45,14 @@ static int check_training(const struct rp_recipe *r, int *key, struct rp_err *er
     return 0;
 }
 
+static int check_device(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    const char *d = r->run_device;
+    if (d && *d && strncmp(d, "GPU-", 4) != 0 && strncmp(d, "MIG-", 4) != 0 && d[strspn(d, "0123456789")])
+        REFUSE(run_device, "run.device '%.64s': a number from 0 or a UUID as nvidia-smi -L prints it (GPU-...) is meant", d);
+    return 0;
+}
+
 static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     const char *sha = r->data_sha256;
@@ -66,5 +74,5 @@ int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     if (check_model(r, key, err) < 0 || check_training(r, key, err) < 0)
         return -1;
-    return check_data(r, key, err);
+    return check_device(r, key, err) < 0 ? -1 : check_data(r, key, err);
 }

@@ -94,6 +94,13 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
     return rp_fail_null(err, RP_UNAVAILABLE, "no backend can be used here: %s", reason);
 }
 
+const struct rp_backend *rp_job_remote(const struct rp_recipe *r)
+{
+    char name[32];
+    const struct rp_backend *b = rp_backend_find(choice_text("run.backend", r->run_backend, name, sizeof name));
+    return b && b->remote ? b : NULL;
+}
+
 int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err)
 {
     RP_JSON *body = rp_job_encode(job);

@@ -46,6 +46,8 @@ int64_t rp_job_steps(const struct rp_recipe *r);
 struct rp_device_opts rp_job_device(const struct rp_recipe *r);
 /* The backend it asks for: run.backend, or with auto the first usable one. passed->msg: the last that auto passed by and why, else "". */
 const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err) rp_must_check;
+/* The backend that run.backend names, when another program trains with it; else NULL. */
+const struct rp_backend *rp_job_remote(const struct rp_recipe *r);
 /* Start the worker of job->backend, with the job. */
 int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err) rp_must_check;
 

@@ -34,7 +34,7 @@ expect 0
 plan SHIM_DEVICES=2 -- --backend cuda --device GPU-12345678-1111-1111-1111-111111111111
 expect 7 "none of the 2 GPUs"
 plan -- --backend cuda --device first
-expect 7 "a number from 0 or a UUID"
+expect 2 "a number from 0 or a UUID"
 plan SHIM_VERSION=11080 -- --backend cuda
 expect 7 "the driver knows CUDA 11.8, this program needs 12.0"
 plan SHIM_CAPABILITY=61 -- --backend cuda
