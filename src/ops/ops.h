@@ -10,8 +10,10 @@
 
 #include "ops/tree.h"
 
+#ifndef __CUDACC_RTC__
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #define RP_NUMERICS "repro-fp32/1" /* version of the arithmetic: goes into every bundle */
 
@@ -89,6 +91,7 @@ struct rp_adam {
 
 struct rp_dev;
 
+#ifndef __CUDACC_RTC__
 struct rp_ops {
 #define OP(name, args) void(*name) RP_OP_ARGS args;
 #define RP_OP_ARGS(...) (struct rp_dev * dev, __VA_ARGS__)
@@ -98,6 +101,7 @@ struct rp_ops {
 
 /* The literal definition of every operation: plain scalar loops on the host. ops/reference.c. */
 extern const struct rp_ops rp_reference_ops;
+#endif
 
 /* The bits past the width are 0; attention decides for masked keys too.
  * bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride = rp_mask_stride */

@@ -25,6 +25,8 @@
 #define RP_DEVICE static inline __attribute__((always_inline, unused))
 #define RP_UNROLL
 #define RP_NO_UNROLL
+#define RP_UNROLL_BY(n)
+#define RP_CONSTANT static const
 #define RP_RESTRICT restrict
 #define RP_SHARED(type) ((type *)shim_shared())
 
@@ -58,6 +60,8 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 #define fmaf(x, y, z) __builtin_fmaf(x, y, z)
 #define sqrtf(x) __builtin_sqrtf(x)
 #define __umulhi(x, y) ((uint32_t)((uint64_t)(uint32_t)(x) * (uint32_t)(y) >> 32))
+#define __ffs(x) __builtin_ffs(x)
+#define rp_swap_bytes(x) __builtin_bswap32(x)
 static inline uint32_t __float_as_uint(float x)
 {
     uint32_t u;

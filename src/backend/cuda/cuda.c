@@ -15,7 +15,8 @@ extern const struct rp_backend rp_backend_cuda;
 
 static size_t workspace_bytes(const struct rp_device_opts *o)
 {
-    return (rp_cuda_gemm_workspace(o) + 255) / 256 * 256;
+    size_t gemm = rp_cuda_gemm_workspace(o), rows = rp_cuda_rows_workspace(o), most = gemm > rows ? gemm : rows;
+    return (most + 255) / 256 * 256;
 }
 
 static size_t own_bytes(const struct rp_device_opts *o)
@@ -84,17 +85,19 @@ static int attribute(struct rp_cuda *c, CUdevice_attribute which, int *n, struct
 
 static int ask_device(struct rp_cuda *c, struct rp_err *err)
 {
-    int major, minor, shared;
+    int major, minor, shared, l2;
     CUresult r = c->d->cuDeviceGetName(c->name, (int)sizeof c->name, c->device);
     if (r != CUDA_SUCCESS)
         return rp_driver_fail(c->d, r, "cuDeviceGetName", err);
     if (attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, err) < 0 ||
         attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor, err) < 0 ||
         attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &c->multiprocessors, err) < 0 ||
-        attribute(c, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared, err) < 0)
+        attribute(c, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared, err) < 0 ||
+        attribute(c, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2, err) < 0)
         return -1;
     c->capability = 10 * major + minor;
     c->shared_max = (size_t)shared;
+    c->l2 = (size_t)l2;
     c->image = rp_cuda_image_for(c->capability);
     if (!c->image)
         return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on", c->name, major, minor);
@@ -189,6 +192,11 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_
     c->max_seq = o->max_seq;
     c->max_rows = o->max_rows;
     rp_cuda_ops_gemm(&c->ops);
+    rp_cuda_ops_rows(&c->ops);
+    rp_cuda_ops_pointwise(&c->ops);
+    rp_cuda_ops_loss(&c->ops);
+    rp_cuda_ops_optim(&c->ops);
+    rp_cuda_ops_evidence(&c->ops);
     rp_cuda_ops_whole(&c->ops);
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &c->ops;

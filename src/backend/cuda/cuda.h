@@ -65,6 +65,7 @@ struct rp_cuda {
     char name[128];
     int ordinal, capability, multiprocessors;
     size_t shared_max;                /* bytes of dynamic shared memory a block may have */
+    size_t l2;                        /* bytes of the cache that all multiprocessors share */
     int max_seq, max_rows;            /* as opened */
     struct rp_cuda_block {
         CUdeviceptr data;
@@ -112,6 +113,16 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
 /* The workspace: bytes that are free between two operations, 256-byte aligned; RP_BUG when more is asked than workspace_bytes() said. */
 void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
+/* Whether all of these start at a multiple of 16 bytes, as float4 has to. NULL does. */
+int rp_cuda_aligned(const void *const *pointer, size_t n);
+#define RP_ALIGNED(...) rp_cuda_aligned((const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))
+static inline struct rp_drop_args rp_cuda_drop(const struct rp_dropout *d)
+{
+    return d ? (struct rp_drop_args){d->seed, d->step, d->site, d->first_sample, d->threshold, d->rows_per_sample, d->scale}
+             : (struct rp_drop_args){.threshold = 0};
+}
+/* The end of a column sum: sum[p][column] = tree over the sums of 64 rows in work[p * part + block * width + column], p < parts. */
+void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows, int width);
 /* c->kernel from c->image; and what is loaded given back. */
 int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 void rp_cuda_unload_kernels(struct rp_cuda *c);
@@ -120,11 +131,17 @@ void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what);
 
 /* The most that operations ask of the workspace. */
 size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o);
+size_t rp_cuda_rows_workspace(const struct rp_device_opts *o);
 /* "64x128_nt", or NULL past the last; numbers from 1 on. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
 
 /* Each fills its rows of the table. */
 void rp_cuda_ops_gemm(struct rp_ops *op);
+void rp_cuda_ops_rows(struct rp_ops *op);
+void rp_cuda_ops_pointwise(struct rp_ops *op);
+void rp_cuda_ops_loss(struct rp_ops *op);
+void rp_cuda_ops_optim(struct rp_ops *op);
+void rp_cuda_ops_evidence(struct rp_ops *op);
 void rp_cuda_ops_whole(struct rp_ops *op);
 
 #endif

@@ -21,7 +21,10 @@
 #define RP_FN RP_DEVICE
 #define RP_UNROLL _Pragma("unroll")
 #define RP_NO_UNROLL _Pragma("unroll 1")
+#define RP_UNROLL_BY(n) RP_PRAGMA(unroll n)
+#define RP_PRAGMA(text) _Pragma(#text)
 #define RP_RESTRICT __restrict__
+#define RP_CONSTANT static __constant__ const /* a table; every thread of a warp reads the same element */
 #define RP_SHARED(type) ((type *)(void *)rp_shared_bytes)
 extern __shared__ __align__(128) unsigned char rp_shared_bytes[];
 
@@ -42,6 +45,8 @@ typedef unsigned long long uintptr_t;
 #define __builtin_memcpy(to, from, bytes) memcpy(to, from, bytes)
 #define __builtin_inff() __uint_as_float(0x7f800000u)
 #define __builtin_nanf(payload) __uint_as_float(0x7fc00000u)
+
+#define rp_swap_bytes(x) __byte_perm(x, 0, 0x0123)
 
 /* Copies from global into shared memory that run beside the arithmetic: sm_80 and later; before, they are loads and stores. */
 #if __CUDA_ARCH__ >= 800

@@ -12,16 +12,230 @@
 #include <stdint.h>
 #endif
 
+/* `wide`, wherever it stands: all tensors are aligned to 16 bytes, and rows are a multiple of 4 long. */
+
+/* ---- rows.cu ---- */
+
+/* struct rp_dropout, as it is; threshold 0: there is none, and no mask */
+struct rp_drop_args {
+    uint64_t seed;
+    uint32_t step, site, first_sample, threshold;
+    int rows_per_sample;
+    float scale;
+};
+struct rp_embed_forward_args {
+    float *z;
+    const int32_t *ids, *type_ids;
+    const float *word, *type, *position;
+    int rows, seq, width, wide;
+};
+struct rp_gather_rows_args {
+    float *y;
+    const float *x;
+    const int32_t *index;
+    int n, width, wide;
+};
+struct rp_dropout_forward_args {
+    float *y;
+    uint8_t *mask;
+    const float *x;
+    struct rp_drop_args drop;
+    int rows, width, wide;
+};
+struct rp_dropout_backward_args {
+    float *dx;
+    const float *dy;
+    const uint8_t *mask;
+    struct rp_drop_args drop;
+    int rows, width, wide;
+};
+/* z = dropout(x) + residual (NULL: none), then the norm of z. layernorm_kept: `wide` rows of at most RP_NORM_KEPT columns */
+#define RP_NORM_KEPT 1024
+struct rp_layernorm_forward_args {
+    float *y, *xhat, *rstd;
+    uint8_t *mask;
+    const float *x, *residual, *gamma, *beta;
+    struct rp_drop_args drop;
+    float eps, inv; /* inv: 1 / width */
+    int rows, width, wide;
+};
+/* sums[2 * row] = s1, sums[2 * row + 1] = s2 for rows row0 .. end - 1 */
+struct rp_layernorm_sums_args {
+    float *sums;
+    const float *dy, *xhat, *gamma;
+    long row0, end;
+    float inv;
+    int width, wide;
+};
+/* The same rows, row0 a multiple of 64: dz, dx (NULL: not wanted), and work[p * part + block * width + column], the sums over 64 rows of
+ * p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
+struct rp_layernorm_columns_args {
+    float *dz, *dx, *work;
+    const float *dy, *xhat, *rstd, *gamma, *sums;
+    const uint8_t *mask;
+    long part, row0, end;
+    uint32_t threshold;
+    float scale;
+    int bias, width;
+};
+/* struct rp_row_groups, and dst += when add. Shared memory: RP_GROUP_LEVELS float4 for each thread. */
+#define RP_GROUP_SMALL 64 /* rows of the longest group that one warp adds up; more are a block's */
+#define RP_GROUP_LEVELS 3 /* of a binary counter up to 64 / 8 */
+struct rp_row_sums_args {
+    float *dst;
+    const float *src;
+    const int32_t *key, *start, *source;
+    int n, width, add, wide;
+};
+/* Groups of more than `small` rows, a strip of `columns` columns for each block (x), groups shared out over y. Shared memory: a word for each
+ * warp and a tree's. */
+struct rp_row_sums_long_args {
+    float *dst;
+    const float *src;
+    const int32_t *key, *start, *source;
+    int n, width, add, small, columns;
+};
+/* sum[y][column] = tree over work[y * part + block * width + column]; RP_TREE_COLUMNS columns for each block (x) */
+#define RP_TREE_COLUMNS 8
+struct rp_column_tree_args {
+    float *sum[3];
+    const float *work;
+    long part;
+    int blocks, width;
+};
+/* Floats of shared memory of one tree, see tree.cuh. */
+#define RP_TREE_LEVELS 40
+#define RP_TREE_TILE(warps, columns) ((warps) * ((columns) + 1))
+#define RP_TREE_FLOATS(warps, columns) (2 * RP_TREE_TILE(warps, columns) + RP_TREE_LEVELS * (columns))
+
+/* ---- pointwise.cu ---- */
+
+struct rp_gelu_forward_args {
+    float *g;
+    const float *u;
+    size_t n;
+    int wide;
+};
+struct rp_tanh_forward_args {
+    float *y;
+    const float *x;
+    size_t n;
+    int wide;
+};
+/* Gradients, and work[block * width + column], their sums over 64 rows */
+struct rp_gelu_backward_args {
+    float *du, *work;
+    const float *dg, *u;
+    int rows, width;
+};
+struct rp_tanh_backward_args {
+    float *dx, *work;
+    const float *dy, *y;
+    int rows, width;
+};
+struct rp_colsum_args {
+    float *work;
+    const float *x;
+    int rows, width;
+};
+
+/* ---- loss.cu ---- */
+
+/* A block for each row. Shared memory: RP_XENT_FLOATS. */
+#define RP_XENT_FLOATS (2 * 4096 + 128)
+struct rp_softmax_xent_args {
+    float *loss, *logits;
+    long ld;
+    const int32_t *labels;
+    const float *coef;
+    int classes;
+};
+/* One block. Shared memory: 128 floats. */
+struct rp_weighted_sum_args {
+    float *out;
+    const float *loss, *coef;
+    int n;
+};
+
+/* ---- optim.cu ---- */
+
+struct rp_square_sums_args {
+    float *out;
+    const float *x;
+    size_t n;
+    int wide;
+};
+/* One block. Shared memory: a tree's of one column. */
+struct rp_tree_sum_args {
+    float *out;
+    const float *x;
+    size_t n;
+};
+/* struct rp_adam */
+struct rp_adam_scalars {
+    float grad_scale, lr, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, weight_decay;
+    int bias_correction;
+    float correct1, correct2;
+};
+struct rp_adam_update_args {
+    float *w, *m, *v;
+    const float *g;
+    size_t n;
+    struct rp_adam_scalars scalars;
+    int wide;
+};
+struct rp_lamb_direction_args {
+    float *u_over_g, *m, *v;
+    const float *w;
+    size_t n;
+    struct rp_adam_scalars scalars;
+    int wide;
+};
+struct rp_lamb_apply_args {
+    float *w;
+    const float *u, *sums;
+    float lr;
+    size_t n;
+    int wide;
+};
+struct rp_init_normal_args {
+    float *w;
+    size_t n;
+    float std;
+    uint64_t seed;
+    uint32_t tensor;
+    int wide;
+};
+
+/* ---- evidence.cu ---- */
+
+struct rp_digest_leaves_args {
+    uint8_t *leaves;
+    const float *x;
+    size_t n;
+    int wide;
+};
+struct rp_find_nonfinite_args {
+    unsigned long long *first; /* all ones */
+    const float *x;
+    size_t n;
+    int wide;
+};
+
+/* ---- whole.cu ---- */
+
 /* dst[i] = a[i] + b[i]; dst may be a */
 struct rp_add_args {
     float *dst;
     const float *a, *b;
     size_t n;
+    int wide;
 };
 struct rp_fill_args {
     float *dst;
     float value;
     size_t n;
+    int wide;
 };
 
 /* How a kernel of gemm.def copies an operand. */

@@ -59,3 +59,11 @@ void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes)
     RP_BUG_IF(bytes > c->workspace_bytes);
     return (void *)(uintptr_t)c->block[0].data; /* NOLINT(performance-no-int-to-ptr): an address of the device */
 }
+
+int rp_cuda_aligned(const void *const *pointer, size_t n)
+{
+    uintptr_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= (uintptr_t)pointer[i];
+    return (all & 15) == 0;
+}

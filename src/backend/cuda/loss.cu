@@ -1,0 +1,112 @@
+/* Softmax cross-entropy with its gradient, and the weighted sum of losses. */
+#include "backend/cuda/device.h"
+
+#include "backend/cuda/lanes.cuh"
+#include "ops/functions.h"
+
+/* ---- softmax cross-entropy: a block of 1024 threads for each row ----
+ *
+ * Thread t has elements t, t + 1024, ...; the first KEPT of them stay in registers (rows of up to 32768 classes: a row of logits is read once and
+ * written once on every GPU), those after are read from global memory in every pass, with e written over z as in the definition. Loads
+ * are 128 bytes a warp at any alignment: a row of 30522 starts on no boundary.
+ *
+ * sum128 is 128 chains of additions in the order of the row, which no more than 128 threads can make. All threads compute e and leave 4096 of them
+ * in shared memory at a time; the first 128 add theirs up there while the others are at the next 4096.
+ *
+ *   e of 4 x 1024 elements -> tile 0 | barrier | -> tile 1 | barrier | -> tile 0 ...
+ *                                      sum tile 0            sum tile 1 */
+#define STEP 1024 /* threads */
+#define KEPT 32
+#define TILE (4 * STEP)
+
+RP_DEVICE float block_max(float m, float *shared)
+{
+    for (int step = 16; step; step /= 2) {
+        float other = __shfl_xor_sync(RP_ALL_LANES, m, step);
+        m = other > m ? other : m;
+    }
+    if (rp_lane() == 0)
+        shared[threadIdx.x / RP_WARP] = m;
+    __syncthreads();
+    m = shared[rp_lane()]; /* 32 warps */
+    for (int step = 16; step; step /= 2) {
+        float other = __shfl_xor_sync(RP_ALL_LANES, m, step);
+        m = other > m ? other : m;
+    }
+    return m;
+}
+
+/* The tile is full: its part of the chains. */
+RP_DEVICE float add_tile(float sum, const float *tile)
+{
+    __syncthreads(); /* so is the other tile free again: its readers have come here */
+    if (threadIdx.x < 128) {
+        RP_UNROLL_BY(8)
+        for (int i = 0; i < TILE; i += 128)
+            sum = sum + tile[i + (int)threadIdx.x];
+    }
+    return sum;
+}
+
+RP_KERNEL(softmax_xent)
+{
+    float *tile = RP_SHARED(float), *small = tile + 2 * TILE; /* small: 128 floats */
+    float *z = a.logits + (long)blockIdx.x * a.ld;
+    const int classes = a.classes, t = (int)threadIdx.x, label = a.labels[blockIdx.x];
+    const float coef = a.coef[blockIdx.x], at_label = z[label];
+    float v[KEPT], m = -__builtin_inff(), sum = 0.0f;
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++)
+        v[c] = t + c * STEP < classes ? z[t + c * STEP] : -__builtin_inff();
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++)
+        m = v[c] > m ? v[c] : m;
+    for (int j = t + KEPT * STEP; j < classes; j += STEP)
+        m = z[j] > m ? z[j] : m;
+    m = block_max(m, small) + 0.0f;
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++) {
+        float *to = tile + (c / 4 & 1) * TILE + c % 4 * STEP;
+        if (c / 4 * TILE >= classes)
+            break;
+        v[c] = t + c * STEP < classes ? r_exp(v[c] - m) : 0.0f;
+        to[t] = v[c];
+        if (c % 4 == 3)
+            sum = add_tile(sum, to - 3 * STEP);
+    }
+    for (int j0 = KEPT * STEP; j0 < classes; j0 += TILE) {
+        float *to = tile + (j0 / TILE & 1) * TILE;
+        for (int j = j0 + t; j < j0 + TILE; j += STEP) {
+            float e = j < classes ? r_exp(z[j] - m) : 0.0f;
+            to[j - j0] = e;
+            if (j < classes)
+                z[j] = e;
+        }
+        sum = add_tile(sum, to);
+    }
+    sum = rp_block_sum128(sum, small); /* everybody has read the maximum there: at least one tile was added */
+    if (t == 0) {
+        a.loss[blockIdx.x] = r_log(sum) - (at_label - m);
+        tile[0] = 1.0f / sum; /* nobody reads the tiles any more: every reader was at the barrier in rp_block_sum128 */
+    }
+    __syncthreads();
+    const float inv = tile[0];
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++)
+        if (t + c * STEP < classes)
+            z[t + c * STEP] = (v[c] * inv - (t + c * STEP == label ? 1.0f : 0.0f)) * coef;
+    for (int j = t + KEPT * STEP; j < classes; j += STEP)
+        z[j] = (z[j] * inv - (j == label ? 1.0f : 0.0f)) * coef;
+}
+
+/* One block of 128 threads. */
+RP_KERNEL(weighted_sum)
+{
+    float sum = 0.0f;
+    RP_UNROLL_BY(4)
+    for (long i = threadIdx.x; i < a.n; i += 128)
+        sum = sum + a.coef[i] * a.loss[i];
+    sum = rp_block_sum128(sum, RP_SHARED(float));
+    if (threadIdx.x == 0)
+        a.out[0] = sum;
+}

@@ -1,0 +1,433 @@
+/* Rows: embeddings, layer norm and its gradient, dropout, gathering rows and adding them up.
+ *
+ * Bytes moved, with N = rows * width * 4:
+ *   layer norm        reads N or, with a residual, 2 N, writes 2 N: a warp keeps its row in registers between the three passes.
+ *   its gradient      reads dy and xhat and writes dz and dx, 4 N. The two sums of a row must be known before the first element is written, and
+ *                     the column sums want 64 rows of one column in one thread; so layernorm_sums reads the rows, layernorm_columns reads
+ *                     them again, out of the L2 cache, because the host cuts the rows into as many parts as it takes for that. The other
+ *                     arrangements cost more: a pass that writes dz and one that adds up columns reads 3 N more and forbids dz == dy, and a
+ *                     block that keeps 64 rows for itself has no place for them and leaves half of the GPU idle at 4096 rows.
+ *   everything else   each tensor once. */
+#include "backend/cuda/device.h"
+
+#include "backend/cuda/lanes.cuh"
+#include "backend/cuda/tree.cuh"
+#include "ops/ops.h"
+#include "ops/philox.h"
+
+/* ---- pieces of 128 columns, one for each warp ---- */
+
+struct piece {
+    long row;
+    int column; /* of this lane's first element */
+    long at;    /* of the same in the tensor */
+    int n;      /* elements that are there */
+};
+
+/* 0: this warp has none. */
+RP_DEVICE int piece_of(struct piece *p, int rows, int width)
+{
+    unsigned pieces = ((unsigned)width + RP_PIECE - 1) / RP_PIECE, number = rp_warp();
+    p->row = (long)(number / pieces);
+    p->column = (int)(number % pieces) * RP_PIECE + 4 * rp_lane();
+    p->at = p->row * width + p->column;
+    p->n = width - p->column;
+    return p->row < rows;
+}
+
+RP_KERNEL(embed_forward)
+{
+    struct piece p;
+    if (!piece_of(&p, a.rows, a.width))
+        return;
+    long word = (long)a.ids[p.row] * a.width + p.column, type = (long)a.type_ids[p.row] * a.width + p.column;
+    long position = (long)((unsigned)p.row % (unsigned)a.seq) * a.width + p.column;
+    float4 w = rp_get4(a.word + word, p.n, a.wide), t = rp_get4(a.type + type, p.n, a.wide), o = rp_get4(a.position + position, p.n, a.wide);
+    rp_put4(a.z + p.at, rp_add4(rp_add4(w, t), o), p.n, a.wide);
+}
+
+RP_KERNEL(gather_rows)
+{
+    struct piece p;
+    if (piece_of(&p, a.n, a.width))
+        rp_put4(a.y + p.at, rp_get4(a.x + (long)a.index[p.row] * a.width + p.column, p.n, a.wide), p.n, a.wide);
+}
+
+/* ---- dropout ---- */
+
+/* A row's place in the counters of its site. */
+struct draw {
+    uint32_t quad, sample; /* quad: e / 4 of its first element */
+};
+RP_DEVICE struct draw draw_of(const struct rp_drop_args *d, long row, int width)
+{
+    uint32_t sample = (uint32_t)row / (uint32_t)d->rows_per_sample, in_sample = (uint32_t)row - sample * (uint32_t)d->rows_per_sample;
+    struct draw w = {in_sample * (uint32_t)(rp_mask_stride(width) / 4), d->first_sample + sample};
+    return w;
+}
+
+/* Bit k: whether element column + k of the row is kept. n: elements that are there from `column` on. */
+RP_DEVICE unsigned decide4(const struct rp_drop_args *d, struct draw w, int column, int n)
+{
+    uint32_t x[4] = {w.quad + (uint32_t)column / 4u, w.sample, d->site, d->step};
+    rp_philox(x, d->seed);
+    unsigned kept = 0;
+    RP_UNROLL
+    for (int k = 0; k < 4; k++)
+        kept |= (unsigned)(k < n && x[k] >= d->threshold) << k;
+    return kept;
+}
+
+RP_DEVICE float4 dropped(float4 v, unsigned kept, float scale)
+{
+    return make_float4(kept & 1 ? v.x * scale : 0.0f, kept & 2 ? v.y * scale : 0.0f, kept & 4 ? v.z * scale : 0.0f, kept & 8 ? v.w * scale : 0.0f);
+}
+
+/* Eight lanes' decisions are one word of the mask. All lanes of the warp take part. */
+RP_DEVICE void put_decisions(uint8_t *mask, unsigned kept, long row, int column, int width)
+{
+    unsigned word = kept << (4 * (rp_lane() & 7));
+    word |= __shfl_xor_sync(RP_ALL_LANES, word, 1);
+    word |= __shfl_xor_sync(RP_ALL_LANES, word, 2);
+    word |= __shfl_xor_sync(RP_ALL_LANES, word, 4);
+    if ((rp_lane() & 7) == 0)
+        *(uint32_t *)(void *)(mask + row * (rp_mask_stride(width) / 8) + column / 8) = word;
+}
+
+RP_DEVICE unsigned get_decisions(const uint8_t *mask, long row, int column, int width)
+{
+    return (unsigned)mask[row * (rp_mask_stride(width) / 8) + column / 8] >> (column & 4);
+}
+
+RP_KERNEL(dropout_forward)
+{
+    struct piece p;
+    if (!piece_of(&p, a.rows, a.width))
+        return;
+    float4 v = rp_get4(a.x + p.at, p.n, a.wide);
+    if (a.drop.threshold) {
+        unsigned kept = decide4(&a.drop, draw_of(&a.drop, p.row, a.width), p.column, p.n);
+        put_decisions(a.mask, kept, p.row, p.column, a.width);
+        v = dropped(v, kept, a.drop.scale);
+    }
+    rp_put4(a.y + p.at, v, p.n, a.wide);
+}
+
+RP_KERNEL(dropout_backward)
+{
+    struct piece p;
+    if (!piece_of(&p, a.rows, a.width))
+        return;
+    float4 v = rp_get4(a.dy + p.at, p.n, a.wide);
+    if (a.drop.threshold)
+        v = dropped(v, get_decisions(a.mask, p.row, p.column, a.width), a.drop.scale);
+    rp_put4(a.dx + p.at, v, p.n, a.wide);
+}
+
+/* ---- layer norm ---- */
+
+/* A row as one lane sees it; its pieces are 128 columns apart. */
+struct norm_row {
+    long row, at; /* at: this lane's first element in the tensor */
+    int first, n; /* its first column, and the columns from there to the end */
+};
+/* 0: this warp has none. */
+RP_DEVICE int norm_row_of(struct norm_row *r, int rows, int width)
+{
+    r->row = rp_warp();
+    r->first = 4 * rp_lane();
+    r->at = r->row * width + r->first;
+    r->n = width - r->first;
+    return r->row < rows;
+}
+
+/* The decisions of columns j .. j + 3 from the first one on, which are noted in the mask. */
+RP_DEVICE unsigned norm_decide(const struct rp_layernorm_forward_args *a, const struct norm_row *r, struct draw w, int j)
+{
+    unsigned kept = decide4(&a->drop, w, r->first + j, r->n - j);
+    put_decisions(a->mask, kept, r->row, r->first + j, a->width);
+    return kept;
+}
+
+/* z - mean where z is there, +0 elsewhere. n: elements that are there. */
+RP_DEVICE float4 norm_centred(float4 z, float mean, int n, int wide)
+{
+    return rp_first4(make_float4(z.x - mean, z.y - mean, z.z - mean, z.w - mean), wide && n > 0 ? 4 : n);
+}
+
+/* d = z - mean -> xhat, y. gamma, beta: of this piece. */
+RP_DEVICE void norm_output(float *y, float *xhat, const float *gamma, const float *beta, float4 d, float rstd, int n, int wide)
+{
+    float4 g = rp_get4(gamma, n, wide), b = rp_get4(beta, n, wide);
+    float4 h = make_float4(d.x * rstd, d.y * rstd, d.z * rstd, d.w * rstd);
+    rp_put4(xhat, h, n, wide);
+    rp_put4(y, make_float4(fmaf(h.x, g.x, b.x), fmaf(h.y, g.y, b.y), fmaf(h.z, g.z, b.z), fmaf(h.w, g.w, b.w)), n, wide);
+}
+
+/* Aligned rows of at most KEPT pieces, which stay in registers. */
+#define KEPT (RP_NORM_KEPT / RP_PIECE)
+
+RP_DEVICE void norm_add_residual(float4 z[KEPT], const float *residual, int n)
+{
+    RP_UNROLL
+    for (int half = 0; half < KEPT; half += KEPT / 2) {
+        float4 v[KEPT / 2];
+        RP_UNROLL
+        for (int c = 0; c < KEPT / 2; c++)
+            v[c] = rp_get4(residual + (half + c) * RP_PIECE, n - (half + c) * RP_PIECE, 1);
+        RP_UNROLL
+        for (int c = 0; c < KEPT / 2; c++)
+            z[half + c] = rp_add4(z[half + c], v[c]);
+    }
+}
+
+/* z of the row. */
+RP_DEVICE void norm_input(float4 z[KEPT], const struct rp_layernorm_forward_args *a, const struct norm_row *r)
+{
+    const float *x = a->x + r->at;
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++) /* on their way while the decisions are made */
+        z[c] = rp_get4(x + c * RP_PIECE, r->n - c * RP_PIECE, 1);
+    if (a->drop.threshold) {
+        struct draw w = draw_of(&a->drop, r->row, a->width);
+        unsigned kept = 0; /* 4 bits for each piece */
+        RP_NO_UNROLL
+        for (int c = 0; c * RP_PIECE < a->width; c++)
+            kept |= norm_decide(a, r, w, c * RP_PIECE) << 4 * c;
+        RP_UNROLL
+        for (int c = 0; c < KEPT; c++)
+            z[c] = dropped(z[c], kept >> 4 * c, a->drop.scale);
+    }
+    if (a->residual)
+        norm_add_residual(z, a->residual + r->at, r->n);
+}
+
+RP_KERNEL(layernorm_kept)
+{
+    struct norm_row r;
+    float4 z[KEPT], sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (!norm_row_of(&r, a.rows, a.width))
+        return;
+    norm_input(z, &a, &r);
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++)
+        sum = rp_add4(sum, z[c]);
+    float mean = rp_sum128(sum) * a.inv;
+    sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++) {
+        z[c] = norm_centred(z[c], mean, r.n - c * RP_PIECE, 1);
+        sum = rp_add4(sum, rp_mul4(z[c], z[c]));
+    }
+    float var = rp_sum128(sum) * a.inv, rstd = 1.0f / sqrtf(var + a.eps);
+    if (rp_lane() == 0)
+        a.rstd[r.row] = rstd;
+    float *y = a.y + r.at, *xhat = a.xhat + r.at;
+    const float *gamma = a.gamma + r.first, *beta = a.beta + r.first;
+    RP_UNROLL
+    for (int c = 0; c < KEPT; c++)
+        norm_output(y + c * RP_PIECE, xhat + c * RP_PIECE, gamma + c * RP_PIECE, beta + c * RP_PIECE, z[c], rstd, r.n - c * RP_PIECE, 1);
+}
+
+/* Any rows: z stands in xhat until its sums are known. */
+RP_KERNEL(layernorm_forward)
+{
+    struct norm_row r;
+    struct draw w = {0, 0};
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (!norm_row_of(&r, a.rows, a.width))
+        return;
+    if (a.drop.threshold)
+        w = draw_of(&a.drop, r.row, a.width);
+    for (int j = 0; j < a.width; j += RP_PIECE) {
+        float4 v = rp_get4(a.x + r.at + j, r.n - j, a.wide);
+        if (a.drop.threshold)
+            v = dropped(v, norm_decide(&a, &r, w, j), a.drop.scale);
+        if (a.residual)
+            v = rp_add4(v, rp_get4(a.residual + r.at + j, r.n - j, a.wide));
+        rp_put4(a.xhat + r.at + j, v, r.n - j, a.wide);
+        sum = rp_add4(sum, v);
+    }
+    float mean = rp_sum128(sum) * a.inv;
+    sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int j = 0; j < r.n; j += RP_PIECE) {
+        float4 d = norm_centred(rp_get4(a.xhat + r.at + j, r.n - j, a.wide), mean, r.n - j, a.wide);
+        sum = rp_add4(sum, rp_mul4(d, d));
+    }
+    float var = rp_sum128(sum) * a.inv, rstd = 1.0f / sqrtf(var + a.eps);
+    if (rp_lane() == 0)
+        a.rstd[r.row] = rstd;
+    for (int j = 0; j < r.n; j += RP_PIECE) {
+        float4 d = norm_centred(rp_get4(a.xhat + r.at + j, r.n - j, a.wide), mean, r.n - j, a.wide);
+        norm_output(a.y + r.at + j, a.xhat + r.at + j, a.gamma + r.first + j, a.beta + r.first + j, d, rstd, r.n - j, a.wide);
+    }
+}
+
+RP_DEVICE void norm_sums(const rp_args_layernorm_sums *a, long row, int wide)
+{
+    float4 sum1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), sum2 = sum1;
+    RP_UNROLL_BY(2)
+    for (int j = 4 * rp_lane(); j < a->width; j += RP_PIECE) {
+        int n = a->width - j;
+        float4 dy = rp_get4(a->dy + row * a->width + j, n, wide), h = rp_get4(a->xhat + row * a->width + j, n, wide);
+        float4 dh = rp_mul4(dy, rp_get4(a->gamma + j, n, wide));
+        sum1 = rp_add4(sum1, dh);
+        sum2 = rp_add4(sum2, rp_mul4(dh, h));
+    }
+    float s1 = rp_sum128(sum1) * a->inv, s2 = rp_sum128(sum2) * a->inv;
+    if (rp_lane() == 0)
+        *(float2 *)(void *)(a->sums + 2 * row) = make_float2(s1, s2);
+}
+
+/* sums[row] = {s1, s2}; a warp for each row. */
+RP_KERNEL(layernorm_sums)
+{
+    long row = a.row0 + (long)rp_warp();
+    if (row >= a.end)
+        return;
+    if (a.wide)
+        norm_sums(&a, row, 1);
+    else
+        norm_sums(&a, row, 0);
+}
+
+/* One element: g = dy, h = xhat; row = {s1, s2, rstd}. */
+RP_DEVICE float layernorm_gradient(float g, float h, float gamma, float4 row)
+{
+    return fmaf(-h, row.y, g * gamma - row.x) * row.z;
+}
+
+#define AHEAD 8 /* rows whose loads run ahead of the arithmetic */
+
+/* 64 rows of 128 columns: a thread for each column, which goes down it. */
+RP_KERNEL(layernorm_columns)
+{
+    float4 *about = RP_SHARED(float4);
+    unsigned strips = ((unsigned)a.width + blockDim.x - 1) / blockDim.x;
+    long block = a.row0 / RP_COLSUM_ROWS + (long)(blockIdx.x / strips), row0 = block * RP_COLSUM_ROWS, width = a.width;
+    int column = (int)(blockIdx.x % strips * blockDim.x + threadIdx.x);
+    int rows = a.end - row0 < RP_COLSUM_ROWS ? (int)(a.end - row0) : RP_COLSUM_ROWS;
+    if ((int)threadIdx.x < rows) {
+        float2 s = *(const float2 *)(const void *)(a.sums + 2 * (row0 + threadIdx.x));
+        about[threadIdx.x] = make_float4(s.x, s.y, a.rstd[row0 + threadIdx.x], 0.0f);
+    }
+    __syncthreads();
+    if (column >= a.width)
+        return;
+    const uint32_t *mask = (const uint32_t *)(const void *)a.mask + column / 32;
+    long mask_ld = rp_mask_stride(width) / 32;
+    float gamma = a.gamma[column], dgamma = 0.0f, dbeta = 0.0f, dbias = 0.0f;
+    for (int i = 0; i < rows; i += AHEAD) {
+        long at = (row0 + i) * width + column;
+        float g[AHEAD], h[AHEAD];
+        uint32_t kept[AHEAD];
+        RP_UNROLL
+        for (int k = 0; k < AHEAD; k++)
+            if (i + k < rows) {
+                g[k] = a.dy[at + k * width];
+                h[k] = a.xhat[at + k * width];
+                kept[k] = a.threshold ? mask[(row0 + i + k) * mask_ld] : 0;
+            }
+        RP_UNROLL
+        for (int k = 0; k < AHEAD; k++)
+            if (i + k < rows) {
+                float d = layernorm_gradient(g[k], h[k], gamma, about[i + k]), e = d;
+                dgamma = dgamma + g[k] * h[k];
+                dbeta = dbeta + g[k];
+                if (a.threshold)
+                    e = kept[k] >> (column & 31) & 1 ? d * a.scale : 0.0f;
+                dbias = dbias + e;
+                a.dz[at + k * width] = d;
+                if (a.dx)
+                    a.dx[at + k * width] = e;
+            }
+    }
+    a.work[block * width + column] = dgamma;
+    a.work[a.part + block * width + column] = dbeta;
+    if (a.bias)
+        a.work[2 * a.part + block * width + column] = dbias;
+}
+
+/* ---- rows added up ---- */
+
+/* A warp for one group and 128 columns: 8 rows at a time, in a binary counter. stack: this thread's, a block's threads apart. */
+RP_DEVICE void group_sum(const rp_args_row_sums *a, const struct piece *p, long first, long end, float4 *stack, int wide)
+{
+    const size_t apart = blockDim.x;
+    int top = 0;
+    for (long i = first, leaf = 0; i < end; i += RP_TREE_LEAF, leaf++) {
+        float4 v[RP_TREE_LEAF];
+        RP_UNROLL
+        for (int k = 0; k < RP_TREE_LEAF; k++)
+            v[k] = rp_get4(a->src + (i + k < end ? (long)a->source[i + k] * a->width + p->column : 0), i + k < end ? p->n : 0, wide);
+        RP_UNROLL
+        for (int step = 1; step < RP_TREE_LEAF; step *= 2)
+            RP_UNROLL
+            for (int k = 0; k < RP_TREE_LEAF; k += 2 * step)
+                v[k] = i + k + step < end ? rp_add4(v[k], v[k + step]) : v[k];
+        for (long bit = leaf; bit & 1; bit >>= 1)
+            v[0] = rp_add4(stack[(size_t)--top * apart], v[0]);
+        stack[(size_t)top++ * apart] = v[0];
+    }
+    float4 t = stack[(size_t)--top * apart];
+    while (top)
+        t = rp_add4(stack[(size_t)--top * apart], t);
+    float *dst = a->dst + (long)a->key[p->row] * a->width + p->column;
+    rp_put4(dst, a->add ? rp_add4(rp_get4(dst, p->n, wide), t) : t, p->n, wide);
+}
+
+/* Groups of at most RP_GROUP_SMALL rows. */
+RP_KERNEL(row_sums)
+{
+    struct piece p;
+    if (!piece_of(&p, a.n, a.width))
+        return;
+    long first = a.start[p.row], end = a.start[p.row + 1];
+    if (end - first > RP_GROUP_SMALL)
+        return;
+    if (a.wide)
+        group_sum(&a, &p, first, end, RP_SHARED(float4) + threadIdx.x, 1);
+    else
+        group_sum(&a, &p, first, end, RP_SHARED(float4) + threadIdx.x, 0);
+}
+
+/* Groups of more than a.small rows, one after the other: a block for each strip of columns. Blocks share the groups out, and find the long ones
+ * by looking at as many as they have threads at a time. */
+RP_KERNEL(row_sums_long)
+{
+    const int warps = (int)(blockDim.x / RP_WARP), warp = (int)(threadIdx.x / RP_WARP);
+    unsigned *found = RP_SHARED(unsigned); /* one word for each warp */
+    float *shared = RP_SHARED(float) + warps;
+    int first = (int)blockIdx.x * a.columns;
+    struct rp_tree t = {a.src + first, a.source, 0, a.width, a.columns, a.width - first};
+    for (long g0 = blockIdx.y; g0 < a.n; g0 += (long)gridDim.y * blockDim.x) {
+        long mine = g0 + (long)threadIdx.x * gridDim.y;
+        unsigned is_long = __ballot_sync(RP_ALL_LANES, mine < a.n && a.start[mine + 1] - a.start[mine] > a.small);
+        __syncthreads(); /* the words of the round before have been read */
+        if (rp_lane() == 0)
+            found[warp] = is_long;
+        __syncthreads();
+        for (int w = 0; w < warps; w++)
+            for (unsigned bits = found[w]; bits; bits &= bits - 1) {
+                long g = g0 + (long)(w * RP_WARP + __ffs((int)bits) - 1) * gridDim.y;
+                t.source = a.source + a.start[g];
+                t.rows = a.start[g + 1] - a.start[g];
+                float sum = rp_tree_sum(&t, shared);
+                if (rp_lane() == 0 && warp < t.columns && warp < t.inside) {
+                    float *dst = a.dst + (long)a.key[g] * a.width + first + warp;
+                    *dst = a.add ? *dst + sum : sum;
+                }
+                __syncthreads(); /* the next group takes the same shared memory */
+            }
+    }
+}
+
+/* Column sums from the sums of blocks of rows: block y has part y. */
+RP_KERNEL(column_tree)
+{
+    int first = (int)blockIdx.x * RP_TREE_COLUMNS, warp = (int)(threadIdx.x / RP_WARP);
+    struct rp_tree t = {a.work + (long)blockIdx.y * a.part + first, 0, a.blocks, a.width, RP_TREE_COLUMNS, a.width - first};
+    float sum = rp_tree_sum(&t, RP_SHARED(float));
+    if (rp_lane() == 0 && warp < RP_TREE_COLUMNS && warp < t.inside)
+        a.sum[blockIdx.y][first + warp] = sum;
+}
