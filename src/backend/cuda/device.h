@@ -102,6 +102,9 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 #include "backend/cuda/kernels.h"
 
 #ifndef RP_SHIM
+/* What the headers of src/ops have as static inline, a compiler of CUDA takes for the host's. */
+#define inline __device__ __forceinline__
+
 /* Threads of a block and blocks of a multiprocessor that the compiler may count on. */
 enum {
 #define KERNEL(name, args, threads, blocks) RP_THREADS_##name = threads, RP_BLOCKS_##name = blocks,
