@@ -83,7 +83,7 @@ static int attribute(struct rp_cuda *c, CUdevice_attribute which, int *n, struct
     return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, "cuDeviceGetAttribute", err);
 }
 
-static int ask_device(struct rp_cuda *c, struct rp_err *err)
+static int ask_device(struct rp_cuda *c, int max_seq, struct rp_err *err)
 {
     int major, minor, shared, l2;
     CUresult r = c->d->cuDeviceGetName(c->name, (int)sizeof c->name, c->device);
@@ -101,6 +101,9 @@ static int ask_device(struct rp_cuda *c, struct rp_err *err)
     c->image = rp_cuda_image_for(c->capability);
     if (!c->image)
         return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on", c->name, major, minor);
+    if (max_seq > rp_cuda_attention_max_seq(c))
+        return rp_fail(err, RP_UNAVAILABLE, "%s gives a block %zu KiB of shared memory: enough for sequences of %d tokens, not of %d",
+                       c->name, c->shared_max / 1024, rp_cuda_attention_max_seq(c), max_seq);
     return 0;
 }
 
@@ -179,7 +182,7 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
 
 static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_err *err)
 {
-    if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
+    if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, o->max_seq, err) < 0 || start(c, err) < 0)
         return -1;
     c->workspace_bytes = workspace_bytes(o);
     unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), own_bytes(o), err);
@@ -192,6 +195,7 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_
     c->max_seq = o->max_seq;
     c->max_rows = o->max_rows;
     rp_cuda_ops_gemm(&c->ops);
+    rp_cuda_ops_attention(&c->ops);
     rp_cuda_ops_rows(&c->ops);
     rp_cuda_ops_pointwise(&c->ops);
     rp_cuda_ops_loss(&c->ops);

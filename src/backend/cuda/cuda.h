@@ -135,8 +135,12 @@ size_t rp_cuda_rows_workspace(const struct rp_device_opts *o);
 /* "64x128_nt", or NULL past the last; numbers from 1 on. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
 
+/* The longest sequence whose probabilities fit the shared memory of a block, with the fewest queries that a block may have. */
+int rp_cuda_attention_max_seq(const struct rp_cuda *c);
+
 /* Each fills its rows of the table. */
 void rp_cuda_ops_gemm(struct rp_ops *op);
+void rp_cuda_ops_attention(struct rp_ops *op);
 void rp_cuda_ops_rows(struct rp_ops *op);
 void rp_cuda_ops_pointwise(struct rp_ops *op);
 void rp_cuda_ops_loss(struct rp_ops *op);

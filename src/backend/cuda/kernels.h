@@ -263,4 +263,24 @@ struct rp_gemm_args {
 #define RP_GEMM_BAND(async) ((async) ? 4 : 2)
 #define RP_GEMM_PAD 4
 
+/* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
+ * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. */
+struct rp_attention_forward_args {
+    float *o, *row_max, *row_inv;
+    uint8_t *mask; /* written when threshold != 0 */
+    const float *qkv;
+    const uint8_t *keys;
+    uint64_t seed;
+    int seq, heads, dim, width, ld, padded, blocks, whole;
+    float scale, keep_scale;
+    uint32_t step, site, first_sample, threshold;
+};
+struct rp_attention_backward_args {
+    float *dqkv;
+    const float *d_o, *o, *row_max, *row_inv, *qkv;
+    const uint8_t *mask, *keys; /* mask: NULL without dropout, keep_scale is 1 then */
+    int seq, heads, dim, width, ld, padded, whole;
+    float scale, keep_scale;
+};
+
 #endif

@@ -1,0 +1,38 @@
+/* Attention's tiles and their places in shared memory: what host and kernels must agree on.
+ *
+ * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread.
+ * Flow:    ops_attention.c picks `rows` by what fits; attention.cu and attention_backward.cu lay out what it asked for.
+ * Owner:   none.
+ * Extend:  another number of rows is a kernel in kernels.def and an entry in the lists of ops_attention.c.
+ *
+ * Probabilities lie in squares of 64 keys. Pitches: 16-byte reads by lanes of neighbouring rows meet no bank twice when pitch / 4 is odd
+ * (20, 68), or even but not a multiple of 4 where a warp reads 4 rows at a time (72); the latter also spreads single floats of 4 rows x
+ * 8 columns over all banks.
+ */
+#ifndef RP_BACKEND_CUDA_ATTENTION_H
+#define RP_BACKEND_CUDA_ATTENTION_H
+
+#define RP_ATT_THREADS 128
+#define RP_ATT_DIM 64         /* columns of a head taken at a time */
+#define RP_ATT_KEYS 64        /* keys of a tile of scores */
+#define RP_ATT_STEP 16        /* columns of keys, or rows of values, per stage of the forward pass */
+#define RP_ATT_STAGES 3
+#define RP_ATT_TILE_PITCH (RP_ATT_DIM + 4)
+#define RP_ATT_STEP_PITCH (RP_ATT_STEP + 4)
+#define RP_ATT_STAGE (RP_ATT_KEYS * RP_ATT_STEP_PITCH)
+#define RP_ATT_SQUARE_PITCH (RP_ATT_KEYS + 8)
+#define RP_ATT_QUERIES(rows) (8 * (rows))
+
+/* of one row of decisions, in bits, and of probabilities, in floats */
+#define RP_ATT_PADDED(seq) (((seq) + 127) / 128 * 128)
+
+/* Bytes. Forward: probabilities, queries, stages, key mask. */
+#define RP_ATT_FORWARD_SHARED(rows, seq)                                                                               \
+    ((RP_ATT_QUERIES(rows) * (RP_ATT_PADDED(seq) / RP_ATT_KEYS * RP_ATT_SQUARE_PITCH + RP_ATT_TILE_PITCH) +            \
+      RP_ATT_STAGES * RP_ATT_STAGE) * 4 + RP_ATT_PADDED(seq))
+/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, and D of every query. */
+#define RP_ATT_BACKWARD_SHARED(rows, seq)                                                                              \
+    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 4) + \
+      ((seq) + 63) / 64 * 64) * 4)
+
+#endif

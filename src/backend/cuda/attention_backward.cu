@@ -1,0 +1,451 @@
+/* Attention, backward: one block makes all gradients of one head of one sample, so that nothing is added up by two blocks. It goes over
+ * squares of 64 keys x 8 * rows queries, keys outside, both ascending; p is made again from the stored maximum and 1 / sum.
+ *
+ *     s  = q k^T           dv += pd^T do      over queries: in registers until the next 64 keys
+ *     dp = do v^T          dk += ds^T q       the same
+ *     p, pd, ds            dq += ds k         over keys: in memory, where a chain waits for the next 64
+ *
+ * pd and then ds lie in one square of shared memory. While dq is made, the next queries are on their way. D = do o of a query is made
+ * with the first keys and kept. Heads wider than 64 take another road: 64 columns at a time, all chains but those of s and dp in memory. */
+#include "backend/cuda/attention.cuh"
+
+struct backward {
+    const struct rp_attention_backward_args *a;
+    struct att_owner me;
+    float *k, *v, *q, *g, *p; /* tiles of keys, values, queries and gradients of outputs, pitch RP_ATT_TILE_PITCH; the square */
+    float *row;               /* [queries, 4]: maximum, 1 / sum, decisions for 64 keys */
+    float *big_d;             /* [seq] */
+    const float *x, *d_o, *o; /* the head's first element in qkv, d_o and o */
+    float *dx;                /* in dqkv */
+    size_t rows;              /* of row_max, row_inv and mask before this head */
+    const uint8_t *on;        /* [seq]: the key mask */
+    int keys;                 /* up to the last attended to */
+};
+
+/* ---- tiles ---- */
+
+RP_DEVICE void copy_queries(const int rows, const struct backward *b, int q0, int c)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const struct att_part q = {b->x, q0 * a->ld + c, att_again(a->ld), a->seq - q0, a->dim - c, a->whole};
+    att_copy(RP_ATT_QUERIES(rows), RP_ATT_DIM / 4, b->q, RP_ATT_TILE_PITCH, &q);
+}
+RP_DEVICE void copy_gradients(const int rows, const struct backward *b, int q0, int c)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const struct att_part g = {b->d_o, q0 * a->width + c, att_again(a->width), a->seq - q0, a->dim - c, a->whole};
+    att_copy(RP_ATT_QUERIES(rows), RP_ATT_DIM / 4, b->g, RP_ATT_TILE_PITCH, &g);
+}
+/* into the square */
+RP_DEVICE void copy_outputs(const int rows, const struct backward *b, int q0, int c)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const struct att_part o = {b->o, q0 * a->width + c, att_again(a->width), a->seq - q0, a->dim - c, a->whole};
+    att_copy(RP_ATT_QUERIES(rows), RP_ATT_DIM / 4, b->p, RP_ATT_SQUARE_PITCH, &o);
+}
+/* which: 1 keys, 2 values */
+RP_DEVICE void copy_keys(const struct backward *b, float *to, const int which, int k0, int c)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const struct att_part k = {b->x + which * a->width, k0 * a->ld + c, att_again(a->ld), b->keys - k0, a->dim - c, a->whole};
+    att_copy(RP_ATT_KEYS, RP_ATT_DIM / 4, to, RP_ATT_TILE_PITCH, &k);
+}
+
+/* The four words of every query; zeros after the sequence. */
+RP_DEVICE void copy_rows(const int rows, const struct backward *b, int q0, int k0)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const int word = (int)threadIdx.x % 4;
+    RP_NO_UNROLL
+    for (int q = (int)threadIdx.x / 4; q < RP_ATT_QUERIES(rows); q += RP_ATT_THREADS / 4) {
+        const int inside = q0 + q < a->seq && (word < 2 || a->mask);
+        const size_t at = b->rows + (size_t)(inside ? q0 + q : 0);
+        const float *from = word == 1 ? a->row_inv + at : a->row_max + at;
+        if (word > 1 && inside)
+            from = (const float *)(const void *)(a->mask + at * (size_t)(a->padded / 8) + (size_t)(k0 / 8)) + (word - 2);
+#if RP_ASYNC
+        rp_copy4_or_zero(b->row + 4 * q + word, from, inside);
+#else
+        b->row[4 * q + word] = inside ? *from : 0.0f;
+#endif
+    }
+}
+
+/* ---- the square ---- */
+
+/* What of a tile's `all` columns, queries or keys there is, in whole steps of 16: the rest is +0 and adds nothing. */
+RP_DEVICE int steps_of(const int all, int left)
+{
+    return left < all ? (left + 15) / 16 * 16 : all;
+}
+
+/* Products of queries and keys, and of the gradients of outputs and values. */
+RP_DEVICE void add_products(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int columns)
+{
+    const int x = b->me.row * RP_ATT_TILE_PITCH, y = b->me.col * RP_ATT_TILE_PITCH;
+    RP_NO_UNROLL
+    for (int d = 0; d < columns; d += 16)
+        att_dots(rows, 16, s, b->q + x + d, RP_ATT_TILE_PITCH, b->k + y + d, RP_ATT_TILE_PITCH);
+    RP_NO_UNROLL
+    for (int d = 0; d < columns; d += 16)
+        att_dots(rows, 16, g, b->g + x + d, RP_ATT_TILE_PITCH, b->v + y + d, RP_ATT_TILE_PITCH);
+}
+
+/* The chain of do * o of this thread's query goes on from d; outputs are in the square. */
+RP_DEVICE float add_big_d(const struct backward *b, float d, int columns)
+{
+    const float *g = b->g + (int)threadIdx.x * RP_ATT_TILE_PITCH, *o = b->p + (int)threadIdx.x * RP_ATT_SQUARE_PITCH;
+    RP_NO_UNROLL
+    for (int i = 0; i < columns; i += 16) {
+        RP_UNROLL
+        for (int j = 0; j < 16; j += 4) {
+            const float4 x = att_read(g + i + j), y = att_read(o + i + j);
+            d = fmaf(x.x, y.x, d);
+            d = fmaf(x.y, y.y, d);
+            d = fmaf(x.z, y.z, d);
+            d = fmaf(x.w, y.w, d);
+        }
+    }
+    return d;
+}
+
+/* Bit j: key k0 + col + 16 j is attended to. */
+RP_DEVICE uint32_t keys_on(const struct backward *b, int k0)
+{
+    uint32_t on = 0;
+    RP_UNROLL
+    for (int j = 0; j < 4; j++) {
+        const int k = k0 + b->me.col + 16 * j;
+        on |= (uint32_t)(k < b->keys && b->on[k]) << j;
+    }
+    return on;
+}
+
+/* Chains s and g become pd and ds; +0 where the key is not attended to. Without dropout all are kept, times 1. */
+RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int q0, uint32_t on)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const uint32_t all = a->mask ? 0u : ~0u;
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const int q = b->me.row + 8 * i;
+        const float4 row = att_read(b->row + 4 * q);
+        const float d = b->big_d[q0 + q];
+        const uint32_t keep[2] = {(__float_as_uint(row.z) | all) >> b->me.col, (__float_as_uint(row.w) | all) >> b->me.col};
+        RP_UNROLL
+        for (int j = 0; j < 4; j++) {
+            const float p = att_exp((s[i][j] + 0.0f) * a->scale - row.x, on >> j) * row.y;
+            const int kept = keep[j / 2] >> 16 * (j % 2) & 1;
+            const float dp = kept ? (g[i][j] + 0.0f) * a->keep_scale : 0.0f;
+            const float ds = (p * (dp - d)) * a->scale;
+            s[i][j] = kept ? p * a->keep_scale : 0.0f;
+            g[i][j] = on >> j & 1 ? ds : 0.0f;
+        }
+    }
+}
+
+RP_DEVICE void put_square(const int rows, const struct backward *b, float (*s)[4])
+{
+    float *p = b->p + b->me.row * RP_ATT_SQUARE_PITCH + b->me.col;
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        RP_UNROLL
+        for (int j = 0; j < 4; j++)
+            p[8 * i * RP_ATT_SQUARE_PITCH + 16 * j] = s[i][j];
+    }
+}
+
+/* c[64 keys, 64] += square^T y, y: b->q or b->g */
+RP_DEVICE void add_over_queries(const struct backward *b, float (*c)[4], const float *y, int queries)
+{
+    RP_NO_UNROLL
+    for (int q = 0; q < queries; q += 16)
+        att_columns(16, c, b->p + 4 * b->me.row + q * RP_ATT_SQUARE_PITCH, RP_ATT_SQUARE_PITCH, y + 4 * b->me.col + q * RP_ATT_TILE_PITCH,
+                    RP_ATT_TILE_PITCH);
+}
+
+/* dq[8 * rows queries, 64] += square k */
+RP_DEVICE void add_over_keys(const int rows, const struct backward *b, float (*dq)[4], int keys)
+{
+    RP_NO_UNROLL
+    for (int k = 0; k < keys; k += 16)
+        att_rows(rows, 16, dq, b->p + b->me.row * RP_ATT_SQUARE_PITCH + k, RP_ATT_SQUARE_PITCH,
+                 b->k + 4 * b->me.col + k * RP_ATT_TILE_PITCH, RP_ATT_TILE_PITCH);
+}
+
+/* ---- chains in memory ---- */
+
+/* This thread's row i of a tile, from the tile's first: queries (rows of them), or keys. */
+RP_DEVICE int row_of(const struct backward *b, const int keys, int i)
+{
+    return keys ? 4 * b->me.row + i % 4 + 32 * (i / 4) : b->me.row + 8 * i;
+}
+
+/* which: 0 dq, 1 dk, 2 dv. A tile from row `first`, columns from c. */
+RP_DEVICE void get_chains(const int rows, const struct backward *b, float (*s)[4], const int which, int first, int c)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const int left = a->dim - c - 4 * b->me.col, ld = att_again(a->ld);
+    const float *from = b->dx + which * a->width + c + 4 * b->me.col;
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const int row = first + row_of(b, which, i), inside = row < a->seq;
+        if (a->whole && inside && left > 0) {
+            const float4 v = att_read(from + row * ld);
+            s[i][0] = v.x;
+            s[i][1] = v.y;
+            s[i][2] = v.z;
+            s[i][3] = v.w;
+        } else {
+            RP_UNROLL
+            for (int j = 0; j < 4; j++)
+                s[i][j] = inside && left > j ? from[row * ld + j] : 0.0f;
+        }
+    }
+}
+
+/* last: they end here */
+RP_DEVICE void put_chains(const int rows, const struct backward *b, float (*s)[4], const int which, int first, int c, int last)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const int ld = att_again(a->ld);
+    float *to = b->dx + which * a->width + c + 4 * b->me.col;
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const int row = first + row_of(b, which, i);
+        const float4 v = last ? att_ended(s[i]) : make_float4(s[i][0], s[i][1], s[i][2], s[i][3]);
+        if (row < a->seq)
+            att_put(to + row * ld, v, a->dim - c - 4 * b->me.col, a->whole);
+    }
+}
+
+/* dk and dv of keys past the last tile. */
+RP_DEVICE void put_nothing(const struct backward *b)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const int from = (b->keys + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_KEYS;
+    for (int row = from + b->me.warp; row < a->seq; row += RP_ATT_THREADS / RP_WARP)
+        for (int d = b->me.lane; d < a->dim; d += RP_WARP)
+            b->dx[row * a->ld + a->width + d] = b->dx[row * a->ld + 2 * a->width + d] = 0.0f;
+}
+
+/* ---- heads of up to 64 columns ---- */
+
+RP_DEVICE void start_queries(const int rows, const struct backward *b, int q0, int k0)
+{
+    copy_queries(rows, b, q0, 0);
+    copy_gradients(rows, b, q0, 0);
+    copy_rows(rows, b, q0, k0);
+}
+
+/* What follows 64 keys and the queries from q0, if anything does. */
+RP_DEVICE void start_next(const int rows, const struct backward *b, int q0, int k0)
+{
+    if (q0 + RP_ATT_QUERIES(rows) < b->a->seq)
+        start_queries(rows, b, q0 + RP_ATT_QUERIES(rows), k0);
+    else if (k0 + RP_ATT_KEYS < b->keys) {
+        start_queries(rows, b, 0, k0 + RP_ATT_KEYS);
+        copy_keys(b, b->v, 2, k0 + RP_ATT_KEYS, 0);
+    }
+    rp_copy_commit();
+}
+
+/* D of the queries from q0; their outputs are on their way into the square. */
+RP_DEVICE void make_big_d(const int rows, const struct backward *b, int q0, int columns)
+{
+    rp_copy_wait(0);
+    __syncthreads();
+    if ((int)threadIdx.x < RP_ATT_QUERIES(rows))
+        b->big_d[q0 + (int)threadIdx.x] = add_big_d(b, 0.0f, columns) + 0.0f;
+    __syncthreads();
+}
+
+/* One square. Tiles are there or on their way; dk and dv are this thread's parts of them. */
+RP_DEVICE void square(const int rows, const struct backward *b, float (*dk)[4], float (*dv)[4], int q0, int k0, uint32_t on)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const int columns = steps_of(RP_ATT_DIM, a->dim), queries = steps_of(RP_ATT_QUERIES(rows), a->seq - q0);
+    float s[ATT_ROWS][4], g[ATT_ROWS][4];
+    rp_copy_wait(0);
+    __syncthreads();
+    if (k0 == 0) {
+        copy_outputs(rows, b, q0, 0);
+        rp_copy_commit();
+    }
+    att_clear(rows, s);
+    att_clear(rows, g);
+    add_products(rows, b, s, g, columns);
+    if (k0 == 0)
+        make_big_d(rows, b, q0, columns);
+    to_gradients(rows, b, s, g, q0, on);
+    put_square(rows, b, s);
+    __syncthreads();
+    add_over_queries(b, dv, b->g, queries);
+    __syncthreads();
+    put_square(rows, b, g);
+    if (k0 > 0)
+        get_chains(rows, b, s, 0, q0, 0);
+    else
+        att_clear(rows, s);
+    __syncthreads();
+    add_over_queries(b, dk, b->q, queries);
+    __syncthreads();
+    start_next(rows, b, q0, k0);
+    add_over_keys(rows, b, s, steps_of(RP_ATT_KEYS, b->keys - k0));
+    put_chains(rows, b, s, 0, q0, 0, k0 + RP_ATT_KEYS >= b->keys);
+}
+
+RP_DEVICE void narrow(const int rows, const struct backward *b)
+{
+    float dk[8][4], dv[8][4];
+    start_queries(rows, b, 0, 0);
+    copy_keys(b, b->v, 2, 0, 0);
+    RP_NO_UNROLL
+    for (int k0 = 0; k0 < b->keys; k0 += RP_ATT_KEYS) {
+        const uint32_t on = keys_on(b, k0);
+        __syncthreads(); /* the keys before are used up */
+        copy_keys(b, b->k, 1, k0, 0);
+        rp_copy_commit();
+        att_clear(8, dk);
+        att_clear(8, dv);
+        RP_NO_UNROLL
+        for (int q0 = 0; q0 < b->a->seq; q0 += RP_ATT_QUERIES(rows))
+            square(rows, b, dk, dv, q0, k0, on);
+        put_chains(8, b, dk, 1, k0, 0, 1);
+        put_chains(8, b, dv, 2, k0, 0, 1);
+    }
+}
+
+/* ---- wider heads ---- */
+
+/* After everybody is done with what was in the tiles: this thread's copies are over, and everybody's. */
+RP_DEVICE void arrive(void)
+{
+    rp_copy_commit();
+    rp_copy_wait(0);
+    __syncthreads();
+}
+
+/* pd and ds of one square, over all columns. */
+RP_DEVICE void wide_products(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int q0, int k0)
+{
+    const struct rp_attention_backward_args *a = b->a;
+    const int mine = (int)threadIdx.x < RP_ATT_QUERIES(rows);
+    float d = 0.0f;
+    att_clear(rows, s);
+    att_clear(rows, g);
+    RP_NO_UNROLL
+    for (int c = 0; c < a->dim; c += RP_ATT_DIM) {
+        const int columns = steps_of(RP_ATT_DIM, a->dim - c);
+        __syncthreads();
+        copy_queries(rows, b, q0, c);
+        copy_gradients(rows, b, q0, c);
+        copy_keys(b, b->k, 1, k0, c);
+        copy_keys(b, b->v, 2, k0, c);
+        if (c == 0)
+            copy_rows(rows, b, q0, k0);
+        if (k0 == 0)
+            copy_outputs(rows, b, q0, c);
+        arrive();
+        add_products(rows, b, s, g, columns);
+        if (k0 == 0 && mine)
+            d = add_big_d(b, d, columns);
+    }
+    if (k0 == 0 && mine)
+        b->big_d[q0 + (int)threadIdx.x] = d + 0.0f;
+    __syncthreads();
+    to_gradients(rows, b, s, g, q0, keys_on(b, k0));
+}
+
+/* Columns from c of dk (which 1, with queries) or dv (2, with gradients of outputs), on from memory. */
+RP_DEVICE void wide_columns(const int rows, const struct backward *b, const int which, int q0, int k0, int c)
+{
+    const int seq = b->a->seq;
+    float s[8][4];
+    if (q0 > 0)
+        get_chains(8, b, s, which, k0, c);
+    else
+        att_clear(8, s);
+    add_over_queries(b, s, which == 1 ? b->q : b->g, steps_of(RP_ATT_QUERIES(rows), seq - q0));
+    put_chains(8, b, s, which, k0, c, q0 + RP_ATT_QUERIES(rows) >= seq);
+}
+
+RP_DEVICE void wide_square(const int rows, const struct backward *b, int q0, int k0)
+{
+    const int dim = b->a->dim;
+    float s[ATT_ROWS][4], g[ATT_ROWS][4];
+    wide_products(rows, b, s, g, q0, k0);
+    put_square(rows, b, s);
+    RP_NO_UNROLL
+    for (int c = 0; c < dim; c += RP_ATT_DIM) {
+        __syncthreads();
+        copy_gradients(rows, b, q0, c);
+        arrive();
+        wide_columns(rows, b, 2, q0, k0, c);
+    }
+    __syncthreads();
+    put_square(rows, b, g);
+    RP_NO_UNROLL
+    for (int c = 0; c < dim; c += RP_ATT_DIM) {
+        __syncthreads();
+        copy_queries(rows, b, q0, c);
+        copy_keys(b, b->k, 1, k0, c);
+        arrive();
+        wide_columns(rows, b, 1, q0, k0, c);
+        if (k0 > 0)
+            get_chains(rows, b, s, 0, q0, c);
+        else
+            att_clear(rows, s);
+        add_over_keys(rows, b, s, steps_of(RP_ATT_KEYS, b->keys - k0));
+        put_chains(rows, b, s, 0, q0, c, k0 + RP_ATT_KEYS >= b->keys);
+    }
+}
+
+/* ---- kernels ---- */
+
+RP_DEVICE struct backward head_of(const int rows, const struct rp_attention_backward_args *a)
+{
+    struct backward b;
+    const int sample = (int)blockIdx.x / a->heads, head = (int)blockIdx.x % a->heads;
+    const size_t row = (size_t)sample * (size_t)a->seq, at = row * (size_t)a->width + (size_t)(head * a->dim);
+    b.a = a;
+    b.me = att_owner();
+    b.k = RP_SHARED(float);
+    b.v = b.k + RP_ATT_KEYS * RP_ATT_TILE_PITCH;
+    b.q = b.v + RP_ATT_KEYS * RP_ATT_TILE_PITCH;
+    b.g = b.q + RP_ATT_QUERIES(rows) * RP_ATT_TILE_PITCH;
+    b.p = b.g + RP_ATT_QUERIES(rows) * RP_ATT_TILE_PITCH;
+    b.row = b.p + RP_ATT_QUERIES(rows) * RP_ATT_SQUARE_PITCH;
+    b.big_d = b.row + RP_ATT_QUERIES(rows) * 4;
+    b.x = a->qkv + row * (size_t)a->ld + (size_t)(head * a->dim);
+    b.dx = a->dqkv + row * (size_t)a->ld + (size_t)(head * a->dim);
+    b.d_o = a->d_o + at;
+    b.o = a->o + at;
+    b.rows = (size_t)blockIdx.x * (size_t)a->seq;
+    b.on = a->keys + row;
+    b.keys = att_keys(b.on, a->seq, b.me.lane);
+    return b;
+}
+
+RP_KERNEL(attention_backward_64)
+{
+    const struct backward b = head_of(8, &a);
+    narrow(8, &b);
+    put_nothing(&b);
+}
+RP_KERNEL(attention_backward_32)
+{
+    const struct backward b = head_of(4, &a);
+    narrow(4, &b);
+    put_nothing(&b);
+}
+RP_KERNEL(attention_backward_wide)
+{
+    const struct backward b = head_of(4, &a);
+    RP_NO_UNROLL
+    for (int k0 = 0; k0 < b.keys; k0 += RP_ATT_KEYS)
+        RP_NO_UNROLL
+        for (int q0 = 0; q0 < a.seq; q0 += RP_ATT_QUERIES(4))
+            wide_square(4, &b, q0, k0);
+    put_nothing(&b);
+}
