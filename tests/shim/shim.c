@@ -194,6 +194,11 @@ void rp_copy4_or_zero(void *to, const void *from, int inside)
     start_copy(to, from, 1, inside);
 }
 
+void rp_copy16_or_zero(void *to, const void *from, int inside)
+{
+    start_copy(to, from, 4, inside);
+}
+
 void rp_copy_commit(void)
 {
     me->group++;

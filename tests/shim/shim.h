@@ -111,6 +111,15 @@ void shim_spin(void); /* let others run: called by every look at memory that ano
 void rp_copy16(void *to, const void *from);
 void rp_copy4(void *to, const void *from);
 void rp_copy4_or_zero(void *to, const void *from, int inside);
+void rp_copy16_or_zero(void *to, const void *from, int inside);
+typedef float *rp_place;
+#define rp_place_of(p) (p)
+#define RP_PLACE_BEHIND(place, floats) ((place) + (floats))
+#define rp_at(place, floats) ((place) + (floats))
+#define rp_copy16_to(to, floats, from) rp_copy16((to) + (floats), from)
+#define rp_copy4_to(to, floats, from) rp_copy4((to) + (floats), from)
+#define rp_copy16_or_zero_to(to, floats, from, inside) rp_copy16_or_zero((to) + (floats), from, inside)
+#define rp_copy4_or_zero_to(to, floats, from, inside) rp_copy4_or_zero((to) + (floats), from, inside)
 void rp_copy_commit(void);
 void rp_copy_wait(int newest);
 static inline unsigned rp_load_acquire(const unsigned *p)
@@ -134,7 +143,11 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
 }
 #define __threadfence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define __ldg(p) (*(p))
+#define rp_load4(p) (*(const float *)(p))
+#define rp_load16(p) (*(const float4 *)(p))
 #define RP_OPAQUE(x) ((void)(x))
+#define RP_OPAQUE64(x) ((void)(x))
+#define RP_OPAQUE_PLACE(x) ((void)(x))
 #define RP_STAY(x) ((void)(x))
 #define RP_TRAP() shim_trap()
 

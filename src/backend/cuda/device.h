@@ -48,25 +48,51 @@ typedef unsigned long long uintptr_t;
 
 #define rp_swap_bytes(x) __byte_perm(x, 0, 0x0123)
 
+/* A place in shared memory: a number, so that it can be kept in a register, with constant distances in the instructions. */
+typedef unsigned rp_place;
+RP_DEVICE rp_place rp_place_of(const void *p)
+{
+    return (rp_place)__cvta_generic_to_shared(p);
+}
+#define RP_PLACE_BEHIND(p, floats) ((p) + 4 * (unsigned)(floats))
+/* What is `floats` floats behind it. */
+RP_DEVICE float *rp_at(rp_place p, int floats)
+{
+    return (float *)__cvta_shared_to_generic(p) + floats;
+}
+
 /* Copies from global into shared memory that run beside the arithmetic: sm_80 and later; before, they are loads and stores. */
 #if __CUDA_ARCH__ >= 800
 #define RP_ASYNC 1
-RP_DEVICE unsigned rp_shared_address(const void *p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
 RP_DEVICE void rp_copy16(void *to, const void *from)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(rp_shared_address(to)), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(rp_place_of(to)), "l"(from) : "memory");
 }
 RP_DEVICE void rp_copy4(void *to, const void *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(rp_shared_address(to)), "l"(from) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(rp_place_of(to)), "l"(from) : "memory");
 }
 /* +0 where !inside; `from` must still be an address that may be read */
 RP_DEVICE void rp_copy4_or_zero(void *to, const void *from, int inside)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(rp_shared_address(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(rp_place_of(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
+}
+/* The same to `floats` floats behind a place. */
+RP_DEVICE void rp_copy16_to(rp_place to, int floats, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 4 * (unsigned)floats), "l"(from) : "memory");
+}
+RP_DEVICE void rp_copy4_to(rp_place to, int floats, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + 4 * (unsigned)floats), "l"(from) : "memory");
+}
+RP_DEVICE void rp_copy16_or_zero_to(rp_place to, int floats, const void *from, int inside)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+RP_DEVICE void rp_copy4_or_zero_to(rp_place to, int floats, const void *from, int inside)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from), "r"(inside ? 4 : 0) : "memory");
 }
 RP_DEVICE void rp_copy_commit(void)
 {
@@ -77,6 +103,19 @@ RP_DEVICE void rp_copy_commit(void)
 #else
 #define RP_ASYNC 0
 #endif
+/* Loads of what no thread of this launch changes, for addresses that have been made opaque: which memory they are in is forgotten then. */
+RP_DEVICE float rp_load4(const void *p)
+{
+    float v;
+    asm("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+    return v;
+}
+RP_DEVICE float4 rp_load16(const void *p)
+{
+    float4 v;
+    asm("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
+    return v;
+}
 
 RP_DEVICE unsigned rp_load_acquire(const unsigned *p)
 {
@@ -90,6 +129,8 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 }
 /* Keep the compiler from computing x again, or from moving what needs it up to here. */
 #define RP_OPAQUE(x) asm("" : "+r"(x))
+#define RP_OPAQUE64(x) asm("" : "+l"(x))
+#define RP_OPAQUE_PLACE(x) RP_OPAQUE(x)
 #define RP_STAY(x) asm volatile("" : "+r"(x)::"memory")
 /* End the launch with an error. */
 #define RP_TRAP() asm volatile("trap;")

@@ -30,7 +30,7 @@
 #endif
 
 struct gemm_shape {
-    int rows, columns, thread_rows, thread_columns, warps_down, warps_across;
+    int blocks, rows, columns, thread_rows, thread_columns, warps_down, warps_across;
     enum rp_gemm_how how_a, how_b;
 };
 
@@ -49,149 +49,142 @@ RP_DEVICE int gemm_lanes_across(const struct gemm_shape *s)
 
 /* ---- an operand ---- */
 
-/* What this thread copies of one operand. */
+/* What this thread copies of one operand: some passes over a tile, each of which covers whole rows of it or whole k-steps. Distances
+ * between elements of the matrix are bytes, those within a stage floats. */
 struct gemm_side {
-    const float *from;    /* its first element of the tile to be copied next */
-    int64_t pass, tile;   /* from there to its next one, and to the next tile's first */
-    int64_t odd;          /* R, 192 rows: to its element among the last 64 */
-    int to, to_odd, k;    /* places of both in a stage; k-step of the first within the tile */
     const float *base;    /* of the matrix */
-    int64_t row_pitch, k_pitch;
-    int row, end, k0;     /* ANY: first row of the tile, rows of the matrix, k of the tile to be copied next */
-    int by_k;             /* ANY: k is contiguous */
+    const char *from;     /* the thread's first element of the tile to be copied next */
+    int64_t pass, tile;   /* from there to that of the next pass, and of the next tile */
+    int to, to_pass;      /* its place in a stage */
+    int k, k_pass;        /* its k-step within the tile */
+    int row, row_pass;    /* its row in the matrix, which has `rows`: looked at for ANY */
+    int rows;
+    int64_t odd;          /* R, 192 rows: two passes cover 128, then one the last 64: from the first element to the one there */
+    int odd_to, odd_k;
 };
 
 /* Rows that one pass of 16-byte copies covers: a power of two. */
-RP_DEVICE int gemm_wide(int rows)
+RP_DEVICE int gemm_wide(int tile_rows)
 {
-    return rows == 192 ? 128 : rows;
+    return tile_rows == 192 ? 128 : tile_rows;
 }
-RP_DEVICE int gemm_copies(int rows, int threads, enum rp_gemm_how how)
+RP_DEVICE int gemm_copies(int tile_rows, int threads, enum rp_gemm_how how)
 {
-    return rows * DEPTH / threads / (how == RP_GEMM_R ? 4 : 1);
+    return tile_rows * DEPTH / threads / (how == RP_GEMM_R ? 4 : 1);
 }
-/* Copies of R before the one into the last 64 of 192 rows. */
-RP_DEVICE int gemm_even(int rows, int threads)
+RP_DEVICE int gemm_is_odd(int i, int tile_rows, int threads, enum rp_gemm_how how)
 {
-    return gemm_wide(rows) * DEPTH / threads / 4;
-}
-
-/* Row and k-step of copy i of this thread within the tile. */
-RP_DEVICE int gemm_row(const struct gemm_side *x, int i, int rows, int threads, enum rp_gemm_how how)
-{
-    const int t = (int)threadIdx.x;
-    if (how == RP_GEMM_K || (how == RP_GEMM_ANY && x->by_k))
-        return i / HALVES * (threads / 8) + t / 8;
-    if (how == RP_GEMM_R)
-        return i < gemm_even(rows, threads) ? t % (gemm_wide(rows) / 4) * 4 : 128 + t % 16 * 4;
-    return (t + i * threads) % rows;
-}
-RP_DEVICE int gemm_step(const struct gemm_side *x, int i, int rows, int threads, enum rp_gemm_how how)
-{
-    const int t = (int)threadIdx.x, first = gemm_even(rows, threads);
-    if (how == RP_GEMM_K || (how == RP_GEMM_ANY && x->by_k))
-        return i % HALVES * 8 + t % 8;
-    if (how == RP_GEMM_R)
-        return i < first ? t / (gemm_wide(rows) / 4) + i * (threads / (gemm_wide(rows) / 4)) : t / 16 + (i - first) * (threads / 16);
-    return (t + i * threads) / rows;
-}
-/* Its place in a stage: what differs between copies is a constant. */
-RP_DEVICE int gemm_place(const struct gemm_side *x, int i, int rows, int threads, enum rp_gemm_how how)
-{
-    const int pitch = rows + RP_GEMM_PAD;
-    if (how == RP_GEMM_K)
-        return x->to + i / HALVES * (threads / 8) + i % HALVES * 8 * pitch;
-    if (how == RP_GEMM_R1)
-        return x->to + i * (threads / rows) * pitch;
-    if (how == RP_GEMM_R)
-        return i < gemm_even(rows, threads) ? x->to + i * (threads / (gemm_wide(rows) / 4)) * pitch : x->to_odd;
-    return gemm_step(x, i, rows, threads, how) * pitch + gemm_row(x, i, rows, threads, how);
+    return how == RP_GEMM_R && i >= gemm_wide(tile_rows) * DEPTH / threads / 4;
 }
 
-RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch, int by_k, int rows, int threads, enum rp_gemm_how how, int row,
-                          int end, int k0)
+/* A pass of K is HALVES copies. */
+RP_DEVICE int gemm_pass(int i, enum rp_gemm_how how)
 {
-    const int first = gemm_even(rows, threads), room = rows + RP_GEMM_PAD;
+    return how == RP_GEMM_K ? i / HALVES : i;
+}
+RP_DEVICE int gemm_half(int i, enum rp_gemm_how how)
+{
+    return how == RP_GEMM_K ? i % HALVES * 8 : 0;
+}
+/* The place of copy i from `to` (or odd_to) on: constant but for ANY. */
+RP_DEVICE int gemm_place(const struct gemm_side *x, int i, int tile_rows, int threads, enum rp_gemm_how how)
+{
+    return gemm_is_odd(i, tile_rows, threads, how) ? 0 : gemm_pass(i, how) * x->to_pass + gemm_half(i, how) * (tile_rows + RP_GEMM_PAD);
+}
+
+/* Of the tile with first row `row` and first k-step k0. A row of the matrix is contiguous in k if by_k. */
+RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch, int by_k, int tile_rows, int threads, enum rp_gemm_how how,
+                          int row, int rows, int k0)
+{
+    const int t = (int)threadIdx.x, vectors = how == RP_GEMM_R ? gemm_wide(tile_rows) / 4 : tile_rows, room = tile_rows + RP_GEMM_PAD;
+    const int along_k = how == RP_GEMM_K || (how == RP_GEMM_ANY && by_k), steps = how == RP_GEMM_K ? 8 : DEPTH;
+    const int r = along_k ? t / steps : t % vectors * (how == RP_GEMM_R ? 4 : 1);
+    const int64_t row_pitch = along_k ? pitch : 1, k_pitch = along_k ? 1 : pitch;
     x->base = base;
-    x->by_k = by_k;
-    x->row_pitch = by_k ? pitch : 1;
-    x->k_pitch = by_k ? 1 : pitch;
-    x->row = row;
-    x->end = end;
-    x->k0 = k0;
-    if (how == RP_GEMM_ANY)
-        return;
-    const int r = gemm_row(x, 0, rows, threads, how), k = gemm_step(x, 0, rows, threads, how);
-    x->k = k;
-    x->from = base + (row + r) * x->row_pitch + (k0 + k) * x->k_pitch;
-    x->tile = DEPTH * x->k_pitch;
-    x->pass = how == RP_GEMM_K ? threads / 8 * pitch : threads / (how == RP_GEMM_R1 ? rows : gemm_wide(rows) / 4) * pitch;
-    x->to = k * room + r;
-    RP_OPAQUE(x->to); /* or it is computed again for every tile */
-    if (how == RP_GEMM_R && rows == 192) {
-        const int r2 = gemm_row(x, first, rows, threads, how), k2 = gemm_step(x, first, rows, threads, how);
-        x->odd = (k2 - k) * pitch + (r2 - r);
-        x->to_odd = k2 * room + r2;
-        RP_OPAQUE(x->to_odd);
+    x->k = along_k ? t % steps : t / vectors;
+    x->row = row + r;
+    x->rows = rows;
+    x->row_pass = along_k ? threads / steps : 0;
+    x->k_pass = along_k ? 0 : threads / vectors;
+    x->from = (const char *)(base + x->row * row_pitch + (k0 + x->k) * k_pitch);
+    x->tile = 4 * DEPTH * k_pitch;
+    x->pass = 4 * (x->row_pass * row_pitch + x->k_pass * k_pitch);
+    x->to = x->k * room + r;
+    x->to_pass = x->row_pass + x->k_pass * room;
+    RP_OPAQUE64(x->pass); /* or these are computed again for every tile */
+    RP_OPAQUE(x->to);
+    if (how == RP_GEMM_R && tile_rows == 192) {
+        x->odd_k = t / 16;
+        x->odd = 4 * ((x->odd_k - x->k) * pitch + (128 + t % 16 * 4 - r));
+        x->odd_to = x->odd_k * room + 128 + t % 16 * 4;
+        RP_OPAQUE64(x->odd);
+        RP_OPAQUE(x->odd_to);
     }
 }
 
-/* One copy of 4 or 16 bytes, or zeros. Without copies beside the arithmetic it ends in `held` until the arithmetic is done. */
-RP_DEVICE void gemm_copy_one(const struct gemm_side *x, float *held, float *to, const float *from, enum rp_gemm_how how, int guard, int inside)
+/* One copy, to `place` floats behind `to`. Without copies beside the arithmetic it stays in registers, `held`, until that is done. guard: it
+ * may have to be zeros instead, and then comes from anywhere that may be read. */
+RP_DEVICE void gemm_copy_one(float *held, rp_place to, int place, const void *from, int sixteen, int guard, int inside)
 {
 #if RP_ASYNC
     (void)held;
-    if (how != RP_GEMM_R && !guard)
-        rp_copy4(to, from);
-    else if (how != RP_GEMM_R)
-        rp_copy4_or_zero(to, inside ? from : x->base, inside);
-    else if (!guard || inside)
-        rp_copy16(to, from);
+    if (sixteen && guard)
+        rp_copy16_or_zero_to(to, place, from, inside);
+    else if (sixteen)
+        rp_copy16_to(to, place, from);
+    else if (guard)
+        rp_copy4_or_zero_to(to, place, from, inside);
     else
-        *(float4 *)(void *)to = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        rp_copy4_to(to, place, from);
 #else
-    (void)x, (void)to;
-    if (how == RP_GEMM_R) {
-        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (!guard || inside)
-            v = *(const float4 *)(const void *)from;
-        held[0] = v.x;
-        held[1] = v.y;
-        held[2] = v.z;
-        held[3] = v.w;
-    } else
-        *held = !guard || inside ? *from : 0.0f;
+    (void)to, (void)place;
+    if (!sixteen) {
+        held[0] = !guard || inside ? rp_load4(from) : 0.0f;
+        return;
+    }
+    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (!guard || inside)
+        v = rp_load16(from);
+    held[0] = v.x;
+    held[1] = v.y;
+    held[2] = v.z;
+    held[3] = v.w;
 #endif
 }
 
-/* Start copying the next tile; its first `front` k-steps are zeros (guard: they may be, or ANY). */
-RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int rows, int threads, enum rp_gemm_how how, int guard, int front)
+/* Start copying the next tile; its first `front` k-steps are zeros (guard: there may be some). */
+RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how, int guard, int front)
 {
-    const float *at = x->from;
+    const int sixteen = how == RP_GEMM_R, any = how == RP_GEMM_ANY;
+    const char *at = x->from;
+    rp_place to = rp_place_of(stage + x->to);
+    RP_OPAQUE_PLACE(to); /* so that the distances between copies are part of the instructions */
     RP_UNROLL
-    for (int i = 0; i < gemm_copies(rows, threads, how); i++, held += how == RP_GEMM_R ? 4 : 1) {
-        float *to = stage + gemm_place(x, i, rows, threads, how);
-        if (how == RP_GEMM_ANY) {
-            const int r = x->row + gemm_row(x, i, rows, threads, how), k = gemm_step(x, i, rows, threads, how);
-            gemm_copy_one(x, held, to, x->base + r * x->row_pitch + (x->k0 + k) * x->k_pitch, how, 1, r < x->end && k >= front);
-            continue;
-        }
-        const int odd = how == RP_GEMM_R && i >= gemm_even(rows, threads);
-        const int k = guard ? gemm_step(x, i, rows, threads, how) : 0;
-        gemm_copy_one(x, held, to, how == RP_GEMM_K ? at + i % HALVES * 8 : odd ? x->from + x->odd : at, how, guard, k >= front);
-        if (how != RP_GEMM_K || i % HALVES == HALVES - 1)
+    for (int i = 0; i < gemm_copies(tile_rows, threads, how); i++, held += sixteen ? 4 : 1) {
+        const int odd = gemm_is_odd(i, tile_rows, threads, how), pass = gemm_pass(i, how), half = gemm_half(i, how);
+        const char *from = odd ? x->from + x->odd : at + 4 * half;
+        int inside = 1;
+        if (guard)
+            inside = (odd ? x->odd_k : x->k + pass * x->k_pass + half) >= front;
+        if (any)
+            inside = inside && x->row + pass * x->row_pass < x->rows;
+        if (!inside)
+            from = (const char *)x->base;
+        gemm_copy_one(held, odd ? rp_place_of(stage + x->odd_to) : to, gemm_place(x, i, tile_rows, threads, how), from, sixteen, guard || any, inside);
+        if (how != RP_GEMM_K || half == 8 * (HALVES - 1)) {
             at += x->pass;
+            RP_OPAQUE64(at);
+        }
     }
     x->from += x->tile;
-    x->k0 += DEPTH;
 }
 
 #if !RP_ASYNC
-RP_DEVICE void gemm_put(const struct gemm_side *x, const float *held, float *stage, int rows, int threads, enum rp_gemm_how how)
+RP_DEVICE void gemm_put(const struct gemm_side *x, const float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how)
 {
     RP_UNROLL
-    for (int i = 0; i < gemm_copies(rows, threads, how); i++) {
-        float *to = stage + gemm_place(x, i, rows, threads, how);
+    for (int i = 0; i < gemm_copies(tile_rows, threads, how); i++) {
+        float *to = stage + (gemm_is_odd(i, tile_rows, threads, how) ? x->odd_to : x->to) + gemm_place(x, i, tile_rows, threads, how);
         if (how == RP_GEMM_R)
             *(float4 *)(void *)to = make_float4(held[4 * i], held[4 * i + 1], held[4 * i + 2], held[4 * i + 3]);
         else
@@ -202,17 +195,21 @@ RP_DEVICE void gemm_put(const struct gemm_side *x, const float *held, float *sta
 
 /* ---- the chains ---- */
 
-/* `count` rows of one k-step, in groups of four, from `at` on; the groups of `lanes` lanes lie between. */
-RP_DEVICE void gemm_load(float *f, const float *at, int count, int lanes)
+RP_DEVICE void gemm_four(float *x, const float *from)
+{
+    const float4 v = *(const float4 *)(const void *)from;
+    x[0] = v.x;
+    x[1] = v.y;
+    x[2] = v.z;
+    x[3] = v.w;
+}
+
+/* `count` rows of one k-step, in groups of four; the groups of `lanes` lanes lie between. */
+RP_DEVICE void gemm_load(float *f, rp_place at, int floats, int count, int lanes)
 {
     RP_UNROLL
-    for (int i = 0; i < count; i += 4) {
-        const float4 v = *(const float4 *)(const void *)(at + i * lanes);
-        f[i] = v.x;
-        f[i + 1] = v.y;
-        f[i + 2] = v.z;
-        f[i + 3] = v.w;
-    }
+    for (int i = 0; i < count; i += 4)
+        gemm_four(f + i, rp_at(at, floats + i * lanes));
 }
 
 /* One k-step of all chains. Every other row goes backwards, so that one operand of each instruction is that of the one before: it is read
@@ -258,8 +255,11 @@ RP_DEVICE void gemm_chains(float *sum, struct gemm_side *a, struct gemm_side *b,
 {
     const int pitch_a = s->rows + RP_GEMM_PAD, pitch_b = s->columns + RP_GEMM_PAD, stage = DEPTH * (pitch_a + pitch_b);
     const int tm = s->thread_rows, tn = s->thread_columns, lm = gemm_lanes_down(s), ln = gemm_lanes_across(s);
-    const float *at_a = shared + row, *at_b = shared + DEPTH * pitch_a + column;
     float fa[2][MOST], fb[2][MOST], held[2 * MOST];
+    rp_place at_a = rp_place_of(shared + row), at_b = rp_place_of(shared + DEPTH * pitch_a + column);
+    int now = 0, next = (STAGES - 1) * stage;
+    RP_OPAQUE_PLACE(at_a); /* or they are found again and again */
+    RP_OPAQUE_PLACE(at_b);
     RP_UNROLL
     for (int i = 0; i < STAGES - 1; i++) {
         if (i < tiles)
@@ -269,36 +269,38 @@ RP_DEVICE void gemm_chains(float *sum, struct gemm_side *a, struct gemm_side *b,
     if (RP_ASYNC || tiles)
         gemm_landed(a, b, held, shared, s);
     __syncthreads();
-    gemm_load(fa[0], at_a, tm, lm);
-    gemm_load(fb[0], at_b, tn, ln);
-    int now = 0, next = (STAGES - 1) * stage;
+    gemm_load(fa[0], at_a, 0, tm, lm);
+    gemm_load(fb[0], at_b, 0, tn, ln);
     RP_NO_UNROLL
     for (int tile = 0; tile < tiles; tile++) {
-        const int more = tile + STAGES - 1 < tiles;
+        const int more = tile + STAGES - 1 < tiles, step = now == (STAGES - 1) * stage ? -(STAGES - 1) * stage : stage;
         if (more)
             gemm_copy_both(a, b, held, shared + next, s, 0, 0);
         gemm_end_of_copies();
         RP_UNROLL
         for (int k = 0; k < DEPTH - 1; k++) {
-            gemm_load(fa[(k + 1) & 1], at_a + now + (k + 1) * pitch_a, tm, lm);
-            gemm_load(fb[(k + 1) & 1], at_b + now + (k + 1) * pitch_b, tn, ln);
+            gemm_load(fa[(k + 1) & 1], at_a, (k + 1) * pitch_a, tm, lm);
+            gemm_load(fb[(k + 1) & 1], at_b, (k + 1) * pitch_b, tn, ln);
             gemm_multiply(sum, fa[k & 1], fb[k & 1], tm, tn);
         }
         if (RP_ASYNC || more)
             gemm_landed(a, b, held, shared + next, s);
         __syncthreads(); /* the next stage is there, and nobody reads this one any more */
-        now = now == (STAGES - 1) * stage ? 0 : now + stage;
-        next = next == (STAGES - 1) * stage ? 0 : next + stage;
-        gemm_load(fa[0], at_a + now, tm, lm); /* stale after the last tile, and unused */
-        gemm_load(fb[0], at_b + now, tn, ln);
+        next = now;
+        now += step;
+        at_a = RP_PLACE_BEHIND(at_a, step);
+        at_b = RP_PLACE_BEHIND(at_b, step);
+        gemm_load(fa[0], at_a, 0, tm, lm); /* stale after the last tile, and unused */
+        gemm_load(fb[0], at_b, 0, tn, ln);
         gemm_multiply(sum, fa[(DEPTH - 1) & 1], fb[(DEPTH - 1) & 1], tm, tn);
     }
 }
 
 /* ---- writing ---- */
 
-/* Where a segment's sums go. */
+/* What a block makes, and where it goes. */
 struct gemm_out {
+    int tile, segment;
     const float *before, *bias, *add; /* each NULL: nothing to add */
     float *to;
     int64_t pitch_before, pitch_to, pitch_add;
@@ -310,7 +312,7 @@ struct gemm_out {
 RP_DEVICE void gemm_get(float *x, const float *from, int width)
 {
     if (width == 4)
-        gemm_load(x, from, 4, 0);
+        gemm_four(x, from);
     else
         x[0] = *from;
 }
@@ -330,12 +332,13 @@ RP_DEVICE void gemm_set(float *to, const float *x, int width)
         *to = x[0];
 }
 
-/* BAND rows of every thread: from shared memory to where they belong, `width` floats at a time. Several are under way at once, because
+/* BAND rows of each thread (this one is t): from shared memory to where they belong, `width` floats at a time. Several are under way at once, because
  * each may have to wait for what is added to it. */
-RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape *s, const float *band, int number, int width)
+RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape *s, const float *band, int t, int number, int width)
 {
     const int lanes = gemm_lanes_down(s), vectors = s->columns / width, room = s->columns + RP_GEMM_PAD, threads = gemm_threads(s);
-    const int count = s->rows / s->thread_rows * BAND * vectors / threads, most = count % 6 == 0 ? 6 : count % 4 == 0 ? 4 : 2;
+    const int count = s->rows / s->thread_rows * BAND * vectors / threads, registers = 65536 / threads / s->blocks;
+    const int most = registers <= 128 || count % 4 ? 2 : count % 6 ? 4 : 6;
     const int base = number * BAND / 4 * 4 * lanes + number * BAND % 4;
     RP_NO_UNROLL
     for (int first = 0; first < count; first += most) {
@@ -343,7 +346,7 @@ RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape
         int row[6], column[6], own[6];
         RP_UNROLL
         for (int u = 0; u < most; u++) {
-            const int v = (first + u) * threads + (int)threadIdx.x, q = v / vectors, c = v % vectors * width, h = q / BAND;
+            const int v = (first + u) * threads + t, q = v / vectors, c = v % vectors * width, h = q / BAND;
             row[u] = o->row0 + h / lanes * (s->rows / s->warps_down) + h % lanes * 4 + q % BAND + base;
             column[u] = o->column0 + c;
             own[u] = row[u] >= o->row1 && row[u] < o->rows && column[u] >= o->column1 && column[u] < o->columns;
@@ -374,14 +377,26 @@ RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape
     }
 }
 
-/* sum: thread_rows x thread_columns of this thread; row, column: where they begin within the tile. Ends with everything written, and
- * shared memory free again. */
-RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const struct gemm_shape *s, float *shared, int row, int column, int wide)
+/* The thread's first row and column within the tile. */
+RP_DEVICE void gemm_corner(const struct gemm_shape *s, int t, int *row, int *column)
+{
+    const int lane = t & 31, warp = t >> 5, lanes = gemm_lanes_down(s);
+    const int below = (lane & 1) | (lanes == 4 ? lane >> 4 << 1 : (lane >> 3 & 3) << 1), beside = lane >> 1 & (lanes == 4 ? 7 : 3);
+    *row = warp / s->warps_across * (s->rows / s->warps_down) + 4 * below;
+    *column = warp % s->warps_across * (s->columns / s->warps_across) + 4 * beside;
+}
+
+/* sum: thread_rows x thread_columns of this thread. Ends with everything written, and shared memory free again. */
+RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const struct gemm_shape *s, float *shared, int wide)
 {
     const int lanes = gemm_lanes_down(s), per_warp = s->rows / s->warps_down, room = s->columns + RP_GEMM_PAD;
-    float *mine = shared + (row / per_warp * lanes + row % per_warp / 4) * BAND * room + column;
+    int t = (int)threadIdx.x;
     RP_NO_UNROLL
     for (int number = 0; number < s->thread_rows / BAND; number++) {
+        int row, column;
+        RP_STAY(t); /* places are found now: the sums need the registers */
+        gemm_corner(s, t, &row, &column);
+        float *mine = shared + (row / per_warp * lanes + row % per_warp / 4) * BAND * room + column;
         __syncthreads();
         RP_UNROLL
         for (int i = 0; i < s->thread_rows; i++)
@@ -395,9 +410,9 @@ RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const stru
             }
         __syncthreads();
         if (wide)
-            gemm_write_band(o, s, shared, number, 4);
+            gemm_write_band(o, s, shared, t, number, 4);
         else
-            gemm_write_band(o, s, shared, number, 1);
+            gemm_write_band(o, s, shared, t, number, 1);
     }
     __syncthreads();
 }
@@ -419,23 +434,24 @@ RP_DEVICE void gemm_aim(struct gemm_out *o, const struct rp_gemm_args *g, int se
 
 /* What this block does: tiles come in bands of 8 rows of tiles, columns within, so that those that run together share operands in the
  * cache; all tiles of a segment before the next segment. In turns a block may wait for one with a lower number: they are drawn from a
- * counter, because blocks need not start in the order of their indices. */
-RP_DEVICE unsigned gemm_number(const struct rp_gemm_args *g, unsigned *shared)
+ * counter, because blocks need not start in the order of their indices. The number drawn stays in shared memory, in front. */
+RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
 {
     if (g->mode != RP_GEMM_TURNS)
-        return blockIdx.x;
+        return;
     if (threadIdx.x == 0) {
-        *shared = atomicAdd(g->turns, 1u);
-        if (*shared == gridDim.x - 1)
+        *drawn = atomicAdd(g->turns, 1u);
+        if (*drawn == gridDim.x - 1)
             *g->turns = 0; /* for the next launch; nobody draws any more */
     }
     __syncthreads();
-    const unsigned number = *shared;
-    __syncthreads();
-    return number;
+}
+RP_DEVICE unsigned gemm_number(const struct rp_gemm_args *g, const unsigned *drawn)
+{
+    return g->mode == RP_GEMM_TURNS ? *drawn : blockIdx.x;
 }
 
-RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, unsigned tile, int segment)
+RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, int tile, int segment)
 {
     if (g->mode != RP_GEMM_TURNS || !segment)
         return;
@@ -444,12 +460,11 @@ RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, unsigned tile, int segmen
             ;
     __syncthreads();
 }
-RP_DEVICE void gemm_pass_on(const struct rp_gemm_args *g, unsigned tile, int segment)
+RP_DEVICE void gemm_pass_on(const struct rp_gemm_args *g, int tile, int segment)
 {
     if (g->mode != RP_GEMM_TURNS)
         return;
-    __threadfence();
-    __syncthreads();
+    __syncthreads(); /* what the others wrote is before the release, too */
     if (threadIdx.x == 0)
         rp_store_release(g->turns + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
 }
@@ -459,37 +474,49 @@ RP_DEVICE int gemm_least(int a, int b)
     return a < b ? a : b;
 }
 
+/* The tile of this block. */
+RP_DEVICE void gemm_find(struct gemm_out *o, const struct rp_gemm_args *g, const struct gemm_shape *s, unsigned number)
+{
+    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns, tile = (int)(number % (unsigned)(down * across));
+    const int band = tile / (8 * across), height = gemm_least(8, down - 8 * band), rest = tile - 8 * band * across;
+    o->tile = tile;
+    o->segment = (int)(number / (unsigned)(down * across));
+    o->rows = g->m;
+    o->columns = g->n;
+    o->row1 = (8 * band + rest % height) * s->rows;
+    o->column1 = rest / height * s->columns;
+    o->row0 = s->how_a == RP_GEMM_ANY ? o->row1 : gemm_least(o->row1, g->m - s->rows);
+    o->column0 = s->how_b == RP_GEMM_ANY ? o->column1 : gemm_least(o->column1, g->n - s->columns);
+}
+
 RP_DEVICE void gemm_block(const struct rp_gemm_args *g, const struct gemm_shape *s)
 {
-    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns;
-    const unsigned number = gemm_number(g, RP_SHARED(unsigned)), tiles = (unsigned)down * (unsigned)across, tile = number % tiles;
-    const int band = (int)tile / (8 * across), height = gemm_least(8, down - 8 * band), rest = (int)tile - 8 * band * across;
-    const int lane = threadIdx.x & 31, warp = (int)threadIdx.x >> 5, lanes = gemm_lanes_down(s);
-    const int below = (lane & 1) | (lanes == 4 ? lane >> 4 << 1 : (lane >> 3 & 3) << 1), beside = lane >> 1 & (lanes == 4 ? 7 : 3);
-    const int row = warp / s->warps_across * (s->rows / s->warps_down) + 4 * below;
-    const int column = warp % s->warps_across * (s->columns / s->warps_across) + 4 * beside;
-    struct gemm_out o;
-    o.rows = g->m;
-    o.columns = g->n;
-    o.row1 = (8 * band + rest % height) * s->rows;
-    o.column1 = rest / height * s->columns;
-    o.row0 = s->how_a == RP_GEMM_ANY ? o.row1 : gemm_least(o.row1, g->m - s->rows);
-    o.column0 = s->how_b == RP_GEMM_ANY ? o.column1 : gemm_least(o.column1, g->n - s->columns);
-    const int whole = g->mode == RP_GEMM_WHOLE, first = whole ? 0 : (int)(number / tiles), last = whole ? g->segments - 1 : first;
+    unsigned *drawn = RP_SHARED(unsigned);
+    float *shared = RP_SHARED(float) + RP_GEMM_FRONT;
+    const int segments = g->mode == RP_GEMM_WHOLE ? g->segments : 1;
+    gemm_draw(g, drawn);
     RP_NO_UNROLL
-    for (int segment = first; segment <= last; segment++) {
+    for (int done = 0; done < segments; done++) {
+        struct gemm_out o;
         struct gemm_side a, b;
         float sum[144];
-        const int from = segment * g->segment, end = gemm_least(g->k, from + g->segment), stages = (end - from + DEPTH - 1) / DEPTH;
-        gemm_begin(&a, g->a, g->lda, !g->ta, s->rows, gemm_threads(s), s->how_a, o.row0, g->m, end - stages * DEPTH);
-        gemm_begin(&b, g->b, g->ldb, g->tb, s->columns, gemm_threads(s), s->how_b, o.column0, g->n, end - stages * DEPTH);
+        int row, column;
+        gemm_corner(s, (int)threadIdx.x, &row, &column);
+        gemm_find(&o, g, s, gemm_number(g, drawn));
+        const int from = (o.segment + done) * g->segment, end = gemm_least(g->k, from + g->segment);
+        const int stages = (end - from + DEPTH - 1) / DEPTH, k0 = end - stages * DEPTH;
+        gemm_begin(&a, g->a, g->lda, !g->ta, s->rows, gemm_threads(s), s->how_a, o.row0, g->m, k0);
+        gemm_begin(&b, g->b, g->ldb, g->tb, s->columns, gemm_threads(s), s->how_b, o.column0, g->n, k0);
         RP_UNROLL
         for (int i = 0; i < s->thread_rows * s->thread_columns; i++)
             sum[i] = 0.0f;
-        gemm_chains(sum, &a, &b, s, RP_SHARED(float), row, column, stages, from - (end - stages * DEPTH));
-        gemm_wait(g, tile, segment);
-        gemm_aim(&o, g, segment);
-        gemm_write(&o, sum, s, RP_SHARED(float), row, column, g->wide);
-        gemm_pass_on(g, tile, segment);
+        gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
+        unsigned number = gemm_number(g, drawn);
+        RP_STAY(number); /* what follows from it is found again instead of kept: the chains need the registers */
+        gemm_find(&o, g, s, number);
+        gemm_wait(g, o.tile, o.segment + done);
+        gemm_aim(&o, g, o.segment + done);
+        gemm_write(&o, sum, s, shared, g->wide);
+        gemm_pass_on(g, o.tile, o.segment + done);
     }
 }

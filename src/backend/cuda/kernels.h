@@ -256,12 +256,13 @@ struct rp_gemm_args {
     int64_t lda, ldb, ldc, ldpart, ldadd;
     int ta, tb, m, n, k, segment, segments, mode, wide;
 };
-/* Shared memory: stages of DEPTH k-steps of both operands; then, in the same place, BAND rows of every thread on their way out.
+/* Shared memory: FRONT floats for the block's number; stages of DEPTH k-steps of both operands; then, in the same place, BAND rows of every thread on their way out.
  * async: sm_80 on, where copies run beside the arithmetic and may be further ahead. */
 #define RP_GEMM_DEPTH(async) ((async) ? 16 : 8)
 #define RP_GEMM_STAGES(async) ((async) ? 3 : 2)
 #define RP_GEMM_BAND(async) ((async) ? 4 : 2)
 #define RP_GEMM_PAD 4
+#define RP_GEMM_FRONT 32
 
 /* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
  * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. */

@@ -74,7 +74,7 @@ static size_t shared_bytes(const struct rp_cuda *c, const struct tile *t)
     int async = c->image->arch >= 80;
     size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
     size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
-    return sizeof(float) * (stages > band ? stages : band);
+    return sizeof(float) * (RP_GEMM_FRONT + (stages > band ? stages : band));
 }
 
 static int64_t part_pitch(const struct rp_gemm_args *g)
