@@ -69,7 +69,7 @@ RP_KERNEL(softmax_xent)
         float *to = tile + (c / 4 & 1) * TILE + c % 4 * STEP;
         if (c / 4 * TILE >= classes)
             break;
-        v[c] = t + c * STEP < classes ? r_exp(v[c] - m) : 0.0f;
+        v[c] = r_exp_below(v[c] - m); /* -inf, which stands where there is no class, becomes +0 */
         to[t] = v[c];
         if (c % 4 == 3)
             sum = add_tile(sum, to - 3 * STEP);
@@ -77,7 +77,7 @@ RP_KERNEL(softmax_xent)
     for (int j0 = KEPT * STEP; j0 < classes; j0 += TILE) {
         float *to = tile + (j0 / TILE & 1) * TILE;
         for (int j = j0 + t; j < j0 + TILE; j += STEP) {
-            float e = j < classes ? r_exp(z[j] - m) : 0.0f;
+            float e = j < classes ? r_exp_below(z[j] - m) : 0.0f;
             to[j - j0] = e;
             if (j < classes)
                 z[j] = e;
@@ -92,9 +92,11 @@ RP_KERNEL(softmax_xent)
     __syncthreads();
     const float inv = tile[0];
     RP_UNROLL
-    for (int c = 0; c < KEPT; c++)
+    for (int c = 0; c < KEPT; c++) {
+        float d = (v[c] * inv - (t + c * STEP == label ? 1.0f : 0.0f)) * coef;
         if (t + c * STEP < classes)
-            z[t + c * STEP] = (v[c] * inv - (t + c * STEP == label ? 1.0f : 0.0f)) * coef;
+            z[t + c * STEP] = d;
+    }
     for (int j = t + KEPT * STEP; j < classes; j += STEP)
         z[j] = (z[j] * inv - (j == label ? 1.0f : 0.0f)) * coef;
 }

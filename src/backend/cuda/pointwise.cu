@@ -40,8 +40,7 @@ RP_DEVICE struct strip strip_of(int rows, int width)
     unsigned strips = ((unsigned)width + blockDim.x - 1) / blockDim.x;
     long block = (long)(blockIdx.x / strips), row0 = block * RP_COLSUM_ROWS, left = rows - row0;
     int column = (int)(blockIdx.x % strips * blockDim.x + threadIdx.x);
-    struct strip s = {row0 * width + column, block * width + column, left < RP_COLSUM_ROWS ? (int)left : RP_COLSUM_ROWS};
-    s.rows = column < width ? s.rows : 0;
+    struct strip s = {row0 * width + column, block * width + column, column >= width ? 0 : left < RP_COLSUM_ROWS ? (int)left : RP_COLSUM_ROWS};
     return s;
 }
 
@@ -51,21 +50,22 @@ RP_DEVICE struct strip strip_of(int rows, int width)
 
 RP_KERNEL(gelu_backward)
 {
-    struct strip s = strip_of(a.rows, a.width);
-    float sum = 0.0f;
+    const struct strip s = strip_of(a.rows, a.width);
+    const float *dg = a.dg + s.at, *u = a.u + s.at;
+    const long ld = a.width;
+    float *du = a.du + s.at, sum = 0.0f;
     for (int i = 0; i < s.rows; i += AHEAD) {
-        float dg[AHEAD], u[AHEAD];
-        long at = s.at + (long)i * a.width;
+        float g[AHEAD], x[AHEAD];
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++) {
-            dg[k] = i + k < s.rows ? a.dg[at + (long)k * a.width] : 0.0f;
-            u[k] = i + k < s.rows ? a.u[at + (long)k * a.width] : 0.0f;
+        for (int k = 0; k < AHEAD; k++, dg += ld, u += ld) {
+            g[k] = i + k < s.rows ? *dg : 0.0f;
+            x[k] = i + k < s.rows ? *u : 0.0f;
         }
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++) {
-            float d = dg[k] * r_gelu_grad(u[k]);
+        for (int k = 0; k < AHEAD; k++, du += ld) {
+            float d = g[k] * r_gelu_grad(x[k]);
             if (i + k < s.rows) {
-                a.du[at + (long)k * a.width] = d;
+                *du = d;
                 sum = sum + d;
             }
         }
@@ -76,21 +76,22 @@ RP_KERNEL(gelu_backward)
 
 RP_KERNEL(tanh_backward)
 {
-    struct strip s = strip_of(a.rows, a.width);
-    float sum = 0.0f;
+    const struct strip s = strip_of(a.rows, a.width);
+    const float *dy = a.dy + s.at, *y = a.y + s.at;
+    const long ld = a.width;
+    float *dx = a.dx + s.at, sum = 0.0f;
     for (int i = 0; i < s.rows; i += AHEAD) {
-        float dy[AHEAD], y[AHEAD];
-        long at = s.at + (long)i * a.width;
+        float g[AHEAD], t[AHEAD];
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++) {
-            dy[k] = i + k < s.rows ? a.dy[at + (long)k * a.width] : 0.0f;
-            y[k] = i + k < s.rows ? a.y[at + (long)k * a.width] : 0.0f;
+        for (int k = 0; k < AHEAD; k++, dy += ld, y += ld) {
+            g[k] = i + k < s.rows ? *dy : 0.0f;
+            t[k] = i + k < s.rows ? *y : 0.0f;
         }
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++) {
-            float d = dy[k] * fmaf(-y[k], y[k], 1.0f);
+        for (int k = 0; k < AHEAD; k++, dx += ld) {
+            float d = g[k] * fmaf(-t[k], t[k], 1.0f);
             if (i + k < s.rows) {
-                a.dx[at + (long)k * a.width] = d;
+                *dx = d;
                 sum = sum + d;
             }
         }
@@ -101,16 +102,18 @@ RP_KERNEL(tanh_backward)
 
 RP_KERNEL(colsum)
 {
-    struct strip s = strip_of(a.rows, a.width);
+    const struct strip s = strip_of(a.rows, a.width);
+    const float *x = a.x + s.at;
+    const long ld = a.width;
     float sum = 0.0f;
     for (int i = 0; i < s.rows; i += AHEAD_COLSUM) {
-        float x[AHEAD_COLSUM];
+        float v[AHEAD_COLSUM];
+        RP_UNROLL
+        for (int k = 0; k < AHEAD_COLSUM; k++, x += ld)
+            v[k] = i + k < s.rows ? *x : 0.0f;
         RP_UNROLL
         for (int k = 0; k < AHEAD_COLSUM; k++)
-            x[k] = i + k < s.rows ? a.x[s.at + (long)(i + k) * a.width] : 0.0f;
-        RP_UNROLL
-        for (int k = 0; k < AHEAD_COLSUM; k++)
-            sum = sum + x[k]; /* it is never -0: +0 for a row that is not there changes nothing */
+            sum = sum + v[k]; /* it is never -0: +0 for a row that is not there changes nothing */
     }
     if (s.rows)
         a.work[s.out] = sum;

@@ -291,61 +291,75 @@ RP_KERNEL(layernorm_sums)
         norm_sums(&a, row, 0);
 }
 
-/* One element: g = dy, h = xhat; row = {s1, s2, rstd}. */
-RP_DEVICE float layernorm_gradient(float g, float h, float gamma, float4 row)
-{
-    return fmaf(-h, row.y, g * gamma - row.x) * row.z;
-}
-
 #define AHEAD 8 /* rows whose loads run ahead of the arithmetic */
 
-/* 64 rows of 128 columns: a thread for each column, which goes down it. */
+/* A column on its way down 64 rows. Pointers: at the row that comes next. */
+struct column {
+    const float *dy, *xhat;
+    const uint32_t *mask; /* the word with the column's decision */
+    float *dz, *dx;       /* dx: NULL where it is not wanted, which takes that there is no dropout */
+    long ld, mask_ld;
+    float gamma, dgamma, dbeta, dbias;
+    int bit;
+};
+
+/* AHEAD rows, of which n are there. about: {s1, s2, rstd} of them. dropout: a constant. */
+RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float scale, int dropout)
+{
+    float g[AHEAD], h[AHEAD];
+    uint32_t kept[AHEAD];
+    RP_UNROLL
+    for (int k = 0; k < AHEAD; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
+        g[k] = k < n ? *c->dy : 0.0f;
+        h[k] = k < n ? *c->xhat : 0.0f;
+        kept[k] = dropout && k < n ? *c->mask : 0;
+    }
+    RP_UNROLL
+    for (int k = 0; k < AHEAD; k++, c->dz += c->ld) {
+        float d = fmaf(-h[k], about[k].y, g[k] * c->gamma - about[k].x) * about[k].z, e = d;
+        if (dropout)
+            e = kept[k] >> c->bit & 1 ? d * scale : 0.0f;
+        if (k < n) {
+            c->dgamma = c->dgamma + g[k] * h[k];
+            c->dbeta = c->dbeta + g[k];
+            c->dbias = c->dbias + e;
+            *c->dz = d;
+            if (dropout || c->dx)
+                *c->dx = e;
+        }
+        if (dropout || c->dx)
+            c->dx += c->ld;
+    }
+}
+
+/* 64 rows of 128 columns: a thread for each column. */
 RP_KERNEL(layernorm_columns)
 {
     float4 *about = RP_SHARED(float4);
     unsigned strips = ((unsigned)a.width + blockDim.x - 1) / blockDim.x;
-    long block = a.row0 / RP_COLSUM_ROWS + (long)(blockIdx.x / strips), row0 = block * RP_COLSUM_ROWS, width = a.width;
-    int column = (int)(blockIdx.x % strips * blockDim.x + threadIdx.x);
-    int rows = a.end - row0 < RP_COLSUM_ROWS ? (int)(a.end - row0) : RP_COLSUM_ROWS;
-    if ((int)threadIdx.x < rows) {
-        float2 s = *(const float2 *)(const void *)(a.sums + 2 * (row0 + threadIdx.x));
-        about[threadIdx.x] = make_float4(s.x, s.y, a.rstd[row0 + threadIdx.x], 0.0f);
+    long block = a.row0 / RP_COLSUM_ROWS + (long)(blockIdx.x / strips), row0 = block * RP_COLSUM_ROWS, left = a.end - row0;
+    int column = (int)(blockIdx.x % strips * blockDim.x + threadIdx.x), rows = left < RP_COLSUM_ROWS ? (int)left : RP_COLSUM_ROWS;
+    if (threadIdx.x < RP_COLSUM_ROWS) {
+        long row = row0 + ((int)threadIdx.x < rows ? threadIdx.x : 0);
+        float2 s = *(const float2 *)(const void *)(a.sums + 2 * row);
+        about[threadIdx.x] = make_float4(s.x, s.y, a.rstd[row], 0.0f);
     }
     __syncthreads();
     if (column >= a.width)
         return;
-    const uint32_t *mask = (const uint32_t *)(const void *)a.mask + column / 32;
-    long mask_ld = rp_mask_stride(width) / 32;
-    float gamma = a.gamma[column], dgamma = 0.0f, dbeta = 0.0f, dbias = 0.0f;
-    for (int i = 0; i < rows; i += AHEAD) {
-        long at = (row0 + i) * width + column;
-        float g[AHEAD], h[AHEAD];
-        uint32_t kept[AHEAD];
-        RP_UNROLL
-        for (int k = 0; k < AHEAD; k++)
-            if (i + k < rows) {
-                g[k] = a.dy[at + k * width];
-                h[k] = a.xhat[at + k * width];
-                kept[k] = a.threshold ? mask[(row0 + i + k) * mask_ld] : 0;
-            }
-        RP_UNROLL
-        for (int k = 0; k < AHEAD; k++)
-            if (i + k < rows) {
-                float d = layernorm_gradient(g[k], h[k], gamma, about[i + k]), e = d;
-                dgamma = dgamma + g[k] * h[k];
-                dbeta = dbeta + g[k];
-                if (a.threshold)
-                    e = kept[k] >> (column & 31) & 1 ? d * a.scale : 0.0f;
-                dbias = dbias + e;
-                a.dz[at + k * width] = d;
-                if (a.dx)
-                    a.dx[at + k * width] = e;
-            }
-    }
-    a.work[block * width + column] = dgamma;
-    a.work[a.part + block * width + column] = dbeta;
+    long at = row0 * a.width + column, out = block * a.width + column;
+    long mask_ld = rp_mask_stride(a.width) / 32;
+    struct column c = {a.dy + at, a.xhat + at, (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32, a.dz + at,
+                       a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f, column & 31};
+    for (int i = 0; i < rows; i += AHEAD)
+        if (a.threshold)
+            norm_columns(&c, about + i, rows - i, a.scale, 1);
+        else
+            norm_columns(&c, about + i, rows - i, a.scale, 0);
+    a.work[out] = c.dgamma;
+    a.work[a.part + out] = c.dbeta;
     if (a.bias)
-        a.work[2 * a.part + block * width + column] = dbias;
+        a.work[2 * a.part + out] = c.dbias;
 }
 
 /* ---- rows added up ---- */
