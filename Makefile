@@ -251,7 +251,7 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 tests-built: $(fakes)
 
 # A libcuda.so.1 for tests that executes the device code on the CPU, once as for sm_80 and later, once as for what was before.
-shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -DRP_SHIM -isystem $(gpu)/include
+shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 define shim
 shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(wildcard tests/shim/*.c)))
 $$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$1

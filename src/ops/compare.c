@@ -14,6 +14,7 @@
 struct tensor {
     void *side[2]; /* reference, device */
     size_t bytes;
+    size_t begin; /* of the data: GUARD, and more where the data is not to be aligned */
     int is_float;
     int is_work; /* holds nothing that is compared; one side only */
     int foreign; /* side[1] is memory->take()'s */
@@ -24,6 +25,7 @@ struct ctx {
     struct rp_dev *dev[2];
     const struct rp_op_memory *memory; /* NULL: the device reaches all memory */
     struct rp_err failed;              /* of memory->take() */
+    const struct rp_op_shape *shape;
     uint64_t seed, drawn;
     struct tensor tensor[TENSORS];
     int tensors;
@@ -43,12 +45,15 @@ static uint32_t draw(struct ctx *c)
 /* Uniform in (-scale, scale), 24 significant bits: no operation on such values is exact by luck. */
 static float draw_float(struct ctx *c, float scale)
 {
+    uint32_t kind = c->shape->small == 2 ? 1 : c->shape->small ? draw(c) % 16 : 15;
+    if (kind < 4)
+        return kind == 0 ? 0.0f : kind == 1 ? -0.0f : (float)((int32_t)(draw(c) >> 8) - 0x800000) * 0x1p-149f;
     return ((float)(int32_t)(draw(c) | 1u) * 0x1p-31f) * scale;
 }
 
 static size_t whole_bytes(const struct tensor *t)
 {
-    return (GUARD + t->bytes + GUARD + 63) / 64 * 64;
+    return (t->begin + t->bytes + GUARD + 63) / 64 * 64;
 }
 
 /* Where the device has no more memory, the case goes on in this process's own, on the reference's side only, and counts as failed. */
@@ -65,19 +70,30 @@ static void *side(struct ctx *c, struct tensor *t, int k)
     return p;
 }
 
-static struct tensor *tensor(struct ctx *c, size_t bytes)
+/* offset: bytes past a multiple of 64 */
+static struct tensor *tensor_at(struct ctx *c, size_t bytes, size_t offset)
 {
     RP_BUG_IF(c->tensors == TENSORS);
     struct tensor *t = &c->tensor[c->tensors++];
-    *t = (struct tensor){.bytes = bytes};
+    *t = (struct tensor){.bytes = bytes, .begin = GUARD + offset};
     for (int k = 0; k < 2; k++)
         t->side[k] = side(c, t, k);
     return t;
 }
 
+static struct tensor *tensor(struct ctx *c, size_t bytes)
+{
+    return tensor_at(c, bytes, 0);
+}
+
+static size_t float_offset(const struct ctx *c)
+{
+    return (size_t)c->shape->offset * sizeof(float);
+}
+
 static void *data_of(const struct tensor *t, int side)
 {
-    return (char *)t->side[side] + GUARD;
+    return (char *)t->side[side] + t->begin;
 }
 
 /* A work area of one side. */
@@ -85,7 +101,7 @@ static float *work_of(struct ctx *c, int k, size_t n)
 {
     RP_BUG_IF(c->tensors == TENSORS);
     struct tensor *t = &c->tensor[c->tensors++];
-    *t = (struct tensor){.bytes = n * sizeof(float), .is_work = 1};
+    *t = (struct tensor){.bytes = n * sizeof(float), .begin = GUARD + float_offset(c), .is_work = 1};
     t->side[k] = side(c, t, k);
     return data_of(t, k);
 }
@@ -93,7 +109,7 @@ static float *work_of(struct ctx *c, int k, size_t n)
 /* A tensor that holds 0x5a bytes until it is written. */
 static pair blank(struct ctx *c, size_t n)
 {
-    struct tensor *t = tensor(c, n * sizeof(float));
+    struct tensor *t = tensor_at(c, n * sizeof(float), float_offset(c));
     t->is_float = 1;
     return (pair){{data_of(t, 0), data_of(t, 1)}};
 }
@@ -137,12 +153,18 @@ static struct ints indices(struct ctx *c, size_t n, int below)
     return p;
 }
 
+/* variant bit 3: the threshold is the very word that decides the first element, which is then kept */
 static struct rp_dropout dropout_of(const struct rp_op_shape *s, int rows_per_sample)
 {
     double p = s->dropout;
     struct rp_dropout d = {.seed = 0x123456789abcdefull ^ s->seed, .step = 3, .site = 17, .first_sample = 5,
                            .rows_per_sample = rows_per_sample, .threshold = (uint32_t)(p * 4294967296.0),
                            .scale = (float)(1.0 / (1.0 - p))};
+    if (d.threshold && s->variant & 8) {
+        uint32_t x[4] = {0, d.first_sample, d.site, d.step};
+        rp_philox(x, d.seed);
+        d.threshold = x[0];
+    }
     return d;
 }
 
@@ -332,14 +354,19 @@ CASE(gather_rows)
     BOTH(gather_rows, y.of[k], x.of[k], index.of[k], 2 * ROWS, WIDTH);
 }
 
-/* Groups of 1, 2, 3, ... rows until the rows are used up; keys ascending with gaps. */
+/* Keys ascending with gaps. Groups of 1, 2, 3, ... rows until the rows are used up; variant bit 0: one group; bit 2: single rows, but 70 in
+ * every 97th group. bit 1: add. */
+static int group_rows(const struct rp_op_shape *s, int group)
+{
+    return s->variant & 1 ? s->rows : !(s->variant & 4) ? group + 1 : group % 97 == 50 ? 70 : 1;
+}
 CASE(row_sums)
 {
     pair src = filled(c, ALL, 2.0f);
     struct ints key = indices(c, (size_t)ROWS, 1), start = indices(c, (size_t)ROWS + 1, 1), source = indices(c, (size_t)ROWS, ROWS);
     int groups = 0, used = 0;
     while (used < ROWS) {
-        used += groups + 1 < ROWS - used && !(s->variant & 1) ? groups + 1 : ROWS - used;
+        used += group_rows(s, groups) < ROWS - used ? group_rows(s, groups) : ROWS - used;
         for (int k = 0; k < 2; k++) {
             key.of[k][groups] = 2 * groups + 1;
             start.of[k][groups + 1] = used;
@@ -482,15 +509,15 @@ static int same(const struct ctx *c, enum rp_op op, struct rp_err *err)
             continue;
         while (a[at] == b[at])
             at++;
-        if (at < GUARD || at >= GUARD + t->bytes)
+        if (at < t->begin || at >= t->begin + t->bytes)
             return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: a byte outside of it was written", rp_op_name(op), i);
         if (!t->is_float)
             return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: byte %zu is 0x%02x, the reference says 0x%02x", rp_op_name(op), i,
-                           at - GUARD, b[at], a[at]);
+                           at - t->begin, b[at], a[at]);
         float x, y;
-        at = (at - GUARD) / 4;
-        memcpy(&x, a + GUARD + 4 * at, 4);
-        memcpy(&y, b + GUARD + 4 * at, 4);
+        at = (at - t->begin) / 4;
+        memcpy(&x, a + t->begin + 4 * at, 4);
+        memcpy(&y, b + t->begin + 4 * at, 4);
         return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: element %zu is %a, the reference says %a", rp_op_name(op), i, at,
                        (double)y, (double)x);
     }
@@ -509,7 +536,7 @@ static void give_back(const struct ctx *c, const struct tensor *t)
 int rp_ops_compare_in(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                       const struct rp_op_shape *s, struct rp_err *err)
 {
-    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .seed = s->seed * 64 + (uint64_t)op};
+    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .shape = s, .seed = s->seed * 64 + (uint64_t)op};
     cases[op].run(&c, s);
     int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;
     if (c.failed.code != RP_OK) {

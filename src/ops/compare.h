@@ -26,6 +26,8 @@ struct rp_op_shape {
     int depth, segment;               /* of matrix products: k, and the chain length */
     float dropout;                    /* probability; 0: none */
     int in_place;                     /* output over input where the operation allows it */
+    int offset;                       /* elements that tensors of floats begin past a multiple of 64 bytes */
+    int small;                        /* 1: one value of four is a zero of either sign or too small to be normal; 2: every value is -0 */
     unsigned variant;                 /* other choices, one bit each: transpositions, optional arguments, holes in the key mask */
     uint64_t seed;
 };

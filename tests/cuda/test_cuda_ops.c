@@ -29,7 +29,8 @@ static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *fail
 {
     struct shim_options *shim;
     struct rp_err e = {0};
-    setenv("RP_CUDA_GRAPHS", "0", 0); /* results are looked at without a sync */
+    setenv("RP_CUDA_GRAPHS", "0", 0);  /* results are looked at without a sync */
+    setenv("SHIM_L2", "196608", 0); /* layernorm_backward goes over its rows in several parts */
     struct rp_dev *dev = gpu(&shim, &e);
     if (!CHECK(dev != NULL, "%s", e.msg))
         return;
@@ -39,9 +40,18 @@ static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *fail
     shim->seed = mix;
     if ((rp_ops_compare(dev->op, dev, (enum rp_op)op, s, &e) == 0 && dev->backend->sync(dev, &e) == 0) || ++*failed > 3)
         return;
-    CHECK(0, "order %d%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u%s: %s",
+    CHECK(0, "order %d%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, "
+          "offset %d%s%s: %s",
           (int)shim->order, shim->late ? ", late copies" : "", shim->resident, s->rows, s->width, s->depth, s->segment, s->batch, s->seq,
-          s->heads, s->head_dim, (double)s->dropout, s->variant, s->in_place ? ", in place" : "", e.msg);
+          s->heads, s->head_dim, (double)s->dropout, s->variant, s->offset, s->small == 2 ? ", all -0" : s->small ? ", small values" : "", s->in_place ? ", in place" : "",
+          e.msg);
+}
+
+static struct rp_op_shape shape_of(int rows, int width, unsigned mix)
+{
+    return (struct rp_op_shape){.rows = rows, .width = width, .depth = 1 + (int)(mix * 37 % 90), .segment = mix % 3 ? 16 : 0,
+                                .dropout = dropouts[mix % 3], .in_place = mix >> 1 & 1, .variant = mix, .offset = mix % 5 == 3,
+                                .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .seed = mix};
 }
 
 static void rows_of(int op, int *cases, int *failed)
@@ -50,11 +60,47 @@ static void rows_of(int op, int *cases, int *failed)
     for (int r = 0; r < COUNT(row_counts); r++)
         for (int w = 0; w < COUNT(widths); w++) {
             unsigned mix = (unsigned)(r + 3 * w + 7 * op);
-            struct rp_op_shape s = {.rows = row_counts[r], .width = widths[w], .depth = 1 + (int)(mix * 37 % 90), .segment = mix % 3 ? 16 : 0,
-                                    .dropout = dropouts[mix % 3], .in_place = mix >> 1 & 1, .variant = mix, .seed = mix};
+            struct rp_op_shape s = shape_of(row_counts[r], widths[w], mix);
+            if (op == RP_OP_softmax_xent && row_counts[r] > 31) /* rows are alike, and each takes a thousand threads */
+                continue;
             ++*cases;
             compare(op, &s, mix, failed);
         }
+}
+
+/* Sizes at which kernels take another way: rows in registers or not, trees of several rounds, groups that one warp adds up or a block,
+ * the last word of a digest. For whole tensors rows * width counts. */
+static void sizes_of(int op, int *cases, int *failed)
+{
+    static const struct {
+        int op, rows, width;
+        unsigned variant;
+    } sizes[] = {
+        {RP_OP_layernorm_forward, 5, 1024, 0}, {RP_OP_layernorm_forward, 5, 1028, 0}, {RP_OP_layernorm_forward, 3, 2500, 0},
+        {RP_OP_residual_layernorm_forward, 9, 1024, 1}, {RP_OP_residual_layernorm_forward, 9, 1300, 1}, {RP_OP_residual_layernorm_forward, 3, 2501, 2},
+        {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1}, {RP_OP_layernorm_backward, 700, 1028, 4},
+        {RP_OP_layernorm_backward, 260, 241, 5}, {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
+        {RP_OP_gelu_backward, 4097, 20, 3}, {RP_OP_tanh_backward, 2112, 41, 1},
+        {RP_OP_row_sums, 5000, 24, 1}, {RP_OP_row_sums, 5001, 23, 3}, {RP_OP_row_sums, 4096, 16, 1}, {RP_OP_row_sums, 5000, 20, 2},
+        {RP_OP_row_sums, 40000, 2, 0}, {RP_OP_row_sums, 3000, 252, 4}, {RP_OP_row_sums, 3000, 250, 6},
+        {RP_OP_softmax_xent, 1, 4096, 0}, {RP_OP_softmax_xent, 2, 30522, 1}, {RP_OP_softmax_xent, 1, 32768, 2}, {RP_OP_softmax_xent, 2, 33000, 3},
+        {RP_OP_softmax_xent, 1, 41000, 0}, {RP_OP_weighted_sum, 3, 2048, 1},
+        {RP_OP_add, 600, 1021, 0}, {RP_OP_fill, 600, 1021, 1}, {RP_OP_gelu_forward, 600, 1021, 1}, {RP_OP_adam_update, 600, 1021, 3},
+        {RP_OP_square_sums, 33, 4096, 0}, {RP_OP_square_sums, 33, 4095, 1}, {RP_OP_tree_sum, 300, 1023, 0}, {RP_OP_tree_sum, 8, 8192, 1},
+        {RP_OP_tree_sum, 1, 8193, 1}, {RP_OP_init_normal, 600, 1021, 0}, {RP_OP_digest_leaves, 1, 4096, 0}, {RP_OP_digest_leaves, 1, 4096 + 12, 1},
+        {RP_OP_digest_leaves, 1, 4096 + 13, 0}, {RP_OP_digest_leaves, 1, 4096 + 14, 1}, {RP_OP_digest_leaves, 1, 4096 + 15, 0},
+        {RP_OP_digest_leaves, 1, 4096 + 16, 1}, {RP_OP_digest_leaves, 34, 4097, 1}, {RP_OP_find_nonfinite, 600, 1021, 1},
+        {RP_OP_find_nonfinite, 600, 1021, 0},
+    };
+    for (int i = 0; i < COUNT(sizes); i++) {
+        if (sizes[i].op != op)
+            continue;
+        struct rp_op_shape s = shape_of(sizes[i].rows, sizes[i].width, (unsigned)i);
+        s.variant = sizes[i].variant;
+        s.dropout = s.variant & 1 ? 0.1f : 0.0f;
+        for (s.offset = 0; s.offset < 2; s.offset++, ++*cases)
+            compare(op, &s, (unsigned)(i + s.offset), failed);
+    }
 }
 
 static void attention_of(int op, int *cases, int *failed)
@@ -84,6 +130,7 @@ TEST(every_operation_has_the_bits_of_the_reference)
             attention_of(op, &cases, &failed);
         else
             rows_of(op, &cases, &failed);
+        sizes_of(op, &cases, &failed);
         clock_gettime(CLOCK_MONOTONIC, &b);
         printf("# %s: %d cases, %d differ, %.1f s\n", rp_op_name((enum rp_op)op), cases, failed,
                (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));

@@ -7,6 +7,7 @@
  *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
+ *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
  *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
  */
 #include "tests/shim/run.h"
@@ -218,7 +219,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
         *value = capability < 75 ? 98304 : capability < 80 ? 65536 : capability == 80 ? 166912 : capability == 90 ? SHIM_SHARED_MAX : 101376;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-        *value = 32 << 20;
+        *value = (int)number("SHIM_L2", 32 << 20);
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
