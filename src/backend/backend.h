@@ -45,6 +45,10 @@ struct rp_dev {
     /* the backend's own fields follow */
 };
 
+struct rp_product {
+    int rows, width, depth;
+};
+
 struct rp_backend {
     const char *name, *summary;
     int separate_memory; /* memory() is the device's own: what the process itself takes is no part of it */
@@ -66,6 +70,20 @@ struct rp_backend {
     int (*sync)(struct rp_dev *dev, struct rp_err *err); /* wait; report the first failure since the last sync */
     /* "isa=avx512 threads=2": what was chosen, into text */
     void (*describe)(const struct rp_dev *dev, char *text, size_t size);
+
+    /* ---- for measuring; NULL where a device has no such thing ---- */
+    /* The matrix product whose speed is the device's ceiling: a few milliseconds long, or a few tenths of a second in plain code. Another
+     * shape would be another ceiling, so that these stay as they are. */
+    struct rp_product (*product)(const struct rp_dev *dev);
+    /* The device's own clock: nanoseconds from time_begin() until the end of what the last sync() or download() after it waited for. */
+    int (*time_begin)(struct rp_dev *dev, struct rp_err *err);
+    int (*time_end)(struct rp_dev *dev, uint64_t *ns, struct rp_err *err);
+    void (*copy)(struct rp_dev *dev, void *dst, const void *src, size_t bytes); /* between blocks; queued like an operation */
+    void (*feed)(struct rp_dev *dev, void *dst, size_t bytes, int times); /* the same bytes from the host as fast as the link takes them */
+    void (*release)(struct rp_dev *dev); /* gives back every block that was handed out; the device stays open */
+    /* What block() and open() reserved, and by how much what is free on the device has shrunk since just before; 0 or -1 */
+    int (*taken)(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
+    void (*address)(const struct rp_dev *dev, char text[32]); /* on the PCI bus, "0000:65:00.0"; "" when it has none */
 };
 
 /* All backends built in, best first, ended by NULL. */

@@ -247,6 +247,51 @@ static void figures(struct rp_buf *out, const json_t *run)
     rp_buf_puts(out, "\n");
 }
 
+/* Older runs have none, and their reports no such section. */
+static void ceilings(struct rp_buf *out, const json_t *run)
+{
+    static const struct {
+        const char *name, *kind, *path, *unit;
+    } rows[] = {
+        {"matrix product", "gemm", "gemm/flops_per_s", "GFLOP/s"},
+        {"copy between two blocks of its memory", "copy", "copy/bytes_per_s", "GB/s"},
+        {"copy from the host's memory", "host_to_device", "host_to_device/bytes_per_s", "GB/s"},
+    };
+    char a[48], b[48], c[48];
+    const json_t *is = at(run, "ceilings"), *before = at(is, "before"), *after = at(is, "after"), *some = json_is_object(before) ? before : after;
+    if (!is)
+        return;
+    rp_buf_puts(out, "## What the device does at best\n\nOutside the timed windows, with the same operations.\n\n"
+                     "| | before the run | after it | |\n|---|---:|---:|---|\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!at(before, rows[i].path) && !at(after, rows[i].path))
+            continue;
+        rp_buf_printf(out, "| %s", rows[i].name);
+        if (i == 0)
+            rp_buf_printf(out, ", %sx%sx%s", num(a, some, "gemm/rows", 0, 1), num(b, some, "gemm/width", 0, 1), num(c, some, "gemm/depth", 0, 1));
+        rp_buf_printf(out, " | %s | %s | %s; ", num(a, before, rows[i].path, 2, 1e-9), num(b, after, rows[i].path, 2, 1e-9), rows[i].unit);
+        cell(out, str(at(is, "formulas"), rows[i].kind), 200);
+        rp_buf_puts(out, " |\n");
+    }
+    RP_FREE char *formula = plain(str(is, "achieved/formula"));
+    rp_buf_printf(out, "\nThe run achieved %s GFLOP/s, %s %% of the matrix product's ceiling: %s.\n\n",
+                  num(a, is, "achieved/flops_per_s", 2, 1e-9), num(b, is, "achieved/gemm_share", 1, 100), formula);
+}
+
+/* By the device's own clock, where it has one, and of its own memory. */
+static void device(struct rp_buf *out, const json_t *run)
+{
+    char a[48], b[48];
+    if (at(run, "results/device_share")) {
+        RP_FREE char *formula = plain(str(run, "results/device_share_formula"));
+        rp_buf_printf(out, "The device worked for %s s of the timed windows, %s %% of them: %s.\n\n", num(a, run, "results/device_s", 3, 1),
+                      num(b, run, "results/device_share", 2, 100), formula);
+    }
+    if (at(run, "device_bytes"))
+        rp_buf_printf(out, "Memory of the device: %s MiB reserved, %s MiB less free than before.\n\n",
+                      num(a, run, "device_bytes/reserved", 1, 1.0 / (1 << 20)), num(b, run, "device_bytes/taken", 1, 1.0 / (1 << 20)));
+}
+
 /* Keys whose value did not come from the recipe or its defaults. */
 static void overrides(struct rp_buf *out, const json_t *run)
 {
@@ -384,6 +429,8 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     headline(out, run);
     windows(out, run);
     figures(out, run);
+    device(out, run);
+    ceilings(out, run);
     overrides(out, run);
     rp_buf_puts(out, "## Machine before the run\n\nValues that are lists, and those that could not be read, are in `env/`.\n\n"
                      "| | |\n|---|---|\n");

@@ -15,6 +15,8 @@
 #define COUNT_MAX 1000000000000 /* samples or tokens of one step: sums of a whole run stay inside 64 bits */
 #define FIELDS_MAX 32
 #define PARTS_OFF 1e-4f
+#define DEVICE_CLOCK_NS 2000   /* a step may be longer by the device's clock by so much, */
+#define DEVICE_CLOCK_PART 1000 /* and one part in so many */
 
 void rp_records_fini(struct rp_records *rs)
 {
@@ -219,6 +221,21 @@ static int state_root(struct rp_record *r, const struct line *l, int needed, str
     return 2;
 }
 
+/* The device's clock has a resolution of half a microsecond, and another quartz than the host's. How many keys that is, or -1. */
+static int device_time(struct rp_record *r, const struct line *l, struct rp_err *err)
+{
+    r->device_ns = -1;
+    if (!find(l, "device_ns"))
+        return 0;
+    if (count(&r->device_ns, l, "device_ns", 0, INT64_MAX, err) < 0)
+        return -1;
+    int64_t step = r->end_ns - r->start_ns;
+    if (step > 0 && r->device_ns > step && r->device_ns - step > DEVICE_CLOCK_NS + step / DEVICE_CLOCK_PART)
+        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, and the device worked on it for %" PRId64 " ns", l->what, step,
+                       r->device_ns);
+    return 1;
+}
+
 /* Every key has been looked at: what has no meaning here is refused, or it would be signed and read by nobody. */
 static int no_more(const struct line *l, int keys, struct rp_err *err)
 {
@@ -227,7 +244,7 @@ static int no_more(const struct line *l, int keys, struct rp_err *err)
 
 static int parse_step(struct rp_record *r, const struct line *l, struct rp_err *err)
 {
-    int root, mlm, nsp;
+    int root, mlm, nsp, device;
     float mlm_loss, nsp_loss;
     const struct field *phase = get(l, "phase", 's', err);
     if (!phase || count(&r->step, l, "step", -1, INT64_MAX - 1, err) < 0)
@@ -247,9 +264,9 @@ static int parse_step(struct rp_record *r, const struct line *l, struct rp_err *
         count(&r->tokens, l, "tokens", 0, r->padded_tokens, err) < 0 || hex_float(r->loss, l, "loss", err) < 0 ||
         hex_float(r->grad_norm, l, "grad_norm", err) < 0 || learning_rate(r, l, err) < 0 ||
         (mlm = loss_part(&mlm_loss, l, "mlm_loss", err)) < 0 || (nsp = loss_part(&nsp_loss, l, "nsp_loss", err)) < 0 ||
-        parts_match(r, mlm_loss, nsp_loss, l, err) < 0 || (root = state_root(r, l, 0, err)) < 0)
+        parts_match(r, mlm_loss, nsp_loss, l, err) < 0 || (root = state_root(r, l, 0, err)) < 0 || (device = device_time(r, l, err)) < 0)
         return -1;
-    return no_more(l, 11 + mlm + nsp + root, err);
+    return no_more(l, 11 + mlm + nsp + root + device, err);
 }
 
 /* ---- all lines ---- */
@@ -341,6 +358,9 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
         int64_t timed = s->step - r->measure_warmup_steps, repeat = timed < 0 ? 0 : timed / r->measure_timed_steps;
         if (s->timed != (timed >= 0) || s->repeat != repeat)
             return rp_fail(err, RP_MISMATCH, "step %" PRId64 " is recorded in another phase or repeat than the recipe gives it", s->step);
+        if ((s->device_ns < 0) != (rs->r[first].device_ns < 0))
+            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has %s time of the device, and the first step %s", s->step,
+                           s->device_ns < 0 ? "no" : "a", s->device_ns < 0 ? "has one" : "has none");
         if (s->samples != rs->r[first].samples)
             return rp_fail(err, RP_MISMATCH, "step %" PRId64 " trained %" PRId64 " samples, the first %" PRId64, s->step, s->samples,
                            rs->r[first].samples);

@@ -19,6 +19,7 @@ struct rp_record {
     int64_t step, repeat; /* step -1: the state before the first step; it has only a root */
     int timed;
     int64_t start_ns, end_ns, root_ns;
+    int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has none of its own */
     int64_t samples, tokens, padded_tokens;
     double learning_rate;
     char loss[32], grad_norm[32];  /* hex floats as written */

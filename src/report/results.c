@@ -13,6 +13,9 @@
 #define ESTIMATOR "median over repeats of samples / window seconds"
 #define WINDOW                                                                                                                 \
     "start of the first timed step of a repeat to the end of its last, loading of samples included, state roots between steps left out"
+#define DEVICE_SHARE                                                                                                           \
+    "device_s / seconds of all windows; device_s: from the first to the last work of each timed step by the device's own clock, " \
+    "gaps between its works included"
 #define METHOD                                                                                                                 \
     "percentile bootstrap: where there are several repeats they are drawn again with replacement, and in each the step cycles "  \
     "(start to next start, without state roots), by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator "  \
@@ -217,6 +220,25 @@ static void add_rates(json_t *out, const struct window *w, int n, double flops_p
     json_object_set_new(out, "between_steps_s", json_real(seconds(gaps)));
 }
 
+/* Of a device with a clock of its own; older runs and processors have none. */
+static void add_device_time(json_t *out, const struct window *w, int n)
+{
+    int64_t device = 0, ns = 0;
+    for (int i = 0; i < n; i++) {
+        for (int64_t k = 0; k < w[i].n; k++) {
+            if (w[i].r[k].device_ns < 0)
+                return;
+            device = device > INT64_MAX - w[i].r[k].device_ns ? INT64_MAX : device + w[i].r[k].device_ns;
+        }
+        ns += w[i].ns;
+    }
+    if (!n)
+        return;
+    json_object_set_new(out, "device_s", json_real(seconds(device)));
+    json_object_set_new(out, "device_share", json_real(seconds(device) / seconds(ns)));
+    json_object_set_new(out, "device_share_formula", json_string(DEVICE_SHARE));
+}
+
 static json_t *text_or_null(const char *text)
 {
     return text && *text ? json_string(text) : json_null();
@@ -264,6 +286,7 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
     add_throughput(out, w, n, rs->sha256);
     add_step_times(out, rs);
     add_rates(out, w, n, flops_per_sample);
+    add_device_time(out, w, n);
     windows_free(w, n);
     return out;
 }

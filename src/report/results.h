@@ -6,7 +6,8 @@
  * Extend:  a new figure is computed here and printed by the writers of reports; verify then covers it by itself.
  *
  * A record: {"step":7,"phase":"timed","repeat":0,"start_ns":..,"end_ns":..,"loss":"0x1.5p+3","grad_norm":"0x1.1p+1","samples":32,
- *            "tokens":3890,"padded_tokens":4096,"learning_rate":..,"state_root":"hex" (where taken), "root_ns":.. (seconds it took)}
+ *            "tokens":3890,"padded_tokens":4096,"learning_rate":..,"state_root":"hex" (where taken), "root_ns":.. (seconds it took),
+ *            "device_ns":.. (where the device has a clock of its own)}
  * phase is "init" (step -1: the state root before the first step, no times), "warm-up" or "timed".
  * Times are worker CLOCK_MONOTONIC; records are in order, steps do not overlap.
  */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "capture/compare.h"
 #include "ops/ops.h"
+#include "report/ceilings.h"
 #include "report/results.h"
 
 #include <string.h>
@@ -41,6 +42,12 @@ static void add_done(json_t *out, const json_t *done)
     static const char *const keys[] = {"peak_rss_bytes", "phases_s", "tensor_roots"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set_new(out, keys[i], copy(json_object_get(done, keys[i])));
+    const json_t *ceilings = json_object_get(done, "ceilings");
+    if (ceilings)
+        json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results")));
+    const json_t *device_bytes = json_object_get(done, "device_bytes"); /* processors have no memory of their own */
+    if (device_bytes)
+        json_object_set_new(out, "device_bytes", copy(device_bytes));
 }
 
 static void add_times(json_t *out, const struct rp_run_doc *d)

@@ -24,7 +24,7 @@ struct rp_run_doc {
     const json_t *data; /* {"pinned", "archive", "archive_sha256", "digest"} */
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
     const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
-    const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots */
+    const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots, and where there are some device_bytes, ceilings */
     const struct rp_records *records; /* of steps/rank0.jsonl */
     const json_t *before, *after;     /* captures: what changed between them is listed; NULL: left out */
     double flops_per_sample;

@@ -121,6 +121,18 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* Of a device's own memory: the plan has room for what was reserved, and all parameters were there at once. */
+static int check_device_memory(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *plan = json_object_get(s->run, "plan"), *is = json_object_get(s->run, "device_bytes");
+    double reserved = json_number_value(json_object_get(is, "reserved")), total = json_number_value(json_object_get(plan, "total_bytes"));
+    double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    if (is && (reserved > total || reserved < parameters))
+        return rp_fail(err, RP_MISMATCH, "device_bytes/reserved is %.0f; the plan has %.0f, of which %.0f are parameters", reserved, total,
+                       parameters);
+    return 0;
+}
+
 int rp_check_machine(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
@@ -131,6 +143,8 @@ int rp_check_machine(struct rp_verify_state *s, struct rp_check_result *result, 
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
         return rp_fail(err, RP_MISMATCH, "the settings asked for the backend '%.64s', and the run says it was another", asked);
     if (strcmp(backend, "cpu") != 0)
-        return 0; /* what devices and memory of another are is not known here */
+        return check_device_memory(s, err); /* what devices of another are is not known here */
+    if (json_object_get(s->run, "device_bytes"))
+        return rp_fail(err, RP_MISMATCH, "device_bytes: the CPU backend has no memory of its own");
     return check_device(s, err) < 0 || check_memory(s, err) < 0 ? -1 : 0;
 }

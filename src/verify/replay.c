@@ -50,6 +50,7 @@ static int local_recipe(struct replay *p, struct rp_err *err)
     snprintf(threads, sizeof threads, "%" PRId64, p->o->threads);
     if ((p->o->data && rp_recipe_set(&p->recipe, "data.path", p->o->data, RP_FROM_COMMAND_LINE, err) < 0) ||
         (p->o->init && rp_recipe_set(&p->recipe, "run.init", p->o->init, RP_FROM_COMMAND_LINE, err) < 0) ||
+        rp_recipe_set(&p->recipe, "measure.ceilings", "false", RP_FROM_COMMAND_LINE, err) < 0 ||
         rp_recipe_set(&p->recipe, "run.backend", "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
         rp_recipe_set(&p->recipe, "run.isa", p->o->isa ? p->o->isa : "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
         rp_recipe_set(&p->recipe, "run.threads", threads, RP_FROM_COMMAND_LINE, err) < 0)

@@ -10,10 +10,12 @@
  *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
- *   PHASE  {"phase": "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
+ *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
  *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "state_root", "root_ns"}
  *   ALIVE  {}
- *   DONE   {"peak_rss_bytes", "phases_s": {...}, "stopped": bool, "tensor_roots": {"init": {...}, "final": {...}}}
+ *   DONE   {"peak_rss_bytes", "phases_s": {...}, "stopped": bool, "tensor_roots": {"init": {...}, "final": {...}},
+ *           "device_bytes": {"reserved", "taken"} (where the device has memory of its own),
+ *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}
  */
 #ifndef RP_WORKER_JOB_H

@@ -1,6 +1,7 @@
 /* The worker's side: one job, from initialisation to DONE. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "worker/ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 
@@ -28,7 +29,7 @@ struct loop {
     int stop;      /* the parent asked, or is gone */
     int64_t step;  /* for messages */
     uint64_t root_ns; /* spent on state roots so far: a phase of its own */
-    json_t *phases, *roots;
+    json_t *phases, *roots, *ceilings;
 };
 
 /* Send one frame; takes the reference. A parent that is gone means stop. */
@@ -104,6 +105,20 @@ static int read_job(int fd, struct rp_buf *in, json_t **body, struct rp_err *err
     return got < 0 ? -1 : 0;
 }
 
+/* What the device does at best, under `when`; the device holds no blocks then. */
+static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err)
+{
+    if (!l->job.recipe->measure_ceilings || l->stop)
+        return 0;
+    struct rp_ceiling_size size = rp_ceiling_size(l->dev, &l->plan);
+    uint64_t t0 = rp_now_ns();
+    enter_phase(l, "ceilings", 0);
+    json_t *is = rp_ceilings(l->dev, &size, alive, l, err);
+    leave_phase(l, "ceilings", t0);
+    json_object_set_new(l->ceilings, when, is ? is : json_null());
+    return is || err->code == RP_OK ? 0 : rp_wrap(err, "measuring the device %s the run", when);
+}
+
 /* Everything before the first step. */
 static int open_job(struct loop *l, struct rp_err *err)
 {
@@ -125,6 +140,8 @@ static int open_job(struct loop *l, struct rp_err *err)
     l->backend->describe(l->dev, text, sizeof text);
     tell(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:s, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device", text,
                                       "plan", rp_plan_to_json(&l->plan)));
+    if (measure_ceilings(l, "before", err) < 0)
+        return -1;
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "initialising", 0);
     l->train = l->workload->open(r, &l->plan, l->dev, l->job.data, alive, l, err);
@@ -169,14 +186,22 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
 static int one_step(struct loop *l, int64_t last, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
+    const struct rp_backend *b = l->backend;
     struct rp_step_result s = {0};
+    uint64_t device_ns = 0;
     if (l->workload->load(l->train, l->step, err) < 0)
         return -1;
     uint64_t start = rp_now_ns();
+    if (b->time_begin && b->time_begin(l->dev, err) < 0)
+        return -1;
     if (l->workload->step(l->train, l->step, &s, err) < 0)
         return -1;
-    uint64_t end = rp_now_ns();
+    uint64_t end = rp_now_ns(); /* a step ends with a sync: the device is done */
+    if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
+        return -1;
     RP_JSON *record = step_record(l, &s, start, end);
+    if (b->time_end)
+        json_object_set_new(record, "device_ns", json_integer((json_int_t)device_ns));
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
     if (l->step == last || every)
         if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)
@@ -210,6 +235,26 @@ static int all_steps(struct loop *l, struct rp_err *err)
     return 0;
 }
 
+/* The memory of the run makes room for it, which takes a moment that somebody who asked to stop need not wait for. */
+static int measure_after(struct loop *l, struct rp_err *err)
+{
+    if (!l->job.recipe->measure_ceilings || l->stop || !l->backend->release)
+        return 0;
+    l->workload->close(l->train);
+    l->train = NULL;
+    l->backend->release(l->dev);
+    return measure_ceilings(l, "after", err);
+}
+
+/* Nothing is allocated in a step, so that at the end of all it is the most there was. */
+static json_t *memory_taken(const struct loop *l, struct rp_err *err)
+{
+    uint64_t reserved, taken;
+    if (l->backend->taken(l->dev, &reserved, &taken, err) < 0)
+        return NULL;
+    return json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "taken", (json_int_t)taken);
+}
+
 static int finish(struct loop *l, struct rp_err *err)
 {
     const char *save = l->job.recipe->run_save;
@@ -221,9 +266,15 @@ static int finish(struct loop *l, struct rp_err *err)
         leave_phase(l, "saving", t0);
     }
     struct rusage u;
+    RP_JSON *device_bytes = NULL;
     getrusage(RUSAGE_SELF, &u);
-    tell(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O}", "peak_rss_bytes", (json_int_t)u.ru_maxrss * 1024, "phases_s",
-                                     l->phases, "stopped", l->stop, "tensor_roots", l->roots));
+    if (l->backend->taken && !(device_bytes = memory_taken(l, err)))
+        return -1;
+    if (measure_after(l, err) < 0)
+        return -1;
+    tell(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)u.ru_maxrss * 1024, "phases_s",
+                                     l->phases, "stopped", l->stop, "tensor_roots", l->roots, "device_bytes", device_bytes, "ceilings",
+                                     json_object_size(l->ceilings) ? l->ceilings : NULL));
     return 0;
 }
 
@@ -238,7 +289,7 @@ static void volunteer_for_oom(void)
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .in = *in, .phases = json_object(), .roots = json_object()};
+    struct loop l = {.fd = fd, .step = -1, .in = *in, .phases = json_object(), .roots = json_object(), .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
     int failed = rp_job_decode(&l.job, job, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 || finish(&l, &err) < 0;
@@ -252,6 +303,7 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job)
     rp_buf_fini(&l.in);
     json_decref(l.phases);
     json_decref(l.roots);
+    json_decref(l.ceilings);
     return failed ? rp_exit_status(err.code) : 0;
 }
 

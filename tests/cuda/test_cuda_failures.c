@@ -19,13 +19,22 @@ static int use_device(struct rp_err *err)
     const struct rp_backend *b = dev->backend;
     float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, err), *y = x ? b->block(dev, RP_CLASS_GRADIENTS, sizeof host, err) : NULL;
     int failed = !y || b->upload(dev, x, host, sizeof host, err) < 0;
+    uint64_t ns, reserved, taken;
+    failed = failed || b->time_begin(dev, err) < 0;
     if (!failed) {
         dev->op->fill(dev, y, 2.0f, FLOATS);
         dev->op->add(dev, y, y, x, FLOATS);
-        failed = b->sync(dev, err) < 0 || b->download(dev, host, y, sizeof host, err) < 0;
+        failed = b->sync(dev, err) < 0 || b->download(dev, host, y, sizeof host, err) < 0 || b->time_end(dev, &ns, err) < 0;
     }
     if (!failed && (host[0] != 2.0f || host[FLOATS - 1] != 2.0f))
         failed = rp_fail(err, RP_MISMATCH, "the sum is wrong") < 0;
+    if (!failed) { /* what is measured beside a run */
+        b->copy(dev, x, y, sizeof host);
+        b->feed(dev, x, 4096, 2);
+        failed = b->sync(dev, err) < 0 || b->taken(dev, &reserved, &taken, err) < 0;
+        b->release(dev);
+        failed = failed || b->sync(dev, err) < 0;
+    }
     b->close(dev);
     return failed ? -1 : 0;
 }

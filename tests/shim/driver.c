@@ -200,6 +200,13 @@ EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     return cuDeviceGetUuid_v2(uuid, device);
 }
 
+EXPORT CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
+{
+    ENTER;
+    snprintf(text, (size_t)size, "0000:%02X:00.0", 0x18 + device);
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device)
 {
     ENTER;

@@ -40,7 +40,7 @@ static int train(struct real *x, struct rp_err *err)
     if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 2, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
         return -1;
     RP_JSON *plan = fx_plan(&x->recipe), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
-    struct rp_job job = {.recipe = &x->recipe, .data = set.path, .batch = 2};
+    struct rp_job job = {.recipe = &x->recipe, .backend = rp_backend_find("cpu"), .data = set.path, .batch = 2};
     RP_JSON *body = rp_job_encode(&job);
     if (rp_worker_start(&w, body, err) < 0)
         return -1;

@@ -138,6 +138,45 @@ static int copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes, st
     return 0;
 }
 
+/* ---- for measuring ---- */
+
+static struct rp_product product(const struct rp_dev *dev)
+{
+    const struct rp_cpu *c = (const struct rp_cpu *)dev;
+    return (struct rp_product){.rows = 512 * ((c->threads + 7) / 8), .width = 1024, .depth = 768};
+}
+
+#define COPY_PART ((size_t)1 << 20)
+struct copying {
+    unsigned char *dst;
+    const unsigned char *src;
+    size_t bytes;
+};
+
+static void copy_part(void *arg, int part, int thread)
+{
+    const struct copying *c = arg;
+    size_t at = (size_t)part * COPY_PART, left = c->bytes - at;
+    (void)thread;
+    memcpy(c->dst + at, c->src + at, left < COPY_PART ? left : COPY_PART);
+}
+
+static void copy_block(struct rp_dev *dev, void *dst, const void *src, size_t bytes)
+{
+    struct copying c = {dst, src, bytes};
+    rp_pool_run(rp_cpu_of(dev)->pool, (int)((bytes + COPY_PART - 1) / COPY_PART), copy_part, &c);
+}
+
+static void release(struct rp_dev *dev)
+{
+    struct rp_cpu *c = rp_cpu_of(dev);
+    while (c->blocks > 1) {
+        c->blocks--;
+        munmap(c->block[c->blocks].data, c->block[c->blocks].bytes);
+    }
+    c->reserved = (size_t)c->threads * c->scratch_each;
+}
+
 static int sync_device(struct rp_dev *dev, struct rp_err *err) /* operations are done when they return, and cannot fail */
 {
     (void)dev;
@@ -164,4 +203,7 @@ const struct rp_backend rp_backend_cpu = {
     .download = copy,
     .sync = sync_device,
     .describe = describe,
+    .product = product,
+    .copy = copy_block,
+    .release = release,
 };

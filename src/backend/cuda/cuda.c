@@ -125,10 +125,13 @@ static int start(struct rp_cuda *c, struct rp_err *err)
     TRY(cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     for (int i = 0; i < 2; i++)
         TRY(cuEventCreate(&c->half_free[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    for (int i = 0; i < 2; i++)
+        TRY(cuEventCreate(&c->timer[i], CU_EVENT_DEFAULT), "cuEventCreate");
     TRY(cuMemHostAlloc((void **)&c->pinned, RP_CUDA_PINNED, 0), "page-locked memory for copies (cuMemHostAlloc)");
     if (rp_cuda_load_kernels(c, err) < 0)
         return -1;
     TRY(cuMemGetInfo(&free_bytes, &total), "cuMemGetInfo");
+    c->free_bytes = free_bytes;
     c->allowed = free_bytes > DRIVER_SPARE ? free_bytes - DRIVER_SPARE : 0;
     return 0;
 }
@@ -151,6 +154,9 @@ static void close_device(struct rp_dev *dev)
     for (int i = 0; i < 2; i++)
         if (c->half_free[i])
             d->cuEventDestroy(c->half_free[i]);
+    for (int i = 0; i < 2; i++)
+        if (c->timer[i])
+            d->cuEventDestroy(c->timer[i]);
     if (c->stream)
         d->cuStreamDestroy(c->stream);
     if (c->context)
@@ -236,6 +242,7 @@ static int report(struct rp_cuda *c, struct rp_err *err)
 static int finish(struct rp_cuda *c, struct rp_err *err)
 {
     rp_cuda_flush(c);
+    rp_cuda_timer_mark(c);
     if (!c->has_failed) {
         CUresult r = c->d->cuStreamSynchronize(c->stream);
         if (r != CUDA_SUCCESS)
@@ -366,4 +373,12 @@ const struct rp_backend rp_backend_cuda = {
     .download = download,
     .sync = sync_device,
     .describe = describe,
+    .product = rp_cuda_product,
+    .time_begin = rp_cuda_time_begin,
+    .time_end = rp_cuda_time_end,
+    .copy = rp_cuda_copy,
+    .feed = rp_cuda_feed,
+    .release = rp_cuda_release,
+    .taken = rp_cuda_taken,
+    .address = rp_cuda_address,
 };

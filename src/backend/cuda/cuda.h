@@ -77,10 +77,13 @@ struct rp_cuda {
     struct rp_cuda_gemm {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
     } gemm_wish, gemm_done;           /* for tests: taken where possible (0: the fastest by estimate); of the last product */
-    uint64_t allowed, reserved;       /* bytes that were free when the device was opened; bytes taken since */
+    uint64_t free_bytes;              /* when the device was opened */
+    uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
     CUevent half_free[2];
     int half;
+    CUevent timer[2];                 /* measure.c */
+    int timing;                       /* 1: between time_begin() and time_end(); 2: and timer[1] was recorded */
     struct rp_cuda_graphs *graphs;    /* launches that are collected and repeated: graph.c; NULL: each goes to the stream at once */
     struct rp_err failed;             /* the first failure since the last report */
     int has_failed;
@@ -128,6 +131,17 @@ int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 void rp_cuda_unload_kernels(struct rp_cuda *c);
 /* Keep the first failure. */
 void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what);
+
+/* Measuring: the rows of struct rp_backend of these names, in measure.c. */
+struct rp_product rp_cuda_product(const struct rp_dev *dev);
+int rp_cuda_time_begin(struct rp_dev *dev, struct rp_err *err);
+int rp_cuda_time_end(struct rp_dev *dev, uint64_t *ns, struct rp_err *err);
+void rp_cuda_timer_mark(struct rp_cuda *c); /* the host is about to wait: what is queued now is the last so far */
+void rp_cuda_copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes);
+void rp_cuda_feed(struct rp_dev *dev, void *dst, size_t bytes, int times);
+void rp_cuda_release(struct rp_dev *dev);
+int rp_cuda_taken(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
+void rp_cuda_address(const struct rp_dev *dev, char text[32]);
 
 /* The most that operations ask of the workspace. */
 size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o);

@@ -1,0 +1,108 @@
+/* The device's clock, its links and its memory, for measuring.
+ *
+ * Two events bound a piece of work: the first is recorded when it begins and the stream is idle, the second again before each wait of the
+ * host, so that the last wait's stays. Between them lie the work and the gaps in which the device waited for the host; what the host does
+ * before its first launch and after its last wait does not. An event has a resolution of about half a microsecond. */
+#include "backend/cuda/cuda.h"
+
+#include <stdio.h>
+
+/* The widest of BERT-base at 8192 tokens. */
+struct rp_product rp_cuda_product(const struct rp_dev *dev)
+{
+    (void)dev;
+    return (struct rp_product){.rows = 8192, .width = 3072, .depth = 768};
+}
+
+int rp_cuda_time_begin(struct rp_dev *dev, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    rp_cuda_flush(c);
+    CUresult r = c->has_failed ? CUDA_SUCCESS : c->d->cuEventRecord(c->timer[0], c->stream);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, "timing the GPU");
+    c->timing = 1;
+    if (c->has_failed)
+        *err = c->failed;
+    return c->has_failed ? -1 : 0;
+}
+
+void rp_cuda_timer_mark(struct rp_cuda *c)
+{
+    if (!c->timing || c->has_failed)
+        return;
+    CUresult r = c->d->cuEventRecord(c->timer[1], c->stream);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, "timing the GPU");
+    c->timing = 2;
+}
+
+int rp_cuda_time_end(struct rp_dev *dev, uint64_t *ns, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    float ms = 0;
+    RP_BUG_IF(c->timing != 2);
+    c->timing = 0;
+    CUresult r = c->has_failed ? CUDA_SUCCESS : c->d->cuEventElapsedTime(&ms, c->timer[0], c->timer[1]);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, "timing the GPU");
+    if (c->has_failed)
+        *err = c->failed;
+    *ns = (uint64_t)((double)ms * 1e6);
+    return c->has_failed ? -1 : 0;
+}
+
+void rp_cuda_copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    rp_cuda_flush(c);
+    CUresult r = c->has_failed ? CUDA_SUCCESS : c->d->cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src, bytes, c->stream);
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, "copying on the GPU");
+}
+
+void rp_cuda_feed(struct rp_dev *dev, void *dst, size_t bytes, int times)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    RP_BUG_IF(bytes > RP_CUDA_PINNED);
+    rp_cuda_flush(c);
+    for (int i = 0; i < times && !c->has_failed; i++) {
+        CUresult r = c->d->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)dst, c->pinned, bytes, c->stream);
+        if (r != CUDA_SUCCESS)
+            rp_cuda_failed(c, r, "copying to the GPU");
+    }
+}
+
+/* The device is idle before its memory goes. A failure shows with the next thing that is done. */
+void rp_cuda_release(struct rp_dev *dev)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    rp_cuda_flush(c);
+    CUresult r = c->d->cuStreamSynchronize(c->stream);
+    while (c->blocks > 1) {
+        CUresult freed = c->d->cuMemFree(c->block[--c->blocks].data);
+        r = r != CUDA_SUCCESS ? r : freed;
+    }
+    c->reserved = c->block[0].bytes;
+    if (r != CUDA_SUCCESS)
+        rp_cuda_failed(c, r, "giving memory back");
+}
+
+int rp_cuda_taken(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    size_t free_bytes = 0, total;
+    CUresult r = c->d->cuMemGetInfo(&free_bytes, &total);
+    if (r != CUDA_SUCCESS)
+        return rp_driver_fail(c->d, r, "cuMemGetInfo", err);
+    *reserved = c->reserved;
+    *taken = free_bytes < c->free_bytes ? c->free_bytes - free_bytes : 0;
+    return 0;
+}
+
+void rp_cuda_address(const struct rp_dev *dev, char text[32])
+{
+    const struct rp_cuda *c = (const struct rp_cuda *)dev;
+    if (c->d->cuDeviceGetPCIBusId(text, 32, c->device) != CUDA_SUCCESS)
+        *text = 0;
+}

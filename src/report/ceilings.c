@@ -1,0 +1,81 @@
+#include "report/ceilings.h"
+
+#include "base/json.h"
+
+#include <stdint.h>
+
+#define ACHIEVED                                                                                                               \
+    "results.flops_per_s, which counts the model's matrix products and takes the whole of the timed windows on the host's clock; " \
+    "share: of the higher of the two ceilings of the product"
+
+static const struct {
+    const char *name, *rate, *formula;
+    const char *size[3]; /* multiplied */
+    double each;
+} kinds[] = {
+    {"gemm", "flops_per_s", "2 * rows * width * depth * times / shortest ns", {"rows", "width", "depth"}, 2},
+    {"copy", "bytes_per_s", "2 * bytes * times / shortest ns: read once and written once", {"bytes"}, 2},
+    {"host_to_device", "bytes_per_s", "bytes * times / shortest ns", {"bytes"}, 1},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+/* The same with its rate, which is null when no time passed. */
+static json_t *with_rate(const json_t *raw, size_t kind)
+{
+    double work = kinds[kind].each * json_number_value(json_object_get(raw, "times"));
+    const json_t *all = json_object_get(raw, "ns"), *one;
+    json_int_t best = 0;
+    size_t i;
+    json_t *out = json_object();
+    json_array_foreach((json_t *)all, i, one)
+        if (i == 0 || json_integer_value(one) < best)
+            best = json_integer_value(one);
+    for (i = 0; i < 3 && kinds[kind].size[i]; i++) {
+        json_object_set(out, kinds[kind].size[i], json_object_get(raw, kinds[kind].size[i]));
+        work *= json_number_value(json_object_get(raw, kinds[kind].size[i]));
+    }
+    json_object_set(out, "times", json_object_get(raw, "times"));
+    json_object_set(out, "ns", (json_t *)all);
+    json_object_set_new(out, kinds[kind].rate, best > 0 ? json_real(work / ((double)best / 1e9)) : json_null());
+    return out;
+}
+
+static json_t *side(const json_t *raw)
+{
+    if (!json_is_object(raw))
+        return json_null();
+    json_t *out = json_object();
+    json_object_set(out, "clock", json_object_get(raw, "clock"));
+    for (size_t k = 0; k < KINDS; k++) {
+        const json_t *kind = json_object_get(raw, kinds[k].name);
+        if (kind)
+            json_object_set_new(out, kinds[k].name, with_rate(kind, k));
+    }
+    return out;
+}
+
+static double product(const json_t *one_side)
+{
+    return json_number_value(json_object_get(json_object_get(one_side, "gemm"), "flops_per_s"));
+}
+
+static json_t *achieved(const json_t *before, const json_t *after, const json_t *results)
+{
+    const json_t *rate = json_object_get(results, "flops_per_s");
+    double best = product(before) > product(after) ? product(before) : product(after);
+    json_t *share = json_is_number(rate) && best > 0 ? json_real(json_number_value(rate) / best) : json_null();
+    return json_pack("{s:O, s:o, s:s}", "flops_per_s", rate, "gemm_share", share, "formula", ACHIEVED);
+}
+
+json_t *rp_ceilings_json(const json_t *raw, const json_t *results)
+{
+    json_t *out = json_object(), *formulas = json_object();
+    json_t *before = side(json_object_get(raw, "before")), *after = side(json_object_get(raw, "after"));
+    for (size_t k = 0; k < KINDS; k++)
+        json_object_set_new(formulas, kinds[k].name, json_string(kinds[k].formula));
+    json_object_set_new(out, "achieved", achieved(before, after, results));
+    json_object_set_new(out, "before", before);
+    json_object_set_new(out, "after", after);
+    json_object_set_new(out, "formulas", formulas);
+    return out;
+}

@@ -1,0 +1,27 @@
+/* Ceilings: what a device does at best, measured beside a run, so that what the run achieved can be held against it.
+ *
+ * What:    the backend's own matrix product of one fixed shape, copies inside its memory, and copies from the host.
+ * Flow:    an open device that holds no blocks -> {"clock": "host" | "device", "gemm": {"rows", "width", "depth", "times", "ns": [..]},
+ *          "copy": {"bytes", "times", "ns"}, "host_to_device": the same, where there is such a link}. ns: how long each repetition of
+ *          `times` calls took. report/ceilings.h makes figures of them.
+ * Owner:   the caller owns the result; blocks are given back.
+ * Extend:  another ceiling is a function like copies(), its key in bundle/schemas/run.schema.json, its rate in report/ceilings.c.
+ */
+#ifndef RP_WORKER_CEILINGS_H
+#define RP_WORKER_CEILINGS_H
+
+#include "workload/workload.h"
+
+struct rp_ceiling_size {
+    struct rp_product product;
+    int times;                 /* calls of a repetition */
+    size_t copy;               /* bytes of each of the two blocks; more where the product needs it */
+    uint64_t gemm_ns, copy_ns; /* about how long each is repeated */
+};
+/* What suits a device; memory within what the plan has for training. */
+struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp_plan *plan);
+
+/* NULL: no ceilings, and *err is RP_OK where that is no failure (no memory for them, alive() asked to stop, a backend that cannot). */
+json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg, struct rp_err *err) rp_must_check;
+
+#endif
