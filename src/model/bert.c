@@ -276,6 +276,14 @@ static int allocate(struct rp_bert *m, struct rp_err *err)
     return 0;
 }
 
+void rp_bert_staging(const struct rp_bert_config *c, struct rp_bert_input *staging)
+{
+    struct lay count = {0}, real = {0};
+    lay_input(c, staging, &count);
+    real.base = rp_alloc(count.at);
+    lay_input(c, staging, &real);
+}
+
 struct rp_bert *rp_bert_open(const struct rp_bert_config *c, struct rp_dev *dev, struct rp_err *err)
 {
     RP_BUG_IF(c->batch < 1 || (int64_t)c->batch * c->seq > INT_MAX || rp_bert_gradient_blocks(c->micros) > RP_GRADIENT_BLOCKS);
@@ -288,10 +296,7 @@ struct rp_bert *rp_bert_open(const struct rp_bert_config *c, struct rp_dev *dev,
     m->dw.layer = rp_alloc(layers * sizeof *m->dw.layer);
     m->input = rp_alloc((size_t)c->micros * sizeof *m->input);
     make_manifest(&m->manifest, c);
-    struct lay count = {0}, staging = {0};
-    lay_input(c, &m->staging, &count);
-    staging.base = rp_alloc(count.at);
-    lay_input(c, &m->staging, &staging);
+    rp_bert_staging(c, &m->staging);
     if (allocate(m, err) < 0) {
         rp_bert_close(m);
         return NULL;

@@ -133,8 +133,15 @@ void rp_bert_close(struct rp_bert *m);
 int rp_bert_init(struct rp_bert *m, struct rp_err *err) rp_must_check; /* parameters from seed.init */
 void rp_bert_bind(const struct rp_bert *m, struct rp_bert_tensors *t, float *block);
 
-/* Check samples, sort the index groups, upload into the slot of micro-batch `micro`. */
+/* Check samples and sort the index groups, in host memory: touches nothing else of the model, so that another thread may do it. */
+int rp_bert_prepare(const struct rp_bert_config *c, struct rp_bert_input *staging, const struct rp_bert_samples *s,
+                    struct rp_err *err) rp_must_check;
+/* ... and into the slot of micro-batch `micro`. */
+int rp_bert_upload(struct rp_bert *m, int micro, const struct rp_bert_input *staging, struct rp_err *err) rp_must_check;
+/* Both, through m->staging. */
 int rp_bert_input(struct rp_bert *m, int micro, const struct rp_bert_samples *s, struct rp_err *err) rp_must_check;
+/* Host memory for one micro-batch, to be freed by its `start`. */
+void rp_bert_staging(const struct rp_bert_config *c, struct rp_bert_input *staging);
 
 /* step: the dropout counter. Loss parts of the micro-batch to the host. */
 int rp_bert_forward(struct rp_bert *m, int micro, int64_t step, float *mlm, float *nsp, struct rp_err *err) rp_must_check;

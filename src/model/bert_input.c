@@ -107,12 +107,9 @@ static void describe(struct rp_bert_input *slot, const struct rp_bert_input *sta
     slot->by_cls.n = staging->by_cls.n;
 }
 
-int rp_bert_input(struct rp_bert *m, int micro, const struct rp_bert_samples *s, struct rp_err *err)
+int rp_bert_prepare(const struct rp_bert_config *c, struct rp_bert_input *in, const struct rp_bert_samples *s, struct rp_err *err)
 {
-    const struct rp_bert_config *c = &m->c;
-    struct rp_bert_input *in = &m->staging;
     int rows = c->batch * c->seq, predictions = c->batch * c->predictions;
-    RP_BUG_IF(micro < 0 || micro >= c->micros);
     if (check(c, s, err) < 0)
         return -1;
     fill(in, c, s);
@@ -125,6 +122,17 @@ int rp_bert_input(struct rp_bert *m, int micro, const struct rp_bert_samples *s,
     group(&in->by_type, in->types, rows, work);
     group(&in->by_masked, in->masked, predictions, work);
     group(&in->by_cls, in->cls, c->batch, work);
-    describe(&m->input[micro], in);
-    return m->dev->backend->upload(m->dev, m->input[micro].start, in->start, in->bytes, err);
+    return 0;
+}
+
+int rp_bert_upload(struct rp_bert *m, int micro, const struct rp_bert_input *staging, struct rp_err *err)
+{
+    RP_BUG_IF(micro < 0 || micro >= m->c.micros);
+    describe(&m->input[micro], staging);
+    return m->dev->backend->upload(m->dev, m->input[micro].start, staging->start, staging->bytes, err);
+}
+
+int rp_bert_input(struct rp_bert *m, int micro, const struct rp_bert_samples *s, struct rp_err *err)
+{
+    return rp_bert_prepare(&m->c, &m->staging, s, err) < 0 ? -1 : rp_bert_upload(m, micro, &m->staging, err);
 }

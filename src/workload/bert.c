@@ -8,6 +8,7 @@
 #include "model/bert_step.h"
 #include "model/checkpoint.h"
 #include "model/state_root.h"
+#include "workload/prefetch.h"
 #include "workload/workload.h"
 
 #include <limits.h>
@@ -31,7 +32,11 @@ struct rp_train {
     struct rp_bert_samples view;
     struct rp_bert_sample *rows; /* [B] pointers into host, as the reader wants them */
     int32_t *next;               /* [B] */
+    struct rp_prefetch *ahead;   /* where the device works on its own: the next step's micro-batches are made meanwhile, or NULL */
+    struct rp_bert_input *staged; /* [micros] in host memory, the thread's */
 };
+
+#define AHEAD_BYTES ((uint64_t)256 << 20) /* more than that is not made in advance */
 
 /* -- plan -- */
 
@@ -97,6 +102,10 @@ static void bert_close(struct rp_train *t)
 {
     if (!t)
         return;
+    rp_prefetch_free(t->ahead);
+    for (int i = 0; t->staged && i < t->model->c.micros; i++)
+        free(t->staged[i].start);
+    free(t->staged);
     rp_bert_close(t->model);
     rp_optim_fini(&t->optim);
     rp_bert_data_close(t->data);
@@ -152,6 +161,43 @@ static int start(struct rp_train *t, const struct rp_recipe *r, const char *data
     return 0;
 }
 
+/* -- input -- */
+
+/* Samples of micro-batch i of a step into the view. */
+static int read_samples(struct rp_train *t, int64_t step, int i, struct rp_err *err)
+{
+    const struct rp_bert_config *c = &t->model->c;
+    int64_t sample = ((t->base + step) * c->micros + i) * c->batch;
+    for (int b = 0; b < c->batch; b++) {
+        if (rp_bert_data_get(t->data, sample + b, &t->rows[b], err) < 0)
+            return -1;
+        t->next[b] = t->rows[b].next_sentence_label;
+    }
+    return 0;
+}
+
+/* All micro-batches of a step into host memory; in the thread, which alone reads data. */
+static int prepare_step(void *arg, int64_t step, struct rp_err *err)
+{
+    struct rp_train *t = arg;
+    for (int i = 0; i < t->model->c.micros; i++)
+        if (read_samples(t, step, i, err) < 0 || rp_bert_prepare(&t->model->c, &t->staged[i], &t->view, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* A device with memory of its own works while this program waits: that is when the next step's input is made. */
+static int start_ahead(struct rp_train *t, const struct rp_plan *plan, const struct rp_dev *dev, struct rp_err *err)
+{
+    if (!dev->backend->separate_memory || plan->bytes[RP_CLASS_INPUT] > AHEAD_BYTES)
+        return 0;
+    t->staged = rp_alloc((size_t)t->model->c.micros * sizeof *t->staged);
+    for (int i = 0; i < t->model->c.micros; i++)
+        rp_bert_staging(&t->model->c, &t->staged[i]);
+    t->ahead = rp_prefetch_new(prepare_step, t, err);
+    return t->ahead ? 0 : -1;
+}
+
 static struct rp_train *bert_open(const struct rp_recipe *r, const struct rp_plan *plan, struct rp_dev *dev, const char *data,
                                   rp_alive_fn alive, void *alive_arg, struct rp_err *err)
 {
@@ -165,7 +211,7 @@ static struct rp_train *bert_open(const struct rp_recipe *r, const struct rp_pla
         t->model->alive = alive;
         t->model->alive_arg = alive_arg;
     }
-    if (!t->model || start(t, r, data, err) < 0) {
+    if (!t->model || start(t, r, data, err) < 0 || start_ahead(t, plan, dev, err) < 0) {
         bert_close(t);
         return NULL;
     }
@@ -174,19 +220,24 @@ static struct rp_train *bert_open(const struct rp_recipe *r, const struct rp_pla
 
 /* -- a step -- */
 
+static int load_ahead(struct rp_train *t, int64_t step, struct rp_err *err)
+{
+    if (rp_prefetch_take(t->ahead, step, err) < 0)
+        return -1;
+    for (int i = 0; i < t->model->c.micros; i++)
+        if (rp_bert_upload(t->model, i, &t->staged[i], err) < 0)
+            return -1;
+    rp_prefetch_start(t->ahead, step + 1);
+    return rp_bert_alive(t->model, err);
+}
+
 static int bert_load(struct rp_train *t, int64_t step, struct rp_err *err)
 {
-    struct rp_bert *m = t->model;
-    int64_t sample = (t->base + step) * m->c.micros * m->c.batch;
-    for (int i = 0; i < m->c.micros; i++) {
-        for (int b = 0; b < m->c.batch; b++) {
-            if (rp_bert_data_get(t->data, sample++, &t->rows[b], err) < 0)
-                return -1;
-            t->next[b] = t->rows[b].next_sentence_label;
-        }
-        if (rp_bert_input(m, i, &t->view, err) < 0 || rp_bert_alive(m, err) < 0)
+    if (t->ahead)
+        return load_ahead(t, step, err);
+    for (int i = 0; i < t->model->c.micros; i++)
+        if (read_samples(t, step, i, err) < 0 || rp_bert_input(t->model, i, &t->view, err) < 0 || rp_bert_alive(t->model, err) < 0)
             return -1;
-    }
     return 0;
 }
 

@@ -1,0 +1,24 @@
+/* The next step's input, made by another thread while a device is busy with this one.
+ *
+ * What:    one thread that calls prepare(arg, step) for one step at a time.
+ * Flow:    rp_prefetch_start(step + 1) after the upload of a step; rp_prefetch_take(step) before the next: what is ready or under way is
+ *          taken, any other step is prepared by the caller. A failure is reported by take(), when its step has come.
+ * Owner:   whoever calls new() frees; `arg` is touched by the thread from start() until take() or free() has returned.
+ * Extend:  more than one step ahead is a ring of what prepare() writes to.
+ */
+#ifndef RP_WORKLOAD_PREFETCH_H
+#define RP_WORKLOAD_PREFETCH_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+typedef int (*rp_prepare_fn)(void *arg, int64_t step, struct rp_err *err);
+
+struct rp_prefetch;
+struct rp_prefetch *rp_prefetch_new(rp_prepare_fn prepare, void *arg, struct rp_err *err) rp_must_check;
+void rp_prefetch_start(struct rp_prefetch *p, int64_t step);
+int rp_prefetch_take(struct rp_prefetch *p, int64_t step, struct rp_err *err) rp_must_check;
+void rp_prefetch_free(struct rp_prefetch *p);
+
+#endif
