@@ -175,9 +175,10 @@ static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, s
         }
     for (int i = 0; i < RP_CUDA_TURNS; i++)
         bad += turns[i] != 0;
-    CHECK(bad == 0, "%s, %s, %d x %d x %d, segment %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, order %d late %d resident %d: "
-          "%zu differ, the first at %zu", rp_cuda_gemm_tile(c, c->gemm_done.tile, &usable), modes[c->gemm_done.mode], s->m, s->n, s->k, s->segment, s->ta, s->tb,
-          s->slack, s->offset, s->bias, s->add, s->in_place, (int)shim->order, shim->late, shim->resident, bad, first);
+    CHECK(bad == 0, "%s, %s, %d x %d x %d, segment %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, order %d late %d "
+          "resident %d: %zu differ, the first at %zu", rp_cuda_gemm_tile(c, c->gemm_done.tile, &usable), modes[c->gemm_done.mode],
+          s->m, s->n, s->k, s->segment, s->ta, s->tb, s->slack, s->offset, s->bias, s->add, s->in_place, (int)shim->order, shim->late,
+          shim->resident, bad, first);
     return c->gemm_done;
 }
 
@@ -209,8 +210,9 @@ static void all_ways(struct rp_dev *dev, struct sample s, int (*done)[MODES + 1]
 
 static const struct {
     int m, n, k, segment;
-} shapes[] = {{77, 301, 1023, 512}, {1, 1, 1, 0},      {129, 65, 513, 100},  {260, 388, 100, 0},    {200, 196, 516, 64}, {2, 300, 70, 0}, {300, 2, 33, 0},
-              {64, 128, 16, 0},     {192, 192, 48, 9}, {193, 193, 40, 16},   {400, 130, 200, 1},    {64, 1200, 90, 30}, {70, 130, 4100, 2048}};
+} shapes[] = {{77, 301, 1023, 512}, {1, 1, 1, 0},      {129, 65, 513, 100}, {260, 388, 100, 0},  {200, 196, 516, 64},
+              {2, 300, 70, 0},      {300, 2, 33, 0},   {64, 128, 16, 0},    {192, 192, 48, 9},   {193, 193, 40, 16},
+              {400, 130, 200, 67},  {64, 1200, 90, 30}, {70, 130, 4100, 2048}};
 
 TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
 {
@@ -221,7 +223,7 @@ TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
     for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 4; form++)
             for (int slack = 0; slack < 3; slack++) {
-                struct sample s = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .segment = shapes[i].segment == 1 ? 67 : shapes[i].segment,
+                struct sample s = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .segment = shapes[i].segment,
                                    .ta = form >> 1, .tb = form & 1, .slack = slack, .offset = slack == 2 ? 1 + i % 3 : 0};
                 all_ways(dev, s, done, &mix);
             }
@@ -245,4 +247,87 @@ TEST(a_zero_has_one_sign_and_what_is_not_finite_stays_in_its_row)
         for (int form = 0; form < 4; form++)
             all_ways(dev, (struct sample){.m = 193, .n = 196, .k = 40, .segment = 18, .ta = form >> 1, .tb = form & 1}, done, &mix);
     }
+}
+
+/* Sums of segments that have to be in the workspace, which is too small for all rows. */
+TEST(a_long_product_added_to_itself_is_done_in_bands)
+{
+    struct rp_dev *dev = device();
+    struct rp_cuda *c = rp_cuda_of(dev);
+    size_t workspace = c->workspace_bytes;
+    fill(dev, RANDOM);
+    for (unsigned mix = 0; mix < 12; mix++) {
+        struct sample s = {.m = 300, .n = 132, .k = 70, .segment = 30, .ta = mix >> 1 & 1, .tb = mix & 1, .bias = 1, .add = 1,
+                           .in_place = 1};
+        c->workspace_bytes = mix % 3 ? 70 * 132 * sizeof(float) : 3 * 132 * sizeof(float);
+        compare(dev, &s, (struct rp_cuda_gemm){0, (int)(1 + mix % 3)}, mix);
+    }
+    c->workspace_bytes = workspace;
+}
+
+/* The counters of turns are at 0 again whenever a graph comes to the next product. */
+TEST(turns_work_again_and_again_within_a_graph)
+{
+    struct rp_dev *dev = device();
+    struct rp_err e = {0};
+    struct rp_cuda *c = rp_cuda_of(dev);
+    struct sample s = {.m = 200, .n = 132, .k = 64, .segment = 16};
+    struct rp_gemm here = product(&s, 0), there = product(&s, 1);
+    c->gemm_wish = (struct rp_cuda_gemm){0, 1 + RP_GEMM_TURNS};
+    define(&here);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < 10; i++)
+            dev->op->gemm(dev, &there);
+        CHECK(c->gemm_done.mode == 1 + RP_GEMM_TURNS);
+        CHECK(dev->backend->download(dev, expected, c_data.there, SPACE * sizeof(float), &e) == 0, "%s", e.msg);
+        CHECK(memcmp(expected + 64, here.c, (size_t)s.m * (size_t)s.n * sizeof(float)) == 0, "step %d", step);
+    }
+}
+
+/* What is chosen for the products of BERT-base: batch 32 of length 128 and its head; forward, gradients of data and of weights. Every
+ * choice has the same bits: a line that changes here is a decision about speed. */
+TEST(choices)
+{
+    static const struct {
+        const char *gpu;
+        int arch, multiprocessors, shared;
+        const char *chosen[9];
+    } gpus[] = {
+        {"H100, H200", 90, 132, 232448,
+         {"192x192_nt whole", "192x128_nt whole", "64x128_nn whole", "192x192_tn apart", "128x128_tn in turns",
+          "64x128_nt whole", "64x128_nn apart", "64x128_tn1 in turns", "32x32 whole"}},
+        {"A100", 80, 108, 166912,
+         {"64x128_nt whole", "128x128_nt whole", "128x128_nn whole", "128x128_tn apart", "128x128_tn in turns",
+          "64x128_nt whole", "64x128_nn in turns", "64x128_tn1 in turns", "32x32 whole"}},
+        {"V100", 70, 80, 98304,
+         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn apart", "64x128_tn in turns",
+          "64x128_nt whole", "64x128_nn in turns", "64x128_tn1 in turns", "32x32 whole"}},
+        {"RTX 4090", 89, 128, 101376,
+         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "192x192_tn apart", "192x192_tn in turns",
+          "64x128_nt whole", "64x128_nn apart", "64x128_tn1 in turns", "32x32 whole"}},
+        {"T4", 75, 40, 65536,
+         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn in turns", "64x128_tn in turns",
+          "64x128_nt whole", "64x128_nn in turns", "64x128_tn1 in turns", "32x32 whole"}},
+    };
+    static const struct rp_gemm products[] = {
+        {.tb = 1, .m = 4096, .n = 2304, .k = 768}, {.tb = 1, .m = 4096, .n = 768, .k = 3072}, {.m = 4096, .n = 768, .k = 2304},
+        {.ta = 1, .m = 768, .n = 768, .k = 4096, .segment = 512}, {.ta = 1, .m = 3072, .n = 768, .k = 12288, .segment = 512},
+        {.tb = 1, .m = 640, .n = 30522, .k = 768}, {.m = 640, .n = 768, .k = 30522, .segment = 2048},
+        {.ta = 1, .m = 30522, .n = 768, .k = 640, .segment = 512}, {.tb = 1, .m = 32, .n = 2, .k = 768}};
+    for (int i = 0; i < COUNT(gpus); i++)
+        for (int j = 0; j < COUNT(products); j++) {
+            struct rp_cuda_image image = {.arch = gpus[i].arch};
+            struct rp_cuda c = {.image = &image, .multiprocessors = gpus[i].multiprocessors, .shared_max = (size_t)gpus[i].shared,
+                                .workspace_bytes = rp_cuda_gemm_workspace(NULL)};
+            struct rp_gemm g = products[j];
+            char text[64];
+            int usable;
+            g.lda = g.ta ? g.m : g.k;
+            g.ldb = g.tb ? g.k : g.n;
+            g.ldc = g.n;
+            struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g);
+            snprintf(text, sizeof text, "%s %s", rp_cuda_gemm_tile(&c, how.tile, &usable), modes[how.mode]);
+            CHECK(usable && strcmp(text, gpus[i].chosen[j]) == 0, "%s, %d x %d x %d: %s, not %s", gpus[i].gpu, g.m, g.n, g.k, text,
+                  gpus[i].chosen[j]);
+        }
 }

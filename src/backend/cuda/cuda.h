@@ -148,6 +148,8 @@ size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o);
 size_t rp_cuda_rows_workspace(const struct rp_device_opts *o);
 /* "64x128_nt", or NULL past the last; numbers from 1 on. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
+/* How a product would be done: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
+struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g);
 
 /* The longest sequence whose probabilities fit the shared memory of a block, with the fewest queries that a block may have. */
 int rp_cuda_attention_max_seq(const struct rp_cuda *c);

@@ -1,10 +1,10 @@
 /* The matrix product: a kernel for each tile of gemm.def, and the addition of segments that were kept apart. */
 #include "backend/cuda/gemm.cuh"
 
-#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)              \
+#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \
     RP_KERNEL(gemm_##name)                                                                                                                 \
     {                                                                                                                                      \
-        const struct gemm_shape s = {blocks, rows, columns, thread_rows, thread_columns, down, across, RP_GEMM_##how_a, RP_GEMM_##how_b};                              \
+        const struct gemm_shape s = {blocks, rows, columns, thread_rows, thread_columns, down, across, RP_GEMM_##how_a, RP_GEMM_##how_b};  \
         if (__CUDA_ARCH__ >= 10 * from && __CUDA_ARCH__ < 10 * before)                                                                     \
             gemm_block(&a, &s);                                                                                                            \
         else                                                                                                                               \

@@ -122,8 +122,8 @@ RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch,
     }
 }
 
-/* One copy, to `place` floats behind `to`. Without copies beside the arithmetic it stays in registers, `held`, until that is done. guard: it
- * may have to be zeros instead, and then comes from anywhere that may be read. */
+/* One copy, to `place` floats behind `to`. Without copies beside the arithmetic it stays in registers, `held`, until that is done.
+ * guard: it may have to be zeros instead, and then comes from anywhere that may be read. */
 RP_DEVICE void gemm_copy_one(float *held, rp_place to, int place, const void *from, int sixteen, int guard, int inside)
 {
 #if RP_ASYNC
@@ -153,7 +153,8 @@ RP_DEVICE void gemm_copy_one(float *held, rp_place to, int place, const void *fr
 }
 
 /* Start copying the next tile; its first `front` k-steps are zeros (guard: there may be some). */
-RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how, int guard, int front)
+RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how, int guard,
+                         int front)
 {
     const int sixteen = how == RP_GEMM_R, any = how == RP_GEMM_ANY;
     const char *at = x->from;
@@ -170,7 +171,8 @@ RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int til
             inside = inside && x->row + pass * x->row_pass < x->rows;
         if (!inside)
             from = (const char *)x->base;
-        gemm_copy_one(held, odd ? rp_place_of(stage + x->odd_to) : to, gemm_place(x, i, tile_rows, threads, how), from, sixteen, guard || any, inside);
+        gemm_copy_one(held, odd ? rp_place_of(stage + x->odd_to) : to, gemm_place(x, i, tile_rows, threads, how), from, sixteen,
+                      guard || any, inside);
         if (how != RP_GEMM_K || half == 8 * (HALVES - 1)) {
             at += x->pass;
             RP_OPAQUE64(at);
@@ -232,7 +234,8 @@ RP_DEVICE void gemm_copy_both(struct gemm_side *a, struct gemm_side *b, float *h
     gemm_copy(a, held, stage, s->rows, gemm_threads(s), s->how_a, guard, front);
     gemm_copy(b, held + MOST, stage + DEPTH * (s->rows + RP_GEMM_PAD), s->columns, gemm_threads(s), s->how_b, guard, front);
 }
-RP_DEVICE void gemm_landed(const struct gemm_side *a, const struct gemm_side *b, const float *held, float *stage, const struct gemm_shape *s)
+RP_DEVICE void gemm_landed(const struct gemm_side *a, const struct gemm_side *b, const float *held, float *stage,
+                           const struct gemm_shape *s)
 {
 #if RP_ASYNC
     (void)a, (void)b, (void)held, (void)stage, (void)s;
@@ -332,8 +335,8 @@ RP_DEVICE void gemm_set(float *to, const float *x, int width)
         *to = x[0];
 }
 
-/* BAND rows of each thread (this one is t): from shared memory to where they belong, `width` floats at a time. Several are under way at once, because
- * each may have to wait for what is added to it. */
+/* BAND rows of each thread (this one is t): from shared memory to where they belong, `width` floats at a time. Several are under way at
+ * once, because each may have to wait for what is added to it. */
 RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape *s, const float *band, int t, int number, int width)
 {
     const int lanes = gemm_lanes_down(s), vectors = s->columns / width, room = s->columns + RP_GEMM_PAD, threads = gemm_threads(s);
@@ -477,7 +480,8 @@ RP_DEVICE int gemm_least(int a, int b)
 /* The tile of this block. */
 RP_DEVICE void gemm_find(struct gemm_out *o, const struct rp_gemm_args *g, const struct gemm_shape *s, unsigned number)
 {
-    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns, tile = (int)(number % (unsigned)(down * across));
+    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns;
+    const int tile = (int)(number % (unsigned)(down * across));
     const int band = tile / (8 * across), height = gemm_least(8, down - 8 * band), rest = tile - 8 * band * across;
     o->tile = tile;
     o->segment = (int)(number / (unsigned)(down * across));

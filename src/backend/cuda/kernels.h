@@ -256,7 +256,8 @@ struct rp_gemm_args {
     int64_t lda, ldb, ldc, ldpart, ldadd;
     int ta, tb, m, n, k, segment, segments, mode, wide;
 };
-/* Shared memory: FRONT floats for the block's number; stages of DEPTH k-steps of both operands; then, in the same place, BAND rows of every thread on their way out.
+/* Shared memory: FRONT floats for the block's number; stages of DEPTH k-steps of both operands, and later, in the same place, BAND rows of
+ * every thread on their way out.
  * async: sm_80 on, where copies run beside the arithmetic and may be further ahead. */
 #define RP_GEMM_DEPTH(async) ((async) ? 16 : 8)
 #define RP_GEMM_STAGES(async) ((async) ? 3 : 2)

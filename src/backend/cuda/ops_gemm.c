@@ -13,7 +13,7 @@ static const struct tile {
     enum rp_gemm_how how_a, how_b;
     int from, before, rate;
 } tiles[] = {
-#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)              \
+#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \
     {#name, RP_KERNEL_gemm_##name, down * across, blocks, rows, columns, thread_rows, RP_GEMM_##how_a, RP_GEMM_##how_b, from, before, rate},
 #include "backend/cuda/gemm.def"
 #undef TILE
@@ -97,14 +97,16 @@ static int64_t tile_count(const struct tile *t, const struct rp_gemm_args *g)
 static double estimate(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
 {
     static const double busy[] = {0.80, 0.80, 0.95, 0.98, 1.0};
-    int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue everything else in between */
+    int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue a good loop's other instructions in between */
+    double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
     size_t room = (c->shared_max + 1024) / (shared_bytes(c, t) + 1024);
     int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
-    double work = (double)t->rows * t->columns * ((double)g->k / (split ? g->segments : 1)) / (half ? 64.0 : 128.0 * t->rate / 100);
+    double work = (double)t->rows * t->columns * ((double)g->k / (split ? g->segments : 1)) / rate;
     double blocks = (double)tile_count(t, g) * (split ? g->segments : 1), per_wave = (double)c->multiprocessors * together;
     int64_t waves = (int64_t)(blocks / per_wave);
     double left = blocks - (double)waves * per_wave;
-    int last = left > 0 ? (int)((left + c->multiprocessors - 1) / c->multiprocessors) : 0, many = together * t->warps / 4, few = last * t->warps / 4;
+    int last = left > 0 ? (int)((left + c->multiprocessors - 1) / c->multiprocessors) : 0;
+    int many = together * t->warps / 4, few = last * t->warps / 4;
     double cycles = (double)waves * (together * work / busy[many < 4 ? many : 4] + EDGE_CYCLES);
     if (last)
         cycles += last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES;
@@ -173,21 +175,38 @@ static void product(struct rp_cuda *c, struct rp_gemm_args *g)
     }
 }
 
+/* As the kernels take it, but for what choose() decides. */
+static struct rp_gemm_args arguments(const struct rp_gemm *g)
+{
+    int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
+    return (struct rp_gemm_args){.a = g->a, .b = g->b, .c = g->c, .bias = g->bias, .add = g->add, .lda = g->lda, .ldb = g->ldb,
+                                 .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k,
+                                 .segment = segment, .segments = g->k > 0 ? (g->k - 1) / segment + 1 : 1};
+}
+
+struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g)
+{
+    struct rp_gemm_args x = arguments(g);
+    struct plan p = choose(c, &x);
+    return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1};
+}
+
 /* The sums of segments of a product that is added to itself have to be somewhere else until the last: in the workspace, so that a large
  * one is done in bands of rows. */
 static void op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1, segments = g->k > 0 ? (g->k - 1) / segment + 1 : 1;
-    size_t row = ((size_t)g->n + 3) / 4 * 4 * sizeof(float);
-    int64_t band = segments > 1 && g->add == g->c ? (int64_t)(c->workspace_bytes / row) : INT32_MAX;
+    struct rp_gemm_args all = arguments(g);
+    int64_t fit = (int64_t)(c->workspace_bytes / ((size_t)part_pitch(&all) * sizeof(float)));
+    int64_t band = all.segments > 1 && g->add == g->c ? fit : INT32_MAX;
     band -= band > 64 ? band % 64 : 0; /* what is aligned stays so */
     RP_BUG_IF(band < 1);
     for (int64_t i = 0; i < g->m; i += band) {
-        struct rp_gemm_args x = {
-            .a = g->a + i * (g->ta ? 1 : g->lda), .b = g->b, .c = g->c + i * g->ldc, .bias = g->bias,
-            .add = g->add ? g->add + i * g->ldadd : NULL, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta,
-            .tb = g->tb, .m = (int)(g->m - i < band ? g->m - i : band), .n = g->n, .k = g->k, .segment = segment, .segments = segments};
+        struct rp_gemm_args x = all;
+        x.a += i * (g->ta ? 1 : g->lda);
+        x.c += i * g->ldc;
+        x.add = g->add ? g->add + i * g->ldadd : NULL;
+        x.m = (int)(g->m - i < band ? g->m - i : band);
         product(c, &x);
     }
 }
