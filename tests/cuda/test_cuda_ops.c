@@ -36,13 +36,14 @@ static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *fail
         return;
     shim->order = (enum shim_order)(mix % SHIM_ORDERS);
     shim->late = mix >> 1 & 1;
+    shim->ahead = mix >> 2 & 1;
     shim->resident = 1 + (int)(mix % 5);
     shim->seed = mix;
     if ((rp_ops_compare(dev->op, dev, (enum rp_op)op, s, &e) == 0 && dev->backend->sync(dev, &e) == 0) || ++*failed > 3)
         return;
-    CHECK(0, "order %d%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, "
+    CHECK(0, "order %d%s%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, "
           "offset %d%s%s: %s",
-          (int)shim->order, shim->late ? ", late copies" : "", shim->resident, s->rows, s->width, s->depth, s->segment, s->batch, s->seq,
+          (int)shim->order, shim->late ? ", late copies" : "", shim->ahead ? ", warps ahead" : "", shim->resident, s->rows, s->width, s->depth, s->segment, s->batch, s->seq,
           s->heads, s->head_dim, (double)s->dropout, s->variant, s->offset, s->small == 2 ? ", all -0" : s->small ? ", small values" : "", s->in_place ? ", in place" : "",
           e.msg);
 }

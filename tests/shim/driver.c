@@ -8,7 +8,7 @@
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
- *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
+ *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_AHEAD=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
  */
 #include "tests/shim/run.h"
 
@@ -132,6 +132,7 @@ EXPORT CUresult cuInit(unsigned flags)
     ENTER;
     shim_options.order = (enum shim_order)number("SHIM_ORDER", shim_options.order);
     shim_options.late = (int)number("SHIM_LATE", (uint64_t)shim_options.late);
+    shim_options.ahead = (int)number("SHIM_AHEAD", (uint64_t)shim_options.ahead);
     shim_options.resident = (int)number("SHIM_RESIDENT", (uint64_t)shim_options.resident);
     shim_options.seed = number("SHIM_SEED", shim_options.seed);
     return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

@@ -279,29 +279,33 @@ static void run_fiber(struct block *b, struct fiber *f)
     me = NULL;
 }
 
-/* Warps whose live lanes have all arrived go on; 1 if any did. */
+/* The warp that begins with thread w goes on if all its live lanes have arrived; 1 if it does. */
+static int release_warp(struct block *b, unsigned w)
+{
+    unsigned end = w + 32 < threads ? w + 32 : threads, waiting = 0, done = 0;
+    const struct fiber *first = NULL;
+    for (unsigned i = w; i < end; i++) {
+        const struct fiber *f = &b->fiber[i];
+        done += f->state == DONE;
+        waiting += f->state == AT_WARP;
+        first = f->state == AT_WARP && !first ? f : first;
+        if (f->state == AT_WARP && (f->line != first->line || strcmp(f->where, first->where)))
+            fault = "lanes of one warp meet at different places";
+    }
+    if (!waiting || waiting + done < end - w)
+        return 0;
+    for (unsigned i = w; i < end; i++)
+        if (b->fiber[i].state == AT_WARP)
+            b->fiber[i].state = READY;
+    b->warp_epoch[w / 32]++;
+    return 1;
+}
+
 static int release_warps(struct block *b)
 {
     int released = 0;
-    for (unsigned w = 0; w < threads; w += 32) {
-        unsigned end = w + 32 < threads ? w + 32 : threads, waiting = 0, done = 0;
-        const struct fiber *first = NULL;
-        for (unsigned i = w; i < end; i++) {
-            const struct fiber *f = &b->fiber[i];
-            done += f->state == DONE;
-            waiting += f->state == AT_WARP;
-            first = f->state == AT_WARP && !first ? f : first;
-            if (f->state == AT_WARP && (f->line != first->line || strcmp(f->where, first->where)))
-                fault = "lanes of one warp meet at different places";
-        }
-        if (!waiting || waiting + done < end - w)
-            continue;
-        for (unsigned i = w; i < end; i++)
-            if (b->fiber[i].state == AT_WARP)
-                b->fiber[i].state = READY;
-        b->warp_epoch[w / 32]++;
-        released = 1;
-    }
+    for (unsigned w = 0; w < threads; w += 32)
+        released |= release_warp(b, w);
     return released;
 }
 
@@ -327,20 +331,43 @@ static int release_block(struct block *b)
     return 1;
 }
 
-/* Every thread that can run does, once. 0: the block could do nothing but look at memory. */
-static int turn(struct block *b)
+/* Of n threads from the first one on, each that can run does, once. 1 if one did more than look at memory. */
+static int run_threads(struct block *b, unsigned first, unsigned n)
 {
     static unsigned order[SHIM_THREADS];
     int moved = 0;
-    unsigned done = 0;
-    arrange(order, threads);
-    for (unsigned i = 0; i < threads && !fault; i++) {
-        struct fiber *f = &b->fiber[order[i]];
+    arrange(order, n);
+    for (unsigned i = 0; i < n && !fault; i++) {
+        struct fiber *f = &b->fiber[first + order[i]];
         if (f->state != READY && f->state != SPINNING)
             continue;
         run_fiber(b, f);
         moved |= f->state != SPINNING;
     }
+    return moved;
+}
+
+/* Warp by warp, each as far as it gets without the others. */
+static int run_ahead(struct block *b)
+{
+    static unsigned order[SHIM_THREADS / 32];
+    unsigned warps = (threads + 31) / 32;
+    int moved = 0;
+    arrange(order, warps);
+    for (unsigned i = 0; i < warps; i++) {
+        unsigned w = 32 * order[i], n = threads - w < 32 ? threads - w : 32;
+        do
+            moved |= run_threads(b, w, n);
+        while (release_warp(b, w) && !fault);
+    }
+    return moved;
+}
+
+/* 0: the block could do nothing but look at memory. */
+static int turn(struct block *b)
+{
+    unsigned done = 0;
+    int moved = shim_options.ahead ? run_ahead(b) : run_threads(b, 0, threads);
     for (unsigned i = 0; i < threads; i++)
         done += b->fiber[i].state == DONE;
     b->live = done < threads;
