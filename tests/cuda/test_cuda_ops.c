@@ -43,9 +43,9 @@ static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *fail
         return;
     CHECK(0, "order %d%s%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, "
           "offset %d%s%s: %s",
-          (int)shim->order, shim->late ? ", late copies" : "", shim->ahead ? ", warps ahead" : "", shim->resident, s->rows, s->width, s->depth, s->segment, s->batch, s->seq,
-          s->heads, s->head_dim, (double)s->dropout, s->variant, s->offset, s->small == 2 ? ", all -0" : s->small ? ", small values" : "", s->in_place ? ", in place" : "",
-          e.msg);
+          (int)shim->order, shim->late ? ", late copies" : "", shim->ahead ? ", warps ahead" : "", shim->resident, s->rows, s->width,
+          s->depth, s->segment, s->batch, s->seq, s->heads, s->head_dim, (double)s->dropout, s->variant, s->offset,
+          s->small == 2 ? ", all -0" : s->small ? ", small values" : "", s->in_place ? ", in place" : "", e.msg);
 }
 
 static struct rp_op_shape shape_of(int rows, int width, unsigned mix)
@@ -77,21 +77,32 @@ static void sizes_of(int op, int *cases, int *failed)
         int op, rows, width;
         unsigned variant;
     } sizes[] = {
-        {RP_OP_layernorm_forward, 5, 1024, 0}, {RP_OP_layernorm_forward, 5, 1028, 0}, {RP_OP_layernorm_forward, 3, 2500, 0},
-        {RP_OP_residual_layernorm_forward, 9, 1024, 1}, {RP_OP_residual_layernorm_forward, 9, 1300, 1}, {RP_OP_residual_layernorm_forward, 3, 2501, 2},
-        {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1}, {RP_OP_layernorm_backward, 700, 1028, 4},
-        {RP_OP_layernorm_backward, 260, 241, 5}, {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
-        {RP_OP_gelu_backward, 4097, 20, 3}, {RP_OP_tanh_backward, 2112, 41, 1},
-        {RP_OP_row_sums, 5000, 24, 1}, {RP_OP_row_sums, 5001, 23, 3}, {RP_OP_row_sums, 4096, 16, 1}, {RP_OP_row_sums, 5000, 20, 2},
-        {RP_OP_row_sums, 40000, 2, 0}, {RP_OP_row_sums, 3000, 252, 4}, {RP_OP_row_sums, 3000, 250, 6},
-        {RP_OP_softmax_xent, 1, 4096, 0}, {RP_OP_softmax_xent, 2, 30522, 1}, {RP_OP_softmax_xent, 1, 32768, 2}, {RP_OP_softmax_xent, 2, 33000, 3},
-        {RP_OP_softmax_xent, 1, 41000, 0}, {RP_OP_weighted_sum, 3, 2048, 1},
-        {RP_OP_add, 600, 1021, 0}, {RP_OP_fill, 600, 1021, 1}, {RP_OP_gelu_forward, 600, 1021, 1}, {RP_OP_adam_update, 600, 1021, 3},
-        {RP_OP_square_sums, 33, 4096, 0}, {RP_OP_square_sums, 33, 4095, 1}, {RP_OP_tree_sum, 300, 1023, 0}, {RP_OP_tree_sum, 8, 8192, 1},
-        {RP_OP_tree_sum, 1, 8193, 1}, {RP_OP_init_normal, 600, 1021, 0}, {RP_OP_digest_leaves, 1, 4096, 0}, {RP_OP_digest_leaves, 1, 4096 + 12, 1},
-        {RP_OP_digest_leaves, 1, 4096 + 13, 0}, {RP_OP_digest_leaves, 1, 4096 + 14, 1}, {RP_OP_digest_leaves, 1, 4096 + 15, 0},
-        {RP_OP_digest_leaves, 1, 4096 + 16, 1}, {RP_OP_digest_leaves, 34, 4097, 1}, {RP_OP_find_nonfinite, 600, 1021, 1},
-        {RP_OP_find_nonfinite, 600, 1021, 0},
+        {RP_OP_layernorm_forward, 5, 1024, 0}, {RP_OP_layernorm_forward, 5, 1028, 0},
+        {RP_OP_layernorm_forward, 3, 2500, 0},
+        {RP_OP_residual_layernorm_forward, 9, 1024, 1}, {RP_OP_residual_layernorm_forward, 9, 1300, 1},
+        {RP_OP_residual_layernorm_forward, 3, 2501, 2},
+        {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1},
+        {RP_OP_layernorm_backward, 700, 1028, 4}, {RP_OP_layernorm_backward, 260, 241, 5},
+        {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
+        {RP_OP_gelu_backward, 4097, 20, 3},
+        {RP_OP_tanh_backward, 2112, 41, 1},
+        {RP_OP_row_sums, 5000, 24, 1}, {RP_OP_row_sums, 5001, 23, 3}, {RP_OP_row_sums, 4096, 16, 1},
+        {RP_OP_row_sums, 5000, 20, 2}, {RP_OP_row_sums, 40000, 2, 0}, {RP_OP_row_sums, 3000, 252, 4},
+        {RP_OP_row_sums, 3000, 250, 6},
+        {RP_OP_softmax_xent, 1, 4096, 0}, {RP_OP_softmax_xent, 2, 30522, 1}, {RP_OP_softmax_xent, 1, 32768, 2},
+        {RP_OP_softmax_xent, 2, 33000, 3}, {RP_OP_softmax_xent, 1, 41000, 0},
+        {RP_OP_weighted_sum, 3, 2048, 1},
+        {RP_OP_add, 600, 1021, 0},
+        {RP_OP_fill, 600, 1021, 1},
+        {RP_OP_gelu_forward, 600, 1021, 1},
+        {RP_OP_adam_update, 600, 1021, 3},
+        {RP_OP_square_sums, 33, 4096, 0}, {RP_OP_square_sums, 33, 4095, 1},
+        {RP_OP_tree_sum, 300, 1023, 0}, {RP_OP_tree_sum, 8, 8192, 1}, {RP_OP_tree_sum, 1, 8193, 1},
+        {RP_OP_init_normal, 600, 1021, 0},
+        {RP_OP_digest_leaves, 1, 4096, 0}, {RP_OP_digest_leaves, 1, 4096 + 12, 1}, {RP_OP_digest_leaves, 1, 4096 + 13, 0},
+        {RP_OP_digest_leaves, 1, 4096 + 14, 1}, {RP_OP_digest_leaves, 1, 4096 + 15, 0},
+        {RP_OP_digest_leaves, 1, 4096 + 16, 1}, {RP_OP_digest_leaves, 34, 4097, 1},
+        {RP_OP_find_nonfinite, 600, 1021, 1}, {RP_OP_find_nonfinite, 600, 1021, 0},
     };
     for (int i = 0; i < COUNT(sizes); i++) {
         if (sizes[i].op != op)

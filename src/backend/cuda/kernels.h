@@ -87,8 +87,8 @@ struct rp_row_sums_args {
     const int32_t *key, *start, *source;
     int n, width, add, wide;
 };
-/* Groups of more than `small` rows, a strip of `columns` columns for each block (x), groups shared out over y. Shared memory: a word for each
- * warp and a tree's. */
+/* Groups of more than `small` rows, a strip of `columns` columns for each block (x), groups shared out over y. Shared memory: a word for
+ * each warp and a tree's. */
 struct rp_row_sums_long_args {
     float *dst;
     const float *src;

@@ -1,8 +1,8 @@
-/* What the kernels of rows and whole tensors share: four neighbouring elements for each lane, sum128 in a warp, dropout decisions.
+/* What the kernels of rows and whole tensors share: four neighbouring elements for each lane, and sum128 in a warp or a block.
  *
  * A row is cut into pieces of 128 columns. Lane t of the warp has columns 4t .. 4t + 3 of each piece, which are lanes 4t .. 4t + 3 of
- * sum128: one float4 for each lane and piece, 512 bytes in a row. Where rows are not aligned (`wide` is 0) the same elements come one by one;
- * the cache puts the pieces together. Elements past the end read as +0, and adding +0 to a lane of sum128 changes nothing: a lane
+ * sum128: one float4 for each lane and piece, 512 bytes in a row. Where rows are not aligned (`wide` is 0) the same elements come one by
+ * one; the cache puts the pieces together. Elements past the end read as +0, and adding +0 to a lane of sum128 changes nothing: a lane
  * starts at +0 and is never -0. */
 #ifndef RP_BACKEND_CUDA_LANES_CUH
 #define RP_BACKEND_CUDA_LANES_CUH
@@ -50,8 +50,8 @@ RP_DEVICE void rp_put4(float *p, float4 v, long n, int wide)
     if (n > 3)
         p[3] = v.w;
 }
-/* Each four of `count` elements, by all threads of the grid: one(what, first of them, how many, wide). What is called is compiled twice, with
- * wide 1 and 0. */
+/* Each four of `count` elements, by all threads of the grid: one(what, first of them, how many, wide). What is called is compiled twice,
+ * with wide 1 and 0. */
 #define RP_EACH4(what, count, is_wide, one)                                                                            \
     for (size_t i_ = 4 * rp_thread(); i_ < (count); i_ += 4 * rp_threads())                                            \
         if ((is_wide) && (count) - i_ >= 4)                                                                            \

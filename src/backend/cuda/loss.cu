@@ -6,12 +6,12 @@
 
 /* ---- softmax cross-entropy: a block of 1024 threads for each row ----
  *
- * Thread t has elements t, t + 1024, ...; the first KEPT of them stay in registers (rows of up to 32768 classes: a row of logits is read once and
- * written once on every GPU), those after are read from global memory in every pass, with e written over z as in the definition. Loads
- * are 128 bytes a warp at any alignment: a row of 30522 starts on no boundary.
+ * Thread t has elements t, t + 1024, ...; the first KEPT of them stay in registers (rows of up to 32768 classes: a row of logits is read
+ * once and written once on every GPU), those after are read from global memory in every pass, with e written over z as in the definition.
+ * Loads are 128 bytes a warp at any alignment: a row of 30522 starts on no boundary.
  *
- * sum128 is 128 chains of additions in the order of the row, which no more than 128 threads can make. All threads compute e and leave 4096 of them
- * in shared memory at a time; the first 128 add theirs up there while the others are at the next 4096.
+ * sum128 is 128 chains of additions in the order of the row, which no more than 128 threads can make. All threads compute e and leave 4096
+ * of them in shared memory at a time; the first 128 add theirs up there while the others are at the next 4096.
  *
  *   e of 4 x 1024 elements -> tile 0 | barrier | -> tile 1 | barrier | -> tile 0 ...
  *                                      sum tile 0            sum tile 1 */

@@ -1,10 +1,12 @@
 /* The losses. */
 #include "backend/cuda/cuda.h"
 
-static void op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n, int classes)
+static void op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
+                            int classes)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, softmax_xent, ((struct rp_grid){(unsigned)n, 1, 1}), RP_XENT_FLOATS * sizeof(float), loss, logits, ld, labels, coef, classes);
+    RP_LAUNCH(c, softmax_xent, ((struct rp_grid){(unsigned)n, 1, 1}), RP_XENT_FLOATS * sizeof(float), loss, logits, ld, labels, coef,
+              classes);
 }
 
 static void op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)

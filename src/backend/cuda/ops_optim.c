@@ -20,8 +20,8 @@ static void op_tree_sum(struct rp_dev *dev, float *out, const float *x, size_t n
 
 static struct rp_adam_scalars scalars_of(const struct rp_adam *a)
 {
-    return (struct rp_adam_scalars){a->grad_scale, a->lr, a->beta1, a->one_minus_beta1, a->beta2, a->one_minus_beta2, a->eps, a->weight_decay,
-                                    a->bias_correction, a->correct1, a->correct2};
+    return (struct rp_adam_scalars){a->grad_scale, a->lr, a->beta1, a->one_minus_beta1, a->beta2, a->one_minus_beta2, a->eps,
+                                    a->weight_decay, a->bias_correction, a->correct1, a->correct2};
 }
 
 static void op_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)

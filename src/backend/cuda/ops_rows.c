@@ -15,12 +15,13 @@ static size_t pieces(int rows, int width)
     return (size_t)rows * (((size_t)width + 127) / 128);
 }
 
-static void op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word, const float *type,
-                             const float *position, int rows, int seq, int width)
+static void op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
+                             const float *type, const float *position, int rows, int seq, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(z, word, type, position);
-    RP_LAUNCH(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, z, ids, type_ids, word, type, position, rows, seq, width, wide);
+    RP_LAUNCH(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, z, ids, type_ids, word, type, position, rows, seq, width,
+              wide);
 }
 
 static void op_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
@@ -32,7 +33,8 @@ static void op_gather_rows(struct rp_dev *dev, float *y, const float *x, const i
 
 /* ---- dropout ---- */
 
-static void op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop, int rows, int width)
+static void op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop, int rows,
+                               int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_drop_args d = rp_cuda_drop(drop);
@@ -41,8 +43,8 @@ static void op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, cons
         RP_LAUNCH(c, dropout_forward, WARPS(dropout_forward, pieces(rows, width)), 0, y, mask, x, d, rows, width, wide);
 }
 
-static void op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop, int rows,
-                                int width)
+static void op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
+                                int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_drop_args d = rp_cuda_drop(drop);
@@ -54,19 +56,19 @@ static void op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, 
 /* ---- layer norm ---- */
 
 static void op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                          const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta, float eps,
-                                          int rows, int width)
+                                          const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
+                                          float eps, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, xhat, x, residual, gamma, beta);
-    const struct rp_layernorm_forward_args a = {y, xhat, rstd, mask, x, residual, gamma, beta, rp_cuda_drop(drop), eps, 1.0f / (float)width,
-                                                rows, width, wide};
+    const struct rp_layernorm_forward_args a = {
+        y, xhat, rstd, mask, x, residual, gamma, beta, rp_cuda_drop(drop), eps, 1.0f / (float)width, rows, width, wide};
     enum rp_cuda_kernel kernel = wide && width <= RP_NORM_KEPT ? RP_KERNEL_layernorm_kept : RP_KERNEL_layernorm_forward;
     rp_cuda_launch(c, kernel, warps(kernel, (size_t)rows), 0, &a);
 }
 
-static void op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma, const float *beta,
-                                 float eps, int rows, int width)
+static void op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
+                                 const float *beta, float eps, int rows, int width)
 {
     op_residual_layernorm_forward(dev, y, xhat, rstd, NULL, x, NULL, NULL, gamma, beta, eps, rows, width);
 }
@@ -88,20 +90,22 @@ size_t rp_cuda_rows_workspace(const struct rp_device_opts *o)
 }
 
 static void op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
-                                  const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask, const struct rp_dropout *drop,
-                                  int rows, int width, float *work)
+                                  const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
+                                  const struct rp_dropout *drop, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_drop_args d = rp_cuda_drop(drop);
     float *sums = rp_cuda_workspace(c, (size_t)rows * 2 * sizeof *sums);
     size_t part = rp_colsum_work(rows, width);
     int wide = width % 4 == 0 && RP_ALIGNED(dy, xhat, gamma);
+    float inv = 1.0f / (float)width;
     unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads, strips = ((unsigned)width + threads - 1) / threads;
     for (long row = 0, most = rows_at_a_time(c, rows, width); row < rows; row += most) {
         long end = rows - row < most ? rows : row + most, blocks = (end - row + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
-        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, sums, dy, xhat, gamma, row, end, 1.0f / (float)width, width, wide);
+        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, sums, dy, xhat, gamma, row, end, inv, width, wide);
         RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}), RP_COLSUM_ROWS * 4 * sizeof(float), dz,
-                  dx == dz ? NULL : dx, work, dy, xhat, rstd, gamma, sums, mask, (long)part, row, end, d.threshold, d.scale, dbias != NULL, width);
+                  dx == dz ? NULL : dx, work, dy, xhat, rstd, gamma, sums, mask, (long)part, row, end, d.threshold, d.scale, dbias != NULL,
+                  width);
     }
     rp_cuda_column_tree(c, (float *const[3]){dgamma, dbeta, dbias}, dbias ? 3 : 2, work, part, rows, width);
 }
@@ -115,17 +119,18 @@ static void sum_long_groups(struct rp_cuda *c, float *dst, const float *src, con
     unsigned strips = (unsigned)(((size_t)width + columns - 1) / columns);
     unsigned share = ((unsigned)c->multiprocessors * 4 + strips - 1) / strips; /* blocks that share the groups out, for 4 on each */
     share = share < (unsigned)g->n ? share : (unsigned)g->n;
-    RP_LAUNCH(c, row_sums_long, ((struct rp_grid){strips, share, 1}), (warps_each + RP_TREE_FLOATS(warps_each, columns)) * sizeof(float), dst, src,
-              g->key, g->start, g->source, g->n, width, add, small, (int)columns);
+    RP_LAUNCH(c, row_sums_long, ((struct rp_grid){strips, share, 1}), (warps_each + RP_TREE_FLOATS(warps_each, columns)) * sizeof(float),
+              dst, src, g->key, g->start, g->source, g->n, width, add, small, (int)columns);
 }
 
 static void op_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(dst, src), small = groups->n > 4 ? RP_GROUP_SMALL : 0;
+    size_t shared = rp_cuda_kernels[RP_KERNEL_row_sums].threads * RP_GROUP_LEVELS * 4 * sizeof(float);
     if (small)
-        RP_LAUNCH(c, row_sums, WARPS(row_sums, pieces(groups->n, width)), rp_cuda_kernels[RP_KERNEL_row_sums].threads * RP_GROUP_LEVELS * 4 * sizeof(float),
-                  dst, src, groups->key, groups->start, groups->source, groups->n, width, add, wide);
+        RP_LAUNCH(c, row_sums, WARPS(row_sums, pieces(groups->n, width)), shared, dst, src, groups->key, groups->start, groups->source,
+                  groups->n, width, add, wide);
     sum_long_groups(c, dst, src, groups, width, add, small);
 }
 

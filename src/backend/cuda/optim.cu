@@ -71,8 +71,8 @@ RP_DEVICE float4 applied4(float rate, float4 u, float4 w)
 
 RP_DEVICE void adam4(const rp_args_adam_update *a, size_t i, long n, int wide)
 {
-    float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), v = rp_get4(a->v + i, n, wide), g = rp_get4(a->g + i, n, wide);
-    float4 u = direction4(&a->scalars, &m, &v, w, g);
+    float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), v = rp_get4(a->v + i, n, wide);
+    float4 u = direction4(&a->scalars, &m, &v, w, rp_get4(a->g + i, n, wide));
     rp_put4(a->m + i, m, n, wide);
     rp_put4(a->v + i, v, n, wide);
     rp_put4(a->w + i, applied4(a->scalars.lr, u, w), n, wide);
@@ -84,8 +84,8 @@ RP_KERNEL(adam_update)
 
 RP_DEVICE void lamb4(const rp_args_lamb_direction *a, size_t i, long n, int wide)
 {
-    float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), v = rp_get4(a->v + i, n, wide), g = rp_get4(a->u_over_g + i, n, wide);
-    float4 u = direction4(&a->scalars, &m, &v, w, g);
+    float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), v = rp_get4(a->v + i, n, wide);
+    float4 u = direction4(&a->scalars, &m, &v, w, rp_get4(a->u_over_g + i, n, wide));
     rp_put4(a->m + i, m, n, wide);
     rp_put4(a->v + i, v, n, wide);
     rp_put4(a->u_over_g + i, u, n, wide);
@@ -117,8 +117,8 @@ RP_DEVICE void init4(const rp_args_init_normal *a, size_t i, long n, int wide)
     uint64_t quad = (uint64_t)i / 4;
     uint32_t x[4] = {(uint32_t)quad, (uint32_t)(quad >> 32), RP_PHILOX_INIT, a->tensor};
     rp_philox(x, a->seed);
-    rp_put4(a->w + i, make_float4(a->std * r_truncated_normal(x[0]), a->std * r_truncated_normal(x[1]), a->std * r_truncated_normal(x[2]),
-                                  a->std * r_truncated_normal(x[3])), n, wide);
+    float4 w = make_float4(r_truncated_normal(x[0]), r_truncated_normal(x[1]), r_truncated_normal(x[2]), r_truncated_normal(x[3]));
+    rp_put4(a->w + i, make_float4(a->std * w.x, a->std * w.y, a->std * w.z, a->std * w.w), n, wide);
 }
 RP_KERNEL(init_normal)
 {

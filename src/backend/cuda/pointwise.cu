@@ -1,7 +1,8 @@
 /* GELU, tanh, their gradients with the column sums of these, and column sums.
  *
  * Bytes moved: each tensor once. A gradient and its column sum are one pass: a thread has a column and goes down 64 rows, so that a warp
- * reads and writes 128 bytes of a row at a time and no exchange is needed. The block sums, 1/64 of the tensor, are added up by column_tree. */
+ * reads and writes 128 bytes of a row at a time and no exchange is needed. The block sums, 1/64 of the tensor, are added up by
+ * column_tree. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
@@ -40,7 +41,8 @@ RP_DEVICE struct strip strip_of(int rows, int width)
     unsigned strips = ((unsigned)width + blockDim.x - 1) / blockDim.x;
     long block = (long)(blockIdx.x / strips), row0 = block * RP_COLSUM_ROWS, left = rows - row0;
     int column = (int)(blockIdx.x % strips * blockDim.x + threadIdx.x);
-    struct strip s = {row0 * width + column, block * width + column, column >= width ? 0 : left < RP_COLSUM_ROWS ? (int)left : RP_COLSUM_ROWS};
+    int there = left < RP_COLSUM_ROWS ? (int)left : RP_COLSUM_ROWS;
+    struct strip s = {row0 * width + column, block * width + column, column < width ? there : 0};
     return s;
 }
 

@@ -2,11 +2,11 @@
  *
  * Bytes moved, with N = rows * width * 4:
  *   layer norm        reads N or, with a residual, 2 N, writes 2 N: a warp keeps its row in registers between the three passes.
- *   its gradient      reads dy and xhat and writes dz and dx, 4 N. The two sums of a row must be known before the first element is written, and
- *                     the column sums want 64 rows of one column in one thread; so layernorm_sums reads the rows, layernorm_columns reads
- *                     them again, out of the L2 cache, because the host cuts the rows into as many parts as it takes for that. The other
- *                     arrangements cost more: a pass that writes dz and one that adds up columns reads 3 N more and forbids dz == dy, and a
- *                     block that keeps 64 rows for itself has no place for them and leaves half of the GPU idle at 4096 rows.
+ *   its gradient      reads dy and xhat and writes dz and dx, 4 N. The two sums of a row must be known before its first element is
+ *                     written, and the column sums want 64 rows of one column in one thread; so layernorm_sums reads the rows, and
+ *                     layernorm_columns reads them again, out of the L2 cache: the host cuts the rows into as many parts as that takes.
+ *                     The other arrangements cost more: a pass that writes dz and one that adds up columns reads 3 N more and forbids
+ *                     dz == dy; a block that keeps 64 rows for itself has no place for them, and at 4096 rows half of an H100 idles.
  *   everything else   each tensor once. */
 #include "backend/cuda/device.h"
 
@@ -42,8 +42,8 @@ RP_KERNEL(embed_forward)
         return;
     long word = (long)a.ids[p.row] * a.width + p.column, type = (long)a.type_ids[p.row] * a.width + p.column;
     long position = (long)((unsigned)p.row % (unsigned)a.seq) * a.width + p.column;
-    float4 w = rp_get4(a.word + word, p.n, a.wide), t = rp_get4(a.type + type, p.n, a.wide), o = rp_get4(a.position + position, p.n, a.wide);
-    rp_put4(a.z + p.at, rp_add4(rp_add4(w, t), o), p.n, a.wide);
+    float4 sum = rp_add4(rp_get4(a.word + word, p.n, a.wide), rp_get4(a.type + type, p.n, a.wide));
+    rp_put4(a.z + p.at, rp_add4(sum, rp_get4(a.position + position, p.n, a.wide)), p.n, a.wide);
 }
 
 RP_KERNEL(gather_rows)
@@ -80,7 +80,8 @@ RP_DEVICE unsigned decide4(const struct rp_drop_args *d, struct draw w, int colu
 
 RP_DEVICE float4 dropped(float4 v, unsigned kept, float scale)
 {
-    return make_float4(kept & 1 ? v.x * scale : 0.0f, kept & 2 ? v.y * scale : 0.0f, kept & 4 ? v.z * scale : 0.0f, kept & 8 ? v.w * scale : 0.0f);
+    return make_float4(kept & 1 ? v.x * scale : 0.0f, kept & 2 ? v.y * scale : 0.0f, kept & 4 ? v.z * scale : 0.0f,
+                       kept & 8 ? v.w * scale : 0.0f);
 }
 
 /* Eight lanes' decisions are one word of the mask. All lanes of the warp take part. */
@@ -349,8 +350,9 @@ RP_KERNEL(layernorm_columns)
         return;
     long at = row0 * a.width + column, out = block * a.width + column;
     long mask_ld = rp_mask_stride(a.width) / 32;
-    struct column c = {a.dy + at, a.xhat + at, (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32, a.dz + at,
-                       a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f, column & 31};
+    const uint32_t *mask = (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32;
+    struct column c = {a.dy + at, a.xhat + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
+                       column & 31};
     for (int i = 0; i < rows; i += AHEAD)
         if (a.threshold)
             norm_columns(&c, about + i, rows - i, a.scale, 1);
@@ -405,8 +407,8 @@ RP_KERNEL(row_sums)
         group_sum(&a, &p, first, end, RP_SHARED(float4) + threadIdx.x, 0);
 }
 
-/* Groups of more than a.small rows, one after the other: a block for each strip of columns. Blocks share the groups out, and find the long ones
- * by looking at as many as they have threads at a time. */
+/* Groups of more than a.small rows, one after the other: a block for each strip of columns. Blocks share the groups out, and find the long
+ * ones by looking at as many as they have threads at a time. */
 RP_KERNEL(row_sums_long)
 {
     const int warps = (int)(blockDim.x / RP_WARP), warp = (int)(threadIdx.x / RP_WARP);

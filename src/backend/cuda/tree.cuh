@@ -1,8 +1,8 @@
 /* The balanced tree over rows, for a strip of columns, by a whole block.
  *
  * Adding neighbours level by level, the last one going up alone where it has none, gives the tree of ops/tree.h: any aligned run of 2^k
- * rows is a subtree, a shorter one at the end is what the tree has there too. So each thread adds up 8 rows, a block 8 * threads / columns of
- * them in one round, and rounds meet in a binary counter, whose partial sums are subtrees of falling size.
+ * rows is a subtree, a shorter one at the end is what the tree has there too. So each thread adds up 8 rows, a block 8 * threads / columns
+ * of them in one round, and rounds meet in a binary counter, whose partial sums are subtrees of falling size.
  *
  *   thread r * columns + c: rows 8r .. 8r + 7 of column c     -> exchanges within the warp     -> one value for each warp and column
  *   warp c, lane w: the value of warp w for column c          -> exchanges                     -> one value for each column
