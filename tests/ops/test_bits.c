@@ -24,9 +24,10 @@ static void compare(struct rp_dev *dev, int isa, int threads, int op, const stru
     if (rp_ops_compare(dev->op, dev, (enum rp_op)op, s, &e) == 0)
         return;
     if (++*failed <= 3)
-        CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u%s: %s",
+        CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, offset %d, small %d"
+              "%s: %s",
               rp_isa_name((enum rp_isa)isa), threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads, s->head_dim,
-              (double)s->dropout, s->variant, s->in_place ? ", in place" : "", e.msg);
+              (double)s->dropout, s->variant, s->offset, s->small, s->in_place ? ", in place" : "", e.msg);
 }
 
 /* Each size with each instruction set; threads, dropout, placement and the other choices change from case to case, and every
@@ -39,7 +40,8 @@ static void rows_of(int isa, int op, int *cases, int *failed)
                 unsigned mix = (unsigned)(r + 3 * w + 5 * t + op);
                 struct rp_op_shape s = {.rows = row_counts[r], .width = widths[w], .depth = 1 + (int)(mix * 37 % 90),
                                         .segment = mix % 3 ? 16 : 0, .dropout = dropouts[mix % 3], .in_place = mix >> 1 & 1,
-                                        .variant = mix, .seed = mix};
+                                        .variant = mix, .offset = mix % 5 == 3, .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
+                                        .seed = mix};
                 struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
                 if (isa == RP_ISA_SCALAR && (t > 1 || (op == RP_OP_gemm && w > 4)))
                     continue; /* slow: the library's fmaf */
@@ -58,7 +60,8 @@ static void attention_of(int isa, int op, int *cases, int *failed)
         for (unsigned variant = 0; variant < 8; variant++) {
             int threads = thread_counts[(variant + (unsigned)i) % 4];
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
-                                    .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .seed = variant};
+                                    .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
+                                    .small = variant % 4 == 1, .seed = variant};
             if (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_SCALAR ? 4u : (unsigned)i % 4))
                 continue;
             ++*cases;
