@@ -1,0 +1,239 @@
+/* Attention on the GPU with every kernel there is for it: the limits of a device are set so that each is taken in turn, with no byte of
+ * shared memory to spare where that is possible. Shapes that fit no tile, key masks of all kinds, scores far apart, products that are
+ * subnormal or -0, tensors that are not aligned. All give the bits of the definition and write nothing else.
+ * shims: 800 700 */
+#include "backend/cuda/attention.h"
+#include "tests/cuda/gpu.h"
+#include "tests/unit/tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+#define GUARD 64                     /* bytes around a tensor */
+#define PLENTY ((size_t)1 << 20)     /* of shared memory: the kernel with most queries */
+
+enum values { PLAIN, STEEP, TINY, SPECK, KINDS };
+enum keys { ALL, HOLES, SHORT, FIRST, LAST, MASKS };
+
+struct sample {
+    int batch, seq, heads, dim;
+    enum values values;
+    enum keys keys;
+    float dropout;
+    int offset; /* floats by which tensors are off their alignment */
+};
+
+/* Twice the same: for the definition and for the device. */
+struct tensor {
+    unsigned char *side[2];
+    size_t bytes;
+};
+enum { QKV, D_O, O, TOP, INV, DQKV, DBIAS, TENSORS };
+
+struct job {
+    struct sample s;
+    struct tensor t[TENSORS], mask;
+    uint8_t *keys;
+    float *work;
+    struct rp_attention a;
+};
+
+static uint64_t state = 88172645463325252u;
+
+static uint32_t draw(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+/* STEEP: most e are +0, and masked keys have larger scores than others. TINY: scores are the smallest floats or zeros, of both signs.
+ * SPECK: the tensors are, so that outputs and gradients are. */
+static float draw_float(enum values v)
+{
+    uint32_t w = draw();
+    float x = (float)((int)(w & 0xffffff) - 0x800000) * 0x1p-23f;
+    if (v == PLAIN)
+        return x * 2.0f;
+    if (v == STEEP)
+        return w >> 28 < 2 ? x * 40.0f : x;
+    return v == TINY ? x * 0x1p-74f : x * 0x1p-147f;
+}
+
+static void make(struct tensor *t, size_t bytes)
+{
+    t->bytes = bytes;
+    for (int k = 0; k < 2; k++) {
+        t->side[k] = aligned_alloc(64, (bytes + 3 * GUARD + 63) / 64 * 64);
+        memset(t->side[k], 0x5a, bytes + 3 * GUARD);
+    }
+}
+
+static float *floats(const struct job *j, int tensor, int side)
+{
+    return (float *)(void *)(j->t[tensor].side[side] + GUARD) + j->s.offset;
+}
+
+static void fill(struct job *j, int tensor, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        floats(j, tensor, 0)[i] = floats(j, tensor, 1)[i] = draw_float(j->s.values);
+}
+
+static void make_keys(struct job *j)
+{
+    const struct sample *s = &j->s;
+    for (int b = 0; b < s->batch; b++) {
+        uint8_t *row = j->keys + b * s->seq;
+        int length = s->keys == SHORT ? 1 + (int)(draw() % (uint32_t)s->seq) : s->seq;
+        for (int i = 0; i < s->seq; i++)
+            row[i] = s->keys == FIRST ? i == 0 : s->keys == LAST ? i == s->seq - 1 : i < length && (s->keys != HOLES || draw() % 4);
+        row[s->keys == HOLES ? (int)(draw() % (uint32_t)s->seq) : s->keys == LAST ? s->seq - 1 : 0] = 1;
+    }
+}
+
+static void prepare(struct job *j, const struct sample *s)
+{
+    const size_t rows = (size_t)(s->batch * s->seq), width = (size_t)(s->heads * s->dim), all = rows * (size_t)s->heads;
+    const size_t sizes[TENSORS] = {rows * 3 * width, rows * width, rows * width, all, all, rows * 3 * width, 3 * width};
+    *j = (struct job){.s = *s, .keys = malloc(rows), .work = malloc(rp_colsum_work((long)rows, 3 * (long)width) * sizeof(float))};
+    for (int i = 0; i < TENSORS; i++)
+        make(&j->t[i], sizes[i] * sizeof(float));
+    make(&j->mask, rp_mask_bytes((long)all, s->seq));
+    fill(j, QKV, sizes[QKV]);
+    fill(j, D_O, sizes[D_O]);
+    make_keys(j);
+    j->a = (struct rp_attention){s->batch, s->seq, s->heads, s->dim, 1.0f / __builtin_sqrtf((float)s->dim), j->keys, {0}};
+    j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3};
+    j->a.drop.rows_per_sample = s->heads * s->seq;
+    j->a.drop.threshold = (uint32_t)((double)s->dropout * 4294967296.0);
+    j->a.drop.scale = (float)(1.0 / (1.0 - (double)s->dropout));
+}
+
+static void finish(struct job *j)
+{
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < TENSORS; i++)
+            free(j->t[i].side[k]);
+        free(j->mask.side[k]);
+    }
+    free(j->keys);
+    free(j->work);
+}
+
+static void forward(const struct job *j, const struct rp_ops *op, struct rp_dev *dev, int side)
+{
+    op->attention_forward(dev, floats(j, O, side), floats(j, TOP, side), floats(j, INV, side), j->mask.side[side] + GUARD,
+                          floats(j, QKV, side), &j->a);
+}
+
+static void backward(const struct job *j, const struct rp_ops *op, struct rp_dev *dev, int side)
+{
+    op->attention_backward(dev, floats(j, DQKV, side), floats(j, DBIAS, side), floats(j, D_O, side), floats(j, O, side),
+                           floats(j, TOP, side), floats(j, INV, side), j->mask.side[side] + GUARD, floats(j, QKV, side), &j->a, j->work);
+}
+
+/* Tensors from..to - 1 and the decisions, with what lies around them. */
+static int same(struct job *j, const char *what, size_t limit, int from, int to)
+{
+    static const char *const names[] = {"qkv", "do", "o", "max", "inv", "dqkv", "dbias"};
+    const struct sample *s = &j->s;
+    int good = 1;
+    for (int i = from; i < to && good; i++) {
+        const struct tensor *t = &j->t[i];
+        good = CHECK(memcmp(t->side[0], t->side[1], t->bytes + 3 * GUARD) == 0,
+                     "%s, %zu bytes shared: %s differs: batch %d seq %d heads %d dim %d, values %d, keys %d, dropout %g, offset %d", what,
+                     limit, names[i], s->batch, s->seq, s->heads, s->dim, (int)s->values, (int)s->keys, (double)s->dropout, s->offset);
+    }
+    return good && CHECK(memcmp(j->mask.side[0], j->mask.side[1], j->mask.bytes + 3 * GUARD) == 0, "%s: decisions differ", what);
+}
+
+static void forget(struct job *j, int from, int to)
+{
+    for (int i = from; i < to; i++)
+        memset(j->t[i].side[1], 0x5a, j->t[i].bytes + 3 * GUARD);
+}
+
+/* One multiprocessor, so that its blocks are never too few, and `limit` bytes. */
+static struct rp_dev *device(size_t limit, unsigned mix)
+{
+    struct shim_options *shim;
+    struct rp_err e = {0};
+    struct rp_dev *dev = gpu(&shim, &e);
+    if (!CHECK(dev != NULL, "%s", e.msg))
+        exit(1);
+    shim->order = (enum shim_order)(mix % SHIM_ORDERS);
+    shim->late = mix / 3 % 2;
+    shim->resident = 1 + (int)(mix % 4);
+    shim->seed = mix;
+    rp_cuda_of(dev)->shared_max = limit;
+    rp_cuda_of(dev)->multiprocessors = 1;
+    return dev;
+}
+
+static void run(const struct sample *s, unsigned mix)
+{
+    struct rp_err e = {0};
+    struct job j;
+    prepare(&j, s);
+    forward(&j, &rp_reference_ops, NULL, 0);
+    backward(&j, &rp_reference_ops, NULL, 0);
+    const size_t forwards[] = {PLENTY, RP_ATT_FORWARD_SHARED((size_t)4, (size_t)s->seq), RP_ATT_FORWARD_SHARED((size_t)2, (size_t)s->seq)};
+    const size_t backwards[] = {PLENTY, RP_ATT_BACKWARD_SHARED((size_t)4, (size_t)s->seq)};
+    int good = 1;
+    for (int i = 0; i < COUNT(forwards) && good; i++) {
+        struct rp_dev *dev = device(forwards[i], mix + (unsigned)i);
+        forget(&j, O, DQKV);
+        memset(j.mask.side[1], 0x5a, j.mask.bytes + 3 * GUARD);
+        forward(&j, dev->op, dev, 1);
+        good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "forward", forwards[i], QKV, DQKV);
+    }
+    for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good; i++) {
+        struct rp_dev *dev = device(backwards[i], mix + 1 + (unsigned)i);
+        forget(&j, DQKV, TENSORS);
+        backward(&j, dev->op, dev, 1);
+        good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "backward", backwards[i], QKV, TENSORS);
+    }
+    finish(&j);
+}
+
+TEST(every_kernel_gives_the_bits_of_the_definition)
+{
+    static const float dropouts[] = {0.1f, 0.0f, 0.5f};
+    static const struct {
+        int batch, seq, heads, dim, times;
+    } shapes[] = {{3, 1, 2, 64, 3}, {2, 31, 2, 1, 4},  {2, 33, 3, 64, 8},  {1, 128, 2, 64, 8}, {1, 63, 1, 5, 6},   {2, 64, 2, 16, 6},
+                  {1, 129, 1, 60, 6}, {1, 200, 1, 64, 6}, {1, 301, 1, 33, 3}, {1, 512, 1, 64, 3}, {2, 65, 1, 80, 6}, {1, 70, 2, 130, 6},
+                  {1, 140, 1, 65, 3}, {1, 17, 1, 300, 3}};
+    unsigned mix = 0;
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int n = 0; n < shapes[i].times; n++, mix++) {
+            const struct sample s = {shapes[i].batch, shapes[i].seq, shapes[i].heads, shapes[i].dim, (enum values)(mix % KINDS),
+                                     (enum keys)(mix * 3 % MASKS), dropouts[mix / 2 % 3], mix % 7 == 3};
+            run(&s, mix);
+        }
+}
+
+/* What the GPUs since V100 give a block. */
+TEST(sequences_of_512_fit_every_gpu)
+{
+    static const struct {
+        size_t bytes;
+        int seq;
+    } gpus[] = {{98304, 1024}, {65536, 512}, {166912, 1920}, {101376, 1024}, {232448, 2816}};
+    for (int i = 0; i < COUNT(gpus); i++) {
+        struct rp_cuda c = {.shared_max = gpus[i].bytes};
+        const int seq = rp_cuda_attention_max_seq(&c);
+        CHECK(seq == gpus[i].seq, "%zu bytes: %d, not %d", gpus[i].bytes, seq, gpus[i].seq);
+    }
+}
+
+TEST(longer_sequences_are_refused_when_the_device_is_opened)
+{
+    struct rp_err e = {0};
+    struct rp_device_opts o = {.max_seq = 8192, .max_rows = 8192};
+    device(PLENTY, 0); /* loads the library */
+    CHECK(rp_backend_cuda.open(&o, &e) == NULL && strstr(e.msg, "tokens"), "%s", e.msg);
+}
