@@ -279,11 +279,11 @@ $(cuda_native): native_line += -isystem $(gpu)/include
 $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
 
-# The nvml probe with sanitizers.
-gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o)
+# What asks NVML, with sanitizers.
+gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o samples.o)
 $(gpu_tested): asan_line += -isystem $(gpu)/include
 $(gpu_tested): | $(gpu)/include
-$(BUILD)/asan/tests/unit/test_gpu_nvml: $(gpu_tested)
+$(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_samples: $(gpu_tested)
 endif
 
 define variant

@@ -47,6 +47,7 @@ struct run {
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc could not tell */
     struct rp_records records;
+    struct rp_samples samples;
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -64,6 +65,7 @@ static void run_fini(struct run *r)
     json_decref(r->after);
     json_decref(r->run);
     rp_records_fini(&r->records);
+    rp_samples_fini(&r->samples);
     rp_outcome_fini(&r->outcome);
 }
 
@@ -306,8 +308,10 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan);
-    RP_BUF run_text = {0}, before = {0}, after = {0};
-    if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0)
+    RP_BUF run_text = {0}, before = {0}, after = {0}, samples = {0};
+    rp_sampling_write(&samples, &o->samples);
+    if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0 ||
+        rp_samples_parse(&r->samples, rp_buf_text(&samples), samples.size, err) < 0)
         return -1;
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
@@ -318,6 +322,8 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
                              .device = json_string_value(json_object_get(o->hello, "device")),
                              .done = o->done,
                              .records = &r->records,
+                             .samples = samples.size ? &r->samples : NULL,
+                             .no_samples = *o->samples.reason ? o->samples.reason : NULL,
                              .before = r->before,
                              .after = r->after,
                              .flops_per_sample = r->plan.flops_per_sample,
@@ -336,7 +342,8 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
         rp_bundle_add(b, "env/node0.before.json", before.data, before.size, err) < 0 ||
         rp_bundle_add(b, "env/node0.after.json", after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, "env/node0.hwloc.xml", r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        rp_bundle_add(b, "steps/rank0.jsonl", steps, o->steps.size, err) < 0)
+        rp_bundle_add(b, "steps/rank0.jsonl", steps, o->steps.size, err) < 0 ||
+        (samples.size && rp_bundle_add(b, "steps/rank0.samples.jsonl", samples.data, samples.size, err) < 0))
         return -1;
     return rp_reports_add(b, &source, err);
 }

@@ -21,6 +21,7 @@ const char *rp_run_status_name(enum rp_run_status s)
 void rp_outcome_fini(struct rp_outcome *o)
 {
     rp_buf_fini(&o->steps);
+    rp_sampling_fini(&o->samples);
     json_decref(o->hello);
     json_decref(o->done);
     *o = (struct rp_outcome){0};
@@ -59,7 +60,8 @@ static void show_step(struct watch *w, const json_t *record)
 
 static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
 {
-    w->alive_ns = rp_now_ns();
+    if (type != RP_FRAME_SAMPLE) /* they come also while the rest hangs */
+        w->alive_ns = rp_now_ns();
     switch (type) {
     case RP_FRAME_HELLO:
         if (!json_object_get(body, "backend"))
@@ -77,6 +79,9 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
     case RP_FRAME_STEP:
         rp_json_write_line(&w->o->steps, body);
         show_step(w, body);
+        break;
+    case RP_FRAME_SAMPLE:
+        rp_sampling_add(&w->o->samples, body);
         break;
     case RP_FRAME_DONE:
         json_decref(w->o->done);

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/term.h"
+#include "report/samples.h"
 #include "worker/job.h"
 
 #include <jansson.h>
@@ -22,6 +23,7 @@ struct rp_outcome {
     enum rp_run_status status;
     struct rp_err reason;    /* of incomplete and failed */
     struct rp_buf steps;     /* bytes of steps/rank0.jsonl */
+    struct rp_sampling samples;
     json_t *hello, *done;    /* NULL if they never came */
     int64_t steps_done;
 };

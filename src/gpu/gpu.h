@@ -21,6 +21,9 @@
 RP_GPU_PROBES(X)
 #undef X
 
+/* The device that trains, every 100 ms, by NVML: samples.c. */
+extern const struct rp_sampler rp_gpu_sampler;
+
 /* Load a library by the ordinary search. Where that fails: NULL, the state (absent: there is none; error: there is one that cannot be
  * loaded) and the loader's own words. */
 struct rp_gpu_library {

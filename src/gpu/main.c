@@ -76,7 +76,7 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
 static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, struct rp_err *err)
 {
     if (type == RP_FRAME_JOB)
-        exit(rp_worker_train(RP_WORKER_FD, in, body));
+        exit(rp_worker_train(RP_WORKER_FD, in, body, &rp_gpu_sampler));
     if (type == RP_FRAME_PROBE)
         return answer(body, err);
     if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)

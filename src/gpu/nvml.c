@@ -183,6 +183,20 @@ static nvmlReturn_t handle_at(const struct rp_nvml *lib, unsigned index, nvmlDev
     return rc == NVML_SUCCESS && !*dev ? NVML_ERROR_UNKNOWN : rc;
 }
 
+nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev, const char **source)
+{
+    static const char *const symbols[] = {"nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByPciBusId"};
+    nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
+    for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
+        nvmlReturn_t (*get)(const char *, nvmlDevice_t *) = (nvmlReturn_t (*)(const char *, nvmlDevice_t *))find(lib, symbols[i]);
+        *source = symbols[get ? i : 0];
+        *dev = NULL;
+        if (get)
+            rc = get(pci_address, dev);
+    }
+    return rc == NVML_SUCCESS && !*dev ? NVML_ERROR_UNKNOWN : rc;
+}
+
 /* Numbers of MIG devices have holes: NOT_FOUND is one. */
 static void put_mig(const struct rp_nvml *lib, json_t *out, nvmlDevice_t dev)
 {
@@ -249,22 +263,34 @@ static void put_devices(const struct rp_nvml *lib, json_t *out)
     rp_nvml_put_pairs(lib, d, n);
 }
 
+int rp_nvml_load(struct rp_nvml *lib)
+{
+    rp_gpu_load(&lib->so, "libnvidia-ml.so.1");
+    lib->error_string = lib->so.handle ? (const char *(*)(nvmlReturn_t))find(lib, "nvmlErrorString") : NULL;
+    return lib->so.handle ? 0 : -1;
+}
+
+nvmlReturn_t rp_nvml_init(const struct rp_nvml *lib, const char **source)
+{
+    *source = find(lib, "nvmlInit_v2") ? "nvmlInit_v2" : "nvmlInit";
+    rp_nvml_function *f = find(lib, *source);
+    return f ? ((nvmlReturn_t (*)(void))f)() : NVML_ERROR_FUNCTION_NOT_FOUND;
+}
+
 json_t *rp_gpu_nvml(void)
 {
     json_t *out = json_object();
     struct rp_nvml lib;
-    rp_gpu_load(&lib.so, "libnvidia-ml.so.1");
-    if (!lib.so.handle) {
+    if (rp_nvml_load(&lib) < 0) {
         rp_gpu_put_missing(out, "nvml_library", &lib.so);
         for (const struct rp_nvml_row *r = rp_nvml_system_rows; r->field; r++)
             rp_gpu_put_missing(out, r->field, &lib.so);
         rp_gpu_put_missing(out, rp_nvml_count_row.field, &lib.so);
         return out;
     }
-    lib.error_string = (const char *(*)(nvmlReturn_t))find(&lib, "nvmlErrorString");
-    const char *source = find(&lib, "nvmlInit_v2") ? "nvmlInit_v2" : "nvmlInit";
+    const char *source;
+    nvmlReturn_t rc = rp_nvml_init(&lib, &source);
     rp_nvml_function *f = find(&lib, source);
-    nvmlReturn_t rc = f ? ((nvmlReturn_t (*)(void))f)() : NVML_ERROR_FUNCTION_NOT_FOUND;
     Dl_info info;
     if (f && dladdr((void *)f, &info) && info.dli_fname)
         rp_put_str(out, "nvml_library", info.dli_fname, lib.so.name);

@@ -64,12 +64,22 @@ struct rp_nvml_row {
 extern const struct rp_nvml_row rp_nvml_system_rows[], rp_nvml_device_rows[], rp_nvml_mig_rows[], rp_nvml_link_rows[];
 extern const struct rp_nvml_row rp_nvml_count_row, rp_nvml_mig_count_row, rp_nvml_p2p_row, rp_nvml_p2p_nvlink_row, rp_nvml_ancestor_row;
 
+/* What is sampled beside a run, by the names of its lines. */
+extern const struct rp_nvml_row rp_nvml_sample_rows[];
+
 /* ---- nvml.c ---- */
 
 struct rp_nvml {
     struct rp_gpu_library so;
     const char *(*error_string)(nvmlReturn_t);
 };
+
+/* Load the library; 0, or -1 with lib->so.state and its words. */
+int rp_nvml_load(struct rp_nvml *lib);
+/* Begin to use it. *source: the function that did. */
+nvmlReturn_t rp_nvml_init(const struct rp_nvml *lib, const char **source);
+/* The device at an address on the PCI bus. */
+nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev, const char **source);
 
 /* *source: the function that answered, or the newest one. */
 nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject *s, const struct rp_nvml_row *row,

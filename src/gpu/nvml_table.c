@@ -61,6 +61,20 @@ const struct rp_nvml_row rp_nvml_count_row = {"count", counts, COUNT(0)};
 const struct rp_nvml_row rp_nvml_mig_count_row = {"mig_count", BY(number, "nvmlDeviceGetMaxMigDeviceCount"), COUNT(0)};
 
 /* clang-format off */
+static const char *const throttle_reasons[] = { /* by bit */
+    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown",
+    "hw_power_brake_slowdown", "display_clock_setting", NULL};
+
+const struct rp_nvml_row rp_nvml_sample_rows[] = {
+    {"clock_sm_hz", BY(number_by_arg, "nvmlDeviceGetClockInfo"), HERTZ, ARG(NVML_CLOCK_SM)},
+    {"clock_memory_hz", BY(number_by_arg, "nvmlDeviceGetClockInfo"), HERTZ, ARG(NVML_CLOCK_MEM)},
+    {"power_mw", BY(number, "nvmlDeviceGetPowerUsage"), COUNT(0)},
+    {"temperature_c", BY(number_by_arg, "nvmlDeviceGetTemperature"), CELSIUS, ARG(NVML_TEMPERATURE_GPU)},
+    {"throttle", reasons, .form = RP_NVML_WORDS, .words = throttle_reasons},
+    {"utilization", utilizations, PERCENT(0)},
+    {0},
+};
+
 const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"name", BY(text, "nvmlDeviceGetName"), TEXT(0)},
     {"architecture", architectures,
@@ -102,9 +116,7 @@ const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"clock_sm_default", BY(number_by_arg, "nvmlDeviceGetDefaultApplicationsClock"), HERTZ, ARG(NVML_CLOCK_GRAPHICS)},
     {"clock_memory_default", BY(number_by_arg, "nvmlDeviceGetDefaultApplicationsClock"), HERTZ, ARG(NVML_CLOCK_MEM)},
     {"performance_state", BY(performance_state, "nvmlDeviceGetPerformanceState"), TEXT(0)},
-    {"throttle_reasons", reasons, .form = RP_NVML_WORDS,
-        .words = WORDS("gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
-            "hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting")},
+    {"throttle_reasons", reasons, .form = RP_NVML_WORDS, .words = throttle_reasons},
     {"throttled_by_power", BY(violation, "nvmlDeviceGetViolationStatus"), NANOSECONDS, ARG(NVML_PERF_POLICY_POWER)},
     {"throttled_by_heat", BY(violation, "nvmlDeviceGetViolationStatus"), NANOSECONDS, ARG(NVML_PERF_POLICY_THERMAL)},
 

@@ -69,13 +69,17 @@ static double bounded(double x)
 }
 
 /* A number as text with that many decimals, or "-". */
-static const char *num(char out[48], const json_t *j, const char *path, int decimals, double scale)
+static const char *number(char out[48], const json_t *v, int decimals, double scale)
 {
-    const json_t *v = at(j, path);
     if (!json_is_number(v) || !isfinite(json_number_value(v) * scale))
         return "-";
     snprintf(out, 48, "%.*f", decimals, bounded(json_number_value(v) * scale));
     return out;
+}
+
+static const char *num(char out[48], const json_t *j, const char *path, int decimals, double scale)
+{
+    return number(out, at(j, path), decimals, scale);
 }
 
 /* A recipe value as text. */
@@ -278,6 +282,75 @@ static void ceilings(struct rp_buf *out, const json_t *run)
                   num(a, is, "achieved/flops_per_s", 2, 1e-9), num(b, is, "achieved/gemm_share", 1, 100), formula);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The keys of an object in name order; free the array. */
+static const char **sorted(const json_t *node, size_t *n)
+{
+    const char *key, **names = rp_alloc((json_object_size(node) + 1) * sizeof *names);
+    json_t *part;
+    *n = 0;
+    json_object_foreach((json_t *)node, key, part)
+        names[(*n)++] = key;
+    qsort(names, *n, sizeof *names, by_name);
+    return names;
+}
+
+/* "sw_power_cap 93, hw_slowdown 1" */
+static void throttling(struct rp_buf *out, const json_t *shares)
+{
+    size_t n;
+    RP_FREE const char **names = sorted(shares, &n);
+    for (size_t i = 0; i < n; i++) {
+        char a[48];
+        rp_buf_puts(out, i ? ", " : "");
+        cell(out, names[i], 40);
+        rp_buf_printf(out, " %s", number(a, json_object_get(shares, names[i]), 1, 100));
+    }
+    if (!n)
+        rp_buf_puts(out, json_is_object(shares) ? "never" : "not known");
+}
+
+/* What was seen of the device from beside the run. */
+static void samples(struct rp_buf *out, const json_t *run)
+{
+    static const struct {
+        const char *name, *key, *unit;
+        int decimals;
+        double scale;
+    } rows[] = {
+        {"clock of the multiprocessors", "clock_sm_hz", "MHz", 0, 1e-6},
+        {"clock of the memory", "clock_memory_hz", "MHz", 0, 1e-6},
+        {"power", "power_w", "W", 1, 1},
+        {"temperature", "temperature_c", "C", 0, 1},
+        {"utilization", "utilization", "%", 0, 1},
+    };
+    char a[48], b[48], c[48], d[48];
+    const json_t *is = at(run, "samples");
+    if (at(is, "reason")) {
+        rp_buf_puts(out, "The device was not sampled: ");
+        cell(out, str(is, "reason"), 300);
+        rp_buf_puts(out, ".\n\n");
+    }
+    if (!at(is, "timed"))
+        return;
+    RP_FREE char *window = plain(str(is, "window")), *energy = plain(str(is, "energy_formula"));
+    rp_buf_printf(out, "Every %s s, of which one in %s is kept: %s %s.\n\n| | min | median | mean | max | |\n|---|---:|---:|---:|---:|---|\n",
+                  num(a, is, "period_s", 1, 1), num(b, is, "every", 0, 1), num(c, is, "timed", 0, 1), window);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *v = at(is, rows[i].key);
+        rp_buf_printf(out, "| %s | %s | %s | %s | %s | %s |\n", rows[i].name, num(a, v, "min", rows[i].decimals, rows[i].scale),
+                      num(b, v, "median", rows[i].decimals, rows[i].scale), num(c, v, "mean", rows[i].decimals, rows[i].scale),
+                      num(d, v, "max", rows[i].decimals, rows[i].scale), rows[i].unit);
+    }
+    rp_buf_puts(out, "\nThrottled, in percent of the samples: ");
+    throttling(out, at(is, "throttle"));
+    rp_buf_printf(out, ". Energy: %s J, %s J per sample: %s.\n\n", num(a, is, "energy_j", 1, 1), num(b, is, "energy_per_sample_j", 4, 1), energy);
+}
+
 /* By the device's own clock, where it has one, and of its own memory. */
 static void device(struct rp_buf *out, const json_t *run)
 {
@@ -325,11 +398,6 @@ static void overrides(struct rp_buf *out, const json_t *run)
     rp_buf_puts(out, "\n");
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void scalar(struct rp_buf *out, const json_t *leaf)
 {
     const json_t *v = json_object_get(leaf, "value");
@@ -350,15 +418,10 @@ static void scalar(struct rp_buf *out, const json_t *leaf)
 /* Every captured value that is one known number or text, by dotted path in name order; lists and unknown values are in env/. */
 static void flatten(struct rp_buf *out, const json_t *node, const char *path)
 {
-    size_t n = json_object_size(node), i = 0;
-    const char *key;
-    json_t *part;
-    RP_FREE const char **names = rp_alloc((n + 1) * sizeof *names);
-    json_object_foreach((json_t *)node, key, part)
-        names[i++] = key;
-    qsort(names, n, sizeof *names, by_name);
-    for (i = 0; i < n; i++) {
-        part = json_object_get(node, names[i]);
+    size_t n;
+    RP_FREE const char **names = sorted(node, &n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *part = json_object_get(node, names[i]);
         if (!json_is_object(part))
             continue;
         RP_FREE char *name = rp_asprintf("%s%s%s", path, *path ? "." : "", names[i]);
@@ -429,7 +492,10 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     headline(out, run);
     windows(out, run);
     figures(out, run);
+    if (at(run, "results/device_share") || at(run, "device_bytes") || at(run, "samples"))
+        rp_buf_puts(out, "## The device during the run\n\n");
     device(out, run);
+    samples(out, run);
     ceilings(out, run);
     overrides(out, run);
     rp_buf_puts(out, "## Machine before the run\n\nValues that are lists, and those that could not be read, are in `env/`.\n\n"

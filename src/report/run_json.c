@@ -96,6 +96,10 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "device", text(d->device));
     json_object_set_new(out, "results", results);
     add_done(out, d->done);
+    if (d->samples)
+        json_object_set_new(out, "samples", rp_samples_json(d->samples, d->records));
+    else if (d->no_samples)
+        json_object_set_new(out, "samples", json_pack("{s:o}", "reason", text(d->no_samples)));
     add_times(out, d);
     json_object_set_new(out, "tool", tool());
     if (!json_is_null(changes))

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "recipe/recipe.h"
 #include "report/records.h"
+#include "report/samples.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -26,6 +27,8 @@ struct rp_run_doc {
     const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
     const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots, and where there are some device_bytes, ceilings */
     const struct rp_records *records; /* of steps/rank0.jsonl */
+    const struct rp_samples *samples; /* of steps/rank0.samples.jsonl; NULL: none, and then */
+    const char *no_samples;           /* why, or NULL where nobody takes any */
     const json_t *before, *after;     /* captures: what changed between them is listed; NULL: left out */
     double flops_per_sample;
     uint64_t started_ns, ended_ns; /* wall clock */

@@ -1,11 +1,18 @@
-/* What was measured beside the steps: ceilings before and after them. */
+/* What was measured beside the steps: ceilings before and after them, samples of the device. */
 #include "base/json.h"
 #include "report/ceilings.h"
+#include "report/samples.h"
 #include "verify/state.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CLOCKS_APART 1.001 /* two quartzes, or two readings of one */
+#define WALL_SLACK_S 1.001 /* the time of day may be moved against the monotonic clock */
+#define WALL_DRIFT 1.01
+#define MEMBER "steps/rank0.samples.jsonl"
+#define PERIOD_S (RP_SAMPLE_PERIOD_NS / 1e9)
 
 static int is_cpu(const struct rp_verify_state *s)
 {
@@ -74,4 +81,97 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
     if (phase && spent(is) / 1e9 > json_number_value(phase) * CLOCKS_APART + 1e-3)
         return rp_fail(err, RP_MISMATCH, "the phase 'ceilings' took %.3f s, and its repetitions %.3f s", json_number_value(phase), spent(is) / 1e9);
     return check_share(s, is, result, err);
+}
+
+/* ---- samples ---- */
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Steps and samples are of one clock: together they span no more than the run, and samples come no faster than they are taken. */
+static int check_times(const struct rp_verify_state *s, const struct rp_samples *is, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
+    if ((double)((is->n - 1) * is->every) * PERIOD_S > (last - first) * WALL_DRIFT + 2 * PERIOD_S)
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every, last - first, PERIOD_S);
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].step >= 0) {
+            begin = smaller(begin, (double)rs->r[i].start_ns / 1e9);
+            end = larger(end, (double)rs->r[i].end_ns / 1e9);
+        }
+    if (end - begin > elapsed * WALL_DRIFT + WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "steps and samples span %.3f s and the whole run took %.3f s", end - begin, elapsed);
+    return 0;
+}
+
+/* What a reader of the figures should know: throttling, and too few samples. */
+static void remark(const json_t *is, struct rp_check_result *result)
+{
+    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
+    char text[300] = "";
+    const char *name;
+    json_t *share;
+    int64_t timed = json_integer_value(json_object_get(is, "timed"));
+    size_t n = 0;
+    json_object_foreach(json_object_get(is, "throttle"), name, share)
+    {
+        int known = 0;
+        for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+            known |= strcmp(name, harmless[i]) == 0;
+        if (!known && n < sizeof text)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
+    }
+    if (timed == 0 || *text)
+        result->state = RP_CHECK_NOTE;
+    if (timed == 0)
+        rp_check_say(result, "none in the timed windows: they were too short");
+    else
+        rp_check_say(result, "%" PRId64 " in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
+}
+
+static int check_them(const struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
+{
+    char text[400];
+    struct rp_samples samples;
+    const json_t *is = json_object_get(s->run, "samples");
+    if (rp_samples_parse(&samples, rp_buf_text(bytes), bytes->size, err) < 0)
+        return -1;
+    int failed = samples.n < 1 ? rp_fail(err, RP_MALFORMED, MEMBER " holds no line") < 0 : check_times(s, &samples, err) < 0;
+    RP_JSON *again = failed ? NULL : rp_samples_json(&samples, &s->records);
+    rp_samples_fini(&samples);
+    if (!failed && rp_check_differ(text, sizeof text, is, again))
+        failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the samples: samples/%s", text) < 0;
+    if (!failed)
+        remark(is, result);
+    return failed ? -1 : 0;
+}
+
+int rp_check_samples(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_member *m = rp_bundle_find(&s->bundle, MEMBER);
+    const json_t *is = json_object_get(s->run, "samples"), *reason = json_object_get(is, "reason");
+    if (is_cpu(s) && (is || m))
+        return rp_fail(err, RP_MISMATCH, "there are samples of a device, and the CPU backend trained");
+    if (m && !is)
+        return rp_fail(err, RP_MISMATCH, MEMBER " is there, and run.json has no figures of it");
+    if (is && !reason != (m != NULL))
+        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, and " MEMBER " is %sthere", reason ? "no" : "figures of", m ? "" : "not ");
+    if (m)
+        return check_them(s, &m->bytes, result, err);
+    if (!is_cpu(s))
+        result->state = RP_CHECK_NOTE;
+    if (reason)
+        rp_check_say(result, "none: %.300s", json_string_value(reason));
+    else
+        rp_check_say(result, is_cpu(s) ? "none: nothing is sampled on processors" : "none");
+    return 0;
 }

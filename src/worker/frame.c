@@ -3,6 +3,7 @@
 #include "worker/worker.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -51,8 +52,11 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
     put_le(head + 8, (uint32_t)text.size, 4);
     rp_buf_add(&frame, head, HEADER);
     rp_buf_add(&frame, text.data, text.size);
-    if (send_all(fd, frame.data, frame.size) < 0) {
-        int e = errno;
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    int e = send_all(fd, frame.data, frame.size) < 0 ? errno : 0;
+    pthread_mutex_unlock(&turn);
+    if (e) {
         rp_fail(err, RP_IO, "cannot send a record to the other process: %s", strerror(e));
         err->sys = e;
         return -1;

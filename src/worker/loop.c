@@ -23,6 +23,7 @@ struct loop {
     struct rp_device_opts device;
     struct rp_plan plan;
     struct rp_dev *dev;
+    const struct rp_sampler *sampler;
     struct rp_train *train;
     struct rp_buf in;
     uint64_t alive_ns;
@@ -105,6 +106,15 @@ static int read_job(int fd, struct rp_buf *in, json_t **body, struct rp_err *err
     return got < 0 ? -1 : 0;
 }
 
+static void start_sampling(const struct loop *l)
+{
+    char address[32] = "";
+    if (l->backend->address)
+        l->backend->address(l->dev, address);
+    if (l->sampler)
+        l->sampler->start(address, l->fd);
+}
+
 /* What the device does at best, under `when`; the device holds no blocks then. */
 static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err)
 {
@@ -140,6 +150,7 @@ static int open_job(struct loop *l, struct rp_err *err)
     l->backend->describe(l->dev, text, sizeof text);
     tell(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:s, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device", text,
                                       "plan", rp_plan_to_json(&l->plan)));
+    start_sampling(l);
     if (measure_ceilings(l, "before", err) < 0)
         return -1;
     uint64_t t0 = rp_now_ns();
@@ -272,6 +283,8 @@ static int finish(struct loop *l, struct rp_err *err)
         return -1;
     if (measure_after(l, err) < 0)
         return -1;
+    if (l->sampler)
+        l->sampler->stop();
     tell(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)u.ru_maxrss * 1024, "phases_s",
                                      l->phases, "stopped", l->stop, "tensor_roots", l->roots, "device_bytes", device_bytes, "ceilings",
                                      json_object_size(l->ceilings) ? l->ceilings : NULL));
@@ -286,15 +299,18 @@ static void volunteer_for_oom(void)
         return;
 }
 
-int rp_worker_train(int fd, struct rp_buf *in, const json_t *job)
+int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_sampler *sampler)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .in = *in, .phases = json_object(), .roots = json_object(), .ceilings = json_object()};
+    struct loop l = {.fd = fd, .step = -1, .in = *in, .sampler = sampler, .phases = json_object(), .roots = json_object(),
+                     .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
     int failed = rp_job_decode(&l.job, job, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 || finish(&l, &err) < 0;
     if (failed && !l.stop)
         tell(&l, RP_FRAME_FAILED, json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)l.step));
+    if (sampler)
+        sampler->stop();
     if (l.train)
         l.workload->close(l.train);
     if (l.dev)
@@ -314,7 +330,7 @@ int rp_worker_main(int fd)
     RP_JSON *job = NULL;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (read_job(fd, &in, &job, &err) == 0)
-        return rp_worker_train(fd, &in, job);
+        return rp_worker_train(fd, &in, job, NULL);
     RP_JSON *body = json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)-1);
     struct rp_err ignored; /* a parent that is gone hears nothing */
     (void)!rp_frame_write(fd, RP_FRAME_FAILED, body, &ignored);

@@ -306,6 +306,8 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
         int got = rp_frame_decode(&w->in, type, body, err);
         if (got < 0)
             rp_worker_kill(w);
+        if (got > 0 && *type != RP_FRAME_SAMPLE)
+            w->last_heard_ns = rp_now_ns();
         if (got != 0)
             return got;
         uint64_t now = rp_now_ns();
@@ -325,7 +327,6 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
             return 0;
         if (r <= 0)
             return obituary(w, err);
-        w->last_heard_ns = rp_now_ns();
         rp_buf_add(&w->in, bytes, (size_t)r);
         if (w->errors >= 0 && w->in.size > PROGRAM_FRAME) {
             rp_worker_kill(w);

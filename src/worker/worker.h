@@ -36,7 +36,8 @@
     X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */                                   \
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
-    X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */
+    X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
+    X(RP_FRAME_SAMPLE, "sample") /* repro-gpu while it trains: one line of steps/rank0.samples.jsonl, or {"reason"}: why none come */
 
 /* What repro-gpu can be asked for, in this order; gpu/gpu.h says what each knows. */
 #define RP_GPU_PROBES(X) X(nvml) X(cuda) X(nccl)
@@ -51,7 +52,7 @@ enum rp_frame {
 #define RP_WORKER_FD 3            /* the socket's number in the worker */
 #define RP_WORKER_ARG "--worker"  /* main.c: argv[1] of a worker */
 
-/* Both ends. Writes one whole frame. */
+/* Both ends. Writes one whole frame; threads take turns. */
 int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
 /* Take one frame off the front of what has arrived: 1 and *body (a new reference), 0 when it is not all there yet, -1 when the
  * bytes are no frame. A frame of an unknown type is a whole frame with *type == RP_FRAME_COUNT. */
@@ -61,14 +62,19 @@ int rp_frame_failure(const json_t *body, struct rp_err *err);
 
 /* Worker side: run one job from fd until DONE or FAILED. Returns the process's exit status. */
 int rp_worker_main(int fd);
-/* The same where the JOB frame has been read already; in: what came after it. */
-int rp_worker_train(int fd, struct rp_buf *in, const json_t *job);
+/* Something that looks at the device in a thread of its own while it trains, and sends SAMPLE frames to fd. */
+struct rp_sampler {
+    void (*start)(const char *pci_address, int fd); /* of the device; "" when it has none */
+    void (*stop)(void);                             /* no frame comes after it; waits for a moment at most */
+};
+/* The same where the JOB frame has been read already; in: what came after it. sampler: may be NULL. */
+int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_sampler *sampler);
 
 /* Parent side. */
 struct rp_worker {
     pid_t pid;
     int fd;
-    uint64_t last_heard_ns; /* when the last bytes came */
+    uint64_t last_heard_ns; /* when the last record came that shows life: samples come also while the rest hangs */
     struct rp_buf in;       /* bytes not decoded yet */
     const char *name;       /* in messages */
     int errors;             /* of a program: the other end of its stderr; else -1, the worker writes to ours */

@@ -67,7 +67,7 @@ TEST(copies_and_memory)
           (unsigned long long)taken[2]);
     char address[32];
     b->address(dev, address);
-    CHECK_STR(address, "0000:18:00.0");
+    CHECK_STR(address, "0000:19:00.0");
 }
 
 TEST(ceilings_by_the_device_s_clock)

@@ -210,6 +210,23 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t d, nvmlPciInfo_t *pci)
     return get_pci(d, "nvmlDeviceGetPciInfo_v2", pci);
 }
 
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvmlDevice_t *out)
+{
+    unsigned domain, bus, device;
+    if (!ready)
+        return NVML_ERROR_UNINITIALIZED;
+    if (sscanf(address, "%x:%x:%x.0", &domain, &bus, &device) != 3)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    for (int i = 0; i < GPUS_MAX; i++) {
+        nvmlPciInfo_t pci;
+        if (get_pci(&gpus[i], "nvmlDeviceGetPciInfo_v3", &pci) == NVML_SUCCESS && pci.domain == domain && pci.bus == bus && pci.device == device) {
+            *out = &gpus[i];
+            return NVML_SUCCESS;
+        }
+    }
+    return NVML_ERROR_NOT_FOUND;
+}
+
 /* "0-3,8" into bits */
 static nvmlReturn_t get_set(nvmlDevice_t d, const char *name, unsigned words, unsigned long *set)
 {

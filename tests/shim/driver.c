@@ -204,7 +204,7 @@ EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
 {
     ENTER;
-    snprintf(text, (size_t)size, "0000:%02X:00.0", 0x18 + device);
+    snprintf(text, (size_t)size, "0000:%02X:00.0", 0x19 + device);
     return CUDA_SUCCESS;
 }
 

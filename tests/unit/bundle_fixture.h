@@ -50,9 +50,10 @@ static double fx_rate(int step)
 
 struct fx {
     struct rp_recipe recipe;
-    struct rp_buf steps, report;
+    struct rp_buf steps, report, samples;
     json_t *run, *before, *after;
     const char *backend, *device; /* NULL: "cpu", "isa=scalar threads=1" */
+    const char *no_samples;
     json_t *done;                 /* what the worker's last record has besides, or NULL */
 };
 
@@ -188,8 +189,13 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                               "bert.pooler.dense.bias", FX_ROOT, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);
     struct rp_records records;
+    struct rp_samples samples;
     if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
         return -1;
+    if (rp_samples_parse(&samples, rp_buf_text(&x->samples), x->samples.size, err) < 0) {
+        rp_records_fini(&records);
+        return -1;
+    }
     struct rp_run_doc d = {.status = status,
                            .reason = reason,
                            .recipe = &x->recipe,
@@ -199,6 +205,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .device = x->device ? x->device : "isa=scalar threads=1",
                            .done = done,
                            .records = &records,
+                           .samples = x->samples.size ? &samples : NULL,
+                           .no_samples = x->no_samples,
                            .before = x->before,
                            .after = x->after,
                            .flops_per_sample = json_number_value(json_object_get(plan, "flops_per_sample")),
@@ -207,6 +215,7 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     json_decref(x->run);
     x->run = rp_run_json(&d, err);
     rp_records_fini(&records);
+    rp_samples_fini(&samples);
     return x->run ? fx_report(x, err) : -1;
 }
 
@@ -229,6 +238,7 @@ static __attribute__((unused)) void fx_fini(struct fx *x)
     rp_recipe_fini(&x->recipe);
     rp_buf_fini(&x->steps);
     rp_buf_fini(&x->report);
+    rp_buf_fini(&x->samples);
     json_decref(x->run);
     json_decref(x->before);
     json_decref(x->after);
@@ -258,6 +268,8 @@ static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct
     fx_add_json(b, "env/node0.before.json", x->before);
     fx_add_json(b, "env/node0.after.json", x->after);
     fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
+    if (x->samples.size)
+        fx_add(b, "steps/rank0.samples.jsonl", x->samples.data, x->samples.size);
     fx_add(b, "report.md", x->report.data, x->report.size);
 }
 

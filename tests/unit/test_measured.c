@@ -217,6 +217,232 @@ TEST(ceilings_are_there_when_the_settings_say_so)
     fx_fini(&x);
 }
 
+/* ---- samples ---- */
+
+/* n samples from `start` on, every 100 ms and a little: clocks rise, power falls, every third is throttled. */
+static void with_samples(struct fx *x, int64_t start, int n, int every)
+{
+    rp_buf_fini(&x->samples);
+    for (int i = 0; i < n; i++)
+        rp_buf_printf(&x->samples, "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%lld,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,"
+                                   "\"temperature_c\":%d,\"throttle\":[%s],\"utilization\":99}\n",
+                      1000000000ll + 15000000ll * i, i * every, (long long)start + 100000100ll * i * every, 700000 - 1000 * i, 40 + i,
+                      i % 3 ? "\"gpu_idle\"" : "\"hw_slowdown\",\"sw_power_cap\"");
+    x->backend = "cuda";
+    x->device = "gpu0 Shim GPU sm_80";
+}
+
+#define FIRST 5000000000ll /* the fixture's first step */
+
+TEST(figures_of_samples_cover_the_timed_steps)
+{
+    struct fx x;
+    struct rp_err err;
+    char text[512];
+    fx_init(&x);
+    with_samples(&x, FIRST - 350000000, 12, 1); /* at -350, -250, -150, -50, 50, 150 ... 750 ms */
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    const json_t *is = json_object_get(x.run, "samples"), *power = json_object_get(is, "power_w"), *clock = json_object_get(is, "clock_sm_hz");
+    /* the timed steps are from 101 ms to 0.6 s + 14 * 1.000003 ms + 6 * 1 ms later: samples 5 to 10 (at 150 to 650 ms) */
+    double span = (0.6 + 0.001000003 * 14 + 0.005), energy = 692.5 * span;
+    CHECK(json_integer_value(json_object_get(is, "timed")) == 6, "%lld samples", (long long)json_integer_value(json_object_get(is, "timed")));
+    CHECK(json_real_value(json_object_get(clock, "min")) == 1.075e9 && json_real_value(json_object_get(clock, "max")) == 1.15e9 &&
+              json_real_value(json_object_get(clock, "median")) == 1.1125e9 && json_real_value(json_object_get(clock, "mean")) == 1.1125e9, "clocks");
+    CHECK(json_real_value(json_object_get(power, "mean")) == 692.5, "%.17g W", json_real_value(json_object_get(power, "mean")));
+    double off = json_real_value(json_object_get(is, "energy_j")) - energy, each = json_real_value(json_object_get(is, "energy_per_sample_j")) - energy / 24;
+    CHECK(off < 1e-9 && off > -1e-9 && each < 1e-9 && each > -1e-9, "%g J off, %g J each", off, each);
+    CHECK(json_real_value(json_object_get(json_object_get(is, "throttle"), "sw_power_cap")) == 2.0 / 6, "samples 6 and 9 are throttled");
+    CHECK(strstr(x.report.data, "| power | 690.0 | 692.5 | 692.5 | 695.0 | W |") &&
+              strstr(x.report.data, "Throttled, in percent of the samples: gpu\\_idle 66.7, hw\\_slowdown 33.3, sw\\_power\\_cap 33.3."), "%s", x.report.data);
+    fx_seal(&x, "signer", "samples");
+    CHECK(state_of("samples", RP_CHECK_samples, text) == RP_CHECK_NOTE && strstr(text, "sw_power_cap in 33 %") && !strstr(text, "gpu_idle"), "%s", text);
+    CHECK(state_of("samples", RP_CHECK_claims, text) == RP_CHECK_NOTE && strstr(text, "samples"), "%s", text);
+    static const char *const bends[] = {"samples/power_w/mean", "samples/energy_j", "samples/throttle/sw_power_cap", "samples/clock_sm_hz/max"};
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_JSON *keep = json_deep_copy(json_object_get(x.run, "samples"));
+        set_path(x.run, bends[i], json_real(0.25));
+        CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "samples");
+        expect("samples", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, bends[i]);
+        json_object_set(x.run, "samples", keep);
+    }
+    fx_fini(&x);
+}
+
+/* What is not known is neither zero nor part of a mean. */
+TEST(values_that_no_sample_knows_are_null)
+{
+    struct fx x;
+    struct rp_err err;
+    fx_init(&x);
+    x.backend = "cuda";
+    rp_buf_printf(&x.samples, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    const json_t *is = json_object_get(x.run, "samples");
+    CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sample_j")), "power");
+    CHECK(json_real_value(json_object_get(json_object_get(is, "clock_sm_hz"), "mean")) == 1000, "the mean of one");
+    CHECK(json_is_object(json_object_get(is, "throttle")) && json_object_size(json_object_get(is, "throttle")) == 0, "throttled by nothing");
+    CHECK(strstr(x.report.data, "| power | - | - | - | - | W |") && strstr(x.report.data, "samples: never."), "%s", x.report.data);
+    fx_seal(&x, "signer", "unknown");
+    accept("unknown", NULL, RP_VERDICT_UNKNOWN_KEY);
+    fx_fini(&x);
+}
+
+TEST(samples_that_cannot_be_are_refused)
+{
+    static const struct {
+        int64_t start; /* after the first step's */
+        int n, every;
+        const char *was, *is; /* in the text, where something is replaced */
+        enum rp_code code;
+        const char *says;
+    } cases[] = {
+        {0, 5, 1, "\"n\":3,", "\"n\":4,", RP_MISMATCH, "rank0.samples.jsonl:4 is sample 4: some are missing"},
+        {0, 5, 1, "\"n\":0,", "\"n\":1,", RP_MISMATCH, "rank0.samples.jsonl:1 is sample 1"},
+        {0, 5, 3, NULL, NULL, RP_MISMATCH, "rank0.samples.jsonl:2 is sample 3"},
+        {0, 5, 1, "\"n\":3,\"ns\":53", "\"n\":3,\"ns\":51", RP_MISMATCH, "rank0.samples.jsonl:4 was taken before"},
+        {0, 5, 1, "\"power_mw\":699000", "\"power_mw\":-1", RP_MALFORMED, "/power_mw"},
+        {0, 5, 1, "\"power_mw\":699000", "\"power_mw\":699000.0", RP_MALFORMED, "/power_mw"},
+        {0, 5, 1, "{\"clock_memory_hz\"", "{ \"clock_memory_hz\"", RP_MALFORMED, "not spelled"},
+        {0, 5, 1, "\"utilization\":99", "\"weather\":99", RP_MALFORMED, "weather"},
+        {-3000000000, 5, 1, NULL, NULL, RP_MISMATCH, "steps and samples span"},
+        {2600000000, 12, 1, NULL, NULL, RP_MISMATCH, "steps and samples span"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fx x;
+        struct rp_err err;
+        fx_init(&x);
+        with_samples(&x, FIRST + cases[i].start, cases[i].n, cases[i].every);
+        RP_BUF bent = {0};
+        if (cases[i].was) {
+            char *at = strstr(x.samples.data, cases[i].was);
+            CHECK(at, "no %s", cases[i].was);
+            rp_buf_add(&bent, x.samples.data, (size_t)(at - x.samples.data));
+            rp_buf_puts(&bent, cases[i].is);
+            rp_buf_puts(&bent, at + strlen(cases[i].was));
+            with_samples(&x, FIRST, 5, 1);
+        } else {
+            rp_buf_add(&bent, x.samples.data, x.samples.size);
+            if (cases[i].every == 3)
+                with_samples(&x, FIRST, 5, 1);
+        }
+        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%zu: %s", i, err.msg);
+        rp_buf_fini(&x.samples);
+        x.samples = bent;
+        bent = (struct rp_buf){0};
+        fx_seal(&x, "signer", "cannot");
+        expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, cases[i].code, cases[i].says);
+        fx_fini(&x);
+    }
+    struct fx x; /* twice as many as there were: each a hundred milliseconds by its number, half of that by its clock */
+    struct rp_err err;
+    fx_init(&x);
+    for (int i = 0; i < 16; i++)
+        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld}\n", i, FIRST + 50000000ll * i);
+    x.backend = "cuda";
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "cannot");
+    expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "15 samples in 0.750 s");
+    fx_fini(&x);
+}
+
+TEST(samples_and_their_figures_belong_together)
+{
+    struct fx x;
+    struct rp_err err;
+    char text[512];
+    fx_init(&x);
+    with_samples(&x, FIRST, 7, 1);
+    x.backend = NULL;
+    x.device = NULL;
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "apart");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "the CPU backend trained");
+    x.backend = "cuda";
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    RP_JSON *keep = json_incref(json_object_get(x.run, "samples"));
+    json_object_del(x.run, "samples");
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "apart");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "has no figures of it");
+    rp_buf_fini(&x.samples);
+    fx_seal(&x, "signer", "apart");
+    CHECK(state_of("apart", RP_CHECK_samples, text) == RP_CHECK_NOTE && strcmp(text, "none") == 0, "%s", text);
+    json_object_set(x.run, "samples", keep);
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "apart");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "is not there");
+    x.no_samples = "libnvidia-ml.so.1: | none |";
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0 && strstr(x.report.data, "The device was not sampled: libnvidia-ml.so.1: \\| none \\|."), "%s", x.report.data);
+    fx_seal(&x, "signer", "apart");
+    CHECK(state_of("apart", RP_CHECK_samples, text) == RP_CHECK_NOTE && strstr(text, "none: libnvidia-ml"), "%s", text);
+    fx_fini(&x);
+    /* a name that is no path, longer than any: the report is rendered from what a stranger wrote */
+    fx_init(&x);
+    with_samples(&x, FIRST, 7, 1);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    json_object_set_new(json_object_get(json_object_get(x.run, "samples"), "throttle"),
+                        "a/b/0123456789012345678901234567890123456789012345678901234567890123456789", json_real(1));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "apart");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "samples/throttle/a/b/0123");
+    fx_fini(&x);
+}
+
+static json_t *sample(int64_t n)
+{
+    return json_pack("{s:I, s:I, s:I, s:[s]}", "n", (json_int_t)n, "ns", (json_int_t)(1 + n * RP_SAMPLE_PERIOD_NS), "power_mw", (json_int_t)(300000 + n % 7),
+                     "throttle", "gpu_idle");
+}
+
+/* However long a run is: never more than the limit, evenly spaced, and the file says it. */
+TEST(long_runs_are_thinned_out)
+{
+    static const struct {
+        int64_t taken, kept, every;
+    } cases[] = {{0, 0, 1}, {1, 1, 1}, {RP_SAMPLES_MAX, RP_SAMPLES_MAX, 1}, {RP_SAMPLES_MAX + 1, RP_SAMPLES_MAX / 2 + 1, 2},
+                 {2 * RP_SAMPLES_MAX, RP_SAMPLES_MAX, 2}, {5 * RP_SAMPLES_MAX, 5 * RP_SAMPLES_MAX / 8, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_sampling s = {0};
+        struct rp_samples again;
+        struct rp_err err;
+        RP_BUF text = {0};
+        for (int64_t n = 0; n < cases[i].taken; n++) {
+            RP_JSON *body = sample(n);
+            rp_sampling_add(&s, body);
+        }
+        rp_sampling_write(&text, &s);
+        CHECK(!*s.reason && rp_samples_parse(&again, rp_buf_text(&text), text.size, &err) == 0, "%s%s", s.reason, err.msg);
+        CHECK(again.n == cases[i].kept && again.every == cases[i].every, "of %lld: %lld kept, one in %lld", (long long)cases[i].taken, (long long)again.n,
+              (long long)again.every);
+        rp_samples_fini(&again);
+        rp_sampling_fini(&s);
+    }
+}
+
+/* Nothing that the GPU worker says is believed. */
+TEST(what_is_no_sample_ends_them)
+{
+    static const char *const bad[] = {"{\"n\":2,\"ns\":300000000,\"power_mw\":\"a lot\"}", "{\"n\":3,\"ns\":300000000}", "{\"n\":2,\"ns\":7}", "{}",
+                                      "{\"n\":2,\"ns\":300000000,\"surprise\":1}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rp_sampling s = {0};
+        RP_JSON *a = sample(0), *b = sample(1), *c = json_loads(bad[i], 0, NULL), *d = sample(2);
+        rp_sampling_add(&s, a);
+        rp_sampling_add(&s, b);
+        rp_sampling_add(&s, c);
+        rp_sampling_add(&s, d);
+        CHECK(c && json_array_size(s.line) == 2 && strstr(s.reason, "no sample"), "%s: %zu kept, %s", bad[i], json_array_size(s.line), s.reason);
+        rp_sampling_fini(&s);
+    }
+    struct rp_sampling s = {0};
+    RP_JSON *why = json_pack("{s:s}", "reason", "no \033[31m library"), *late = sample(0);
+    rp_sampling_add(&s, why);
+    rp_sampling_add(&s, late);
+    CHECK(json_array_size(s.line) == 0 && strcmp(s.reason, "no ?[31m library") == 0, "%s", s.reason);
+    rp_sampling_fini(&s);
+}
+
 /* ---- measuring them ---- */
 
 static int asked; /* calls of stop_after() */
@@ -234,7 +460,7 @@ TEST(ceilings_of_the_processors_are_measured)
     CHECK(dev, "%s", err.msg);
     struct rp_ceiling_size s = rp_ceiling_size(dev, &plan);
     CHECK(s.copy == (size_t)15 << 19 && s.product.rows == 512 && s.times == 1, "%zu bytes, %d rows", s.copy, s.product.rows);
-    s = (struct rp_ceiling_size){.product = {33, 65, 31}, .times = 3, .copy = 1000001, .gemm_ns = 2000000, .copy_ns = 1000000};
+    s = (struct rp_ceiling_size){.product = {33, 65, 31}, .times = 3, .copy = 1000001, .gemm_ns = 50000000, .copy_ns = 50000000};
     RP_JSON *first = rp_ceilings(dev, &s, NULL, NULL, &err), *again = rp_ceilings(dev, &s, NULL, NULL, &err);
     CHECK(first && again, "%s", err.msg);
     RP_JSON *both = json_pack("{s:O, s:O}", "before", first, "after", again), *schema = rp_schema_load("run", &err);

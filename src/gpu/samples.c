@@ -1,0 +1,147 @@
+/* Samples of the device that trains, every 100 ms, in a thread of their own: NVML may take its time, or never answer. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "gpu/nvml.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PERIOD_NS 100000000u
+#define STOP_NS 300000000u /* for a call of NVML that is under way; then the thread is left behind */
+
+static struct {
+    char address[32];
+    int fd, stop, ended;
+    pthread_t thread;
+    int running;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+} sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Wait until that time, or until somebody stops; nonzero: stopped. */
+static int wait_until(uint64_t ns)
+{
+    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    pthread_mutex_lock(&sampler.lock);
+    while (!sampler.stop && pthread_cond_timedwait(&sampler.changed, &sampler.lock, &at) != ETIMEDOUT)
+        ;
+    int stop = sampler.stop;
+    pthread_mutex_unlock(&sampler.lock);
+    return stop;
+}
+
+/* Nothing is sent after a stop. A parent that is gone is the training thread's concern. */
+static void send_sample(const json_t *body)
+{
+    struct rp_err ignored;
+    pthread_mutex_lock(&sampler.lock);
+    if (!sampler.stop && rp_frame_write(sampler.fd, RP_FRAME_SAMPLE, body, &ignored) < 0)
+        sampler.stop = 1;
+    pthread_mutex_unlock(&sampler.lock);
+}
+
+static void send_reason(const char *reason)
+{
+    RP_JSON *body = json_pack("{s:s}", "reason", reason);
+    if (body)
+        send_sample(body);
+}
+
+/* Values that are known, without where they come from. */
+static json_t *values_of(const struct rp_nvml *lib, nvmlDevice_t dev)
+{
+    json_t *out = json_object(), *leaf;
+    RP_JSON *group = json_object();
+    const char *name;
+    rp_nvml_put_rows(lib, group, &(struct rp_nvml_subject){.dev = dev}, rp_nvml_sample_rows);
+    json_object_foreach(group, name, leaf)
+        if (strcmp(json_string_value(json_object_get(leaf, "state")), "ok") == 0)
+            json_object_set(out, name, json_object_get(leaf, "value"));
+    return out;
+}
+
+static int open_device(struct rp_nvml *lib, nvmlDevice_t *dev)
+{
+    char text[400];
+    const char *source = "", *words;
+    if (!*sampler.address) {
+        send_reason("the driver does not tell the device's address on the PCI bus");
+        return -1;
+    }
+    if (rp_nvml_load(lib) < 0) {
+        send_reason(lib->so.err.msg);
+        return -1;
+    }
+    nvmlReturn_t rc = rp_nvml_init(lib, &source);
+    if (rc == NVML_SUCCESS)
+        rc = rp_nvml_device_at(lib, sampler.address, dev, &source);
+    if (rc == NVML_SUCCESS)
+        return 0;
+    words = lib->error_string ? lib->error_string(rc) : NULL;
+    snprintf(text, sizeof text, "%s: NVML error %d: %.200s", source, (int)rc, words ? words : "no words for it");
+    send_reason(text);
+    return -1;
+}
+
+static void *run(void *arg)
+{
+    struct rp_nvml lib;
+    nvmlDevice_t dev;
+    int open = open_device(&lib, &dev) == 0;
+    uint64_t next = rp_now_ns();
+    for (json_int_t n = 0; open && !wait_until(next); n++) {
+        uint64_t now = rp_now_ns();
+        RP_JSON *sample = values_of(&lib, dev);
+        if (json_object_size(sample) == 0 && n == 0) {
+            send_reason("NVML answers no question about this device");
+            break;
+        }
+        json_object_set_new(sample, "n", json_integer(n));
+        json_object_set_new(sample, "ns", json_integer((json_int_t)now));
+        send_sample(sample);
+        next += (rp_now_ns() - next) / PERIOD_NS * PERIOD_NS + PERIOD_NS; /* what was missed is not caught up with */
+    }
+    pthread_mutex_lock(&sampler.lock);
+    sampler.ended = 1;
+    pthread_cond_broadcast(&sampler.changed);
+    pthread_mutex_unlock(&sampler.lock);
+    return arg;
+}
+
+static void start(const char *pci_address, int fd)
+{
+    pthread_condattr_t monotonic;
+    snprintf(sampler.address, sizeof sampler.address, "%s", pci_address);
+    sampler.fd = fd;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&sampler.changed, &monotonic);
+    sampler.running = pthread_create(&sampler.thread, NULL, run, NULL) == 0;
+    if (!sampler.running)
+        send_reason("no thread could be started for them");
+}
+
+static void stop(void)
+{
+    uint64_t until = rp_now_ns() + STOP_NS;
+    struct timespec at = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    if (!sampler.running)
+        return;
+    pthread_mutex_lock(&sampler.lock);
+    sampler.stop = 1;
+    pthread_cond_broadcast(&sampler.changed);
+    while (!sampler.ended && pthread_cond_timedwait(&sampler.changed, &sampler.lock, &at) != ETIMEDOUT)
+        ;
+    int ended = sampler.ended;
+    pthread_mutex_unlock(&sampler.lock);
+    if (ended)
+        pthread_join(sampler.thread, NULL);
+    else
+        pthread_detach(sampler.thread);
+    sampler.running = 0;
+}
+
+const struct rp_sampler rp_gpu_sampler = {.start = start, .stop = stop};
