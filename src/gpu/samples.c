@@ -14,7 +14,7 @@
 
 static struct {
     char address[32];
-    int fd, stop, ended;
+    int fd, stop, ended, sent;
     pthread_t thread;
     int running;
     pthread_mutex_t lock;
@@ -33,21 +33,28 @@ static int wait_until(uint64_t ns)
     return stop;
 }
 
-/* Nothing is sent after a stop. A parent that is gone is the training thread's concern. */
-static void send_sample(const json_t *body)
+/* With the lock. A parent that is gone is the training thread's concern. */
+static void send_locked(const json_t *body)
 {
     struct rp_err ignored;
-    pthread_mutex_lock(&sampler.lock);
-    if (!sampler.stop && rp_frame_write(sampler.fd, RP_FRAME_SAMPLE, body, &ignored) < 0)
+    if (body && rp_frame_write(sampler.fd, RP_FRAME_SAMPLE, body, &ignored) < 0)
         sampler.stop = 1;
+    sampler.sent = 1;
+}
+
+/* Nothing is sent after a stop. */
+static void send_sample(const json_t *body)
+{
+    pthread_mutex_lock(&sampler.lock);
+    if (!sampler.stop)
+        send_locked(body);
     pthread_mutex_unlock(&sampler.lock);
 }
 
 static void send_reason(const char *reason)
 {
     RP_JSON *body = json_pack("{s:s}", "reason", reason);
-    if (body)
-        send_sample(body);
+    send_sample(body);
 }
 
 /* Values that are known, without where they come from. */
@@ -136,6 +143,9 @@ static void stop(void)
     while (!sampler.ended && pthread_cond_timedwait(&sampler.changed, &sampler.lock, &at) != ETIMEDOUT)
         ;
     int ended = sampler.ended;
+    RP_JSON *last = json_pack("{s:s}", "reason", ended ? "the run was over before the first" : "NVML gave no answer until the run was over");
+    if (!sampler.sent)
+        send_locked(last);
     pthread_mutex_unlock(&sampler.lock);
     if (ended)
         pthread_join(sampler.thread, NULL);

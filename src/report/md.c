@@ -348,7 +348,7 @@ static void samples(struct rp_buf *out, const json_t *run)
     }
     rp_buf_puts(out, "\nThrottled, in percent of the samples: ");
     throttling(out, at(is, "throttle"));
-    rp_buf_printf(out, ". Energy: %s J, %s J per sample: %s.\n\n", num(a, is, "energy_j", 1, 1), num(b, is, "energy_per_sample_j", 4, 1), energy);
+    rp_buf_printf(out, ". Energy: %s J, %s J per sequence: %s.\n\n", num(a, is, "energy_j", 1, 1), num(b, is, "energy_per_sequence_j", 4, 1), energy);
 }
 
 /* By the device's own clock, where it has one, and of its own memory. */

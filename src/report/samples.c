@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define WINDOW "samples from the start of the first timed step to the end of the last"
-#define ENERGY "mean of power_w * seconds from the start of the first timed step to the end of the last; per sample: / samples trained there"
+#define ENERGY "mean of power_w * seconds from the start of the first timed step to the end of the last; per sequence: / samples trained there"
 
 /* ---- while they come ---- */
 
@@ -214,7 +214,7 @@ static void add_energy(json_t *out, const struct window *w)
     const json_t *mean = json_object_get(json_object_get(out, "power_w"), "mean");
     double energy = json_number_value(mean) * ((double)(w->end_ns - w->start_ns) / 1e9);
     json_object_set_new(out, "energy_j", mean ? json_real(energy) : json_null());
-    json_object_set_new(out, "energy_per_sample_j", mean && w->samples ? json_real(energy / (double)w->samples) : json_null());
+    json_object_set_new(out, "energy_per_sequence_j", mean && w->samples ? json_real(energy / (double)w->samples) : json_null());
     json_object_set_new(out, "energy_formula", json_string(ENERGY));
 }
 

@@ -113,8 +113,20 @@ static int check_times(const struct rp_verify_state *s, const struct rp_samples 
     return 0;
 }
 
+/* Samples that the timed windows have room for. */
+static double expected(const struct rp_verify_state *s, int64_t every)
+{
+    int64_t begin = -1, end = -1;
+    for (int64_t i = 0; i < s->records.n; i++)
+        if (s->records.r[i].timed) {
+            begin = begin < 0 ? s->records.r[i].start_ns : begin;
+            end = s->records.r[i].end_ns;
+        }
+    return (double)(end - begin) / 1e9 / PERIOD_S / (double)every;
+}
+
 /* What a reader of the figures should know: throttling, and too few samples. */
-static void remark(const json_t *is, struct rp_check_result *result)
+static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
 {
     static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
     char text[300] = "";
@@ -130,10 +142,12 @@ static void remark(const json_t *is, struct rp_check_result *result)
         if (!known && n < sizeof text)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
     }
-    if (timed == 0 || *text)
+    double room = expected(s, json_integer_value(json_object_get(is, "every")));
+    int few = (double)timed < room / 2 - 2;
+    if (timed == 0 || few || *text)
         result->state = RP_CHECK_NOTE;
-    if (timed == 0)
-        rp_check_say(result, "none in the timed windows: they were too short");
+    if (timed == 0 || few)
+        rp_check_say(result, "%" PRId64 " in the timed windows, which have room for %.0f: little is known%s%s", timed, room, *text ? "; throttled: " : "", text);
     else
         rp_check_say(result, "%" PRId64 " in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
 }
@@ -151,7 +165,7 @@ static int check_them(const struct rp_verify_state *s, const struct rp_buf *byte
     if (!failed && rp_check_differ(text, sizeof text, is, again))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the samples: samples/%s", text) < 0;
     if (!failed)
-        remark(is, result);
+        remark(s, is, result);
     return failed ? -1 : 0;
 }
 

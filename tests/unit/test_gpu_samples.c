@@ -135,7 +135,7 @@ static void hanging(void)
     rp_gpu_sampler.stop();
     double s = (double)(rp_now_ns() - t0) * 1e-9;
     CHECK(s > 0.2 && s < 2, "%.3f s", s);
-    CHECK(!next_sample(), "a sample of a driver that hangs");
+    expect_reason("NVML gave no answer until the run was over");
 }
 
 #define PLAYED(name)                                                                                                   \

@@ -249,7 +249,7 @@ TEST(figures_of_samples_cover_the_timed_steps)
     CHECK(json_real_value(json_object_get(clock, "min")) == 1.075e9 && json_real_value(json_object_get(clock, "max")) == 1.15e9 &&
               json_real_value(json_object_get(clock, "median")) == 1.1125e9 && json_real_value(json_object_get(clock, "mean")) == 1.1125e9, "clocks");
     CHECK(json_real_value(json_object_get(power, "mean")) == 692.5, "%.17g W", json_real_value(json_object_get(power, "mean")));
-    double off = json_real_value(json_object_get(is, "energy_j")) - energy, each = json_real_value(json_object_get(is, "energy_per_sample_j")) - energy / 24;
+    double off = json_real_value(json_object_get(is, "energy_j")) - energy, each = json_real_value(json_object_get(is, "energy_per_sequence_j")) - energy / 24;
     CHECK(off < 1e-9 && off > -1e-9 && each < 1e-9 && each > -1e-9, "%g J off, %g J each", off, each);
     CHECK(json_real_value(json_object_get(json_object_get(is, "throttle"), "sw_power_cap")) == 2.0 / 6, "samples 6 and 9 are throttled");
     CHECK(strstr(x.report.data, "| power | 690.0 | 692.5 | 692.5 | 695.0 | W |") &&
@@ -279,7 +279,7 @@ TEST(values_that_no_sample_knows_are_null)
     rp_buf_printf(&x.samples, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     const json_t *is = json_object_get(x.run, "samples");
-    CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sample_j")), "power");
+    CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sequence_j")), "power");
     CHECK(json_real_value(json_object_get(json_object_get(is, "clock_sm_hz"), "mean")) == 1000, "the mean of one");
     CHECK(json_is_object(json_object_get(is, "throttle")) && json_object_size(json_object_get(is, "throttle")) == 0, "throttled by nothing");
     CHECK(strstr(x.report.data, "| power | - | - | - | - | W |") && strstr(x.report.data, "samples: never."), "%s", x.report.data);
@@ -343,6 +343,13 @@ TEST(samples_that_cannot_be_are_refused)
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "cannot");
     expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "15 samples in 0.750 s");
+    fx_fini(&x);
+    char text[512];
+    fx_init(&x); /* they end early */
+    with_samples(&x, FIRST + 150000000, 1, 1);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "few");
+    CHECK(state_of("few", RP_CHECK_samples, text) == RP_CHECK_NOTE && strstr(text, "1 in the timed windows, which have room for 6: little is known; throttled"), "%s", text);
     fx_fini(&x);
 }
 

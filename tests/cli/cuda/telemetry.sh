@@ -1,0 +1,43 @@
+#!/bin/sh
+# What is measured beside a run on the GPU: its clock, its memory, and samples of NVML, which tests/fake/nvml.c plays. A GPU that hangs is
+# found although samples go on, and so is a library that is not there. timeout: 300
+# shellcheck disable=SC2086 # $short is words
+. "$TEST_DIR/common.inc"
+fake=$BUILD/fake/570
+[ -e "$fake/libnvidia-ml.so.1" ] || skip "the library of tests/fake is not built"
+cat "$TOP/tests/fake/h100_8.txt" - >machine.txt <<EOF
+gpu* nvmlDeviceGetCurrentClocks* 12
+EOF
+run() { # STATUS VARIABLE OPTION...
+    want=$1 variable=$2
+    shift 2
+    exit_of "$want" env LD_LIBRARY_PATH="$shim:$fake" RP_FAKE_NVML="$PWD/machine.txt" "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short \
+        --set measure.timed_steps=2 --batch-size 2 --set train.accumulation_steps=1 "$@" --force -o run.repro.tar.zst
+    "$REPRO" inspect run.repro.tar.zst run.json >run.json
+    "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle does not verify"; }
+}
+says_of_run() { # JQ EXPRESSION
+    jq -e "$1" run.json >answer.txt || { jq '{device_bytes, samples, results}' run.json >&2; fail "not so: $1"; }
+}
+run 0 SHIM_DEVICES=1
+"$REPRO" inspect run.repro.tar.zst steps/rank0.jsonl | jq -s -e 'map(select(.step >= 0)) | length == 2 and
+    all(.device_ns > 0.8 * (.end_ns - .start_ns) and .device_ns <= 1.001 * (.end_ns - .start_ns) + 2000)' >answer.txt || fail "the device's time is no part of the steps'"
+says_of_run '.results.device_share > 0.8 and .results.device_share < 1.001'
+says_of_run '.device_bytes.reserved == .plan.total_bytes and .device_bytes.taken >= .device_bytes.reserved'
+says_of_run '.samples | .timed >= 10 and .every == 1 and .clock_sm_hz.median == 1980000000 and .power_w.min == 118.042 and .throttle.sw_power_cap == 1'
+says_in "throttled: " verify.txt
+says_in "sw_power_cap in 100 %" verify.txt
+"$REPRO" inspect run.repro.tar.zst report.md >report.md
+says_in "| power | 118.0 | 118.0 | 118.0 | 118.0 | W |" report.md
+# Samples are no sign of life.
+run 7 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2
+says "counts as hung"
+says_of_run '.status == "failed" and .samples.count >= 15'
+# A driver that hangs in NVML delays nothing; no library, no samples, and the reason.
+cp "$TOP/tests/fake/hang.txt" machine.txt
+run 0 SHIM_DEVICES=1
+says_of_run '.status == "complete" and .samples.reason == "NVML gave no answer until the run was over"'
+fake=$PWD # nothing is there
+run 0 SHIM_DEVICES=1
+says_of_run '.samples.reason | test("libnvidia-ml.so.1")'
+says_in "none: libnvidia-ml.so.1" verify.txt
