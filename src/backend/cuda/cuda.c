@@ -331,10 +331,8 @@ static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes
 static const char *unavailable(const struct rp_device_opts *o)
 {
     static struct rp_err err;
-    CUdevice device;
-    int ordinal;
-    const struct rp_driver *d = rp_driver_load(&err);
-    return !d || choose(d, o, &device, &ordinal, &err) < 0 ? err.msg : NULL;
+    struct rp_cuda c = {.d = rp_driver_load(&err)};
+    return !c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || ask_device(&c, o->max_seq, &err) < 0 ? err.msg : NULL;
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
