@@ -161,7 +161,10 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         }
         break;
     }
-    rp_worker_kill(&worker);
+    if (w.finished)
+        rp_worker_end(&worker);
+    else
+        rp_worker_kill(&worker);
     if (o->status != RP_RUN_COMPLETE)
         remove_unfinished(job, pid);
     rp_meter_end(meter);

@@ -343,6 +343,14 @@ void rp_worker_stop(struct rp_worker *w)
         return;
 }
 
+void rp_worker_end(struct rp_worker *w)
+{
+    int status;
+    if (w->pid > 0 && w->errors >= 0 && reap(w->pid, &status, 2000))
+        w->pid = -1;
+    rp_worker_kill(w);
+}
+
 void rp_worker_kill(struct rp_worker *w)
 {
     if (w->pid > 0)

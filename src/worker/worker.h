@@ -93,6 +93,7 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
  * *err says in words a user understands what happened to it: crashed with signal 11, killed - out of memory?, sent rubbish. */
 int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 void rp_worker_stop(struct rp_worker *w); /* asks to finish the step at hand */
+void rp_worker_end(struct rp_worker *w);  /* it has said its last word: a program has two seconds to give a GPU back, then as kill */
 void rp_worker_kill(struct rp_worker *w); /* SIGKILL and reap, but a program that a driver holds is left behind; safe to call twice */
 
 #endif
