@@ -4,7 +4,8 @@
  *   SHIM_FAIL=N[:R]            the N-th call (from 1) returns R (999, unknown error, if not given), and so does every one after it
  *   SHIM_FAIL=FUNCTION[:N[:R]] the N-th call of that function
  *   SHIM_HANG=FUNCTION[:N]     that call never returns
- *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"
+ *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"; of several
+ *                              processes the one that called most
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
@@ -62,7 +63,13 @@ static uint64_t number(const char *variable, uint64_t otherwise)
 static void write_log(void)
 {
     const char *path = getenv("SHIM_LOG");
-    FILE *f = path ? fopen(path, "w") : NULL;
+    FILE *f = path ? fopen(path, "r") : NULL;
+    long before = 0;
+    if (f && fscanf(f, "calls %ld", &before) != 1)
+        before = 0;
+    if (f)
+        fclose(f);
+    f = path && calls > before ? fopen(path, "w") : NULL;
     if (!f)
         return;
     fprintf(f, "calls %ld\n", calls);
