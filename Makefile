@@ -211,8 +211,9 @@ $(gpu)/nvrtc: env/gpu/nvrtc.c $(gpu)/flags | $(gpu)/include
 $(gpu)/device/flags: FORCE
 	$(Q)mkdir -p $(addprefix $(@D)/,$(archs)) $(gpu)/gen
 	$(Q)printf '%s\n' '$(device_env)' '$(device_compiler)' '$(archs)' $(device_code) | $(call if_changed,$@)
+device_tools := $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrtc) $(cuda_ready)
 define device_for
-$(gpu)/device/$1/%: src/backend/cuda/%.cu $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrtc) $(cuda_ready)
+$(gpu)/device/$1/%: src/backend/cuda/%.cu $(device_tools)
 	$$(call say,$(firstword $(device_compiler)),$$@)
 	$$(Q)$$(device_env) RP_DEVICE_CACHE=$(abspath $(DEPS_DIR))/device env/device-code.sh $1 $$< $$@
 endef
@@ -221,12 +222,31 @@ $(addsuffix .zst,$(device)): %.zst: % $(gpu)/compress
 	$(Q)$(gpu)/compress $< $@
 $(gpu)/images.txt: $(addsuffix .zst,$(device)) $(gpu)/device/flags env/gen-images.sh
 	$(call say,IMAGES,$(gpu)/gen/images.c$(addprefix $(comma) none for ,$(filter-out $(archs),$(ARCHS))))
-	$(Q){ echo "$(device_compiler)" && env/gen-images.sh $(gpu)/gen/images $(gpu)/device $(archs) -- $(notdir $(device_code:.cu=)); } >$@
+	$(Q){ echo "$(device_compiler)" && \
+		env/gen-images.sh $(gpu)/gen/images $(gpu)/device $(archs) -- $(notdir $(device_code:.cu=)); } >$@
 $(gpu)/gen/images.o: $(gpu)/images.txt $(gpu)/flags | $(gpu)/include
 	$(Q)$(gpu_line) -c $(@:.o=.c) -o $@
 $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 	$(Q)$(CC) -c $(gpu)/gen/images.S -o $@
 -include $(addsuffix .d,$(device))
+
+# The same with marks, for tests/cuda/test_device_code.c, and the faults that it must find.
+checked := $(foreach a,compute_70 compute_80 compute_90,$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(device_code)))
+planted := $(patsubst %,$(gpu)/planted/%/planted,sm_80 compute_80)
+define checked_for
+$(gpu)/checked/$1/%: src/backend/cuda/%.cu tests/cuda/checked.cu $(device_tools)
+	$$(Q)mkdir -p $$(@D)
+	$$(call say,$(firstword $(device_compiler)),$$@)
+	$$(Q)$$(device_env) RP_DEVICE_CACHE=$(abspath $(DEPS_DIR))/device env/device-code.sh $1 tests/cuda/checked.cu $$@ \
+		'-DRP_CHECKED=<backend/cuda/$$*.cu>'
+endef
+$(foreach a,compute_70 compute_80 compute_90,$(eval $(call checked_for,$a)))
+$(planted): $(gpu)/planted/%/planted: tests/cuda/planted.cu tests/cuda/checked.cu $(device_tools)
+	$(Q)mkdir -p $(@D)
+	$(call say,$(firstword $(device_compiler)),$@)
+	$(Q)$(device_env) env/device-code.sh $* tests/cuda/checked.cu $@ '-DRP_CHECKED=<tests/cuda/planted.cu>'
+-include $(addsuffix .d,$(checked) $(planted))
+tests-built: $(checked) $(planted)
 
 gpu_objects := $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/gen/images.o $(gpu)/gen/images_bytes.o
 $(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)

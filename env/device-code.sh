@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compile one file of device code for one architecture.
 #
-#   env/device-code.sh ARCH SOURCE OUT
+#   env/device-code.sh ARCH SOURCE OUT [-DNAME=VALUE]...
 #
 # ARCH is sm_90 (a cubin) or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
 # From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
@@ -9,6 +9,7 @@
 # key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler.
 set -euo pipefail
 arch=$1 source=$2 out=$3
+shift 3
 # One rounding for each operator that is written; tests/cuda/ptx.sh reads what came of it.
 flags="-std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Isrc -I."
 tmp=$(mktemp -d "$out.XXXXXX")
@@ -28,9 +29,9 @@ compile() {
     [ "${arch#sm_}" = "$arch" ] || kind=-cubin
     # shellcheck disable=SC2086
     if [ -n "${NVCC:-}" ]; then
-        "$NVCC" $flags -arch="$arch" -Xptxas=-v $kind -o "$tmp/code" "$source" >"$tmp/said" 2>&1
+        "$NVCC" $flags "$@" -arch="$arch" -Xptxas=-v $kind -o "$tmp/code" "$source" >"$tmp/said" 2>&1
     else
-        "$tool" "$library" "$arch" "$source" "$tmp/code" -$flags --ptxas-options=-v >"$tmp/said"
+        "$tool" "$library" "$arch" "$source" "$tmp/code" -$flags "$@" --ptxas-options=-v >"$tmp/said"
     fi
 }
 keep() { # DIRECTORY: whole or not at all
@@ -43,7 +44,8 @@ keep() { # DIRECTORY: whole or not at all
 }
 
 # shellcheck disable=SC2086
-"${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${arch#*_}0" -Isrc -I. -MMD -MP -MT "$out" -MF "$tmp/d" "$source" -o "$tmp/text"
+"${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${arch#*_}0" -Isrc -I. "$@" -MMD -MP -MT "$out" -MF "$tmp/d" \
+    "$source" -o "$tmp/text"
 kept=
 if [ -n "${RP_DEVICE_CACHE:-}" ]; then
     kept=$RP_DEVICE_CACHE/$({ printf '%s\n' "$arch" "$flags" "$compiler" && cat "$tmp/text"; } | sha256sum | cut -c 1-32)
@@ -52,7 +54,7 @@ if [ -n "$kept" ] && [ -e "$kept" ]; then
     touch "$kept"
     cp "$kept/code" "$kept/said" "$tmp/"
 else
-    compile || { cat "$tmp/said" >&2 && echo "device-code: $source does not compile for $arch" >&2 && exit 1; }
+    compile "$@" || { cat "$tmp/said" >&2 && echo "device-code: $source does not compile for $arch" >&2 && exit 1; }
     sed -i '/Compile time/d; s/^ptxas *\. */    /' "$tmp/said" # times differ
     [ -z "$kept" ] || keep "$kept"
 fi

@@ -20,7 +20,10 @@ for arch in $want; do
     [ "$(jq -r --arg a "$arch" '.gpu_worker.device_code[] | select(.arch == $a) | .sha256' version.json)" = "$sum" ] ||
         fail "version names other code for $arch"
     for name in $names; do
-        if [ "${arch%_*}" = sm ]; then head -c 4 "$device/$arch/$name" | grep -q ELF; else grep -q "^.target sm_${arch#*_}" "$device/$arch/$name"; fi ||
+        case $arch in
+        sm_*) head -c 4 "$device/$arch/$name" | grep -q ELF ;;
+        *) grep -q "^.target sm_${arch#*_}" "$device/$arch/$name" ;;
+        esac ||
             fail "$arch/$name is something else"
         zstd -dcq "$device/$arch/$name.zst" | cmp - "$device/$arch/$name"
     done
@@ -57,30 +60,30 @@ gcc -O2 find.c -o find
 # Another directory, nothing kept from before: the same bytes and statistics.
 copy_sources another/directory
 name=$(cd "$TOP/src/backend/cuda" && wc -c ./*.cu | sort -n | sed -n '1s|.*/\(.*\)\.cu|\1|p') # the shortest
+compile() { # ARCH SOURCE OUT
+    (cd another/directory && NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12" env/device-code.sh "$@")
+}
 for arch in sm_70 sm_90 sm_120 compute_100; do
-    (cd another/directory && NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12" env/device-code.sh "$arch" "src/backend/cuda/$name.cu" ../here)
+    compile "$arch" "src/backend/cuda/$name.cu" ../here
     cmp another/here "$device/$arch/$name"
     cmp another/here.txt "$device/$arch/$name.txt"
 done
 
 # What does not compile, by either compiler, says where and leaves nothing.
 echo 'RP_KERNEL(add) { nothing(); }' >another/directory/src/backend/cuda/wrong.cu
-if (cd another/directory && NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12" env/device-code.sh sm_90 src/backend/cuda/wrong.cu ../wrong) \
-    >out.txt 2>&1; then fail "nonsense compiles"; fi
+if compile sm_90 src/backend/cuda/wrong.cu ../wrong >out.txt 2>&1; then fail "nonsense compiles"; fi
 grep -q 'wrong.cu(1)' out.txt || { cat out.txt >&2 && fail "the message has no place"; }
 [ ! -e another/wrong ] || fail "there is code of it"
 
-# nvcc, where there is one: every file for the oldest architecture that it knows and for the newest that is meant, and PTX.
+# nvcc, where there is one: every file for the oldest architecture that it knows, and PTX of the newest.
 nvcc=$(command -v nvcc || ls -d /usr/local/cuda/bin/nvcc 2>/dev/null || :)
 if [ -z "$nvcc" ]; then
     echo "no nvcc here: not compiled by it"
     exit 0
 fi
-make -s -C "$TOP" BUILD="$PWD/nvcc" DEPS_DIR="$deps" CUDA=1 NVCC="$nvcc" ARCHS="sm_70 sm_75 sm_120 compute_100" "$PWD/nvcc/gpu/images.txt" >out.txt
-known=$("$nvcc" --list-gpu-code)
-for arch in sm_75 sm_120; do
-    ! grep -qx "$arch" <<<"$known" || grep -q "^$arch [0-9a-f]* [0-9]*$" nvcc/gpu/images.txt || fail "nvcc gave nothing for $arch"
+make -s -C "$TOP" BUILD="$PWD/nvcc" DEPS_DIR="$deps" CUDA=1 NVCC="$nvcc" ARCHS="sm_70 sm_75 compute_100" "$PWD/nvcc/gpu/images.txt" >out.txt
+head -n 1 nvcc/gpu/images.txt | grep -q '^nvcc 1[23]\.' || fail "it does not say by what"
+for arch in sm_70 sm_75 compute_100; do
+    "$nvcc" --list-gpu-code | grep -qx "$arch" || "$nvcc" --list-gpu-arch | grep -qx "$arch" && known=1 || known=0
+    [ "$(grep -c "^$arch [0-9a-f]\{64\} [0-9]*\$" nvcc/gpu/images.txt)" = "$known" ] || fail "nvcc and $arch: $(cat nvcc/gpu/images.txt)"
 done
-grep -q '^nvcc 1[23]\.' nvcc/gpu/images.txt || fail "it does not say by what"
-grep -q '^compute_100 ' nvcc/gpu/images.txt || fail "no PTX"
-grep -qx sm_70 <<<"$known" || { ! grep -q sm_70 nvcc/gpu/images.txt || fail "sm_70 from a compiler that does not know it"; }

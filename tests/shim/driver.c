@@ -9,6 +9,8 @@
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
+ *   SHIM_MULTIPROCESSORS=N     of each (4)
+ *   SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a line: "KERNEL LAUNCHES BYTES", of shared memory at most
  *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_AHEAD=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
  */
 #include "tests/shim/run.h"
@@ -228,10 +230,12 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
         *value = capability % 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = 4;
+        *value = (int)number("SHIM_MULTIPROCESSORS", 4);
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-        *value = capability < 75 ? 98304 : capability < 80 ? 65536 : capability == 80 ? 166912 : capability == 90 ? SHIM_SHARED_MAX : 101376;
+        *value = capability < 75 ? 98304 : capability < 80 ? 65536 : capability == 80 ? 166912 : 101376;
+        if (capability / 10 == 9 || capability / 10 == 10)
+            *value = SHIM_SHARED_MAX;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
         *value = (int)number("SHIM_L2", 32 << 20);
@@ -333,8 +337,43 @@ EXPORT CUresult cuMemFreeHost(void *data)
 
 /* ---- what runs on a stream: at once ---- */
 
+static struct launched {
+    const char *kernel;
+    long count;
+    size_t shared;
+} launched[256];
+
+static void write_launched(void)
+{
+    FILE *f = fopen(getenv("SHIM_IDLE"), "w");
+    for (struct launched *l = launched; f && l->kernel; l++)
+        fprintf(f, "%s %ld %zu\n", l->kernel, l->count, l->shared);
+    if (f)
+        fclose(f);
+}
+
+static void note_launch(const struct node *n)
+{
+    struct launched *l = launched;
+    if (!l->kernel)
+        atexit(write_launched);
+    while (l->kernel && strcmp(l->kernel, n->kernel) != 0)
+        l++;
+    if (l == launched + sizeof launched / sizeof *launched - 1)
+        abort();
+    if (!l->kernel)
+        l->kernel = strdup(n->kernel);
+    l->count++;
+    l->shared = n->shared > l->shared ? n->shared : l->shared;
+}
+
 static CUresult run(const struct node *n)
 {
+    if (getenv("SHIM_IDLE")) {
+        if (n->kind == LAUNCH)
+            note_launch(n);
+        return CUDA_SUCCESS;
+    }
     if (n->kind == COPY)
         memmove(n->to, n->from, n->bytes);
     else if (n->kind == SET)

@@ -76,6 +76,7 @@ struct rp_cuda {
     unsigned *turns;                  /* RP_CUDA_TURNS counters behind the workspace, 0 between operations: see struct rp_gemm_args */
     struct rp_cuda_gemm {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
+        double cycles;                /* of a multiprocessor, by estimate */
     } gemm_wish, gemm_done;           /* for tests: taken where possible (0: the fastest by estimate); of the last product */
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */

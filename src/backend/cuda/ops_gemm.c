@@ -188,7 +188,7 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
 {
     struct rp_gemm_args x = arguments(g);
     struct plan p = choose(c, &x);
-    return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1};
+    return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1, p.cycles};
 }
 
 /* The sums of segments of a product that is added to itself have to be somewhere else until the last: in the workspace, so that a large
