@@ -1,6 +1,6 @@
-/* Attention on the GPU with every kernel there is for it: the limits of a device are set so that each is taken in turn, with no byte of
- * shared memory to spare where that is possible. Shapes that fit no tile, key masks of all kinds, scores far apart, products that are
- * subnormal or -0, tensors that are not aligned. All give the bits of the definition and write nothing else.
+/* Attention on the GPU with every kernel there is for it, each with no byte of shared memory to spare: shapes that fit no tile, key masks
+ * of all kinds, scores far apart, products that are subnormal or -0, tensors that are not aligned. All give the bits of the definition
+ * and write nothing else.
  * shims: 800 700 */
 #include "backend/cuda/attention.h"
 #include "tests/cuda/gpu.h"
@@ -11,7 +11,6 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 #define GUARD 64                     /* bytes around a tensor */
-#define PLENTY ((size_t)1 << 20)     /* of shared memory: the kernel with most queries */
 
 enum values { PLAIN, STEEP, TINY, SPECK, KINDS };
 enum keys { ALL, HOLES, SHORT, FIRST, LAST, MASKS };
@@ -136,7 +135,7 @@ static void backward(const struct job *j, const struct rp_ops *op, struct rp_dev
 }
 
 /* Tensors from..to - 1 and the decisions, with what lies around them. */
-static int same(struct job *j, const char *what, size_t limit, int from, int to)
+static int same(struct job *j, const char *what, int rows, int from, int to)
 {
     static const char *const names[] = {"qkv", "do", "o", "max", "inv", "dqkv", "dbias"};
     const struct sample *s = &j->s;
@@ -144,8 +143,8 @@ static int same(struct job *j, const char *what, size_t limit, int from, int to)
     for (int i = from; i < to && good; i++) {
         const struct tensor *t = &j->t[i];
         good = CHECK(memcmp(t->side[0], t->side[1], t->bytes + 3 * GUARD) == 0,
-                     "%s, %zu bytes shared: %s differs: batch %d seq %d heads %d dim %d, values %d, keys %d, dropout %g, offset %d", what,
-                     limit, names[i], s->batch, s->seq, s->heads, s->dim, (int)s->values, (int)s->keys, (double)s->dropout, s->offset);
+                     "%s of %d rows: %s differs: batch %d seq %d heads %d dim %d, values %d, keys %d, dropout %g, offset %d", what,
+                     rows, names[i], s->batch, s->seq, s->heads, s->dim, (int)s->values, (int)s->keys, (double)s->dropout, s->offset);
     }
     return good && CHECK(memcmp(j->mask.side[0], j->mask.side[1], j->mask.bytes + 3 * GUARD) == 0, "%s: decisions differ", what);
 }
@@ -156,8 +155,8 @@ static void forget(struct job *j, int from, int to)
         memset(j->t[i].side[1], 0x5a, j->t[i].bytes + 3 * GUARD);
 }
 
-/* One multiprocessor, so that its blocks are never too few, and `limit` bytes. */
-static struct rp_dev *device(size_t limit, unsigned mix)
+/* The kernel with `rows`, of whose shared memory the device has `limit` bytes. */
+static struct rp_dev *device(int rows, size_t limit, unsigned mix)
 {
     struct shim_options *shim;
     struct rp_err e = {0};
@@ -166,32 +165,33 @@ static struct rp_dev *device(size_t limit, unsigned mix)
         exit(1);
     shim->order = (enum shim_order)(mix % SHIM_ORDERS);
     shim->late = mix / 3 % 2;
+    shim->ahead = mix / 2 % 2;
     shim->resident = 1 + (int)(mix % 4);
     shim->seed = mix;
+    rp_cuda_of(dev)->attention_wish = rows;
     rp_cuda_of(dev)->shared_max = limit;
-    rp_cuda_of(dev)->multiprocessors = 1;
     return dev;
 }
 
 static void run(const struct sample *s, unsigned mix)
 {
+    static const int forwards[] = {8, 4, 2}, backwards[] = {8, 4};
+    const size_t seq = (size_t)s->seq;
     struct rp_err e = {0};
     struct job j;
+    int good = 1;
     prepare(&j, s);
     forward(&j, &rp_reference_ops, NULL, 0);
     backward(&j, &rp_reference_ops, NULL, 0);
-    const size_t forwards[] = {PLENTY, RP_ATT_FORWARD_SHARED((size_t)4, (size_t)s->seq), RP_ATT_FORWARD_SHARED((size_t)2, (size_t)s->seq)};
-    const size_t backwards[] = {PLENTY, RP_ATT_BACKWARD_SHARED((size_t)4, (size_t)s->seq)};
-    int good = 1;
     for (int i = 0; i < COUNT(forwards) && good; i++) {
-        struct rp_dev *dev = device(forwards[i], mix + (unsigned)i);
+        struct rp_dev *dev = device(forwards[i], RP_ATT_FORWARD_SHARED((size_t)forwards[i], seq), mix + (unsigned)i);
         forget(&j, O, DQKV);
         memset(j.mask.side[1], 0x5a, j.mask.bytes + 3 * GUARD);
         forward(&j, dev->op, dev, 1);
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "forward", forwards[i], QKV, DQKV);
     }
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good; i++) {
-        struct rp_dev *dev = device(backwards[i], mix + 1 + (unsigned)i);
+        struct rp_dev *dev = device(backwards[i], RP_ATT_BACKWARD_SHARED((size_t)backwards[i], seq), mix + 1 + (unsigned)i);
         forget(&j, DQKV, TENSORS);
         backward(&j, dev->op, dev, 1);
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "backward", backwards[i], QKV, TENSORS);
@@ -230,10 +230,30 @@ TEST(sequences_of_512_fit_every_gpu)
     }
 }
 
+/* The rows that should be the fastest, on H100, A100, V100 and T4, for heads of 64. */
+TEST(the_kernel_fits_the_gpu_and_the_batch)
+{
+    static const struct {
+        const char *gpu;
+        size_t shared;
+        int multiprocessors, heads, seq, forward, backward;
+    } cases[] = {{"H100", 232448, 132, 384, 128, 8, 8}, {"H100", 232448, 132, 96, 128, 4, 8}, {"H100", 232448, 132, 96, 512, 4, 8},
+                 {"H100", 232448, 132, 12, 128, 2, 8},  {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
+                 {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 8},    {"T4", 65536, 40, 96, 512, 2, 4}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const struct rp_cuda c = {.shared_max = cases[i].shared, .multiprocessors = cases[i].multiprocessors};
+        const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
+        int f, b;
+        rp_cuda_attention_rows(&c, &a, &f, &b);
+        CHECK(f == cases[i].forward && b == cases[i].backward, "%s, %d heads of %d: forward %d, backward %d", cases[i].gpu, cases[i].heads,
+              cases[i].seq, f, b);
+    }
+}
+
 TEST(longer_sequences_are_refused_when_the_device_is_opened)
 {
     struct rp_err e = {0};
     struct rp_device_opts o = {.max_seq = 8192, .max_rows = 8192};
-    device(PLENTY, 0); /* loads the library */
+    device(0, 232448, 0); /* loads the library */
     CHECK(rp_backend_cuda.open(&o, &e) == NULL && strstr(e.msg, "tokens"), "%s", e.msg);
 }

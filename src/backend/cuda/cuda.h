@@ -78,6 +78,7 @@ struct rp_cuda {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
         double cycles;                /* of a multiprocessor, by estimate */
     } gemm_wish, gemm_done;           /* for tests: taken where possible (0: the fastest by estimate); of the last product */
+    int attention_wish;               /* for tests: queries of a thread, taken where possible */
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
@@ -154,6 +155,8 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
 
 /* The longest sequence whose probabilities fit the shared memory of a block, with the fewest queries that a block may have. */
 int rp_cuda_attention_max_seq(const struct rp_cuda *c);
+/* Queries of a thread, an eighth of those of a block, in the kernels that are taken. */
+void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_rows, int *backward_rows);
 
 /* Each fills its rows of the table. */
 void rp_cuda_ops_gemm(struct rp_ops *op);
