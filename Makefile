@@ -278,7 +278,7 @@ $$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$1
 $(BUILD)/shim/$1/%.o: %.cu $(gpu)/flags | $(gpu)/include
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
-	$$(Q)$$(shim_line) -MMD -MP -x c -c $$< -o $$@
+	$$(Q)$$(shim_line) -include tests/shim/shim.h -MMD -MP -x c -c $$< -o $$@
 $(BUILD)/shim/$1/%.o: %.c $(gpu)/flags | $(gpu)/include
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)

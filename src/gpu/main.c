@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -73,26 +72,27 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
     return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
 }
 
-static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, struct rp_err *err)
+/* A job is the last thing that a worker does: *status is then what the process ends with. */
+static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, int *status, struct rp_err *err)
 {
-    if (type == RP_FRAME_JOB)
-        exit(rp_worker_train(RP_WORKER_FD, in, body, &rp_gpu_sampler));
     if (type == RP_FRAME_PROBE)
         return answer(body, err);
     if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)
         return answer_report(type, body, err);
+    if (type == RP_FRAME_JOB)
+        *status = rp_worker_train(RP_WORKER_FD, in, body, &rp_gpu_sampler);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 
-/* 1 while the parent may ask again, 0 when it is gone. */
-static int next(struct rp_buf *in, struct rp_err *err)
+/* 1 while the parent may ask again, 0 when it is gone or the worker has trained. */
+static int next(struct rp_buf *in, int *status, struct rp_err *err)
 {
     char bytes[4096];
     enum rp_frame type;
     RP_JSON *body = NULL;
     int got = rp_frame_decode(in, &type, &body, err);
     if (got > 0)
-        return obey(type, body, in, err) == 0 ? 1 : -1;
+        return obey(type, body, in, status, err) < 0 ? -1 : type != RP_FRAME_JOB;
     if (got < 0)
         return -1;
     ssize_t n = read(RP_WORKER_FD, bytes, sizeof bytes);
@@ -107,11 +107,12 @@ int main(void)
 {
     struct rp_err err = {0};
     RP_BUF in = {0};
+    int status = 0;
     RP_JSON *hello = json_pack("{s:i}", "pid", (int)getpid());
     int more = rp_frame_write(RP_WORKER_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
     while (more > 0)
-        more = next(&in, &err);
+        more = next(&in, &status, &err);
     if (more < 0)
         fprintf(stderr, "repro-gpu: %s\n", err.msg);
-    return more < 0 ? rp_exit_status(err.code) : 0;
+    return more < 0 ? rp_exit_status(err.code) : status;
 }
