@@ -270,15 +270,18 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
 tests-built: $(fakes)
 
-# A libcuda.so.1 for tests that executes the device code on the CPU, once as for sm_80 and later, once as for what was before.
+# A libcuda.so.1 for tests that executes the device code on the CPU, once as for sm_80 and later, once as for what was before, and once with
+# every access to memory checked (tests/shim/check.c).
 shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
+checked := -DSHIM_CHECKED
+checked_code := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
-shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(wildcard tests/shim/*.c)))
-$$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$1
+shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
+$$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$2 $3
 $(BUILD)/shim/$1/%.o: %.cu $(gpu)/flags | $(gpu)/include
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
-	$$(Q)$$(shim_line) -include tests/shim/shim.h -MMD -MP -x c -c $$< -o $$@
+	$$(Q)$$(shim_line) $4 -include tests/shim/shim.h -MMD -MP -x c -c $$< -o $$@
 $(BUILD)/shim/$1/%.o: %.c $(gpu)/flags | $(gpu)/include
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
@@ -288,9 +291,10 @@ $(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
 	$$(Q)$(CC) -shared -Wl,-soname,$$(@F) $$^ -o $$@ -lm
 -include $$(shim_$1_objects:.o=.d)
 endef
-shims := $(BUILD)/shim/800/libcuda.so.1 $(BUILD)/shim/700/libcuda.so.1
-$(eval $(call shim,800))
-$(eval $(call shim,700))
+shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked)
+$(eval $(call shim,800,800))
+$(eval $(call shim,700,700))
+$(eval $(call shim,checked,800,$(checked),$(checked_code)))
 
 # The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))

@@ -1,6 +1,6 @@
 /* The matrix product on the GPU in every way it can be done: each tile of gemm.def, each way to add segments, on shapes that fit no tile,
  * aligned and not. All give the bits of the definition, write nothing else, and leave the counters of turns at 0.
- * shims: 800 700 */
+ * shims: 800 700 checked */
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
 
@@ -66,6 +66,7 @@ static struct rp_dev *device(void)
             all[i]->here[j] = random_float();
         send(dev, all[i], SPACE);
     }
+    shim->strict = 1;
     expected = expected ? expected : malloc(SPACE * sizeof(float));
     unpacked = unpacked ? unpacked : malloc(SPACE * sizeof(float));
     return dev;
@@ -208,11 +209,12 @@ static void all_ways(struct rp_dev *dev, struct sample s, int (*done)[MODES + 1]
         }
 }
 
+/* Where every access is checked: the first alone, in a way that lets each tile do it once. */
 static const struct {
     int m, n, k, segment;
-} shapes[] = {{77, 301, 1023, 512}, {1, 1, 1, 0},      {129, 65, 513, 100}, {260, 388, 100, 0},  {200, 196, 516, 64},
-              {2, 300, 70, 0},      {300, 2, 33, 0},   {64, 128, 16, 0},    {192, 192, 48, 9},   {193, 193, 40, 16},
-              {400, 130, 200, 67},  {64, 1200, 90, 30}, {70, 130, 4100, 2048}};
+} shapes[] = {{196, 200, 40, 18}, {77, 301, 1023, 512}, {1, 1, 1, 0},      {129, 65, 513, 100}, {260, 388, 100, 0},
+              {200, 196, 516, 64}, {2, 300, 70, 0},    {300, 2, 33, 0},    {64, 128, 16, 0},    {192, 192, 48, 9},
+              {193, 193, 40, 16},  {400, 130, 200, 67}, {64, 1200, 90, 30}, {70, 130, 4100, 2048}};
 
 TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
 {
@@ -220,9 +222,11 @@ TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
     struct rp_dev *dev = device();
     unsigned mix = 0;
     fill(dev, RANDOM);
-    for (int i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < (shim->checked ? 1 : COUNT(shapes)); i++)
         for (int form = 0; form < 4; form++)
             for (int slack = 0; slack < 3; slack++) {
+                if (shim->checked && slack != (form & 1 ? 2 : 0))
+                    continue;
                 struct sample s = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .segment = shapes[i].segment,
                                    .ta = form >> 1, .tb = form & 1, .slack = slack, .offset = slack == 2 ? 1 + i % 3 : 0};
                 all_ways(dev, s, done, &mix);
@@ -231,7 +235,7 @@ TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
     int usable, all = 0;
     for (int tile = 1; (name = rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable)) != NULL; tile++)
         for (int mode = 1; mode <= MODES; mode++) {
-            CHECK(!usable || done[tile][mode] >= 4, "%s %s: done %d times", name, modes[mode], done[tile][mode]);
+            CHECK(!usable || done[tile][mode] >= (shim->checked ? 1 : 4), "%s %s: done %d times", name, modes[mode], done[tile][mode]);
             all += done[tile][mode];
         }
     printf("# %d products\n", all);
@@ -242,6 +246,8 @@ TEST(a_zero_has_one_sign_and_what_is_not_finite_stays_in_its_row)
     static int done[64][MODES + 1];
     struct rp_dev *dev = device();
     unsigned mix = 5;
+    if (shim->checked)
+        SKIP("with checks it takes long and sees nothing new");
     for (int kind = UNDERFLOW; kind <= INFINITE; kind++) {
         fill(dev, kind);
         for (int form = 0; form < 4; form++)

@@ -279,29 +279,10 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
     return CUDA_SUCCESS;
 }
 
-/* As on a GPU: aligned to 256 bytes, with whatever was there before. The size stands before the block. */
-static void *take(size_t bytes)
-{
-    unsigned char *p = aligned_alloc(256, 256 + (bytes + 255) / 256 * 256);
-    if (!p)
-        return NULL;
-    memcpy(p, &bytes, sizeof bytes);
-    memset(p + 256, 0xa5, bytes);
-    return p + 256;
-}
-
-static size_t give(void *data)
-{
-    size_t bytes;
-    memcpy(&bytes, (unsigned char *)data - 256, sizeof bytes);
-    free((unsigned char *)data - 256);
-    return bytes;
-}
-
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *data, size_t bytes)
 {
     ENTER;
-    void *p = bytes && bytes + used <= number("SHIM_MEMORY", (uint64_t)8 << 30) ? take(bytes) : NULL;
+    void *p = bytes && bytes + used <= number("SHIM_MEMORY", (uint64_t)8 << 30) ? shim_take(bytes) : NULL;
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *data = (CUdeviceptr)(uintptr_t)p;
@@ -313,7 +294,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *data, size_t bytes)
 EXPORT CUresult cuMemFree_v2(CUdeviceptr data)
 {
     GIVE_BACK;
-    used -= give((void *)(uintptr_t)data);
+    used -= shim_give((void *)(uintptr_t)data);
     held[BLOCK]--;
     return entered_;
 }
@@ -322,7 +303,7 @@ EXPORT CUresult cuMemHostAlloc(void **data, size_t bytes, unsigned flags)
 {
     ENTER;
     (void)flags;
-    *data = take(bytes);
+    *data = shim_take(bytes);
     held[PINNED]++;
     return *data ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -330,7 +311,7 @@ EXPORT CUresult cuMemHostAlloc(void **data, size_t bytes, unsigned flags)
 EXPORT CUresult cuMemFreeHost(void *data)
 {
     GIVE_BACK;
-    give(data);
+    shim_give(data);
     held[PINNED]--;
     return entered_;
 }

@@ -18,6 +18,8 @@ struct shim_options {
     int ahead;             /* a warp runs until it waits for its block before the next one does; else all go from meeting to meeting */
     int resident;          /* blocks at a time, at most SHIM_RESIDENT */
     uint64_t seed;         /* of the permutations */
+    int checked;           /* built with checks of every access (check.c) */
+    int strict;            /* with checks: kernels may touch nothing but memory that the driver gave */
 };
 #define SHIM_RESIDENT 8
 #define SHIM_THREADS 1024
@@ -31,15 +33,24 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
 /* Whether kernels.def has the kernel, and the size of its arguments (0: no such kernel). */
 size_t shim_args_size(const char *kernel);
 
-/* For the checks of memory accesses: who runs. */
+/* For the checks of memory accesses (check.c): who runs. */
 struct shim_place {
-    const unsigned char *shared;
-    size_t shared_bytes;
-    unsigned thread, epoch, warp_epoch; /* barriers passed by the block, meetings passed by the warp */
-    int resident;                       /* which of the resident blocks */
+    const unsigned char *shared; /* of the block; NULL outside of kernels */
+    size_t shared_bytes, args_bytes;
+    const void *args;            /* of the kernel */
+    unsigned thread, warp_epoch; /* meetings that its warp has passed */
+    uint32_t stamp;              /* another one in every block and after each of its barriers */
+    uint32_t block;              /* another one in every block */
+    int resident;                /* which of the resident blocks */
 };
-int shim_where(struct shim_place *p); /* 0 outside of kernels */
-void shim_fault(const char *what);    /* stop this launch with a message (static text); does not return */
-extern void (*shim_on_block)(int resident); /* NULL, or called when a block starts on one of the places */
+extern struct shim_place shim_now;
+void shim_fault(const char *what); /* stop this launch with a message (static text); does not return */
+/* NULL, or called when an asynchronous copy starts (from: NULL for zeros) and when it has landed. */
+extern void (*shim_on_copy)(const void *to, const void *from, size_t bytes, int landed);
+
+/* The memory of the GPU (memory.c): aligned to 256 bytes, with whatever was there before. */
+void *shim_take(size_t bytes);
+size_t shim_give(void *data); /* its size */
+int shim_holds(const void *data, size_t bytes); /* whether all of it is in one block that was taken */
 
 #endif

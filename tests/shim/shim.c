@@ -1,5 +1,8 @@
 /* The scheduler: fibers, meetings, resident blocks. */
 #include "tests/shim/run.h"
+#ifdef SHIM_CHECKED
+#include "tests/shim/planted.h"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +18,7 @@ enum state { READY, SPINNING, AT_BLOCK, AT_WARP, DONE };
 struct copy {
     float *to;
     const float *from;
-    int n, inside, group;
+    int n, inside, group, landed;
 };
 
 struct fiber {
@@ -30,16 +33,18 @@ struct fiber {
 };
 
 struct block {
-    int live;
+    int live, at; /* which of the resident ones */
     struct shim_dim index;
     unsigned char *shared, *stacks;
     struct fiber fiber[SHIM_THREADS];
-    unsigned warp_epoch[SHIM_THREADS / 32], epoch;
+    unsigned warp_epoch[SHIM_THREADS / 32];
+    uint32_t stamp, number;
 };
 
 struct shim_options shim_options = {.resident = 1, .seed = 1};
 struct shim_dim threadIdx, blockIdx, blockDim, gridDim;
-void (*shim_on_block)(int resident);
+struct shim_place shim_now;
+void (*shim_on_copy)(const void *to, const void *from, size_t bytes, int landed);
 
 static struct block *resident[SHIM_RESIDENT];
 static struct block *now;    /* the block that runs */
@@ -47,7 +52,8 @@ static struct fiber *me;     /* the fiber that runs; NULL: the scheduler */
 static void *scheduler;      /* its stack pointer */
 static const char *fault;
 static unsigned threads;
-static size_t shared_bytes;
+static size_t shared_bytes, args_bytes;
+static uint32_t stamps;
 static uint64_t random_state;
 static void (*body)(const void *args);
 static const void *body_args;
@@ -83,17 +89,6 @@ void shim_fault(const char *what)
         abort();
     for (;;)
         yield(DONE, "", 0);
-}
-
-int shim_where(struct shim_place *p)
-{
-    if (!me)
-        return 0;
-    *p = (struct shim_place){.shared = now->shared, .shared_bytes = shared_bytes, .thread = me->id, .epoch = now->epoch,
-                             .warp_epoch = now->warp_epoch[me->id / 32]};
-    while (resident[p->resident] != now)
-        p->resident++;
-    return 1;
 }
 
 /* ---- what kernels call ---- */
@@ -152,25 +147,28 @@ void shim_spin(void)
 
 /* ---- asynchronous copies ---- */
 
-static void land(const struct copy *c)
+static void land(struct copy *c)
 {
-    for (int i = 0; i < c->n; i++)
+    for (int i = 0; i < c->n && !c->landed; i++)
         c->to[i] = c->inside ? c->from[i] : 0.0f;
+    c->landed = 1;
 }
 
 static void start_copy(void *to, const void *from, int n, int inside)
 {
-    struct copy c = {to, from, n, inside, me->group};
+    struct copy c = {to, from, n, inside, me->group, 0};
     unsigned char *p = to;
     if (((uintptr_t)to | (uintptr_t)from) & (4 * (size_t)n - 1))
         shim_fault("an asynchronous copy is not aligned to its size");
     if (p < now->shared || p + 4 * n > now->shared + shared_bytes)
         shim_fault("an asynchronous copy writes outside of shared memory");
-    if (!shim_options.late) {
+    if (shim_on_copy)
+        shim_on_copy(to, inside ? from : NULL, 4 * (size_t)n, 0);
+    if (!shim_options.late)
         land(&c);
+    if (c.landed && !shim_on_copy)
         return;
-    }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && !c.landed; i++)
         c.to[i] = NAN;
     if (me->copies == COPIES)
         shim_fault("too many asynchronous copies that nobody waits for");
@@ -208,10 +206,13 @@ void rp_copy_wait(int newest)
 {
     int left = 0;
     for (int i = 0; i < me->copies; i++)
-        if (me->copy[i].group < me->group - newest)
-            land(&me->copy[i]);
-        else
+        if (me->copy[i].group >= me->group - newest)
             me->copy[left++] = me->copy[i];
+        else {
+            land(&me->copy[i]);
+            if (shim_on_copy)
+                shim_on_copy(me->copy[i].to, NULL, 4 * (size_t)me->copy[i].n, 1);
+        }
     me->copies = left;
 }
 
@@ -238,6 +239,7 @@ static struct block *place(int i)
 {
     if (!resident[i]) {
         resident[i] = calloc(1, sizeof **resident);
+        resident[i]->at = i;
         resident[i]->shared = aligned_alloc(128, (SHIM_SHARED_MAX + 127) / 128 * 128);
         resident[i]->stacks = mmap(NULL, SHIM_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (!resident[i]->shared || resident[i]->stacks == MAP_FAILED)
@@ -252,7 +254,7 @@ static void start_block(int at, unsigned number)
     struct block *b = place(at);
     b->live = 1;
     b->index = (struct shim_dim){number % gridDim.x, number / gridDim.x % gridDim.y, number / gridDim.x / gridDim.y};
-    b->epoch = 0;
+    b->stamp = b->number = ++stamps;
     memset(b->shared, 0xff, shared_bytes);
     memset(b->warp_epoch, 0, sizeof b->warp_epoch);
     for (unsigned i = 0; i < threads; i++) {
@@ -265,8 +267,6 @@ static void start_block(int at, unsigned number)
         f->id = i;
         f->copies = f->group = 0;
     }
-    if (shim_on_block)
-        shim_on_block(at);
 }
 
 static void run_fiber(struct block *b, struct fiber *f)
@@ -275,7 +275,9 @@ static void run_fiber(struct block *b, struct fiber *f)
     me = f;
     blockIdx = b->index;
     threadIdx = (struct shim_dim){f->id % blockDim.x, f->id / blockDim.x % blockDim.y, f->id / (blockDim.x * blockDim.y)};
+    shim_now = (struct shim_place){b->shared, shared_bytes, args_bytes, body_args, f->id, b->warp_epoch[f->id / 32], b->stamp, b->number, b->at};
     shim_swap(&scheduler, f->stack_pointer);
+    shim_now.shared = NULL;
     me = NULL;
 }
 
@@ -327,7 +329,7 @@ static int release_block(struct block *b)
         fault = "some threads of a block returned while others wait at a barrier";
     for (unsigned i = 0; i < threads; i++)
         b->fiber[i].state = b->fiber[i].state == AT_BLOCK ? READY : b->fiber[i].state;
-    b->epoch++;
+    b->stamp = ++stamps;
     return 1;
 }
 
@@ -415,6 +417,9 @@ static void run_grid(unsigned blocks)
 
 #define KERNEL(name, args, threads, blocks) void shim_kernel_##name(const void *);
 #include "backend/cuda/kernels.def"
+#ifdef SHIM_CHECKED
+#include "tests/shim/planted.def"
+#endif
 #undef KERNEL
 
 static const struct {
@@ -425,6 +430,9 @@ static const struct {
 } kernels[] = {
 #define KERNEL(name, args, threads, blocks) {#name, shim_kernel_##name, sizeof(struct args), threads},
 #include "backend/cuda/kernels.def"
+#ifdef SHIM_CHECKED
+#include "tests/shim/planted.def" /* kernels with a fault */
+#endif
 #undef KERNEL
 };
 #define KERNELS (sizeof kernels / sizeof *kernels)
@@ -457,6 +465,7 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
     random_state = shim_options.seed;
     body = kernels[i].run;
     body_args = args;
+    args_bytes = kernels[i].args;
     fault = NULL;
     run_grid(grid.x * grid.y * grid.z);
     return fault;

@@ -131,18 +131,19 @@ static int allowed(const struct rp_cuda *c, const struct tile *t, const struct r
 
 static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
 {
-    struct plan best = {0};
+    struct plan ways[TILES * 3], *best = ways;
+    int n = 0;
     for (int i = 0; i < TILES; i++)
-        for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_TURNS; mode++) {
+        for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_TURNS && fits(c, &tiles[i], g); mode++) {
             const struct tile *t = &tiles[i];
-            if (!fits(c, t, g) || !allowed(c, t, g, (enum rp_gemm_mode)mode))
+            if (!allowed(c, t, g, (enum rp_gemm_mode)mode))
                 continue;
             struct plan p = {t, (enum rp_gemm_mode)mode, estimate(c, t, g, (enum rp_gemm_mode)mode)};
             p.cycles *= (c->gemm_wish.tile == i + 1 ? 1e-12 : 1) * (c->gemm_wish.mode == mode + 1 ? 1e-6 : 1);
-            if (!best.tile || p.cycles < best.cycles)
-                best = p;
+            ways[n++] = p;
+            best = p.cycles < best->cycles ? &ways[n - 1] : best;
         }
-    return best;
+    return c->gemm_rotates ? ways[c->gemms % n] : *best;
 }
 
 /* ---- launches ---- */
@@ -155,6 +156,7 @@ static int64_t or_zero(const void *p, int64_t pitch)
 static void product(struct rp_cuda *c, struct rp_gemm_args *g)
 {
     struct plan p = choose(c, g);
+    c->gemms++;
     int64_t blocks = tile_count(p.tile, g) * (p.mode == RP_GEMM_WHOLE ? 1 : g->segments);
     int wide = g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
     c->gemm_done.tile = (int)(p.tile - tiles) + 1;

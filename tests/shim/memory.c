@@ -1,0 +1,51 @@
+/* The GPU's memory: blocks, and which address is in one. */
+#include "tests/shim/run.h"
+
+#include <stdlib.h>
+
+#define APART 256 /* before a block: its size, and nothing that a kernel may touch */
+
+static struct range {
+    uintptr_t begin, end;
+} *blocks;
+static size_t held, room;
+
+void *shim_take(size_t bytes)
+{
+    unsigned char *p = aligned_alloc(APART, 2 * APART + (bytes + APART - 1) / APART * APART);
+    if (held == room) {
+        room = room ? 2 * room : 64;
+        blocks = realloc(blocks, room * sizeof *blocks);
+    }
+    if (!p || !blocks)
+        return NULL;
+    memcpy(p, &bytes, sizeof bytes);
+    memset(p + APART, 0xa5, bytes);
+    blocks[held++] = (struct range){(uintptr_t)(p + APART), (uintptr_t)(p + APART) + bytes};
+    return p + APART;
+}
+
+size_t shim_give(void *data)
+{
+    size_t bytes, i = 0;
+    memcpy(&bytes, (unsigned char *)data - APART, sizeof bytes);
+    while (blocks[i].begin != (uintptr_t)data)
+        i++;
+    blocks[i] = blocks[--held];
+    free((unsigned char *)data - APART);
+    return bytes;
+}
+
+int shim_holds(const void *data, size_t bytes)
+{
+    static size_t last; /* mostly it is the same one again */
+    uintptr_t at = (uintptr_t)data;
+    if (last < held && at >= blocks[last].begin && at + bytes <= blocks[last].end)
+        return 1;
+    for (size_t i = 0; i < held; i++)
+        if (at >= blocks[i].begin && at + bytes <= blocks[i].end) {
+            last = i;
+            return 1;
+        }
+    return 0;
+}
