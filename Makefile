@@ -270,8 +270,8 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
 tests-built: $(fakes)
 
-# A libcuda.so.1 for tests that executes the device code on the CPU, once as for sm_80 and later, once as for what was before, and once with
-# every access to memory checked (tests/shim/check.c).
+# A libcuda.so.1 for tests that executes the device code on the CPU, as for sm_80 and later and as for what was before, and both once more
+# with every access to memory checked (tests/shim/check.c).
 shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 checked := -DSHIM_CHECKED
 checked_code := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
@@ -291,10 +291,11 @@ $(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
 	$$(Q)$(CC) -shared -Wl,-soname,$$(@F) $$^ -o $$@ -lm
 -include $$(shim_$1_objects:.o=.d)
 endef
-shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked)
+shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked checked700)
 $(eval $(call shim,800,800))
 $(eval $(call shim,700,700))
 $(eval $(call shim,checked,800,$(checked),$(checked_code)))
+$(eval $(call shim,checked700,700,$(checked),$(checked_code)))
 
 # The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))

@@ -11,7 +11,8 @@
 # (tests/cli/TOPIC, tests/valgrind, tests/build, tests/lint). A shell test runs in a scratch directory of its own with HOME and
 # the XDG directories inside, REPRO naming the binary, TEST_DIR its own directory, TOP the repository and BUILD what was built.
 # It passes with status 0 (or what CASE.exit says, with the outputs of CASE.out and CASE.err where these exist), and is skipped
-# with status 77, its last line being the reason. "# timeout: SECONDS" and "# serial" in a test's first lines are obeyed; LONG=1 in the
+# with status 77, its last line being the reason. A test of tests/cuda runs once for each library that it names in "# shims: 800 700
+# checked checked700", the directories of BUILD/shim with a libcuda.so.1 (only 800 if it names none). "# timeout: SECONDS" and "# serial" in a test's first lines are obeyed; LONG=1 in the
 # environment allows twelve times as long, for the tests that then do more.
 #
 # One line per failure and per skip, with the log; the last line is "N passed, N failed, N skipped". Status 1 if any failed.
@@ -55,7 +56,7 @@ tap_result() { # STATUS
 
 run_program() { # VARIANT SOURCE ARGUMENT...
     local variant=$1 shim=800 program status=0 plain=
-    case $variant in [0-9]* | checked) shim=$variant variant=native ;; esac
+    case $variant in [0-9]* | checked*) shim=$variant variant=native ;; esac
     program=$BUILD/$variant/${2%.c}
     shift 2
     # Sanitizers want their address ranges free; where personality(2) is not allowed they mostly get them anyway.
@@ -154,7 +155,7 @@ while [ $# -gt 0 ]; do
 done
 
 members() { # GROUP: the ids of its tests
-    local f variants variant
+    local f variants variant group=$1
     case $1 in
     lint) variants="sh" && set -- tests/lint/*.sh ;;
     full) variants="sh" && set -- tests/lint/full/*.sh ;;
@@ -169,7 +170,7 @@ members() { # GROUP: the ids of its tests
     esac
     for f; do
         [ -f "$f" ] && [[ $f = *"$pattern"* ]] || continue
-        [ "$1" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
+        [ "$group" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
         for variant in ${variants:-native}; do
             echo "$variant:$f"
         done

@@ -1,5 +1,5 @@
 /* Every operation with each access to memory checked (tests/shim/check.c), at small sizes; and that the checks find what they are for.
- * shims: checked */
+ * shims: checked checked700 */
 #include "ops/compare.h"
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"

@@ -1,5 +1,6 @@
 /* Every operation of the CUDA backend, its kernels executed by the shim, against the literal definition: bit for bit, for awkward sizes
- * and every order of threads. OPS="gemm add" limits it to some. */
+ * and every order of threads. OPS="gemm add" limits it to some.
+ * shims: 800 700 */
 #include "ops/compare.h"
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
