@@ -143,7 +143,8 @@ static void stop(void)
     while (!sampler.ended && pthread_cond_timedwait(&sampler.changed, &sampler.lock, &at) != ETIMEDOUT)
         ;
     int ended = sampler.ended;
-    RP_JSON *last = json_pack("{s:s}", "reason", ended ? "the run was over before the first" : "NVML gave no answer until the run was over");
+    const char *why = ended ? "the run was over before the first" : "NVML gave no answer until the run was over";
+    RP_JSON *last = json_pack("{s:s}", "reason", why);
     if (!sampler.sent)
         send_locked(last);
     pthread_mutex_unlock(&sampler.lock);

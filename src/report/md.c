@@ -262,7 +262,8 @@ static void ceilings(struct rp_buf *out, const json_t *run)
         {"copy from the host's memory", "host_to_device", "host_to_device/bytes_per_s", "GB/s"},
     };
     char a[48], b[48], c[48];
-    const json_t *is = at(run, "ceilings"), *before = at(is, "before"), *after = at(is, "after"), *some = json_is_object(before) ? before : after;
+    const json_t *is = at(run, "ceilings"), *before = at(is, "before"), *after = at(is, "after");
+    const json_t *shape = json_is_object(before) ? at(before, "gemm") : at(after, "gemm");
     if (!is)
         return;
     rp_buf_puts(out, "## What the device does at best\n\nOutside the timed windows, with the same operations.\n\n"
@@ -272,7 +273,7 @@ static void ceilings(struct rp_buf *out, const json_t *run)
             continue;
         rp_buf_printf(out, "| %s", rows[i].name);
         if (i == 0)
-            rp_buf_printf(out, ", %sx%sx%s", num(a, some, "gemm/rows", 0, 1), num(b, some, "gemm/width", 0, 1), num(c, some, "gemm/depth", 0, 1));
+            rp_buf_printf(out, ", %sx%sx%s", num(a, shape, "rows", 0, 1), num(b, shape, "width", 0, 1), num(c, shape, "depth", 0, 1));
         rp_buf_printf(out, " | %s | %s | %s; ", num(a, before, rows[i].path, 2, 1e-9), num(b, after, rows[i].path, 2, 1e-9), rows[i].unit);
         cell(out, str(at(is, "formulas"), rows[i].kind), 200);
         rp_buf_puts(out, " |\n");
@@ -338,7 +339,8 @@ static void samples(struct rp_buf *out, const json_t *run)
     if (!at(is, "timed"))
         return;
     RP_FREE char *window = plain(str(is, "window")), *energy = plain(str(is, "energy_formula"));
-    rp_buf_printf(out, "Every %s s, of which one in %s is kept: %s %s.\n\n| | min | median | mean | max | |\n|---|---:|---:|---:|---:|---|\n",
+    rp_buf_printf(out, "Every %s s, of which one in %s is kept: %s %s.\n\n"
+                       "| | min | median | mean | max | |\n|---|---:|---:|---:|---:|---|\n",
                   num(a, is, "period_s", 1, 1), num(b, is, "every", 0, 1), num(c, is, "timed", 0, 1), window);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = at(is, rows[i].key);
@@ -348,7 +350,8 @@ static void samples(struct rp_buf *out, const json_t *run)
     }
     rp_buf_puts(out, "\nThrottled, in percent of the samples: ");
     throttling(out, at(is, "throttle"));
-    rp_buf_printf(out, ". Energy: %s J, %s J per sequence: %s.\n\n", num(a, is, "energy_j", 1, 1), num(b, is, "energy_per_sequence_j", 4, 1), energy);
+    rp_buf_printf(out, ". Energy: %s J, %s J per sequence: %s.\n\n", num(a, is, "energy_j", 1, 1),
+                  num(b, is, "energy_per_sequence_j", 4, 1), energy);
 }
 
 /* By the device's own clock, where it has one, and of its own memory. */

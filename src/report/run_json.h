@@ -25,7 +25,7 @@ struct rp_run_doc {
     const json_t *data; /* {"pinned", "archive", "archive_sha256", "digest"} */
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
     const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
-    const json_t *done;           /* body of the worker's DONE record, or NULL: peak_rss_bytes, phases_s, tensor_roots, and where there are some device_bytes, ceilings */
+    const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
     const struct rp_records *records; /* of steps/rank0.jsonl */
     const struct rp_samples *samples; /* of steps/rank0.samples.jsonl; NULL: none, and then */
     const char *no_samples;           /* why, or NULL where nobody takes any */

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define WINDOW "samples from the start of the first timed step to the end of the last"
-#define ENERGY "mean of power_w * seconds from the start of the first timed step to the end of the last; per sequence: / samples trained there"
+#define ENERGY                                                                                                                 \
+    "mean of power_w * seconds from the start of the first timed step to the end of the last; per sequence: / samples trained there"
 
 /* ---- while they come ---- */
 
@@ -45,7 +46,8 @@ void rp_sampling_add(struct rp_sampling *s, const json_t *body)
         rp_safe(s->reason, sizeof s->reason, *reason ? reason : "the GPU worker does not say why");
         return;
     }
-    if (!s->schema || rp_schema_check(s->schema, body, "sample", &err) < 0 || integer(body, "n") != s->next || integer(body, "ns") <= s->last_ns) {
+    if (!s->schema || rp_schema_check(s->schema, body, "sample", &err) < 0 || integer(body, "n") != s->next ||
+        integer(body, "ns") <= s->last_ns) {
         snprintf(s->reason, sizeof s->reason, "the GPU worker sent something that is no sample");
         return;
     }
@@ -121,7 +123,7 @@ int rp_samples_parse(struct rp_samples *out, const char *text, size_t size, stru
         failed = add_line(out, schema, text + at, n, err) < 0;
     }
     if (!failed && out->n > RP_SAMPLES_MAX)
-        failed = rp_fail(err, RP_MISMATCH, "steps/rank0.samples.jsonl has %" PRId64 " lines; at most %d are kept", out->n, RP_SAMPLES_MAX) < 0;
+        failed = rp_fail(err, RP_MISMATCH, "steps/rank0.samples.jsonl has %" PRId64 " lines, more than %d", out->n, RP_SAMPLES_MAX) < 0;
     if (failed)
         rp_samples_fini(out);
     return failed ? -1 : 0;
@@ -221,8 +223,9 @@ static void add_energy(json_t *out, const struct window *w)
 json_t *rp_samples_json(const struct rp_samples *s, const struct rp_records *rs)
 {
     struct window w = window_of(s, rs);
-    json_t *out = json_pack("{s:s, s:I, s:I, s:f, s:s, s:I}", "sha256", s->sha256, "count", (json_int_t)s->n, "every", (json_int_t)s->every, "period_s",
-                            RP_SAMPLE_PERIOD_NS / 1e9, "window", WINDOW, "timed", (json_int_t)(w.to - w.from));
+    json_t *out = json_pack("{s:s, s:I, s:I, s:f, s:s, s:I}", "sha256", s->sha256, "count", (json_int_t)s->n, "every",
+                            (json_int_t)s->every, "period_s", RP_SAMPLE_PERIOD_NS / 1e9, "window", WINDOW, "timed",
+                            (json_int_t)(w.to - w.from));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         json_object_set_new(out, values[i].name, spread(s, &w, values[i].key, values[i].scale));
     json_object_set_new(out, "throttle", throttle(s, &w));

@@ -3,13 +3,14 @@
  * What:    the lines of steps/rank0.samples.jsonl: kept while they come, read again, and made into the figures of run.json.
  * Flow:    SAMPLE frames -> struct rp_sampling -> lines -> struct rp_samples, with the step records -> the "samples" object of run.json.
  * Owner:   both structs own what they hold; *_fini().
- * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of values[]
- *          in samples.c where it becomes a figure.
+ * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of
+ *          values[] in samples.c where it becomes a figure.
  *
- * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],"utilization":99}
+ * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
+ *          "utilization":99}
  *
- * At most RP_SAMPLES_MAX lines are kept: when there are more, every second one goes, and from then on only every second one is kept. So a run
- * of any length has between half of them and all of them, evenly spaced, and n says which they are: multiples of a power of two.
+ * At most RP_SAMPLES_MAX lines are kept: when there are more, every second one goes, and from then on only every second one is kept. So a
+ * run of any length has between half of them and all of them, evenly spaced, and n says which they are: multiples of a power of two.
  */
 #ifndef RP_REPORT_SAMPLES_H
 #define RP_REPORT_SAMPLES_H

@@ -537,6 +537,7 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
         *rest = 0;
     rp_check_say(result,
                  "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s, tensor_roots%s%s%s%s",
-                 json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "", from_file(s) ? ", learning rates" : "", rest);
+                 json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
+                 from_file(s) ? ", learning rates" : "", rest);
     return 0;
 }

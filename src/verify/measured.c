@@ -53,12 +53,13 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
     double slack = is_cpu(s) ? RP_CEILING_SLACK_CPU : RP_CEILING_SLACK_DEVICE, value = json_number_value(share);
     if (json_is_null(both[0]) || json_is_null(both[1])) { /* a clock may still rise after the first */
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "not measured %s the run: what it achieved is held against nothing", json_is_null(both[0]) ? "before" : "after");
+        rp_check_say(result, "not measured %s the run: what it achieved is held against nothing",
+                     json_is_null(both[0]) ? "before" : "after");
         return 0;
     }
     if (value > slack)
-        return rp_fail(err, RP_MISMATCH, "the run achieved %.2f times what its own matrix product did at best; at most %.2f is believed", value,
-                       slack);
+        return rp_fail(err, RP_MISMATCH, "the run achieved %.2f times what its own matrix product did at best; at most %.2f is believed",
+                       value, slack);
     if (value > 1)
         result->state = RP_CHECK_NOTE;
     if (json_is_number(share))
@@ -79,7 +80,8 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
     if (rp_check_differ(text, sizeof text, is, again))
         return rp_fail(err, RP_MISMATCH, "rates do not follow from the repetitions: ceilings/%s", text);
     if (phase && spent(is) / 1e9 > json_number_value(phase) * CLOCKS_APART + 1e-3)
-        return rp_fail(err, RP_MISMATCH, "the phase 'ceilings' took %.3f s, and its repetitions %.3f s", json_number_value(phase), spent(is) / 1e9);
+        return rp_fail(err, RP_MISMATCH, "the phase 'ceilings' took %.3f s, and its repetitions %.3f s", json_number_value(phase),
+                       spent(is) / 1e9);
     return check_share(s, is, result, err);
 }
 
@@ -102,7 +104,8 @@ static int check_times(const struct rp_verify_state *s, const struct rp_samples 
     double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
     double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
     if ((double)((is->n - 1) * is->every) * PERIOD_S > (last - first) * WALL_DRIFT + 2 * PERIOD_S)
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every, last - first, PERIOD_S);
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every,
+                       last - first, PERIOD_S);
     for (int64_t i = 0; i < rs->n; i++)
         if (rs->r[i].step >= 0) {
             begin = smaller(begin, (double)rs->r[i].start_ns / 1e9);
@@ -147,7 +150,8 @@ static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_
     if (timed == 0 || few || *text)
         result->state = RP_CHECK_NOTE;
     if (timed == 0 || few)
-        rp_check_say(result, "%" PRId64 " in the timed windows, which have room for %.0f: little is known%s%s", timed, room, *text ? "; throttled: " : "", text);
+        rp_check_say(result, "%" PRId64 " in the timed windows, which have room for %.0f: little is known%s%s", timed, room,
+                     *text ? "; throttled: " : "", text);
     else
         rp_check_say(result, "%" PRId64 " in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
 }
@@ -178,7 +182,8 @@ int rp_check_samples(struct rp_verify_state *s, struct rp_check_result *result, 
     if (m && !is)
         return rp_fail(err, RP_MISMATCH, MEMBER " is there, and run.json has no figures of it");
     if (is && !reason != (m != NULL))
-        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, and " MEMBER " is %sthere", reason ? "no" : "figures of", m ? "" : "not ");
+        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, and " MEMBER " is %sthere", reason ? "no" : "figures of",
+                       m ? "" : "not ");
     if (m)
         return check_them(s, &m->bytes, result, err);
     if (!is_cpu(s))

@@ -22,6 +22,7 @@ struct rp_ceiling_size {
 struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp_plan *plan);
 
 /* NULL: no ceilings, and *err is RP_OK where that is no failure (no memory for them, alive() asked to stop, a backend that cannot). */
-json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg, struct rp_err *err) rp_must_check;
+json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg,
+                    struct rp_err *err) rp_must_check;
 
 #endif

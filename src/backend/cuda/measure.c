@@ -56,7 +56,8 @@ void rp_cuda_copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     rp_cuda_flush(c);
-    CUresult r = c->has_failed ? CUDA_SUCCESS : c->d->cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src, bytes, c->stream);
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)dst, from = (CUdeviceptr)(uintptr_t)src;
+    CUresult r = c->has_failed ? CUDA_SUCCESS : c->d->cuMemcpyDtoDAsync(to, from, bytes, c->stream);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, "copying on the GPU");
 }
