@@ -204,7 +204,7 @@ static void all_ways(struct rp_dev *dev, struct sample s, int (*done)[MODES + 1]
             s.bias = ++*mix % 3 == 1;
             s.add = *mix % 4 > 1;
             s.in_place = *mix % 8 > 4;
-            struct rp_cuda_gemm how = compare(dev, &s, (struct rp_cuda_gemm){tile, mode}, *mix);
+            struct rp_cuda_gemm how = compare(dev, &s, (struct rp_cuda_gemm){.tile = tile, .mode = mode}, *mix);
             done[tile][mode] += how.tile == tile && how.mode == mode;
         }
 }
@@ -266,7 +266,7 @@ TEST(a_long_product_added_to_itself_is_done_in_bands)
         struct sample s = {.m = 300, .n = 132, .k = 70, .segment = 30, .ta = mix >> 1 & 1, .tb = mix & 1, .bias = 1, .add = 1,
                            .in_place = 1};
         c->workspace_bytes = mix % 3 ? 70 * 132 * sizeof(float) : 3 * 132 * sizeof(float);
-        compare(dev, &s, (struct rp_cuda_gemm){0, (int)(1 + mix % 3)}, mix);
+        compare(dev, &s, (struct rp_cuda_gemm){.mode = (int)(1 + mix % 3)}, mix);
     }
     c->workspace_bytes = workspace;
 }
@@ -279,7 +279,7 @@ TEST(turns_work_again_and_again_within_a_graph)
     struct rp_cuda *c = rp_cuda_of(dev);
     struct sample s = {.m = 200, .n = 132, .k = 64, .segment = 16};
     struct rp_gemm here = product(&s, 0), there = product(&s, 1);
-    c->gemm_wish = (struct rp_cuda_gemm){0, 1 + RP_GEMM_TURNS};
+    c->gemm_wish = (struct rp_cuda_gemm){.mode = 1 + RP_GEMM_TURNS};
     define(&here);
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < 10; i++)
