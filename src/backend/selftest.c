@@ -14,15 +14,25 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
+/* A GPU has many kernels for products, and these sizes fit all. With RP_CUDA_GEMM=rotate each is used with every way to add segments:
+ * the four forms come in turn. */
+#define PRODUCTS 80
+static struct rp_op_shape product_shape(unsigned i)
+{
+    return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = 36, .variant = 16 | (i % 16), .in_place = i / 16 % 2,
+                                .seed = i};
+}
+
 /* One operation in all shapes, on one device. */
 static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int verbose, struct rp_err *first)
 {
     const struct rp_backend *b = dev->backend;
     const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
-    int cases = 0, failed = 0;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++, cases++) {
+    int cases = 0, failed = 0, sizes = sizeof shapes / sizeof *shapes, all = sizes + (op == RP_OP_gemm && b->shared ? PRODUCTS : 0);
+    for (; cases < all; cases++) {
         struct rp_err e = {0};
-        if (rp_ops_compare_in(b->shared ? &memory : NULL, dev->op, dev, op, &shapes[i], &e) == 0)
+        struct rp_op_shape shape = cases < sizes ? shapes[cases] : product_shape((unsigned)(cases - sizes));
+        if (rp_ops_compare_in(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
         if (first->code == RP_OK) {
             *first = e;

@@ -189,7 +189,8 @@ static int sides(const struct ctx *c)
 CASE(gemm)
 {
     int ta = s->variant & 1, tb = s->variant >> 1 & 1, m = ROWS, n = WIDTH, d = s->depth;
-    long lda = (ta ? m : d) + 3, ldb = (tb ? d : n) + 5, ldc = n + 1;
+    int aligned = s->variant & 16; /* as far as the sizes are */
+    long lda = (ta ? m : d) + (aligned ? 4 : 3), ldb = (tb ? d : n) + (aligned ? 8 : 5), ldc = n + (aligned ? 4 : 1);
     pair a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
     pair out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
     for (int k = 0; k < sides(c); k++) {

@@ -148,12 +148,25 @@ static struct rp_gemm product(const struct sample *s, int there)
     return g;
 }
 
+/* In a block of its own with nothing behind it, for the checks of accesses: *block is to be given back. */
+static const float *tight(struct rp_dev *dev, const struct matrix *x, long offset, long rows, long columns, long ld, void **block)
+{
+    struct rp_err e = {0};
+    size_t n = (size_t)(offset + (rows - 1) * ld + columns);
+    float *data = *block = dev->backend->shared(dev, n * sizeof(float), &e);
+    if (!CHECK(data != NULL, "%s", e.msg))
+        exit(1);
+    memcpy(data, x->here, n * sizeof(float));
+    return data + offset;
+}
+
 /* Does it as wished, if it can be: says how it was done. */
 static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, struct rp_cuda_gemm wish, unsigned mix)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_err e = {0};
     struct rp_gemm here = product(s, 0), there = product(s, 1);
+    void *blocks[2] = {NULL, NULL};
     size_t size = 128 + (size_t)s->offset + (size_t)s->m * (size_t)here.ldc, bad = 0, first = 0;
     static unsigned turns[RP_CUDA_TURNS];
     int usable;
@@ -164,11 +177,17 @@ static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, s
     for (size_t i = 0; i < size; i++)
         c_data.here[i] = random_float();
     send(dev, &c_data, size);
+    if (shim->checked) {
+        there.a = tight(dev, &a_data, s->offset, s->ta ? s->k : s->m, s->ta ? s->m : s->k, there.lda, &blocks[0]);
+        there.b = tight(dev, &b_data, s->offset, s->tb ? s->n : s->k, s->tb ? s->k : s->n, there.ldb, &blocks[1]);
+    }
     c->gemm_wish = wish;
     dev->op->gemm(dev, &there);
     define(&here);
     CHECK(dev->backend->download(dev, expected, c_data.there, size * sizeof(float), &e) == 0 &&
               dev->backend->download(dev, turns, c->turns, sizeof turns, &e) == 0, "%s", e.msg);
+    for (int i = 0; i < 2 && blocks[i]; i++)
+        dev->backend->free_shared(dev, blocks[i]);
     for (size_t i = size; i-- > 0;)
         if (!same(expected[i], c_data.here[i])) {
             bad++;
@@ -288,6 +307,27 @@ TEST(turns_work_again_and_again_within_a_graph)
         CHECK(dev->backend->download(dev, expected, c_data.there, SPACE * sizeof(float), &e) == 0, "%s", e.msg);
         CHECK(memcmp(expected + 64, here.c, (size_t)s.m * (size_t)s.n * sizeof(float)) == 0, "step %d", step);
     }
+}
+
+/* As selftest calls them on a GPU (PRODUCTS in backend/selftest.c), after some others. */
+TEST(rotation_takes_every_way)
+{
+    struct rp_dev *dev = device();
+    struct rp_cuda *c = rp_cuda_of(dev);
+    int done[64][MODES + 1] = {{0}}, usable;
+    c->gemm_wish = (struct rp_cuda_gemm){.mode = 0};
+    c->gemm_rotates = 1;
+    c->gemms = 5;
+    for (int i = 0; i < 80; i++) {
+        struct sample s = {.m = 200, .n = 196, .k = 40, .segment = 36, .ta = i & 1, .tb = i >> 1 & 1};
+        struct rp_gemm g = product(&s, 1);
+        dev->op->gemm(dev, &g);
+        done[c->gemm_done.tile][c->gemm_done.mode]++;
+    }
+    c->gemm_rotates = 0;
+    for (int tile = 1; rp_cuda_gemm_tile(c, tile, &usable); tile++)
+        for (int mode = 1; mode <= MODES; mode++)
+            CHECK(!usable || done[tile][mode], "%s %s", rp_cuda_gemm_tile(c, tile, &usable), modes[mode]);
 }
 
 /* What is chosen for the products of BERT-base: batch 32 of length 128 and its head; forward, gradients of data and of weights. Every

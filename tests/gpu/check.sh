@@ -72,6 +72,11 @@ part_ops() {
         jq -r '.operations[]? | select(.failed > 0) | "        \(.op): \(.failed) of \(.cases) cases"' ops.json
     fi
     keep ops <ops.json
+    if RP_CUDA_GEMM=rotate within 60 "$repro" selftest --backend cuda --device "$device" --json >products.json 2>products.err; then
+        pass "$(jq -r '.operations[] | select(.op == "gemm") | "\(.cases) products in every way: the bits of the definition"' products.json)"
+    else
+        miss "products in every way: $(tail -n 1 products.err)"
+    fi
     for tool in memcheck racecheck; do
         command -v compute-sanitizer >/dev/null || { skip "$tool: there is no compute-sanitizer" && continue; }
         within 100 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \

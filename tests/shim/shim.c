@@ -275,7 +275,8 @@ static void run_fiber(struct block *b, struct fiber *f)
     me = f;
     blockIdx = b->index;
     threadIdx = (struct shim_dim){f->id % blockDim.x, f->id / blockDim.x % blockDim.y, f->id / (blockDim.x * blockDim.y)};
-    shim_now = (struct shim_place){b->shared, shared_bytes, args_bytes, body_args, f->id, b->warp_epoch[f->id / 32], b->stamp, b->number, b->at};
+    shim_now = (struct shim_place){b->shared, shared_bytes, args_bytes, body_args, f->id, b->warp_epoch[f->id / 32], b->stamp, b->number,
+                                   b->at};
     shim_swap(&scheduler, f->stack_pointer);
     shim_now.shared = NULL;
     me = NULL;

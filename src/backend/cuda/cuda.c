@@ -197,6 +197,8 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_
     c->turns = (unsigned *)(void *)(own + c->workspace_bytes);
     TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->turns, 0, TURN_BYTES, c->stream), "cuMemsetD8Async");
     const char *graphs = getenv("RP_CUDA_GRAPHS");
+    const char *products = getenv("RP_CUDA_GEMM");
+    c->gemm_rotates = products && strcmp(products, "rotate") == 0;
     c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
     c->max_seq = o->max_seq;
     c->max_rows = o->max_rows;

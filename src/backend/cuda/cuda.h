@@ -79,7 +79,7 @@ struct rp_cuda {
         double cycles;                /* of a multiprocessor, by estimate */
     } gemm_wish, gemm_done;           /* for tests: taken where possible (0: the fastest by estimate); of the last product */
     int attention_wish;               /* for tests: queries of a thread, taken where possible */
-    int gemms, gemm_rotates;          /* products so far; each is done in the next of the ways that are possible (RP_CUDA_GEMM=rotate) */
+    int gemms, gemm_rotates;          /* products so far; four at a time in the next of the ways that are possible (RP_CUDA_GEMM=rotate) */
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */

@@ -467,8 +467,7 @@ RP_DEVICE void gemm_pass_on(const struct rp_gemm_args *g, int tile, int segment)
 {
     if (g->mode != RP_GEMM_TURNS)
         return;
-    __syncthreads(); /* what the others wrote is before the release, too */
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) /* what the others wrote is before the barrier that ends gemm_write(), and so before this */
         rp_store_release(g->turns + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
 }
 

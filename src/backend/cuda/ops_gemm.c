@@ -143,7 +143,7 @@ static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
             ways[n++] = p;
             best = p.cycles < best->cycles ? &ways[n - 1] : best;
         }
-    return c->gemm_rotates ? ways[c->gemms % n] : *best;
+    return c->gemm_rotates ? ways[c->gemms / 4 % n] : *best;
 }
 
 /* ---- launches ---- */
