@@ -9,12 +9,13 @@ struct input {
     int64_t made; /* the step that `value` belongs to */
     int64_t value, fails;
     long calls, sleep_us;
+    int varies;
 };
 
 static int prepare(void *arg, int64_t step, struct rp_err *err)
 {
     struct input *in = arg;
-    struct timespec t = {0, in->sleep_us * 1000};
+    struct timespec t = {0, (in->sleep_us + (in->varies ? step % 7 * 20 : 0)) * 1000}; /* now late, now ready for long */
     in->calls++;
     nanosleep(&t, NULL);
     if (step == in->fails)
@@ -34,11 +35,10 @@ static struct rp_prefetch *start(struct input *in)
 
 TEST(steps_in_order_are_made_once)
 {
-    struct input in = {.fails = -1};
+    struct input in = {.fails = -1, .varies = 1};
     struct rp_err err;
     struct rp_prefetch *p = start(&in);
     for (int64_t step = 0; p && step < 200; step++) {
-        in.sleep_us = step % 7 * 20; /* sometimes the thread is late, sometimes it has been ready for long */
         CHECK(rp_prefetch_take(p, step, &err) == 0 && in.made == step && in.value == step * step, "step %lld", (long long)step);
         rp_prefetch_start(p, step + 1);
         struct timespec t = {0, step % 5 * 40000};
