@@ -273,8 +273,8 @@ tests-built: $(fakes)
 # A libcuda.so.1 for tests that executes the device code on the CPU, as for sm_80 and later and as for what was before, and both once more
 # with every access to memory checked (tests/shim/check.c).
 shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
-checked := -DSHIM_CHECKED
-checked_code := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
+shim_checked := -DSHIM_CHECKED
+shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
 shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
 $$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$2 $3
@@ -294,8 +294,8 @@ endef
 shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked checked700)
 $(eval $(call shim,800,800))
 $(eval $(call shim,700,700))
-$(eval $(call shim,checked,800,$(checked),$(checked_code)))
-$(eval $(call shim,checked700,700,$(checked),$(checked_code)))
+$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))
+$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
 
 # The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
