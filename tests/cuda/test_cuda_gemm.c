@@ -228,12 +228,12 @@ static void all_ways(struct rp_dev *dev, struct sample s, int (*done)[MODES + 1]
         }
 }
 
-/* The long ones take their time. Where every access is checked: the first alone, in a way that lets each tile do it once. */
+/* Where every access is checked: the first alone, in a way that lets each tile do it once. */
 static const struct {
     int m, n, k, segment;
 } shapes[] = {{196, 200, 40, 18}, {77, 301, 1023, 512}, {1, 1, 1, 0},      {129, 65, 513, 100}, {260, 388, 100, 0},
               {200, 196, 516, 64}, {2, 300, 70, 0},    {300, 2, 33, 0},    {64, 128, 16, 0},    {192, 192, 48, 9},
-              {193, 193, 40, 16},  {400, 130, 200, 67}, {64, 1200, 90, 30}, {70, 130, 4100, 2048}};
+              {193, 193, 40, 16},  {400, 130, 100, 67}, {64, 600, 90, 30},  {70, 130, 4100, 2048}};
 
 TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
 {
@@ -244,7 +244,8 @@ TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
     for (int i = 0; i < (shim->checked ? 1 : COUNT(shapes)); i++)
         for (int form = 0; form < 4; form++)
             for (int slack = 0; slack < 3; slack++) {
-                if ((shim->checked && slack != (form & 1 ? 2 : 0)) || (shapes[i].k > 1000 && slack != form % 3))
+                int as_none = slack == 1 && (shapes[i].m | shapes[i].n | shapes[i].k) % 4 == 0, long_ones = shapes[i].k > 1000;
+                if (as_none || (long_ones && slack != form % 3) || (shim->checked && slack != (form & 1 ? 2 : 0)))
                     continue;
                 struct sample s = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .segment = shapes[i].segment,
                                    .ta = form >> 1, .tb = form & 1, .slack = slack, .offset = slack == 2 ? 1 + i % 3 : 0};
@@ -254,7 +255,7 @@ TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
     int usable, all = 0;
     for (int tile = 1; (name = rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable)) != NULL; tile++)
         for (int mode = 1; mode <= MODES; mode++) {
-            CHECK(!usable || done[tile][mode] >= (shim->checked ? 1 : 4), "%s %s: done %d times", name, modes[mode], done[tile][mode]);
+            CHECK(!usable || done[tile][mode] >= (shim->checked ? 1 : 3), "%s %s: done %d times", name, modes[mode], done[tile][mode]);
             all += done[tile][mode];
         }
     printf("# %d products\n", all);
