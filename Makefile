@@ -191,7 +191,7 @@ $(gpu)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
 $(gpu)/include: $(gpu)/flags $(cuda_ready)
-	$(Q)mkdir -p $(gpu)/linked && ln -sfn $(addprefix $(sysroot)/include/,openssl zstd.h zstd_errors.h) $(gpu)/linked/ && ln -sfn $(cuda)/include $@
+	$(Q)mkdir -p $(gpu)/linked && ln -sfn $(addprefix $(sysroot)/include/,openssl yaml.h zstd.h zstd_errors.h) $(gpu)/linked/ && ln -sfn $(cuda)/include $@
 $(gpu)/%.o: %.c $(gpu)/flags $(sysroot)/sources.txt | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)
