@@ -10,7 +10,7 @@
 set -euo pipefail
 arch=$1 source=$2 out=$3
 shift 3
-# One rounding for each operator that is written; tests/cuda/ptx.sh reads what came of it.
+# One rounding for each operator that is written; tests/cuda/test_device_code.c reads what came of it.
 flags="-std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Isrc -I."
 tmp=$(mktemp -d "$out.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT

@@ -59,7 +59,8 @@ struct rp_backend {
     void (*close)(struct rp_dev *dev);
     /* one zeroed block, aligned to at least 64 bytes; NULL and *err when it cannot be had */
     void *(*block)(struct rp_dev *dev, enum rp_class c, size_t bytes, struct rp_err *err);
-    /* what open() itself takes: RP_CLASS_BACKEND of the plan; where memory is separate it does not depend on the sizes */
+    /* what open() itself takes: RP_CLASS_BACKEND of the plan. Where memory is separate it grows with the sizes only
+     * above 4 million rows of a micro-batch */
     size_t (*own_bytes)(const struct rp_device_opts *o);
     uint64_t (*memory)(const struct rp_device_opts *o);  /* bytes a run may use here (device, machine or cgroup limit, what is free) */
     /* memory that host and device both reach by the same address, for comparing them; NULL: all of it is (see block) */

@@ -1,7 +1,6 @@
 #include "backend/speed.h"
 
 #include "base/clock.h"
-#include "ops/philox.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@ struct bench {
     float *work, *small;  /* column sums; vectors */
     uint8_t *mask, *keys;
     double seconds;
-    int (*stop)(void);
     json_t *rows;
     struct rp_err *err;
 };
@@ -250,7 +248,7 @@ static int prepare(struct bench *b)
 
 int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err)
 {
-    struct bench b = {.dev = dev, .seconds = seconds, .stop = stop, .rows = json_array(), .err = err};
+    struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
     struct call calls[80];
     int n = products(calls, 4096);
     n += products(calls + n, RP_SPEED_ROWS);

@@ -64,6 +64,14 @@ int rp_fd_take(int *fd)
     return taken;
 }
 
+int rp_fd_high(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    if (high < 0 && errno == EINVAL) /* fewer than ten descriptors are allowed */
+        errno = EMFILE;
+    return high;
+}
+
 void rp_closep(int *fd)
 {
     if (*fd >= 0)

@@ -38,6 +38,7 @@ void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 void rp_closep(int *fd);
 #define RP_FD __attribute__((cleanup(rp_closep))) int
 int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
+int rp_fd_high(int fd); /* the same file once more as a descriptor not below 10, closed on exec; -1 with errno */
 
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;

@@ -26,6 +26,13 @@ int rp_is_control(unsigned c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
+int rp_is_in(const char *const *list, size_t n, const char *word, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0)
+            return 1;
+    return 0;
+}
 int rp_is_sha256(const char *text)
 {
     return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;

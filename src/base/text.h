@@ -14,6 +14,9 @@
 size_t rp_utf8(const char *p, size_t n, unsigned *c);
 int rp_is_control(unsigned c); /* C0, DEL, C1: what a terminal obeys */
 int rp_turns(unsigned c);      /* what turns the direction of the text after it */
+/* Is the word of len bytes one of the n? RP_IS_IN() counts them itself. */
+int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
+#define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
 /* In place and of the same length: malformed bytes, control characters and those that turn the direction of writing (which hide what a

@@ -5,7 +5,6 @@
 #include "capture/secrets.h"
 
 #include "base/clock.h"
-#include "base/embed.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "worker/program.h"
@@ -190,15 +189,14 @@ static void redact(const struct rp_probe *p, json_t *group)
 
 static void live(struct rp_probe *p)
 {
-    const struct rp_embed *e = rp_embed_find(PROGRAM ".zst");
     struct rp_err err;
     RP_BUF program = {0}, text = {0};
-    if (!e) {
-        rp_put(p->out, "worker", RP_STATE_ABSENT, NULL, PROGRAM, NULL, "this build has no GPU worker (make CUDA=1)");
+    int failed = rp_program_gpu(&program, &err) < 0;
+    if (failed && err.code == RP_UNAVAILABLE) {
+        rp_put(p->out, "worker", RP_STATE_ABSENT, NULL, PROGRAM, NULL, err.msg);
         return;
     }
-    RP_JSON *answers = rp_program_unpack(&program, e->data, e->size, &err) < 0 ? json_pack("{s:s}", "failed", err.msg)
-                                                                                : rp_gpu_ask(&program, limit_ms());
+    RP_JSON *answers = failed ? json_pack("{s:s}", "failed", err.msg) : rp_gpu_ask(&program, limit_ms());
     redact(p, answers);
     rp_gpu_put(p, answers);
     rp_json_write(&text, answers);

@@ -1,5 +1,6 @@
 /* The kernel: release, the part of its command line that changes how programs run, settings, load and pressure. */
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/device.h"
 #include "capture/secrets.h"
 
@@ -52,15 +53,6 @@ static const char *const value_words[] = {
 
 static const char withheld_word[] = "withheld=";
 
-static int is_in(const char *const *list, size_t n, const char *word, size_t len)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0)
-            return 1;
-    return 0;
-}
-#define IS_IN(list, word, len) is_in(list, sizeof list / sizeof *list, word, len)
-
 static int is_known_name(const char *word, size_t n)
 {
     for (size_t i = 0; i < sizeof kept_modules / sizeof *kept_modules; i++) {
@@ -68,10 +60,10 @@ static int is_known_name(const char *word, size_t n)
         if (n <= m || strncmp(word, kept_modules[i], m) != 0)
             continue;
         if (kept_modules[i][m - 1] != '.' ? strspn(word + m, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") >= n - m
-                                          : IS_IN(module_parameters, word + m, n - m))
+                                          : RP_IS_IN(module_parameters, word + m, n - m))
             return 1;
     }
-    return IS_IN(kept, word, n);
+    return RP_IS_IN(kept, word, n);
 }
 
 /* "8", "64G", "0x1f", "0-3", "1.5" */
@@ -98,7 +90,7 @@ static int is_kept(const char *word)
     for (const char *s = word + n; *s;) {
         s++;
         size_t len = strcspn(s, between), sign = len > 1 && strchr("!-+", *s);
-        if (len && !is_number(s + sign, len - sign) && !IS_IN(value_words, s + sign, len - sign))
+        if (len && !is_number(s + sign, len - sign) && !RP_IS_IN(value_words, s + sign, len - sign))
             return 0;
         s += len;
     }

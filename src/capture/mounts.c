@@ -2,6 +2,7 @@
 #include "capture/secrets.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,15 +60,6 @@ static const char *const fuse_programs[] = {"bindfs", "blobfuse", "blobfuse2", "
                                             "ntfs-3g", "overlayfs", "portal", "rclone", "s3fs", "snapfuse",
                                             "squashfuse", "sshfs", "vmhgfs-fuse"};
 
-static int is_in(const char *const *list, size_t n, const char *word, size_t len)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0)
-            return 1;
-    return 0;
-}
-#define IS_IN(list, word, len) is_in(list, sizeof list / sizeof *list, word, len)
-
 /* Does a part of a path look as if it named a place and nobody? */
 static int is_harmless(const char *word, size_t n)
 {
@@ -96,7 +88,7 @@ static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char
         const char *word = at + 1, *stop = memchr(word, '/', (size_t)(end - word));
         size_t n = (size_t)((stop ? stop : end) - word);
         RP_FREE char *text = rp_asprintf("%.*s", (int)n, word);
-        int keep = !n || IS_IN(engine_names, word, n);
+        int keep = !n || RP_IS_IN(engine_names, word, n);
         if (!keep && open)
             keep = !rp_is_secret_name(text);
         else if (!keep && !host_side)
@@ -135,7 +127,7 @@ static int is_kept_value(const char *s, size_t n)
 {
     const char *colon = memchr(s, ':', n);
     size_t word = colon ? (size_t)(colon - s) : n;
-    return !n || is_number(s, n) || (IS_IN(option_words, s, word) && (!colon || is_number(colon + 1, n - word - 1)));
+    return !n || is_number(s, n) || (RP_IS_IN(option_words, s, word) && (!colon || is_number(colon + 1, n - word - 1)));
 }
 
 /* "lowerdir=/a:/b:/c" -> "lowerdir=sha256:...,layers=3" */
@@ -162,7 +154,7 @@ static void redact_options(const struct rp_probe *p, struct rp_buf *out, const c
         const char *eq = memchr(o, '=', n);
         size_t name = eq ? (size_t)(eq - o) : n, value = eq ? n - name - 1 : 0;
         int layers = name == 8 && memcmp(o, "lowerdir", 8) == 0, upper = name == 8 && memcmp(o, "upperdir", 8) == 0;
-        if (layers || upper || (IS_IN(kept_options, o, name) && is_kept_value(o + n - value, value))) {
+        if (layers || upper || (RP_IS_IN(kept_options, o, name) && is_kept_value(o + n - value, value))) {
             rp_buf_add(out, ",", out->size > begin);
             if (layers)
                 redact_layers(p, out, eq ? eq + 1 : "", value);
@@ -198,7 +190,7 @@ static void redact_type(struct rp_buf *out, const char *type, size_t n)
 {
     const char *dot = memchr(type, '.', n);
     size_t kind = dot ? (size_t)(dot - type) : n;
-    if (!dot || IS_IN(fuse_programs, dot + 1, n - kind - 1))
+    if (!dot || RP_IS_IN(fuse_programs, dot + 1, n - kind - 1))
         rp_buf_add(out, type, n);
     else
         rp_buf_printf(out, "%.*s.%s", (int)kind, type, hidden);
@@ -208,7 +200,7 @@ static void redact_source(const struct rp_probe *p, struct rp_buf *out, const ch
 {
     RP_FREE char *whole = rp_asprintf("%.*s", (int)n, source);
     size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(whole + 5, "/") : 0;
-    if ((p->opts->identify && !rp_is_secret("", whole)) || rp_buf_is(type, source, n) || IS_IN(kept_sources, source, n) ||
+    if ((p->opts->identify && !rp_is_secret("", whole)) || rp_buf_is(type, source, n) || RP_IS_IN(kept_sources, source, n) ||
         (device && device == n && is_device(source + 5, n - 5)) || strcmp(whole, hidden) == 0)
         rp_buf_add(out, source, n);
     else if (device && device < n && strncmp(whole, "/dev/mapper/", 12) == 0)

@@ -213,7 +213,7 @@ int rp_record_finish(struct rp_record *r, struct rp_err *err)
     RP_BUF text = {0};
     size_t i;
     json_t *path;
-    json_array_foreach (r->names, i, path)
+    json_array_foreach(r->names, i, path)
         if (r->failure.code == RP_OK && write_name(r, json_string_value(path)) < 0)
             failed(r, json_string_value(path));
     rp_json_write(&text, r->live);

@@ -30,7 +30,7 @@ int rp_is_secret_file(const char *path)
 
 /* ---- values ---- */
 
-/* What stands at s: letters that are no call, no variable of a shell and no placeholder in capitals or brackets. */
+/* What stands at s: letters that are no call, no variable of a shell and no stand-in in capitals or brackets. */
 static size_t value_length(const char *s, const char *end)
 {
     const char *from = s;

@@ -1,8 +1,8 @@
 /* `repro capture`: the environment document on its own. */
-#include "capture/capture.h"
 #include "base/json.h"
-#include "cli/cli.h"
+#include "capture/capture.h"
 #include "capture/value.h"
+#include "cli/cli.h"
 #include "cli/explain.h"
 
 #include <stdio.h>

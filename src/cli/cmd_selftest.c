@@ -155,7 +155,9 @@ static int speed_of_cpu(json_t **rows, struct rp_err *err)
     rp_interrupt_catch();
     int failed = rp_ops_speed(dev, SPEED_SECONDS, rp_interrupted, rows, err) < 0;
     cpu->close(dev);
-    return failed || rp_interrupted() ? rp_fail(err, RP_INTERRUPTED, "interrupted") : 0;
+    if (rp_interrupted())
+        return rp_fail(err, RP_INTERRUPTED, "interrupted");
+    return failed ? -1 : 0;
 }
 
 static void print_speed(const json_t *rows)
@@ -163,7 +165,7 @@ static void print_speed(const json_t *rows)
     size_t i;
     json_t *row;
     printf("%-30s %-18s %-16s %10s %9s %9s\n", "operation", "", "size", "ms", "TFLOP/s", "GB/s");
-    json_array_foreach (rows, i, row) {
+    json_array_foreach((json_t *)rows, i, row) {
         double s = json_number_value(json_object_get(row, "seconds")), flops = json_number_value(json_object_get(row, "flops"));
         printf("%-30s %-18s %-16s %10.4f ", json_string_value(json_object_get(row, "what")), json_string_value(json_object_get(row, "name")),
                json_string_value(json_object_get(row, "shape")), s * 1e3);

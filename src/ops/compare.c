@@ -273,8 +273,8 @@ CASE(gelu_forward)
     {                                                                                                                  \
         pair dy = filled(c, ALL, 2.0f), x = filled(c, ALL, scale), dx = s->in_place ? dy : blank(c, ALL);              \
         pair dbias = blank(c, (size_t)WIDTH);                                                                          \
-        for (int k = 0; k < sides(c); k++) {                                                                                  \
-            float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));                                        \
+        for (int k = 0; k < sides(c); k++) {                                                                           \
+            float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));                                                  \
             c->table[k]->name(c->dev[k], dx.of[k], dbias.of[k], dy.of[k], x.of[k], ROWS, WIDTH, work);                 \
         }                                                                                                              \
     }

@@ -17,8 +17,8 @@ int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
     const char *data, *backend;
     *job = (struct rp_job){0};
     json_t *recipe = rp_json_obj(j, "recipe", "job", err);
-    if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_str(j, "backend", &backend, "job", err) < 0 || rp_json_int(j, "batch", &job->batch, "job", err) < 0 ||
-        rp_json_int(j, "steps", &job->steps, "job", err) < 0)
+    if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_str(j, "backend", &backend, "job", err) < 0 ||
+        rp_json_int(j, "batch", &job->batch, "job", err) < 0 || rp_json_int(j, "steps", &job->steps, "job", err) < 0)
         return -1;
     job->backend = rp_backend_find(backend);
     if (!job->backend)

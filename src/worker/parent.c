@@ -136,14 +136,14 @@ static int high_pipe(int end[2], int flags)
     if (pipe2(low, O_CLOEXEC | flags) < 0)
         return -1;
     for (int i = 0; i < 2; i++) {
-        end[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 10);
+        end[i] = rp_fd_high(low[i]);
         int e = errno;
         close(low[i]);
         errno = e;
     }
     if (end[0] >= 0 && end[1] >= 0)
         return 0;
-    int e = errno == EINVAL ? EMFILE : errno; /* fewer than ten descriptors are allowed */
+    int e = errno;
     for (int i = 0; i < 2; i++)
         if (end[i] >= 0)
             close(end[i]);

@@ -14,15 +14,6 @@
 
 enum { IN_MEMORY_EXEC = 0x10 }; /* MFD_EXEC, since Linux 6.3 */
 
-/* The same file with a number that is out of the way of the worker's; -1 with errno. */
-static int out_of_the_way(int fd)
-{
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-    if (high < 0 && errno == EINVAL) /* fewer than ten descriptors are allowed */
-        errno = EMFILE;
-    return high;
-}
-
 int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err)
 {
     unsigned long long n = ZSTD_getFrameContentSize(frame, size);
@@ -39,9 +30,9 @@ int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct
 
 int rp_program_gpu(struct rp_buf *out, struct rp_err *err)
 {
-    for (const struct rp_embed *e = rp_embed_table; e->name; e++)
-        if (strcmp(e->name, "repro-gpu.zst") == 0)
-            return rp_program_unpack(out, e->data, e->size, err);
+    const struct rp_embed *e = rp_embed_find("repro-gpu.zst");
+    if (e)
+        return rp_program_unpack(out, e->data, e->size, err);
     return rp_fail(err, RP_UNAVAILABLE, "this build has no GPU worker (make CUDA=1)");
 }
 
@@ -54,7 +45,7 @@ static int in_memory(const struct rp_buf *program, const char *name, struct rp_e
     if (fd < 0 || rp_write_all(fd, program->data, program->size) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return rp_fail(err, RP_UNAVAILABLE, "no executable memory for %s: %s", name, strerror(errno));
-    int high = out_of_the_way(fd);
+    int high = rp_fd_high(fd);
     return high >= 0 ? high : rp_fail(err, RP_UNAVAILABLE, "no file descriptor for %s: %s", name, strerror(errno));
 }
 
@@ -73,7 +64,7 @@ static int open_checked(const char *path, const struct rp_buf *program)
         munmap(bytes, program->size);
     if (!same)
         return -1;
-    return out_of_the_way(fd);
+    return rp_fd_high(fd);
 }
 
 static int in_cache(const struct rp_buf *program, const char *name, struct rp_err *err)

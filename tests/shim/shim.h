@@ -2,7 +2,7 @@
  *
  * What:    every CUDA thread is a fiber that runs until it has to meet others: at a barrier, at an exchange within its warp, or while it
  *          waits for another block. Blocks take turns in the same way when several are resident.
- * Flow:    a .cu file compiled with -DRP_SHIM registers its kernels; shim_launch() runs one.
+ * Flow:    a .cu file compiled as C with this header put before it registers its kernels; shim_launch() runs one.
  * Owner:   fibers' stacks and the shared memory of resident blocks live as long as the program.
  * Extend:  a built-in of CUDA that a kernel needs gets a definition here that means the same, and one in device.h.
  *

@@ -8,7 +8,7 @@
  * Extend:  a new built-in gets its definition here and in the shim.
  *
  * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a fused product is
- * written fmaf. tests/cuda/ptx.sh reads what came out.
+ * written fmaf. tests/cuda/test_device_code.c reads what came out.
  */
 #ifndef RP_BACKEND_CUDA_DEVICE_H
 #define RP_BACKEND_CUDA_DEVICE_H
