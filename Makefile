@@ -300,13 +300,13 @@ $(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
 # The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
 cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c tests/cuda/*.c))
-$(cuda_native): native_line += -isystem $(gpu)/include
+$(cuda_native): private native_line += -isystem $(gpu)/include
 $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
 
 # What asks NVML, with sanitizers.
 gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o samples.o)
-$(gpu_tested): asan_line += -isystem $(gpu)/include
+$(gpu_tested): private asan_line += -isystem $(gpu)/include
 $(gpu_tested): | $(gpu)/include
 $(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_samples: $(gpu_tested)
 endif
