@@ -102,6 +102,25 @@ static void state_fini(struct rp_verify_state *s)
     rp_recipe_fini(&s->recipe);
 }
 
+void rp_verified_fini(struct rp_verified *kept)
+{
+    rp_bundle_fini(&kept->bundle);
+    json_decref(kept->before);
+    json_decref(kept->after);
+    rp_records_fini(&kept->records);
+    rp_recipe_fini(&kept->recipe);
+    *kept = (struct rp_verified){0};
+}
+
+static void keep(struct rp_verified *kept, struct rp_verify_state *s)
+{
+    *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe};
+    s->bundle = (struct rp_bundle){0};
+    s->before = s->after = NULL;
+    s->records = (struct rp_records){0};
+    s->recipe = (struct rp_recipe){0};
+}
+
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v};
@@ -130,6 +149,8 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     else if (!failed)
         v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     v->run = json_incref(s.run);
+    if (o->keep && v->verdict != RP_VERDICT_FAILED)
+        keep(o->keep, &s);
     state_fini(&s);
     return failed ? -1 : 0;
 }
@@ -138,6 +159,13 @@ void rp_verification_fini(struct rp_verification *v)
 {
     json_decref(v->run);
     v->run = NULL;
+}
+
+void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
+{
+    const char *status = json_string_value(json_object_get(v->run, "status"));
+    int partial = v->verdict != RP_VERDICT_FAILED && status && strcmp(status, "complete") != 0;
+    rp_buf_printf(out, "%s%s%s", rp_verdict_text(v->verdict), partial ? "; the run itself is marked " : "", partial ? status : "");
 }
 
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour)
@@ -159,9 +187,9 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
                       json_string_value(json_object_get(results, "loss_last")));
     if (v->verdict != RP_VERDICT_FAILED)
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
-    const char *status = json_string_value(json_object_get(v->run, "status"));
-    int partial = v->verdict != RP_VERDICT_FAILED && status && strcmp(status, "complete") != 0;
-    rp_buf_printf(out, "\n%s%s%s\n", rp_verdict_text(v->verdict), partial ? "; the run itself is marked " : "", partial ? status : "");
+    rp_buf_puts(out, "\n");
+    rp_verification_line(out, v);
+    rp_buf_puts(out, "\n");
 }
 
 json_t *rp_verification_json(const struct rp_verification *v)

@@ -10,6 +10,9 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "bundle/bundle.h"
+#include "recipe/recipe.h"
+#include "report/records.h"
 #include "sign/key.h"
 #include "verify/replay.h"
 
@@ -39,9 +42,19 @@ struct rp_check_result {
 enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_UNDECIDED };
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
 
+/* What was verified, for those who go on with it: the very bytes that the checks saw, not the file read a second time. */
+struct rp_verified {
+    struct rp_bundle bundle;
+    json_t *before, *after; /* captures */
+    struct rp_records records;
+    struct rp_recipe recipe;
+};
+void rp_verified_fini(struct rp_verified *kept);
+
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
+    struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
 };
 
 struct rp_verification {
@@ -60,6 +73,7 @@ void rp_verification_fini(struct rp_verification *v);
 /* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "state", "text", "proves"}],
  * "results"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
+void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */
 json_t *rp_verification_json(const struct rp_verification *v);
 
 #endif
