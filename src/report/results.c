@@ -34,12 +34,9 @@ static double seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-/* Without a state root between; the last one to its own end. Sums to window.ns. */
-static int64_t cycle_ns(const struct window *w, int64_t i)
+int64_t rp_cycle_ns(const struct rp_record *r, const struct rp_record *next)
 {
-    if (i + 1 == w->n)
-        return w->r[i].end_ns - w->r[i].start_ns;
-    return w->r[i + 1].start_ns - w->r[i].start_ns - w->r[i].root_ns;
+    return next ? next->start_ns - r->start_ns - r->root_ns : r->end_ns - r->start_ns;
 }
 
 static void close_window(struct window *w)
@@ -47,7 +44,7 @@ static void close_window(struct window *w)
     int64_t busy = 0;
     w->cycle = rp_alloc((size_t)w->n * sizeof *w->cycle);
     for (int64_t i = 0; i < w->n; i++) {
-        w->cycle[i] = cycle_ns(w, i);
+        w->cycle[i] = rp_cycle_ns(&w->r[i], i + 1 < w->n ? &w->r[i + 1] : NULL); /* they sum to w->ns */
         w->samples += w->r[i].samples;
         w->tokens += w->r[i].tokens;
         w->padded += w->r[i].padded_tokens;

@@ -1,0 +1,144 @@
+/* What an operand of `compare` is, by what it holds; and the selector behind it. */
+#include "compare/row.h"
+
+#include "base/embed.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAX (64ul << 20) /* of CSV or JSON */
+#define PUBLISHED "published:"
+#define FOLDER "results/published/"
+
+/* ---- selectors ---- */
+
+/* key=value,key=value: does the row have all of them? Letters of either case are the same. */
+static int selected(const struct rp_row *row, const char *selector, struct rp_err *err)
+{
+    char key[64], value[256], is[RP_ROW_TEXT_MAX + 1], shown[72];
+    for (const char *p = selector; *p;) {
+        size_t n = strcspn(p, ","), k = strcspn(p, "=");
+        if (k >= n || k == 0 || k >= sizeof key || n - k - 1 >= sizeof value)
+            return rp_fail(err, RP_USAGE, "'#%s' is no selector: expected key=value,key=value", rp_shown(shown, selector));
+        snprintf(key, sizeof key, "%.*s", (int)k, p);
+        snprintf(value, sizeof value, "%.*s", (int)(n - k - 1), p + k + 1);
+        p += n + (p[n] == ',');
+        if (strcmp(key, "note") == 0)
+            snprintf(is, sizeof is, "%s", row->source.note ? row->source.note : "");
+        else if (strcmp(key, "line") == 0)
+            snprintf(is, sizeof is, "%lld", (long long)row->source.line);
+        else if (rp_row_get(is, sizeof is, row, key) < 0)
+            return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'", rp_shown(shown, selector), key);
+        if (strcasecmp(is, value) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Of the rows from `first` on, those that fit. */
+static int select_rows(struct rp_rows *rows, int first, const char *what, const char *selector, struct rp_err *err)
+{
+    char shown[72];
+    int kept = first;
+    for (int i = first; i < rows->n; i++) {
+        int fits = selected(&rows->row[i], selector, err);
+        if (fits < 0)
+            return -1;
+        if (!fits)
+            continue;
+        struct rp_row other = rows->row[kept];
+        rows->row[kept++] = rows->row[i];
+        rows->row[i] = other;
+    }
+    for (int i = kept; i < rows->n; i++)
+        rp_row_fini(&rows->row[i]);
+    int had = rows->n - first;
+    rows->n = kept;
+    return kept > first ? 0 : rp_fail(err, RP_USAGE, "'%s': none of its %d results fits", rp_shown(shown, what), had);
+}
+
+/* ---- published files, inside the program ---- */
+
+/* "dlperf_v100, gpt_v100, ..." */
+static void names(char *out, size_t size)
+{
+    size_t o = 0;
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
+        size_t n = strlen(e->name), head = strlen(FOLDER);
+        if (strncmp(e->name, FOLDER, head) == 0 && n > head + 4 && strcmp(e->name + n - 4, ".csv") == 0 && o < size)
+            o += (size_t)snprintf(out + o, size - o, "%s%.*s", o ? ", " : "", (int)(n - head - 4), e->name + head);
+    }
+}
+
+static int published(struct rp_rows *rows, const char *name, struct rp_err *err)
+{
+    char sha256[RP_SHA256_HEX], list[200] = "none", shown[72];
+    RP_FREE char *path = rp_asprintf(FOLDER "%s.csv", name);
+    const struct rp_embed *e = rp_embed_find(path);
+    if (!e) {
+        names(list, sizeof list);
+        return rp_fail(err, RP_USAGE, "no published results '%s' in this program: it has %s", rp_shown(shown, name), list);
+    }
+    rp_sha256_hex(sha256, e->data, e->size);
+    return rp_rows_from_csv(rows, (const char *)e->data, e->size, path, sha256, err);
+}
+
+/* ---- files ---- */
+
+/* The first bytes that are not blank: '{' begins a document, a frame of zstd a bundle. */
+static int looks_like(const char *path, unsigned char head[4], struct rp_err *err)
+{
+    struct stat st;
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return rp_fail(err, RP_IO, "'%s' is no file", path);
+    memset(head, 0, 4);
+    return rp_pread_all(fd, head, 4, 0) < 0 ? rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno)) : 0;
+}
+
+static int from_file(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
+{
+    static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    unsigned char head[4];
+    char sha256[RP_SHA256_HEX];
+    size_t n = strlen(path);
+    RP_BUF bytes = {0};
+    if (looks_like(path, head, err) < 0)
+        return -1;
+    if (memcmp(head, zstd, 4) == 0)
+        return rp_rows_from_bundle(rows, path, o, err);
+    if (rp_read_file(&bytes, path, FILE_MAX, err) < 0)
+        return -1;
+    rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
+    if (n > 4 && strcmp(path + n - 4, ".csv") == 0)
+        return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err);
+    if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)
+        return rp_fail(err, RP_MALFORMED, "'%s' is no bundle, no imported document (JSON) and no CSV by its name", path);
+    RP_JSON *doc = rp_json_parse(rp_buf_text(&bytes), bytes.size, path, err);
+    return doc ? rp_rows_from_json(rows, doc, path, sha256, err) : -1;
+}
+
+int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opts *o, struct rp_err *err)
+{
+    int first = rows->n;
+    const char *hash = strrchr(what, '#');
+    struct stat st;
+    if (hash && strncmp(what, PUBLISHED, strlen(PUBLISHED)) != 0 && stat(what, &st) == 0)
+        hash = NULL; /* a file may have a # in its name */
+    RP_FREE char *name = hash ? rp_asprintf("%.*s", (int)(hash - what), what) : rp_strdup(what);
+    int rc = strncmp(name, PUBLISHED, strlen(PUBLISHED)) == 0 ? published(rows, name + strlen(PUBLISHED), err) : from_file(rows, name, o, err);
+    if (rc < 0)
+        return -1;
+    return hash ? select_rows(rows, first, what, hash + 1, err) : 0;
+}

@@ -1,0 +1,282 @@
+/* A bundle as a row: what its run.json says after verification, the cycles of its steps, its capture. */
+#include "compare/row.h"
+
+#include "base/json.h"
+#include "bundle/bundle.h"
+#include "bundle/schema.h"
+#include "capture/value.h"
+#include "report/results.h"
+#include "verify/verify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The recorded value of a key of the recipe. */
+static const json_t *setting(const json_t *run, const char *key)
+{
+    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
+}
+static int64_t count_of(const json_t *j)
+{
+    return json_is_integer(j) && json_integer_value(j) >= 0 ? json_integer_value(j) : -1;
+}
+static double real_of(const json_t *j)
+{
+    double d = json_is_number(j) ? json_number_value(j) : NAN;
+    return isfinite(d) && d > 0 && d <= RP_ROW_NUMBER_MAX ? d : NAN;
+}
+
+/* What is too long for a row is cut, not refused: the bundle has it in full. */
+static void say(char **to, const char *text)
+{
+    struct rp_err err;
+    char cut[RP_ROW_TEXT_MAX + 1];
+    snprintf(cut, sizeof cut, "%s", text ? text : "");
+    RP_BUG_IF(rp_row_text(to, "text", cut, &err) < 0);
+}
+static void say_json(char **to, const json_t *j)
+{
+    if (json_is_string(j))
+        say(to, json_string_value(j));
+}
+
+/* ---- what was trained ---- */
+
+static void model(struct rp_row *row, const json_t *run)
+{
+    static const struct {
+        const char *name;
+        int layers, hidden, heads, inner, vocabulary;
+    } known[] = {{"bert-base", 12, 768, 12, 3072, 30522}, {"bert-large", 24, 1024, 16, 4096, 30522}};
+    const char *workload = json_string_value(setting(run, "workload"));
+    int64_t inner = count_of(setting(run, "model.intermediate_size")), vocabulary = count_of(setting(run, "model.vocab_size"));
+    char text[80];
+    row->layers = count_of(setting(run, "model.num_hidden_layers"));
+    row->hidden_size = count_of(setting(run, "model.hidden_size"));
+    row->attention_heads = count_of(setting(run, "model.num_attention_heads"));
+    row->sequence_length = count_of(setting(run, "task.seq_length"));
+    row->parameters = count_of(json_object_get(json_object_get(run, "plan"), "parameters"));
+    snprintf(text, sizeof text, "%.20s of %lld x %lld", workload ? workload : "model", (long long)row->layers, (long long)row->hidden_size);
+    for (size_t i = 0; workload && strcmp(workload, "bert") == 0 && i < sizeof known / sizeof *known; i++)
+        if (known[i].layers == row->layers && known[i].hidden == row->hidden_size && known[i].heads == row->attention_heads &&
+            known[i].inner == inner && known[i].vocabulary == vocabulary)
+            snprintf(text, sizeof text, "%s", known[i].name);
+    say(&row->model, text);
+    if (workload && strcmp(workload, "bert") == 0)
+        say(&row->task, "pre-training");
+}
+
+static void dropout(struct rp_row *row, const json_t *run)
+{
+    double hidden = json_number_value(setting(run, "model.hidden_dropout_prob")),
+           attention = json_number_value(setting(run, "model.attention_probs_dropout_prob"));
+    char text[80];
+    if (hidden == attention)
+        snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
+    else
+        snprintf(text, sizeof text, "%g, attention %g", hidden, attention);
+    say(&row->dropout, text);
+}
+
+static void data(struct rp_row *row, const json_t *run)
+{
+    const json_t *d = json_object_get(run, "data");
+    const char *archive = json_string_value(json_object_get(d, "archive")), *digest = json_string_value(json_object_get(d, "digest"));
+    char text[200];
+    if (json_is_true(json_object_get(d, "pinned")))
+        snprintf(text, sizeof text, "%.80s, digest %.16s", archive ? archive : "archive", digest ? digest : "unknown");
+    else
+        snprintf(text, sizeof text, "not pinned, digest %.16s", digest ? digest : "unknown");
+    say(&row->data, text);
+}
+
+static void settings(struct rp_row *row, const json_t *run)
+{
+    const json_t *plan = json_object_get(run, "plan"), *batch = setting(run, "train.batch_size");
+    double clip = json_number_value(setting(run, "optimizer.clip_norm"));
+    char text[120];
+    row->batch_per_device = count_of(json_object_get(plan, "batch"));
+    say(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
+    row->accumulation = count_of(setting(run, "train.accumulation_steps"));
+    row->data_parallel = count_of(setting(run, "parallel.data"));
+    row->tensor_parallel = count_of(setting(run, "parallel.tensor"));
+    row->pipeline_parallel = count_of(setting(run, "parallel.pipeline"));
+    row->global_batch = count_of(json_object_get(json_object_get(run, "results"), "samples_per_step"));
+    if (row->global_batch == 0) /* no step was recorded */
+        row->global_batch = -1;
+    say_json(&row->optimizer, setting(run, "optimizer.name"));
+    snprintf(text, sizeof text, clip > 0 ? "global norm %g" : "none", clip);
+    say(&row->clipping, text);
+    snprintf(text, sizeof text, "every sequence padded to %lld tokens; counted as work", (long long)row->sequence_length);
+    say(&row->padding, text);
+    say_json(&row->precision, setting(run, "train.precision"));
+    dropout(row, run);
+    data(row, run);
+}
+
+/* ---- where, and how fast ---- */
+
+/* "gpu0 NVIDIA H100 80GB HBM3 sm_90": without what stands around the name. */
+static void gpu_name(struct rp_row *row, const char *device)
+{
+    const char *from = strchr(device, ' '), *to = strstr(device, " sm_");
+    char text[RP_ROW_TEXT_MAX + 1];
+    if (strncmp(device, "gpu", 3) != 0 || !from || !to || to <= from)
+        return;
+    snprintf(text, sizeof text, "%.*s", (int)(to - from - 1), from + 1);
+    say(&row->device_model, text);
+}
+
+static void machine(struct rp_row *row, const json_t *run, const json_t *env)
+{
+    const char *backend = json_string_value(json_object_get(run, "backend")), *device = json_string_value(json_object_get(run, "device"));
+    int cuda = backend && strcmp(backend, "cuda") == 0;
+    int64_t ranks = row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0
+                        ? row->data_parallel * row->tensor_parallel * row->pipeline_parallel
+                        : -1;
+    const json_t *probes = json_object_get(env, "probes");
+    char text[RP_ROW_TEXT_MAX + 1];
+    row->nodes = 1;
+    row->devices = ranks;
+    row->gpus_per_node = cuda ? ranks : 0;
+    double bytes = json_number_value(json_object_get(run, "peak_rss_bytes"));
+    if (!cuda && bytes > 0) /* of a GPU, what was taken there is no row of memory used at most */
+        row->memory_mib_per_device = bytes / 1048576;
+    if (cuda && device)
+        gpu_name(row, device);
+    const json_t *name = cuda ? NULL : rp_known(probes, "cpu.model_name"), *governor = rp_known(probes, "frequency.governor");
+    if (json_is_string(name)) {
+        const json_t *threads = rp_known(probes, "cpu.threads");
+        snprintf(text, sizeof text, "%.200s, %lld threads", json_string_value(name), (long long)json_integer_value(threads));
+        say(&row->device_model, json_is_integer(threads) ? text : json_string_value(name));
+    }
+    if (!cuda && json_is_string(governor)) {
+        snprintf(text, sizeof text, "governor %.40s", json_string_value(governor));
+        say(&row->clocks, text);
+    }
+}
+
+static void figures(struct rp_row *row, const json_t *run)
+{
+    const json_t *results = json_object_get(run, "results"), *interval = json_object_get(results, "sequences_per_s_interval");
+    row->throughput = real_of(json_object_get(results, "sequences_per_s"));
+    row->latency_ms = real_of(json_object_get(json_object_get(results, "step_s"), "median")) * 1000;
+    if (!isnan(row->throughput))
+        say(&row->unit, "sequences/s");
+    row->low = real_of(json_array_get(interval, 0));
+    row->high = real_of(json_array_get(interval, 1));
+    say_json(&row->timed_window, json_object_get(results, "window"));
+    say_json(&row->estimator, json_object_get(results, "estimator"));
+}
+
+/* Throughput of each step's cycle, repeat by repeat. */
+static void cycles(struct rp_row *row, const struct rp_records *rs)
+{
+    int64_t n = 0;
+    RP_FREE double *rate = rp_alloc((size_t)(rs->n + 1) * sizeof *rate);
+    RP_FREE int64_t *group = rp_alloc((size_t)(rs->n + 1) * sizeof *group);
+    int64_t groups = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_record *r = &rs->r[i], *next = i + 1 < rs->n && rs->r[i + 1].timed && rs->r[i + 1].repeat == r->repeat ? r + 1 : NULL;
+        if (!r->timed)
+            continue;
+        if (n == 0 || r[-1].repeat != r->repeat || !r[-1].timed)
+            groups++;
+        group[groups - 1]++;
+        rate[n++] = (double)r->samples / ((double)rp_cycle_ns(r, next) / 1e9);
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (!(rate[i] > 0) || !isfinite(rate[i]))
+            return;
+    rp_row_samples(row, rate, n);
+    memcpy(row->group, group, (size_t)groups * sizeof *group);
+    row->groups = groups;
+}
+
+static void fill(struct rp_row *row, const json_t *run, const json_t *env, const struct rp_records *rs)
+{
+    const json_t *tool = json_object_get(run, "tool");
+    const char *version = json_string_value(json_object_get(tool, "version"));
+    char text[120];
+    say_json(&row->label, json_object_get(run, "recipe_name"));
+    snprintf(text, sizeof text, "repro %.40s", version ? version : "");
+    say(&row->framework, text);
+    say_json(&row->date, json_object_get(run, "started_at"));
+    model(row, run);
+    settings(row, run);
+    machine(row, run, env);
+    figures(row, run);
+    if (rs)
+        cycles(row, rs);
+    row->link = rp_alloc(2 * sizeof *row->link);
+    say(&row->link[row->links++], "steps/rank0.jsonl");
+    row->environment = json_incref((json_t *)env);
+    const char *status = json_string_value(json_object_get(run, "status"));
+    if (status && strcmp(status, "complete") != 0) {
+        snprintf(text, sizeof text, "the run is marked %.20s", status);
+        say(&row->source.note, text);
+    }
+}
+
+/* ---- verified, or taken at its word ---- */
+
+static json_t *member_json(const struct rp_bundle *b, const char *name, const char *schema_name, struct rp_err *err)
+{
+    const struct rp_member *m = rp_bundle_find(b, name);
+    if (!m)
+        return rp_fail_null(err, RP_MALFORMED, "it has no member %s", name);
+    RP_JSON *schema = rp_schema_load(schema_name, err);
+    json_t *j = schema ? rp_json_parse(rp_buf_text(&m->bytes), m->bytes.size, name, err) : NULL;
+    if (j && rp_schema_check(schema, j, name, err) < 0)
+        rp_json_decref(&j);
+    return j;
+}
+
+/* What a bundle that failed says of itself; it must still have the form. */
+static int unverified(struct rp_row *row, const char *path, struct rp_err *err)
+{
+    struct rp_bundle b = {0};
+    if (rp_bundle_open(&b, path, err) < 0)
+        return -1;
+    RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, "env/node0.before.json", "env", err) : NULL;
+    rp_bundle_fini(&b);
+    if (!env)
+        return -1;
+    fill(row, run, env, NULL);
+    return 0;
+}
+
+int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
+    struct rp_err why = {0};
+    char sha256[RP_SHA256_HEX], text[RP_ROW_TEXT_MAX + 1];
+    int failed = rp_verify(&v, path, &vo, &why) < 0, rc = 0;
+    struct rp_row *row = rp_rows_add(rows);
+    row->source.kind = RP_ROW_BUNDLE;
+    say(&row->source.file, path);
+    say(&row->source.format, "repro bundle");
+    if (!failed) {
+        fill(row, v.run, kept.before, &kept.records);
+        snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
+        say(&row->source.signed_by, text);
+        say(&row->source.verdict, rp_verdict_text(v.verdict));
+    } else if (o->unverified) {
+        snprintf(text, sizeof text, "NOT VERIFIED: %.400s", why.msg);
+        say(&row->source.verdict, text);
+        rc = unverified(row, path, err);
+    } else {
+        *err = why;
+        rc = rp_wrap(err, "'%s' does not verify, and is not compared (--unverified compares it all the same)", path);
+    }
+    rp_verification_fini(&v);
+    rp_verified_fini(&kept);
+    if (rc < 0 || rp_sha256_file(sha256, path, NULL, err) < 0)
+        return -1;
+    say(&row->source.sha256, sha256);
+    return 0;
+}

@@ -1,0 +1,424 @@
+#include "compare/row.h"
+
+#include "base/json.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table ---- */
+
+static const struct property {
+    const char *key;
+    char type; /* 'T', 'C', 'R' */
+    size_t offset;
+} properties[] = {
+#define TEXT(key, meaning) {#key, 'T', offsetof(struct rp_row, key)},
+#define COUNT(key, meaning) {#key, 'C', offsetof(struct rp_row, key)},
+#define REAL(key, meaning) {#key, 'R', offsetof(struct rp_row, key)},
+#include "compare/row.def"
+#undef TEXT
+#undef COUNT
+#undef REAL
+};
+#define PROPERTIES (sizeof properties / sizeof *properties)
+
+static void *at(const struct rp_row *row, const struct property *p)
+{
+    return (char *)row + p->offset; /* NOLINT: the callers know whether they may write */
+}
+
+static const struct property *find(const char *key)
+{
+    static const char *const also[][2] = {{"gpus", "devices"}, {"batch", "batch_per_device"}};
+    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+        key = strcmp(key, also[i][0]) == 0 ? also[i][1] : key;
+    for (size_t i = 0; i < PROPERTIES; i++)
+        if (strcmp(properties[i].key, key) == 0)
+            return &properties[i];
+    return NULL;
+}
+
+int rp_row_has_key(const char *key)
+{
+    return find(key) != NULL;
+}
+
+const char *rp_row_kind_name(enum rp_row_kind kind)
+{
+    static const char *const names[] = {"imported", "published", "bundle"};
+    return names[kind];
+}
+
+/* ---- life ---- */
+
+struct rp_row *rp_rows_add(struct rp_rows *rows)
+{
+    rows->row = rp_realloc(rows->row, (size_t)(rows->n + 1) * sizeof *rows->row);
+    struct rp_row *row = &rows->row[rows->n++];
+    *row = (struct rp_row){.throughput = NAN, .low = NAN, .high = NAN, .source = {.line = -1}};
+    for (size_t i = 0; i < PROPERTIES; i++)
+        if (properties[i].type == 'C')
+            *(int64_t *)at(row, &properties[i]) = -1;
+        else if (properties[i].type == 'R')
+            *(double *)at(row, &properties[i]) = NAN;
+    return row;
+}
+
+void rp_row_fini(struct rp_row *row)
+{
+    for (size_t i = 0; i < PROPERTIES; i++)
+        if (properties[i].type == 'T')
+            free(*(char **)at(row, &properties[i]));
+    for (int i = 0; i < row->links; i++)
+        free(row->link[i]);
+    free(row->link);
+    free(row->sample);
+    free(row->group);
+    free(row->unit);
+    free(row->source.file);
+    free(row->source.sha256);
+    free(row->source.format);
+    free(row->source.signed_by);
+    free(row->source.note);
+    free(row->source.verdict);
+    json_decref(row->environment);
+}
+
+void rp_rows_fini(struct rp_rows *rows)
+{
+    for (int i = 0; i < rows->n; i++)
+        rp_row_fini(&rows->row[i]);
+    free(rows->row);
+    *rows = (struct rp_rows){0};
+}
+
+/* ---- values ---- */
+
+int rp_row_text(char **to, const char *key, const char *text, struct rp_err *err)
+{
+    if (strlen(text) > RP_ROW_TEXT_MAX)
+        return rp_fail(err, RP_MALFORMED, "'%s' has %zu bytes; at most %d are taken", key, strlen(text), RP_ROW_TEXT_MAX);
+    free(*to);
+    *to = *text ? rp_strdup(text) : NULL;
+    if (*to)
+        rp_clean(*to);
+    return 0;
+}
+
+/* Decimal only: strtod also takes hexadecimal, "inf" and "nan". */
+static int decimal(double *out, const char *text)
+{
+    char *end;
+    size_t n = strlen(text);
+    if (n == 0 || n > 40 || strspn(text, "0123456789.eE+-") != n)
+        return -1;
+    errno = 0;
+    *out = strtod(text, &end);
+    return *end || errno || !isfinite(*out) ? -1 : 0;
+}
+
+static int take_number(double *to, const char *key, double d, struct rp_err *err)
+{
+    if (!isfinite(d) || d <= 0 || d > RP_ROW_NUMBER_MAX)
+        return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a number above 0 and at most %.0e", key, d, RP_ROW_NUMBER_MAX);
+    *to = d;
+    return 0;
+}
+
+static int take_count(int64_t *to, const char *key, double d, struct rp_err *err)
+{
+    if (!isfinite(d) || d < 0 || d > RP_ROW_NUMBER_MAX || d != floor(d))
+        return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a whole number from 0 to %.0e", key, d, RP_ROW_NUMBER_MAX);
+    *to = (int64_t)d;
+    return 0;
+}
+
+int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err)
+{
+    char shown[72];
+    double d;
+    if (decimal(&d, text) < 0)
+        return rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is no decimal number", key, rp_shown(shown, text));
+    return take_number(to, key, d, err);
+}
+
+int rp_row_set(struct rp_row *row, const char *key, const char *text, struct rp_err *err)
+{
+    char shown[72];
+    const struct property *p = find(key);
+    double d;
+    if (!p)
+        return rp_fail(err, RP_MALFORMED, "no result has a property '%s'", rp_shown(shown, key));
+    if (p->type == 'T')
+        return rp_row_text(at(row, p), p->key, text, err);
+    if (!*text) {
+        if (p->type == 'C')
+            *(int64_t *)at(row, p) = -1;
+        else
+            *(double *)at(row, p) = NAN;
+        return 0;
+    }
+    if (p->type == 'R')
+        return rp_row_number(at(row, p), p->key, text, err);
+    if (decimal(&d, text) < 0)
+        return rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is no decimal number", p->key, rp_shown(shown, text));
+    return take_count(at(row, p), p->key, d, err);
+}
+
+int rp_row_get(char *out, size_t size, const struct rp_row *row, const char *key)
+{
+    const struct property *p = find(key);
+    *out = 0;
+    if (!p)
+        return -1;
+    if (p->type == 'T') {
+        const char *text = *(char **)at(row, p);
+        snprintf(out, size, "%s", text ? text : "");
+    } else if (p->type == 'C') {
+        int64_t n = *(int64_t *)at(row, p);
+        if (n >= 0)
+            snprintf(out, size, "%lld", (long long)n);
+    } else {
+        double d = *(double *)at(row, p);
+        if (!isnan(d))
+            snprintf(out, size, "%.10g", d);
+    }
+    return 0;
+}
+
+void rp_row_samples(struct rp_row *row, const double *sample, int64_t n)
+{
+    free(row->sample);
+    free(row->group);
+    row->samples = row->groups = n;
+    row->sample = rp_alloc((size_t)(n + 1) * sizeof *row->sample);
+    row->group = rp_alloc((size_t)(n + 1) * sizeof *row->group);
+    for (int64_t i = 0; i < n; i++) {
+        row->sample[i] = sample[i];
+        row->group[i] = 1;
+    }
+}
+
+/* ---- to JSON ---- */
+
+static json_t *source_json(const struct rp_row_source *s)
+{
+    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", rp_row_kind_name(s->kind), "file", s->file, "sha256", s->sha256,
+                          "format", s->format, "signed_by", s->signed_by, "note", s->note, "verdict", s->verdict);
+    RP_BUG_IF(!j); /* only texts that are not UTF-8, and those were cleaned */
+    if (s->line > 0)
+        json_object_set_new(j, "line", json_integer(s->line));
+    return j;
+}
+
+static void add_measured(json_t *j, const struct rp_row *row)
+{
+    if (!isnan(row->throughput)) {
+        json_t *t = json_pack("{s:f, s:s*}", "value", row->throughput, "unit", row->unit);
+        if (!isnan(row->low) && !isnan(row->high)) {
+            json_object_set_new(t, "low", json_real(row->low));
+            json_object_set_new(t, "high", json_real(row->high));
+        }
+        json_object_set_new(j, "throughput", t);
+    }
+    if (row->samples) {
+        json_t *samples = json_array(), *groups = json_array();
+        for (int64_t i = 0; i < row->samples; i++)
+            json_array_append_new(samples, json_real(row->sample[i]));
+        for (int64_t i = 0; i < row->groups; i++)
+            json_array_append_new(groups, json_integer(row->group[i]));
+        json_object_set_new(j, "samples", samples);
+        json_object_set_new(j, "sample_groups", groups);
+    }
+    if (row->links) {
+        json_t *links = json_array();
+        for (int i = 0; i < row->links; i++)
+            json_array_append_new(links, json_string(row->link[i]));
+        json_object_set_new(j, "links", links);
+    }
+}
+
+json_t *rp_row_to_json(const struct rp_row *row)
+{
+    json_t *j = json_object();
+    for (size_t i = 0; i < PROPERTIES; i++) {
+        const struct property *p = &properties[i];
+        const void *value = at(row, p);
+        if (p->type == 'T' && *(char *const *)value)
+            json_object_set_new(j, p->key, json_string(*(char *const *)value));
+        else if (p->type == 'C' && *(const int64_t *)value >= 0)
+            json_object_set_new(j, p->key, json_integer(*(const int64_t *)value));
+        else if (p->type == 'R' && !isnan(*(const double *)value))
+            json_object_set_new(j, p->key, json_real(*(const double *)value));
+    }
+    add_measured(j, row);
+    json_object_set_new(j, "source", source_json(&row->source));
+    return j;
+}
+
+/* ---- from JSON ---- */
+
+/* A number where a text is meant ("dropout": 0.1) is taken as its shortest text. */
+static int text_of(char **to, const char *key, const json_t *v, struct rp_err *err)
+{
+    char text[40];
+    if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
+        return rp_row_text(to, key, json_string_value(v), err);
+    if (!json_is_number(v))
+        return rp_fail(err, RP_MALFORMED, "'%s' is no text", key);
+    snprintf(text, sizeof text, "%.10g", json_number_value(v));
+    return rp_row_text(to, key, text, err);
+}
+
+static int property_of(struct rp_row *row, const struct property *p, const json_t *v, struct rp_err *err)
+{
+    if (p->type == 'T')
+        return text_of(at(row, p), p->key, v, err);
+    if (!json_is_number(v))
+        return rp_fail(err, RP_MALFORMED, "'%s' is no number", p->key);
+    return p->type == 'C' ? take_count(at(row, p), p->key, json_number_value(v), err)
+                          : take_number(at(row, p), p->key, json_number_value(v), err);
+}
+
+static int throughput_of(struct rp_row *row, const json_t *v, struct rp_err *err)
+{
+    const json_t *value = json_object_get(v, "value"), *low = json_object_get(v, "low"), *high = json_object_get(v, "high");
+    const char *unit = json_string_value(json_object_get(v, "unit"));
+    if (!json_is_number(value) || !unit || !*unit)
+        return rp_fail(err, RP_MALFORMED, "'throughput' is no object with a number 'value' and a text 'unit'");
+    if (take_number(&row->throughput, "throughput/value", json_number_value(value), err) < 0 || rp_row_text(&row->unit, "throughput/unit", unit, err) < 0)
+        return -1;
+    if (!low && !high)
+        return 0;
+    if (!json_is_number(low) || !json_is_number(high))
+        return rp_fail(err, RP_MALFORMED, "'throughput' has one end of an interval only, or one that is no number");
+    if (take_number(&row->low, "throughput/low", json_number_value(low), err) < 0 ||
+        take_number(&row->high, "throughput/high", json_number_value(high), err) < 0)
+        return -1;
+    return row->low <= row->high ? 0 : rp_fail(err, RP_MALFORMED, "'throughput' has an interval whose low is above its high");
+}
+
+static int samples_of(struct rp_row *row, const json_t *v, struct rp_err *err)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v) || n > RP_ROW_SAMPLES_MAX)
+        return rp_fail(err, RP_MALFORMED, "'samples' is no list of at most %d numbers", RP_ROW_SAMPLES_MAX);
+    RP_FREE double *sample = rp_alloc((n + 1) * sizeof *sample);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(v, i);
+        if (take_number(&sample[i], "samples", json_is_number(one) ? json_number_value(one) : NAN, err) < 0)
+            return -1;
+    }
+    rp_row_samples(row, sample, (int64_t)n);
+    return 0;
+}
+
+static int groups_of(struct rp_row *row, const json_t *v, struct rp_err *err)
+{
+    int64_t n = (int64_t)json_array_size(v), sum = 0;
+    if (n > row->samples)
+        return rp_fail(err, RP_MALFORMED, "'sample_groups' has %lld entries for %lld samples", (long long)n, (long long)row->samples);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t size = json_integer_value(json_array_get(v, (size_t)i)); /* 0 where it is no number */
+        if (size < 1 || size > row->samples - sum)
+            return rp_fail(err, RP_MALFORMED, "'sample_groups' does not divide %lld samples", (long long)row->samples);
+        row->group[i] = size;
+        sum += size;
+    }
+    row->groups = n;
+    return sum == row->samples ? 0 : rp_fail(err, RP_MALFORMED, "'sample_groups' does not divide %lld samples", (long long)row->samples);
+}
+
+static int links_of(struct rp_row *row, const json_t *v, struct rp_err *err)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v) || n > 1000)
+        return rp_fail(err, RP_MALFORMED, "'links' is no list of at most 1000 texts");
+    row->link = rp_alloc((n + 1) * sizeof *row->link);
+    for (size_t i = 0; i < n; i++) {
+        if (text_of(&row->link[row->links], "links", json_array_get(v, i), err) < 0)
+            return -1;
+        row->links += row->link[row->links] != NULL;
+    }
+    return 0;
+}
+
+/* What the row says of the file that it was read from; not who signed it. */
+static int source_of(struct rp_row *row, const json_t *v, struct rp_err *err)
+{
+    static const char *const texts[] = {"file", "format", "note"};
+    char **const to[] = {&row->source.file, &row->source.format, &row->source.note};
+    double line = json_number_value(json_object_get(v, "line"));
+    for (int i = 0; i < 3; i++) {
+        const json_t *text = json_object_get(v, texts[i]);
+        if (text && text_of(to[i], texts[i], text, err) < 0)
+            return -1;
+    }
+    row->source.line = line >= 1 && line <= RP_ROW_NUMBER_MAX ? (int64_t)line : -1;
+    return 0;
+}
+
+static int row_of(struct rp_row *row, const json_t *j, struct rp_err *err)
+{
+    static const struct {
+        const char *key;
+        int (*take)(struct rp_row *row, const json_t *v, struct rp_err *err);
+    } parts[] = {{"throughput", throughput_of}, {"samples", samples_of}, {"sample_groups", groups_of}, {"links", links_of}, {"source", source_of}};
+    size_t known = 0;
+    for (size_t i = 0; i < PROPERTIES; i++) {
+        const json_t *v = json_object_get(j, properties[i].key);
+        if (v && property_of(row, &properties[i], v, err) < 0)
+            return -1;
+        known += v != NULL;
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const json_t *v = json_object_get(j, parts[i].key);
+        if (v && parts[i].take(row, v, err) < 0)
+            return -1;
+        known += v != NULL;
+    }
+    if (known == json_object_size(j))
+        return 0;
+    const char *key;
+    json_t *v;
+    char shown[72];
+    json_object_foreach((json_t *)j, key, v)
+    {
+        int is_part = 0;
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            is_part |= strcmp(key, parts[i].key) == 0;
+        if (!is_part && (!find(key) || strcmp(find(key)->key, key) != 0))
+            return rp_fail(err, RP_MALFORMED, "no result has a property '%s'", rp_shown(shown, key));
+    }
+    return rp_fail(err, RP_MALFORMED, "a property stands twice");
+}
+
+int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err)
+{
+    char shown[72];
+    const char *schema = json_string_value(json_object_get(doc, "schema"));
+    const json_t *list = json_object_get(doc, "rows"), *format = json_object_get(json_object_get(doc, "provenance"), "format");
+    if (!schema || strcmp(schema, RP_IMPORTED_SCHEMA) != 0)
+        return rp_fail(err, RP_MALFORMED, "'%s' is no document of imported results: its schema is '%s', not " RP_IMPORTED_SCHEMA,
+                       file, schema ? rp_shown(shown, schema) : "");
+    if (!json_is_array(list) || json_array_size(list) > RP_ROWS_MAX)
+        return rp_fail(err, RP_MALFORMED, "'%s': 'rows' is no list of at most %d results", file, RP_ROWS_MAX);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        struct rp_row *row = rp_rows_add(rows);
+        if ((json_is_object(one) ? row_of(row, one, err) : rp_fail(err, RP_MALFORMED, "is no object")) < 0)
+            return rp_wrap(err, "'%s': row %zu", file, i + 1);
+        row->source.kind = RP_ROW_IMPORTED;
+        if (!row->source.file && rp_row_text(&row->source.file, "file", file, err) < 0)
+            return -1;
+        if (!row->source.format && json_is_string(format) && text_of(&row->source.format, "format", format, err) < 0)
+            return -1;
+        free(row->source.sha256); /* of the document that was read here, not of one that it names */
+        row->source.sha256 = sha256 ? rp_strdup(sha256) : NULL;
+    }
+    return 0;
+}

@@ -1,0 +1,99 @@
+/* Rows: comparable results, whoever measured them, in one form in which unknown is never a value.
+ *
+ * What:    struct rp_row, its JSON form, and the three ways to get some: bundles, published CSV, imported documents.
+ * Flow:    file -> rp_rows_*() appends to struct rp_rows -> compare/compare.h and the layouts.
+ * Owner:   struct rp_rows owns everything in it; zero-initialise it, rp_rows_fini().
+ * Extend:  a property is one row of row.def: struct, JSON, CSV columns and selectors follow. What makes results incomparable is in
+ *          confounders.def.
+ *
+ * Foreign text is cleaned (base/text.h) and bounded when it comes in, numbers are finite and positive, so that nothing after this
+ * border has to ask. What a document says about its own origin is not believed: kind and signer are set by the reader.
+ */
+#ifndef RP_COMPARE_ROW_H
+#define RP_COMPARE_ROW_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define RP_ROWS_MAX 100000       /* of one file */
+#define RP_ROW_TEXT_MAX 500      /* bytes of one text */
+#define RP_ROW_NUMBER_MAX 1e15   /* nothing that is counted or measured here is larger */
+#define RP_ROW_SAMPLES_MAX 1000000
+#define RP_IMPORTED_SCHEMA "urn:repro:imported:1"
+
+enum rp_row_kind { RP_ROW_IMPORTED, RP_ROW_PUBLISHED, RP_ROW_BUNDLE };
+const char *rp_row_kind_name(enum rp_row_kind kind); /* "imported", "published", "bundle" */
+
+struct rp_row_source {
+    enum rp_row_kind kind;
+    char *file, *sha256, *format, *signed_by, *note; /* NULL: unknown; signed_by only where a signature was checked here */
+    int64_t line;                                    /* of the file, from 1; -1: none */
+    char *verdict;                                   /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
+};
+
+struct rp_row {
+#define TEXT(key, meaning) char *key;
+#define COUNT(key, meaning) int64_t key;
+#define REAL(key, meaning) double key;
+#include "compare/row.def"
+#undef TEXT
+#undef COUNT
+#undef REAL
+    double throughput, low, high; /* NaN: unknown; low and high: its interval of 95 % as its source says */
+    char *unit;                   /* "sequences/s", "images/s", "tokens/s"; NULL where throughput is unknown */
+    /* Throughputs of repeats, windows or steps, for intervals: group[i] of them belong to repeat i. The figure is the median over the
+     * groups of the harmonic mean in each: samples over seconds, as every sample stands for as much work. */
+    double *sample;
+    int64_t samples;
+    int64_t *group;
+    int64_t groups;
+    char **link; /* names of raw logs */
+    int links;
+    struct rp_row_source source;
+    json_t *environment; /* of a bundle: the capture before the run; NULL */
+};
+
+struct rp_rows {
+    struct rp_row *row;
+    int n;
+};
+
+void rp_rows_fini(struct rp_rows *rows);
+struct rp_row *rp_rows_add(struct rp_rows *rows); /* a row of which nothing is known; valid until the next one is added */
+void rp_row_fini(struct rp_row *row);
+
+/* By name, for selectors and columns: the text of a property for people, "" when unknown; -1 for a name that row.def does not have.
+ * Setting refuses what is no number, not positive where it must be, or too long: RP_MALFORMED. */
+int rp_row_get(char *out, size_t size, const struct rp_row *row, const char *key);
+int rp_row_has_key(const char *key);
+int rp_row_set(struct rp_row *row, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* Cleaned copy of foreign text into *to, whatever was there is freed; empty is unknown. */
+int rp_row_text(char **to, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* A measured figure: decimal, finite, above 0. */
+int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* Every sample a group of its own: repeats; copies them. */
+void rp_row_samples(struct rp_row *row, const double *sample, int64_t n);
+
+/* {"label", ..., "throughput": {"value", "unit", "low", "high"}, "samples", "sample_groups", "links", "source"}; absent is unknown. */
+json_t *rp_row_to_json(const struct rp_row *row);
+/* The document of an importer: {"schema": "urn:repro:imported:1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
+ * kind "imported" and no signer, whatever it says. A key that no row has is refused, or a result would lose what it says. */
+int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err) rp_must_check;
+/* CSV with a line of column names: those of row.def and the ones of results/published (published.c lists them). */
+int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
+                     struct rp_err *err) rp_must_check;
+
+/* A bundle, verified. One that fails is refused unless `unverified`; then its run.json is taken at its word and the verdict says so. */
+struct rp_row_opts {
+    const char *trust; /* as of `verify --trust`, or NULL */
+    int unverified;
+};
+int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
+/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by what it is. Selector: key=value,key=value with
+ * the keys of row.def (gpus and batch stand for devices and batch_per_device); no row left is RP_USAGE. */
+int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
+
+#endif
