@@ -12,6 +12,7 @@
 struct verify_opts {
     const char *trust, *data, *init, *store, *isa;
     long replay, threads;
+    int list;
 };
 
 #define AT(field) offsetof(struct verify_opts, field)
@@ -31,6 +32,8 @@ static const struct rp_opt opts[] = {
      .help = "instruction set of the replay; the bits do not depend on it"},
     {.name = "threads", .type = RP_OPT_INT, .offset = AT(threads), .arg = "N", .lo = 0, .hi = 4096,
      .help = "threads of the replay; the bits do not depend on it"},
+    {.name = "list", .letter = 'l', .type = RP_OPT_FLAG, .offset = AT(list),
+     .help = "list every check: id, severity, what it proves and how; no bundle is read"},
     {0},
 };
 
@@ -48,9 +51,27 @@ static int show_progress(void *arg, int64_t step, int64_t steps)
     return rp_interrupted();
 }
 
+static int list_checks(struct rp_cli *cli, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    if (cli->argc)
+        return rp_fail(err, RP_USAGE, "--list reads no bundle: repro verify --list");
+    if (cli->json) {
+        cli->result = rp_checks_json();
+        return 0;
+    }
+    rp_checks_text(&text);
+    rp_cli_print(&text);
+    return 0;
+}
+
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
+    if (o->list)
+        return list_checks(cli, err);
+    if (cli->argc < 1)
+        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE");
     struct rp_verification v = {0};
     struct progress progress = {0};
     struct rp_meter *meter = &progress.meter;
@@ -83,7 +104,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_verify = {
     .name = "verify",
     .operands = "BUNDLE",
-    .min_operands = 1,
+    .min_operands = 0, /* --list has none */
     .max_operands = 1,
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
@@ -92,6 +113,8 @@ const struct rp_command rp_cmd_verify = {
         "believed before its signature is checked, and a key inside the bundle is never trusted by itself: name one with --trust, or "
         "put it in your trust store with 'repro key trust'. A word without a / that does not end in .pem is a name of that store and never "
         "a file: write ./FILE for a file in the working directory.\n"
+        "\n"
+        "Every row has a stable id; --list says what each proves, how, and what its failure means. A warning does not decide the verdict.\n"
         "\n"
         "The last row of the table, claims, lists what no check recomputes: those values rest on the signer's word.\n"
         "\n"

@@ -43,7 +43,7 @@ int rp_bert_config_from(struct rp_bert_config *c, const struct rp_recipe *r, str
 
 /* -- tensors -- */
 
-static void make_manifest(struct rp_manifest *m, const struct rp_bert_config *c)
+void rp_bert_manifest(struct rp_manifest *m, const struct rp_bert_config *c)
 {
 #define TENSOR(field, name, init, rows, cols, joined) rp_manifest_add(m, name, RP_INIT_##init, c->rows, c->cols, joined);
 #define LAYER(field, name, init, rows, cols, joined)                                                                   \
@@ -209,7 +209,7 @@ void rp_bert_size(const struct rp_bert_config *c, uint64_t bytes[RP_CLASS_COUNT]
     struct rp_bert m = {.c = *c};
     struct lay acts = {0}, scratch = {0}, input = {0};
     struct rp_bert_input slot;
-    make_manifest(&m.manifest, c);
+    rp_bert_manifest(&m.manifest, c);
     m.a.layer = rp_alloc((size_t)c->layers * sizeof *m.a.layer);
     lay_activations(&m, &acts);
     lay_scratch(&m, &scratch);
@@ -295,7 +295,7 @@ struct rp_bert *rp_bert_open(const struct rp_bert_config *c, struct rp_dev *dev,
     m->w.layer = rp_alloc(layers * sizeof *m->w.layer);
     m->dw.layer = rp_alloc(layers * sizeof *m->dw.layer);
     m->input = rp_alloc((size_t)c->micros * sizeof *m->input);
-    make_manifest(&m->manifest, c);
+    rp_bert_manifest(&m->manifest, c);
     rp_bert_staging(c, &m->staging);
     if (allocate(m, err) < 0) {
         rp_bert_close(m);

@@ -39,6 +39,9 @@ struct rp_bert_config {
 /* From a recipe, checked: RP_USAGE names the key that does not fit the others. batch may still be RP_BATCH_MAX. */
 int rp_bert_config_from(struct rp_bert_config *c, const struct rp_recipe *r, struct rp_err *err) rp_must_check;
 
+/* Its trained tensors, after those that *m has. */
+void rp_bert_manifest(struct rp_manifest *m, const struct rp_bert_config *c);
+
 /* Pointers to every tensor inside one block (parameters, or a gradient). qkv_w is [3H, H], qkv_b [3H]. */
 struct rp_bert_layer_tensors {
 #define LAYER(field, name, init, rows, cols, joined) float *field;

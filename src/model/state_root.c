@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,21 @@ static int tensor_root(unsigned char root[32], struct rp_dev *dev, const float *
     return 0;
 }
 
+/* "optimizer.m.NAME" of the i-th tensor of the state; its length. */
+static int name_of(char *out, size_t size, const struct rp_manifest *m, int i)
+{
+    return snprintf(out, size, "%s%s", rp_state_prefix[i / m->n], m->t[i % m->n].name);
+}
+
+/* Digest of the i-th leaf of the state: its name and its root. */
+static void state_leaf(unsigned char digest[32], const struct rp_manifest *m, int i, const unsigned char root[32])
+{
+    unsigned char entry[16 + sizeof m->t->name + 33];
+    int n = name_of((char *)entry, sizeof entry, m, i);
+    memcpy(entry + n + 1, root, 32);
+    leaf(digest, entry, (size_t)n + 1 + 32);
+}
+
 int rp_state_root(char hex[65], json_t **tensors, struct rp_dev *dev, const struct rp_manifest *m, const float *const block[3],
                   uint8_t *leaves, struct rp_err *err)
 {
@@ -58,24 +74,41 @@ int rp_state_root(char hex[65], json_t **tensors, struct rp_dev *dev, const stru
     RP_FREE unsigned char *host = rp_alloc(most * 32);
     RP_FREE unsigned char *digests = rp_alloc((size_t)m->n * 3 * 32);
     json_t *map = tensors ? json_object() : NULL;
+    unsigned char root[32];
     for (int i = 0; i < 3 * m->n; i++) {
         const struct rp_tensor *t = &m->t[i % m->n];
-        unsigned char entry[16 + sizeof t->name + 33], root[32];
-        char text[65];
-        int n = snprintf((char *)entry, sizeof entry, "%s%s", rp_state_prefix[i / m->n], t->name);
+        char text[65], name[16 + sizeof t->name];
         if (tensor_root(root, dev, block[i / m->n] + t->offset, t->count, leaves, host, err) < 0) {
             json_decref(map);
             return -1;
         }
         rp_hex(text, root, 32);
-        json_object_set_new(map, (char *)entry, json_string(text));
-        memcpy(entry + n + 1, root, 32);
-        leaf(digests + 32 * i, entry, (size_t)n + 1 + 32);
+        name_of(name, sizeof name, m, i);
+        json_object_set_new(map, name, json_string(text));
+        state_leaf(digests + 32 * i, m, i, root);
     }
-    unsigned char root[32];
     tree(root, digests, 3l * m->n);
     rp_hex(hex, root, 32);
     if (tensors)
         *tensors = map;
+    return 0;
+}
+
+int rp_state_root_of(char hex[65], const struct rp_manifest *m, const json_t *tensors, struct rp_err *err)
+{
+    RP_FREE unsigned char *digests = rp_alloc((size_t)m->n * 3 * 32);
+    unsigned char root[32];
+    for (int i = 0; i < 3 * m->n; i++) {
+        char name[16 + sizeof m->t->name];
+        name_of(name, sizeof name, m, i);
+        const char *text = json_string_value(json_object_get(tensors, name));
+        if (!text || !rp_is_sha256(text) || rp_unhex(root, 32, text) < 0)
+            return rp_fail(err, RP_MISMATCH, "there is no root of the tensor '%s'", name);
+        state_leaf(digests + 32 * i, m, i, root);
+    }
+    if (json_object_size(tensors) != (size_t)(3 * m->n))
+        return rp_fail(err, RP_MISMATCH, "%zu tensors are listed, and the model has %d", json_object_size(tensors), 3 * m->n);
+    tree(root, digests, 3l * m->n);
+    rp_hex(hex, root, 32);
     return 0;
 }

@@ -26,6 +26,9 @@
 int rp_state_root(char hex[65], json_t **tensors, struct rp_dev *dev, const struct rp_manifest *m, const float *const block[3],
                   uint8_t *leaves, struct rp_err *err) rp_must_check;
 
+/* The same from the roots of the tensors: {"name": "hex"}. RP_MISMATCH: not the tensors of the manifest. */
+int rp_state_root_of(char hex[65], const struct rp_manifest *m, const json_t *tensors, struct rp_err *err) rp_must_check;
+
 extern const char *const rp_state_prefix[3]; /* "", "optimizer.m.", "optimizer.v." */
 
 /* tree over n >= 1 leaves of `size` bytes each */

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "backend/backend.h"
 #include "bundle/schema.h"
-#include "capture/value.h"
 #include "data/embedded.h"
 #include "data/files.h"
 #include "report/report.h"
@@ -15,19 +14,9 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#define WALL_SLACK_S 1.001   /* times of day are cut to whole seconds */
-#define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
-#define SAME_STEPS 3         /* so many steps of exactly the same length were not measured */
-#define ROUND_NS 1000
-#define ROUND_STEPS 4         /* of so many steps, not all are at such times by chance */
-#define FLOPS_PER_THREAD 1e12 /* with 512-bit vectors */
-#define THREADS_MAX 4096      /* of run.threads, where neither the device nor the capture says */
 
 static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
 {
@@ -319,123 +308,6 @@ int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result
     return 0;
 }
 
-/* ---- time ---- */
-
-double rp_verify_wall(const json_t *j, const char *key)
-{
-    struct tm t = {0};
-    char again[32];
-    const char *text = json_string_value(json_object_get(j, key));
-    if (sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) != 6)
-        return NAN;
-    t.tm_year -= 1900;
-    t.tm_mon--;
-    double s = (double)timegm(&t);
-    return strftime(again, sizeof again, "%Y-%m-%dT%H:%M:%SZ", &t) && strcmp(again, text) == 0 ? s : NAN;
-}
-
-/* fine: the clock counts in less than microseconds. */
-static int check_spread(const struct rp_records *rs, int fine, struct rp_err *err)
-{
-    int64_t timed = 0, same = 0, length = 0, steps = 0, coarse = 0;
-    for (int64_t i = 0; i < rs->n; i++) {
-        steps += rs->r[i].step >= 0;
-        coarse += rs->r[i].step >= 0 && rs->r[i].start_ns % ROUND_NS == 0 && rs->r[i].end_ns % ROUND_NS == 0;
-        if (!rs->r[i].timed)
-            continue;
-        int64_t ns = rs->r[i].end_ns - rs->r[i].start_ns;
-        length = timed++ ? length : ns;
-        same += ns == length;
-    }
-    if (timed >= SAME_STEPS && same == timed)
-        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: no clock measured that", timed, length);
-    if (fine && steps >= ROUND_STEPS && coarse == steps)
-        return rp_fail(err, RP_MISMATCH, "every step begins and ends at a whole microsecond, and the machine's clock counts finer");
-    return 0;
-}
-
-/* No processor does that: the bound is twice what vectors of that width give at 8 GHz. Only what is absurd is caught here, not what is
- * flattering. */
-static int check_speed(const struct rp_verify_state *s, struct rp_err *err)
-{
-    struct rp_verify_device d;
-    double rate = json_number_value(field(s->run, "results", "flops_per_s")), each = FLOPS_PER_THREAD, threads;
-    int named = rp_verify_device(&d, s) == 0;
-    if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
-        threads = THREADS_MAX;
-    if (named && (double)d.threads < threads)
-        threads = (double)d.threads;
-    if (named && strcmp(d.isa, "avx512") != 0)
-        each /= strcmp(d.isa, "avx2") == 0 ? 2 : 4;
-    if (rate > each * threads)
-        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s on at most %.0f threads of %s: no processor does that", rate, threads,
-                       named ? d.isa : "any kind");
-    return 0;
-}
-
-/* The worker's phases hold its steps and roots: it takes both from one clock. */
-static int check_phases(const struct rp_verify_state *s, struct rp_err *err)
-{
-    const struct rp_records *rs = &s->records;
-    const json_t *is = json_object_get(s->run, "phases_s");
-    double warm = 0, timed = 0, roots = 0;
-    for (int64_t i = 0; i < rs->n; i++) {
-        double length = (double)(rs->r[i].end_ns - rs->r[i].start_ns) / 1e9;
-        *(rs->r[i].timed ? &timed : &warm) += length;
-        roots += (double)rs->r[i].root_ns / 1e9;
-    }
-    const struct {
-        const char *name;
-        double least;
-    } rows[] = {{"warm-up", warm}, {"timed", timed}, {"state roots", roots}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const json_t *v = json_object_get(is, rows[i].name);
-        if (v && json_number_value(v) < rows[i].least * (1 - 1e-6) - 1e-6)
-            return rp_fail(err, RP_MISMATCH, "the phase '%s' took %.3f s, and its records %.3f s", rows[i].name, json_number_value(v),
-                           rows[i].least);
-    }
-    return 0;
-}
-
-/* Whether the capture names a clock that counts in less than microseconds: all of Linux do but the one that counts ticks. Bundles from
- * before the probe of clocks have its name among the kernel's. */
-static int fine_clock(const struct rp_verify_state *s)
-{
-    const char *name = rp_known_text(s->before, "probes.clock.source");
-    name = name ? name : rp_known_text(s->before, "probes.kernel.clock_source");
-    return name && strcmp(name, "jiffies") != 0;
-}
-
-int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    const struct rp_records *rs = &s->records;
-    double start = rp_verify_wall(s->run, "started_at"), end = rp_verify_wall(s->run, "ended_at"), phases = 0, span = 0;
-    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
-    double before = rp_verify_wall(s->before, "captured_at"), after = rp_verify_wall(s->after, "captured_at");
-    const char *key;
-    json_t *v;
-    if (isnan(start) || isnan(end) || isnan(before) || isnan(after))
-        return rp_fail(err, RP_MISMATCH, "a date in run.json or a capture is in no calendar");
-    if (end < start || elapsed > end - start + WALL_SLACK_S || elapsed < end - start - WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "elapsed_s is %.3f and the clock says %.0f s from start to end", elapsed, end - start);
-    if (before < start || before > end || after < end)
-        return rp_fail(err, RP_MISMATCH, "the captures were not made before and after the run");
-    for (int64_t i = 0; i < rs->n && span == 0; i++)
-        if (rs->r[i].step >= 0)
-            span = (double)(rs->r[rs->n - 1].end_ns - rs->r[i].start_ns) / 1e9;
-    if (span > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "the steps span %.3f s and the whole run took %.3f s", span, elapsed);
-    json_object_foreach(json_object_get(s->run, "phases_s"), key, v)
-        phases += json_number_value(v);
-    if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "the phases took %.3f s together and the whole run %.3f s", phases, elapsed);
-    if (check_spread(rs, fine_clock(s), err) < 0 || check_phases(s, err) < 0 ||
-        (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0 && check_speed(s, err) < 0))
-        return -1;
-    rp_check_say(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
-    return 0;
-}
-
 /* ---- claims ---- */
 
 int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -536,7 +408,7 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     else if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED)
         *rest = 0;
     rp_check_say(result,
-                 "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s, tensor_roots%s%s%s%s",
+                 "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s%s%s%s%s",
                  json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
                  from_file(s) ? ", learning rates" : "", rest);
     return 0;

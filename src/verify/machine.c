@@ -1,6 +1,7 @@
 /* The machine and the program: the captures, the device and the memory that run.json names, held against each other. */
 #include "backend/backend.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/value.h"
 #include "verify/state.h"
 
@@ -20,7 +21,8 @@ static const json_t *probes(const json_t *capture)
 static int check_same(const struct rp_verify_state *s, struct rp_err *err)
 {
     static const char *const fixed[] = {"cpu.vendor",     "cpu.model_name", "cpu.family",     "cpu.stepping",   "kernel.release",
-                                        "kernel.machine", "program.sha256", "program.commit", "program.version"};
+                                        "kernel.machine", "program.sha256", "program.commit", "program.version", "host.boot_id",
+                                        "host.machine_id", "gpu.driver_version", "gpu.count"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const json_t *a = rp_known(probes(s->before), fixed[i]), *b = rp_known(probes(s->after), fixed[i]);
         if (a && b && !json_equal(a, b))
@@ -40,6 +42,29 @@ static int check_uptime(const struct rp_verify_state *s, struct rp_err *err)
     if (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S)
         return 0;
     return rp_fail(err, RP_MISMATCH, "between the captures the machine was up for %.0f s and the clock says %.0f s", up, wall);
+}
+
+/* What both captures call a GPU by its number is one GPU. */
+static int check_gpus(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const char *const fixed[] = {"name", "uuid", "pci_address", "vbios"};
+    const char *number;
+    json_t *gpu;
+    json_object_foreach((json_t *)rp_group(probes(s->before), "gpu.devices"), number, gpu)
+        for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+            char safe[32];
+            const json_t *a = rp_known(gpu, fixed[i]), *b = rp_known(json_object_get(rp_group(probes(s->after), "gpu.devices"), number), fixed[i]);
+            if (a && b && !json_equal(a, b))
+                return rp_fail(err, RP_MISMATCH, "gpu.devices.%s.%s is another before and after the run: these are captures of two machines",
+                               rp_safe(safe, sizeof safe, number), fixed[i]);
+        }
+    return 0;
+}
+
+int rp_check_same(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    (void)result;
+    return check_same(s, err) < 0 || check_gpus(s, err) < 0 || check_uptime(s, err) < 0 ? -1 : 0;
 }
 
 /* The build that ran is the one that captured. */
@@ -138,7 +163,7 @@ int rp_check_machine(struct rp_verify_state *s, struct rp_check_result *result, 
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
     const char *asked = json_string_value(rp_verify_setting(s, "run.backend"));
     (void)result;
-    if (check_same(s, err) < 0 || check_uptime(s, err) < 0 || check_program(s, err) < 0)
+    if (check_program(s, err) < 0)
         return -1;
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
         return rp_fail(err, RP_MISMATCH, "the settings asked for the backend '%.64s', and the run says it was another", asked);

@@ -1,5 +1,6 @@
 /* What was measured beside the steps: ceilings before and after them, samples of the device. */
 #include "base/json.h"
+#include "base/text.h"
 #include "report/ceilings.h"
 #include "report/samples.h"
 #include "verify/state.h"
@@ -128,10 +129,15 @@ static double expected(const struct rp_verify_state *s, int64_t every)
     return (double)(end - begin) / 1e9 / PERIOD_S / (double)every;
 }
 
+int rp_verify_harmless(const char *reason)
+{
+    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
+    return RP_IS_IN(harmless, reason, strlen(reason));
+}
+
 /* What a reader of the figures should know: throttling, and too few samples. */
 static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
 {
-    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
     char text[300] = "";
     const char *name;
     json_t *share;
@@ -139,10 +145,7 @@ static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_
     size_t n = 0;
     json_object_foreach(json_object_get(is, "throttle"), name, share)
     {
-        int known = 0;
-        for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-            known |= strcmp(name, harmless[i]) == 0;
-        if (!known && n < sizeof text)
+        if (!rp_verify_harmless(name) && n < sizeof text)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
     }
     double room = expected(s, json_integer_value(json_object_get(is, "every")));
@@ -156,16 +159,14 @@ static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_
         rp_check_say(result, "%" PRId64 " in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
 }
 
-static int check_them(const struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
+static int check_them(struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
 {
     char text[400];
-    struct rp_samples samples;
     const json_t *is = json_object_get(s->run, "samples");
-    if (rp_samples_parse(&samples, rp_buf_text(bytes), bytes->size, err) < 0)
+    if (rp_samples_parse(&s->samples, rp_buf_text(bytes), bytes->size, err) < 0)
         return -1;
-    int failed = samples.n < 1 ? rp_fail(err, RP_MALFORMED, MEMBER " holds no line") < 0 : check_times(s, &samples, err) < 0;
-    RP_JSON *again = failed ? NULL : rp_samples_json(&samples, &s->records);
-    rp_samples_fini(&samples);
+    int failed = s->samples.n < 1 ? rp_fail(err, RP_MALFORMED, MEMBER " holds no line") < 0 : check_times(s, &s->samples, err) < 0;
+    RP_JSON *again = failed ? NULL : rp_samples_json(&s->samples, &s->records);
     if (!failed && rp_check_differ(text, sizeof text, is, again))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the samples: samples/%s", text) < 0;
     if (!failed)

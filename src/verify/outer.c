@@ -92,7 +92,7 @@ static const struct rp_subject *find_subject(const struct rp_subject *list, int 
     return NULL;
 }
 
-int rp_check_subjects(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_subject is[RP_BUNDLE_MEMBERS_MAX], was[RP_BUNDLE_MEMBERS_MAX];
     char safe[RP_TAR_NAME_MAX + 1];

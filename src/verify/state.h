@@ -11,6 +11,7 @@
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
 #include "report/records.h"
+#include "report/samples.h"
 #include "sign/dsse.h"
 #include "verify/verify.h"
 
@@ -24,12 +25,13 @@ struct rp_verify_state {
     json_t *statement;            /* statement */
     json_t *run, *before, *after; /* schema */
     struct rp_records records;    /* schema */
+    struct rp_samples samples;    /* samples; n 0: none */
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
 
 /* 0 passed (or result->state set to RP_CHECK_NOTE or RP_CHECK_SKIPPED), -1 failed with the message in *err; result->text is what a
  * pass has to say. */
-#define VERIFY(id, name, fatal, proves)                                                                                         \
+#define VERIFY(id, severity, proves, how)                                                                                       \
     int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 #include "verify/checks.def"
 #undef VERIFY
@@ -44,6 +46,9 @@ struct rp_verify_device {
     int64_t threads;
 };
 int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s);
+
+/* A reason for a lower clock that says nothing about heat or power. */
+int rp_verify_harmless(const char *reason);
 
 /* Printable ASCII into the result's text. */
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -9,22 +9,48 @@
 #include <string.h>
 
 static const struct {
-    const char *name, *proves;
-    int fatal;
+    const char *id, *proves, *how;
+    enum rp_severity severity;
     int (*run)(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err);
 } checks[] = {
-#define VERIFY(id, name, fatal, proves) {name, proves, fatal, rp_check_##id},
+#define VERIFY(id, severity, proves, how) {#id, proves, how, RP_SEVERITY_##severity, rp_check_##id},
 #include "verify/checks.def"
 #undef VERIFY
 };
 
-static const char *const state_names[] = {"skipped", "passed", "note", "FAILED"};
+static const char *const state_names[] = {"skipped", "passed", "note", "warning", "FAILED"};
+static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
 
 const char *rp_verdict_text(enum rp_verdict v)
 {
     static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
                                         "not decided: the replay was not done; nothing else failed"};
     return texts[v];
+}
+
+const char *rp_check_state_name(enum rp_check_state state)
+{
+    return state == RP_CHECK_FAILED ? "failed" : state_names[state];
+}
+
+const char *rp_check_name(int id)
+{
+    return checks[id].id;
+}
+
+void rp_checks_text(struct rp_buf *out)
+{
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        rp_buf_printf(out, "%-11s %-6s %s\n%19s%s\n", checks[i].id, severity_names[checks[i].severity], checks[i].proves, "", checks[i].how);
+}
+
+json_t *rp_checks_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", checks[i].id, "severity", severity_names[checks[i].severity],
+                                              "proves", checks[i].proves, "how", checks[i].how));
+    return json_pack("{s:o}", "checks", list);
 }
 
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...)
@@ -98,6 +124,7 @@ static void state_fini(struct rp_verify_state *s)
     json_decref(s->run);
     json_decref(s->before);
     json_decref(s->after);
+    rp_samples_fini(&s->samples);
     rp_records_fini(&s->records);
     rp_recipe_fini(&s->recipe);
 }
@@ -129,7 +156,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         struct rp_check_result *r = &v->check[i];
         struct rp_err e = {0};
-        *r = (struct rp_check_result){.name = checks[i].name, .proves = checks[i].proves};
+        *r = (struct rp_check_result){.name = checks[i].id, .proves = checks[i].proves};
         if (stopped || (failed && i == RP_CHECK_replay)) {
             rp_check_say(r, "an earlier check failed");
             continue;
@@ -138,11 +165,15 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
         if (checks[i].run(&s, r, &e) == 0)
             continue;
         rp_check_say(r, "%s", e.msg);
+        if (checks[i].severity == RP_SEVERITY_WARN && e.code == RP_MISMATCH) {
+            r->state = RP_CHECK_WARNING;
+            continue;
+        }
         undone = i == RP_CHECK_replay && e.code != RP_MISMATCH; /* interrupted, or not possible here: says nothing about the bundle */
         r->state = undone ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
         if (!failed++)
             *err = e;
-        stopped |= checks[i].fatal;
+        stopped |= checks[i].severity == RP_SEVERITY_FATAL;
     }
     if (undone)
         v->verdict = RP_VERDICT_UNDECIDED;
@@ -168,19 +199,31 @@ void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
     rp_buf_printf(out, "%s%s%s", rp_verdict_text(v->verdict), partial ? "; the run itself is marked " : "", partial ? status : "");
 }
 
+/* What is easily passed over in a long table. */
+static void list_warnings(struct rp_buf *out, const struct rp_verification *v)
+{
+    int n = 0;
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (v->check[i].state == RP_CHECK_WARNING)
+            rp_buf_printf(out, "%s%s", n++ ? ", " : "\nlook at: ", v->check[i].name);
+    if (n)
+        rp_buf_puts(out, "\n");
+}
+
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour)
 {
-    static const char *const paint[] = {"\033[2m", "\033[32m", "\033[33m", "\033[31m"};
+    static const char *const paint[] = {"\033[2m", "\033[32m", "\033[33m", "\033[33m", "\033[31m"};
     int stopped = 0; /* after a fatal check, one row stands for all that were not run */
     for (int i = 0; i < RP_CHECK_COUNT && !stopped; i++) {
         const struct rp_check_result *r = &v->check[i];
         rp_buf_printf(out, "%s%-8s%s %-12s %s\n", colour ? paint[r->state] : "", state_names[r->state], colour ? "\033[0m" : "", r->name,
                       *r->text ? r->text : r->proves);
-        stopped = checks[i].fatal && r->state == RP_CHECK_FAILED;
+        stopped = checks[i].severity == RP_SEVERITY_FATAL && r->state == RP_CHECK_FAILED;
         if (stopped && i + 1 < RP_CHECK_COUNT)
             rp_buf_printf(out, "%s%-8s%s %d later checks: they need what failed\n", colour ? paint[RP_CHECK_SKIPPED] : "",
                           state_names[RP_CHECK_SKIPPED], colour ? "\033[0m" : "", RP_CHECK_COUNT - i - 1);
     }
+    list_warnings(out, v);
     const json_t *results = json_object_get(v->run, "results"), *rate = json_object_get(results, "sequences_per_s");
     if (v->verdict != RP_VERDICT_FAILED && json_is_number(rate))
         rp_buf_printf(out, "\n%.3f sequences/s, last loss %s\n", json_number_value(rate),
@@ -198,8 +241,8 @@ json_t *rp_verification_json(const struct rp_verification *v)
     json_t *list = json_array(), *results = json_object_get(v->run, "results");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", r->name, "state",
-                                              r->state == RP_CHECK_FAILED ? "failed" : state_names[r->state], "text", r->text,
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", r->name, "severity",
+                                              severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
     return json_pack("{s:s, s:s*, s:s*, s:o, s:O*}", "verdict", verdicts[v->verdict], "fingerprint",

@@ -3,7 +3,7 @@
  * What:    the checks of checks.def over a bundle; what is fatal stops the rest, so nothing is parsed that was not signed.
  * Flow:    path -> rp_verify() -> struct rp_verification -> text or JSON.
  * Owner:   struct rp_verification is the caller's and owns nothing but `run`; rp_verification_fini().
- * Extend:  one row in checks.def and one function rp_check_<id>() in outer.c (form and signature) or inner.c (content).
+ * Extend:  one row in checks.def and one function rp_check_<id>() in one of the files beside this one.
  */
 #ifndef RP_VERIFY_VERIFY_H
 #define RP_VERIFY_VERIFY_H
@@ -19,7 +19,7 @@
 #include <jansson.h>
 
 enum rp_check_id {
-#define VERIFY(id, name, fatal, proves) RP_CHECK_##id,
+#define VERIFY(id, severity, proves, how) RP_CHECK_##id,
 #include "verify/checks.def"
 #undef VERIFY
     RP_CHECK_COUNT
@@ -29,11 +29,19 @@ enum rp_check_state {
     RP_CHECK_SKIPPED, /* not asked for, not possible here, or an earlier check failed */
     RP_CHECK_PASSED,
     RP_CHECK_NOTE, /* passed, with something to know: key unknown, data not pinned, run incomplete */
+    RP_CHECK_WARNING, /* suspicious, and does not decide the verdict */
     RP_CHECK_FAILED
 };
+enum rp_severity { RP_SEVERITY_FATAL, RP_SEVERITY_FAIL, RP_SEVERITY_WARN, RP_SEVERITY_INFO }; /* checks.def says what each does */
+
+const char *rp_check_state_name(enum rp_check_state state); /* "passed", "failed", ... as in JSON */
+const char *rp_check_name(int id);                          /* its id as text, 0 <= id < RP_CHECK_COUNT */
+/* Every check with severity, what it proves and how. */
+void rp_checks_text(struct rp_buf *out);
+json_t *rp_checks_json(void);
 
 struct rp_check_result {
-    const char *name, *proves; /* static */
+    const char *name, *proves; /* static; name: the id of checks.def */
     enum rp_check_state state;
     char text[512]; /* what was found; one line, safe to print */
 };
@@ -70,7 +78,8 @@ struct rp_verification {
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
 
-/* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "state", "text", "proves"}],
+/* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
+ * "proves"}],
  * "results"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */

@@ -270,6 +270,18 @@ static int bert_root(struct rp_train *t, char hex[65], json_t **tensors, struct 
     return rp_state_root(hex, tensors, t->model->dev, &t->model->manifest, (const float *const *)block, t->model->leaves, err);
 }
 
+static int bert_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err)
+{
+    struct rp_bert_config c;
+    struct rp_manifest m = {0};
+    if (rp_bert_config_from(&c, r, err) < 0)
+        return -1;
+    rp_bert_manifest(&m, &c);
+    int failed = rp_state_root_of(hex, &m, tensors, err);
+    rp_manifest_fini(&m);
+    return failed;
+}
+
 static int bert_save(struct rp_train *t, const char *path, struct rp_err *err)
 {
     float *block[3];
@@ -287,5 +299,6 @@ const struct rp_workload rp_workload_bert = {
     .load = bert_load,
     .step = bert_step,
     .root = bert_root,
+    .root_of = bert_root_of,
     .save = bert_save,
 };

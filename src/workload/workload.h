@@ -3,7 +3,7 @@
  * What:    the border between the worker's loop (worker/) and what it trains.
  * Flow:    plan() sizes everything without allocating; open() allocates and initialises; step() trains one step; root() digests.
  * Owner:   struct rp_train belongs to the workload; the worker holds the pointer between open() and close().
- * Extend:  a .c file with its five functions and one row in workload.c.
+ * Extend:  a .c file with its functions and one row in workload.c.
  */
 #ifndef RP_WORKLOAD_WORKLOAD_H
 #define RP_WORKLOAD_WORKLOAD_H
@@ -55,6 +55,8 @@ struct rp_workload {
     int (*step)(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err);
     /* Merkle root over parameters and optimizer state in manifest order; per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
     int (*root)(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err);
+    /* That root from those of the tensors, as a bundle lists them, without a device. RP_MISMATCH: other tensors than the recipe's. */
+    int (*root_of)(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err);
     int (*save)(struct rp_train *t, const char *path, struct rp_err *err);
 };
 

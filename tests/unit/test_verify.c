@@ -312,19 +312,19 @@ TEST(statements_made_by_hand)
     forge_begin(&f, &x); /* a member changed after signing */
     bytes_of(&f, "report.md")->data[0] ^= 1;
     forge_end(&f, &x, NULL);
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "member 'report.md' is not the one that was signed");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_digests, RP_MISMATCH, "member 'report.md' is not the one that was signed");
 
     forge_begin(&f, &x); /* two members swapped */
     struct rp_buf *a = bytes_of(&f, "env/node0.before.json"), *b = bytes_of(&f, "env/node0.after.json"), t = *a;
     *a = *b;
     *b = t;
     forge_end(&f, &x, NULL);
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "env/node0");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_digests, RP_MISMATCH, "env/node0");
 
     forge_begin(&f, &x); /* a member that nobody signed */
     fx_add(&f.b, "steps/rank1.jsonl", "{}\n", 3);
     forge_end(&f, &x, NULL);
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "added afterwards");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_digests, RP_MISMATCH, "added afterwards");
 
     forge_begin(&f, &x); /* signed, and of a rank that does not exist */
     fx_add(&f.b, "steps/rank1.jsonl", "{}\n", 3);
@@ -338,13 +338,13 @@ TEST(statements_made_by_hand)
     j = statement_of(&f);
     json_array_append_new(json_object_get(j, "subject"), json_pack("{s:s, s:{s:s}}", "name", "steps/rank1.jsonl", "digest", "sha256", FX_ROOT));
     forge_end(&f, &x, j);
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MISMATCH, "missing");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_digests, RP_MISMATCH, "missing");
 
     forge_begin(&f, &x); /* one subject twice, one not at all */
     j = statement_of(&f);
     json_array_set(json_object_get(j, "subject"), 1, json_array_get(json_object_get(j, "subject"), 0));
     forge_end(&f, &x, j);
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_subjects, RP_MALFORMED, "twice");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_digests, RP_MALFORMED, "twice");
 
     forge_begin(&f, &x); /* a statement about something else */
     j = statement_of(&f);

@@ -1,0 +1,302 @@
+/* Physics: how fast devices can be, how much power they may draw, and what explains a step that took long. */
+#include "base/json.h"
+#include "capture/value.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CPU_CLOCK 6.2e9      /* the highest that any processor was sold with: where the capture does not say, or says more */
+#define CPU_FAVOURED 1.15    /* some cores may run faster than the one whose highest clock is captured */
+#define THREADS_MAX 4096     /* of run.threads, where neither the device nor the capture says */
+#define DATA_SHEET 1.02      /* data sheets round */
+#define POWER_OVER 1.1       /* a limit is kept as a mean over a while */
+#define ENERGY_APART 0.15    /* the mean of unevenly spaced samples is not their integral */
+#define OUTLIER_TIMES 1.5
+#define OUTLIER_DEVIATIONS 10
+#define OUTLIER_STEPS 5      /* of fewer, none stands out */
+
+static const char *text_of(const struct rp_verify_state *s, const char *key)
+{
+    const char *text = json_string_value(json_object_get(s->run, key));
+    return text ? text : "";
+}
+
+static double number_at(const json_t *j, const char *a, const char *b, const char *c)
+{
+    return json_number_value(json_object_get(json_object_get(json_object_get(j, a), b), c));
+}
+
+/* ---- peak ---- */
+
+static const struct peak {
+    const char *name;
+    double sms, units, mhz, gb_per_s;
+    const char *source;
+} peaks[] = {
+#define PEAK(name, sms, units, mhz, gb_per_s, source) {name, sms, units, mhz, gb_per_s, source},
+#include "verify/peaks.def"
+#undef PEAK
+};
+
+struct bound {
+    double flops, bytes; /* per second; 0: not known */
+    char what[160];      /* "NVIDIA H100 PCIe: ..." */
+};
+
+/* "gpu0 NAME sm_90 from PTX" -> NAME; "" where it is spelled otherwise. */
+static void gpu_name(char *out, size_t size, const char *device)
+{
+    const char *name = strchr(device, ' '), *end = NULL;
+    *out = 0;
+    for (const char *p = name; p && (p = strstr(p, " sm_")); p++)
+        end = p;
+    if (strncmp(device, "gpu", 3) == 0 && end && end > name)
+        snprintf(out, size, "%.*s", (int)(end - name - 1), name + 1);
+}
+
+static const struct peak *find_peak(const char *name)
+{
+    const struct peak *best = NULL;
+    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
+        if (strncmp(name, peaks[i].name, strlen(peaks[i].name)) == 0 && (!best || strlen(peaks[i].name) > strlen(best->name)))
+            best = &peaks[i];
+    return best;
+}
+
+/* Units of fp32 in a multiprocessor, by the version of its instruction set; of one that is not known as many as any has. */
+static double units_of(const char *capability)
+{
+    static const char *const half[] = {"6.0", "7.0", "7.2", "7.5", "8.0"};
+    for (size_t i = 0; capability && i < sizeof half / sizeof *half; i++)
+        if (strcmp(capability, half[i]) == 0)
+            return 64;
+    return 128;
+}
+
+/* The fastest captured GPU of that name: which of several trained is not recorded. */
+static void captured_gpu(struct bound *out, const struct rp_verify_state *s, const char *name)
+{
+    const char *number;
+    json_t *gpu;
+    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+    {
+        double sms, hz;
+        if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 || rp_known_number(gpu, "clock_sm_max", &hz) < 0)
+            continue;
+        double flops = sms * units_of(rp_known_text(gpu, "compute_capability")) * 2 * hz;
+        out->flops = flops > out->flops ? flops : out->flops;
+        snprintf(out->what, sizeof out->what, "%.64s of %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
+    }
+}
+
+static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
+{
+    char name[96];
+    double devices = json_number_value(rp_verify_setting(s, "parallel.data"));
+    gpu_name(name, sizeof name, text_of(s, "device"));
+    const struct peak *p = *name ? find_peak(name) : NULL;
+    if (p) {
+        out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;
+        out->bytes = p->gb_per_s * 1e9 * DATA_SHEET;
+        snprintf(out->what, sizeof out->what, "%.64s (%.80s)", p->name, p->source);
+    } else if (*name)
+        captured_gpu(out, s, name);
+    out->flops *= devices > 1 ? devices : 1;
+}
+
+/* Two fused multiply-adds of full width in each cycle are the most that any core does. Scalar code is compiled for SSE2, where a
+ * multiplication and an addition of four are the most. */
+static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
+{
+    struct rp_verify_device d;
+    double threads, hz, cycle = 64;
+    int named = rp_verify_device(&d, s) == 0;
+    if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
+        threads = THREADS_MAX;
+    if (named && (double)d.threads < threads)
+        threads = (double)d.threads;
+    if (rp_known_number(s->before, "probes.frequency.hardware_max", &hz) < 0 || hz < 1e8 || hz * CPU_FAVOURED > CPU_CLOCK)
+        hz = CPU_CLOCK / CPU_FAVOURED;
+    if (named && strcmp(d.isa, "avx512") != 0)
+        cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
+    out->flops = threads * cycle * hz * CPU_FAVOURED;
+    snprintf(out->what, sizeof out->what, "at most %.0f threads of %s at %.1f GHz", threads, named ? d.isa : "any kind",
+             hz * CPU_FAVOURED / 1e9);
+}
+
+/* The fastest of its own products, and of its copies. */
+static double best_of(const struct rp_verify_state *s, const char *kind, const char *rate)
+{
+    const json_t *is = json_object_get(s->run, "ceilings");
+    double before = number_at(is, "before", kind, rate), after = number_at(is, "after", kind, rate);
+    return before > after ? before : after;
+}
+
+int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct bound b = {0};
+    double run = json_number_value(json_object_get(json_object_get(s->run, "results"), "flops_per_s")), gemm = best_of(s, "gemm", "flops_per_s");
+    double copy = best_of(s, "copy", "bytes_per_s");
+    if (strcmp(text_of(s, "backend"), "cpu") == 0)
+        cpu_bound(&b, s);
+    else
+        gpu_bound(&b, s);
+    if (b.flops == 0) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "what '%.64s' can do is not known here, and not captured", text_of(s, "device"));
+        return 0;
+    }
+    if (run > b.flops)
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s are more than %.4g, the peak of %s", run, b.flops, b.what);
+    if (gemm > b.flops)
+        return rp_fail(err, RP_MISMATCH, "its own ceiling of %.4g FLOP/s is more than %.4g, the peak of %s", gemm, b.flops, b.what);
+    if (b.bytes > 0 && copy > b.bytes)
+        return rp_fail(err, RP_MISMATCH, "its memory copied %.4g bytes/s, and %.4g is the peak of %s", copy, b.bytes, b.what);
+    rp_check_say(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
+    return 0;
+}
+
+/* ---- the timed window ---- */
+
+static void window_of(const struct rp_records *rs, int64_t *from, int64_t *to)
+{
+    *from = *to = -1;
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].timed) {
+            *from = *from < 0 ? rs->r[i].start_ns : *from;
+            *to = rs->r[i].end_ns;
+        }
+}
+
+/* ---- energy ---- */
+
+/* Joules between the first and the last sample of the window that know the power, by the trapezoid rule, and the seconds they span. */
+static double integral(const struct rp_verify_state *s, double *span)
+{
+    int64_t from, to, last = -1;
+    double sum = 0, power = 0;
+    window_of(&s->records, &from, &to);
+    *span = 0;
+    for (int64_t i = 0; i < s->samples.n; i++) {
+        const json_t *v = json_object_get(json_array_get(s->samples.line, (size_t)i), "power_mw");
+        int64_t ns = rp_sample_ns(&s->samples, i);
+        if (!v || ns < from || ns > to)
+            continue;
+        double now = json_number_value(v) / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
+        sum += (power + now) / 2 * step;
+        *span += step;
+        power = now;
+        last = ns;
+    }
+    return sum;
+}
+
+/* The highest limit of a captured GPU; 0: none is known. */
+static double power_limit(const struct rp_verify_state *s)
+{
+    const char *number;
+    json_t *gpu;
+    double most = 0, w;
+    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+        if (rp_known_number(gpu, "power_limit_enforced", &w) == 0 && w > most)
+            most = w;
+    return most;
+}
+
+int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *is = json_object_get(s->run, "samples"), *power = json_object_get(is, "power_w");
+    double mean = json_number_value(json_object_get(power, "mean")), limit = power_limit(s), span, sum;
+    if (s->samples.n == 0 || !json_is_object(power)) {
+        rp_check_say(result, "none: power was not sampled");
+        return 0;
+    }
+    if (limit > 0 && mean > limit * POWER_OVER)
+        return rp_fail(err, RP_MISMATCH, "power is %.1f W in the mean, and the device was allowed %.1f W", mean, limit);
+    sum = integral(s, &span);
+    double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
+    result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    rp_check_say(result, "%.4g J; sample by sample %.4g W in the mean, against %.4g W%s", json_number_value(json_object_get(is, "energy_j")),
+                 span > 0 ? sum / span : mean, mean, apart > ENERGY_APART ? ": samples are unevenly spaced or power jumps" : "");
+    return 0;
+}
+
+/* ---- outliers ---- */
+
+static int by_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int64_t n) /* sorts v */
+{
+    qsort(v, (size_t)n, sizeof *v, by_double);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* Nanoseconds above which a timed step stands out; 0 where there are too few. */
+static double limit_of(const struct rp_records *rs)
+{
+    int64_t n = 0;
+    RP_FREE double *v = rp_alloc((size_t)(rs->n + 1) * sizeof *v);
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].timed)
+            v[n++] = (double)(rs->r[i].end_ns - rs->r[i].start_ns);
+    if (n < OUTLIER_STEPS)
+        return 0;
+    double middle = median(v, n);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = fabs(v[i] - middle);
+    double deviations = middle + OUTLIER_DEVIATIONS * median(v, n);
+    return deviations > OUTLIER_TIMES * middle ? deviations : OUTLIER_TIMES * middle;
+}
+
+/* A sample taken during the step, or the next one after it, names what held the clock down. *at: where to begin, for the next step. */
+static int explained(const struct rp_verify_state *s, const struct rp_record *r, int64_t *at)
+{
+    while (*at < s->samples.n && rp_sample_ns(&s->samples, *at) < r->start_ns)
+        ++*at;
+    for (int64_t i = *at; i < s->samples.n; i++) {
+        size_t k;
+        const json_t *reason;
+        json_array_foreach(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"), k, reason)
+            if (!rp_verify_harmless(json_string_value(reason)))
+                return 1;
+        if (rp_sample_ns(&s->samples, i) > r->end_ns)
+            break;
+    }
+    return 0;
+}
+
+int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_record *worst = NULL;
+    double limit = limit_of(&s->records);
+    int64_t found = 0, known = 0, at = 0;
+    for (int64_t i = 0; i < s->records.n && limit > 0; i++) {
+        const struct rp_record *r = &s->records.r[i];
+        if (!r->timed || (double)(r->end_ns - r->start_ns) <= limit)
+            continue;
+        found++;
+        known += explained(s, r, &at);
+        if (!worst || r->end_ns - r->start_ns > worst->end_ns - worst->start_ns)
+            worst = r;
+    }
+    double longest = worst ? (double)(worst->end_ns - worst->start_ns) / 1e9 : 0;
+    if (!found) {
+        rp_check_say(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to say", limit / 1e9);
+        return 0;
+    }
+    if (known < found)
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without a sample that says why; "
+                       "step %" PRId64 " took %.4g s", found, limit / 1e9, found - known, worst->step, longest);
+    result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %" PRId64 " took %.4g s", found,
+                 limit / 1e9, worst->step, longest);
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* What training can look like: losses and gradient norms of the records, and the state roots of the tensors that are listed. */
+#include "base/json.h"
+#include "verify/state.h"
+#include "workload/workload.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUNDED 1e-3        /* a cross-entropy near zero may be rounded below it */
+#define DIVERGED 20.0       /* times the loss of guessing */
+#define WIDTH_MAX 1.0       /* logits wider than this are not described by their variance */
+#define FIRST_OFF 0.25      /* of the expectation itself: layers in between, a model of few tensors */
+#define FIRST_DEVIATIONS 6.0
+#define SAME_STEPS 4
+
+static double value_of(const char *hex)
+{
+    float x;
+    return rp_float_unhex(&x, hex) < 0 ? NAN : (double)x;
+}
+
+static int fresh(const struct rp_verify_state *s)
+{
+    return !s->recipe.run_init || !*s->recipe.run_init;
+}
+
+/* ---- loss ---- */
+
+/* The loss of guessing: ln V for a masked word, ln 2 for the next sentence. */
+static double guessing(const struct rp_recipe *r)
+{
+    return log((double)r->model_vocab_size) + log(2);
+}
+
+/* The first loss of a model that was initialised by this recipe. The last layer norm leaves vectors of length sqrt(H), and decoder
+ * weights are normal with the initialiser's range: so logits are normal with width range * sqrt(H), and the loss of a word is
+ * ln V + width^2 / 2 in the mean and has that width itself. The pooler's tanh keeps the other pair of logits as narrow. */
+struct expectation {
+    double loss, off; /* off < 0: such logits are too wide to say */
+};
+
+static struct expectation first_loss(const struct rp_recipe *r, int64_t samples)
+{
+    double width = r->model_initializer_range * sqrt((double)r->model_hidden_size), words = (double)samples;
+    struct expectation e = {guessing(r) + width * width / 2, -1};
+    if (width <= WIDTH_MAX)
+        e.off = FIRST_OFF + width * width / 4 + FIRST_DEVIATIONS * width * sqrt(2 / words);
+    return e;
+}
+
+static const struct rp_record *first_step(const struct rp_records *rs)
+{
+    int64_t i = rs->n && rs->r[0].step < 0;
+    return i < rs->n ? &rs->r[i] : NULL;
+}
+
+static int check_range(const struct rp_verify_state *s, int64_t *high, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    *high = -1;
+    for (int64_t i = 0; i < rs->n; i++) {
+        double loss = rs->r[i].step < 0 ? 0 : value_of(rs->r[i].loss);
+        if (!(loss > -ROUNDED))
+            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has the loss %.6g; a cross-entropy is never negative", rs->r[i].step, loss);
+        if (loss > DIVERGED * guessing(&s->recipe) && *high < 0)
+            *high = rs->r[i].step;
+    }
+    return 0;
+}
+
+int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t high;
+    const struct rp_record *first = first_step(&s->records);
+    if (!first) {
+        rp_check_say(result, "no step is recorded");
+        return 0;
+    }
+    struct expectation e = first_loss(&s->recipe, first->samples);
+    double is = value_of(first->loss);
+    if (check_range(s, &high, err) < 0)
+        return -1;
+    if (fresh(s) && e.off >= 0 && fabs(is - e.loss) > e.off)
+        return rp_fail(err, RP_MISMATCH, "the first loss is %.4f; a model initialised by this recipe begins at %.4f, within %.2f", is, e.loss,
+                       e.off);
+    result->state = high >= 0 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    if (high >= 0)
+        rp_check_say(result, "step %" PRId64 " has more than %.0f times the loss of guessing: training diverged", high, DIVERGED);
+    else if (!fresh(s))
+        rp_check_say(result, "from %.4f on; training began from a file", is);
+    else if (e.off < 0)
+        rp_check_say(result, "the first is %.4f; such an initialisation does not say where it begins", is);
+    else
+        rp_check_say(result, "the first is %.4f, where an untrained model of this size begins (%.4f)", is, e.loss);
+    return 0;
+}
+
+/* ---- gradients ---- */
+
+int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    const struct rp_record *first = first_step(rs);
+    int64_t n = 0, same = 0;
+    double least = INFINITY, most = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_record *r = &rs->r[i];
+        double norm = r->step < 0 ? 1 : value_of(r->grad_norm);
+        if (!(norm > 0) || !isfinite(norm))
+            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has the gradient norm %.6g; a norm of something that trains is positive", r->step,
+                           norm);
+        if (r->step < 0)
+            continue;
+        n++;
+        same += strcmp(r->grad_norm, first->grad_norm) == 0;
+        least = norm < least ? norm : least;
+        most = norm > most ? norm : most;
+    }
+    if (n >= SAME_STEPS && same == n)
+        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have exactly the gradient norm %s: other samples give another", n,
+                       first->grad_norm);
+    if (n)
+        rp_check_say(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most);
+    else
+        rp_check_say(result, "no step is recorded");
+    return 0;
+}
+
+/* ---- roots ---- */
+
+/* The root over the tensors listed under `which` against that of the record. 1: compared; 0: one of them is not there. */
+static int check_root(const struct rp_verify_state *s, const char *which, const struct rp_record *r, struct rp_err *err)
+{
+    char root[RP_SHA256_HEX];
+    const json_t *tensors = json_object_get(json_object_get(s->run, "tensor_roots"), which);
+    if (!tensors || !r || !*r->state_root)
+        return 0;
+    if (rp_workloads[s->recipe.workload]->root_of(&s->recipe, tensors, root, err) < 0)
+        return rp_wrap(err, "tensor_roots/%s", which);
+    if (strcmp(root, r->state_root) == 0)
+        return 1;
+    return rp_fail(err, RP_MISMATCH, "the tensors of tensor_roots/%s have the state root %.16s..., recorded is %.16s...", which, root,
+                   r->state_root);
+}
+
+int rp_check_roots(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    int init = check_root(s, "init", rs->n && rs->r[0].step < 0 ? &rs->r[0] : NULL, err);
+    int final = init < 0 ? -1 : check_root(s, "final", rs->n ? &rs->r[rs->n - 1] : NULL, err);
+    if (final < 0)
+        return -1;
+    result->state = init && final ? RP_CHECK_PASSED : RP_CHECK_NOTE;
+    rp_check_say(result, init && final ? "before and after the run, from the roots of single tensors"
+                         : init ? "before the run only" : final ? "after the run only" : "the roots of single tensors are not listed");
+    return 0;
+}

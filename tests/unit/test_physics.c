@@ -1,0 +1,366 @@
+/* The rows of physics and training: what cannot be is refused, what is seldom is said, and an honest run is let alone. */
+#include "tests/unit/verify_fixture.h"
+
+#include "model/bert.h"
+#include "model/state_root.h"
+
+/* Seal what x says, with figures and reports that follow from it. */
+static void seal(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_documents(x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_seal(x, "signer", "physics");
+}
+
+static void refused(struct fx *x, enum rp_check_id check, const char *says)
+{
+    seal(x);
+    expect("physics", NULL, RP_VERDICT_FAILED, check, RP_MISMATCH, says);
+}
+
+static void stands(struct fx *x, enum rp_check_id check, enum rp_check_state state, const char *says)
+{
+    char text[512];
+    seal(x);
+    enum rp_check_state is = state_of("physics", check, text);
+    CHECK(is == state && strstr(text, says), "%s is '%s', expected '%s' in: %s", rp_check_name((int)check), rp_check_state_name(is), says, text);
+}
+
+/* Records of n steps: `length(i)` ns long, `gap` ns apart, the first at `start`. The recipe is made for them. */
+static void records(struct fx *x, int n, int64_t start, int64_t gap, int64_t (*length)(int i))
+{
+    struct rp_err err;
+    RP_FREE char *steps = rp_asprintf("measure.timed_steps=%d", n - 1);
+    const char *const set[] = {steps, "measure.repeats=1"};
+    int64_t now = start;
+    rp_recipe_fini(&x->recipe);
+    CHECK(rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 2, &err) == 0, "%s", err.msg);
+    rp_buf_fini(&x->steps);
+    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < n; i++) {
+        fx_step(&x->steps, i, 1, n - 1, now, length(i), i + 1 == n);
+        now += length(i) + gap;
+    }
+    json_decref(x->done);
+    x->done = json_pack("{s:{s:f}}", "phases_s", "timed", 2.4);
+}
+
+static void fine(struct fx *x)
+{
+    fx_capture_value(x->before, "clock", "source", json_string("tsc"));
+    fx_capture_value(x->before, "clock", "resolution", json_integer(1));
+}
+
+static int64_t natural(int i) /* scattered over a millisecond */
+{
+    return 100000000 + (int64_t)((unsigned)i * 2654435761u % 1000003u);
+}
+
+static int64_t tens(int i)
+{
+    return natural(i) / 10 * 10;
+}
+
+static int64_t thousands(int i)
+{
+    return natural(i) / 1000 * 1000;
+}
+
+static int64_t four(int i) /* lengths of four kinds, a millisecond apart */
+{
+    return 100000000 + 250007 * (i * 7 % 4);
+}
+
+static int64_t steady(int i)
+{
+    return 100000000 + i % 3;
+}
+
+static int64_t slow_ninth(int i)
+{
+    return natural(i) + (i == 9 ? 120000000 : 0);
+}
+
+TEST(times_that_no_clock_of_the_machine_shows)
+{
+    struct fx x;
+    fx_init(&x);
+    fine(&x);
+    records(&x, 16, 5000000123, 1000, natural);
+    stands(&x, RP_CHECK_clock, RP_CHECK_PASSED, "'tsc'; times of 16 steps");
+    stands(&x, RP_CHECK_spread, RP_CHECK_PASSED, "15 timed steps within");
+    records(&x, 16, 5000000000, 1000, thousands);
+    refused(&x, RP_CHECK_clock, "whole microsecond");
+    records(&x, 16, 5000000000, 1000, tens);
+    stands(&x, RP_CHECK_clock, RP_CHECK_WARNING, "a multiple of 10 ns");
+    records(&x, 16, 5000000123, 0, natural);
+    refused(&x, RP_CHECK_clock, "in the nanosecond in which the one before it ended");
+    fx_capture_value(x.before, "clock", "resolution", json_integer(4000000)); /* the same times, by a clock that counts ticks */
+    stands(&x, RP_CHECK_clock, RP_CHECK_NOTE, "counts in ticks");
+    fx_fini(&x);
+}
+
+TEST(step_times_that_nobody_measured)
+{
+    struct fx x;
+    fx_init(&x);
+    fine(&x);
+    records(&x, 20, 5000000123, 1000, four);
+    refused(&x, RP_CHECK_spread, "19 timed steps have only 4 different lengths");
+    records(&x, 20, 5000000123, 1001, steady);
+    stands(&x, RP_CHECK_spread, RP_CHECK_WARNING, "steadier than any machine");
+    fx_fini(&x);
+}
+
+TEST(a_step_that_took_long_is_named)
+{
+    struct fx x;
+    struct rp_err err;
+    RP_BUF text = {0};
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    RP_FREE char *path = fx_path("physics");
+    fx_init(&x);
+    records(&x, 16, 5000000123, 1000, natural);
+    stands(&x, RP_CHECK_outliers, RP_CHECK_PASSED, "none: no timed step took more than 0.15");
+    records(&x, 16, 5000000123, 1000, slow_ninth);
+    stands(&x, RP_CHECK_outliers, RP_CHECK_WARNING, "1 of them without a sample that says why; step 9 took 0.22");
+    CHECK(rp_verify(&v, path, &o, &err) == 0 && v.verdict == RP_VERDICT_UNKNOWN_KEY, "a warning decides: %s", err.msg);
+    rp_verification_text(&text, &v, 0);
+    CHECK(strstr(text.data, "\nwarning  outliers") && strstr(text.data, "\nlook at: outliers\n"), "%s", text.data);
+    rp_verification_fini(&v);
+    /* on a device that was sampled: step 9 is from 5.9 to 6.12 s */
+    for (int throttled = 0; throttled < 2; throttled++) {
+        x.backend = "cuda";
+        x.device = "gpu0 NVIDIA H100 PCIe sm_90";
+        rp_buf_fini(&x.samples);
+        for (int i = 0; i < 17; i++)
+            rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[%s]}\n", i, 5000000200ll + 100000100ll * i,
+                          throttled && i == 10 ? "\"hw_slowdown\"" : i == 10 ? "\"gpu_idle\"" : "");
+        stands(&x, RP_CHECK_outliers, throttled ? RP_CHECK_NOTE : RP_CHECK_WARNING, throttled ? "while the device was throttled" : "without a sample");
+    }
+    fx_fini(&x);
+}
+
+/* The run of 60 GFLOP/s or so is no trouble to any GPU: its ceiling is what boasts. */
+static json_t *ceiling_of(double flops, double bytes)
+{
+    int64_t gemm = (int64_t)(2.0 * 16384 * 16384 * 16384 / flops * 1e9), copy = (int64_t)(2.0 * 268435456 / bytes * 1e9);
+    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I]}, s:{s:I, s:i, s:[I]}}", "clock", "device", "gemm", "rows", 16384, "width", 16384,
+                     "depth", 16384, "times", 1, "ns", (json_int_t)gemm, "copy", "bytes", (json_int_t)268435456, "times", 1, "ns",
+                     (json_int_t)copy);
+}
+
+TEST(no_device_does_more_than_its_peak)
+{
+    static const struct {
+        const char *device;
+        double flops, bytes;
+        const char *says; /* NULL: stands */
+    } cases[] = {
+        {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 1.9e12, NULL},
+        {"gpu0 NVIDIA H100 PCIe sm_90", 60e12, 1.9e12, "the peak of NVIDIA H100 PCIe"},
+        {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 2.5e12, "its memory copied"},
+        {"gpu3 NVIDIA H100 80GB HBM3 sm_90 from PTX", 60e12, 2.5e12, NULL},
+        {"gpu0 Tesla V100-SXM2-16GB sm_70", 15e12, 0.8e12, NULL},
+        {"gpu0 Tesla V100-SXM2-16GB sm_70", 19.5e12, 0.8e12, "the peak of Tesla V100-SXM2"},
+        {"gpu0 NVIDIA L40S sm_89", 80e12, 0.8e12, NULL}, /* not an L4, whose name its own begins with */
+        {"gpu0 NVIDIA L4 sm_89", 80e12, 0.2e12, "the peak of NVIDIA L4 "},
+        {"gpu0 Shim GPU sm_80", 9e12, 1e12, NULL},        /* 50 multiprocessors of 64 units at 1.5 GHz, as captured: 9.6 */
+        {"gpu0 Shim GPU sm_80", 10e12, 1e12, "the peak of Shim GPU of 50 multiprocessors at 1500 MHz"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fx x;
+        fx_init(&x);
+        x.backend = "cuda";
+        x.device = cases[i].device;
+        json_t *gpu = json_object();
+        static const char *const names[] = {"name", "sm_count", "clock_sm_max", "compute_capability"};
+        json_t *values[] = {json_string("Shim GPU"), json_integer(50), json_integer(1500000000), json_string("8.0")};
+        for (int k = 0; k < 4; k++)
+            json_object_set_new(gpu, names[k], json_pack("{s:s, s:o, s:s}", "state", "ok", "value", values[k], "source", "NVML"));
+        json_object_set_new(json_object_get(x.before, "probes"), "gpu", json_pack("{s:{s:o}}", "devices", "0", gpu));
+        json_object_set(json_object_get(x.after, "probes"), "gpu", json_object_get(json_object_get(x.before, "probes"), "gpu"));
+        x.done = json_pack("{s:{s:o, s:o}}", "ceilings", "before", ceiling_of(cases[i].flops, cases[i].bytes), "after",
+                           ceiling_of(cases[i].flops * 0.9, cases[i].bytes * 0.9));
+        if (cases[i].says)
+            refused(&x, RP_CHECK_peak, cases[i].says);
+        else
+            stands(&x, RP_CHECK_peak, RP_CHECK_PASSED, "% of the peak of");
+        fx_fini(&x);
+    }
+    struct fx x; /* a clock of its own: 1 GHz of 32 FLOP a cycle */
+    fx_init(&x);
+    fx_capture_value(x.before, "frequency", "hardware_max", json_integer(1000000000));
+    fx_capture_value(x.after, "frequency", "hardware_max", json_integer(1000000000));
+    refused(&x, RP_CHECK_peak, "at 1.1 GHz");
+    fx_fini(&x);
+}
+
+TEST(energy_is_power_times_time)
+{
+    struct fx x;
+    fx_init(&x);
+    records(&x, 8, 5000000123, 1000, natural);
+    stands(&x, RP_CHECK_energy, RP_CHECK_PASSED, "power was not sampled");
+    x.backend = "cuda";
+    x.device = "gpu0 NVIDIA H100 PCIe sm_90";
+    for (int i = 0; i < 9; i++)
+        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + 100000100ll * i, 300000 + 1000 * (i % 3));
+    stands(&x, RP_CHECK_energy, RP_CHECK_PASSED, "sample by sample 30");
+    json_t *gpu = json_pack("{s:{s:s, s:f, s:s}}", "power_limit_enforced", "state", "ok", "value", 250.0, "source", "NVML");
+    json_object_set_new(json_object_get(x.before, "probes"), "gpu", json_pack("{s:{s:o}}", "devices", "0", gpu));
+    json_object_set(json_object_get(x.after, "probes"), "gpu", json_object_get(json_object_get(x.before, "probes"), "gpu"));
+    refused(&x, RP_CHECK_energy, "the device was allowed 250.0 W");
+    rp_buf_fini(&x.samples); /* half of the time at a tenth of the power, with a sample less */
+    for (int i = 0; i < 9; i++)
+        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + (i < 7 ? 100000100ll * i : 600000000ll + 500000000ll * (i - 6)),
+                      i < 5 ? 200000 : 20000);
+    records(&x, 16, 5000000123, 1000, natural);
+    stands(&x, RP_CHECK_energy, RP_CHECK_WARNING, "unevenly spaced");
+    fx_fini(&x);
+}
+
+/* In every record, where `was` stands. */
+static void replace(struct fx *x, const char *was, const char *is)
+{
+    RP_BUF out = {0};
+    const char *at = x->steps.data, *hit;
+    for (; (hit = strstr(at, was)); at = hit + strlen(was)) {
+        rp_buf_add(&out, at, (size_t)(hit - at));
+        rp_buf_puts(&out, is);
+    }
+    rp_buf_puts(&out, at);
+    rp_buf_fini(&x->steps);
+    x->steps = out;
+    out = (struct rp_buf){0};
+}
+
+TEST(losses_that_no_model_has)
+{
+    static const struct {
+        const char *was, *is;
+        enum rp_check_id check;
+        enum rp_check_state state;
+        const char *says;
+    } cases[] = {
+        {"\"nothing\"", "", RP_CHECK_loss, RP_CHECK_PASSED, "the first is 6.2500, where an untrained model of this size begins (6.2"},
+        {"\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.1p+2\"", RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 4.2500; a model initialised by this recipe begins at 6.2"},
+        {"\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.8p+3\"", RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 12.0000"},
+        {"\"loss\":\"0x1.7p+2\"", "\"loss\":\"-0x1p+0\"", RP_CHECK_loss, RP_CHECK_FAILED, "step 2 has the loss -1; a cross-entropy is never negative"},
+        {"\"loss\":\"0x1.6p+2\"", "\"loss\":\"0x1p+10\"", RP_CHECK_loss, RP_CHECK_WARNING, "step 3 has more than 20 times"},
+        {"\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"0x0p+0\"", RP_CHECK_gradients, RP_CHECK_FAILED, "step 2 has the gradient norm 0"},
+        {"\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"-0x1p+0\"", RP_CHECK_gradients, RP_CHECK_FAILED, "step 2 has the gradient norm -1"},
+        {"\"nothing\"", "", RP_CHECK_gradients, RP_CHECK_PASSED, "7 norms from 2.125 to 2.875"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fx x;
+        fx_init(&x);
+        replace(&x, cases[i].was, cases[i].is);
+        if (cases[i].state == RP_CHECK_FAILED)
+            refused(&x, cases[i].check, cases[i].says);
+        else
+            stands(&x, cases[i].check, cases[i].state, cases[i].says);
+        fx_fini(&x);
+    }
+    struct fx x; /* the same norm at every step */
+    fx_init(&x);
+    for (int i = 2; i <= 7; i++) {
+        char was[40];
+        snprintf(was, sizeof was, "\"grad_norm\":\"0x1.%dp+1\"", i);
+        replace(&x, was, "\"grad_norm\":\"0x1.1p+1\"");
+    }
+    refused(&x, RP_CHECK_gradients, "all 7 steps have exactly the gradient norm 0x1.1p+1");
+    fx_fini(&x);
+    struct rp_err err; /* a file says where it begins, not the initialisation */
+    static const char *const set[] = {"run.init=theirs.safetensors"};
+    fx_init(&x);
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
+    replace(&x, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.1p+1\"");
+    stands(&x, RP_CHECK_loss, RP_CHECK_PASSED, "training began from a file");
+    fx_fini(&x);
+}
+
+/* The Merkle tree of the tensors, built once more by the words of state_root.h. */
+static json_t *tensors_with_root(const struct rp_recipe *r, char root[RP_SHA256_HEX])
+{
+    struct rp_err err;
+    struct rp_bert_config c;
+    struct rp_manifest m = {0};
+    json_t *out = json_object();
+    CHECK(rp_bert_config_from(&c, r, &err) == 0, "%s", err.msg);
+    rp_bert_manifest(&m, &c);
+    for (int i = 0; i < 3 * m.n; i++) {
+        RP_FREE char *name = rp_asprintf("%s%s", rp_state_prefix[i / m.n], m.t[i % m.n].name);
+        char hex[RP_SHA256_HEX];
+        rp_sha256_hex(hex, name, strlen(name));
+        json_object_set_new(out, name, json_string(hex));
+    }
+    CHECK(rp_state_root_of(root, &m, out, &err) == 0, "%s", err.msg);
+    rp_manifest_fini(&m);
+    return out;
+}
+
+TEST(roots_of_tensors_make_the_state_root)
+{
+    struct fx x;
+    char root[RP_SHA256_HEX];
+    fx_init(&x);
+    stands(&x, RP_CHECK_roots, RP_CHECK_NOTE, "not listed");
+    json_t *tensors = tensors_with_root(&x.recipe, root);
+    x.done = json_pack("{s:{s:o, s:O}}", "tensor_roots", "init", tensors, "final", tensors);
+    refused(&x, RP_CHECK_roots, "the tensors of tensor_roots/init have the state root");
+    replace(&x, FX_ROOT, root);
+    stands(&x, RP_CHECK_roots, RP_CHECK_PASSED, "before and after the run");
+    RP_JSON *keep = json_deep_copy(tensors);
+    json_t *done = x.done;
+    static const char *const name = "optimizer.v.bert.pooler.dense.bias";
+    json_object_set_new(json_object_get(json_object_get(done, "tensor_roots"), "final"), name, json_string(FX_ROOT));
+    refused(&x, RP_CHECK_roots, "have the state root");
+    json_object_del(tensors, name);
+    refused(&x, RP_CHECK_roots, "there is no root of the tensor 'optimizer.v.bert.pooler.dense.bias'");
+    json_object_update(tensors, keep);
+    json_object_set_new(tensors, "another", json_string(FX_ROOT));
+    refused(&x, RP_CHECK_roots, "tensors are listed, and the model has");
+    fx_fini(&x);
+}
+
+TEST(both_captures_are_of_one_machine)
+{
+    static const struct {
+        const char *group, *name;
+    } fixed[] = {{"host", "boot_id"}, {"gpu", "driver_version"}, {"cpu", "vendor"}, {"program", "version"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        struct fx x;
+        fx_init(&x);
+        fx_capture_value(x.before, fixed[i].group, fixed[i].name, json_string("one"));
+        fx_capture_value(x.after, fixed[i].group, fixed[i].name, json_string("another"));
+        refused(&x, RP_CHECK_same, "is another before and after the run");
+        fx_fini(&x);
+    }
+    struct fx x;
+    fx_init(&x);
+    for (int after = 0; after < 2; after++)
+        json_object_set_new(json_object_get(after ? x.after : x.before, "probes"), "gpu",
+                            json_pack("{s:{s:{s:{s:s, s:s, s:s}}}}", "devices", "0", "uuid", "state", "ok", "value", after ? "GPU-2" : "GPU-1", "source", "NVML"));
+    refused(&x, RP_CHECK_same, "gpu.devices.0.uuid is another");
+    fx_fini(&x);
+}
+
+/* Every row of the list has its words and its place, and an id that can be written into a policy. */
+TEST(every_check_says_what_it_proves_and_how)
+{
+    RP_JSON *all = rp_checks_json();
+    RP_BUF text = {0};
+    rp_checks_text(&text);
+    const json_t *list = json_object_get(all, "checks");
+    CHECK(json_array_size(list) == RP_CHECK_COUNT, "%zu rows", json_array_size(list));
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        const json_t *row = json_array_get(list, (size_t)i);
+        const char *id = json_string_value(json_object_get(row, "check"));
+        CHECK(strcmp(id, rp_check_name(i)) == 0 && strspn(id, "abcdefghijklmnopqrstuvwxyz_") == strlen(id), "id '%s'", id);
+        CHECK(*json_string_value(json_object_get(row, "proves")) && *json_string_value(json_object_get(row, "how")), "%s has no words", id);
+        CHECK(strstr(text.data, json_string_value(json_object_get(row, "how"))), "%s is not in the text", id);
+    }
+}
