@@ -1,10 +1,5 @@
 /* Launches between two looks of the host become a graph that is made once and then changed and repeated. */
-#include "tests/cuda/gpu.h"
-#include "tests/unit/tap.h"
-
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/cuda/alone.h"
 
 #define N 1000
 #define LAUNCHES 12
@@ -42,21 +37,6 @@ static long called(const char *log, const char *function)
     return found;
 }
 
-/* In a process of its own: the driver counts from its start and writes its log at its end. */
-static void alone(void (*body)(void))
-{
-    int status = 0;
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        body();
-        fflush(stdout);
-        exit(tap_failures != 0);
-    }
-    waitpid(pid, &status, 0);
-    CHECK(status == 0, "status %d", status);
-}
-
 static void four_rounds(void)
 {
     struct rp_err err = {0};
@@ -77,7 +57,7 @@ static void count_calls(const char *graphs, long want_graphs, long want_changes,
     close(fd);
     setenv("SHIM_LOG", path, 1);
     setenv("RP_CUDA_GRAPHS", graphs, 1);
-    alone(four_rounds);
+    alone(four_rounds, "0"); /* the driver counts from its start and writes its log at its end */
     unsetenv("SHIM_LOG");
     CHECK(called(path, "cuGraphLaunch") == want_graphs, "%ld graphs", called(path, "cuGraphLaunch"));
     long changes = called(path, "cuGraphExecKernelNodeSetParams_v2"); /* bytes between fields may change too */
@@ -160,7 +140,7 @@ TEST(a_graph_takes_other_sizes)
     CHECK(fd >= 0);
     close(fd);
     setenv("SHIM_LOG", path, 1);
-    alone(sizes);
+    alone(sizes, "0");
     unsetenv("SHIM_LOG");
     CHECK(called(path, "cuGraphCreate") == 1, "%ld graphs", called(path, "cuGraphCreate"));
     unlink(path);
@@ -168,10 +148,11 @@ TEST(a_graph_takes_other_sizes)
 
 TEST(another_sequence_is_another_graph)
 {
-    alone(turns);
+    for (const char *how = "012"; *how; how++)
+        alone(turns, (char[]){*how, 0});
 }
 
 TEST(many_sequences)
 {
-    alone(many);
+    alone(many, "1");
 }

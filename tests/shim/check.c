@@ -103,7 +103,7 @@ static void look(const void *address, size_t bytes, int kind, const void *caller
         }
         return;
     }
-    if (!shim_options.strict || shim_holds(at, bytes) || (address >= (void *)__ehdr_start && address < (void *)_end) ||
+    if (!shim_options.strict || shim_where(at, bytes) != SHIM_ELSEWHERE || (address >= (void *)__ehdr_start && address < (void *)_end) ||
         (size_t)(at - (const unsigned char *)shim_now.args) < shim_now.args_bytes)
         return;
     fault(" outside of every block of the driver", -1, kind, at, caller);

@@ -8,55 +8,34 @@
  *                              processes the one that called most
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
+ *   SHIM_GRAIN=BYTES           a block takes a multiple of it (1)
+ *   SHIM_OWN=BYTES             that the driver takes for itself with each module and each executable graph (0)
  *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
  *   SHIM_MULTIPROCESSORS=N     of each (4)
  *   SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a line: "KERNEL LAUNCHES BYTES", of shared memory at most
+ *   SHIM_DEFER=0|1|2           when work of streams is done, see stream.c
  *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_AHEAD=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
  */
-#include "tests/shim/run.h"
+#include "tests/shim/driver.h"
 
-#include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* Something that runs on a stream. */
-struct node {
-    enum { LAUNCH, COPY, SET } kind;
-    const char *kernel;
-    struct shim_dim grid, block;
-    size_t shared;
-    unsigned char args[4096];
-    void *to;
-    const void *from;
-    size_t bytes;
-    unsigned char value;
-};
-struct CUgraph_st {
-    struct node *node;
-    size_t nodes, space;
-};
-struct CUgraphExec_st {
-    struct node *node;
-    size_t nodes;
-};
-
-enum thing { CONTEXT, BLOCK, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC, THINGS };
 static const char *const thing_names[THINGS] = {"context", "block", "page-locked block", "stream", "event", "module", "graph", "executable graph"};
-static long held[THINGS], calls;
-static uint64_t used;
+long shim_held[THINGS];
+uint64_t shim_used;
+CUresult shim_broken;
+static long calls;
+static __thread CUcontext current;
 #define FUNCTIONS 96
 static struct called {
     const char *name;
     const long *count;
 } called[FUNCTIONS];
 static int functions;
-static CUresult broken; /* a failure that stays, as after a lost device */
 
-static uint64_t number(const char *variable, uint64_t otherwise)
+uint64_t shim_number(const char *variable, uint64_t otherwise)
 {
     const char *text = getenv(variable);
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
@@ -76,8 +55,8 @@ static void write_log(void)
         return;
     fprintf(f, "calls %ld\n", calls);
     for (int i = 0; i < THINGS; i++)
-        fprintf(f, "%s %ld\n", thing_names[i], held[i]);
-    fprintf(f, "bytes %llu\n", (unsigned long long)used);
+        fprintf(f, "%s %ld\n", thing_names[i], shim_held[i]);
+    fprintf(f, "bytes %llu\n", (unsigned long long)shim_used);
     for (int i = 0; i < functions; i++)
         fprintf(f, "called %s %ld\n", called[i].name, *called[i].count);
     fclose(f);
@@ -98,7 +77,7 @@ static int meant(const char *variable, const char *function, long count, CUresul
             *r = (CUresult)strtol(end + 1, NULL, 10);
         if (calls != at)
             return 0;
-        broken = *r;
+        shim_broken = *r;
         return 1;
     }
     if (strncmp(text, function, n) != 0 || (text[n] != '\0' && text[n] != ':'))
@@ -109,8 +88,19 @@ static int meant(const char *variable, const char *function, long count, CUresul
     return count == at;
 }
 
-/* Every function begins with this: counts, fails or hangs when told to. */
-static CUresult enter(const char *function, long *count)
+/* A device's primary context: there while somebody retains it. */
+static struct CUctx_st {
+    int retained;
+} contexts[64];
+
+CUresult shim_misused(const char *what)
+{
+    fprintf(stderr, "shim: %s\n", what);
+    return shim_broken = CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* Counts, fails or hangs when told to. */
+CUresult shim_enter(const char *function, long *count, int needs_context)
 {
     CUresult r;
     if (!calls++)
@@ -121,36 +111,32 @@ static CUresult enter(const char *function, long *count)
     if (meant("SHIM_HANG", function, *count, &r))
         for (;;)
             pause();
-    if (broken)
-        return broken;
-    return meant("SHIM_FAIL", function, *count, &r) ? r : CUDA_SUCCESS;
+    if (shim_broken)
+        return shim_broken;
+    if (meant("SHIM_FAIL", function, *count, &r))
+        return r;
+    if (needs_context && (!current || !current->retained))
+        return shim_misused("a function is called in a thread that has no context, or whose context is gone");
+    return CUDA_SUCCESS;
 }
-#define ENTER                                                                                                          \
-    static long count_;                                                                                                \
-    CUresult entered_ = enter(__func__, &count_);                                                                      \
-    if (entered_ != CUDA_SUCCESS)                                                                                      \
-    return entered_
-#define GIVE_BACK                                                                                                      \
-    static long count_;                                                                                                \
-    CUresult entered_ = enter(__func__, &count_)
 
 /* ---- start ---- */
 
 EXPORT CUresult cuInit(unsigned flags)
 {
     ENTER;
-    shim_options.order = (enum shim_order)number("SHIM_ORDER", shim_options.order);
-    shim_options.late = (int)number("SHIM_LATE", (uint64_t)shim_options.late);
-    shim_options.ahead = (int)number("SHIM_AHEAD", (uint64_t)shim_options.ahead);
-    shim_options.resident = (int)number("SHIM_RESIDENT", (uint64_t)shim_options.resident);
-    shim_options.seed = number("SHIM_SEED", shim_options.seed);
+    shim_options.order = (enum shim_order)shim_number("SHIM_ORDER", shim_options.order);
+    shim_options.late = (int)shim_number("SHIM_LATE", (uint64_t)shim_options.late);
+    shim_options.ahead = (int)shim_number("SHIM_AHEAD", (uint64_t)shim_options.ahead);
+    shim_options.resident = (int)shim_number("SHIM_RESIDENT", (uint64_t)shim_options.resident);
+    shim_options.seed = shim_number("SHIM_SEED", shim_options.seed);
     return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)
 {
     ENTER;
-    *version = (int)number("SHIM_VERSION", 12090);
+    *version = (int)shim_number("SHIM_VERSION", 12090);
     return CUDA_SUCCESS;
 }
 
@@ -177,14 +163,14 @@ EXPORT CUresult cuGetErrorString(CUresult r, const char **text)
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
     ENTER;
-    *count = (int)number("SHIM_DEVICES", 1);
+    *count = (int)shim_number("SHIM_DEVICES", 1);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     ENTER;
-    if (ordinal < 0 || (uint64_t)ordinal >= number("SHIM_DEVICES", 1))
+    if (ordinal < 0 || (uint64_t)ordinal >= shim_number("SHIM_DEVICES", 1))
         return CUDA_ERROR_INVALID_DEVICE;
     *device = ordinal;
     return CUDA_SUCCESS;
@@ -217,28 +203,38 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+static int capability(void)
+{
+    return (int)shim_number("SHIM_CAPABILITY", __CUDA_ARCH__ >= 800 ? 90 : 70);
+}
+
+int shim_shared_most(void)
+{
+    int is = capability();
+    if (is / 10 == 9 || is / 10 == 10)
+        return SHIM_SHARED_MAX;
+    return is < 75 ? 98304 : is < 80 ? 65536 : is == 80 || is == 87 ? 166912 : 101376;
+}
+
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device)
 {
     ENTER;
     (void)device;
-    int capability = (int)number("SHIM_CAPABILITY", __CUDA_ARCH__ >= 800 ? 90 : 70);
     switch ((int)which) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = capability / 10;
+        *value = capability() / 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = capability % 10;
+        *value = capability() % 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = (int)number("SHIM_MULTIPROCESSORS", 4);
+        *value = (int)shim_number("SHIM_MULTIPROCESSORS", 4);
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-        *value = capability < 75 ? 98304 : capability < 80 ? 65536 : capability == 80 ? 166912 : 101376;
-        if (capability / 10 == 9 || capability / 10 == 10)
-            *value = SHIM_SHARED_MAX;
+        *value = shim_shared_most();
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-        *value = (int)number("SHIM_L2", 32 << 20);
+        *value = (int)shim_number("SHIM_L2", 32 << 20);
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -248,398 +244,88 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     ENTER;
-    static char contexts[64];
-    *context = (CUcontext)(void *)&contexts[device & 63];
-    held[CONTEXT]++;
+    *context = &contexts[device & 63];
+    contexts[device & 63].retained++;
+    shim_held[CONTEXT]++;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    GIVE_BACK;
-    (void)device;
-    held[CONTEXT]--;
-    return entered_;
+    static long count;
+    CUresult entered = shim_enter(__func__, &count, 0);
+    if (!shim_broken && shim_is_busy())
+        return shim_misused("a context is given back while work is queued");
+    contexts[device & 63].retained--;
+    shim_held[CONTEXT]--;
+    return entered;
 }
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 {
     ENTER;
-    (void)context;
+    current = context;
     return CUDA_SUCCESS;
 }
 
 /* ---- memory ---- */
 
+static uint64_t memory_of_all(void)
+{
+    return shim_number("SHIM_MEMORY", (uint64_t)8 << 30);
+}
+
+static uint64_t taken_by(uint64_t bytes)
+{
+    uint64_t grain = shim_number("SHIM_GRAIN", 1);
+    return (bytes + grain - 1) / grain * grain;
+}
+
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
-    ENTER;
-    *total = number("SHIM_MEMORY", (uint64_t)8 << 30);
-    *free_bytes = *total > used ? *total - used : 0;
+    ENTER_CONTEXT;
+    *total = memory_of_all();
+    *free_bytes = *total > shim_used ? *total - shim_used : 0;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *data, size_t bytes)
 {
-    ENTER;
-    void *p = bytes && bytes + used <= number("SHIM_MEMORY", (uint64_t)8 << 30) ? shim_take(bytes) : NULL;
+    ENTER_CONTEXT;
+    void *p = bytes && taken_by(bytes) + shim_used <= memory_of_all() ? shim_take(bytes, 0) : NULL;
     if (!p)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     *data = (CUdeviceptr)(uintptr_t)p;
-    used += bytes;
-    held[BLOCK]++;
+    shim_used += taken_by(bytes);
+    shim_held[BLOCK]++;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr data)
 {
     GIVE_BACK;
-    used -= shim_give((void *)(uintptr_t)data);
-    held[BLOCK]--;
+    if (!shim_broken && shim_is_busy())
+        return shim_misused("memory of the GPU is given back while work is queued");
+    shim_used -= taken_by(shim_give((void *)(uintptr_t)data));
+    shim_held[BLOCK]--;
     return entered_;
 }
 
 EXPORT CUresult cuMemHostAlloc(void **data, size_t bytes, unsigned flags)
 {
-    ENTER;
+    ENTER_CONTEXT;
     (void)flags;
-    *data = shim_take(bytes);
-    held[PINNED]++;
+    *data = shim_take(bytes, 1);
+    shim_held[PINNED]++;
     return *data ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUresult cuMemFreeHost(void *data)
 {
     GIVE_BACK;
+    if (!shim_broken && shim_is_busy())
+        return shim_misused("page-locked memory is given back while work is queued");
     shim_give(data);
-    held[PINNED]--;
-    return entered_;
-}
-
-/* ---- what runs on a stream: at once ---- */
-
-static struct launched {
-    const char *kernel;
-    long count;
-    size_t shared;
-} launched[256];
-
-static void write_launched(void)
-{
-    FILE *f = fopen(getenv("SHIM_IDLE"), "w");
-    for (struct launched *l = launched; f && l->kernel; l++)
-        fprintf(f, "%s %ld %zu\n", l->kernel, l->count, l->shared);
-    if (f)
-        fclose(f);
-}
-
-static void note_launch(const struct node *n)
-{
-    struct launched *l = launched;
-    if (!l->kernel)
-        atexit(write_launched);
-    while (l->kernel && strcmp(l->kernel, n->kernel) != 0)
-        l++;
-    if (l == launched + sizeof launched / sizeof *launched - 1)
-        abort();
-    if (!l->kernel)
-        l->kernel = strdup(n->kernel);
-    l->count++;
-    l->shared = n->shared > l->shared ? n->shared : l->shared;
-}
-
-static CUresult run(const struct node *n)
-{
-    if (getenv("SHIM_IDLE")) {
-        if (n->kind == LAUNCH)
-            note_launch(n);
-        return CUDA_SUCCESS;
-    }
-    if (n->kind == COPY)
-        memmove(n->to, n->from, n->bytes);
-    else if (n->kind == SET)
-        memset(n->to, n->value, n->bytes);
-    else {
-        const char *fault = shim_launch(n->kernel, n->grid, n->block, n->shared, n->args);
-        if (fault) {
-            fprintf(stderr, "shim: kernel %s: %s\n", n->kernel, fault);
-            return broken = CUDA_ERROR_LAUNCH_FAILED;
-        }
-    }
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t bytes, CUstream stream)
-{
-    ENTER;
-    (void)stream;
-    return run(&(struct node){.kind = SET, .to = (void *)(uintptr_t)data, .value = value, .bytes = bytes});
-}
-
-EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
-{
-    ENTER;
-    (void)stream;
-    return run(&(struct node){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
-}
-
-EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-    ENTER;
-    (void)stream;
-    return run(&(struct node){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
-}
-
-EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-    ENTER;
-    (void)stream;
-    return run(&(struct node){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
-}
-
-EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
-{
-    ENTER;
-    (void)flags;
-    *stream = malloc(1);
-    held[STREAM]++;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
-{
-    GIVE_BACK;
-    free(stream);
-    held[STREAM]--;
-    return entered_;
-}
-
-EXPORT CUresult cuStreamSynchronize(CUstream stream)
-{
-    ENTER;
-    (void)stream;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
-{
-    ENTER;
-    (void)stream;
-    (void)event;
-    (void)flags;
-    return CUDA_SUCCESS;
-}
-
-/* ---- events ---- */
-
-struct CUevent_st {
-    struct timespec at;
-};
-
-EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
-{
-    ENTER;
-    (void)flags;
-    *event = calloc(1, sizeof **event);
-    held[EVENT]++;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventDestroy_v2(CUevent event)
-{
-    GIVE_BACK;
-    free(event);
-    held[EVENT]--;
-    return entered_;
-}
-
-EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-    ENTER;
-    (void)stream;
-    clock_gettime(CLOCK_MONOTONIC, &event->at);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventQuery(CUevent event)
-{
-    ENTER;
-    (void)event;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventSynchronize(CUevent event)
-{
-    ENTER;
-    (void)event;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
-{
-    ENTER;
-    *ms = (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 + (double)(end->at.tv_nsec - start->at.tv_nsec) * 1e-6);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
-{
-    return cuEventElapsedTime(ms, start, end);
-}
-
-/* ---- kernels ---- */
-
-struct CUfunc_st {
-    char name[64];
-    struct CUfunc_st *next;
-    size_t shared;
-};
-struct CUmod_st {
-    struct CUfunc_st *functions;
-};
-
-EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
-    ENTER;
-    if (memcmp(image, "\177ELF", 4) != 0 && memcmp(image, "//", 2) != 0)
-        return CUDA_ERROR_INVALID_IMAGE;
-    *module = calloc(1, sizeof **module);
-    held[MODULE]++;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuModuleUnload(CUmodule module)
-{
-    GIVE_BACK;
-    while (module->functions) {
-        struct CUfunc_st *f = module->functions;
-        module->functions = f->next;
-        free(f);
-    }
-    free(module);
-    held[MODULE]--;
-    return entered_;
-}
-
-EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
-{
-    ENTER;
-    if (strncmp(name, "rp_", 3) != 0 || !shim_args_size(name + 3))
-        return CUDA_ERROR_NOT_FOUND;
-    struct CUfunc_st *f = calloc(1, sizeof *f);
-    snprintf(f->name, sizeof f->name, "%s", name + 3);
-    f->next = module->functions;
-    f->shared = 49152;
-    module->functions = f;
-    *function = f;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int value)
-{
-    ENTER;
-    if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    f->shared = (size_t)value;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                               CUstream stream, void **parameters, void **extra)
-{
-    ENTER;
-    struct node n = {.kind = LAUNCH, .kernel = f->name, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
-    (void)stream;
-    if (extra || shared > f->shared)
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(n.args, parameters[0], shim_args_size(f->name));
-    return run(&n);
-}
-
-/* ---- graphs ---- */
-
-static void set_node(struct node *n, const CUDA_KERNEL_NODE_PARAMS *p)
-{
-    *n = (struct node){.kind = LAUNCH, .kernel = p->func->name, .grid = {p->gridDimX, p->gridDimY, p->gridDimZ},
-                       .block = {p->blockDimX, p->blockDimY, p->blockDimZ}, .shared = p->sharedMemBytes};
-    memcpy(n->args, p->kernelParams[0], shim_args_size(p->func->name));
-}
-
-EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
-{
-    ENTER;
-    (void)flags;
-    *graph = calloc(1, sizeof **graph);
-    held[GRAPH]++;
-    return CUDA_SUCCESS;
-}
-
-/* Nodes depend on the one before, so that they run in the order in which they were added; a node is its number from 1. */
-EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n, const CUDA_KERNEL_NODE_PARAMS *p)
-{
-    ENTER;
-    if (n != (g->nodes != 0) || (n && (size_t)(uintptr_t)*before != g->nodes) || p->sharedMemBytes > p->func->shared)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (g->nodes == g->space) {
-        g->space = g->space ? 2 * g->space : 64;
-        g->node = realloc(g->node, g->space * sizeof *g->node);
-        if (!g->node)
-            abort();
-    }
-    set_node(&g->node[g->nodes++], p);
-    *node = (CUgraphNode)(uintptr_t)g->nodes;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
-{
-    ENTER;
-    struct CUgraphExec_st *x = malloc(sizeof *x);
-    (void)flags;
-    if (!x)
-        abort();
-    x->nodes = graph->nodes;
-    x->node = malloc(graph->nodes * sizeof *x->node);
-    memcpy(x->node, graph->node, graph->nodes * sizeof *x->node);
-    *exec = x;
-    held[EXEC]++;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
-{
-    ENTER;
-    size_t i = (size_t)(uintptr_t)node - 1;
-    if (i >= exec->nodes || strcmp(exec->node[i].kernel, p->func->name) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    set_node(&exec->node[i], p);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
-{
-    ENTER;
-    CUresult r = CUDA_SUCCESS;
-    (void)stream;
-    for (size_t i = 0; i < exec->nodes && r == CUDA_SUCCESS; i++)
-        r = run(&exec->node[i]);
-    return r;
-}
-
-EXPORT CUresult cuGraphDestroy(CUgraph graph)
-{
-    GIVE_BACK;
-    free(graph->node);
-    free(graph);
-    held[GRAPH]--;
-    return entered_;
-}
-
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
-{
-    GIVE_BACK;
-    free(exec->node);
-    free(exec);
-    held[EXEC]--;
+    shim_held[PINNED]--;
     return entered_;
 }

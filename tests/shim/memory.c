@@ -7,10 +7,11 @@
 
 static struct range {
     uintptr_t begin, end;
+    int host;
 } *blocks;
 static size_t held, room;
 
-void *shim_take(size_t bytes)
+void *shim_take(size_t bytes, int host)
 {
     unsigned char *p = aligned_alloc(APART, 2 * APART + (bytes + APART - 1) / APART * APART);
     if (held == room) {
@@ -21,7 +22,7 @@ void *shim_take(size_t bytes)
         return NULL;
     memcpy(p, &bytes, sizeof bytes);
     memset(p + APART, 0xa5, bytes);
-    blocks[held++] = (struct range){(uintptr_t)(p + APART), (uintptr_t)(p + APART) + bytes};
+    blocks[held++] = (struct range){(uintptr_t)(p + APART), (uintptr_t)(p + APART) + bytes, host};
     return p + APART;
 }
 
@@ -36,16 +37,16 @@ size_t shim_give(void *data)
     return bytes;
 }
 
-int shim_holds(const void *data, size_t bytes)
+enum shim_where shim_where(const void *data, size_t bytes)
 {
     static size_t last; /* mostly it is the same one again */
     uintptr_t at = (uintptr_t)data;
-    if (last < held && at >= blocks[last].begin && at + bytes <= blocks[last].end)
-        return 1;
-    for (size_t i = 0; i < held; i++)
-        if (at >= blocks[i].begin && at + bytes <= blocks[i].end) {
-            last = i;
-            return 1;
+    for (size_t i = 0; i <= held; i++) {
+        size_t k = i ? i - 1 : last;
+        if (k < held && at >= blocks[k].begin && at + bytes <= blocks[k].end) {
+            last = k;
+            return blocks[k].host ? SHIM_PAGE_LOCKED : SHIM_DEVICE;
         }
-    return 0;
+    }
+    return SHIM_ELSEWHERE;
 }

@@ -49,8 +49,9 @@ void shim_fault(const char *what); /* stop this launch with a message (static te
 extern void (*shim_on_copy)(const void *to, const void *from, size_t bytes, int landed);
 
 /* The memory of the GPU (memory.c): aligned to 256 bytes, with whatever was there before. */
-void *shim_take(size_t bytes);
+void *shim_take(size_t bytes, int host); /* host: page-locked memory of the host, which the GPU reaches too */
 size_t shim_give(void *data); /* its size */
-int shim_holds(const void *data, size_t bytes); /* whether all of it is in one block that was taken */
+enum shim_where { SHIM_ELSEWHERE, SHIM_DEVICE, SHIM_PAGE_LOCKED };
+enum shim_where shim_where(const void *data, size_t bytes); /* SHIM_ELSEWHERE: not all of it is in one block that was taken */
 
 #endif
