@@ -6,6 +6,7 @@
 #include "bundle/pack.h"
 #include "sign/dsse.h"
 #include "sign/key.h"
+#include "sign/minisign.h"
 #include "sign/statement.h"
 
 #include <stdlib.h>
@@ -110,7 +111,7 @@ void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b)
     for (int i = 0; i < b->n; i++) {
         const struct rp_member *m = &b->member[i];
         char hex[RP_SHA256_HEX];
-        if (strcmp(m->name, STATEMENT) == 0 || strcmp(m->name, SUMS) == 0)
+        if (strcmp(m->name, STATEMENT) == 0 || strncmp(m->name, SUMS, strlen(SUMS)) == 0)
             continue;
         rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
         rp_buf_printf(out, "%s  %s\n", hex, m->name);
@@ -128,6 +129,18 @@ int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject)
         rp_sha256_hex(subject[n++].sha256, m->bytes.data, m->bytes.size);
     }
     return n;
+}
+
+/* SHA256SUMS once more in the forms that signify and minisign check. */
+static int add_stock_forms(struct rp_bundle *b, const struct rp_key_pair *key, const struct rp_buf *sums, struct rp_err *err)
+{
+    RP_BUF signify = {0}, minisign = {0};
+    if (rp_signify_sign(&signify, key, sums->data, sums->size, err) < 0 ||
+        rp_minisign_sign(&minisign, key, sums->data, sums->size, SUMS, err) < 0)
+        return -1;
+    if (rp_bundle_add(b, SUMS ".sig", signify.data, signify.size, err) < 0)
+        return -1;
+    return rp_bundle_add(b, SUMS ".minisig", minisign.data, minisign.size, err);
 }
 
 static int add_statement(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_err *err)
@@ -161,7 +174,8 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
         rp_bundle_add(b, "verify.sh", script, script_size, err) < 0)
         return -1;
     rp_bundle_sums(&sums, b);
-    if (rp_bundle_add(b, SUMS, sums.data, sums.size, err) < 0 || add_statement(b, key, err) < 0 || all_there(b, err) < 0)
+    if (rp_bundle_add(b, SUMS, sums.data, sums.size, err) < 0 || add_stock_forms(b, key, &sums, err) < 0 ||
+        add_statement(b, key, err) < 0 || all_there(b, err) < 0)
         return -1;
     for (int i = 0; i < b->n; i++) {
         rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);

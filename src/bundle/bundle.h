@@ -34,7 +34,7 @@ const char *rp_bundle_meaning(const char *name); /* what such a member is, from 
 
 struct rp_key_pair; /* sign/key.h */
 
-/* Adds key.pem, verify.sh, SHA256SUMS and statement.dsse.json; file receives the bytes of the bundle. */
+/* Adds key.pem, verify.sh, SHA256SUMS with its two signatures, and statement.dsse.json; file receives the bytes of the bundle. */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
  * end. All of these are RP_MALFORMED. No member's content is looked at. */

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks a bundle with stock tools only: tar, zstd, sha256sum, base64, jq, openssl 3 (and cat, mktemp, rm, wc).
+# Checks a bundle with stock tools only: tar, zstd, sha256sum, base64, jq, openssl 3 (and cat, grep, head, mktemp, rm, sed, tail, tr, wc);
+# where signify or minisign is installed, with that too.
 #
 #   sh verify.sh BUNDLE.repro.tar.zst [PUBLIC_KEY.pem]
 #   sh verify.sh DIRECTORY [PUBLIC_KEY.pem]              an unpacked bundle
@@ -78,5 +79,24 @@ jq -e -n --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
      == ([$statement[0].subject[].name, "statement.dsse.json"] | sort)' >/dev/null ||
     fail "the bundle holds files that were not signed, or a file twice"
 echo "OK no other files"
+
+# The same key signed SHA256SUMS in the forms of signify and minisign; their public key is a number, which stands in the signature, and the key.
+for form in sig minisig; do
+    signature=$dir/SHA256SUMS.$form
+    [ -f "$signature" ] || continue # an older bundle
+    tool=minisign
+    if [ "$form" = sig ]; then
+        tool=signify-openbsd # its name in Debian, where signify is another program
+        command -v "$tool" >/dev/null || tool=signify
+        "$tool" -h 2>&1 | grep -q -e '-p pubkey' || continue
+    fi
+    command -v "$tool" >/dev/null || continue
+    {
+        echo "untrusted comment: from $key" | tr -c ' -~\n' '?'
+        { printf Ed && sed -n 2p "$signature" | base64 -d | tail -c +3 | head -c 8 && tail -c 32 "$tmp/der"; } | base64
+    } >"$tmp/$form.pub"
+    "$tool" -V -q -p "$tmp/$form.pub" -m "$dir/SHA256SUMS" -x "$signature" >/dev/null 2>&1 || fail "$tool does not accept $signature"
+    echo "OK signature by the same key, $tool says"
+done
 jq -r '.predicate | "signed: status \(.status), \(.sequences_per_s) sequences/s, last loss \(.loss_last)"
     | gsub("[^ -~]"; "?")' "$tmp/payload" # a terminal obeys nothing of it

@@ -3,18 +3,16 @@
 #include "cli/cli.h"
 #include "sign/key.h"
 #include "sign/passphrase.h"
+#include "sign/signify.h"
 #include "sign/trust.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PEM_MAX 65536
-
 struct key_opts {
-    const char *output, *name;
+    const char *output, *name, *form;
     long passphrase_fd;
     int encrypt;
 };
@@ -105,25 +103,26 @@ const struct rp_command rp_cmd_key_new = {
 static const struct rp_opt show_opts[] = {
     {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
      .help = "read the passphrase of an encrypted key from this file descriptor"},
+    {.name = "form", .type = RP_OPT_CHOICE, .offset = AT(form), .choices = "pem|signify|minisign",
+     .help = "print the public key alone, as openssl, signify or minisign reads it"},
     {0},
 };
 
-/* Only the first line is looked at: the bytes of a private key are read in sign/ alone. */
-static int is_public(const char *path)
+/* Nothing but the key, as the tool of that form reads it: for a redirection into a file. */
+static int show_form(struct rp_cli *cli, const struct rp_key_pair *k, const char *form)
 {
-    static const char head[] = "-----BEGIN PUBLIC KEY-----";
-    char line[sizeof head - 1];
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    return fd >= 0 && read(fd, line, sizeof line) == (ssize_t)sizeof line && memcmp(line, head, sizeof line) == 0;
-}
-
-/* A private or a public key file. */
-static struct rp_key_pair *load_any(const char *path, int passphrase_fd, struct rp_err *err)
-{
-    RP_BUF pem = {0};
-    if (!is_public(path))
-        return rp_key_load(path, passphrase_fd, err);
-    return rp_read_file(&pem, path, PEM_MAX, err) < 0 ? NULL : rp_key_load_public(pem.data, pem.size, path, err);
+    RP_BUF text = {0};
+    char print[RP_FINGERPRINT_SIZE];
+    rp_key_fingerprint(k, print);
+    if (strcmp(form, "pem") == 0)
+        rp_key_public_pem(k, &text);
+    else
+        rp_foreign_public_write(&text, k, form);
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s, s:s}", "form", form, "fingerprint", print, "public_key", text.data);
+    else
+        rp_cli_print(&text);
+    return 0;
 }
 
 static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
@@ -134,10 +133,10 @@ static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (!cli->argc && access(path, F_OK) < 0 && errno == ENOENT)
         return rp_fail(err, RP_IO, "there is no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
-    struct rp_key_pair *k = load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
+    struct rp_key_pair *k = rp_key_load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
     if (!k)
         return -1;
-    int failed = report_key(cli, path, k);
+    int failed = o->form ? show_form(cli, k, o->form) : report_key(cli, path, k);
     rp_key_free(k);
     return failed;
 }
@@ -147,8 +146,13 @@ const struct rp_command rp_cmd_key_show = {
     .operands = "[FILE]",
     .max_operands = 1,
     .summary = "show the fingerprint and the public key of a key file",
-    .details = "FILE is a private or a public key; default is the key that 'repro run' signs with. Prints the path, the fingerprint "
-               "(SHA-256 of the public key in DER form) and the public key in PEM form, never anything private.\n",
+    .details = "FILE is a private or a public key, in PEM form or made by signify or minisign; default is the key that 'repro run' signs "
+               "with. Prints the path, the fingerprint (SHA-256 of the public key in DER form) and the public key in PEM form, never "
+               "anything private.\n"
+               "\n"
+               "Examples:\n"
+               "  repro key show --form minisign > me.pub\n"
+               "  minisign -V -p me.pub -m SHA256SUMS -x SHA256SUMS.minisig\n",
     .opts = show_opts,
     .opts_size = sizeof(struct key_opts),
     .run = cmd_key_show,
@@ -202,7 +206,7 @@ static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
     char print[RP_FINGERPRINT_SIZE];
     if (!cli->argc)
         return o->name ? rp_fail(err, RP_USAGE, "--name needs a key: repro key trust FILE --name NAME") : list_trusted(cli, err);
-    struct rp_key_pair *k = load_any(cli->argv[0], -1, err);
+    struct rp_key_pair *k = rp_key_load_any(cli->argv[0], -1, err);
     if (!k)
         return -1;
     RP_FREE char *name = o->name ? rp_strdup(o->name) : name_of(cli->argv[0]);

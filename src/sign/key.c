@@ -1,6 +1,7 @@
 #include "sign/key.h"
 
 #include "base/hash.h"
+#include "sign/minisign.h"
 #include "sign/passphrase.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@
 
 struct rp_key_pair {
     EVP_PKEY *pkey;
+    unsigned char number[RP_KEY_NUMBER];
 };
 
 static void bio_freep(BIO **b)
@@ -70,7 +72,11 @@ static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...)
 static struct rp_key_pair *key_new(EVP_PKEY *pkey)
 {
     struct rp_key_pair *k = rp_alloc(sizeof *k);
+    char print[RP_FINGERPRINT_SIZE];
     k->pkey = pkey;
+    rp_key_fingerprint(k, print);
+    print[7 + 2 * RP_KEY_NUMBER] = 0;
+    RP_BUG_IF(rp_unhex(k->number, RP_KEY_NUMBER, print + 7) < 0);
     return k;
 }
 
@@ -209,6 +215,13 @@ static int has_block(const char *data, size_t size, const char *label)
     return 0;
 }
 
+static int get_passphrase(struct rp_passphrase *p, const char *path, int fd, struct rp_err *err)
+{
+    char prompt[300];
+    snprintf(prompt, sizeof prompt, "passphrase of key '%.200s': ", path);
+    return fd >= 0 ? rp_passphrase_from_fd(p, fd, err) : rp_passphrase_ask(p, prompt, 0, err);
+}
+
 /* Context of OpenSSL's passphrase callback. */
 struct asking {
     const char *path;
@@ -220,12 +233,10 @@ static int on_passphrase(char *out, int size, int writing, void *arg)
 {
     struct asking *a = arg;
     RP_PASSPHRASE p = {{0}};
-    char prompt[300];
     (void)writing;
     if (a->tried++) /* OpenSSL tries one decoder after the other; the user is asked once */
         return -1;
-    snprintf(prompt, sizeof prompt, "passphrase of key '%.200s': ", a->path);
-    int failed = a->fd >= 0 ? rp_passphrase_from_fd(&p, a->fd, a->err) < 0 : rp_passphrase_ask(&p, prompt, 0, a->err) < 0;
+    int failed = get_passphrase(&p, a->path, a->fd, a->err) < 0;
     size_t n = strlen(p.text);
     if (failed || n > (size_t)size)
         return -1;
@@ -243,9 +254,69 @@ static int only_ed25519(const EVP_PKEY *pkey, const char *what, struct rp_err *e
                    type ? type : "unknown");
 }
 
+/* ---- keys that signify and minisign made ---- */
+
+enum { PUBLIC_RECORD = 42, SIGNIFY_RECORD = 104, MINISIGN_RECORD = 158 };
+
+static int is_foreign_secret(const struct secret *s)
+{
+    size_t n = rp_is_commented(s->data, s->size) ? rp_record_size(s->data, s->size) : 0;
+    return n == SIGNIFY_RECORD || n == MINISIGN_RECORD;
+}
+
+static int foreign_is_encrypted(const struct secret *s, const char *what, struct rp_err *err)
+{
+    return rp_record_size(s->data, s->size) == SIGNIFY_RECORD ? rp_signify_is_encrypted(s->data, s->size, what, err)
+                                                              : rp_minisign_is_encrypted(s->data, s->size, what, err);
+}
+
+static struct rp_key_pair *load_foreign(const struct secret *s, const char *path, int fd, struct rp_err *err)
+{
+    RP_FOREIGN raw = {{0}, {0}, {0}};
+    RP_PASSPHRASE p = {{0}};
+    RP_FREE char *what = rp_asprintf("'%s'", path);
+    unsigned char key[32];
+    size_t n = sizeof key;
+    int encrypted = foreign_is_encrypted(s, what, err);
+    if (encrypted < 0 || (encrypted && get_passphrase(&p, path, fd, err) < 0))
+        return NULL;
+    if ((rp_record_size(s->data, s->size) == SIGNIFY_RECORD ? rp_signify_open : rp_minisign_open)(&raw, s->data, s->size, p.text, what, err) < 0)
+        return NULL;
+    AUTO_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw.seed, sizeof raw.seed);
+    if (!pkey || EVP_PKEY_get_raw_public_key(pkey, key, &n) != 1 || memcmp(key, raw.key, sizeof key) != 0) {
+        ERR_clear_error();
+        return rp_fail_null(err, RP_MALFORMED, "key '%s' is damaged: its private and its public half do not belong together", path);
+    }
+    struct rp_key_pair *k = key_new(pkey);
+    pkey = NULL;
+    memcpy(k->number, raw.number, sizeof k->number);
+    return k;
+}
+
+static struct rp_key_pair *load_foreign_public(const char *text, size_t size, const char *what, struct rp_err *err)
+{
+    struct rp_foreign_public raw;
+    size_t n = rp_record_size(text, size);
+    if (n == SIGNIFY_RECORD || n == MINISIGN_RECORD)
+        return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
+    if (rp_foreign_public_read(&raw, text, size, what, err) < 0)
+        return NULL;
+    EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw.key, sizeof raw.key);
+    if (!pkey) {
+        fail_ssl(err, RP_MALFORMED, "%s is no valid public key", what);
+        return NULL;
+    }
+    struct rp_key_pair *k = key_new(pkey);
+    memcpy(k->number, raw.number, sizeof k->number);
+    return k;
+}
+
+/* ---- PEM ---- */
+
 static int is_encrypted(const struct secret *s)
 {
-    return has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
+    struct rp_err why;
+    return is_foreign_secret(s) ? foreign_is_encrypted(s, "", &why) > 0 : has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
 }
 
 /* What others cannot read and has the frame of a private key. */
@@ -253,9 +324,9 @@ static int read_framed(struct secret *s, const char *path, struct rp_err *err)
 {
     if (read_secret_file(s, path, err) < 0)
         return -1;
-    if (!is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY")) {
-        int pub = has_block(s->data, s->size, "PUBLIC KEY");
-        return rp_fail(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key", path,
+    if (!is_foreign_secret(s) && !is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY")) {
+        int pub = has_block(s->data, s->size, "PUBLIC KEY") || rp_record_size(s->data, s->size) == PUBLIC_RECORD;
+        return rp_fail(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key, or one of signify or minisign", path,
                        pub ? "a public key" : "no PEM private key");
     }
     if (s->mode & 077) /* only now: of a file that is no key, chmod would be the wrong advice */
@@ -283,6 +354,8 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
     if (read_framed(s, path, err) < 0)
         return NULL;
+    if (is_foreign_secret(s))
+        return load_foreign(s, path, passphrase_fd, err);
     int encrypted = is_encrypted(s);
     struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
     *err = (struct rp_err){0};
@@ -312,10 +385,12 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
     ssl_init();
     if (size > KEY_FILE_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s is larger than a public key (%zu bytes)", what, size);
+    if (rp_is_commented(pem, size))
+        return load_foreign_public(pem, size, what, err);
     if (has_block(pem, size, "PRIVATE KEY") || has_block(pem, size, "ENCRYPTED PRIVATE KEY"))
         return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
     if (!has_block(pem, size, "PUBLIC KEY"))
-        return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key", what);
+        return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key, and none of signify or minisign", what);
     AUTO_BIO *bio = BIO_new_mem_buf(pem, (int)size);
     AUTO_PKEY *pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
     if (!pkey) {
@@ -327,6 +402,19 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
     struct rp_key_pair *k = key_new(pkey);
     pkey = NULL;
     return k;
+}
+
+struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err)
+{
+    __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
+    RP_FREE char *what = rp_asprintf("'%s'", path);
+    if (read_secret_file(s, path, err) < 0)
+        return NULL;
+    int public = rp_is_commented(s->data, s->size) ? !is_foreign_secret(s)
+                                                   : !has_block(s->data, s->size, "PRIVATE KEY") && has_block(s->data, s->size, "PUBLIC KEY");
+    if (has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY"))
+        public = 0;
+    return public ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
 }
 
 /* ---- using ---- */
@@ -348,6 +436,17 @@ void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out)
     RP_BUG_IF(!bio || !PEM_write_bio_PUBKEY(bio, k->pkey));
     long n = BIO_get_mem_data(bio, &pem);
     rp_buf_add(out, pem, (size_t)n);
+}
+
+void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32])
+{
+    size_t n = 32;
+    RP_BUG_IF(EVP_PKEY_get_raw_public_key(k->pkey, out, &n) != 1 || n != 32);
+}
+
+void rp_key_number(const struct rp_key_pair *k, unsigned char out[RP_KEY_NUMBER])
+{
+    memcpy(out, k->number, RP_KEY_NUMBER);
 }
 
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err)

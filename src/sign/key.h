@@ -1,9 +1,10 @@
-/* Ed25519 keys and signatures (OpenSSL), and the store of trusted public keys.
+/* Ed25519 keys and signatures (OpenSSL).
  *
- * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints.
+ * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints. Keys that
+ *          signify and minisign made are read too.
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> yes or no.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
- * Extend:  another signature form (signify, minisign) goes beside sign/dsse.c and uses rp_key_sign().
+ * Extend:  another signature form goes beside dsse.c, signify.c and minisign.c and uses rp_key_sign().
  *
  * OpenSSL reads no configuration file and loads no provider but its default one, whatever OPENSSL_CONF says.
  */
@@ -19,6 +20,7 @@ struct rp_key_pair;
 
 /* SHA-256 of the DER SubjectPublicKeyInfo, as "SHA256:" and 64 hex digits. */
 #define RP_FINGERPRINT_SIZE 72
+#define RP_KEY_NUMBER 8 /* bytes by which signify and minisign tell keys apart */
 
 /* passphrase NULL: unencrypted. Refuses to overwrite. Creates the directory 0700. */
 int rp_key_create(const char *path, const char *passphrase, struct rp_err *err) rp_must_check;
@@ -26,12 +28,18 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err) 
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
 /* Would rp_key_load() take it? Asks for no passphrase: of an encrypted key only the frame and the mode are looked at. */
 int rp_key_check(const char *path, struct rp_err *err) rp_must_check;
-struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err) rp_must_check;
+/* PEM, or what signify and minisign write. */
+struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
+/* A private or a public key: rp_key_load() or rp_key_load_public(). */
+struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
 void rp_key_free(struct rp_key_pair *k);
 void rp_key_freep(struct rp_key_pair **k);
 
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE]);
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
+void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32]);
+/* The one that signify or minisign gave the key, else the first bytes of its fingerprint. */
+void rp_key_number(const struct rp_key_pair *k, unsigned char out[RP_KEY_NUMBER]);
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
 /* 0 good; -1 and RP_SIGNATURE otherwise */
 int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64],

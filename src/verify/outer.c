@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "bundle/pack.h"
 #include "bundle/schema.h"
+#include "sign/minisign.h"
 #include "sign/statement.h"
 #include "sign/trust.h"
 #include "verify/state.h"
@@ -130,5 +131,23 @@ int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, st
         result->state = RP_CHECK_NOTE;
         rp_check_say(result, "verify.sh is not the script of this version: read it before you run it");
     }
+    return 0;
+}
+
+/* Bundles had neither form or both: one alone was taken out by somebody who signed again. */
+int rp_check_forms(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_member *sums = rp_bundle_find(&s->bundle, "SHA256SUMS"), *sig = rp_bundle_find(&s->bundle, "SHA256SUMS.sig"),
+                           *minisig = rp_bundle_find(&s->bundle, "SHA256SUMS.minisig");
+    if (!sig && !minisig) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "none: the bundle is older; stock tools check it with verify.sh");
+        return 0;
+    }
+    if (!sig || !minisig)
+        return rp_fail(err, RP_MISMATCH, "SHA256SUMS is signed in the form of %s alone", sig ? "signify" : "minisign");
+    if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0 ||
+        rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name, err) < 0)
+        return -1;
     return 0;
 }

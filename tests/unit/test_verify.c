@@ -7,6 +7,7 @@
 #include "data/embedded.h"
 #include "data/files.h"
 #include "sign/dsse.h"
+#include "sign/minisign.h"
 #include "sign/statement.h"
 #include "sign/trust.h"
 
@@ -294,6 +295,19 @@ static void forge_end(struct forged *f, struct fx *x, json_t *statement)
     fx_fini(x);
 }
 
+/* SHA256SUMS of what the members are now, and both signatures of it. */
+static void sum_again(struct forged *f)
+{
+    RP_BUF sums = {0}, signify = {0}, minisign = {0};
+    struct rp_err err;
+    rp_bundle_sums(&sums, &f->b);
+    CHECK(rp_signify_sign(&signify, f->key, sums.data, sums.size, &err) == 0, "%s", err.msg);
+    CHECK(rp_minisign_sign(&minisign, f->key, sums.data, sums.size, "SHA256SUMS", &err) == 0, "%s", err.msg);
+    set_bytes(f, "SHA256SUMS", sums.data, sums.size);
+    set_bytes(f, "SHA256SUMS.sig", signify.data, signify.size);
+    set_bytes(f, "SHA256SUMS.minisig", minisign.data, minisign.size);
+}
+
 static json_t *statement_of(struct forged *f)
 {
     int n = rp_bundle_subjects(&f->b, f->subject);
@@ -328,9 +342,7 @@ TEST(statements_made_by_hand)
 
     forge_begin(&f, &x); /* signed, and of a rank that does not exist */
     fx_add(&f.b, "steps/rank1.jsonl", "{}\n", 3);
-    struct rp_buf *sums = bytes_of(&f, "SHA256SUMS");
-    rp_buf_fini(sums);
-    rp_bundle_sums(sums, &f.b);
+    sum_again(&f);
     forge_end(&f, &x, statement_of(&f));
     expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_schema, RP_MALFORMED, "another rank or node");
 
@@ -375,12 +387,10 @@ TEST(another_script_is_remarked_on)
     struct rp_verification v;
     struct rp_verify_opts o = {0};
     struct rp_err err;
-    RP_BUF sums = {0};
     RP_FREE char *path = fx_path("forged");
     forge_begin(&f, &x);
     set_bytes(&f, "verify.sh", "echo OK\n", 8);
-    rp_bundle_sums(&sums, &f.b);
-    set_bytes(&f, "SHA256SUMS", sums.data, sums.size);
+    sum_again(&f);
     forge_end(&f, &x, statement_of(&f));
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_tools].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_tools].text);

@@ -51,7 +51,9 @@ fresh
 jq '.payloadType = "text/plain"' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 1 sh verify.sh bad me.pem
 fresh # a signer whose words a terminal would obey
-jq -r .payload good/statement.dsse.json | base64 -d | jq '.predicate.status = "\u001b[2J\u009b2K"' >payload
+rm bad/SHA256SUMS.*sig
+jq -r .payload good/statement.dsse.json | base64 -d |
+    jq '.predicate.status = "\u001b[2J\u009b2K" | .subject |= map(select(.name | startswith("SHA256SUMS.") | not))' >payload
 type=application/vnd.in-toto+json
 { printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c <payload)" && cat payload; } >pae
 openssl pkeyutl -sign -rawin -inkey other.key -in pae -out sig

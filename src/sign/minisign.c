@@ -1,0 +1,257 @@
+#include "sign/minisign.h"
+
+#include "base/text.h"
+#include "sign/passphrase.h"
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+#define TRUSTED_HEAD "trusted comment: "
+#define TRUSTED_MAX 8192 /* of minisign, with its head */
+#define SCRYPT_MEMORY_MAX (1ull << 30) /* minisign's own default */
+#define SCRYPT_WORK_MAX (1ull << 25)   /* likewise: N * r * p * 4 */
+
+struct signature_record {
+    unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
+};
+struct secret_record {
+    unsigned char kind[2], kdf[2], check[2], salt[32], operations[8], memory[8];
+    struct hidden {
+        unsigned char number[RP_KEY_NUMBER], pair[64], checksum[32];
+    } hidden;
+};
+_Static_assert(sizeof(struct signature_record) == 74 && sizeof(struct secret_record) == 158, "no padding");
+
+static int blake2b_512(unsigned char out[64], const void *data, size_t size, struct rp_err *err)
+{
+    return EVP_Digest(data, size, out, NULL, EVP_blake2b512(), NULL) == 1 ? 0 : rp_fail(err, RP_BUG, "BLAKE2b-512 is not there");
+}
+
+/* ---- signatures ---- */
+
+/* What the second signature is over. */
+static void signed_comment(struct rp_buf *out, const unsigned char sig[64], const char *comment, size_t n)
+{
+    rp_buf_add(out, sig, 64);
+    rp_buf_add(out, comment, n);
+}
+
+int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, const char *file, struct rp_err *err)
+{
+    struct signature_record r = {.kind = "ED"};
+    unsigned char digest[64], global[64];
+    char print[RP_FINGERPRINT_SIZE];
+    RP_BUF both = {0};
+    rp_key_fingerprint(k, print);
+    RP_FREE char *comment = rp_asprintf("minisign signature by %s", print);
+    RP_FREE char *trusted = rp_asprintf("file:%s\thashed", file);
+    if (blake2b_512(digest, data, size, err) < 0 || rp_key_sign(k, digest, sizeof digest, r.sig, err) < 0)
+        return -1;
+    signed_comment(&both, r.sig, trusted, strlen(trusted));
+    if (rp_key_sign(k, both.data, both.size, global, err) < 0)
+        return -1;
+    rp_key_number(k, r.number);
+    rp_record_write(out, comment, &r, sizeof r);
+    rp_buf_printf(out, "%s%s\n", TRUSTED_HEAD, trusted);
+    rp_base64(out, global, sizeof global);
+    rp_buf_puts(out, "\n");
+    return 0;
+}
+
+/* The third line: the comment without its head, borrowed; *text and *left move behind it. */
+static const char *trusted_comment(size_t *n, const char **text, size_t *left, const char *what, struct rp_err *err)
+{
+    size_t head = strlen(TRUSTED_HEAD);
+    const char *line = *text, *end = *left ? memchr(line, '\n', *left) : NULL;
+    if (!end || (size_t)(end - line) < head || memcmp(line, TRUSTED_HEAD, head) != 0)
+        return rp_fail_null(err, RP_MALFORMED, "%s: line 3 does not begin with '%s'", what, TRUSTED_HEAD);
+    if (end - line > TRUSTED_MAX)
+        return rp_fail_null(err, RP_MALFORMED, "%s: line 3 has more than %d bytes", what, TRUSTED_MAX);
+    *n = (size_t)(end - line) - head;
+    *left -= (size_t)(end - line) + 1;
+    *text = end + 1;
+    for (size_t i = 0; i < *n;) {
+        unsigned c;
+        size_t step = rp_utf8(line + head + i, *n - i, &c);
+        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_turns(c))
+            return rp_fail_null(err, RP_MALFORMED, "%s: line 3 holds a control character or no UTF-8 at byte %zu", what, head + i);
+        i += step;
+    }
+    return line + head;
+}
+
+int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
+                      struct rp_err *err)
+{
+    struct signature_record r;
+    unsigned char digest[64], global[64];
+    RP_BUF both = {0};
+    size_t n = 0;
+    if (rp_record_read((unsigned char *)&r, sizeof r, "EdED", &text, &size, what, err) < 0)
+        return -1;
+    const char *trusted = trusted_comment(&n, &text, &size, what, err);
+    if (!trusted || rp_record_line(global, sizeof global, &text, &size, what, 4, err) < 0)
+        return -1;
+    if (size)
+        return rp_fail(err, RP_MALFORMED, "%s: %zu bytes follow line 4", what, size);
+    int hashed = r.kind[1] == 'D';
+    if (hashed && blake2b_512(digest, data, data_size, err) < 0)
+        return -1;
+    if (rp_key_verify(k, hashed ? digest : data, hashed ? sizeof digest : data_size, r.sig, err) < 0)
+        return rp_wrap(err, "%s", what);
+    signed_comment(&both, r.sig, trusted, n);
+    return rp_key_verify(k, both.data, both.size, global, err) < 0 ? rp_wrap(err, "%s: trusted comment", what) : 0;
+}
+
+/* ---- secret keys ---- */
+
+static void record_fini(struct secret_record *r)
+{
+    rp_wipe(r, sizeof *r);
+}
+#define RECORD __attribute__((cleanup(record_fini))) struct secret_record
+
+static int read_secret(struct secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
+{
+    if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0)
+        return -1;
+    if (size)
+        return rp_fail(err, RP_MALFORMED, "%s: %zu bytes follow line 2", what, size);
+    if ((memcmp(r->kdf, "Sc", 2) != 0 && memcmp(r->kdf, "\0", 2) != 0) || memcmp(r->check, "B2", 2) != 0)
+        return rp_fail(err, RP_MALFORMED, "%s: line 2 names a way to encrypt or to check that minisign does not have", what);
+    return 0;
+}
+
+int rp_minisign_is_encrypted(const char *text, size_t size, const char *what, struct rp_err *err)
+{
+    RECORD r;
+    return read_secret(&r, text, size, what, err) < 0 ? -1 : r.kdf[0] != 0;
+}
+
+static uint64_t little_endian(const unsigned char b[8])
+{
+    uint64_t v = 0;
+    for (int i = 7; i >= 0; i--)
+        v = v << 8 | b[i];
+    return v;
+}
+
+/* The largest power of two that is at most `most`, but 2 at least. */
+static uint64_t power_of_two(uint64_t most)
+{
+    uint64_t n = 2;
+    while (n <= most / 2)
+        n *= 2;
+    return n;
+}
+
+/* The parameters that libsodium derives from its two limits: r is 8, N by memory or, where there is plenty, by operations. */
+static int xor_scrypt(struct secret_record *r, const char *passphrase, const char *what, struct rp_err *err)
+{
+    struct hidden pad;
+    uint64_t operations = little_endian(r->operations), memory = little_endian(r->memory), n, p = 1;
+    if (operations > SCRYPT_WORK_MAX || memory > SCRYPT_MEMORY_MAX)
+        return rp_fail(err, RP_MALFORMED, "%s asks for more work or memory than minisign does (%llu operations, %llu bytes)", what,
+                       (unsigned long long)operations, (unsigned long long)memory);
+    if (operations < 32768)
+        operations = 32768;
+    if (operations < memory / 32) {
+        n = power_of_two(operations / 32);
+    } else {
+        n = power_of_two(memory / 1024);
+        p = operations / 4 / n / 8;
+    }
+    if (EVP_PBE_scrypt(passphrase, strlen(passphrase), r->salt, sizeof r->salt, n, 8, p, 2 * SCRYPT_MEMORY_MAX, (unsigned char *)&pad,
+                       sizeof pad) != 1) {
+        ERR_clear_error();
+        return rp_fail(err, RP_UNAVAILABLE, "%s: scrypt with the %llu MiB that this key asks for does not work here", what,
+                       (unsigned long long)(n >> 10));
+    }
+    for (size_t i = 0; i < sizeof pad; i++)
+        ((unsigned char *)&r->hidden)[i] ^= ((unsigned char *)&pad)[i];
+    rp_wipe(&pad, sizeof pad);
+    return 0;
+}
+
+static uint64_t rotate(uint64_t v, int by)
+{
+    return v >> by | v << (64 - by);
+}
+
+static void blake2b_mix(uint64_t *a, uint64_t *b, uint64_t *c, uint64_t *d, uint64_t x, uint64_t y)
+{
+    *a += *b + x;
+    *d = rotate(*d ^ *a, 32);
+    *c += *d;
+    *b = rotate(*b ^ *c, 24);
+    *a += *b + y;
+    *d = rotate(*d ^ *a, 16);
+    *c += *d;
+    *b = rotate(*b ^ *c, 63);
+}
+
+/* BLAKE2b-256 of at most one block of 128 bytes (RFC 7693): OpenSSL 3.0 has the digest of 512 bits alone. */
+static void blake2b_256(unsigned char out[32], const void *data, size_t size)
+{
+    static const uint64_t iv[8] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+                                   0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
+    static const char *const order[10] = {"0123456789abcdef", "ea489fd61c02b753", "b8c052fdae367194", "7931dcbe265a40f8", "905724afe1bc683d",
+                                          "2c6a0b834d75fe19", "c51fed4a0763928b", "db7ec13950f4862a", "6fe9b308c2d714a5", "a2847615fb9e3cd0"};
+    uint64_t m[16] = {0}, v[16], h0 = iv[0] ^ 0x01010020; /* 32 bytes of digest, no key */
+    RP_BUG_IF(size > sizeof m);
+    memcpy(m, data, size); /* x86: little endian, as the digest is */
+    memcpy(v, iv, sizeof iv);
+    memcpy(v + 8, iv, sizeof iv);
+    v[0] = h0;
+    v[12] ^= size;
+    v[14] = ~v[14]; /* the last block */
+    for (int round = 0; round < 12; round++)
+        for (int i = 0; i < 8; i++) { /* four columns, four diagonals */
+            const char *o = order[round % 10] + 2 * i;
+            int turn = i / 4, x = *o <= '9' ? o[0] - '0' : o[0] - 'a' + 10, y = o[1] <= '9' ? o[1] - '0' : o[1] - 'a' + 10;
+            blake2b_mix(&v[i % 4], &v[4 + (i + turn) % 4], &v[8 + (i + 2 * turn) % 4], &v[12 + (i + 3 * turn) % 4], m[x], m[y]);
+        }
+    for (int i = 0; i < 4; i++) {
+        uint64_t word = (i ? iv[i] : h0) ^ v[i] ^ v[i + 8];
+        memcpy(out + 8 * i, &word, 8);
+    }
+    rp_wipe(m, sizeof m);
+    rp_wipe(v, sizeof v);
+}
+
+/* Is the checksum that of the decrypted record? Without a passphrase minisign leaves it zero. */
+static int good_checksum(const struct secret_record *r)
+{
+    static const unsigned char none[32];
+    struct {
+        unsigned char kind[2], number[RP_KEY_NUMBER], pair[64];
+    } covered;
+    unsigned char digest[32];
+    memcpy(covered.kind, r->kind, sizeof covered.kind);
+    memcpy(covered.number, r->hidden.number, sizeof covered.number);
+    memcpy(covered.pair, r->hidden.pair, sizeof covered.pair);
+    blake2b_256(digest, &covered, sizeof covered);
+    rp_wipe(&covered, sizeof covered);
+    return memcmp(digest, r->hidden.checksum, 32) == 0 || (!r->kdf[0] && memcmp(none, r->hidden.checksum, 32) == 0);
+}
+
+int rp_minisign_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase, const char *what, struct rp_err *err)
+{
+    RECORD r;
+    if (read_secret(&r, text, size, what, err) < 0)
+        return -1;
+    if (r.kdf[0]) {
+        RP_BUG_IF(!passphrase);
+        if (xor_scrypt(&r, passphrase, what, err) < 0)
+            return -1;
+        if (!good_checksum(&r))
+            return rp_fail(err, RP_USAGE, "the passphrase does not open key %s", what);
+    } else if (!good_checksum(&r)) {
+        return rp_fail(err, RP_MALFORMED, "%s: the key does not have the checksum that stands behind it", what);
+    }
+    memcpy(out->number, r.hidden.number, sizeof out->number);
+    memcpy(out->seed, r.hidden.pair, 32);
+    memcpy(out->key, r.hidden.pair + 32, 32);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* Public keys, signatures and secret keys as OpenBSD's signify writes them; minisign's are made of the same two lines.
+ *
+ * What:    one comment line and one line of base64, each ended by a newline:
+ *
+ *            untrusted comment: TEXT
+ *            base64 of   public key  "Ed" | number 8 | public key 32
+ *                        signature   "Ed" | number 8 | signature 64
+ *                        secret key  "Ed" | "BK" | rounds 4, big endian | salt 16 | checksum 8 | number 8 | seed 32 | public key 32
+ *
+ *          The number tells keys apart and proves nothing. The checksum is the first 8 bytes of SHA-512 over seed and public key; with
+ *          rounds > 0 these 64 bytes are XORed with bcrypt_pbkdf(passphrase, salt, rounds).
+ * Flow:    text -> struct, or RP_MALFORMED with the line; key -> text.
+ * Owner:   fixed-size structs of the caller; those with a secret are wiped by him (RP_FOREIGN does).
+ * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign() of key.c.
+ */
+#ifndef RP_SIGN_SIGNIFY_H
+#define RP_SIGN_SIGNIFY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "sign/key.h"
+
+#define RP_COMMENT_HEAD "untrusted comment: "
+#define RP_RECORD_MAX 256 /* bytes that a line of base64 stands for */
+
+/* What other tools call a key: a number, and its 32 or 64 bytes. */
+struct rp_foreign_public {
+    unsigned char number[RP_KEY_NUMBER], key[32];
+};
+struct rp_foreign_secret {
+    unsigned char number[RP_KEY_NUMBER], seed[32], key[32];
+};
+void rp_foreign_fini(struct rp_foreign_secret *s);
+#define RP_FOREIGN __attribute__((cleanup(rp_foreign_fini))) struct rp_foreign_secret
+
+/* Is it a comment line and what follows one, rather than PEM? */
+int rp_is_commented(const char *text, size_t size);
+/* How many bytes the second line stands for: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if it is no base64. */
+size_t rp_record_size(const char *text, size_t size);
+/* The comment line and the line of base64 at *text, which must stand for exactly `size` bytes, beginning with "Ed" or one of `kinds`
+ * (pairs of letters, "EdED"). Moves *text and *left behind them. */
+int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
+                   struct rp_err *err) rp_must_check;
+/* The line of base64 alone, at line `number` of the file. */
+int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number, struct rp_err *err) rp_must_check;
+void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes, size_t size);
+
+int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
+/* tool: "signify" or "minisign"; they differ in the comment alone. */
+void rp_foreign_public_write(struct rp_buf *out, const struct rp_key_pair *k, const char *tool);
+
+int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err) rp_must_check;
+/* 0: a well-formed signature of data by k, whatever number it names. RP_MALFORMED or RP_SIGNATURE otherwise. */
+int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
+                     struct rp_err *err) rp_must_check;
+
+/* 1: it needs a passphrase, 0: not, -1: no secret key of signify. */
+int rp_signify_is_encrypted(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
+int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase /* or NULL */, const char *what,
+                    struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,75 @@
+#!/bin/bash
+# signify and minisign check our signatures with keys in their forms; keys that they and openssl made sign our bundles.
+. "$TEST_DIR/common.inc"
+need signify-openbsd minisign openssl tar zstd sha256sum base64 jq
+verdict() { # BUNDLE: the check of the two forms, then verified by the key that was named
+    exit_of 0 "$REPRO" verify "$1" --trust "$2"
+    grep -q "^passed   forms " out.txt || { cat out.txt >&2; fail "$1: the two forms are not checked"; }
+    [ "$(tail -n 1 out.txt)" = verified ] || { cat out.txt >&2; fail "$1: not verified by $2"; }
+}
+checked_by_them() { # DIRECTORY SIGNIFY_KEY MINISIGN_KEY: exit statuses of both
+    them=
+    signify-openbsd -V -q -p "$2" -m "$1/SHA256SUMS" -x "$1/SHA256SUMS.sig" >them.txt 2>&1 || them=signify
+    minisign -V -q -p "$3" -m "$1/SHA256SUMS" -x "$1/SHA256SUMS.minisig" >>them.txt 2>&1 || them=$them-minisign
+}
+
+# ours, checked by them
+make_bundle ours.repro.tar.zst
+mkdir ours
+tar --zstd -xf ours.repro.tar.zst -C ours
+"$REPRO" key show --form signify >signify.pub
+"$REPRO" key show --form minisign >minisign.pub
+"$REPRO" key show --form pem >me.pem
+openssl pkey -pubin -in me.pem -noout || fail "openssl does not read --form pem"
+checked_by_them ours signify.pub minisign.pub
+[ -z "$them" ] || { cat them.txt >&2; fail "refused by $them"; }
+[ "$(minisign -V -Q -p minisign.pub -m ours/SHA256SUMS -x ours/SHA256SUMS.minisig)" = "$(printf 'file:SHA256SUMS\thashed')" ] ||
+    fail "minisign does not show the trusted comment"
+for form in signify minisign; do
+    "$REPRO" key show $form.pub --form pem | cmp - me.pem
+    verdict ours.repro.tar.zst ./$form.pub
+done
+"$REPRO" key show me.pem --form minisign | cmp - minisign.pub
+exit_of 0 sh ours/verify.sh ours.repro.tar.zst me.pem
+says "OK signature by the same key, signify-openbsd says"
+says "OK signature by the same key, minisign says"
+# each of their checks can fail: another key, another text
+"$REPRO" key new -o other.sec >other.txt
+"$REPRO" key show other.sec --form signify >other.pub
+checked_by_them ours other.pub other.pub
+[ "$them" = signify-minisign ] || fail "they accept another key"
+cp -R ours changed
+echo >>changed/SHA256SUMS
+checked_by_them changed signify.pub minisign.pub
+[ "$them" = signify-minisign ] || fail "they accept another text"
+
+# theirs sign ours
+openssl genpkey -algorithm ed25519 -out openssl.sec
+openssl pkey -in openssl.sec -pubout -out openssl.pub
+echo "correct horse" >pass
+openssl genpkey -algorithm ed25519 -aes-256-cbc -pass file:pass -out locked.sec
+openssl pkey -in locked.sec -passin file:pass -pubout -out locked.pub
+signify-openbsd -G -n -p s.pub -s s.sec
+minisign -G -W -p m.pub -s m.sec >made.txt 2>&1
+(ulimit -v 200000 && minisign -G -p locked_m.pub -s locked_m.sec >made.txt 2>&1 <<PASS
+correct horse
+correct horse
+PASS
+) || fail "minisign: $(cat made.txt)"
+for key in openssl locked s m locked_m; do
+    make_bundle $key.repro.tar.zst --key $key.sec --passphrase-fd 5 5<pass
+    verdict $key.repro.tar.zst ./$key.pub
+    mkdir dir_$key
+    tar --zstd -xf $key.repro.tar.zst -C dir_$key
+done
+checked_by_them dir_s s.pub s.pub # the numbers that they gave their keys are kept
+[ -z "$them" ] || { cat them.txt >&2; fail "a key of signify: refused by $them"; }
+checked_by_them dir_m m.pub m.pub
+[ -z "$them" ] || { cat them.txt >&2; fail "a key of minisign: refused by $them"; }
+checked_by_them dir_locked_m locked_m.pub locked_m.pub
+[ -z "$them" ] || { cat them.txt >&2; fail "a locked key of minisign: refused by $them"; }
+
+# what cannot be opened says so
+echo "wrong horse" >wrong
+exit_of 2 "$REPRO" key show locked_m.sec --passphrase-fd 5 5<wrong
+says "the passphrase does not open key 'locked_m.sec'"

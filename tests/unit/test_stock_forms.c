@@ -1,0 +1,219 @@
+/* What signify and minisign write: read strictly, byte by byte; tests/cli/sign runs the real tools. */
+#include "tests/unit/bundle_fixture.h"
+
+#include "sign/minisign.h"
+
+static const char message[] = "0123  run.json\n";
+#define MESSAGE message, sizeof message - 1
+
+/* Made by signify-openbsd 31 and minisign 0.11; the two locked ones with "pass word", minisign's with limited memory. */
+static const char signify_secret[] =
+    "untrusted comment: my comment secret key\n"
+    "RWRCSwAAAADH/vsErVUHxfheNw2qmIXQF5pvBIjWuOWz1wAcyBmQJOp+nFxjftc6oaYRwZ96c38wIdgqo4fvNsO7aYiyuDZJPlMJQISaOsuQhUWC6izHWowHqbVtCsnIn8En"
+    "SDM7CCw=\n";
+static const char signify_public[] = "untrusted comment: my comment public key\nRWSz1wAcyBmQJD5TCUCEmjrLkIVFguosx1qMB6m1bQrJyJ/BJ0gzOwgs\n";
+static const char minisign_secret[] =
+    "untrusted comment: minisign encrypted secret key\n"
+    "RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAJDP7VQrEZn6WKHCR6FSIe8N898YFbASkav6ILM5HuZ62q/kTU/vnANSt6ZXi"
+    "oa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
+static const char minisign_public[] = "untrusted comment: minisign public key 7E66C40A55FB3324\nRWQkM/tVCsRmftSt6ZXioa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1\n";
+/* Of "hello\n", hashed and in the older way. */
+static const char minisign_hashed[] =
+    "untrusted comment: signature from minisign secret key\n"
+    "RUQkM/tVCsRmfp8bYDq7D/Q+9y6ZQvn4OKG94n1v+Jz8wOuH3hM94CgtsCn5/lUXdEvBU+StaXTdxEYHtnidyaA6Z4FfGZ5G0A0=\n"
+    "trusted comment: timestamp:1795302468\tfile:x\thashed\n"
+    "bYIFCIdhNyl4KeYcigWsjdGSR//xf1VOAUtR4dp91mcRGGwekj+7fJTySWooVM0K2So1iXbqJteXfIL51cwPCA==\n";
+static const char minisign_older[] = "untrusted comment: signature from minisign secret key\n"
+                                     "RWQkM/tVCsRmfhysnf33xsrajaX3Ga8aiZpwqqKB/Q6ZkI/WqDZNgB/3+bbzoVDrzWQZJybHQZCm8OsMETAZ5WSCeG2u52xPfQ8=\n"
+                                     "trusted comment: timestamp:1795302468\tfile:x\n"
+                                     "/ORv3lRevSAlXRXHvT35mOl6tlQ7A2fQ9uJEysFGJOTktgYFXM5zY87Vz98iSWKXV9samxDQm8FKRaNfJW41AA==\n";
+static const char signify_sig[] = "untrusted comment: verify with s.pub\n"
+                                  "RWSz1wAcyBmQJLZ4FPpHSE5cLhLjM472BXBGTw5+9aigAjMY8ePmv1eaQQLnNHDFHY7MLNnlH1MCRI1+RdjKNGvSRD6THrftvAs=\n";
+
+static struct rp_key_pair *key_of(const char *text)
+{
+    struct rp_err err = {0};
+    struct rp_key_pair *k = rp_key_load_public(text, strlen(text), "that", &err);
+    CHECK(k, "%s", err.msg);
+    return k;
+}
+
+TEST(signatures_of_the_real_tools_are_accepted)
+{
+    struct rp_err err = {0};
+    struct rp_key_pair *s = key_of(signify_public), *m = key_of(minisign_public);
+    CHECK(rp_signify_check(signify_sig, sizeof signify_sig - 1, s, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
+    CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, m, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
+    CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
+    CHECK(rp_signify_check(signify_sig, sizeof signify_sig - 1, m, "hello\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s", err.msg);
+    CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, s, "hello\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s",
+          err.msg);
+    CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hallo\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s",
+          err.msg);
+    rp_key_free(s);
+    rp_key_free(m);
+}
+
+typedef int check_fn(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
+                     struct rp_err *err);
+
+/* Every bit of every byte, every cut. What may change is named: the first comment, and the key's number. */
+static void flip_signature(check_fn *check, struct rp_buf *text, const struct rp_key_pair *k)
+{
+    struct rp_err err;
+    const char *head = strchr(text->data, ':') + 2, *end = strchr(text->data, '\n');
+    int harmless = 0;
+    CHECK(check(text->data, text->size, k, MESSAGE, "sig", &err) == 0, "%s", err.msg);
+    for (size_t i = 0; i < text->size; i++)
+        for (int bit = 0; bit < 8; bit += 2) {
+            text->data[i] ^= (char)(1 << bit);
+            int good = check(text->data, text->size, k, MESSAGE, "sig", &err) == 0;
+            const char *at = text->data + i;
+            if (good) { /* base64 digits 3 to 14 stand for the number, with two bits of 'd' and two of the signature beside it */
+                CHECK((at >= head && at < end) || (at > end + 2 && at <= end + 14), "byte %zu, bit %d", i, bit);
+                harmless++;
+            } else {
+                CHECK((err.code == RP_MALFORMED || err.code == RP_SIGNATURE) && *err.msg && !strchr(err.msg, '\n'), "byte %zu: %s", i, err.msg);
+            }
+            text->data[i] ^= (char)(1 << bit);
+        }
+    CHECK(harmless > 0, "the comment can be anything, and no change of it was accepted");
+    for (size_t n = 0; n < text->size; n++)
+        CHECK(check(text->data, n, k, MESSAGE, "sig", &err) < 0, "%zu of %zu bytes", n, text->size);
+    rp_buf_puts(text, "\n");
+    CHECK(check(text->data, text->size, k, MESSAGE, "sig", &err) < 0 && strstr(err.msg, "follow line"), "%s", err.msg);
+}
+
+TEST(no_byte_of_a_signature_changes_unnoticed)
+{
+    struct rp_err err;
+    RP_BUF signify = {0}, minisign = {0};
+    struct rp_key_pair *k = fx_key("one");
+    CHECK(rp_signify_sign(&signify, k, MESSAGE, &err) == 0 && rp_minisign_sign(&minisign, k, MESSAGE, "SHA256SUMS", &err) == 0, "%s", err.msg);
+    flip_signature(rp_signify_check, &signify, k);
+    flip_signature(rp_minisign_check, &minisign, k);
+    rp_key_free(k);
+}
+
+TEST(no_byte_of_a_public_key_changes_unnoticed)
+{
+    struct rp_err err;
+    struct rp_key_pair *k = key_of(minisign_public), *other;
+    char print[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE], text[sizeof minisign_public];
+    size_t body = (size_t)(strchr(minisign_public, '\n') - minisign_public) + 1;
+    rp_key_fingerprint(k, print);
+    rp_key_free(k);
+    memcpy(text, minisign_public, sizeof text);
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        for (int bit = 0; bit < 8; bit += 2) {
+            text[i] ^= (char)(1 << bit);
+            other = rp_key_load_public(text, sizeof text - 1, "that", &err);
+            if (other) { /* the comment, the number, or else a key that nobody has */
+                rp_key_fingerprint(other, theirs);
+                CHECK(i < body + 14 || strcmp(print, theirs) != 0, "byte %zu, bit %d is the same key", i, bit);
+            } else {
+                CHECK(err.code == RP_MALFORMED && *err.msg && !strchr(err.msg, '\n'), "byte %zu: %s", i, err.msg);
+            }
+            rp_key_free(other);
+            text[i] ^= (char)(1 << bit);
+        }
+    for (size_t n = 0; n + 1 < sizeof text; n++)
+        CHECK(!rp_key_load_public(text, n, "that", &err) && err.code == RP_MALFORMED, "%zu bytes", n);
+}
+
+static struct rp_key_pair *load(const char *text, size_t size, struct rp_err *err)
+{
+    RP_FREE char *path = fx_path("foreign.sec");
+    int failed = rp_write_file(path, text, size, 0600, err) < 0;
+    CHECK(!failed, "%s", err->msg);
+    *err = (struct rp_err){0};
+    return rp_key_load(path, -1, err);
+}
+
+/* Harmless are the comment, bytes before `unused` that only an encrypted key needs, and the key's number, at `number`. */
+static void flip_secret(const char *secret, const char *public, size_t number, size_t unused)
+{
+    struct rp_err err;
+    RP_BUF text = {0};
+    char print[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE];
+    unsigned char a[RP_KEY_NUMBER], b[RP_KEY_NUMBER];
+    size_t body = (size_t)(strchr(secret, '\n') - secret) + 1;
+    struct rp_key_pair *k = load(secret, strlen(secret), &err), *p = key_of(public);
+    CHECK(k, "%s", err.msg);
+    rp_key_fingerprint(k, print);
+    rp_key_fingerprint(p, theirs);
+    CHECK_STR(print, theirs);
+    rp_key_number(k, a);
+    rp_key_number(p, b);
+    CHECK(memcmp(a, b, sizeof a) == 0, "the number is not kept");
+    rp_key_free(k);
+    rp_key_free(p);
+    rp_buf_puts(&text, secret);
+    for (size_t i = 0; i < text.size; i++) {
+        text.data[i] ^= 1;
+        k = load(text.data, text.size, &err);
+        if (k) {
+            rp_key_fingerprint(k, theirs);
+            size_t digit = i < body ? 0 : i - body;
+            int in_number = digit >= number / 3 * 4 && digit < (number + 8 + 2) / 3 * 4;
+            CHECK(i < body || digit < unused / 3 * 4 + 4 || in_number, "byte %zu", i);
+            CHECK_STR(theirs, print);
+        } else {
+            CHECK(err.code == RP_MALFORMED || err.code == RP_UNAVAILABLE, "byte %zu: %s", i, err.msg);
+        }
+        rp_key_free(k);
+        text.data[i] ^= 1;
+    }
+    for (size_t n = 0; n < text.size; n += 5)
+        CHECK(!(k = load(text.data, n, &err)) && err.code == RP_MALFORMED, "%zu bytes: %s", n, err.msg);
+}
+
+TEST(secret_keys_of_the_real_tools_open_and_damaged_ones_do_not)
+{
+    flip_secret(signify_secret, signify_public, 32, 24);   /* up to the salt */
+    flip_secret(minisign_secret, minisign_public, 54, 54); /* up to the limits of its scrypt */
+}
+
+static void expect_refused(const char *text, const char *says)
+{
+    struct rp_err err;
+    struct rp_key_pair *k = load(text, strlen(text), &err);
+    CHECK(!k && strstr(err.msg, says), "expected '%s' in: %s", says, k ? "loaded" : err.msg);
+    rp_key_free(k);
+}
+
+TEST(what_is_wrong_is_said_with_the_line)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path("readable.sec");
+    expect_refused(signify_public, "holds a public key");
+    expect_refused("untrusted comment: x\nAAAA\n", "no PEM private key");
+    CHECK(!rp_key_load_public(signify_secret, sizeof signify_secret - 1, "that", &err) && strstr(err.msg, "holds a private key"), "%s", err.msg);
+    CHECK(!rp_key_load_public("untrusted comment: x\nAAAA\n", 26, "that", &err) && strstr(err.msg, "line 2"), "%s", err.msg);
+    CHECK(rp_write_file(path, signify_secret, sizeof signify_secret - 1, 0600, &err) == 0 && chmod(path, 0644) == 0, "%s", err.msg);
+    CHECK(!rp_key_load(path, -1, &err) && err.code == RP_USAGE && strstr(err.msg, "chmod 600"), "%s", err.msg);
+    RP_FREE char *escape = rp_strdup(signify_public);
+    escape[25] = 27;
+    CHECK(!rp_key_load_public(escape, strlen(escape), "that", &err) && strstr(err.msg, "line 1 holds a control character"), "%s", err.msg);
+    RP_BUF longest = {0};
+    rp_buf_puts(&longest, RP_COMMENT_HEAD);
+    for (int i = 0; i < 1100; i++)
+        rp_buf_puts(&longest, "x");
+    rp_buf_puts(&longest, strchr(signify_public, '\n'));
+    CHECK(!rp_key_load_public(longest.data, longest.size, "that", &err) && strstr(err.msg, "a comment has 1024 at most"), "%s", err.msg);
+}
+
+/* scrypt parameters from a stranger's file: more than minisign ever asks for is refused before any work. */
+TEST(a_key_that_asks_for_too_much_is_refused)
+{
+    struct rp_foreign_secret out;
+    struct rp_err err = {0};
+    unsigned char raw[158] = "Ed";
+    RP_BUF text = {0};
+    memcpy(raw + 2, "ScB2", 4);
+    raw[38 + 4] = 1; /* 2^32 operations */
+    rp_record_write(&text, "x", raw, sizeof raw);
+    CHECK(rp_minisign_is_encrypted(text.data, text.size, "that", &err) == 1, "%s", err.msg);
+    CHECK(rp_minisign_open(&out, text.data, text.size, "secret", "that", &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "more work"),
+          "%s", err.msg);
+}
