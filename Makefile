@@ -365,6 +365,9 @@ $(BUILD)/$1/tests/cuda/%: $(BUILD)/$1/tests/cuda/%.o $(call helpers,$1,cuda) $(p
 		$(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(filter %.o,$$^) $$(filter %.a,$$^) -o $$@ $$($1_libs)
+$(BUILD)/$1/tests/bench/%: $(BUILD)/$1/tests/bench/%.o $(BUILD)/$1/librepro.a
+	$$(call say,LD,$$@)
+	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
 $(BUILD)/$1/tests/fuzz/%: $(BUILD)/$1/tests/fuzz/%.o $(call helpers,$1,fuzz) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(if $$(filter fuzz,$1),$$(filter-out %/replay.o,$$^),$$^) -o $$@ $$($1_libs)

@@ -3,7 +3,7 @@
  * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts; SKIP(reason) leaves
  *          the test. Tests run in the order of the file; arguments of the program select tests by a part of their name.
  * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it. Exit status 1 if a check failed.
- * Owner:   include from one file per program; the working directory is the top of the repository.
+ * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
  */
 #ifndef RP_TESTS_TAP_H
@@ -20,7 +20,7 @@ struct tap_test {
 };
 
 static atomic_int tap_failures; /* of the test that runs; checks may come from several threads */
-static const char *tap_skipped;
+__attribute__((unused)) static const char *tap_skipped;
 
 #define TEST(name)                                                                                                                         \
     static void test_##name(void);                                                                                                        \
@@ -60,6 +60,7 @@ __attribute__((unused)) static int tap_check_str(const char *file, int line, con
     return 0;
 }
 
+#ifndef TAP_NO_MAIN
 extern const struct tap_test *const __start_rp_tests[];
 extern const struct tap_test *const __stop_rp_tests[];
 
@@ -92,5 +93,6 @@ int main(int argc, char **argv)
     }
     return failed != 0;
 }
+#endif
 
 #endif
