@@ -1,6 +1,6 @@
 #include "bundle/bundle.h"
 
-#include "base/hash.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
@@ -9,8 +9,12 @@
 #include "sign/minisign.h"
 #include "sign/statement.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -27,6 +31,8 @@ static const struct {
 #define STATEMENT "statement.dsse.json"
 #define SUMS "SHA256SUMS"
 #define NUMBER_MAX 10000
+#define TAR_MAX (RP_BUNDLE_TOTAL_MAX + RP_BUNDLE_MEMBERS_MAX * 1024ul)
+#define SMALL (1ul << 20) /* what may be left out is kept when it is no larger, and there is room */
 
 /* A member's place in the tar: row * NUMBER_MAX + the rank or node number, which stands where the row has "rank0" or "node0";
  * -1 for a name that no row allows. */
@@ -73,27 +79,61 @@ const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *na
     return NULL;
 }
 
-/* Members are kept in the order of the tar. */
-int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err)
+static int ends_in(const char *name, const char *with)
+{
+    size_t n = strlen(name), k = strlen(with);
+    return n >= k && strcmp(name + n - k, with) == 0;
+}
+
+/* May it be larger than a document? What is read line by line, and what is not read at all. */
+static int may_be_large(const char *name)
+{
+    return ends_in(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !ends_in(name, ".samples.jsonl"));
+}
+
+/* A place for a member of that name and size, in the order of the tar; NULL if it cannot be one of this bundle. */
+static struct rp_member *insert(struct rp_bundle *b, const char *name, size_t size, struct rp_err *err)
 {
     char safe[RP_TAR_NAME_MAX + 1];
     int at = place(name), i = b->n;
+    size_t most = may_be_large(name) ? RP_BUNDLE_MEMBER_MAX : RP_BUNDLE_DOCUMENT_MAX;
     rp_safe(safe, sizeof safe, name);
     if (at < 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is no member of a bundle; was it made by a newer version?", safe);
-    if (size > RP_BUNDLE_MEMBER_MAX)
-        return rp_fail(err, RP_MALFORMED, "member '%s' has %zu bytes; at most %lu are accepted", safe, size, RP_BUNDLE_MEMBER_MAX);
+        return rp_fail_null(err, RP_MALFORMED, "'%s' is no member of a bundle; was it made by a newer version?", safe);
+    if (size > most)
+        return rp_fail_null(err, RP_MALFORMED, "member '%s' has %zu bytes; at most %zu are accepted", safe, size, most);
     if (b->n == RP_BUNDLE_MEMBERS_MAX)
-        return rp_fail(err, RP_MALFORMED, "more than %d members", RP_BUNDLE_MEMBERS_MAX);
+        return rp_fail_null(err, RP_MALFORMED, "more than %d members", RP_BUNDLE_MEMBERS_MAX);
     if (rp_bundle_find(b, name))
-        return rp_fail(err, RP_MALFORMED, "member '%s' is there twice", safe);
+        return rp_fail_null(err, RP_MALFORMED, "member '%s' is there twice", safe);
     b->member = rp_realloc(b->member, (size_t)(b->n + 1) * sizeof *b->member);
     for (; i > 0 && place(b->member[i - 1].name) > at; i--)
         b->member[i] = b->member[i - 1];
     b->member[i] = (struct rp_member){.name = rp_strdup(name)};
-    rp_buf_add(&b->member[i].bytes, data, size);
     b->n++;
+    return &b->member[i];
+}
+
+int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err)
+{
+    struct rp_member *m = insert(b, name, size, err);
+    if (!m)
+        return -1;
+    rp_buf_add(&m->bytes, data, size);
     return 0;
+}
+
+size_t rp_member_size(const struct rp_member *m)
+{
+    return m->left_out ? m->size : m->bytes.size;
+}
+
+void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m)
+{
+    if (m->left_out)
+        memcpy(out, m->sha256, RP_SHA256_HEX);
+    else
+        rp_sha256_hex(out, m->bytes.data, m->bytes.size);
 }
 
 static int all_there(const struct rp_bundle *b, struct rp_err *err)
@@ -113,7 +153,7 @@ void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b)
         char hex[RP_SHA256_HEX];
         if (strcmp(m->name, STATEMENT) == 0 || strncmp(m->name, SUMS, strlen(SUMS)) == 0)
             continue;
-        rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
+        rp_member_sha256(hex, m);
         rp_buf_printf(out, "%s  %s\n", hex, m->name);
     }
 }
@@ -126,7 +166,7 @@ int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject)
         if (strcmp(m->name, STATEMENT) == 0)
             continue;
         subject[n].name = m->name;
-        rp_sha256_hex(subject[n++].sha256, m->bytes.data, m->bytes.size);
+        rp_member_sha256(subject[n++].sha256, m);
     }
     return n;
 }
@@ -189,44 +229,156 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
 
 /* ---- reading ---- */
 
-static int read_members(struct rp_bundle *b, const struct rp_buf *tar, struct rp_err *err)
+/* How members are read: the rest of the room for what is kept; whether any may be left out. */
+struct reader {
+    struct rp_unpack *from;
+    int lean;
+    size_t documents, small, total;
+};
+
+/* Whether to keep it; -1 when there is too much. */
+static int admit(struct reader *r, const char *name, size_t size, struct rp_err *err)
+{
+    int large = may_be_large(name);
+    size_t *room = large ? &r->small : &r->documents;
+    if (size > r->total)
+        return rp_fail(err, RP_MALFORMED, "the members have more than %lu bytes together", RP_BUNDLE_TOTAL_MAX);
+    r->total -= size;
+    if (large && r->lean && (size > SMALL || size > *room))
+        return 0;
+    if (large && !r->lean)
+        return 1;
+    if (size > *room)
+        return rp_fail(err, RP_MALFORMED, "what is neither records nor hwloc's has more than %lu bytes together", RP_BUNDLE_DOCUMENTS_MAX);
+    *room -= size;
+    return 1;
+}
+
+/* Every piece of the member at hand goes to both. */
+static int each_piece(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)(void *, const char *, size_t, struct rp_err *), void *to,
+                      struct rp_err *err)
+{
+    const char *data;
+    size_t n;
+    int more;
+    while ((more = rp_tar_piece(from, &data, &n, err)) > 0) {
+        rp_sha256_update(h, data, n);
+        if (piece && piece(to, data, n, err) < 0)
+            return -1;
+        if (rp_interrupted())
+            return rp_fail(err, RP_INTERRUPTED, "interrupted");
+    }
+    return more;
+}
+
+static int read_member(struct reader *r, struct rp_member *m, size_t size, int kept, struct rp_err *err)
+{
+    const char *data;
+    unsigned char digest[RP_SHA256_SIZE];
+    struct rp_sha256 h = {{0}};
+    size_t n;
+    int more;
+    if (kept) {
+        while ((more = rp_tar_piece(r->from, &data, &n, err)) > 0)
+            rp_buf_add(&m->bytes, data, n);
+        return more;
+    }
+    m->left_out = 1;
+    m->size = size;
+    rp_sha256_init(&h);
+    if (each_piece(r->from, &h, NULL, NULL, err) < 0)
+        return -1;
+    rp_sha256_final(&h, digest);
+    rp_hex(m->sha256, digest, sizeof digest);
+    return 0;
+}
+
+static int read_members(struct rp_bundle *b, struct reader *r, struct rp_err *err)
 {
     char name[RP_TAR_NAME_MAX + 1], safe[RP_TAR_NAME_MAX + 1];
-    const char *data;
-    size_t at = 0, size;
+    size_t size;
     int more, last = -1;
-    while ((more = rp_tar_next(tar, &at, name, &data, &size, err)) > 0) {
-        if (rp_bundle_add(b, name, data, size, err) < 0)
+    while ((more = rp_tar_next(r->from, name, &size, err)) > 0) {
+        struct rp_member *m = insert(b, name, size, err);
+        if (!m)
             return -1;
         if (place(name) < last)
             return rp_fail(err, RP_MALFORMED, "member '%s' is not in its place; members have a fixed order",
                            rp_safe(safe, sizeof safe, name));
         last = place(name);
+        int kept = admit(r, name, size, err);
+        if (kept < 0 || read_member(r, m, size, kept, err) < 0)
+            return -1;
     }
     return more < 0 ? -1 : all_there(b, err);
 }
 
+static int read_from(struct rp_bundle *b, struct rp_unpack *from, int lean, struct rp_err *err)
+{
+    struct reader r = {from, lean, RP_BUNDLE_DOCUMENTS_MAX, 2 * SMALL, RP_BUNDLE_TOTAL_MAX};
+    *b = (struct rp_bundle){0};
+    int failed = !from || read_members(b, &r, err) < 0;
+    rp_unpack_free(from);
+    if (failed)
+        rp_bundle_fini(b);
+    return failed ? -1 : 0;
+}
+
 int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err)
 {
-    RP_BUF tar = {0};
-    *b = (struct rp_bundle){0};
-    size_t limit = RP_BUNDLE_TOTAL_MAX + RP_BUNDLE_MEMBERS_MAX * 1024ul;
-    if (rp_zst_unpack(&tar, data, size, limit, err) < 0)
-        return -1;
-    if (read_members(b, &tar, err) < 0) {
-        rp_bundle_fini(b);
-        return -1;
-    }
-    return 0;
+    return read_from(b, rp_unpack_bytes(data, size, TAR_MAX, err), 0, err);
+}
+
+int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
+{
+    return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 1, err);
+}
+
+int rp_bundle_file(const char *path, struct rp_err *err)
+{
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer */
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
+                       S_ISDIR(st.st_mode) ? "a directory" : "a device or a pipe");
+    return rp_fd_take(&fd);
 }
 
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
 {
-    RP_BUF file = {0};
     *b = (struct rp_bundle){0};
-    if (rp_read_file(&file, path, RP_BUNDLE_FILE_MAX, err) < 0)
+    RP_FD fd = rp_bundle_file(path, err);
+    if (fd < 0)
         return -1;
-    if (rp_bundle_read(b, rp_buf_text(&file), file.size, err) < 0)
+    if (read_from(b, rp_unpack_file(fd, TAR_MAX, err), 0, err) < 0)
         return rp_wrap(err, "bundle '%s'", path);
     return 0;
+}
+
+int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
+                    struct rp_err *err)
+{
+    char name[RP_TAR_NAME_MAX + 1], hex[RP_SHA256_HEX];
+    unsigned char digest[RP_SHA256_SIZE];
+    struct rp_sha256 h = {{0}};
+    size_t size;
+    int more, failed;
+    if (!m->left_out)
+        return piece(to, rp_buf_text(&m->bytes), m->bytes.size, err);
+    struct rp_unpack *from = rp_unpack_file(fd, TAR_MAX, err);
+    if (!from)
+        return -1;
+    rp_sha256_init(&h);
+    while ((more = rp_tar_next(from, name, &size, err)) > 0 && strcmp(name, m->name) != 0) {
+    }
+    failed = more < 0 || (more > 0 && each_piece(from, &h, piece, to, err) < 0);
+    rp_unpack_free(from);
+    rp_sha256_final(&h, digest);
+    rp_hex(hex, digest, sizeof digest);
+    if (!failed && strcmp(hex, m->sha256) != 0)
+        failed = rp_fail(err, RP_MISMATCH, "member '%s' changed while it was verified", m->name);
+    return failed ? -1 : 0;
 }

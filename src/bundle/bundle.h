@@ -2,6 +2,7 @@
  *
  * What:    named members in, one file out; one file in, named members out.
  * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_open() reads within limits, checks nothing else.
+ *          verify, which must not take more memory for a larger bundle: rp_bundle_scan(), digests, then rp_bundle_again().
  * Owner:   struct rp_bundle owns its members' bytes.
  * Extend:  a new member is one row of members.def (its order in the tar, whether it must exist, what it is).
  */
@@ -10,17 +11,22 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 
 #include <stddef.h>
 
 #define RP_BUNDLE_MEMBERS_MAX 256
-#define RP_BUNDLE_FILE_MAX (64ul << 20)   /* compressed */
-#define RP_BUNDLE_MEMBER_MAX (256ul << 20) /* one member */
-#define RP_BUNDLE_TOTAL_MAX (512ul << 20) /* all members */
+#define RP_BUNDLE_MEMBER_MAX (256ul << 20)  /* records of steps, and what hwloc wrote */
+#define RP_BUNDLE_DOCUMENT_MAX (4ul << 20)  /* any other member */
+#define RP_BUNDLE_DOCUMENTS_MAX (16ul << 20) /* all others together, which are kept in memory */
+#define RP_BUNDLE_TOTAL_MAX (512ul << 20)   /* all members */
 
 struct rp_member {
     char *name;
-    struct rp_buf bytes;
+    struct rp_buf bytes;        /* of a member that was left out: empty, and then */
+    int left_out;               /* 1 */
+    size_t size;                /* of what was left out */
+    char sha256[RP_SHA256_HEX]; /* of what was left out */
 };
 struct rp_bundle {
     struct rp_member *member;
@@ -40,6 +46,16 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
  * end. All of these are RP_MALFORMED. No member's content is looked at. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err) rp_must_check; /* the same from memory */
+
+int rp_bundle_file(const char *path, struct rp_err *err) rp_must_check; /* a descriptor of that regular file, or -1 */
+/* The same from a descriptor in little memory: of what may be large, and is not small, there are only the digests. */
+int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
+/* The bytes of a member of rp_bundle_scan(), in pieces; of what was left out from the same descriptor, once more, and RP_MISMATCH at the
+ * end if they are not the bytes that were there then: what `piece` made of them is not to be believed before this returns 0. */
+int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
+                    struct rp_err *err) rp_must_check;
+void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m);
+size_t rp_member_size(const struct rp_member *m);
 
 /* What seal() adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (everything but the statement;
  * names are borrowed from b). */

@@ -2,13 +2,18 @@
 
 #include "base/text.h"
 
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #define BLOCK 512
-#define CHUNK (1u << 17)
+#define CHUNK (1u << 17) /* what comes out at once */
+#define INPUT (1u << 18) /* what is read at once */
+#define WINDOW_LOG 23    /* memory that a frame may ask for; LEVEL needs 22 */
 #define LEVEL 9
 /* Frames whose content is more than 4 MiB and 100 times their size are bombs: a bundle's densest member, JSON lines, packs 10 to 20
  * times. */
@@ -96,42 +101,6 @@ static int read_size(const char field[12], size_t *size)
     return field[11] ? -1 : 0;
 }
 
-int rp_tar_next(const struct rp_buf *tar, size_t *at, char name[RP_TAR_NAME_MAX + 1], const char **data, size_t *size,
-                struct rp_err *err)
-{
-    struct ustar h, expected;
-    char safe[RP_TAR_NAME_MAX + 1];
-    size_t left = tar->size - *at;
-    if (left < BLOCK)
-        return rp_fail(err, RP_MALFORMED, "tar ends at byte %zu without its two blocks of zeros", tar->size);
-    memcpy(&h, tar->data + *at, BLOCK);
-    if (all_zero((const char *)&h, BLOCK)) {
-        if (left != 2 * BLOCK || !all_zero(tar->data + *at, left))
-            return rp_fail(err, RP_MALFORMED, "tar does not end with exactly two blocks of zeros at byte %zu", *at);
-        return 0;
-    }
-    if (h.name[RP_TAR_NAME_MAX])
-        return rp_fail(err, RP_MALFORMED, "tar: the name at byte %zu is longer than %d bytes", *at, RP_TAR_NAME_MAX);
-    memcpy(name, h.name, sizeof h.name);
-    rp_safe(safe, sizeof safe, name);
-    if (h.type != '0')
-        return rp_fail(err, RP_MALFORMED, "tar: member '%s' is %s; expected a regular file", safe, type_name(h.type));
-    if (read_size(h.size, size) < 0)
-        return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size that is not 11 octal digits", safe);
-    header(&expected, name, *size);
-    if (memcmp(&h, &expected, BLOCK) != 0)
-        return rp_fail(err, RP_MALFORMED, "tar: the header of member '%s' is not the canonical one (owner, mode, time, checksum or "
-                                          "unused bytes)",
-                       safe);
-    if (*size > left - BLOCK || padding(*size) > left - BLOCK - *size)
-        return rp_fail(err, RP_MALFORMED, "tar: member '%s' says %zu bytes and %zu are left", safe, *size, left - BLOCK);
-    *data = tar->data + *at + BLOCK;
-    if (!all_zero(*data + *size, padding(*size)))
-        return rp_fail(err, RP_MALFORMED, "tar: the padding after member '%s' is not zero", safe);
-    *at += BLOCK + *size + padding(*size);
-    return 1;
-}
-
 int rp_zst_pack(struct rp_buf *out, const void *data, size_t size, struct rp_err *err)
 {
     size_t bound = ZSTD_compressBound(size), n;
@@ -150,56 +119,233 @@ int rp_zst_pack(struct rp_buf *out, const void *data, size_t size, struct rp_err
     return 0;
 }
 
+/* ---- reading ---- */
+
+struct rp_unpack {
+    int fd; /* -1: everything is in `in` */
+    uint64_t file_size, file_at;
+    char *input, *output;
+    ZSTD_inBuffer in;
+    ZSTD_DCtx *d; /* NULL: no frame, and `piece` holds everything */
+    int ended;    /* the frame */
+    const char *piece;
+    size_t piece_size;
+    uint64_t content, made; /* bytes of the tar; how many of them have come out */
+    size_t left, padding;   /* of the member at hand */
+    char safe[RP_TAR_NAME_MAX + 1]; /* its name, for messages */
+};
+
+void rp_unpack_free(struct rp_unpack *u)
+{
+    if (!u)
+        return;
+    ZSTD_freeDCtx(u->d);
+    free(u->input);
+    free(u->output);
+    free(u);
+}
+
 /* The frame header: ours, and honest about a size within the limits. */
-static int check_frame(const void *data, size_t size, size_t limit, unsigned long long *content, struct rp_err *err)
+static int check_frame(struct rp_unpack *u, size_t limit, struct rp_err *err)
 {
     static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
-    if (size < 6 || memcmp(data, magic, sizeof magic) != 0)
+    const unsigned char *data = u->in.src;
+    if (u->in.size < 6 || memcmp(data, magic, sizeof magic) != 0)
         return rp_fail(err, RP_MALFORMED, "not a zstd file");
-    if ((((const unsigned char *)data)[4] & 0x1f) != 0x04)
+    if ((data[4] & 0x1f) != 0x04)
         return rp_fail(err, RP_MALFORMED, "zstd: the frame needs a checksum, no dictionary, and zero reserved bits");
-    *content = ZSTD_getFrameContentSize(data, size);
-    if (*content == ZSTD_CONTENTSIZE_UNKNOWN || *content == ZSTD_CONTENTSIZE_ERROR)
+    unsigned long long content = ZSTD_getFrameContentSize(data, u->in.size);
+    if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR)
         return rp_fail(err, RP_MALFORMED, "zstd: the frame does not say how large its content is");
-    if (*content > limit || *content > RATIO_SLACK + RATIO * (unsigned long long)size)
-        return rp_fail(err, RP_MALFORMED, "zstd: %llu bytes in a file of %zu; at most %zu bytes and %d times the file are accepted",
-                       *content, size, limit, RATIO);
+    if (content > limit || content > RATIO_SLACK + RATIO * (unsigned long long)u->file_size)
+        return rp_fail(err, RP_MALFORMED, "zstd: %llu bytes in a file of %llu; at most %zu bytes and %d times the file are accepted",
+                       content, (unsigned long long)u->file_size, limit, RATIO);
+    u->content = content;
     return 0;
 }
 
-static int decompress(ZSTD_DCtx *d, struct rp_buf *out, const void *data, size_t size, unsigned long long content, struct rp_err *err)
+static int more_input(struct rp_unpack *u, struct rp_err *err)
 {
-    RP_FREE char *chunk = rp_alloc(CHUNK);
-    ZSTD_inBuffer in = {data, size, 0};
-    for (;;) {
-        ZSTD_outBuffer o = {chunk, CHUNK, 0};
-        size_t left = ZSTD_decompressStream(d, &o, &in);
-        if (ZSTD_isError(left))
-            return rp_fail(err, RP_MALFORMED, "zstd: damaged near byte %zu: %s", in.pos, ZSTD_getErrorName(left));
-        rp_buf_add(out, chunk, o.pos);
-        if (out->size > content)
-            return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame says");
-        if (left == 0)
-            break;
-        if (in.pos == size && o.pos < CHUNK)
-            return rp_fail(err, RP_MALFORMED, "the file ends early: %zu of %llu bytes of content are there", out->size, content);
+    if (u->fd < 0 || u->in.pos < u->in.size || u->file_at == u->file_size)
+        return 0;
+    ssize_t n = rp_pread_all(u->fd, u->input, INPUT, u->file_at);
+    if (n < 0)
+        return rp_fail(err, RP_IO, "cannot read the file: %s", strerror(errno));
+    if (n == 0 || u->file_at + (uint64_t)n > u->file_size)
+        return rp_fail(err, RP_IO, "the file changed while it was read");
+    u->in = (ZSTD_inBuffer){u->input, (size_t)n, 0};
+    u->file_at += (uint64_t)n;
+    return 0;
+}
+
+static struct rp_unpack *start(struct rp_unpack *u, size_t limit, struct rp_err *err)
+{
+    u->output = rp_alloc(CHUNK);
+    u->d = ZSTD_createDCtx();
+    int failed = !u->d ? rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory")
+                       : more_input(u, err) < 0 || check_frame(u, limit, err) < 0;
+    if (!failed && ZSTD_isError(ZSTD_DCtx_setParameter(u->d, ZSTD_d_windowLogMax, WINDOW_LOG)))
+        failed = rp_fail(err, RP_BUG, "zstd: no limit for its window");
+    if (!failed)
+        return u;
+    rp_unpack_free(u);
+    return NULL;
+}
+
+struct rp_unpack *rp_unpack_file(int fd, size_t limit, struct rp_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return rp_fail_null(err, RP_IO, "cannot look at the file: %s", strerror(errno));
+    struct rp_unpack *u = rp_alloc(sizeof *u);
+    *u = (struct rp_unpack){.fd = fd, .file_size = (uint64_t)st.st_size, .input = rp_alloc(INPUT)};
+    return start(u, limit, err);
+}
+
+struct rp_unpack *rp_unpack_bytes(const void *data, size_t size, size_t limit, struct rp_err *err)
+{
+    struct rp_unpack *u = rp_alloc(sizeof *u);
+    *u = (struct rp_unpack){.fd = -1, .file_size = size, .file_at = size, .in = {data, size, 0}};
+    return start(u, limit, err);
+}
+
+struct rp_unpack *rp_unpack_plain(const void *tar, size_t size)
+{
+    struct rp_unpack *u = rp_alloc(sizeof *u);
+    *u = (struct rp_unpack){.fd = -1, .piece = tar, .piece_size = size, .content = size, .made = size, .ended = 1};
+    return u;
+}
+
+/* Decompress until `out` is full or there is no more. */
+static int decompress(struct rp_unpack *u, ZSTD_outBuffer *out, struct rp_err *err)
+{
+    while (out->pos < out->size && !u->ended) {
+        size_t before = out->pos;
+        if (more_input(u, err) < 0)
+            return -1;
+        size_t hint = ZSTD_decompressStream(u->d, out, &u->in);
+        if (ZSTD_isError(hint))
+            return rp_fail(err, RP_MALFORMED, "zstd: damaged after %llu bytes of content: %s", (unsigned long long)(u->made + out->pos),
+                           ZSTD_getErrorName(hint));
+        u->ended = hint == 0;
+        if (!u->ended && out->pos == before && u->in.pos == u->in.size && u->file_at == u->file_size)
+            return rp_fail(err, RP_MALFORMED, "the file ends early: %llu of %llu bytes of content are there",
+                           (unsigned long long)(u->made + out->pos), (unsigned long long)u->content);
     }
-    if (in.pos != size)
-        return rp_fail(err, RP_MALFORMED, "%zu bytes follow the end of the zstd frame", size - in.pos);
-    if (out->size != content)
+    u->made += out->pos;
+    if (u->made > u->content)
+        return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame says");
+    if (u->ended && u->made != u->content)
         return rp_fail(err, RP_MALFORMED, "zstd: less content than the frame says");
     return 0;
 }
 
-int rp_zst_unpack(struct rp_buf *out, const void *data, size_t size, size_t limit, struct rp_err *err)
+/* At most `most` bytes from the front; 0 bytes only where there are no more. */
+static int take(struct rp_unpack *u, size_t most, const char **data, size_t *size, struct rp_err *err)
 {
-    unsigned long long content = 0;
-    if (check_frame(data, size, limit, &content, err) < 0)
+    if (u->piece_size == 0 && u->d) {
+        ZSTD_outBuffer out = {u->output, CHUNK, 0};
+        if (decompress(u, &out, err) < 0)
+            return -1;
+        u->piece = u->output;
+        u->piece_size = out.pos;
+    }
+    *data = u->piece;
+    *size = u->piece_size < most ? u->piece_size : most;
+    u->piece += *size;
+    u->piece_size -= *size;
+    return 0;
+}
+
+static int take_exactly(struct rp_unpack *u, void *to, size_t size, struct rp_err *err)
+{
+    const char *data;
+    size_t n;
+    for (char *p = to; size; p += n, size -= n) {
+        if (take(u, size, &data, &n, err) < 0)
+            return -1;
+        RP_BUG_IF(n == 0); /* the caller saw what is left */
+        memcpy(p, data, n);
+    }
+    return 0;
+}
+
+static uint64_t rest(const struct rp_unpack *u)
+{
+    return u->content - u->made + u->piece_size;
+}
+
+int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp_err *err)
+{
+    char zeros[BLOCK];
+    if (u->left == 0) {
+        size_t n = u->padding;
+        u->padding = 0;
+        if (take_exactly(u, zeros, n, err) < 0)
+            return -1;
+        return all_zero(zeros, n) ? 0 : rp_fail(err, RP_MALFORMED, "tar: the padding after member '%s' is not zero", u->safe);
+    }
+    if (take(u, u->left, data, size, err) < 0)
         return -1;
-    ZSTD_DCtx *d = ZSTD_createDCtx();
-    if (!d)
-        return rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory");
-    int failed = decompress(d, out, data, size, content, err) < 0;
-    ZSTD_freeDCtx(d);
-    return failed ? -1 : 0;
+    RP_BUG_IF(*size == 0);
+    u->left -= *size;
+    return 1;
+}
+
+/* The frame ends with its checksum, and the file with the frame. */
+static int end(struct rp_unpack *u, struct rp_err *err)
+{
+    char none;
+    ZSTD_outBuffer out = {&none, 1, 0}; /* room for a byte that must not come */
+    if (u->d && decompress(u, &out, err) < 0)
+        return -1;
+    uint64_t after = u->file_size - u->file_at + (u->in.size - u->in.pos);
+    return u->d && after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after) : 0;
+}
+
+static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)
+{
+    char second[BLOCK] = {1};
+    if (rest(u) == BLOCK && take_exactly(u, second, BLOCK, err) < 0)
+        return -1;
+    if (!all_zero(second, BLOCK))
+        return rp_fail(err, RP_MALFORMED, "tar does not end with exactly two blocks of zeros at byte %llu", (unsigned long long)at);
+    return end(u, err);
+}
+
+int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *size, struct rp_err *err)
+{
+    struct ustar h, expected;
+    const char *data;
+    size_t n;
+    int more;
+    while ((more = rp_tar_piece(u, &data, &n, err)) > 0) {
+    }
+    if (more < 0)
+        return -1;
+    uint64_t at = u->content - rest(u);
+    if (rest(u) < BLOCK)
+        return rp_fail(err, RP_MALFORMED, "tar ends at byte %llu without its two blocks of zeros", (unsigned long long)u->content);
+    if (take_exactly(u, &h, BLOCK, err) < 0)
+        return -1;
+    if (all_zero((const char *)&h, BLOCK))
+        return last_blocks(u, at, err);
+    if (h.name[RP_TAR_NAME_MAX])
+        return rp_fail(err, RP_MALFORMED, "tar: the name at byte %llu is longer than %d bytes", (unsigned long long)at, RP_TAR_NAME_MAX);
+    memcpy(name, h.name, sizeof h.name);
+    rp_safe(u->safe, sizeof u->safe, name);
+    if (h.type != '0')
+        return rp_fail(err, RP_MALFORMED, "tar: member '%s' is %s; expected a regular file", u->safe, type_name(h.type));
+    if (read_size(h.size, size) < 0)
+        return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size that is not 11 octal digits", u->safe);
+    header(&expected, name, *size);
+    if (memcmp(&h, &expected, BLOCK) != 0)
+        return rp_fail(err, RP_MALFORMED, "tar: the header of member '%s' is not the canonical one (owner, mode, time, checksum or "
+                                          "unused bytes)",
+                       u->safe);
+    if (*size > rest(u) || padding(*size) > rest(u) - *size)
+        return rp_fail(err, RP_MALFORMED, "tar: member '%s' says %zu bytes and %llu are left", u->safe, *size, (unsigned long long)rest(u));
+    u->left = *size;
+    u->padding = padding(*size);
+    return 1;
 }

@@ -1,9 +1,11 @@
 /* Raw step records, parsed: the lines of steps/rank0.jsonl as structs.
  *
  * What:    one pass over the bytes; every line checked for form (as strictly as bundle/schemas/step.schema.json), order and times.
- * Flow:    JSON lines -> struct rp_records.
- * Owner:   struct rp_records owns its array; rp_records_fini().
- * Extend:  a field here, a line in parse_step(), a property in bundle/schemas/step.schema.json.
+ * Flow:    JSON lines, whole or piece by piece -> struct rp_records.
+ * Owner:   struct rp_records owns its arrays; rp_records_fini().
+ * Extend:  a field here, a row of keys[] and a line in parse_step(), a property in bundle/schemas/step.schema.json.
+ *
+ * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MB here: verify's limit is 64 MiB, so a record counts its bytes.
  */
 #ifndef RP_REPORT_RECORDS_H
 #define RP_REPORT_RECORDS_H
@@ -15,24 +17,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define RP_RECORDS_MAX 400000
+#define RP_RECORD_LINE_MAX 1024
+
 struct rp_record {
-    int64_t step, repeat; /* step -1: the state before the first step; it has only a root */
-    int timed;
     int64_t start_ns, end_ns, root_ns;
     int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has none of its own */
-    int64_t samples, tokens, padded_tokens;
     double learning_rate;
-    char loss[32], grad_norm[32];  /* hex floats as written */
-    char state_root[RP_SHA256_HEX]; /* "" where none was taken */
+    float loss, grad_norm;
+    int32_t step, repeat; /* step -1: the state before the first step; it has only a root */
+    uint32_t samples, tokens, padded_tokens;
+    uint32_t timed : 1;
+    uint32_t root : 31; /* of rp_records.root, counted from 1; 0: none was taken */
 };
 struct rp_records {
     struct rp_record *r;
     int64_t n;
+    unsigned char (*root)[RP_SHA256_SIZE];
+    int64_t roots;
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
+void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_record *r); /* "" where none was taken */
 
 /* Form: RP_MALFORMED with the line number. Numbers that cannot be (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
+
+/* The same piece by piece: {.out = &records}, rp_records_piece()..., rp_records_end() with the digest of all bytes, which the caller has.
+ * After a failure *out is empty. */
+struct rp_records_in {
+    struct rp_records *out;
+    int64_t room, roots_room;
+    size_t held; /* of a line whose end has not come yet */
+    char line[RP_RECORD_LINE_MAX];
+};
+int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err) rp_must_check;
+int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
+
 /* Do they follow from the recipe: phases, repeats, samples per step, learning rates (not of a run that began from a file: how many
  * steps that had behind it is not recorded); complete: all steps, and roots at both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;

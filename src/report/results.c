@@ -236,9 +236,20 @@ static void add_device_time(json_t *out, const struct window *w, int n)
     json_object_set_new(out, "device_share_formula", json_string(DEVICE_SHARE));
 }
 
-static json_t *text_or_null(const char *text)
+/* NULL: of a run without steps. */
+static json_t *hex_or_null(const struct rp_record *r, float value)
 {
-    return text && *text ? json_string(text) : json_null();
+    char text[32];
+    rp_float_hex(text, value);
+    return r ? json_string(text) : json_null();
+}
+
+static json_t *root_or_null(const struct rp_records *rs, const struct rp_record *r)
+{
+    char text[RP_SHA256_HEX] = "";
+    if (r)
+        rp_record_root(text, rs, r);
+    return *text ? json_string(text) : json_null();
 }
 
 static void add_evidence(json_t *out, const struct rp_records *rs)
@@ -247,7 +258,7 @@ static void add_evidence(json_t *out, const struct rp_records *rs)
     int64_t roots = 0, root_ns = 0, timed = 0, steps = 0;
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_record *r = &rs->r[i];
-        if (r->state_root[0]) {
+        if (r->root) {
             root0 = root0 ? root0 : r;
             root1 = r;
             roots++;
@@ -263,12 +274,12 @@ static void add_evidence(json_t *out, const struct rp_records *rs)
     json_object_set_new(out, "records_sha256", json_string(rs->sha256));
     json_object_set_new(out, "steps", json_pack("{s:I, s:I}", "warm-up", (json_int_t)(steps - timed), "timed", (json_int_t)timed));
     json_object_set_new(out, "samples_per_step", json_integer(first ? (json_int_t)first->samples : 0));
-    json_object_set_new(out, "loss_first", text_or_null(first ? first->loss : NULL));
-    json_object_set_new(out, "loss_last", text_or_null(last ? last->loss : NULL));
-    json_object_set_new(out, "grad_norm_first", text_or_null(first ? first->grad_norm : NULL));
-    json_object_set_new(out, "grad_norm_last", text_or_null(last ? last->grad_norm : NULL));
-    json_object_set_new(out, "state_root_first", text_or_null(root0 ? root0->state_root : NULL));
-    json_object_set_new(out, "state_root_last", text_or_null(root1 ? root1->state_root : NULL));
+    json_object_set_new(out, "loss_first", hex_or_null(first, first ? first->loss : 0));
+    json_object_set_new(out, "loss_last", hex_or_null(last, last ? last->loss : 0));
+    json_object_set_new(out, "grad_norm_first", hex_or_null(first, first ? first->grad_norm : 0));
+    json_object_set_new(out, "grad_norm_last", hex_or_null(last, last ? last->grad_norm : 0));
+    json_object_set_new(out, "state_root_first", root_or_null(rs, root0));
+    json_object_set_new(out, "state_root_last", root_or_null(rs, root1));
     json_object_set_new(out, "state_roots", json_pack("{s:I, s:f}", "taken", (json_int_t)roots, "seconds", seconds(root_ns)));
 }
 

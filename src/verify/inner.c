@@ -64,9 +64,22 @@ static int check_members(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* As lines come out of the bundle: there may be more of them than memory. */
+static int read_records(struct rp_verify_state *s, struct rp_err *err)
+{
+    char sha256[RP_SHA256_HEX];
+    const struct rp_member *steps = rp_bundle_find(&s->bundle, "steps/rank0.jsonl");
+    struct rp_records_in in = {.out = &s->records};
+    rp_member_sha256(sha256, steps);
+    if (rp_bundle_again(s->fd, steps, rp_records_piece, &in, err) < 0) {
+        rp_records_fini(&s->records);
+        return -1;
+    }
+    return rp_records_end(&in, sha256, err);
+}
+
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_buf *steps = member(s, "steps/rank0.jsonl");
     if (check_members(s, err) < 0)
         return -1;
     s->run = document(s, "run.json", "run", err);
@@ -74,7 +87,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
         return -1;
     s->before = document(s, "env/node0.before.json", "env", err);
     s->after = s->before ? document(s, "env/node0.after.json", "env", err) : NULL;
-    if (!s->after || rp_records_parse(&s->records, rp_buf_text(steps), steps->size, err) < 0)
+    if (!s->after || read_records(s, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
         return rp_wrap(err, "run.json");

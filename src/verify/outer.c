@@ -13,10 +13,12 @@
 int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     size_t total = 0;
-    if (rp_bundle_open(&s->bundle, s->path, err) < 0)
+    if (s->o->keep ? rp_bundle_open(&s->bundle, s->path, err) < 0 : (s->fd = rp_bundle_file(s->path, err)) < 0)
         return -1;
+    if (!s->o->keep && rp_bundle_scan(&s->bundle, s->fd, err) < 0)
+        return rp_wrap(err, "bundle '%s'", s->path);
     for (int i = 0; i < s->bundle.n; i++)
-        total += s->bundle.member[i].bytes.size;
+        total += rp_member_size(&s->bundle.member[i]);
     rp_check_say(result, "%d members, %zu bytes", s->bundle.n, total);
     return 0;
 }

@@ -101,11 +101,16 @@ static void compare_step(struct replay *p, const json_t *body)
     const struct rp_record *r = recorded(p, step);
     if (!r)
         return;
-    char tokens[24];
-    snprintf(tokens, sizeof tokens, "%" PRId64, r->tokens);
+    char tokens[24] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
+    rp_record_root(root, p->records, r);
+    if (r->step >= 0) {
+        snprintf(tokens, sizeof tokens, "%u", r->tokens);
+        rp_float_hex(loss, r->loss);
+        rp_float_hex(norm, r->grad_norm);
+    }
     const struct {
         const char *key, *was;
-    } rows[] = {{"tokens", tokens}, {"loss", r->loss}, {"grad_norm", r->grad_norm}, {"state_root", r->state_root}};
+    } rows[] = {{"tokens", tokens}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(body, rows[i].key);
         char number[24];

@@ -19,6 +19,7 @@ struct rp_verify_state {
     const char *path;
     const struct rp_verify_opts *o;
     struct rp_verification *v;
+    int fd;                       /* container: the file, for members that were left out; -1 */
     struct rp_bundle bundle;      /* container */
     struct rp_envelope envelope;  /* signature */
     struct rp_key_pair *key;      /* signature: of key.pem */

@@ -117,6 +117,7 @@ int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *exp
 
 static void state_fini(struct rp_verify_state *s)
 {
+    rp_closep(&s->fd);
     rp_bundle_fini(&s->bundle);
     rp_envelope_fini(&s->envelope);
     rp_key_free(s->key);
@@ -150,7 +151,7 @@ static void keep(struct rp_verified *kept, struct rp_verify_state *s)
 
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
-    struct rp_verify_state s = {.path = path, .o = o, .v = v};
+    struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
     int failed = 0, stopped = 0, undone = 0;
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++) {

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,21 +15,60 @@ static void refused(const struct rp_err *err)
         abort();
 }
 
+/* What was left out comes again, and is what the digests say. */
+static int count(void *to, const char *data, size_t size, struct rp_err *err)
+{
+    (void)data, (void)err;
+    *(size_t *)to += size;
+    return 0;
+}
+
+static void as_file(const uint8_t *data, size_t size, const struct rp_bundle *b)
+{
+    struct rp_bundle lean;
+    struct rp_err err = {0};
+    char one[RP_SHA256_HEX], two[RP_SHA256_HEX];
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || rp_write_all(fd, data, size) < 0)
+        abort();
+    int failed = rp_bundle_scan(&lean, fd, &err) < 0;
+    if (failed != !b->n)
+        abort();
+    if (failed)
+        refused(&err);
+    for (int i = 0; !failed && i < lean.n; i++) {
+        size_t again = 0;
+        rp_member_sha256(one, &lean.member[i]);
+        rp_member_sha256(two, &b->member[i]);
+        if (strcmp(one, two) != 0 || rp_bundle_again(fd, &lean.member[i], count, &again, &err) < 0 || again != b->member[i].bytes.size)
+            abort();
+    }
+    if (!failed)
+        rp_bundle_fini(&lean);
+    close(fd);
+}
+
 static void as_tar(const uint8_t *data, size_t size)
 {
-    RP_BUF tar = {0}, again = {0};
+    RP_BUF again = {0};
     char name[RP_TAR_NAME_MAX + 1];
-    const char *content;
-    size_t at = 0, n;
+    const char *piece;
+    size_t n;
     int more;
     struct rp_err err = {0};
     struct rp_bundle b = {0};
-    rp_buf_add(&tar, data, size);
-    while ((more = rp_tar_next(&tar, &at, name, &content, &n, &err)) > 0) {
-        rp_tar_add(&again, name, content, n);
-        if (rp_bundle_add(&b, name, content, n, &err) < 0)
+    struct rp_unpack *u = rp_unpack_plain(data, size);
+    while ((more = rp_tar_next(u, name, &n, &err)) > 0) {
+        RP_BUF content = {0};
+        while ((more = rp_tar_piece(u, &piece, &n, &err)) > 0)
+            rp_buf_add(&content, piece, n);
+        if (more < 0)
+            break;
+        rp_tar_add(&again, name, content.data, content.size);
+        if (rp_bundle_add(&b, name, content.data, content.size, &err) < 0)
             refused(&err);
     }
+    rp_unpack_free(u);
     if (more < 0) {
         refused(&err);
     } else {
@@ -46,8 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rp_err err = {0};
     if (rp_bundle_read(&b, (const char *)data, size, &err) < 0)
         refused(&err);
-    else
-        rp_bundle_fini(&b);
+    as_file(data, size, &b);
+    rp_bundle_fini(&b);
     as_tar(data, size);
     return 0;
 }
