@@ -294,9 +294,9 @@ int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result,
     }
     if (known < found)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without a sample that says why; "
-                       "step %" PRId64 " took %.4g s", found, limit / 1e9, found - known, worst->step, longest);
+                       "step %d took %.4g s", found, limit / 1e9, found - known, worst->step, longest);
     result->state = RP_CHECK_NOTE;
-    rp_check_say(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %" PRId64 " took %.4g s", found,
+    rp_check_say(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
                  limit / 1e9, worst->step, longest);
     return 0;
 }

@@ -15,12 +15,6 @@
 #define FIRST_DEVIATIONS 6.0
 #define SAME_STEPS 4
 
-static double value_of(const char *hex)
-{
-    float x;
-    return rp_float_unhex(&x, hex) < 0 ? NAN : (double)x;
-}
-
 static int fresh(const struct rp_verify_state *s)
 {
     return !s->recipe.run_init || !*s->recipe.run_init;
@@ -61,9 +55,9 @@ static int check_range(const struct rp_verify_state *s, int64_t *high, struct rp
     const struct rp_records *rs = &s->records;
     *high = -1;
     for (int64_t i = 0; i < rs->n; i++) {
-        double loss = rs->r[i].step < 0 ? 0 : value_of(rs->r[i].loss);
+        double loss = rs->r[i].step < 0 ? 0 : (double)rs->r[i].loss;
         if (!(loss > -ROUNDED))
-            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has the loss %.6g; a cross-entropy is never negative", rs->r[i].step, loss);
+            return rp_fail(err, RP_MISMATCH, "step %d has the loss %.6g; a cross-entropy is never negative", rs->r[i].step, loss);
         if (loss > DIVERGED * guessing(&s->recipe) && *high < 0)
             *high = rs->r[i].step;
     }
@@ -79,7 +73,7 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
         return 0;
     }
     struct expectation e = first_loss(&s->recipe, first->samples);
-    double is = value_of(first->loss);
+    double is = (double)first->loss;
     if (check_range(s, &high, err) < 0)
         return -1;
     if (fresh(s) && e.off >= 0 && fabs(is - e.loss) > e.off)
@@ -107,20 +101,23 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
     double least = INFINITY, most = 0;
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_record *r = &rs->r[i];
-        double norm = r->step < 0 ? 1 : value_of(r->grad_norm);
+        double norm = r->step < 0 ? 1 : (double)r->grad_norm;
         if (!(norm > 0) || !isfinite(norm))
-            return rp_fail(err, RP_MISMATCH, "step %" PRId64 " has the gradient norm %.6g; a norm of something that trains is positive", r->step,
+            return rp_fail(err, RP_MISMATCH, "step %d has the gradient norm %.6g; a norm of something that trains is positive", r->step,
                            norm);
         if (r->step < 0)
             continue;
         n++;
-        same += strcmp(r->grad_norm, first->grad_norm) == 0;
+        same += r->grad_norm == first->grad_norm;
         least = norm < least ? norm : least;
         most = norm > most ? norm : most;
     }
+    char hex[32] = "";
+    if (n)
+        rp_float_hex(hex, first->grad_norm);
     if (n >= SAME_STEPS && same == n)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have exactly the gradient norm %s: other samples give another", n,
-                       first->grad_norm);
+                       hex);
     if (n)
         rp_check_say(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most);
     else
@@ -133,16 +130,17 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
 /* The root over the tensors listed under `which` against that of the record. 1: compared; 0: one of them is not there. */
 static int check_root(const struct rp_verify_state *s, const char *which, const struct rp_record *r, struct rp_err *err)
 {
-    char root[RP_SHA256_HEX];
+    char root[RP_SHA256_HEX], recorded[RP_SHA256_HEX];
     const json_t *tensors = json_object_get(json_object_get(s->run, "tensor_roots"), which);
-    if (!tensors || !r || !*r->state_root)
+    if (!tensors || !r || !r->root)
         return 0;
     if (rp_workloads[s->recipe.workload]->root_of(&s->recipe, tensors, root, err) < 0)
         return rp_wrap(err, "tensor_roots/%s", which);
-    if (strcmp(root, r->state_root) == 0)
+    rp_record_root(recorded, &s->records, r);
+    if (strcmp(root, recorded) == 0)
         return 1;
     return rp_fail(err, RP_MISMATCH, "the tensors of tensor_roots/%s have the state root %.16s..., recorded is %.16s...", which, root,
-                   r->state_root);
+                   recorded);
 }
 
 int rp_check_roots(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
