@@ -1,0 +1,144 @@
+/* `repro import`: logs of other programs as results that can be compared, unsigned. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "import/import.h"
+#include "import/scan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct import_opts {
+    const char *output, *unit, *from, *to;
+    struct rp_opt_list set;
+    int force;
+};
+
+#define AT(field) offsetof(struct import_opts, field)
+static const struct rp_opt opts[] = {
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "where the document goes; without it, to standard output"},
+    {.name = "force", .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace the file"},
+    {.name = "set", .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
+     .help = "what the log does not say; the document marks it as said on the command line"},
+    {.name = "unit", .type = RP_OPT_CHOICE, .offset = AT(unit), .choices = "sequences/s|images/s|tokens/s|samples/s",
+     .help = "of a throughput, where model and format leave open what a sample is"},
+    {.name = "from", .type = RP_OPT_TEXT, .offset = AT(from), .arg = "STEP", .help = "where the timed window begins; default: see below"},
+    {.name = "to", .type = RP_OPT_TEXT, .offset = AT(to), .arg = "STEP", .help = "where it ends"},
+    {0},
+};
+
+static int step_of(int64_t *out, const char *name, const char *text, struct rp_err *err)
+{
+    char shown[72];
+    *out = -1;
+    if (!text)
+        return 0;
+    const char *end = rp_scan_count(text, out);
+    return end && !*end ? 0 : rp_fail(err, RP_USAGE, "--%s '%s' is no step: a whole number from 0", name, rp_shown(shown, text));
+}
+
+static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_import_opts *io, struct rp_err *err)
+{
+    const struct import_opts *o = cli->opts;
+    *io = (struct rp_import_opts){.set = o->set.item, .sets = o->set.n, .unit = o->unit};
+    if (step_of(&io->from, "from", o->from, err) < 0 || step_of(&io->to, "to", o->to, err) < 0)
+        return -1;
+    if (io->from >= 0 && io->to >= 0 && io->from >= io->to)
+        return rp_fail(err, RP_USAGE, "the window ends where it begins: --from %s, --to %s", o->from, o->to);
+    if (!(im->importer = rp_importer_find(cli->argv[0], err)))
+        return -1;
+    for (int i = 1; i < cli->argc; i++)
+        if (rp_import_file(im, cli->argv[i], io, err) < 0)
+            return -1;
+    return 0;
+}
+
+static void print_rows(const json_t *doc)
+{
+    size_t i;
+    json_t *row;
+    char label[160], note[480], unit[32];
+    json_array_foreach(json_object_get(doc, "rows"), i, row) {
+        const json_t *t = json_object_get(row, "throughput");
+        const char *name = json_string_value(json_object_get(row, "label")), *what = json_string_value(json_object_get(t, "unit"));
+        const char *said = json_string_value(json_object_get(json_object_get(row, "source"), "note"));
+        if (t)
+            printf("%-60s %12.6g %s\n", rp_safe(label, sizeof label, name ? name : ""), json_real_value(json_object_get(t, "value")),
+                   rp_safe(unit, sizeof unit, what ? what : ""));
+        else
+            printf("%-60s %12s\n", rp_safe(label, sizeof label, name ? name : ""), "-");
+        if (said)
+            printf("  note: %s\n", rp_safe(note, sizeof note, said));
+    }
+}
+
+static int write_document(struct rp_cli *cli, const json_t *doc, struct rp_err *err)
+{
+    const struct import_opts *o = cli->opts;
+    RP_BUF text = {0};
+    rp_json_write(&text, doc);
+    if (o->output && (o->force ? rp_write_file(o->output, text.data, text.size, 0644, err)
+                               : rp_write_new_file(o->output, text.data, text.size, 0644, err)) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_incref((json_t *)doc);
+    else if (!o->output)
+        rp_cli_print(&text);
+    else if (!cli->quiet && rp_cli_has_stdout())
+        print_rows(doc);
+    return 0;
+}
+
+static int cmd_import(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct import_opts *o = cli->opts;
+    struct rp_import im = {0};
+    struct rp_import_opts io;
+    char at[32];
+    if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
+        return -1;
+    int failed = read_files(&im, cli, &io, err) < 0;
+    if (!failed) {
+        rp_rfc3339(at, rp_wall_ns());
+        RP_JSON *doc = rp_import_document(&im, &io, at);
+        failed = write_document(cli, doc, err) < 0;
+    }
+    rp_import_fini(&im);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_import = {
+    .name = "import",
+    .operands = "FORMAT FILE...",
+    .min_operands = 2,
+    .max_operands = -1,
+    .summary = "read the logs of other programs as results to compare, unsigned",
+    .details =
+        "Formats:\n"
+#define FORMAT(id, reads) "  " #id ": " reads "\n"
+#include "import/formats.def"
+#undef FORMAT
+        "\n"
+        "Throughput is computed again from the times of a log, samples over seconds; the document says from which lines. The log's own rate "
+        "stands beside it, and a note says where the two disagree. Where a log has rates and no times, their mean is called a mean. What "
+        "a log does not say stays absent. Nothing is signed: the document has the digest of every file, so that anybody who has the logs can "
+        "import them again.\n"
+        "\n"
+        "The window: for dlperf that of its own scripts, step 20 to step 120 for most programs; else all steps but the first. Repeats (logs "
+        "named ..._1.log, ..._2.log with equal facts) become one row, the median over the logs.\n"
+        "\n"
+        "Keys of --set:\n"
+#define FACT(kind, key, meaning) "  " #key ": " meaning "\n"
+#include "import/facts.def"
+#undef FACT
+        "\n"
+        "Examples:\n"
+        "  repro import dlperf logs/1n8g/bert_b32_fp32_*.log -o oneflow.json\n"
+        "  repro import csv steps.csv --set global_batch=256 --set model=resnet50-v1.5 -o mine.json\n"
+        "  repro import nccl all_reduce.txt\n",
+    .opts = opts,
+    .opts_size = sizeof(struct import_opts),
+    .run = cmd_import,
+};

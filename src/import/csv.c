@@ -1,0 +1,211 @@
+/* Tables with a line of column names, as training scripts write them: one row per step. Columns are found by name, whatever their order:
+ *
+ *     step,time,loss,throughput          seconds of the step
+ *     Wall time,Step,Value               the time at its end, as TensorBoard exports it
+ *
+ * Commas, semicolons or tabs; quoted fields; a column named like a fact ("batch_per_device") says it for all rows. */
+#include "import/import.h"
+#include "import/scan.h"
+#include "import/window.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define COLUMNS_MAX 256
+
+enum use { UNUSED, STEP, DURATION, DURATION_MS, TIME, RATE, FACT_OF };
+
+static const struct {
+    const char *name;
+    enum use use;
+} columns[] = {
+    {"step", STEP}, {"steps", STEP}, {"iteration", STEP}, {"iter", STEP}, {"global_step", STEP}, {"_step", STEP}, {"batch", STEP},
+    {"time", DURATION}, {"time_s", DURATION}, {"step_time", DURATION}, {"step_time_s", DURATION}, {"duration", DURATION},
+    {"duration_s", DURATION}, {"seconds", DURATION}, {"elapsed_per_step", DURATION}, {"batch_time", DURATION},
+    {"time_ms", DURATION_MS}, {"step_time_ms", DURATION_MS}, {"duration_ms", DURATION_MS}, {"latency_ms", DURATION_MS}, {"ms", DURATION_MS},
+    {"timestamp", TIME}, {"_timestamp", TIME}, {"wall_time", TIME}, {"wall time", TIME}, {"unix_time", TIME}, {"elapsed", TIME},
+    {"elapsed_s", TIME},
+    {"throughput", RATE}, {"samples/s", RATE}, {"samples_per_second", RATE}, {"samples_per_sec", RATE}, {"sequences/s", RATE},
+    {"sequences_per_second", RATE}, {"seq/s", RATE}, {"images/s", RATE}, {"images_per_second", RATE}, {"img/s", RATE}, {"ips", RATE},
+    {"tokens/s", RATE}, {"tokens_per_second", RATE}, {"tokens_per_sec", RATE}, {"tok/s", RATE}, {"train_samples_per_second", RATE},
+};
+
+struct state {
+    struct rp_draft draft;
+    struct rp_window window;
+    char separator, rate_name[40];
+    int n;
+    int64_t rows;
+    struct {
+        enum use use;
+        const char *fact;
+    } column[COLUMNS_MAX];
+};
+
+/* The field at *p, unquoted in place; *p goes behind its separator, NULL at the end of the line. NULL: a quote that nothing closes. */
+static char *field(char **p, char separator)
+{
+    char *start = *p, *to = start, *from = start;
+    if (*from == '"') {
+        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
+            from += *from == '"';
+            *to++ = *from;
+        }
+        if (*from != '"')
+            return NULL;
+        from++;
+        from += strspn(from, " ");
+    } else {
+        while (*from && *from != separator)
+            *to++ = *from++;
+    }
+    int more = *from == separator;
+    if (*from && !more)
+        return NULL;
+    *p = more ? from + 1 : NULL;
+    *to = 0;
+    while (to > start && (to[-1] == ' ' || to[-1] == '\t'))
+        *--to = 0;
+    return start + strspn(start, " ");
+}
+
+static void use_column(struct state *s, int i, const char *name)
+{
+    s->column[i].use = UNUSED;
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        if (strcasecmp(columns[c].name, name) == 0)
+            s->column[i].use = columns[c].use;
+    for (int before = 0; before < i && s->column[i].use; before++)
+        if (s->column[before].use == s->column[i].use) /* the first of its kind counts */
+            s->column[i].use = UNUSED;
+    for (const struct rp_fact *f = rp_facts; f->key; f++)
+        if (strcasecmp(f->key, name) == 0) {
+            s->column[i].use = FACT_OF;
+            s->column[i].fact = f->key;
+        }
+    if (s->column[i].use == RATE)
+        snprintf(s->rate_name, sizeof s->rate_name, "%.39s", name);
+}
+
+static int has(const struct state *s, enum use use)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->column[i].use == use)
+            return 1;
+    return 0;
+}
+
+static int head(struct rp_import_source *src, struct state *s, char *line, struct rp_err *err)
+{
+    if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
+        line += 3;
+    s->separator = strchr(line, '\t') ? '\t' : !strchr(line, ',') && strchr(line, ';') ? ';' : ',';
+    for (char *p = line; p;) {
+        const char *name = field(&p, s->separator);
+        if (!name)
+            return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or something stands behind it");
+        if (s->n == COLUMNS_MAX)
+            return rp_lines_fail(&src->lines, err, "more than %d columns", COLUMNS_MAX);
+        use_column(s, s->n++, name);
+    }
+    if (has(s, DURATION) || has(s, DURATION_MS) || has(s, TIME) || has(s, RATE))
+        return 0;
+    return rp_lines_fail(&src->lines, err,
+                         "no column is named for a time or a rate, such as time, step_time_ms, timestamp or throughput; the first line has "
+                         "to name the columns");
+}
+
+/* One value into the step; an empty one says nothing. */
+static int take(struct rp_import_source *src, struct state *s, int i, const char *text, struct rp_step *step, struct rp_err *err)
+{
+    double v = NAN;
+    int64_t count;
+    enum use use = s->column[i].use;
+    if (use == UNUSED || !*text)
+        return 0;
+    if (use == FACT_OF) {
+        rp_draft_fact(&s->draft, s->column[i].fact, text, src->lines.number);
+        return 0;
+    }
+    const char *end = rp_scan_real(text, &v);
+    if (use == TIME && (!end || *end) && rp_scan_stamp(text, &v, &s->window.of_day) == 0)
+        end = "";
+    if (strcasecmp(text, "nan") == 0)
+        return 0;
+    if (!end || *end)
+        return rp_lines_fail(&src->lines, err, "column %d is no number", i + 1);
+    if (use == STEP) {
+        end = rp_scan_count(text, &count);
+        if (!end || (*end && strspn(end, ".0") != strlen(end)))
+            return rp_lines_fail(&src->lines, err, "column %d, the step, is no whole number from 0", i + 1);
+        step->step = count;
+        return 0;
+    }
+    if (use != TIME && v < 0)
+        return rp_lines_fail(&src->lines, err, "column %d is negative", i + 1);
+    *(use == RATE ? &step->rate : use == TIME ? &step->time : &step->duration) = use == DURATION_MS ? v / 1000 : v;
+    return 0;
+}
+
+static int csv_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
+{
+    struct state *s = state;
+    if (!size || *line == '#')
+        return 0;
+    if (!s->n) {
+        s->window.from = src->opts->from >= 0 ? src->opts->from : INT64_MIN;
+        s->window.to = src->opts->to >= 0 ? src->opts->to : 0;
+        s->window.skip_first = src->opts->from < 0;
+        return rp_import_begin(&s->draft, src->opts, err) < 0 ? -1 : head(src, s, line, err);
+    }
+    struct rp_step step = {.epoch = -1, .step = s->rows, .time = NAN, .duration = NAN, .rate = NAN};
+    int i = 0;
+    for (char *p = line; p; i++) {
+        const char *text = field(&p, s->separator);
+        if (!text)
+            return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or something stands behind it");
+        if (i >= s->n)
+            return rp_lines_fail(&src->lines, err, "more fields than the %d columns that have names", s->n);
+        if (take(src, s, i, text, &step, err) < 0)
+            return -1;
+    }
+    if (i < s->n)
+        return rp_lines_fail(&src->lines, err, "%d fields, but %d columns have names", i, s->n);
+    s->rows++;
+    return rp_window_step(&s->window, &step, &src->lines, err);
+}
+
+static int csv_end(struct rp_import_source *src, void *state, struct rp_err *err)
+{
+    struct state *s = state;
+    struct rp_draft *d = &s->draft;
+    if (!s->n)
+        return rp_fail(err, RP_MALFORMED, "%s: the file has no line of column names", src->lines.name);
+    const char *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d), *rate_unit = rp_unit_of(s->rate_name);
+    if (!rate_unit || strcmp(rate_unit, "samples/s") == 0)
+        rate_unit = unit;
+    if (!src->opts->unit && strcmp(unit, "samples/s") == 0 && strcmp(rate_unit, "tokens/s") != 0)
+        unit = rate_unit;
+    if (!json_object_get(d->row, "label"))
+        rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
+    return rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0 ? -1 : rp_import_add(src, d, err);
+}
+
+static void csv_fini(void *state)
+{
+    struct state *s = state;
+    rp_draft_fini(&s->draft);
+    rp_window_fini(&s->window);
+}
+
+const struct rp_importer rp_importer_csv = {
+    .name = "csv",
+    .state = sizeof(struct state),
+    .line = csv_line,
+    .end = csv_end,
+    .fini = csv_fini,
+};

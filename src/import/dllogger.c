@@ -1,0 +1,165 @@
+/* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step": [0, 20],
+ * "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or "PARAMETER" for settings. Which
+ * metric is the rate differs from model to model: rates[]. What "batch_size" counts differs too, so that it is not taken for a fact. */
+#include "import/import.h"
+#include "import/scan.h"
+#include "import/tagged.h"
+#include "import/window.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const rates[] = {
+    "training_sequences_per_second", "train_throughput", "throughput_train", "train.total_ips", "train.compute_ips", "train_ips",
+    "average_train_throughput", "samples/s", "samples_per_sec", "imgs_per_sec", "throughput", "train_imgs/s",
+};
+static const struct {
+    const char *key, *fact;
+} parameters[] = {
+    {"max_seq_length", "sequence_length"},
+    {"gradient_accumulation_steps", "accumulation"},
+    {"world_size", "devices"},
+    {"num_gpus", "devices"},
+    {"global_batch_size", "global_batch"},
+    {"model", "model"},
+    {"arch", "model"},
+    {"optimizer", "optimizer"},
+    {"precision", "precision"},
+};
+
+struct state {
+    struct rp_draft draft;
+    struct rp_window window;
+    struct rp_tagged tagged;
+    const char *rate, *rate_unit; /* the metric that was seen first */
+    double summary;               /* of that metric, behind the last step */
+    int64_t summary_line;
+    int begun;
+};
+
+static void take_unit(struct state *s, const json_t *j)
+{
+    const char *metric = json_string_value(json_object_get(j, "metric"));
+    const char *unit = json_string_value(json_object_get(json_object_get(j, "metadata"), "unit"));
+    if (metric && unit && s->rate && strcmp(metric, s->rate) == 0 && rp_unit_of(unit))
+        s->rate_unit = rp_unit_of(unit);
+}
+
+/* METADATA comes before the first step: what it says of every metric that may turn out to be the rate has to be kept. */
+static void take_metadata(struct state *s, const json_t *j)
+{
+    const char *metric = json_string_value(json_object_get(j, "metric"));
+    for (size_t i = 0; metric && !s->rate && i < sizeof rates / sizeof *rates; i++)
+        if (strcmp(rates[i], metric) == 0)
+            s->rate = rates[i];
+    take_unit(s, j);
+}
+
+static double rate_of(struct state *s, const json_t *data)
+{
+    for (size_t i = 0; !s->rate && i < sizeof rates / sizeof *rates; i++)
+        if (json_object_get(data, rates[i]))
+            s->rate = rates[i];
+    return s->rate ? rp_tagged_real(json_object_get(data, s->rate)) : NAN;
+}
+
+static double time_of(struct state *s, const json_t *j)
+{
+    double t = rp_tagged_real(json_object_get(j, "timestamp"));
+    const char *text = json_string_value(json_object_get(j, "datetime"));
+    if (isnan(t))
+        t = rp_tagged_real(json_object_get(j, "elapsedtime"));
+    if (isnan(t) && (!text || rp_scan_stamp(text, &t, &s->window.of_day) < 0))
+        t = NAN;
+    return isfinite(t) && fabs(t) < 1e12 ? t : NAN;
+}
+
+static int take_log(struct rp_import_source *src, struct state *s, const json_t *j, struct rp_err *err)
+{
+    const json_t *step = json_object_get(j, "step"), *data = json_object_get(j, "data");
+    const json_t *last = json_is_array(step) ? json_array_get(step, json_array_size(step) - 1) : step;
+    if (json_is_string(step)) {
+        for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
+            rp_tagged_fact(&s->draft, parameters[i].fact, json_object_get(data, parameters[i].key), src->lines.number);
+        return 0;
+    }
+    double rate = rate_of(s, data);
+    if (json_is_array(step) && json_array_size(step) == 0) {
+        if (rate > 0 && rate < 1e15) {
+            s->summary = rate;
+            s->summary_line = src->lines.number;
+        }
+        return 0;
+    }
+    if (!json_is_integer(last) || (json_is_array(step) && json_array_size(step) == 1)) /* the end of an epoch */
+        return 0;
+    struct rp_step one = {.epoch = -1, .step = json_integer_value(last), .time = time_of(s, j), .duration = NAN, .rate = rate};
+    if (json_is_array(step))
+        one.epoch = json_integer_value(json_array_get(step, 0));
+    return rp_window_step(&s->window, &one, &src->lines, err);
+}
+
+static int dllogger_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
+{
+    struct state *s = state;
+    (void)size;
+    if (!s->begun) {
+        s->begun = 1;
+        s->window.from = src->opts->from >= 0 ? src->opts->from : INT64_MIN;
+        s->window.to = src->opts->to >= 0 ? src->opts->to : 0;
+        s->window.skip_first = src->opts->from < 0;
+        if (rp_import_begin(&s->draft, src->opts, err) < 0)
+            return -1;
+    }
+    json_t *j = rp_tagged(&s->tagged, &src->lines, line, "DLLL ");
+    const char *type = json_string_value(json_object_get(j, "type"));
+    int failed = 0;
+    if (type && strcmp(type, "METADATA") == 0)
+        take_metadata(s, j);
+    else if (type && strcmp(type, "LOG") == 0)
+        failed = take_log(src, s, j, err) < 0;
+    json_decref(j);
+    return failed ? -1 : 0;
+}
+
+static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err *err)
+{
+    struct state *s = state;
+    struct rp_draft *d = &s->draft;
+    if (rp_tagged_end(&s->tagged, &src->lines, "DLLL ", d, err) < 0)
+        return -1;
+    const char *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
+    const char *rate_unit = s->rate_unit ? s->rate_unit : s->rate && rp_unit_of(s->rate) ? rp_unit_of(s->rate) : unit;
+    if (!src->opts->unit && strcmp(unit, "samples/s") == 0 && strcmp(rate_unit, "tokens/s") != 0)
+        unit = rate_unit;
+    if (!json_object_get(d->row, "label"))
+        rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
+    if (s->summary_line && s->window.steps_seen < 2) {
+        rp_draft_throughput(d, s->summary, rate_unit, s->summary_line, s->summary_line);
+        json_object_set_new(d->row, "estimator", json_string("as the log prints it, without the steps it came from"));
+        rp_draft_infer(d);
+        return rp_import_add(src, d, err);
+    }
+    if (rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0)
+        return -1;
+    if (s->summary_line)
+        rp_draft_beside(d, "summary", json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
+    return rp_import_add(src, d, err);
+}
+
+static void dllogger_fini(void *state)
+{
+    struct state *s = state;
+    rp_draft_fini(&s->draft);
+    rp_window_fini(&s->window);
+}
+
+const struct rp_importer rp_importer_dllogger = {
+    .name = "dllogger",
+    .state = sizeof(struct state),
+    .line = dllogger_line,
+    .end = dllogger_end,
+    .fini = dllogger_fini,
+};

@@ -1,0 +1,242 @@
+#include "import/draft.h"
+
+#include "base/json.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "import/scan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define TEXT_MAX 200
+#define NOTE_MAX 460
+#define COUNT_MAX 1000000000000000
+
+const struct rp_fact rp_facts[] = {
+#define FACT(kind, key, meaning) {#key, meaning, RP_FACT_##kind},
+#include "import/facts.def"
+#undef FACT
+    {0},
+};
+
+static void ready(struct rp_draft *d)
+{
+    if (d->row)
+        return;
+    d->row = json_object();
+    d->from = json_object();
+}
+
+void rp_draft_fini(struct rp_draft *d)
+{
+    json_decref(d->row);
+    json_decref(d->from);
+    json_decref(d->beside);
+    rp_buf_fini(&d->note);
+    free(d->same);
+    *d = (struct rp_draft){0};
+}
+
+void rp_draft_note(struct rp_draft *d, const char *fmt, ...)
+{
+    char text[NOTE_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    rp_clean(text);
+    if (d->note.size + strlen(text) + 8 > NOTE_MAX) {
+        if (d->note.size < 3 || strcmp(d->note.data + d->note.size - 3, "...") != 0)
+            rp_buf_puts(&d->note, "; ...");
+        return;
+    }
+    rp_buf_printf(&d->note, "%s%s", d->note.size ? "; " : "", text);
+}
+
+static json_t *place(int64_t line)
+{
+    return line > 0 ? json_integer(line) : json_string(line == RP_DRAFT_NAMED ? "name of the file" : "command line");
+}
+
+/* Takes the reference of v. */
+static void put(struct rp_draft *d, const char *key, json_t *v, int64_t line)
+{
+    ready(d);
+    const json_t *was = json_object_get(d->row, key);
+    if (!was) {
+        json_object_set(d->row, key, v);
+        json_object_set_new(d->from, key, place(line));
+    } else if (!json_equal(was, v)) {
+        RP_BUF kept = {0}, other = {0};
+        char one[72], two[72];
+        rp_json_write_line(&kept, was);
+        rp_json_write_line(&other, v);
+        kept.data[kept.size - 1] = other.data[other.size - 1] = 0;
+        if (line > 0)
+            rp_draft_note(d, "%s is %s, but line %" PRId64 " says %s", key, rp_shown(one, kept.data), line, rp_shown(two, other.data));
+        else
+            rp_draft_note(d, "%s is %s, but the name of the file says %s", key, rp_shown(one, kept.data), rp_shown(two, other.data));
+    }
+    json_decref(v);
+}
+
+void rp_draft_textn(struct rp_draft *d, const char *key, const char *text, size_t n, int64_t line)
+{
+    char clean[TEXT_MAX + 1];
+    while (n && (*text == ' ' || *text == '\t'))
+        text++, n--;
+    while (n && (text[n - 1] == ' ' || text[n - 1] == '\t'))
+        n--;
+    n = n < TEXT_MAX ? n : TEXT_MAX;
+    memcpy(clean, text, n);
+    clean[n] = 0;
+    rp_clean(clean);
+    if (*clean)
+        put(d, key, json_string(clean), line);
+}
+
+void rp_draft_text(struct rp_draft *d, const char *key, const char *text, int64_t line)
+{
+    rp_draft_textn(d, key, text, strlen(text), line);
+}
+
+void rp_draft_count(struct rp_draft *d, const char *key, int64_t value, int64_t line)
+{
+    if (value >= 0 && value <= COUNT_MAX)
+        put(d, key, json_integer(value), line);
+}
+
+static const struct rp_fact *fact_of(const char *key)
+{
+    const struct rp_fact *f = rp_facts;
+    while (strcmp(f->key, key) != 0)
+        f++;
+    return f;
+}
+
+void rp_draft_fact(struct rp_draft *d, const char *key, const char *text, int64_t line)
+{
+    int64_t count;
+    const char *end = rp_scan_count(text, &count);
+    if (fact_of(key)->kind == RP_FACT_TEXT)
+        rp_draft_text(d, key, text, line);
+    else if (end && !*end)
+        rp_draft_count(d, key, count, line);
+}
+
+void rp_draft_real(struct rp_draft *d, const char *key, double value, int64_t line)
+{
+    ready(d);
+    if (value > 0 && value < 1e15)
+        put(d, key, json_real(value), line);
+}
+
+int64_t rp_draft_get(const struct rp_draft *d, const char *key)
+{
+    const json_t *v = json_object_get(d->row, key);
+    return json_is_integer(v) ? json_integer_value(v) : -1;
+}
+
+const char *rp_draft_get_text(const struct rp_draft *d, const char *key)
+{
+    return json_string_value(json_object_get(d->row, key));
+}
+
+void rp_draft_throughput(struct rp_draft *d, double value, const char *unit, int64_t first_line, int64_t last_line)
+{
+    ready(d);
+    json_object_set_new(d->row, "throughput", json_pack("{s:f, s:s}", "value", value, "unit", unit));
+    json_object_set_new(d->from, "throughput", json_pack("[I, I]", (json_int_t)first_line, (json_int_t)last_line));
+}
+
+void rp_draft_beside(struct rp_draft *d, const char *key, json_t *v)
+{
+    if (!d->beside)
+        d->beside = json_object();
+    json_object_set_new(d->beside, key, v);
+}
+
+/* The product of what is known and positive, or -1. */
+static int64_t product(int64_t a, int64_t b)
+{
+    return a > 0 && b > 0 && a <= COUNT_MAX / b ? a * b : -1;
+}
+
+void rp_draft_infer(struct rp_draft *d)
+{
+    static const char how[] = "inferred";
+    ready(d);
+    int64_t devices = rp_draft_get(d, "devices"), batch = rp_draft_get(d, "batch_per_device"), micro = rp_draft_get(d, "accumulation");
+    if (devices < 0 && (devices = product(rp_draft_get(d, "nodes"), rp_draft_get(d, "gpus_per_node"))) > 0) {
+        json_object_set_new(d->row, "devices", json_integer(devices));
+        json_object_set_new(d->from, "devices", json_string(how));
+    }
+    int64_t all = product(product(batch, devices), micro < 0 ? 1 : micro);
+    if (rp_draft_get(d, "global_batch") < 0 && all > 0) {
+        json_object_set_new(d->row, "global_batch", json_integer(all));
+        json_object_set_new(d->from, "global_batch", json_string(how));
+    } else if (all > 0 && rp_draft_get(d, "global_batch") != all) {
+        rp_draft_note(d, "global_batch is %" PRId64 ", but batch per device, devices and accumulation make %" PRId64,
+                      rp_draft_get(d, "global_batch"), all);
+    }
+}
+
+static int mentions(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcasestr(text, *words))
+            return 1;
+    return 0;
+}
+
+const char *rp_draft_unit(const struct rp_draft *d)
+{
+    static const char *const sequences[] = {"bert", "gpt", "llama", "t5", NULL};
+    static const char *const images[] = {"resnet", "rn50", "vgg", "inception", "efficientnet", NULL};
+    const char *model = rp_draft_get_text(d, "model");
+    return model && mentions(model, sequences) ? "sequences/s" : model && mentions(model, images) ? "images/s" : "samples/s";
+}
+
+const char *rp_unit_of(const char *word)
+{
+    static const char *const tokens[] = {"token", "tok/", "tks", NULL}, *const images[] = {"img", "image", "ips", NULL};
+    static const char *const sequences[] = {"seq", "sentence", NULL}, *const samples[] = {"sample", "example", NULL};
+    return mentions(word, tokens)      ? "tokens/s"
+           : mentions(word, sequences) ? "sequences/s"
+           : mentions(word, images)    ? "images/s"
+           : mentions(word, samples)   ? "samples/s"
+                                       : NULL;
+}
+
+int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err)
+{
+    char shown[72];
+    const char *equals = strchr(assignment, '=');
+    const size_t n = equals ? (size_t)(equals - assignment) : 0;
+    if (!n || !equals[1])
+        return rp_fail(err, RP_USAGE, "--set '%s': expected KEY=VALUE", rp_shown(shown, assignment));
+    RP_FREE char *key = rp_asprintf("%.*s", (int)n, assignment);
+    struct rp_nearest near = {.word = key};
+    for (const struct rp_fact *f = rp_facts; f->key; f++) {
+        int64_t count;
+        rp_nearest_try(&near, f->key);
+        if (strcmp(f->key, key) != 0)
+            continue;
+        if (json_object_get(d->row, key))
+            return rp_fail(err, RP_USAGE, "--set %s is given twice", key);
+        if (f->kind == RP_FACT_TEXT) {
+            rp_draft_text(d, key, equals + 1, RP_DRAFT_GIVEN);
+            return 0;
+        }
+        const char *end = rp_scan_count(equals + 1, &count);
+        if (!end || *end)
+            return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number", key, rp_shown(shown, equals + 1));
+        rp_draft_count(d, key, count, RP_DRAFT_GIVEN);
+        return 0;
+    }
+    return rp_fail(err, RP_USAGE, "--set: nothing is called '%s'%s%s%s; 'repro import --help' lists the keys", rp_shown(shown, key),
+                   near.best ? ", did you mean '" : "", near.best ? near.best : "", near.best ? "'" : "");
+}

@@ -1,0 +1,269 @@
+#include "import/import.h"
+
+#include "base/build.h"
+#include "base/json.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "import/scan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct rp_importer *const rp_importers[] = {
+#define FORMAT(id, reads) &rp_importer_##id,
+#include "import/formats.def"
+#undef FORMAT
+    NULL,
+};
+
+const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err)
+{
+    char shown[72];
+    RP_BUF names = {0};
+    struct rp_nearest near = {.word = name};
+    for (int i = 0; rp_importers[i]; i++) {
+        if (strcmp(rp_importers[i]->name, name) == 0)
+            return rp_importers[i];
+        rp_nearest_try(&near, rp_importers[i]->name);
+        rp_buf_printf(&names, "%s%s", i ? ", " : "", rp_importers[i]->name);
+    }
+    if (near.best)
+        return rp_fail_null(err, RP_USAGE, "no format is called '%s', did you mean '%s'?", rp_shown(shown, name), near.best);
+    return rp_fail_null(err, RP_USAGE, "no format is called '%s'; there are %s", rp_shown(shown, name), names.data);
+}
+
+void rp_import_fini(struct rp_import *im)
+{
+    for (int i = 0; i < im->n; i++)
+        rp_draft_fini(&im->draft[i]);
+    free(im->draft);
+    json_decref(im->sources);
+    *im = (struct rp_import){0};
+}
+
+int rp_import_begin(struct rp_draft *d, const struct rp_import_opts *o, struct rp_err *err)
+{
+    for (int i = 0; i < o->sets; i++)
+        if (rp_draft_set(d, o->set[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err *err)
+{
+    struct rp_import *im = s->import;
+    if (im->n == RP_IMPORT_ROWS_MAX)
+        return rp_lines_fail(&s->lines, err, "more than %d results", RP_IMPORT_ROWS_MAX);
+    if ((im->n & (im->n - 1)) == 0) /* room doubles */
+        im->draft = rp_realloc(im->draft, (size_t)(im->n ? 2 * im->n : 1) * sizeof *im->draft);
+    json_t *source = json_pack("{s:s, s:s, s:s}", "kind", "imported", "file", s->name, "format", im->importer->name);
+    const json_t *at = json_object_get(d->from, "throughput");
+    if (json_is_array(at))
+        json_object_set(source, "line", json_array_get(at, 0));
+    json_object_set_new(d->row, "source", source);
+    im->draft[im->n++] = *d;
+    *d = (struct rp_draft){0};
+    return 0;
+}
+
+/* ---- one file ---- */
+
+static int read_lines(struct rp_import_source *s, void *state, struct rp_err *err)
+{
+    const struct rp_importer *f = s->import->importer;
+    char *line;
+    size_t size;
+    int more;
+    while ((more = rp_lines_next(&s->lines, &line, &size, err)) > 0)
+        if (f->line(s, state, line, size, err) < 0)
+            return -1;
+    return more < 0 ? -1 : f->end(s, state, err);
+}
+
+static void add_source(struct rp_import_source *s)
+{
+    char hex[RP_SHA256_HEX];
+    rp_lines_digest(hex, &s->lines);
+    if (!s->import->sources)
+        s->import->sources = json_array();
+    json_array_append_new(s->import->sources, json_pack("{s:s, s:s, s:I, s:I}", "file", s->name, "sha256", hex, "bytes",
+                                                        (json_int_t)s->lines.bytes, "lines", (json_int_t)s->lines.number));
+    for (int i = 0; i < s->import->n; i++) { /* what this file added knows no digest yet */
+        json_t *source = json_object_get(s->import->draft[i].row, "source");
+        if (!json_object_get(source, "sha256"))
+            json_object_set_new(source, "sha256", json_string(hex));
+    }
+}
+
+static int is_case(const char *p, size_t n) /* "2n8g" */
+{
+    size_t i = strspn(p, "0123456789"), j = i < n && p[i] == 'n' ? i + 1 + strspn(p + i + 1, "0123456789") : n;
+    return i && j > i + 1 && j + 1 == n && p[j] == 'g';
+}
+
+/* Of a path only what belongs to the log: not where somebody keeps it. */
+static char *name_of(const char *path)
+{
+    const char *last = strrchr(path, '/'), *before = last;
+    while (before && before > path && before[-1] != '/')
+        before--;
+    char *name = rp_asprintf("%.200s", last && is_case(before, (size_t)(last - before)) ? before : last ? last + 1 : path);
+    rp_clean(name);
+    return name;
+}
+
+static int import(struct rp_import *im, struct rp_import_source *s, struct rp_err *err)
+{
+    void *state = rp_alloc(im->importer->state);
+    s->import = im;
+    int failed = read_lines(s, state, err) < 0;
+    im->importer->fini(state);
+    free(state);
+    if (!failed)
+        add_source(s);
+    rp_lines_fini(&s->lines);
+    return failed ? -1 : 0;
+}
+
+int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err)
+{
+    char shown[72];
+    RP_FREE char *name = name_of(path);
+    struct rp_import_source s = {.opts = o, .path = path, .name = name};
+    return rp_lines_open(&s.lines, path, rp_shown(shown, path), err) < 0 ? -1 : import(im, &s, err);
+}
+
+int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
+                     struct rp_err *err)
+{
+    char shown[72];
+    RP_FREE char *name = name_of(path);
+    struct rp_import_source s = {.opts = o, .path = path, .name = name};
+    rp_lines_memory(&s.lines, rp_shown(shown, path), data, size);
+    return import(im, &s, err);
+}
+
+/* ---- the document ---- */
+
+static double value_of(const struct rp_draft *d)
+{
+    return json_real_value(json_object_get(json_object_get(d->row, "throughput"), "value"));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* Draft i and the later ones that are repeats of it, as one row: the median over the files, their samples side by side. */
+static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *links)
+{
+    RP_FREE double *value = rp_alloc((size_t)im->n * sizeof *value);
+    json_t *row = json_copy(im->draft[i].row), *samples = json_array(), *groups = json_array(), *source = json_object();
+    char how[160];
+    int n = 0;
+    for (int j = i; j < im->n; j++) {
+        if (of[j] != i)
+            continue;
+        const json_t *list = json_object_get(im->draft[j].row, "samples");
+        value[n++] = value_of(&im->draft[j]);
+        if (list)
+            json_array_extend(samples, (json_t *)list);
+        else
+            json_array_append_new(samples, json_real(value[n - 1]));
+        json_array_append_new(groups, json_integer(list ? (json_int_t)json_array_size(list) : 1));
+        json_array_append(links, json_object_get(json_object_get(im->draft[j].row, "source"), "file"));
+    }
+    const char *unit = json_string_value(json_object_get(json_object_get(row, "throughput"), "unit"));
+    snprintf(how, sizeof how, "median over %d logs of: %s", n, json_string_value(json_object_get(row, "estimator")));
+    json_object_set_new(row, "throughput", json_pack("{s:f, s:s}", "value", median(value, n), "unit", unit));
+    json_object_set_new(row, "estimator", json_string(how));
+    json_object_set_new(row, "samples", samples);
+    json_object_set_new(row, "sample_groups", groups);
+    json_object_set_new(source, "kind", json_string("imported"));
+    json_object_set_new(source, "format", json_string(im->importer->name));
+    json_object_set(source, "file", json_array_get(links, 0));
+    json_object_set_new(row, "source", source);
+    json_object_set(row, "links", links);
+    return row;
+}
+
+static json_t *evidence(const struct rp_draft *d)
+{
+    json_t *e = json_pack("{s:O, s:O}", "file", json_object_get(json_object_get(d->row, "source"), "file"), "from", d->from);
+    if (d->beside)
+        json_object_update(e, d->beside);
+    if (d->note.size)
+        json_object_set_new(e, "note", json_string(d->note.data));
+    const json_t *value = json_object_get(d->row, "throughput");
+    if (value)
+        json_object_set(e, "throughput", (json_t *)value);
+    return e;
+}
+
+/* of[j]: the first draft that j is a repeat of, j itself if it is none. */
+static void find_repeats(const struct rp_import *im, int *of)
+{
+    RP_JSON *first = json_object();
+    for (int j = 0; j < im->n; j++) {
+        const struct rp_draft *d = &im->draft[j];
+        const json_t *seen = d->same ? json_object_get(first, d->same) : NULL;
+        of[j] = seen ? (int)json_integer_value(seen) : j;
+        if (d->same && !seen)
+            json_object_set_new(first, d->same, json_integer(j));
+    }
+}
+
+static json_t *rows_of(const struct rp_import *im, json_t *figures)
+{
+    json_t *rows = json_array();
+    RP_FREE int *of = rp_alloc((size_t)im->n * sizeof *of);
+    RP_FREE int *size = rp_alloc((size_t)im->n * sizeof *size);
+    find_repeats(im, of);
+    for (int i = 0; i < im->n; i++) {
+        size[of[i]]++;
+        json_array_append_new(figures, evidence(&im->draft[i]));
+    }
+    for (int i = 0; i < im->n; i++) {
+        const struct rp_draft *d = &im->draft[i];
+        RP_JSON *links = json_array();
+        if (of[i] != i)
+            continue;
+        json_t *row = size[i] > 1 ? merged(im, i, of, links) : json_copy(d->row);
+        json_t *source = json_deep_copy(json_object_get(row, "source"));
+        if (d->note.size)
+            json_object_set_new(source, "note", json_string(d->note.data));
+        json_object_set_new(row, "source", source);
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+json_t *rp_import_document(const struct rp_import *im, const struct rp_import_opts *o, const char *at)
+{
+    const struct rp_build *b = rp_build_record();
+    RP_FREE char *importer = rp_asprintf("repro %s, commit %s", b->version, b->commit);
+    json_t *figures = json_array(), *given = json_array();
+    json_t *rows = rows_of(im, figures);
+    json_t *provenance = json_pack("{s:s, s:s, s:s, s:O*, s:o, s:o}", "format", im->importer->name, "importer", importer, "at", at, "sources",
+                                   im->sources, "figures", figures, "given", given);
+    for (int i = 0; i < o->sets; i++) {
+        RP_FREE char *text = rp_strdup(o->set[i]);
+        rp_clean(text);
+        json_array_append_new(given, json_string(text));
+    }
+    if (json_array_size(im->sources) == 1) {
+        json_object_set(provenance, "file", json_object_get(json_array_get(im->sources, 0), "file"));
+        json_object_set(provenance, "sha256", json_object_get(json_array_get(im->sources, 0), "sha256"));
+    }
+    return json_pack("{s:s, s:o, s:o, s:b}", "schema", "urn:repro:imported:1", "provenance", provenance, "rows", rows, "unsigned", 1);
+}

@@ -1,0 +1,70 @@
+/* Importers: logs of other programs as comparable results, unsigned, each figure with the line it stands on.
+ *
+ * What:    one table of formats (formats.def), one file per format, one document out.
+ * Flow:    files -> lines.h -> importer -> draft.h -> {"schema": "urn:repro:imported:1", "provenance", "rows", "unsigned": true}.
+ * Owner:   struct rp_import owns drafts and sources; zero-initialise it, rp_import_fini().
+ * Extend:  "Adding a format": one row in formats.def and one file with `const struct rp_importer rp_importer_<id>`; the help, the fuzz
+ *          target and the tests follow.
+ *
+ * Throughput is computed again from raw times where a log has them; what it prints itself stands beside it, and a note says where the two
+ * disagree. What a log does not say stays absent.
+ */
+#ifndef RP_IMPORT_IMPORT_H
+#define RP_IMPORT_IMPORT_H
+
+#include "import/draft.h"
+#include "import/lines.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define RP_IMPORT_ROWS_MAX 100000
+
+struct rp_import_opts {
+    int64_t from, to;       /* steps of the timed window, -1: what the format has for it */
+    const char **set;       /* "key=value" each: what a log does not say */
+    int sets;
+    const char *unit;       /* of what a sample is: "sequences/s"; NULL: by the model */
+};
+
+struct rp_import_source {   /* one file while it is read */
+    struct rp_import *import;
+    const struct rp_import_opts *opts;
+    const char *path;       /* as given */
+    const char *name;       /* for documents: its last component, with the one before it where that is "2n8g" */
+    struct rp_lines lines;
+};
+
+struct rp_importer {
+    const char *name;
+    size_t state; /* bytes, zeroed before each file */
+    int (*line)(struct rp_import_source *s, void *state, char *line, size_t size, struct rp_err *err);
+    int (*end)(struct rp_import_source *s, void *state, struct rp_err *err); /* adds what the file tells of */
+    void (*fini)(void *state);
+};
+extern const struct rp_importer *const rp_importers[]; /* ended by NULL */
+const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err) rp_must_check; /* RP_USAGE, with the nearest name */
+
+struct rp_import {
+    const struct rp_importer *importer;
+    struct rp_draft *draft;
+    int n;
+    json_t *sources;   /* [{"file", "sha256", "bytes", "lines"}] */
+};
+
+int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
+int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
+                     struct rp_err *err) rp_must_check;
+/* The document; at: RFC 3339. Repeats become one row: the median over the files. */
+json_t *rp_import_document(const struct rp_import *im, const struct rp_import_opts *o, const char *at);
+void rp_import_fini(struct rp_import *im);
+
+/* For importers: a draft that begins with what --set says; the draft is taken (and emptied). RP_MALFORMED when there are too many. */
+int rp_import_begin(struct rp_draft *d, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
+int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err *err) rp_must_check;
+
+#define FORMAT(id, reads) extern const struct rp_importer rp_importer_##id;
+#include "import/formats.def"
+#undef FORMAT
+
+#endif

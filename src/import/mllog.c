@@ -1,0 +1,211 @@
+/* MLPerf logging: `:::MLLOG {"namespace": "", "time_ms": 1710009491383, "event_type": "INTERVAL_START", "key": "block_start",
+ * "value": null, "metadata": {"samples_count": 2688}}`. Throughput is samples over seconds of the training blocks: evaluation lies between
+ * them and does not count. A block that says how many samples (or steps) were behind it at both ends is one; what epoch_num counts differs
+ * from benchmark to benchmark, so that it is not taken. */
+#include "import/import.h"
+#include "import/tagged.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCKS_MAX 10000
+
+static const struct {
+    const char *key, *fact;
+} facts[] = {
+    {"submission_benchmark", "model"},
+    {"global_batch_size", "global_batch"},
+    {"gradient_accumulation_steps", "accumulation"},
+    {"max_sequence_length", "sequence_length"},
+    {"opt_name", "optimizer"},
+    {"opt_gradient_clip_norm", "clipping"},
+    {"lowest_numerical_precision_in_linear", "precision"},
+    {"tensor_parallelism", "tensor_parallel"},
+    {"pipeline_parallelism", "pipeline_parallel"},
+    {"micro_batch_size", "micro_batch"},
+    {"submission_platform", "device_model"},
+};
+
+struct state {
+    struct rp_draft draft;
+    struct rp_tagged tagged;
+    char org[60], status[24];
+    double run_start, run_stop, quality, rate_sum; /* ms, NaN; of eval_accuracy, NaN; printed rates */
+    int64_t rate_count;
+    double open_at, open_count;         /* of the block that is open; NaN: none */
+    double samples, seconds;            /* of closed blocks; samples may be steps: in_steps */
+    int in_steps, blocks_lost, begun;
+    int64_t blocks, first_line, last_line, open_line;
+    double *block;                      /* samples (or steps) per second of each */
+};
+
+static int begin(struct rp_import_source *src, struct state *s, struct rp_err *err)
+{
+    s->begun = 1;
+    s->run_start = s->run_stop = s->quality = s->open_at = s->open_count = NAN;
+    s->block = rp_alloc(BLOCKS_MAX * sizeof *s->block);
+    return rp_import_begin(&s->draft, src->opts, err);
+}
+
+/* Samples behind an end of a block, or steps where it says nothing else; NaN: neither. */
+static double count_of(struct state *s, const json_t *metadata)
+{
+    double samples = rp_tagged_real(json_object_get(metadata, "samples_count"));
+    double steps = rp_tagged_real(json_object_get(metadata, "step_num"));
+    if (!s->blocks && isnan(s->open_at))
+        s->in_steps = isnan(samples);
+    double v = s->in_steps ? steps : samples;
+    return v >= 0 && v < 1e15 ? v : NAN;
+}
+
+static void block_start(struct state *s, double ms, const json_t *metadata, int64_t line)
+{
+    s->open_count = count_of(s, metadata);
+    s->open_at = ms;
+    s->open_line = line;
+}
+
+static void block_stop(struct state *s, double ms, const json_t *metadata, int64_t line)
+{
+    double behind = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = behind - s->open_count;
+    if (samples > 0 && seconds > 0) {
+        s->samples += samples;
+        s->seconds += seconds;
+        if (s->blocks < BLOCKS_MAX)
+            s->block[s->blocks] = samples / seconds;
+        s->first_line = s->blocks++ ? s->first_line : s->open_line;
+        s->last_line = line;
+    } else {
+        s->blocks_lost++;
+    }
+    s->open_at = s->open_count = NAN;
+}
+
+static void take_text(char *to, size_t size, const json_t *v)
+{
+    const char *text = json_string_value(v);
+    if (text && !*to)
+        snprintf(to, size, "%s", text);
+}
+
+static void take(struct state *s, const char *key, const json_t *j, int64_t line)
+{
+    const json_t *value = json_object_get(j, "value"), *metadata = json_object_get(j, "metadata");
+    double ms = rp_tagged_real(json_object_get(j, "time_ms"));
+    ms = ms > 0 && ms < 1e15 ? ms : NAN;
+    if (strcmp(key, "block_start") == 0 || strcmp(key, "epoch_start") == 0) {
+        if (isnan(s->open_at)) /* an epoch inside a block is not another */
+            block_start(s, ms, metadata, line);
+    } else if (strcmp(key, "block_stop") == 0 || strcmp(key, "epoch_stop") == 0) {
+        if (!isnan(s->open_at))
+            block_stop(s, ms, metadata, line);
+    } else if (strcmp(key, "run_start") == 0) {
+        s->run_start = isnan(s->run_start) ? ms : s->run_start;
+    } else if (strcmp(key, "run_stop") == 0) {
+        s->run_stop = ms;
+        take_text(s->status, sizeof s->status, json_object_get(metadata, "status"));
+    } else if (strcmp(key, "eval_accuracy") == 0) {
+        s->quality = rp_tagged_real(value);
+    } else if (strcmp(key, "submission_org") == 0) {
+        take_text(s->org, sizeof s->org, value);
+    } else if (strcmp(key, "tracked_stats") == 0) {
+        double rate = rp_tagged_real(json_object_get(value, "throughput"));
+        if (rate > 0 && rate < 1e15) {
+            s->rate_sum += rate;
+            s->rate_count++;
+        }
+    } else {
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+            if (strcmp(facts[i].key, key) == 0)
+                rp_tagged_fact(&s->draft, facts[i].fact, value, line);
+    }
+}
+
+static int mllog_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
+{
+    struct state *s = state;
+    (void)size;
+    if (!s->begun && begin(src, s, err) < 0)
+        return -1;
+    json_t *j = rp_tagged(&s->tagged, &src->lines, line, ":::MLLOG ");
+    const char *key = json_string_value(json_object_get(j, "key"));
+    if (key)
+        take(s, key, j, src->lines.number);
+    json_decref(j);
+    return 0;
+}
+
+static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
+{
+    double batch = (double)rp_draft_get(d, "global_batch"), each = s->in_steps ? batch : 1;
+    if (!s->blocks) {
+        rp_draft_note(d, "no block says how many samples or steps were behind it, so that there is no throughput");
+        return;
+    }
+    if (s->in_steps && !(batch > 0)) {
+        rp_draft_note(d, "blocks count steps, but nothing says how many samples a step has: --set global_batch=N");
+        return;
+    }
+    double value = each * s->samples / s->seconds;
+    rp_draft_throughput(d, value, unit, s->first_line, s->last_line);
+    json_object_set_new(d->row, "timed_window", json_string("training blocks, from block_start to block_stop; evaluation lies between them"));
+    json_object_set_new(d->row, "estimator", json_string("samples / seconds of the blocks"));
+    rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "blocks", (json_int_t)s->blocks, "seconds", s->seconds));
+    if (s->blocks_lost)
+        rp_draft_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
+    if (s->blocks > 1 && s->blocks <= BLOCKS_MAX) {
+        json_t *list = json_array();
+        for (int64_t i = 0; i < s->blocks; i++)
+            json_array_append_new(list, json_real(each * s->block[i]));
+        json_object_set_new(d->row, "samples", list);
+    }
+    double mean = s->rate_sum / (double)s->rate_count;
+    if (s->rate_count && fabs(mean - value) > 0.005 * value)
+        rp_draft_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rates", mean, s->rate_count);
+}
+
+static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *err)
+{
+    struct state *s = state;
+    struct rp_draft *d = &s->draft;
+    if (rp_tagged_end(&s->tagged, &src->lines, ":::MLLOG ", d, err) < 0)
+        return -1;
+    if (isnan(s->run_start) && !s->blocks && !json_object_size(d->row))
+        return rp_fail(err, RP_MALFORMED, "%s: the log has neither a run nor a block nor a setting that is known here", src->lines.name);
+    char label[200], date[32];
+    const char *model = rp_draft_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
+    snprintf(label, sizeof label, "%s%s%.80s", s->org, *s->org ? " " : "", model ? model : src->name);
+    if (!json_object_get(d->row, "label"))
+        rp_draft_text(d, "label", label, RP_DRAFT_NAMED);
+    if (s->run_start < 1e14 && !json_object_get(d->row, "date")) {
+        rp_rfc3339(date, (uint64_t)(s->run_start * 1e6));
+        rp_draft_text(d, "date", date, RP_DRAFT_NAMED);
+    }
+    put_blocks(s, d, unit);
+    rp_draft_infer(d);
+    if (s->run_stop > s->run_start)
+        rp_draft_note(d, "run of %.3f s, status %.20s", (s->run_stop - s->run_start) / 1000, *s->status ? s->status : "not said");
+    if (isfinite(s->quality))
+        rp_draft_note(d, "last eval_accuracy %.6g", s->quality);
+    return rp_import_add(src, d, err);
+}
+
+static void mllog_fini(void *state)
+{
+    struct state *s = state;
+    rp_draft_fini(&s->draft);
+    free(s->block);
+}
+
+const struct rp_importer rp_importer_mllog = {
+    .name = "mllog",
+    .state = sizeof(struct state),
+    .line = mllog_line,
+    .end = mllog_end,
+    .fini = mllog_fini,
+};

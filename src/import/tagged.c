@@ -1,0 +1,56 @@
+#include "import/tagged.h"
+
+#include "base/json.h"
+#include "import/scan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *line, const char *tag)
+{
+    struct rp_err ignored;
+    const char *json = rp_scan_after(line, tag);
+    if (!json)
+        return NULL;
+    json_t *j = rp_json_parse(json, strlen(json), "line", &ignored);
+    if (json_is_object(j)) {
+        t->good++;
+        return j;
+    }
+    json_decref(j);
+    if (!t->damaged++)
+        t->first_damaged = at->number;
+    return NULL;
+}
+
+int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d, struct rp_err *err)
+{
+    if (!t->good && t->damaged)
+        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": what stands behind '%s' is no JSON object", at->name, t->first_damaged, tag);
+    if (!t->good)
+        return rp_fail(err, RP_MALFORMED, "%s: no line has '%s'; is this the right format?", at->name, tag);
+    if (t->damaged)
+        rp_draft_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, t->damaged, t->first_damaged);
+    return 0;
+}
+
+double rp_tagged_real(const json_t *v)
+{
+    double x;
+    if (json_is_number(v))
+        return json_number_value(v);
+    const char *text = json_string_value(v), *end = text ? rp_scan_real(text, &x) : NULL;
+    return end && !*end ? x : NAN;
+}
+
+void rp_tagged_fact(struct rp_draft *d, const char *key, const json_t *v, int64_t line)
+{
+    char text[40];
+    double x = rp_tagged_real(v);
+    if (!json_is_string(v) && isfinite(x))
+        snprintf(text, sizeof text, "%.15g", x);
+    if (json_is_string(v) || isfinite(x))
+        rp_draft_fact(d, key, json_is_string(v) ? json_string_value(v) : text, line);
+}

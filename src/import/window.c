@@ -1,0 +1,184 @@
+#include "import/window.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES_MAX 100000
+#define BACK 8          /* lines of several processes may overtake each other by so many steps; more is another run or epoch */
+#define HALF_DAY 43200.0
+#define DISAGREE 0.005  /* of the throughput: then the note says what the log prints */
+
+void rp_window_fini(struct rp_window *w)
+{
+    free(w->sample);
+    w->sample = NULL;
+}
+
+static void add_sample(struct rp_window *w, double v)
+{
+    if (w->samples == w->room && w->room < SAMPLES_MAX) {
+        w->room = w->room ? 2 * w->room : 64;
+        w->sample = rp_realloc(w->sample, (size_t)w->room * sizeof *w->sample);
+    }
+    if (w->samples < w->room)
+        w->sample[w->samples] = v;
+    w->samples++;
+}
+
+static int take_time(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+{
+    double t = s->time + w->day;
+    if (w->stamped && w->of_day && t < w->stop - HALF_DAY) {
+        w->day += 2 * HALF_DAY;
+        t += 2 * HALF_DAY;
+    }
+    if (w->stamped && t < w->stop)
+        return rp_lines_fail(at, err, "time runs backwards, by %.3g s since line %" PRId64, w->stop - t, w->last_line);
+    if (!w->stamped++) {
+        w->start = t;
+    } else {
+        int64_t stride = s->step - w->last;
+        if (w->stamped == 2)
+            w->stride = stride;
+        w->spaced = stride == w->stride && t > w->stop ? w->spaced + 1 : INT64_MIN / 2; /* one that is not: no samples */
+        add_sample(w, t - w->stop);
+    }
+    w->stop = t;
+    return 0;
+}
+
+static void take_rate(struct rp_window *w, double rate)
+{
+    w->rates += rate;
+    w->inverse_rates += 1 / rate;
+    w->rate_count++;
+}
+
+int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+{
+    int has_rate = s->rate > 0 && s->rate < 1e15, has_duration = s->duration > 0 && s->duration < 1e9;
+    if (w->closed || (w->to && s->step > w->to))
+        return 0;
+    if (w->steps_seen && (s->epoch != w->epoch || s->step < w->before - BACK)) {
+        w->closed = 1;
+        return 0;
+    }
+    if (w->steps_seen && s->step <= w->before) {
+        w->repeated++;
+        return 0;
+    }
+    int is_first = !w->steps_seen++;
+    w->before = s->step;
+    w->epoch = s->epoch;
+    if (s->step < w->from || (is_first && w->skip_first))
+        return 0;
+    int begins = !w->first_line; /* what this line tells of lies before the first time of the window */
+    if (!isnan(s->time) && take_time(w, s, at, err) < 0)
+        return -1;
+    if (has_rate && (isnan(s->time) || !begins))
+        take_rate(w, s->rate);
+    if (has_duration) {
+        w->seconds += s->duration;
+        w->timed++;
+    }
+    if (isnan(s->time) && (has_duration || has_rate))
+        add_sample(w, has_duration ? s->duration : s->rate);
+    if (begins) {
+        w->first = s->step;
+        w->first_line = at->number;
+    }
+    w->last = s->step;
+    w->last_line = at->number;
+    return 0;
+}
+
+static void put_samples(const struct rp_window *w, struct rp_draft *d, double over /* 0: they are rates */)
+{
+    json_t *list = json_array(), *groups = json_pack("[I]", (json_int_t)w->samples);
+    for (int64_t i = 0; i < w->samples; i++)
+        json_array_append_new(list, json_real(over > 0 ? over / w->sample[i] : w->sample[i]));
+    json_object_set_new(d->row, "samples", list);
+    json_object_set_new(d->row, "sample_groups", groups);
+}
+
+/* What the log itself says, beside it, and a note where it says something else. */
+static void put_printed(const struct rp_window *w, struct rp_draft *d, const char *rate_unit, double value, const char *unit)
+{
+    if (!w->rate_count)
+        return;
+    double mean = w->rates / (double)w->rate_count;
+    rp_draft_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
+    if (strcmp(rate_unit, unit) == 0 && fabs(mean - value) > DISAGREE * value)
+        rp_draft_note(d, "the log itself prints %.6g %s, the mean of %" PRId64 " rates: %+.1f %%", mean, rate_unit, w->rate_count,
+                      100 * (mean / value - 1));
+}
+
+static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t steps, double seconds, const char *how)
+{
+    char text[160];
+    snprintf(text, sizeof text, "step %" PRId64 " to step %" PRId64 " of the log", w->first, w->last);
+    if (seconds > 0)
+        rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "steps", (json_int_t)steps, "seconds", seconds));
+    json_object_set_new(d->row, "timed_window", json_string(text));
+    json_object_set_new(d->row, "estimator", json_string(how));
+    if (w->repeated)
+        rp_draft_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
+    if (w->samples > SAMPLES_MAX)
+        rp_draft_note(d, "%" PRId64 " samples are too many to list", w->samples);
+}
+
+static int empty(const struct rp_window *w, const struct rp_lines *at, struct rp_err *err)
+{
+    char range[80];
+    if (!w->steps_seen)
+        return rp_fail(err, RP_MALFORMED, "%s: no line tells of a step; is this the right format?", at->name);
+    if (w->to)
+        snprintf(range, sizeof range, "%" PRId64 " to %" PRId64, w->from, w->to);
+    else
+        snprintf(range, sizeof range, "from %" PRId64 " on", w->from);
+    return rp_fail(err, RP_MALFORMED,
+                   "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to", at->name,
+                   range, w->skip_first ? ", without the first of the log" : "");
+}
+
+int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
+                     struct rp_err *err)
+{
+    rp_draft_infer(d);
+    double batch = (double)rp_draft_get(d, "global_batch"), value = NAN, over = 0, seconds = w->stop - w->start;
+    const char *used = unit, *how = NULL;
+    int64_t steps = w->last - w->first;
+    int has_times = w->stamped > 1 && seconds > 0 && steps > 0, has_durations = w->timed > 0;
+    if (batch > 0 && has_times) {
+        value = batch * (double)steps / seconds;
+        over = w->spaced == w->stamped - 1 ? batch * (double)w->stride : -1;
+        how = "samples / seconds between the times of two lines";
+    } else if (batch > 0 && has_durations) {
+        steps = w->timed;
+        seconds = w->seconds;
+        value = batch * (double)steps / seconds;
+        over = w->timed == w->samples ? batch : -1;
+        how = "samples / sum of the printed durations of the steps";
+    } else if (w->rate_count) {
+        value = (double)w->rate_count / w->inverse_rates;
+        over = !w->stamped && !w->timed && w->rate_count == w->samples ? 0 : -1;
+        used = rate_unit;
+        seconds = 0;
+        how = "harmonic mean of printed rates";
+        if (has_times || has_durations)
+            rp_draft_note(d, "the log has times, but does not say how many samples a step has: with --set global_batch=N they count");
+    } else if (has_times || has_durations) {
+        return rp_fail(err, RP_MALFORMED, "%s: the log does not say how many samples a step has; say it with --set global_batch=N", at->name);
+    }
+    if (!(value > 0 && value < 1e15))
+        return empty(w, at, err);
+    rp_draft_throughput(d, value, used, w->first_line, w->last_line);
+    put_window(w, d, steps, seconds, how);
+    if (over >= 0 && w->samples > 1 && w->samples <= SAMPLES_MAX)
+        put_samples(w, d, over);
+    put_printed(w, d, rate_unit, value, used);
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* The timed window of a log: from which line to which line time counts, and what follows from it.
+ *
+ * What:    steps with the time at their end, with their own duration, or with nothing but a printed rate; throughput from the best of them.
+ * Flow:    rp_window_step() for every line that tells of a step -> rp_window_finish() -> throughput, samples, window, estimator of a draft.
+ * Owner:   struct rp_window owns its samples; zero-initialise it, rp_window_fini().
+ * Extend:  another source of time is a branch of rp_window_finish(); it has to name itself in the estimator.
+ *
+ * With times:      samples of the steps after the first line of the window, over the seconds between its first line and its last.
+ * With durations:  samples of all steps of the window over the sum of their durations.
+ * With rates only: their harmonic mean (samples over seconds if every rate stands for as many samples), and it is called that.
+ */
+#ifndef RP_IMPORT_WINDOW_H
+#define RP_IMPORT_WINDOW_H
+
+#include "import/draft.h"
+#include "import/lines.h"
+
+#include <stdint.h>
+
+struct rp_step {
+    int64_t epoch, step;   /* epoch -1: not said. Of several lines with the same step (one of every process) the first counts. */
+    double time, duration; /* seconds; NaN: not said. Time is that of the end of the step. */
+    double rate;           /* as printed, NaN: none */
+};
+
+struct rp_window {
+    int64_t from, to; /* steps that count; to 0: all that come */
+    int of_day;       /* times are since midnight: a day may end between two */
+    int skip_first;   /* leave the first step of the log out: it compiles, allocates, fills caches */
+    /* so far: */
+    int64_t steps_seen, epoch, first, last, before; /* first and last inside the window; before: the last step seen at all */
+    int64_t first_line, last_line, stamped, timed, spaced, repeated;
+    double start, stop, seconds, rates, inverse_rates, day;
+    int64_t rate_count, stride; /* stride: steps between two stamps, 0 where it varies */
+    int closed;                 /* by an end of the epoch */
+    double *sample;             /* seconds of each stride, or of each duration, or rates */
+    int64_t samples, room;
+};
+
+void rp_window_fini(struct rp_window *w);
+int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err) rp_must_check;
+/* Needs global_batch (rp_draft_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty. */
+int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
+                     struct rp_err *err) rp_must_check;
+
+#endif
