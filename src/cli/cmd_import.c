@@ -136,7 +136,7 @@ const struct rp_command rp_cmd_import = {
         "\n"
         "Examples:\n"
         "  repro import dlperf logs/1n8g/bert_b32_fp32_*.log -o oneflow.json\n"
-        "  repro import csv steps.csv --set global_batch=256 --set model=resnet50-v1.5 -o mine.json\n"
+        "  repro import csv steps.csv --set global_batch=256 --unit images/s\n"
         "  repro import nccl all_reduce.txt\n",
     .opts = opts,
     .opts_size = sizeof(struct import_opts),

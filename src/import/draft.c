@@ -194,7 +194,7 @@ static int mentions(const char *text, const char *const *words)
 
 const char *rp_draft_unit(const struct rp_draft *d)
 {
-    static const char *const sequences[] = {"bert", "gpt", "llama", "t5", NULL};
+    static const char *const sequences[] = {"bert", "gpt", "llama", NULL};
     static const char *const images[] = {"resnet", "rn50", "vgg", "inception", "efficientnet", NULL};
     const char *model = rp_draft_get_text(d, "model");
     return model && mentions(model, sequences) ? "sequences/s" : model && mentions(model, images) ? "images/s" : "samples/s";
