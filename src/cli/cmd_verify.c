@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/term.h"
 #include "cli/cli.h"
+#include "verify/policy.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *data, *init, *store, *isa;
+    const char *trust, *policy, *data, *init, *store, *isa;
     long replay, threads;
     int list;
 };
@@ -20,6 +21,8 @@ static const struct rp_opt opts[] = {
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
      .help = "the key that must have signed: a fingerprint, a public key file (with a / or ending in .pem), or a name from 'repro key "
              "trust'"},
+    {.name = "policy", .letter = 'p', .type = RP_OPT_TEXT, .offset = AT(policy), .arg = "FILE",
+     .help = "YAML with what the bundle must be for you: who signed, how old, which recipe, how many steps; the rules are above"},
     {.name = "replay", .letter = 'r', .type = RP_OPT_INT, .offset = AT(replay), .arg = "K", .lo = 1, .hi = 1000000000,
      .help = "train the first K steps again here and compare bits"},
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
@@ -75,8 +78,12 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     struct rp_verification v = {0};
     struct progress progress = {0};
     struct rp_meter *meter = &progress.meter;
+    struct rp_policy policy = {0};
+    if (o->policy && rp_policy_load(&policy, o->policy, err) < 0)
+        return -1;
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || o->replay == 0);
     struct rp_verify_opts vo = {.trust = o->trust,
+                                .policy = o->policy ? &policy : NULL,
                                 .replay = {.steps = o->replay,
                                            .data = o->data,
                                            .init = o->init,
@@ -90,6 +97,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_phase(meter, "replay", NULL);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
+    rp_policy_fini(&policy);
     if (cli->json) {
         cli->result = rp_verification_json(&v);
     } else {
@@ -116,10 +124,16 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Every row has a stable id; --list says what each proves, how, and what its failure means. A warning does not decide the verdict.\n"
         "\n"
+        "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is one "
+        "with comments. The rules:\n"
+#define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
+#include "verify/policy.def"
+#undef RULE
+        "\n"
         "The last row of the table, claims, lists what no check recomputes: those values rest on the signer's word.\n"
         "\n"
         "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
-        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs; 6: signature or key.\n"
+        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, or the policy does not hold; 6: signature or key.\n"
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"

@@ -2,30 +2,22 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "recipe/events.h"
 #include "recipe/keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 enum { MAX_DEPTH = 8, MAX_PATH = 128, MAX_SECTIONS = 64 };
 
-struct event { /* what a recipe needs of a yaml_event_t */
-    yaml_event_type_t type;
-    char *text; /* scalar */
-    int plain, line, col;
-};
-
 struct reader {
-    yaml_parser_t yaml;
-    const char *file;
+    struct rp_events events;
     struct rp_settings *out;
     char path[MAX_PATH]; /* dotted name of the mapping at hand, "" at the top */
     int depth;
     char *seen[MAX_SECTIONS]; /* sections that were opened: each once */
     int n_seen;
-    struct rp_err *err;
 };
 
 void rp_settings_fini(struct rp_settings *s)
@@ -36,89 +28,7 @@ void rp_settings_fini(struct rp_settings *s)
     *s = (struct rp_settings){0};
 }
 
-int rp_at(const char *file, int line, int col, struct rp_err *err)
-{
-    size_t n = strlen(file);
-    const char *cut = n > 160 ? "..." : "";
-    return rp_wrap(err, "%s%s:%d:%d", cut, file + (n > 160 ? n - 157 : 0), line, col);
-}
-
-#define FAIL(r, e, code, ...) (rp_fail((r)->err, code, __VA_ARGS__), rp_at((r)->file, (e)->line, (e)->col, (r)->err))
-
-/* UTF-8, no control characters, no tabs: then every message about the file can be shown as it is. */
-static int check_bytes(const char *data, size_t size, const char *file, struct rp_err *err)
-{
-    int line = 1, col = 1;
-    for (size_t i = 0, len; i < size; i += len) {
-        unsigned c = 0;
-        len = rp_utf8(data + i, size - i, &c);
-        int fine = len && (!rp_is_control(c) || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) && c != 0x2028 &&
-                   c != 0x2029 && c != 0xfeff;
-        if (!fine) {
-            if (c == '\t')
-                rp_fail(err, RP_MALFORMED, "a tab; indent and separate with spaces");
-            else if (len)
-                rp_fail(err, RP_MALFORMED, "character U+%04X does not belong in a recipe", c);
-            else
-                rp_fail(err, RP_MALFORMED, "byte 0x%02x is no UTF-8 text", (unsigned char)data[i]);
-            return rp_at(file, line, col, err);
-        }
-        col++;
-        if (c == '\n') {
-            line++;
-            col = 1;
-        }
-    }
-    return 0;
-}
-
-static void event_fini(struct event *e)
-{
-    free(e->text);
-    e->text = NULL;
-}
-
-static int next(struct reader *r, struct event *e)
-{
-    yaml_event_t y;
-    *e = (struct event){0};
-    if (!yaml_parser_parse(&r->yaml, &y)) {
-        const yaml_mark_t *m = &r->yaml.problem_mark;
-        rp_fail(r->err, RP_MALFORMED, "not YAML: %s%s%s", r->yaml.problem ? r->yaml.problem : "unreadable",
-                r->yaml.context ? ", " : "", r->yaml.context ? r->yaml.context : "");
-        return rp_at(r->file, (int)m->line + 1, (int)m->column + 1, r->err);
-    }
-    e->type = y.type;
-    e->line = (int)y.start_mark.line + 1;
-    e->col = (int)y.start_mark.column + 1;
-    int anchor = 0, tag = 0, nul = 0, version = 0;
-    if (y.type == YAML_SCALAR_EVENT) {
-        anchor = y.data.scalar.anchor != NULL;
-        tag = y.data.scalar.tag != NULL;
-        nul = memchr(y.data.scalar.value, 0, y.data.scalar.length) != NULL; /* "\0" in double quotes */
-        e->plain = y.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        e->text = rp_strdup((const char *)y.data.scalar.value);
-    } else if (y.type == YAML_MAPPING_START_EVENT) {
-        anchor = y.data.mapping_start.anchor != NULL;
-        tag = y.data.mapping_start.tag != NULL;
-    } else if (y.type == YAML_SEQUENCE_START_EVENT) {
-        anchor = y.data.sequence_start.anchor != NULL;
-        tag = y.data.sequence_start.tag != NULL;
-    } else if (y.type == YAML_DOCUMENT_START_EVENT)
-        version = y.data.document_start.version_directive ||
-                  y.data.document_start.tag_directives.start != y.data.document_start.tag_directives.end;
-    yaml_event_delete(&y);
-    const char *what = e->type == YAML_ALIAS_EVENT ? "an alias (*name)"
-                       : anchor                    ? "an anchor (&name)"
-                       : tag                       ? "a tag (!name)"
-                       : version                   ? "a % directive"
-                       : nul                       ? "a NUL character"
-                                                   : NULL;
-    if (!what)
-        return 0;
-    event_fini(e);
-    return FAIL(r, e, RP_MALFORMED, "%s does not belong in a recipe: write the value out", what);
-}
+#define FAIL(r, e, code, ...) RP_EVENT_FAIL(&(r)->events, e, code, __VA_ARGS__)
 
 /* ---- names ---- */
 
@@ -159,17 +69,17 @@ static int is_section(const char *name)
     return 0;
 }
 
-static int unknown(struct reader *r, const struct event *e, const char *name)
+static int unknown(struct reader *r, const struct rp_event *e, const char *name)
 {
     int backend;
     const char *key = split_backend(name, &backend);
     if (!key) {
         char shown[72];
-        rp_fail(r->err, RP_USAGE, "unknown backend '%s': expected one of %s", rp_shown(shown, name + 8),
+        rp_fail(r->events.err, RP_USAGE, "unknown backend '%s': expected one of %s", rp_shown(shown, name + 8),
                 strchr(rp_key_at(RP_KEY_run_backend)->choices, '|') + 1);
     } else
-        rp_key_unknown(key, r->err);
-    return rp_at(r->file, e->line, e->col, r->err);
+        rp_key_unknown(key, r->events.err);
+    return rp_at(r->events.file, e->line, e->col, r->events.err);
 }
 
 /* A section that only shortens a run may not touch its mathematics; the number of micro-batches is the one stated exception. */
@@ -180,7 +90,7 @@ static int allowed_for_backend(int key)
                                           key == RP_KEY_train_accumulation_steps);
 }
 
-static int enter_section(struct reader *r, const struct event *e, const char *name)
+static int enter_section(struct reader *r, const struct rp_event *e, const char *name)
 {
     if (r->depth >= MAX_DEPTH)
         return FAIL(r, e, RP_MALFORMED, "nested deeper than %d levels", MAX_DEPTH);
@@ -195,7 +105,7 @@ static int enter_section(struct reader *r, const struct event *e, const char *na
 
 /* ---- values ---- */
 
-static int add(struct reader *r, int key, int backend, char *text, const struct event *at)
+static int add(struct reader *r, int key, int backend, char *text, const struct rp_event *at)
 {
     struct rp_settings *s = r->out;
     for (int i = 0; i < s->n; i++)
@@ -209,7 +119,7 @@ static int add(struct reader *r, int key, int backend, char *text, const struct 
 }
 
 /* Quotes make a text; a plain word that YAML reads as null, a truth or a number is none. */
-static int read_scalar(struct reader *r, struct event *e, int key, int backend)
+static int read_scalar(struct reader *r, struct rp_event *e, int key, int backend)
 {
     char form[200], shown[72];
     char type = rp_key_at(key)->type;
@@ -227,7 +137,7 @@ static int read_scalar(struct reader *r, struct event *e, int key, int backend)
     return add(r, key, backend, text, e);
 }
 
-static int read_list(struct reader *r, const struct event *start, int key, int backend)
+static int read_list(struct reader *r, const struct rp_event *start, int key, int backend)
 {
     RP_BUF words = {0};
     char form[200];
@@ -235,17 +145,17 @@ static int read_list(struct reader *r, const struct event *start, int key, int b
     if (rp_key_at(key)->type != 'L')
         return FAIL(r, start, RP_USAGE, "%s: expected %s, found a list", rp_key_at(key)->name, form);
     for (int n = 0;; n++) {
-        struct event e;
-        if (next(r, &e) < 0)
+        struct rp_event e;
+        if (rp_events_next(&r->events, &e) < 0)
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
         if (e.type != YAML_SCALAR_EVENT || n >= 64 || !*e.text || strchr(e.text, ',') || (e.plain && rp_text_is_typed(e.text))) {
-            event_fini(&e);
+            rp_event_fini(&e);
             return FAIL(r, &e, RP_USAGE, "%s: expected %s, at most 64 of them", rp_key_at(key)->name, form);
         }
         rp_buf_printf(&words, "%s%s", n ? "," : "", e.text);
-        event_fini(&e);
+        rp_event_fini(&e);
     }
     return add(r, key, backend, words.size ? rp_buf_take(&words) : rp_strdup(""), start);
 }
@@ -253,7 +163,7 @@ static int read_list(struct reader *r, const struct event *start, int key, int b
 static int read_mapping(struct reader *r);
 
 /* The value of the key or section `name`, written at *at. */
-static int read_value(struct reader *r, const struct event *at, const char *name)
+static int read_value(struct reader *r, const struct rp_event *at, const char *name)
 {
     int backend, key = -1, failed;
     const char *key_name = split_backend(name, &backend);
@@ -264,8 +174,8 @@ static int read_value(struct reader *r, const struct event *at, const char *name
     if (key >= 0 && backend >= 0 && !allowed_for_backend(key))
         return FAIL(r, at, RP_USAGE, "%s may not stand in a backend section: only measure.*, evidence.* and train.accumulation_steps may",
                     key_name);
-    struct event e;
-    if (next(r, &e) < 0)
+    struct rp_event e;
+    if (rp_events_next(&r->events, &e) < 0)
         return -1;
     if (e.type == YAML_MAPPING_START_EVENT && key < 0) {
         size_t n = strlen(r->path);
@@ -286,7 +196,7 @@ static int read_value(struct reader *r, const struct event *at, const char *name
         rp_key_expected(key, form, sizeof form);
         failed = FAIL(r, &e, RP_USAGE, "%s: expected %s, found a mapping", rp_key_at(key)->name, form);
     }
-    event_fini(&e);
+    rp_event_fini(&e);
     return failed;
 }
 
@@ -295,9 +205,9 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
     int failed = 0;
     r->depth++;
     while (!failed) {
-        struct event e;
+        struct rp_event e;
         char shown[72];
-        if (next(r, &e) < 0)
+        if (rp_events_next(&r->events, &e) < 0)
             return -1;
         if (e.type == YAML_MAPPING_END_EVENT)
             break;
@@ -310,53 +220,28 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
             failed = FAIL(r, &e, RP_USAGE, "unknown key '%s'", rp_shown(shown, e.text));
         else
             failed = read_value(r, &e, name);
-        event_fini(&e);
+        rp_event_fini(&e);
     }
     r->depth--;
     return failed;
 }
 
-static int read_document(struct reader *r)
-{
-    static const yaml_event_type_t expected[] = {YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT, YAML_MAPPING_START_EVENT};
-    struct event e;
-    for (int i = 0; i < 3; i++) {
-        if (next(r, &e) < 0)
-            return -1;
-        event_fini(&e);
-        if (e.type == YAML_STREAM_END_EVENT)
-            return FAIL(r, &e, RP_MALFORMED, "the recipe is empty: expected keys like 'train:' and, under it, 'batch_size: 32'");
-        if (e.type != expected[i])
-            return FAIL(r, &e, RP_MALFORMED, "expected keys like 'train:' and, under it, 'batch_size: 32'");
-    }
-    if (read_mapping(r) < 0 || next(r, &e) < 0) /* end of the document */
-        return -1;
-    event_fini(&e);
-    if (next(r, &e) < 0)
-        return -1;
-    event_fini(&e);
-    return e.type == YAML_STREAM_END_EVENT ? 0 : FAIL(r, &e, RP_MALFORMED, "a second document: a file holds one recipe");
-}
-
 int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err)
 {
-    struct reader r = {.file = file, .out = out, .err = err};
+    struct reader r = {.out = out};
     *out = (struct rp_settings){0};
     if (size > RP_RECIPE_MAX) {
         rp_fail(err, RP_MALFORMED, "%zu bytes: a recipe has at most %u", size, RP_RECIPE_MAX);
         return rp_at(file, 1, 1, err);
     }
-    if (check_bytes(data, size, file, err) < 0)
+    if (rp_events_open(&r.events, data, size, file, "recipe", err) < 0)
         return -1;
-    if (!yaml_parser_initialize(&r.yaml))
-        return rp_fail(err, RP_UNAVAILABLE, "%s: out of memory", file);
-    yaml_parser_set_encoding(&r.yaml, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.yaml, (const unsigned char *)data, size);
-    int failed = read_document(&r);
-    yaml_parser_delete(&r.yaml);
+    int failed = rp_events_begin(&r.events, "keys like 'train:' and, under it, 'batch_size: 32'") < 0 || read_mapping(&r) < 0 ||
+                 rp_events_end(&r.events) < 0;
+    rp_events_close(&r.events);
     for (int i = 0; i < r.n_seen; i++)
         free(r.seen[i]);
     if (failed)
         rp_settings_fini(out);
-    return failed;
+    return failed ? -1 : 0;
 }

@@ -36,7 +36,4 @@ void rp_settings_fini(struct rp_settings *s);
 /* file: name in messages, which read "file:line:column: ..." */
 int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
 
-/* Put "file:line:column: " before the message; returns -1. */
-int rp_at(const char *file, int line, int col, struct rp_err *err);
-
 #endif

@@ -405,6 +405,7 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     if (r.diverged)
         return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s%s", r.step, r.quantity,
                        r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
+    s->v->replayed = r.steps;
     rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots", r.steps, r.roots);
     return 0;
 }

@@ -1,4 +1,5 @@
 /* Clocks: the times of day, the phases and the times of the steps, held against each other and against how clocks behave. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "capture/value.h"
 #include "verify/state.h"
@@ -12,6 +13,8 @@
 
 #define WALL_SLACK_S 1.001   /* times of day are cut to whole seconds */
 #define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
+#define CLOCK_SET 1767225600.0 /* 2026: a clock here that says less was never set */
+#define FUTURE_S 86400.0     /* a clock may be wrong by a day */
 #define SAME_STEPS 3         /* so many steps of exactly the same length were not measured */
 #define ROUND_NS 1000
 #define ROUND_STEPS 4        /* of so many steps, not all are at such times by chance */
@@ -92,6 +95,9 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_fail(err, RP_MISMATCH, "elapsed_s is %.3f and the clock says %.0f s from start to end", elapsed, end - start);
     if (before < start || before > end || after < end)
         return rp_fail(err, RP_MISMATCH, "the captures were not made before and after the run");
+    double now = (double)rp_wall_ns() / 1e9;
+    if (now > CLOCK_SET && end > now + FUTURE_S)
+        return rp_fail(err, RP_MISMATCH, "the run ended %.1f days from now: its clock is wrong, or this machine's", (end - now) / 86400);
     if (span > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the steps span %.3f s and the whole run took %.3f s", span, elapsed);
     if (check_phases(s, &phases, err) < 0)

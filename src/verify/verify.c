@@ -170,27 +170,30 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
             r->state = RP_CHECK_WARNING;
             continue;
         }
-        undone = i == RP_CHECK_replay && e.code != RP_MISMATCH; /* interrupted, or not possible here: says nothing about the bundle */
-        r->state = undone ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
-        if (!failed++)
+        int here = i != RP_CHECK_replay || e.code == RP_MISMATCH; /* a replay that was interrupted, or not possible here, says nothing */
+        r->state = here ? RP_CHECK_FAILED : RP_CHECK_SKIPPED;
+        if (here ? !failed++ : !undone++)
             *err = e;
         stopped |= checks[i].severity == RP_SEVERITY_FATAL;
     }
-    if (undone)
+    if (failed)
+        v->verdict = RP_VERDICT_FAILED;
+    else if (undone)
         v->verdict = RP_VERDICT_UNDECIDED;
-    else if (!failed)
+    else
         v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     v->run = json_incref(s.run);
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
         keep(o->keep, &s);
     state_fini(&s);
-    return failed ? -1 : 0;
+    return failed || undone ? -1 : 0;
 }
 
 void rp_verification_fini(struct rp_verification *v)
 {
     json_decref(v->run);
-    v->run = NULL;
+    json_decref(v->policy);
+    v->run = v->policy = NULL;
 }
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -246,7 +249,7 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*}", "verdict", verdicts[v->verdict], "fingerprint",
+    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*, s:O*}", "verdict", verdicts[v->verdict], "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "checks", list, "results",
-                     v->verdict == RP_VERDICT_FAILED ? NULL : results);
+                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "policy", v->policy);
 }

@@ -2,7 +2,7 @@
  *
  * What:    the checks of checks.def over a bundle; what is fatal stops the rest, so nothing is parsed that was not signed.
  * Flow:    path -> rp_verify() -> struct rp_verification -> text or JSON.
- * Owner:   struct rp_verification is the caller's and owns nothing but `run`; rp_verification_fini().
+ * Owner:   struct rp_verification is the caller's and owns nothing but its documents; rp_verification_fini().
  * Extend:  one row in checks.def and one function rp_check_<id>() in one of the files beside this one.
  */
 #ifndef RP_VERIFY_VERIFY_H
@@ -59,9 +59,12 @@ struct rp_verified {
 };
 void rp_verified_fini(struct rp_verified *kept);
 
+struct rp_policy; /* verify/policy.h */
+
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
+    const struct rp_policy *policy; /* NULL: none */
     struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
 };
 
@@ -71,6 +74,8 @@ struct rp_verification {
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
+    int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */
+    json_t *policy;                        /* [{"rule", "holds", "text"}] of those that were asked for, or NULL */
 };
 
 /* 0: verified, or verified by a key that is not known. -1: the first failed check's code and message are in *err. *v is filled
@@ -80,7 +85,7 @@ void rp_verification_fini(struct rp_verification *v);
 
 /* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
  * "proves"}],
- * "results"} for programs. */
+ * "results", "policy"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -348,6 +348,21 @@ TEST(both_captures_are_of_one_machine)
     fx_fini(&x);
 }
 
+TEST(a_run_from_the_future_is_refused)
+{
+    struct fx x;
+    struct rp_err err;
+    fx_init(&x);
+    set_path(x.before, "captured_at", json_string("2999-09-21T14:13:20Z"));
+    set_path(x.after, "captured_at", json_string("2999-09-21T14:13:23Z"));
+    set_path(x.run, "started_at", json_string("2999-09-21T14:13:20Z"));
+    set_path(x.run, "ended_at", json_string("2999-09-21T14:13:22Z"));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "physics");
+    expect("physics", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH, "days from now");
+    fx_fini(&x);
+}
+
 /* Every row of the list has its words and its place, and an id that can be written into a policy. */
 TEST(every_check_says_what_it_proves_and_how)
 {

@@ -1,0 +1,216 @@
+/* Reading a policy. */
+#include "verify/policy.h"
+
+#include "base/buf.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "recipe/events.h"
+#include "verify/verify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_MAX 1000000000
+
+static const struct rp_rule_text texts[] = {
+#define RULE(id, type, example, meaning) {#id, example, meaning, #type[0]},
+#include "verify/policy.def"
+#undef RULE
+};
+
+static const char *const states[] = {[RP_CHECK_PASSED] = "passed", [RP_CHECK_NOTE] = "note", [RP_CHECK_WARNING] = "warning"};
+
+_Static_assert(RP_CHECK_COUNT <= RP_POLICY_CHECKS, "a policy has a place for every check");
+
+struct reader {
+    struct rp_events events;
+    struct rp_policy *out;
+};
+
+#define FAIL(r, e, ...) RP_EVENT_FAIL(&(r)->events, e, RP_USAGE, __VA_ARGS__)
+
+const struct rp_rule_text *rp_rule_text(int id)
+{
+    return &texts[id];
+}
+
+void rp_policy_fini(struct rp_policy *p)
+{
+    for (int i = 0; i < RP_RULE_COUNT; i++) {
+        for (int k = 0; k < p->rule[i].n; k++)
+            free(p->rule[i].word[k]);
+        free(p->rule[i].word);
+    }
+    *p = (struct rp_policy){0};
+}
+
+/* ---- names ---- */
+
+static const char *rule_name(int i)
+{
+    return texts[i].id;
+}
+
+static const char *check_name(int i)
+{
+    return i == RP_CHECK_policy || i == RP_CHECK_claims ? "" : rp_check_name(i); /* neither can be asked for */
+}
+
+/* The index of the name, or -1 with the nearest one in the message. */
+static int find(struct reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
+{
+    char shown[72];
+    struct rp_nearest nearest = {.word = e->text};
+    for (int i = 0; i < n; i++) {
+        if (strcmp(name(i), e->text) == 0 && *e->text)
+            return i;
+        if (*name(i))
+            rp_nearest_try(&nearest, name(i));
+    }
+    FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_shown(shown, e->text), nearest.best ? ": did you mean '" : "",
+         nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
+    return -1;
+}
+
+/* ---- values ---- */
+
+static int wrong(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
+{
+    return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
+                                                        : t->type == 'I' ? "a whole number from 1 to 1000000000"
+                                                        : t->type == 'B' ? "true or false"
+                                                                         : "a mapping of checks",
+                t->example);
+}
+
+static int read_number(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+{
+    char *end;
+    errno = 0;
+    long long v = e->plain && *e->text >= '0' && *e->text <= '9' ? strtoll(e->text, &end, 10) : -1;
+    if (v < 1 || errno || *end || v > NUMBER_MAX)
+        return wrong(r, e, t);
+    rule->number = v;
+    return 0;
+}
+
+static int read_flag(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+{
+    if (!e->plain || (strcmp(e->text, "true") != 0 && strcmp(e->text, "false") != 0))
+        return wrong(r, e, t);
+    rule->number = *e->text == 't';
+    return 0;
+}
+
+static int read_list(struct reader *r, const struct rp_event *start, const struct rp_rule_text *t, struct rp_rule *rule)
+{
+    for (;;) {
+        struct rp_event e;
+        if (rp_events_next(&r->events, &e) < 0)
+            return -1;
+        if (e.type == YAML_SEQUENCE_END_EVENT)
+            break;
+        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS) {
+            rp_event_fini(&e);
+            return wrong(r, &e, t);
+        }
+        rule->word = rp_realloc(rule->word, (size_t)(rule->n + 1) * sizeof *rule->word);
+        rule->word[rule->n++] = e.text; /* ours now */
+    }
+    return rule->n ? 0 : FAIL(r, start, "%s: an empty list lets nothing pass; leave the rule out", t->id);
+}
+
+/* "id: state" until the end of the mapping. */
+static int read_checks(struct reader *r)
+{
+    for (;;) {
+        struct rp_event key, value;
+        if (rp_events_next(&r->events, &key) < 0)
+            return -1;
+        if (key.type == YAML_MAPPING_END_EVENT)
+            return 0;
+        if (!key.text)
+            return FAIL(r, &key, "checks: expected the name of a check");
+        int id = find(r, &key, "check", check_name, RP_CHECK_COUNT), state = 0;
+        rp_event_fini(&key);
+        if (id >= 0 && r->out->worst[id])
+            return FAIL(r, &key, "checks: %s is given twice", rp_check_name(id));
+        if (id < 0 || rp_events_next(&r->events, &value) < 0)
+            return -1;
+        for (int i = RP_CHECK_PASSED; i <= RP_CHECK_WARNING && value.text; i++)
+            if (strcmp(states[i], value.text) == 0)
+                state = i;
+        rp_event_fini(&value);
+        if (!state)
+            return FAIL(r, &value, "checks: %s: expected passed, note or warning: the worst that is allowed", rp_check_name(id));
+        r->out->worst[id] = state;
+    }
+}
+
+static int read_rule(struct reader *r, int id)
+{
+    const struct rp_rule_text *t = &texts[id];
+    struct rp_rule *rule = &r->out->rule[id];
+    struct rp_event e;
+    int failed;
+    if (rp_events_next(&r->events, &e) < 0)
+        return -1;
+    rule->line = e.line;
+    rule->col = e.col;
+    if (e.type == YAML_SCALAR_EVENT && (t->type == 'I' || t->type == 'B'))
+        failed = t->type == 'I' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
+    else if (e.type == YAML_SEQUENCE_START_EVENT && t->type == 'L')
+        failed = read_list(r, &e, t, rule);
+    else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
+        failed = read_checks(r);
+    else
+        failed = wrong(r, &e, t);
+    rp_event_fini(&e);
+    return failed;
+}
+
+static int read_rules(struct reader *r)
+{
+    for (;;) {
+        struct rp_event e;
+        if (rp_events_next(&r->events, &e) < 0)
+            return -1;
+        if (e.type == YAML_MAPPING_END_EVENT)
+            return 0;
+        if (!e.text)
+            return FAIL(r, &e, "expected the name of a rule");
+        int id = find(r, &e, "rule", rule_name, RP_RULE_COUNT);
+        rp_event_fini(&e);
+        if (id >= 0 && r->out->rule[id].line)
+            return FAIL(r, &e, "%s is given twice, first in line %d", texts[id].id, r->out->rule[id].line);
+        if (id < 0 || read_rule(r, id) < 0)
+            return -1;
+    }
+}
+
+int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err)
+{
+    struct reader r = {.out = out};
+    *out = (struct rp_policy){0};
+    if (size > RP_POLICY_MAX) {
+        rp_fail(err, RP_MALFORMED, "%zu bytes: a policy has at most %u", size, RP_POLICY_MAX);
+        return rp_at(file, 1, 1, err);
+    }
+    if (rp_events_open(&r.events, data, size, file, "policy", err) < 0)
+        return -1;
+    int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 || rp_events_end(&r.events) < 0;
+    rp_events_close(&r.events);
+    if (failed)
+        rp_policy_fini(out);
+    return failed ? -1 : 0;
+}
+
+int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err)
+{
+    RP_BUF bytes = {0};
+    char safe[200];
+    if (rp_read_file(&bytes, path, RP_POLICY_MAX + 1, err) < 0)
+        return rp_wrap(err, "--policy");
+    return rp_policy_parse(out, rp_buf_text(&bytes), bytes.size, rp_safe(safe, sizeof safe, path), err);
+}

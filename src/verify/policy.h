@@ -1,0 +1,50 @@
+/* A policy: what a bundle must be for those who receive it, beyond being what it says.
+ *
+ * What:    the rules of policy.def, from a YAML file of their own; unknown rules and checks are refused with line and column.
+ * Flow:    bytes -> struct rp_policy -> the row "policy" of a verification, and one answer for each rule.
+ * Owner:   rp_policy_fini() frees the words.
+ * Extend:  one row in policy.def and one function rule_<id>() in rules.c.
+ */
+#ifndef RP_VERIFY_POLICY_H
+#define RP_VERIFY_POLICY_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RP_POLICY_MAX (64u << 10)    /* bytes of a policy */
+#define RP_POLICY_WORDS 1024         /* of one list */
+#define RP_POLICY_CHECKS 64          /* at least as many as there are in checks.def */
+
+enum rp_rule_id {
+#define RULE(id, type, example, meaning) RP_RULE_##id,
+#include "verify/policy.def"
+#undef RULE
+    RP_RULE_COUNT
+};
+
+struct rp_rule {
+    int line, col; /* of its value; line 0: not asked for */
+    int64_t number; /* of I and B */
+    char **word;    /* [n] of L */
+    int n;
+};
+
+struct rp_policy {
+    struct rp_rule rule[RP_RULE_COUNT];
+    int worst[RP_POLICY_CHECKS]; /* enum rp_check_state by enum rp_check_id; 0: not asked for */
+};
+
+/* file: name in messages, which read "file:line:column: ...". */
+int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
+int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err) rp_must_check;
+void rp_policy_fini(struct rp_policy *p);
+/* Of a row of policy.def: id, type, an example of a value, what it asks for. */
+struct rp_rule_text {
+    const char *id, *example, *meaning;
+    char type;
+};
+const struct rp_rule_text *rp_rule_text(int id);
+
+#endif

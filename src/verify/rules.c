@@ -1,0 +1,254 @@
+/* The rules of a policy, each against what the other checks found. */
+#include "base/clock.h"
+#include "base/embed.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/value.h"
+#include "sign/trust.h"
+#include "verify/policy.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DAY_S 86400.0
+
+struct answer {
+    int holds;
+    char text[256];
+};
+
+static void say(struct answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(struct answer *a, int holds, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(a->text, sizeof a->text, fmt, ap);
+    va_end(ap);
+    a->holds = holds;
+}
+
+static json_t *run_field(const struct rp_verify_state *s, const char *a, const char *b)
+{
+    return json_object_get(json_object_get(s->run, a), b);
+}
+
+static void rule_signed_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    char print[RP_FINGERPRINT_SIZE];
+    struct rp_err err = {0};
+    for (int i = 0; i < r->n; i++) {
+        struct rp_err e = {0};
+        if (rp_trust_resolve(print, r->word[i], &e) < 0) {
+            err = e;
+            continue;
+        }
+        if (strcmp(print, s->v->fingerprint) == 0) {
+            say(a, 1, "'%.64s'", r->word[i]);
+            return;
+        }
+    }
+    say(a, 0, "%s signed, which is none of those named%s%.100s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
+}
+
+static void rule_max_age_days(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    double days = ((double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at")) / DAY_S;
+    if (days < -1)
+        say(a, 0, "the run ends %.1f days in the future, by the clock of this machine", -days);
+    else
+        say(a, days <= (double)r->number, "%.1f days old", days > 0 ? days : 0);
+}
+
+/* The SHA-256 that the word stands for: it is one, or the name of an embedded recipe. */
+static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
+{
+    RP_FREE char *path = rp_asprintf("recipes/%s.yaml", word);
+    const struct rp_embed *e = rp_embed_find(path);
+    if (e)
+        rp_sha256_hex(out, e->data, e->size);
+    else if (rp_is_sha256(word))
+        memcpy(out, word, RP_SHA256_HEX);
+    return e || rp_is_sha256(word) ? 0 : -1;
+}
+
+/* A setting from the command line that is more than how long and where to run; NULL: there is none. */
+static const char *changed_setting(const struct rp_verify_state *s)
+{
+    static const char *const free_of[] = {"run.", "measure.", "evidence."};
+    const char *key;
+    json_t *entry;
+    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
+    {
+        int harmless = strcmp(json_string_value(json_object_get(entry, "origin")), rp_origin_name(RP_FROM_COMMAND_LINE)) != 0;
+        for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)
+            harmless |= strncmp(key, free_of[i], strlen(free_of[i])) == 0 && strcmp(key, "run.init") != 0;
+        if (!harmless)
+            return key;
+    }
+    return NULL;
+}
+
+static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    char digest[RP_SHA256_HEX];
+    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *changed = changed_setting(s), *unknown = NULL;
+    for (int i = 0; i < r->n; i++) {
+        if (recipe_digest(digest, r->word[i]) < 0)
+            unknown = r->word[i];
+        else if (strcmp(digest, is) == 0) {
+            say(a, !changed, changed ? "'%.64s', but the command line set %.64s" : "'%.64s'", r->word[i], changed);
+            return;
+        }
+    }
+    say(a, 0, "recipe.yaml has SHA-256 %.16s..., which is none of those named%s%.64s%s", is, unknown ? "; this program has no recipe '" : "",
+        unknown ? unknown : "", unknown ? "'" : "");
+}
+
+static void rule_programs(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const char *is = rp_known_text(s->before, "probes.program.sha256");
+    for (int i = 0; is && i < r->n; i++)
+        if (strcmp(is, r->word[i]) == 0) {
+            say(a, 1, "%.16s...", is);
+            return;
+        }
+    say(a, 0, is ? "the program that ran has SHA-256 %.64s, which is none of those named" : "the program's digest was not captured%s",
+        is ? is : "");
+}
+
+static void rule_clean_tree(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const char *tool = json_string_value(run_field(s, "tool", "dirty"));
+    double modified = 0;
+    (void)r;
+    if (strcmp(tool, "clean") != 0)
+        say(a, 0, "the program was built from a tree that is '%.32s'", tool);
+    else if (rp_known_number(s->before, "probes.git.workdir.modified", &modified) == 0 && modified > 0)
+        say(a, 0, "%.0f files of the working directory's repository were modified", modified);
+    else
+        say(a, 1, "built from a clean tree");
+}
+
+static void rule_complete(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const char *status = json_string_value(json_object_get(s->run, "status"));
+    (void)r;
+    say(a, strcmp(status, "complete") == 0, "the run is %s", status);
+}
+
+static void rule_min_steps(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    int64_t n = json_integer_value(json_object_get(run_field(s, "results", "steps"), "timed"));
+    say(a, n >= r->number, "%" PRId64 " timed steps, %" PRId64 " asked for", n, r->number);
+}
+
+static void rule_min_repeats(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    int64_t n = (int64_t)json_array_size(run_field(s, "results", "windows"));
+    say(a, n >= r->number, "%" PRId64 " repeats, %" PRId64 " asked for", n, r->number);
+}
+
+static void rule_replayed(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    say(a, s->v->replayed >= r->number, "%" PRId64 " steps trained again here, %" PRId64 " asked for%s", s->v->replayed, r->number,
+        s->v->replayed < r->number ? " (--replay)" : "");
+}
+
+/* Of a processor: what it counts since it started, before and after. */
+static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
+{
+    static const char *const counts[] = {"probes.frequency.core_throttles", "probes.frequency.package_throttles"};
+    double before, after, more = 0;
+    int known = 0;
+    for (int i = 0; i < 2; i++)
+        if (rp_known_number(s->before, counts[i], &before) == 0 && rp_known_number(s->after, counts[i], &after) == 0) {
+            known = 1;
+            more += after - before;
+        }
+    if (!known)
+        say(a, 0, "not known: this processor counts no throttling, or not for guests");
+    else
+        say(a, more == 0, "throttled %.0f times during the run", more);
+}
+
+static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const json_t *is = json_object_get(s->run, "samples"), *shares = json_object_get(is, "throttle");
+    const char *name;
+    json_t *share;
+    (void)r;
+    if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0) {
+        cpu_throttling(s, a);
+        return;
+    }
+    if (s->samples.n == 0 || !json_is_object(shares)) {
+        say(a, 0, "not known: no sample says it");
+        return;
+    }
+    say(a, 1, "none in %" JSON_INTEGER_FORMAT " samples", json_integer_value(json_object_get(is, "timed")));
+    json_object_foreach((json_t *)shares, name, share)
+        if (!rp_verify_harmless(name))
+            say(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
+}
+
+static void rule_no_warnings(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    (void)r;
+    say(a, 1, "none");
+    for (int i = 0; i < RP_CHECK_policy; i++)
+        if (s->v->check[i].state == RP_CHECK_WARNING)
+            say(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
+}
+
+static void rule_checks(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const struct rp_policy *p = s->o->policy;
+    int n = 0;
+    (void)r;
+    say(a, 1, "all as asked");
+    for (int i = 0; i < RP_CHECK_policy; i++) {
+        enum rp_check_state is = s->v->check[i].state;
+        if (!p->worst[i] || ((int)is <= p->worst[i] && is != RP_CHECK_SKIPPED))
+            continue;
+        if (!n++)
+            say(a, 0, "%s is '%s', allowed is '%s': %.150s", s->v->check[i].name, rp_check_state_name(is),
+                rp_check_state_name((enum rp_check_state)p->worst[i]), s->v->check[i].text);
+    }
+}
+
+int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    static void (*const rules[])(const struct rp_verify_state *, const struct rp_rule *, struct answer *) = {
+#define RULE(id, type, example, meaning) rule_##id,
+#include "verify/policy.def"
+#undef RULE
+    };
+    const struct rp_policy *p = s->o->policy;
+    int asked = 0, broken = 0;
+    char first[400] = "";
+    if (!p) {
+        result->state = RP_CHECK_SKIPPED;
+        rp_check_say(result, "not asked for; --policy FILE says what the bundle must be for you");
+        return 0;
+    }
+    s->v->policy = json_array();
+    for (int i = 0; i < RP_RULE_COUNT; i++) {
+        struct answer a = {0};
+        char safe[sizeof a.text];
+        if (!p->rule[i].line || (rp_rule_text(i)->type == 'B' && !p->rule[i].number))
+            continue;
+        asked++;
+        rules[i](s, &p->rule[i], &a);
+        rp_safe(safe, sizeof safe, a.text);
+        json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
+        if (!a.holds && !broken++)
+            snprintf(first, sizeof first, "%s: %s", rp_rule_text(i)->id, safe);
+    }
+    if (broken)
+        return rp_fail(err, RP_MISMATCH, "%d of %d rules do not hold; %s", broken, asked, first);
+    rp_check_say(result, "%d rules hold", asked);
+    return 0;
+}

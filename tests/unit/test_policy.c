@@ -1,0 +1,227 @@
+/* Policies: every rule holds and is broken once, and what is no policy is refused with its place. */
+#include "tests/unit/verify_fixture.h"
+
+#include "verify/policy.h"
+
+static int parse(struct rp_policy *p, const char *text, struct rp_err *err)
+{
+    *err = (struct rp_err){0};
+    return rp_policy_parse(p, text, strlen(text), "p.yaml", err);
+}
+
+/* Verify fx_path("policy") under that policy; what the row says. */
+static enum rp_check_state row(const char *text, const char *trust, int fails, char says[512])
+{
+    struct rp_policy p;
+    struct rp_err err;
+    struct rp_verification v;
+    RP_FREE char *path = fx_path("policy");
+    CHECK(parse(&p, text, &err) == 0, "%s", err.msg);
+    struct rp_verify_opts o = {.policy = &p, .trust = trust};
+    int rc = rp_verify(&v, path, &o, &err);
+    CHECK((rc < 0) == fails && (v.verdict == RP_VERDICT_FAILED) == fails && (!fails || err.code == RP_MISMATCH), "%s: %d, %s, %s", text, rc,
+          rp_verdict_text(v.verdict), err.msg);
+    memcpy(says, v.check[RP_CHECK_policy].text, 512);
+    enum rp_check_state state = v.check[RP_CHECK_policy].state;
+    CHECK(json_is_array(v.policy), "no answers");
+    rp_verification_fini(&v);
+    rp_policy_fini(&p);
+    return state;
+}
+
+static void holds(const char *text, const char *trust)
+{
+    char says[512];
+    enum rp_check_state is = row(text, trust, 0, says);
+    CHECK(is == RP_CHECK_PASSED && strstr(says, "rules hold"), "%s: %s", text, says);
+}
+
+static void broken(const char *text, const char *why)
+{
+    char says[512];
+    enum rp_check_state is = row(text, NULL, 1, says);
+    CHECK(is == RP_CHECK_FAILED && strstr(says, why), "%s: expected '%s' in: %s", text, why, says);
+}
+
+static void seal(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
+    fx_seal(x, "signer", "policy");
+}
+
+TEST(rules_hold_or_are_broken)
+{
+    struct fx x;
+    char print[RP_FINGERPRINT_SIZE];
+    fx_init(&x);
+    struct rp_key_pair *k = fx_key("signer");
+    rp_key_fingerprint(k, print);
+    rp_key_free(k);
+    json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
+    fx_capture_value(x.before, "program", "sha256", json_string(FX_ROOT));
+    fx_capture_value(x.after, "program", "sha256", json_string(FX_ROOT));
+    seal(&x);
+    RP_FREE char *by = rp_asprintf("signed_by: [nobody, \"%s\"]", print);
+    RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
+    holds(by, NULL);
+    broken("signed_by: [nobody]", "no name in the trust store");
+    broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]", "none of those named");
+    holds("max_age_days: 1000000", NULL);
+    broken("max_age_days: 1", "days old");
+    holds(own, NULL);
+    broken("recipes: [bert_fp32]", "none of those named");
+    broken("recipes: [bert_hoax]", "no recipe 'bert_hoax'");
+    holds("programs: [" FX_ROOT "]", NULL);
+    broken("programs: [ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff]", "none of those named");
+    holds("clean_tree: true", NULL);
+    holds("complete: true", NULL);
+    holds("min_steps: 6", NULL);
+    broken("min_steps: 7", "6 timed steps, 7 asked for");
+    holds("min_repeats: 2", NULL);
+    broken("min_repeats: 3", "2 repeats, 3 asked for");
+    broken("replayed: 1", "0 steps trained again here");
+    broken("no_throttling: true", "not known");
+    holds("no_throttling: false", NULL);
+    holds("no_warnings: true", NULL);
+    holds("checks: {key: passed}", print);
+    holds("checks: {key: note, data: note, outliers: warning}", NULL);
+    broken("checks: {key: passed}", "key is 'note', allowed is 'passed'");
+    broken("checks: {replay: warning}", "replay is 'skipped'");
+    broken("min_steps: 7\nmin_repeats: 3\ncomplete: true\n", "2 of 3 rules do not hold; min_steps");
+    json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("dirty"));
+    seal(&x);
+    broken("clean_tree: true", "a tree that is 'dirty'");
+    json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
+    json_object_set_new(json_object_get(x.before, "probes"), "git",
+                        json_pack("{s:{s:{s:s, s:i, s:s}}}", "workdir", "modified", "state", "ok", "value", 3, "source", "libgit2"));
+    json_object_set(json_object_get(x.after, "probes"), "git", json_object_get(json_object_get(x.before, "probes"), "git"));
+    fx_capture_value(x.before, "frequency", "core_throttles", json_integer(7));
+    fx_capture_value(x.after, "frequency", "core_throttles", json_integer(7));
+    seal(&x);
+    broken("clean_tree: true", "3 files of the working directory");
+    holds("no_throttling: true", NULL);
+    fx_fini(&x);
+}
+
+TEST(what_happened_to_a_run_breaks_rules)
+{
+    struct fx x;
+    struct rp_err err;
+    fx_init(&x);
+    rp_buf_fini(&x.steps);
+    fx_records(&x.steps, 1, 1, 1);
+    CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);
+    seal(&x);
+    broken("complete: true", "the run is incomplete");
+    fx_fini(&x);
+    static const char *const set[] = {"train.batch_size=8"}; /* the same recipe.yaml, another mathematics */
+    fx_init(&x);
+    rp_recipe_fini(&x.recipe);
+    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
+    RP_BUF eight = {0};
+    for (const char *at = x.steps.data, *hit; at; at = hit) {
+        static const char *const was = "\"padded_tokens\":64", *const is = "\"padded_tokens\":128";
+        hit = strstr(at, was);
+        rp_buf_add(&eight, at, hit ? (size_t)(hit - at) : strlen(at));
+        if (hit) {
+            rp_buf_puts(&eight, is);
+            hit += strlen(was);
+        }
+    }
+    rp_buf_fini(&x.steps);
+    for (char *p = eight.data; (p = strstr(p, "\"samples\":4")); p++)
+        p[10] = '8';
+    x.steps = eight;
+    eight = (struct rp_buf){0};
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    seal(&x);
+    RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
+    broken(own, "the command line set train.batch_size");
+    fx_fini(&x);
+    fx_init(&x); /* a device that was throttled */
+    x.backend = "cuda";
+    x.device = "gpu0 NVIDIA H100 PCIe sm_90";
+    for (int i = 0; i < 8; i++)
+        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"throttle\":[%s]}\n", i, 5000000000ll + 100000100ll * i, i == 3 ? "\"hw_slowdown\"" : "\"gpu_idle\"");
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    seal(&x);
+    broken("no_throttling: true", "hw_slowdown in");
+    fx_fini(&x);
+    fx_init(&x); /* three minutes of which nothing is said */
+    set_path(x.run, "elapsed_s", json_real(200));
+    set_path(x.run, "ended_at", json_string("2026-09-21T14:16:40Z"));
+    set_path(x.after, "captured_at", json_string("2026-09-21T14:16:41Z"));
+    seal(&x);
+    broken("no_warnings: true", "of which 199.3 s are in no phase");
+    broken("checks: {time: note}", "time is 'warning', allowed is 'note'");
+    holds("checks: {time: warning}", NULL);
+    fx_fini(&x);
+}
+
+TEST(what_is_no_policy_is_refused_with_its_place)
+{
+    static const struct {
+        const char *text;
+        enum rp_code code;
+        const char *says;
+    } cases[] = {
+        {"", RP_MALFORMED, "the policy is empty: expected rules"},
+        {"# nothing\n", RP_MALFORMED, "the policy is empty"},
+        {"- min_steps\n", RP_MALFORMED, "p.yaml:1:1: expected rules"},
+        {"complete: true\nmin_step: 3\n", RP_USAGE, "p.yaml:2:1: unknown rule 'min_step': did you mean 'min_steps'?"},
+        {"min_steps: 3\nmin_steps: 4\n", RP_USAGE, "p.yaml:2:1: min_steps is given twice, first in line 1"},
+        {"min_steps: many\n", RP_USAGE, "p.yaml:1:12: min_steps: expected a whole number"},
+        {"min_steps: \"3\"\n", RP_USAGE, "expected a whole number"},
+        {"min_steps: 0\n", RP_USAGE, "expected a whole number from 1"},
+        {"min_steps: 3x\n", RP_USAGE, "expected a whole number"},
+        {"min_steps: 99999999999999999999\n", RP_USAGE, "expected a whole number"},
+        {"min_steps: [3]\n", RP_USAGE, "expected a whole number"},
+        {"complete: yes\n", RP_USAGE, "complete: expected true or false"},
+        {"signed_by: alice\n", RP_USAGE, "signed_by: expected a list of words like [alice, ./bob.pem]"},
+        {"signed_by: []\n", RP_USAGE, "lets nothing pass"},
+        {"signed_by: [{a: b}]\n", RP_USAGE, "expected a list"},
+        {"checks: [key]\n", RP_USAGE, "expected a mapping of checks"},
+        {"checks:\n  kee: passed\n", RP_USAGE, "p.yaml:2:3: unknown check 'kee': did you mean 'key'?"},
+        {"checks: {policy: passed}\n", RP_USAGE, "unknown check 'policy'"},
+        {"checks: {claims: note}\n", RP_USAGE, "unknown check 'claims'"},
+        {"checks: {\"\": note}\n", RP_USAGE, "unknown check ''"},
+        {"checks: {key: failed}\n", RP_USAGE, "expected passed, note or warning"},
+        {"checks: {key: passed, key: note}\n", RP_USAGE, "key is given twice"},
+        {"checks: {[key]: passed}\n", RP_USAGE, "expected the name of a check"},
+        {"complete: &a true\n", RP_MALFORMED, "an anchor (&name) does not belong in a policy"},
+        {"complete: !!bool true\n", RP_MALFORMED, "a tag (!name) does not belong in a policy"},
+        {"complete: true\n---\ncomplete: true\n", RP_MALFORMED, "a file holds one policy"},
+        {"complete:\ttrue\n", RP_MALFORMED, "a tab"},
+        {"complete: true\n\033[31m", RP_MALFORMED, "U+001B does not belong in a policy"},
+        {"complete: \xff\n", RP_MALFORMED, "is no UTF-8"},
+        {"complete: {", RP_USAGE, "complete: expected"},
+        {"checks: {key: ", RP_MALFORMED, "not YAML"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_policy p;
+        struct rp_err err;
+        CHECK(parse(&p, cases[i].text, &err) < 0 && err.code == cases[i].code && strstr(err.msg, cases[i].says), "%s: expected %s in: %s",
+              cases[i].text, cases[i].says, err.msg);
+        rp_policy_fini(&p);
+    }
+}
+
+/* Every single byte of the shipped policy changed: another policy, or refused; never anything else. */
+TEST(a_policy_with_a_changed_byte_is_another_or_none)
+{
+    static const char text[] = "signed_by: [alice]\nmax_age_days: 30\nclean_tree: true\nchecks: {key: passed, outliers: note}\n";
+    int refused = 0, n = (int)sizeof text - 1;
+    for (int i = 0; i < n; i++) {
+        struct rp_policy p;
+        struct rp_err err = {0};
+        RP_FREE char *bent = rp_strdup(text);
+        bent[i] ^= 1;
+        if (rp_policy_parse(&p, bent, (size_t)n, "p.yaml", &err) < 0) {
+            CHECK(strncmp(err.msg, "p.yaml:", 7) == 0, "%s", err.msg);
+            refused++;
+        }
+        rp_policy_fini(&p);
+    }
+    CHECK(refused > n / 2, "only %d of %d", refused, n);
+}
