@@ -1,7 +1,7 @@
 /* repro-gpu: the process that loads NVIDIA's libraries, so that the static program does not have to and a driver that crashes or hangs
  * takes nobody with it.
  *
- * What:    the questions it answers. Each loads a library with the ordinary loader search and gives back a group of values.
+ * What:    the questions it answers. Each loads a library and gives back a group of values.
  * Flow:    PROBE frame {"probe": name} -> rp_gpu_<name>() -> VALUES frame {"probe", "values"}; main.c has the loop.
  * Owner:   the caller owns the group. Libraries stay loaded: the process is short-lived.
  * Extend:  a name in RP_GPU_PROBES (worker/worker.h) and a file with the function; values are put with rp_put() and its kin
@@ -24,7 +24,7 @@ RP_GPU_PROBES(X)
 /* The device that trains, every 100 ms, by NVML: samples.c. */
 extern const struct rp_sampler rp_gpu_sampler;
 
-/* Load a library by the ordinary search. Where that fails: NULL, the state (absent: there is none; error: there is one that cannot be
+/* Load a library (base/library.h). Where that fails: NULL, the state (absent: there is none; error: there is one that cannot be
  * loaded) and the loader's own words. */
 struct rp_gpu_library {
     const char *name;

@@ -1,11 +1,12 @@
 #include "gpu/gpu.h"
 
-#include <dlfcn.h>
+#include "base/library.h"
+
 #include <string.h>
 
 void rp_gpu_load(struct rp_gpu_library *l, const char *name)
 {
-    *l = (struct rp_gpu_library){.name = name, .handle = dlopen(name, RTLD_NOW)};
+    *l = (struct rp_gpu_library){.name = name, .handle = rp_library_open(name)};
     if (l->handle)
         return;
     const char *why = dlerror();

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,11 +104,20 @@ static int next(struct rp_buf *in, int *status, struct rp_err *err)
     return n > 0;
 }
 
+/* Before the driver looks at its environment. Kernels are loaded when a device is opened, not at their first launch, where they would be
+ * timed and memory may be short; devices have the numbers of nvidia-smi. Whoever sets these variables has their way. */
+static void set_driver_up(void)
+{
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
+}
+
 int main(void)
 {
     struct rp_err err = {0};
     RP_BUF in = {0};
     int status = 0;
+    set_driver_up();
     RP_JSON *hello = json_pack("{s:i}", "pid", (int)getpid());
     int more = rp_frame_write(RP_WORKER_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
     while (more > 0)

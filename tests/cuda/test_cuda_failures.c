@@ -150,6 +150,10 @@ TEST(machines_that_cannot_be_used_are_told_apart)
         {"SHIM_FAIL", "cuInit:1:802", "nvidia-fabricmanager"},
         {"SHIM_FAIL", "cuDevicePrimaryCtxRetain:1:46", "compute mode exclusive"},
         {"SHIM_FAIL", "cuModuleLoadData:1:209", "this build has no kernels for this GPU"},
+        {"SHIM_FAIL", "cuInit:1:34", "stub of a CUDA toolkit"},
+        {"SHIM_FAIL", "cuInit:1:304", "/dev/nvidia-uvm"},
+        {"SHIM_FAIL", "cuDevicePrimaryCtxRetain:1:807", "MPS daemon"},
+        {"SHIM_FAIL", "cuModuleLoadData:1:221", "libnvidia-ptxjitcompiler"},
         {"SHIM_FAIL", "cuStreamSynchronize:1:214", "memory of this GPU is failing"},
         {"SHIM_FAIL", "cuStreamSynchronize:1:700", "Xid"},
     };

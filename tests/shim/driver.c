@@ -9,7 +9,8 @@
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_GRAIN=BYTES           a block takes a multiple of it (1)
- *   SHIM_OWN=BYTES             that the driver takes for itself with each module and each executable graph (0)
+ *   SHIM_OWN=BYTES             that the driver takes for itself with each executable graph, and with each module: when it is loaded or,
+ *                              unless CUDA_MODULE_LOADING=EAGER, at its first launch (0)
  *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
  *   SHIM_MULTIPROCESSORS=N     of each (4)
  *   SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a line: "KERNEL LAUNCHES BYTES", of shared memory at most
@@ -158,7 +159,8 @@ EXPORT CUresult cuGetErrorString(CUresult r, const char **text)
     return CUDA_SUCCESS;
 }
 
-/* ---- devices ---- */
+/* ---- devices ----
+ * Numbered from the fastest, which is the last one, unless CUDA_DEVICE_ORDER wants the order of the bus. */
 
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
@@ -172,7 +174,8 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
     ENTER;
     if (ordinal < 0 || (uint64_t)ordinal >= shim_number("SHIM_DEVICES", 1))
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = ordinal;
+    const char *order = getenv("CUDA_DEVICE_ORDER");
+    *device = order && strcmp(order, "PCI_BUS_ID") == 0 ? ordinal : (int)shim_number("SHIM_DEVICES", 1) - 1 - ordinal;
     return CUDA_SUCCESS;
 }
 
@@ -275,6 +278,11 @@ static uint64_t memory_of_all(void)
     return shim_number("SHIM_MEMORY", (uint64_t)8 << 30);
 }
 
+uint64_t shim_free(void)
+{
+    return memory_of_all() > shim_used ? memory_of_all() - shim_used : 0;
+}
+
 static uint64_t taken_by(uint64_t bytes)
 {
     uint64_t grain = shim_number("SHIM_GRAIN", 1);
@@ -285,14 +293,14 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     ENTER_CONTEXT;
     *total = memory_of_all();
-    *free_bytes = *total > shim_used ? *total - shim_used : 0;
+    *free_bytes = shim_free();
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *data, size_t bytes)
 {
     ENTER_CONTEXT;
-    void *p = bytes && taken_by(bytes) + shim_used <= memory_of_all() ? shim_take(bytes, 0) : NULL;
+    void *p = bytes && taken_by(bytes) <= shim_free() ? shim_take(bytes, 0) : NULL;
     if (!p)
         return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     *data = (CUdeviceptr)(uintptr_t)p;

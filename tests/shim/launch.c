@@ -14,6 +14,7 @@ struct CUgraphExec_st {
     struct shim_work *node;
     size_t nodes;
     CUgraph graph;
+    uint64_t bytes;
 };
 
 /* ---- kernels ---- */
@@ -22,14 +23,23 @@ struct CUfunc_st {
     char name[64];
     struct CUfunc_st *next;
     size_t shared;
+    CUmodule module;
 };
 struct CUmod_st {
     struct CUfunc_st *functions;
+    uint64_t bytes; /* that it has taken */
 };
 
-static uint64_t own_bytes(void)
+/* What the driver takes for itself; 0: there is no room. */
+static int take_own(uint64_t *bytes)
 {
-    return shim_number("SHIM_OWN", 0);
+    uint64_t own = shim_number("SHIM_OWN", 0);
+    if (*bytes || !own)
+        return 1;
+    if (own > shim_free())
+        return 0;
+    shim_used += *bytes = own;
+    return 1;
 }
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -37,8 +47,13 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
     ENTER_CONTEXT;
     if (memcmp(image, "\177ELF", 4) != 0 && memcmp(image, "//", 2) != 0)
         return CUDA_ERROR_INVALID_IMAGE;
-    *module = calloc(1, sizeof **module);
-    shim_used += own_bytes();
+    const char *when = getenv("CUDA_MODULE_LOADING");
+    CUmodule m = calloc(1, sizeof *m);
+    if (!m || (when && strcmp(when, "EAGER") == 0 && !take_own(&m->bytes))) {
+        free(m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *module = m;
     shim_held[MODULE]++;
     return CUDA_SUCCESS;
 }
@@ -53,8 +68,8 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
         module->functions = f->next;
         free(f);
     }
+    shim_used -= module->bytes;
     free(module);
-    shim_used -= own_bytes();
     shim_held[MODULE]--;
     return entered_;
 }
@@ -68,6 +83,7 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
     snprintf(f->name, sizeof f->name, "%s", name + 3);
     f->next = module->functions;
     f->shared = 49152;
+    f->module = module;
     module->functions = f;
     *function = f;
     return CUDA_SUCCESS;
@@ -89,6 +105,8 @@ static CUresult set_launch(struct shim_work *w, CUfunction f, struct shim_dim gr
     if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || block.x * block.y * block.z > 1024 ||
         shared > f->shared || extra || !parameters)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!take_own(&f->module->bytes)) /* loaded at the first launch, unless it was before */
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *w = (struct shim_work){.kind = LAUNCH, .kernel = f->name, .grid = grid, .block = block, .shared = shared};
     memcpy(w->args, parameters[0], shim_args_size(f->name));
     return CUDA_SUCCESS;
@@ -135,8 +153,11 @@ EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgr
 {
     ENTER_CONTEXT;
     struct shim_work w;
-    if (n != (g->nodes != 0) || (n && (size_t)(uintptr_t)*before != g->nodes) || set_node(&w, p) != CUDA_SUCCESS)
+    if (n != (g->nodes != 0) || (n && (size_t)(uintptr_t)*before != g->nodes))
         return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = set_node(&w, p);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (g->nodes == g->space) {
         g->space = g->space ? 2 * g->space : 64;
         g->node = realloc(g->node, g->space * sizeof *g->node);
@@ -156,13 +177,15 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, un
     struct CUgraphExec_st *x = malloc(sizeof *x);
     if (!x)
         abort();
-    *x = (struct CUgraphExec_st){malloc(graph->nodes * sizeof *x->node), graph->nodes, graph};
-    if (!x->node)
-        abort();
+    *x = (struct CUgraphExec_st){malloc(graph->nodes * sizeof *x->node), graph->nodes, graph, 0};
+    if (!x->node || !take_own(&x->bytes)) {
+        free(x->node);
+        free(x);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     memcpy(x->node, graph->node, graph->nodes * sizeof *x->node);
     graph->users++;
     *exec = x;
-    shim_used += own_bytes();
     shim_held[EXEC]++;
     return CUDA_SUCCESS;
 }
@@ -199,9 +222,9 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
     GIVE_BACK;
     leave(exec->graph);
+    shim_used -= exec->bytes;
     free(exec->node);
     free(exec);
-    shim_used -= own_bytes();
     shim_held[EXEC]--;
     return entered_;
 }

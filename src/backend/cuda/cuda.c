@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define HALF (RP_CUDA_PINNED / 2)
 #define TURN_BYTES (RP_CUDA_TURNS * sizeof(unsigned))
-#define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when kernels are loaded and launched */
+#define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when graphs are made and launched */
+#define LOAD_SPARE ((uint64_t)64 << 20)   /* until a device is opened: its kernels, and blocks are rounded up */
 
 extern const struct rp_backend rp_backend_cuda;
 
@@ -31,10 +33,10 @@ static int is_uuid(const char *text)
     return text && (!strncmp(text, "GPU-", 4) || !strncmp(text, "MIG-", 4));
 }
 
-/* "GPU-8-4-4-4-12 hexadecimal digits", as nvidia-smi -L prints it */
+/* 8-4-4-4-12 hexadecimal digits: what nvidia-smi -L prints behind "GPU-", or behind "MIG-" for the part of a GPU that CUDA shows as one. */
 static void uuid_text(char text[48], const CUuuid *u)
 {
-    int n = snprintf(text, 48, "GPU-");
+    int n = 0;
     for (int i = 0; i < 16; i++)
         n += snprintf(text + n, 48 - (size_t)n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)u->bytes[i]);
 }
@@ -47,13 +49,14 @@ static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUd
         if (d->cuDeviceGet(device, i) != CUDA_SUCCESS || d->cuDeviceGetUuid(&u, *device) != CUDA_SUCCESS)
             continue;
         uuid_text(text, &u);
-        if (!strcmp(text, uuid)) {
+        if (!strcasecmp(text, uuid + 4)) {
             *ordinal = i;
             return 0;
         }
     }
-    return rp_fail(err, RP_UNAVAILABLE, "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide some)",
-                   count, uuid);
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide some, and has to "
+                   "name a MIG instance other than the first)", count, uuid);
 }
 
 static int choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err)
@@ -100,7 +103,8 @@ static int ask_device(struct rp_cuda *c, int max_seq, struct rp_err *err)
     c->l2 = (size_t)l2;
     c->image = rp_cuda_image_for(c->capability);
     if (!c->image)
-        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on", c->name, major, minor);
+        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on%s", c->name, major, minor,
+                       c->capability >= 70 ? ", but none that this one can execute" : "");
     if (max_seq > rp_cuda_attention_max_seq(c))
         return rp_fail(err, RP_UNAVAILABLE, "%s gives a block %zu KiB of shared memory: enough for sequences of %d tokens, not of %d",
                        c->name, c->shared_max / 1024, rp_cuda_attention_max_seq(c), max_seq);
@@ -330,25 +334,36 @@ static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes
 
 /* ---- before anything is opened ---- */
 
+/* What a run may take. A context is made for it: nothing else tells whether others leave this GPU to us. */
+static int find_memory(struct rp_cuda *c, uint64_t *bytes, struct rp_err *err)
+{
+    size_t free_bytes = 0, total = 0;
+    TRY(cuDevicePrimaryCtxRetain(&c->context, c->device), "making a context on this GPU");
+    CUresult r = c->d->cuCtxSetCurrent(c->context);
+    if (r == CUDA_SUCCESS)
+        r = c->d->cuMemGetInfo(&free_bytes, &total);
+    c->d->cuDevicePrimaryCtxRelease(c->device);
+    *bytes = free_bytes > DRIVER_SPARE + LOAD_SPARE ? free_bytes - DRIVER_SPARE - LOAD_SPARE : 0;
+    return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, "asking this GPU for its free memory", err);
+}
+
 static const char *unavailable(const struct rp_device_opts *o)
 {
     static struct rp_err err;
+    uint64_t bytes;
     struct rp_cuda c = {.d = rp_driver_load(&err)};
-    return !c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || ask_device(&c, o->max_seq, &err) < 0 ? err.msg : NULL;
+    return !c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || ask_device(&c, o->max_seq, &err) < 0 ||
+                   find_memory(&c, &bytes, &err) < 0
+               ? err.msg
+               : NULL;
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
 {
     struct rp_err err = {0};
-    struct rp_cuda c = {0};
-    size_t free_bytes = 0, total = 0;
-    c.d = rp_driver_load(&err);
-    if (!c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || c.d->cuDevicePrimaryCtxRetain(&c.context, c.device) != CUDA_SUCCESS)
-        return 0;
-    if (c.d->cuCtxSetCurrent(c.context) != CUDA_SUCCESS || c.d->cuMemGetInfo(&free_bytes, &total) != CUDA_SUCCESS)
-        free_bytes = 0;
-    c.d->cuDevicePrimaryCtxRelease(c.device);
-    return free_bytes > DRIVER_SPARE ? free_bytes - DRIVER_SPARE : 0;
+    uint64_t bytes = 0;
+    struct rp_cuda c = {.d = rp_driver_load(&err)};
+    return c.d && choose(c.d, o, &c.device, &c.ordinal, &err) == 0 && find_memory(&c, &bytes, &err) == 0 ? bytes : 0;
 }
 
 static void describe(const struct rp_dev *dev, char *text, size_t size)

@@ -1,6 +1,7 @@
 #include "backend/cuda/driver.h"
 
-#include <dlfcn.h>
+#include "base/library.h"
+
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@ static const struct {
 #undef DRIVER
 };
 
+#define MPS "look at the MPS daemon (nvidia-cuda-mps-control -d) and its log, or unset CUDA_MPS_PIPE_DIRECTORY"
+
 static const struct {
     CUresult r;
     enum rp_code code;
@@ -29,6 +32,20 @@ static const struct {
      "the kernel module and libcuda are of different versions: reload the module, or restart the machine after an update"},
     {CUDA_ERROR_SYSTEM_NOT_READY, RP_UNAVAILABLE, "NVSwitch machines need nvidia-fabricmanager running"},
     {CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, RP_UNAVAILABLE, "the compatibility libcuda of the image does not fit this GPU: remove it"},
+    {CUDA_ERROR_STUB_LIBRARY, RP_UNAVAILABLE, "this libcuda.so.1 is the stub of a CUDA toolkit: take its folder out of LD_LIBRARY_PATH"},
+    {CUDA_ERROR_DEVICE_NOT_LICENSED, RP_UNAVAILABLE, "a virtual GPU needs its licence (nvidia-gridd)"},
+    {CUDA_ERROR_OPERATING_SYSTEM, RP_UNAVAILABLE,
+     "are /dev/nvidiactl and /dev/nvidia-uvm here and may this user open them, and are there file descriptors left (ulimit -n)?"},
+    {CUDA_ERROR_NOT_PERMITTED, RP_UNAVAILABLE, "may this user open /dev/nvidia*?"},
+    {CUDA_ERROR_JIT_COMPILER_NOT_FOUND, RP_UNAVAILABLE,
+     "libnvidia-ptxjitcompiler.so.1 of the driver is missing: in a container, pass it in (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
+    {CUDA_ERROR_JIT_COMPILATION_DISABLED, RP_UNAVAILABLE, "unset CUDA_DISABLE_PTX_JIT: this GPU is newer than the kernels of this build"},
+    {CUDA_ERROR_MPS_CONNECTION_FAILED, RP_UNAVAILABLE, MPS},
+    {CUDA_ERROR_MPS_RPC_FAILURE, RP_UNAVAILABLE, MPS},
+    {CUDA_ERROR_MPS_SERVER_NOT_READY, RP_UNAVAILABLE, MPS},
+    {CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, RP_UNAVAILABLE, MPS},
+    {CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, RP_UNAVAILABLE, MPS},
+    {CUDA_ERROR_MPS_CLIENT_TERMINATED, RP_IO, "another client of the MPS daemon failed and took this one along, or somebody ended it"},
     {CUDA_ERROR_UNKNOWN, RP_UNAVAILABLE, "often a kernel module that was not loaded after boot or sleep: does nvidia-smi work?"},
     {CUDA_ERROR_NO_BINARY_FOR_GPU, RP_UNAVAILABLE, "this build has no kernels for this GPU: sm_70 to sm_120 are there"},
     {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, RP_UNAVAILABLE, "this GPU is newer than the kernels of this build, and its driver older: update the driver"},
@@ -39,6 +56,7 @@ static const struct {
     {CUDA_ERROR_ILLEGAL_ADDRESS, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
     {CUDA_ERROR_ILLEGAL_INSTRUCTION, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
     {CUDA_ERROR_MISALIGNED_ADDRESS, RP_IO, "on a healthy GPU this is a bug of repro"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, RP_IO, "this is a bug of repro: the kernel asks for more than this GPU has"},
     {CUDA_ERROR_LAUNCH_FAILED, RP_IO, "look for Xid messages in dmesg"},
     {CUDA_ERROR_LAUNCH_TIMEOUT, RP_IO, "a GPU that drives a display stops long kernels: use another one, or no display on it"},
     {CUDA_ERROR_NVLINK_UNCORRECTABLE, RP_IO, "an NVLink is failing: nvidia-smi nvlink -e"},
@@ -62,7 +80,7 @@ int rp_driver_fail(const struct rp_driver *d, CUresult r, const char *what, stru
 
 static int load(struct rp_driver *d, struct rp_err *err)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = rp_library_open("libcuda.so.1");
     if (!library)
         return rp_fail(err, RP_UNAVAILABLE,
                        "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or the nvidia runtime", dlerror());

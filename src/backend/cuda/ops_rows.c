@@ -77,7 +77,7 @@ static void op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, floa
  * multiprocessors busy. */
 static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
 {
-    size_t bytes = (size_t)rows * (size_t)width * 8, most = c->l2 / 4 * 3;
+    size_t bytes = (size_t)rows * (size_t)width * 8, most = c->l2 / 4 * 3 + 1; /* a virtual GPU may say it has none */
     long parts = (long)((bytes + most - 1) / most), part = parts > 1 ? (rows + parts - 1) / parts : rows;
     part = part < 16l * c->multiprocessors ? rows : part;
     return (part + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS * RP_COLSUM_ROWS;
