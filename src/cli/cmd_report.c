@@ -1,0 +1,163 @@
+/* `repro report`: what bundles show, as one page for people; verified first. */
+#include "base/buf.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "page/page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define REPORT_BUNDLES_MAX 64
+
+struct report_opts {
+    const char *output, *trust, *format;
+    int force;
+};
+
+#define AT(field) offsetof(struct report_opts, field)
+static const struct rp_opt opts[] = {
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "where the report goes, by its ending .html or .md; without it to standard output"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing file (--output)"},
+    {.name = "format", .type = RP_OPT_CHOICE, .offset = AT(format), .choices = "html|md",
+     .help = "html or Markdown; default by the ending of --output, else html"},
+    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
+     .help = "the key that must have signed, as for 'repro verify'"},
+    {0},
+};
+
+static int ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static int is_device(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
+{
+    *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && ends_in(o->output, ".md");
+    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") && !is_device(o->output))
+        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md; say which with --format", o->output);
+    return o->output && !is_device(o->output) ? rp_cli_check_output(o->output, o->force, err) : 0;
+}
+
+/* What is verified, and what is shown of it. */
+struct shown {
+    struct rp_verification v[REPORT_BUNDLES_MAX];
+    struct rp_verified kept[REPORT_BUNDLES_MAX];
+    struct rp_shown_bundle bundle[REPORT_BUNDLES_MAX];
+    struct rp_err failed[REPORT_BUNDLES_MAX];
+    int n;
+};
+
+/* A file that cannot be read, or a --trust that is no key, is no finding about a bundle: then there is no report. */
+static int verify_one(struct shown *s, const char *path, const struct report_opts *o, struct rp_err *err)
+{
+    int i = s->n++;
+    struct rp_verify_opts vo = {.trust = o->trust, .keep = &s->kept[i]};
+    if (rp_verify(&s->v[i], path, &vo, &s->failed[i]) == 0)
+        s->failed[i] = (struct rp_err){0};
+    s->bundle[i] = (struct rp_shown_bundle){.name = path, .v = &s->v[i]};
+    if (s->v[i].verdict != RP_VERDICT_FAILED)
+        s->bundle[i].kept = &s->kept[i];
+    if (s->failed[i].code != RP_IO && s->failed[i].code != RP_USAGE)
+        return 0;
+    *err = s->failed[i];
+    return -1;
+}
+
+static void shown_free(struct shown *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        rp_verification_fini(&s->v[i]);
+        rp_verified_fini(&s->kept[i]);
+    }
+    free(s);
+}
+
+static json_t *summary(const struct shown *s, const struct rp_buf *page, int markdown, const char *file)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < s->n; i++)
+        json_array_append_new(list, rp_verification_json(&s->v[i]));
+    return json_pack("{s:s, s:s*, s:I, s:o, s:s*}", "format", markdown ? "md" : "html", "file", file, "bytes", (json_int_t)page->size, "bundles",
+                     list, "report", file ? NULL : rp_buf_text(page));
+}
+
+static int write_page(struct rp_cli *cli, const struct shown *s, const struct report_opts *o, int markdown, struct rp_err *err)
+{
+    RP_BUF page = {0};
+    if (markdown)
+        rp_page_markdown(&page, s->bundle, s->n);
+    else
+        rp_page_html(&page, s->bundle, s->n);
+    if (o->output && (o->force || is_device(o->output) ? rp_write_file(o->output, page.data, page.size, 0644, err)
+                                                       : rp_write_new_file(o->output, page.data, page.size, 0644, err)) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = summary(s, &page, markdown, o->output);
+    else if (!o->output)
+        rp_cli_print(&page);
+    for (int i = 0; i < s->n && o->output && !cli->json; i++) {
+        RP_BUF line = {0};
+        char name[512];
+        rp_verification_line(&line, &s->v[i]);
+        printf("%s: %s\n", rp_safe(name, sizeof name, s->bundle[i].name), rp_buf_text(&line));
+    }
+    return 0;
+}
+
+static int cmd_report(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct report_opts *o = cli->opts;
+    int markdown, failed;
+    if (cli->argc > REPORT_BUNDLES_MAX)
+        return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", REPORT_BUNDLES_MAX);
+    if (choose_format(o, &markdown, err) < 0)
+        return -1;
+    struct shown *s = rp_alloc(sizeof *s);
+    failed = 0;
+    for (int i = 0; i < cli->argc && !failed; i++)
+        failed = verify_one(s, cli->argv[i], o, err) < 0;
+    failed = failed || write_page(cli, s, o, markdown, err) < 0;
+    for (int i = 0; i < s->n && !failed; i++)
+        if (s->failed[i].code != RP_OK) {
+            *err = s->failed[i];
+            failed = 1;
+        }
+    shown_free(s);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_report = {
+    .name = "report",
+    .operands = "BUNDLE...",
+    .min_operands = 1,
+    .max_operands = -1,
+    .summary = "one page that shows what bundles say: figures, plots, machine",
+    .details =
+        "Verifies each bundle and writes one HTML file that needs nothing else: no network, no script, no fonts. First the verdict, as "
+        "'repro verify' prints it, and who signed; then throughput with its interval, every step, losses, the device's clocks, power and "
+        "temperature, ceilings, memory, topology, environment, and the commands that check it all. The raw data are in the page as CSV. As "
+        "Markdown it is the report that is sealed in the bundle, below the verdict.\n"
+        "\n"
+        "Of a bundle that fails, a report has the failed checks and nothing else, and the exit status is that of 'repro verify'.\n"
+        "\n"
+        "Every figure names the place that it comes from; 'repro verify BUNDLE --report FILE' compares them with the bundle. A report is made "
+        "from the bundle alone, without a date: made again it is the same bytes.\n"
+        "\n"
+        "Examples:\n"
+        "  repro report bert_fp32.repro.tar.zst -o report.html\n"
+        "  repro report a.repro.tar.zst b.repro.tar.zst -o both.html\n"
+        "  repro report bert_fp32.repro.tar.zst -o report.md\n",
+    .opts = opts,
+    .opts_size = sizeof(struct report_opts),
+    .run = cmd_report,
+};

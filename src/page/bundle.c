@@ -1,0 +1,161 @@
+/* One bundle on a page: its sections in order, and what they share. */
+#include "page/section.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b)
+{
+    struct rp_err ignored;
+    const struct rp_member *statement = rp_bundle_find(&b->kept->bundle, "statement.dsse.json");
+    const struct rp_member *lines = rp_bundle_find(&b->kept->bundle, RP_SAMPLES);
+    *s = (struct rp_section){.out = out, .index = index, .b = b, .run = b->v->run, .before = b->kept->before, .records = &b->kept->records};
+    RP_BUG_IF(!statement);
+    rp_sha256_hex(s->digest, statement->bytes.data, statement->bytes.size);
+    if (lines && rp_samples_parse(&s->samples, rp_buf_text(&lines->bytes), lines->bytes.size, &ignored) < 0)
+        s->samples = (struct rp_samples){0}; /* verification has read the same bytes */
+}
+
+void rp_section_fini(struct rp_section *s)
+{
+    if (s->samples.line)
+        rp_samples_fini(&s->samples);
+}
+
+void rp_section_open(struct rp_section *s, const char *id, const char *title)
+{
+    int level = s->index ? 3 : 2;
+    rp_buf_printf(s->out, "<section aria-labelledby=\"b%d-%s\">\n<h%d id=\"b%d-%s\">%s</h%d>\n", s->index, id, level, s->index, id, title,
+                  level);
+}
+
+void rp_section_close(struct rp_section *s)
+{
+    rp_buf_puts(s->out, "</section>\n");
+}
+
+void rp_table_open(struct rp_buf *out, const char *caption, const char *columns)
+{
+    rp_buf_printf(out, "<div class=\"wide\"><table><caption>%s</caption><thead><tr>", caption);
+    while (*columns) {
+        size_t n = strcspn(columns, "|");
+        int figure = *columns == '#';
+        rp_buf_printf(out, "<th scope=\"col\"%s>%.*s</th>", figure ? " class=\"r\"" : "", (int)n - figure, columns + figure);
+        columns += n + (columns[n] == '|');
+    }
+    rp_buf_puts(out, "</tr></thead><tbody>\n");
+}
+
+void rp_table_close(struct rp_buf *out)
+{
+    rp_buf_puts(out, "</tbody></table></div>\n");
+}
+
+int rp_run_figure(struct rp_section *s, const char *pointer, const char *form)
+{
+    return rp_figure(s->out, s->run, RP_RUN, pointer, form);
+}
+
+int rp_before_figure(struct rp_section *s, const char *pointer, const char *form)
+{
+    return rp_figure(s->out, s->before, RP_BEFORE, pointer, form);
+}
+
+void rp_run_row(struct rp_section *s, const char *name, const char *pointer, const char *form, const char *unit)
+{
+    const json_t *v = rp_pointer(s->run, pointer);
+    if (!v || json_is_null(v))
+        return;
+    rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td>", name);
+    rp_run_figure(s, pointer, form);
+    rp_buf_printf(s->out, "%s%s</td></tr>\n", *unit ? " " : "", unit);
+}
+
+/* The figures that people look for first. */
+static void headline(struct rp_section *s)
+{
+    static const struct {
+        const char *name, *pointer, *form, *unit;
+    } cards[] = {
+        {"step, median", "/results/step_s/median", "d4", "s"},
+        {"step, 90th percentile", "/results/step_s/p90", "d4", "s"},
+        {"last loss", "/results/loss_last", "x", ""},
+        {"matrix products", "/results/flops_per_s", "d1/1e9", "GFLOP/s"},
+        {"of the device's own ceiling", "/ceilings/achieved/gemm_share", "d1*100", "%"},
+        {"memory of the device", "/device_bytes/reserved", "d0/1048576", "MiB"},
+        {"memory at most", "/peak_rss_bytes", "d0/1048576", "MiB"},
+    };
+    rp_buf_puts(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>");
+    rp_run_figure(s, "/results/sequences_per_s", "d3");
+    rp_buf_puts(s->out, " <span class=\"unit\">sequences/s</span>");
+    if (json_array_size(rp_pointer(s->run, "/results/sequences_per_s_interval")) == 2) {
+        rp_buf_puts(s->out, "<span class=\"below\">95 % interval ");
+        rp_run_figure(s, "/results/sequences_per_s_interval/0", "d3");
+        rp_buf_puts(s->out, " to ");
+        rp_run_figure(s, "/results/sequences_per_s_interval/1", "d3");
+        rp_buf_puts(s->out, "</span>");
+    }
+    rp_buf_puts(s->out, "</dd></div>\n");
+    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+        const json_t *v = rp_pointer(s->run, cards[i].pointer);
+        if (!v || json_is_null(v))
+            continue;
+        rp_buf_printf(s->out, "<div><dt>%s</dt><dd>", cards[i].name);
+        rp_run_figure(s, cards[i].pointer, cards[i].form);
+        rp_buf_printf(s->out, " <span class=\"unit\">%s</span></dd></div>\n", cards[i].unit);
+    }
+    rp_buf_puts(s->out, "</dl>\n");
+}
+
+/* Two sentences: what was done, and on what. */
+static void about(struct rp_section *s)
+{
+    const char *status = json_string_value(json_object_get(s->run, "status"));
+    if (status && strcmp(status, "complete") != 0) {
+        rp_buf_puts(s->out, "<p class=\"warn\"><b>This run is marked ");
+        rp_run_figure(s, "/status", "t");
+        rp_buf_puts(s->out, "</b>: ");
+        rp_run_figure(s, "/reason", "t");
+        rp_buf_puts(s->out, ". The figures cover only the steps that were finished and are no result of the recipe.</p>\n");
+    }
+    rp_buf_puts(s->out, "<p>Recipe ");
+    rp_run_figure(s, "/recipe_name", "t");
+    rp_buf_puts(s->out, " on ");
+    rp_run_figure(s, "/backend", "t");
+    rp_buf_puts(s->out, " (");
+    rp_run_figure(s, "/device", "t");
+    rp_buf_puts(s->out, "): batch size ");
+    rp_run_figure(s, "/plan/batch", "d0");
+    rp_buf_puts(s->out, ", sequence length ");
+    rp_run_figure(s, "/recipe/task.seq_length/value", "d0");
+    rp_buf_puts(s->out, ", ");
+    rp_run_figure(s, "/plan/parameters", "d0");
+    rp_buf_puts(s->out, " parameters, in strict fp32 (");
+    rp_run_figure(s, "/numerics", "t");
+    rp_buf_puts(s->out, "). From ");
+    rp_run_figure(s, "/started_at", "t");
+    rp_buf_puts(s->out, " to ");
+    rp_run_figure(s, "/ended_at", "t");
+    rp_buf_puts(s->out, ".</p>\n");
+}
+
+void rp_section_bundle(struct rp_section *s, int heading)
+{
+    rp_buf_printf(s->out, "<section class=\"bundle\" id=\"b%d\" data-bundle=\"%s\" aria-labelledby=\"b%d-title\">\n<h%d id=\"b%d-title\">",
+                  s->index, s->digest, s->index, heading, s->index);
+    rp_run_figure(s, *json_string_value(rp_pointer(s->run, "/recipe/title/value")) ? "/recipe/title/value" : "/recipe_name", "t");
+    rp_buf_printf(s->out, "</h%d>\n", heading);
+    about(s);
+    headline(s);
+    rp_section_steps(s);
+    rp_section_loss(s);
+    rp_section_device(s);
+    rp_section_ceilings(s);
+    rp_section_memory(s);
+    rp_section_topology(s);
+    rp_section_environment(s);
+    rp_section_settings(s);
+    rp_section_repeat(s);
+    rp_buf_puts(s->out, "</section>\n");
+}

@@ -1,0 +1,179 @@
+#include "page/page.h"
+
+#include "base/build.h"
+#include "base/embed.h"
+#include "base/hash.h"
+#include "page/section.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void style_of(struct rp_buf *style, char digest[64])
+{
+    const struct rp_embed *e = rp_embed_find("src/page/page.css");
+    unsigned char sha256[RP_SHA256_SIZE];
+    RP_BUF text = {0};
+    RP_BUG_IF(!e);
+    rp_buf_add(style, e->data, e->size);
+    rp_sha256_bytes(sha256, e->data, e->size);
+    rp_base64(&text, sha256, sizeof sha256);
+    snprintf(digest, 64, "%s", rp_buf_text(&text));
+}
+
+static void title(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    RP_BUF line = {0};
+    if (n > 1) {
+        rp_buf_printf(out, "%d bundles", n);
+        return;
+    }
+    rp_verification_line(&line, b->v);
+    rp_html_text(out, rp_buf_text(&line));
+    if (b->kept) {
+        rp_buf_puts(out, ": ");
+        rp_html_text(out, json_string_value(json_object_get(b->v->run, "recipe_name")));
+    }
+}
+
+/* Nothing is fetched, run, framed or sent: not even a script of this page's own. */
+static void head(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    const struct rp_build *build = rp_build_record();
+    RP_BUF style = {0};
+    char digest[64];
+    style_of(&style, digest);
+    rp_buf_printf(out,
+                  "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'none'; base-uri 'none'; "
+                  "form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
+                  "<meta name=\"generator\" content=\"repro %s %s %s %s\">\n<title>",
+                  digest, build->version, build->commit, build->dirty, RP_PAGE_FORMAT);
+    title(out, b, n);
+    rp_buf_printf(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n", rp_buf_text(&style));
+}
+
+static void contents(struct rp_buf *out, const struct rp_section *s)
+{
+    static const char *const parts[][2] = {{"steps", "Steps"},       {"loss", "Loss"},         {"device", "Device"},
+                                           {"ceilings", "Ceilings"}, {"memory", "Memory"},     {"topology", "Topology"},
+                                           {"environment", "Environment"}, {"settings", "Settings"}, {"repeat", "Verify it"}};
+    rp_buf_puts(out, "<nav aria-label=\"Sections\"><ul>");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(parts[i][0], "device") != 0 || json_object_get(s->run, "samples"))
+            rp_buf_printf(out, "<li><a href=\"#b%d-%s\">%s</a></li>", s->index, parts[i][0], parts[i][1]);
+    rp_buf_puts(out, "</ul></nav>\n");
+}
+
+/* ---- several bundles ---- */
+
+static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
+{
+    RP_BUF line = {0};
+    struct rp_section s;
+    rp_verification_line(&line, b->v);
+    if (!b->kept) {
+        rp_buf_printf(out, "<tr><td><a href=\"#b%d\">", index);
+        rp_html_text(out, b->name);
+        rp_buf_puts(out, "</a></td><td>");
+        rp_html_text(out, rp_buf_text(&line));
+        rp_buf_puts(out, "</td><td colspan=\"4\">nothing of it is shown</td></tr>\n");
+        return;
+    }
+    rp_section_init(&s, out, index, b);
+    rp_buf_printf(out, "<tr data-bundle=\"%s\"><td><a href=\"#b%d\">", s.digest, index);
+    rp_run_figure(&s, "/recipe_name", "t");
+    rp_buf_puts(out, "</a></td><td>");
+    rp_html_text(out, rp_buf_text(&line));
+    rp_buf_puts(out, "</td><td>");
+    rp_run_figure(&s, "/device", "t");
+    rp_buf_puts(out, "</td><td class=\"r\">");
+    rp_run_figure(&s, "/plan/batch", "d0");
+    rp_buf_puts(out, "</td><td class=\"r\">");
+    rp_run_figure(&s, "/results/sequences_per_s", "d3");
+    rp_buf_puts(out, "</td><td class=\"r\">");
+    if (json_array_size(rp_pointer(s.run, "/results/sequences_per_s_interval")) == 2) {
+        rp_run_figure(&s, "/results/sequences_per_s_interval/0", "d3");
+        rp_buf_puts(out, " to ");
+        rp_run_figure(&s, "/results/sequences_per_s_interval/1", "d3");
+    }
+    rp_buf_puts(out, "</td></tr>\n");
+    rp_section_fini(&s);
+}
+
+static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    rp_buf_printf(out, "<h1>%d bundles</h1>\n<p>Side by side as they are, which makes them no comparison: <code>repro compare</code> says whether they can be "
+                       "compared.</p>\n",
+                  n);
+    rp_table_open(out, "What each says", "recipe|verdict|device|#batch|#sequences/s|#95 % interval");
+    for (int i = 0; i < n; i++)
+        overview_row(out, &b[i], i + 1);
+    rp_table_close(out);
+}
+
+/* A bundle that failed, among others. */
+static void failed(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
+{
+    rp_buf_printf(out, "<section class=\"bundle\" id=\"b%d\" aria-labelledby=\"b%d-title\"><h2 id=\"b%d-title\">", index, index, index);
+    rp_html_text(out, b->name);
+    rp_buf_puts(out, "</h2>\n");
+    rp_section_verdict(out, b, index, 0);
+    rp_buf_puts(out, "</section>\n");
+}
+
+static void one_of_many(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
+{
+    struct rp_section s;
+    if (!b->kept) {
+        failed(out, b, index);
+        return;
+    }
+    rp_section_init(&s, out, index, b);
+    rp_section_bundle(&s, 2);
+    rp_section_fini(&s);
+}
+
+void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    struct rp_section s;
+    head(out, b, n);
+    rp_buf_puts(out, "<header>\n");
+    if (n == 1)
+        rp_section_verdict(out, b, 0, 1);
+    else
+        overview(out, b, n);
+    rp_buf_puts(out, "</header>\n");
+    if (n == 1 && b->kept) {
+        rp_section_init(&s, out, 0, b);
+        contents(out, &s);
+        rp_buf_puts(out, "<main id=\"main\">\n");
+        rp_section_bundle(&s, 2);
+        rp_section_fini(&s);
+    } else {
+        rp_buf_puts(out, "<main id=\"main\">\n");
+        if (n == 1)
+            rp_buf_puts(out, "<p>There is nothing to show of a bundle that failed.</p>\n");
+        for (int i = 0; n > 1 && i < n; i++)
+            one_of_many(out, &b[i], i + 1);
+    }
+    rp_buf_puts(out, "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>; no script, nothing fetched. Every figure names its source: "
+                     "<code>repro verify BUNDLE --report THIS_PAGE</code> compares them.</p></footer>\n</body>\n</html>\n");
+}
+
+/* The report that was sealed, and above it the verdict. */
+void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    for (int i = 0; i < n; i++) {
+        RP_BUF line = {0};
+        rp_verification_line(&line, b[i].v);
+        rp_buf_printf(out, "%s> **%s**\n", i ? "\n---\n\n" : "", rp_buf_text(&line));
+        if (!b[i].kept) {
+            rp_buf_puts(out, ">\n> Nothing that this file says is shown, because nothing of it could be relied on. `repro verify` says what failed.\n");
+            continue;
+        }
+        const struct rp_member *report = rp_bundle_find(&b[i].kept->bundle, "report.md");
+        rp_buf_printf(out, ">\n> signed by %s\n\n", b[i].v->fingerprint);
+        rp_buf_add(out, report->bytes.data, report->bytes.size);
+    }
+}

@@ -1,0 +1,290 @@
+#include "page/plot.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BOX 1000.0 /* units of the drawing in x */
+#define COLUMNS 500
+#define TICKS_MAX 16
+
+struct axis {
+    double lo, hi; /* of the logarithm where log is set */
+    int log;
+    double tick[TICKS_MAX];
+    int n;
+};
+
+static double on(const struct axis *a, double v)
+{
+    return ((a->log ? log10(v) : v) - a->lo) / (a->hi - a->lo);
+}
+
+static int drawable(const struct axis *a, double v)
+{
+    return isfinite(v) && fabs(v) < 1e30 && (!a->log || v > 0);
+}
+
+/* 1, 2 or 5 times a power of ten, so that about `wanted` of them fit. */
+static double nice_step(double range, int wanted)
+{
+    double raw = range / wanted, power = pow(10, floor(log10(raw))), f = raw / power;
+    return (f <= 1 ? 1 : f <= 2 ? 2 : f <= 5 ? 5 : 10) * power;
+}
+
+static void ticks(struct axis *a, int wanted, int widen, int whole)
+{
+    if (a->log) {
+        a->lo = floor(a->lo + 1e-9);
+        a->hi = ceil(a->hi - 1e-9);
+        double step = ceil((a->hi - a->lo) / 6);
+        for (double t = a->lo; t <= a->hi && a->n < TICKS_MAX; t += step)
+            a->tick[a->n++] = pow(10, t);
+        return;
+    }
+    double step = nice_step(a->hi - a->lo, wanted);
+    if (whole && step < 1)
+        step = 1;
+    if (widen) {
+        a->lo = floor(a->lo / step + 1e-9) * step;
+        a->hi = ceil(a->hi / step - 1e-9) * step;
+    }
+    for (double t = ceil(a->lo / step - 1e-9) * step; t <= a->hi + step * 1e-9 && a->n < TICKS_MAX; t += step)
+        a->tick[a->n++] = fabs(t) < step * 1e-9 ? 0 : t;
+}
+
+/* The range of the data, never empty. */
+static void range(struct axis *a, double lo, double hi, int from_zero)
+{
+    if (!(lo <= hi))
+        lo = hi = a->log ? 1 : 0;
+    if (from_zero)
+        lo = fmin(lo, 0);
+    a->lo = a->log ? log10(lo) : lo;
+    a->hi = a->log ? log10(hi) : hi;
+    if (a->hi - a->lo < 1e-12 * fmax(1, fabs(a->hi))) {
+        double pad = a->hi != 0 && !a->log ? fabs(a->hi) * 0.05 : 0.5;
+        a->lo -= from_zero && a->lo == 0 ? 0 : pad;
+        a->hi += pad;
+    }
+}
+
+static void axes(const struct rp_plot *p, struct axis *x, struct axis *y)
+{
+    double lo[2] = {DBL_MAX, DBL_MAX}, hi[2] = {-DBL_MAX, -DBL_MAX};
+    *x = (struct axis){.log = p->log_x};
+    *y = (struct axis){.log = p->log_y};
+    for (size_t k = 0; k < p->n_series; k++) {
+        const struct rp_series *s = &p->series[k];
+        for (size_t i = 0; i < s->n + (s->kind == RP_BARS); i++)
+            if (drawable(x, s->x[i]))
+                lo[0] = fmin(lo[0], s->x[i]), hi[0] = fmax(hi[0], s->x[i]);
+        for (size_t i = 0; i < s->n; i++)
+            if (drawable(y, s->y[i]))
+                lo[1] = fmin(lo[1], s->y[i]), hi[1] = fmax(hi[1], s->y[i]);
+    }
+    int given = p->x0 < p->x1, given_y = p->y0 < p->y1;
+    range(x, given ? p->x0 : lo[0], given ? p->x1 : hi[0], 0);
+    range(y, given_y ? p->y0 : lo[1], given_y ? p->y1 : hi[1], p->from_zero);
+    ticks(x, 6, 0, p->x_label && strncmp(p->x_label, "step", 4) == 0 && strlen(p->x_label) == 4);
+    ticks(y, p->height < 130 ? 3 : 5, 1, 0);
+}
+
+/* ---- shapes ---- */
+
+static double px(const struct axis *x, double v)
+{
+    return fmin(fmax(on(x, v), -0.001), 1.001) * BOX;
+}
+
+static double py(const struct rp_plot *p, const struct axis *y, double v)
+{
+    return (1 - fmin(fmax(on(y, v), -0.05), 1.05)) * p->height;
+}
+
+static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y, double vx, double vy, int *pen)
+{
+    rp_buf_printf(out, "%c%.1f %.1f", *pen ? 'L' : 'M', px(x, vx), py(p, y, vy));
+    *pen = 1;
+}
+
+/* Least and greatest of each column, in the order in which they came. */
+static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+{
+    int pen = 0;
+    for (size_t from = 0, to; from < s->n; from = to) {
+        size_t low = SIZE_MAX, high = SIZE_MAX;
+        int column = (int)(on(x, s->x[from]) * COLUMNS);
+        for (to = from; to < s->n && (int)(on(x, s->x[to]) * COLUMNS) == column; to++) {
+            if (!drawable(y, s->y[to]))
+                continue;
+            low = low == SIZE_MAX || s->y[to] < s->y[low] ? to : low;
+            high = high == SIZE_MAX || s->y[to] > s->y[high] ? to : high;
+        }
+        if (low == SIZE_MAX) {
+            pen = 0;
+            continue;
+        }
+        size_t first = low < high ? low : high, second = low < high ? high : low;
+        point(out, p, x, y, s->x[first], s->y[first], &pen);
+        if (second != first)
+            point(out, p, x, y, s->x[second], s->y[second], &pen);
+    }
+}
+
+static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+{
+    int pen = 0;
+    rp_buf_printf(out, "<path class=\"line %s\" d=\"", s->class);
+    if (s->n > 2 * COLUMNS)
+        line_in_columns(out, p, s, x, y);
+    else
+        for (size_t i = 0; i < s->n; i++)
+            if (drawable(x, s->x[i]) && drawable(y, s->y[i]))
+                point(out, p, x, y, s->x[i], s->y[i], &pen);
+            else
+                pen = 0;
+    rp_buf_puts(out, "\"/>");
+}
+
+/* Strokes of no length with round ends. Where two would fall on the same place, one is drawn. */
+static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+{
+    unsigned char *taken = rp_alloc((size_t)(COLUMNS + 1) * 256);
+    rp_buf_printf(out, "<path class=\"dots %s\" d=\"", s->class);
+    for (size_t i = 0; i < s->n; i++) {
+        if (!drawable(x, s->x[i]) || !drawable(y, s->y[i]))
+            continue;
+        double u = on(x, s->x[i]), v = on(y, s->y[i]);
+        if (u < 0 || u > 1 || v < 0 || v > 1)
+            continue;
+        unsigned char *cell = &taken[(size_t)(u * COLUMNS) * 256 + (size_t)(v * 255)];
+        if (s->n <= COLUMNS || !*cell)
+            rp_buf_printf(out, "M%.1f %.1fh0", px(x, s->x[i]), py(p, y, s->y[i]));
+        *cell = 1;
+    }
+    rp_buf_puts(out, "\"/>");
+    free(taken);
+}
+
+static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+{
+    rp_buf_printf(out, "<path class=\"bars %s\" d=\"", s->class);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->y[i] > 0)
+            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", px(x, s->x[i]) + 0.8, p->height, py(p, y, s->y[i]), px(x, s->x[i + 1]) - 0.8, p->height);
+    rp_buf_puts(out, "\"/>");
+}
+
+/* ---- labels ---- */
+
+/* A tick in as few characters as it takes, with the same decimals along an axis. */
+static void label(struct rp_buf *out, const struct axis *a, double v)
+{
+    static const char *const powers[] = {"", "k", "M", "G", "T", "P"};
+    double top = a->n ? fmax(fabs(a->tick[0]), fabs(a->tick[a->n - 1])) : 0, step = a->n > 1 ? fabs(a->tick[1] - a->tick[0]) : top;
+    int power = 0, decimals = 0;
+    if (a->log)
+        top = step = v;
+    for (; top >= 10000 && power < 5; top /= 1000, power++)
+        step /= 1000, v /= 1000;
+    for (; decimals < 6 && step > 0 && fabs(step * pow(10, decimals) - round(step * pow(10, decimals))) > 1e-6; decimals++)
+        ;
+    rp_buf_printf(out, "%.*f%s", decimals, v, powers[power]);
+}
+
+static const char *anchor(double share)
+{
+    return share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
+}
+
+static void y_axis(struct rp_buf *out, const struct rp_plot *p, const struct axis *y)
+{
+    rp_buf_printf(out, "<svg class=\"ticks\" width=\"48\" height=\"%d\" aria-hidden=\"true\">", p->height + 36);
+    for (int i = 0; i < y->n; i++) {
+        rp_buf_printf(out, "<text x=\"44\" y=\"%.1f\" text-anchor=\"end\">", 14 + py(p, y, y->tick[i]) + 4);
+        label(out, y, y->tick[i]);
+        rp_buf_puts(out, "</text>");
+    }
+    rp_buf_puts(out, "</svg>");
+}
+
+static void grid(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
+{
+    rp_buf_puts(out, "<path class=\"grid\" d=\"");
+    for (int i = 0; i < y->n; i++)
+        rp_buf_printf(out, "M0 %.1fH1000", py(p, y, y->tick[i]));
+    for (int i = 0; p->log_x && i < x->n; i++)
+        rp_buf_printf(out, "M%.1f 0V%d", px(x, x->tick[i]), p->height);
+    rp_buf_puts(out, "\"/>");
+}
+
+static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
+{
+    rp_buf_printf(out, "<svg x=\"0\" y=\"14\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">", p->height,
+                  p->height);
+    for (size_t i = 0; i < p->n_bands; i++)
+        rp_buf_printf(out, "<rect class=\"band %s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>", p->band[i].class, px(x, p->band[i].from),
+                      fmax(px(x, p->band[i].to) - px(x, p->band[i].from), 0.8), p->height);
+    grid(out, p, x, y);
+    for (size_t i = 0; i < p->n_series; i++) {
+        static void (*const draw[])(struct rp_buf *, const struct rp_plot *, const struct rp_series *, const struct axis *,
+                                    const struct axis *) = {line, dots, bars};
+        draw[p->series[i].kind](out, p, &p->series[i], x, y);
+    }
+    for (size_t i = 0; i < p->n_marks; i++)
+        if (p->mark[i].along_x)
+            rp_buf_printf(out, "<path class=\"mark\" d=\"M%.1f 0V%d\"/>", px(x, p->mark[i].at), p->height);
+        else
+            rp_buf_printf(out, "<path class=\"mark\" d=\"M0 %.1fH1000\"/>", py(p, y, p->mark[i].at));
+    rp_buf_puts(out, "</svg>");
+}
+
+static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
+{
+    for (int i = 0; i < x->n; i++) {
+        double share = on(x, x->tick[i]);
+        rp_buf_printf(out, "<text x=\"%.1f%%\" y=\"%d\" text-anchor=\"%s\">", share * 100, p->height + 31, anchor(share));
+        label(out, x, x->tick[i]);
+        rp_buf_puts(out, "</text>");
+    }
+    for (size_t i = 0; i < p->n_marks; i++) {
+        const struct rp_mark *m = &p->mark[i];
+        if (m->along_x)
+            rp_buf_printf(out, "<text class=\"said\" x=\"%.1f%%\" y=\"10\" text-anchor=\"%s\">%s</text>", on(x, m->at) * 100,
+                          anchor(on(x, m->at)), m->label);
+        else
+            rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>", 14 + py(p, y, m->at) - 5, m->label);
+    }
+}
+
+static void legend(struct rp_buf *out, const struct rp_plot *p)
+{
+    int any = 0;
+    for (size_t i = 0; i < p->n_series; i++)
+        if (p->series[i].name)
+            rp_buf_printf(out, "%s<li class=\"%s\">%s</li>", any++ ? "" : "<ul class=\"legend\">", p->series[i].class, p->series[i].name);
+    if (any)
+        rp_buf_puts(out, "</ul>");
+}
+
+void rp_plot(struct rp_buf *out, const struct rp_plot *p)
+{
+    struct axis x, y;
+    axes(p, &x, &y);
+    rp_buf_printf(out, "<figure id=\"%s\"><figcaption><b>%s</b> <span class=\"unit\">%s</span></figcaption>", p->id, p->title, p->y_label);
+    legend(out, p);
+    rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->says);
+    y_axis(out, p, &y);
+    rp_buf_printf(out, "<svg class=\"area\" width=\"100%%\" height=\"%d\" aria-hidden=\"true\">", p->height + 36);
+    shapes(out, p, &x, &y);
+    labels(out, p, &x, &y);
+    rp_buf_puts(out, "</svg></div>");
+    if (p->x_label)
+        rp_buf_printf(out, "<p class=\"axis\">%s</p>", p->x_label);
+    if (p->foot)
+        rp_buf_add(out, rp_buf_text(p->foot), p->foot->size);
+    rp_buf_puts(out, "</figure>\n");
+}

@@ -1,0 +1,58 @@
+/* The sections of one bundle on a page: inner header of page/.
+ *
+ * What:    what every section reads, and the sections.
+ * Flow:    struct rp_section -> HTML of one section.
+ * Owner:   borrowed; bundle.c fills it.
+ * Extend:  a section is a function here and a line in bundle.c.
+ */
+#ifndef RP_PAGE_SECTION_H
+#define RP_PAGE_SECTION_H
+
+#include "page/html.h"
+#include "page/page.h"
+#include "page/plot.h"
+#include "report/samples.h"
+
+#define RP_RUN "run.json"
+#define RP_BEFORE "env/node0.before.json"
+#define RP_STEPS "steps/rank0.jsonl"
+#define RP_SAMPLES "steps/rank0.samples.jsonl"
+
+struct rp_section {
+    struct rp_buf *out;
+    int index; /* of the bundle on the page: part of every id */
+    const struct rp_shown_bundle *b;
+    const json_t *run, *before;
+    const struct rp_records *records;
+    struct rp_samples samples; /* n 0: none */
+    char digest[RP_SHA256_HEX]; /* of statement.dsse.json: which bundle this is */
+};
+
+/* Fills it for a bundle that did not fail. */
+void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b);
+void rp_section_fini(struct rp_section *s);
+void rp_section_bundle(struct rp_section *s, int heading); /* all of them; heading: level of its title, 2 where it is one of many */
+
+void rp_section_verdict(struct rp_buf *out, const struct rp_shown_bundle *b, int index, int alone); /* also of a failed one */
+void rp_section_steps(struct rp_section *s);
+void rp_section_loss(struct rp_section *s);
+void rp_section_device(struct rp_section *s);
+void rp_section_memory(struct rp_section *s);
+void rp_section_ceilings(struct rp_section *s);
+void rp_section_topology(struct rp_section *s);
+void rp_section_environment(struct rp_section *s);
+void rp_section_settings(struct rp_section *s);
+void rp_section_repeat(struct rp_section *s);
+
+void rp_section_open(struct rp_section *s, const char *id, const char *title); /* <section> with its heading */
+void rp_section_close(struct rp_section *s);
+/* A table with a caption and names of columns, separated by '|'; '#' before one of figures. */
+void rp_table_open(struct rp_buf *out, const char *caption, const char *columns);
+void rp_table_close(struct rp_buf *out);
+/* Figures of run.json, and of the capture before the run. */
+int rp_run_figure(struct rp_section *s, const char *pointer, const char *form);
+int rp_before_figure(struct rp_section *s, const char *pointer, const char *form);
+/* <tr> of a name, a figure of run.json and a unit; left out where there is no such figure. */
+void rp_run_row(struct rp_section *s, const char *name, const char *pointer, const char *form, const char *unit);
+
+#endif

@@ -1,0 +1,350 @@
+/* The machine drawn: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs, or processors where there is no GPU. */
+#include "page/section.h"
+
+#include "capture/value.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPUS_MAX = 32, NICS_MAX = 16, NODES_MAX = 16, ROW = 4, BOX_W = 84, BOX_H = 46, GAP = 12, LEFT = 12, WIDTH = 408 };
+
+struct box {
+    char name[24];   /* as in the matrix: "GPU0", "mlx5_0" */
+    const json_t *of; /* values of the device */
+    int node, is_gpu;
+    double x, y;      /* its corner */
+};
+struct drawing {
+    struct box box[GPUS_MAX + NICS_MAX];
+    int n, gpus;
+    double top[NODES_MAX], bottom[NODES_MAX], height;
+    int node[NODES_MAX], nodes;
+};
+
+static void text(struct rp_buf *out, double x, double y, const char *class, const char *s)
+{
+    rp_buf_printf(out, "<text x=\"%.0f\" y=\"%.0f\" class=\"%s\">", x, y, class);
+    rp_html(out, s, strlen(s), 44);
+    rp_buf_puts(out, "</text>");
+}
+
+/* A small number and nothing else, or -1. */
+static int whole(const char *word)
+{
+    char *end;
+    long n = word ? strtol(word, &end, 10) : -1;
+    return word && *word >= '0' && *word <= '9' && !*end && n < 4096 ? (int)n : -1;
+}
+
+static int node_of(const json_t *device, const char *key)
+{
+    double number;
+    const char *word = rp_known_text(device, key);
+    if (rp_known_number(device, key, &number) == 0 && number >= 0 && number < 4096)
+        return (int)number;
+    return whole(word);
+}
+
+static void add(struct drawing *d, const char *name, const json_t *of, int node, int is_gpu)
+{
+    struct box *b = &d->box[d->n++];
+    *b = (struct box){.of = of, .node = node, .is_gpu = is_gpu};
+    snprintf(b->name, sizeof b->name, "%.20s", name);
+    d->gpus += is_gpu;
+}
+
+static void find(struct drawing *d, const json_t *probes)
+{
+    const char *name;
+    json_t *one;
+    char key[16], shown[16];
+    for (int i = 0; i < GPUS_MAX; i++) {
+        snprintf(key, sizeof key, "gpu%d", i);
+        snprintf(shown, sizeof shown, "GPU%d", i);
+        one = json_object_get(rp_group(probes, "gpu.devices"), key);
+        if (one)
+            add(d, shown, one, node_of(one, "numa_affinity"), 1);
+    }
+    json_object_foreach((json_t *)rp_group(probes, "rdma.devices"), name, one)
+        if (d->n - d->gpus < NICS_MAX && json_is_object(one))
+            add(d, name, one, node_of(one, "numa_node"), 0);
+    if (d->n > d->gpus)
+        return;
+    json_object_foreach((json_t *)rp_group(probes, "network.interfaces"), name, one)
+        if (d->n - d->gpus < NICS_MAX && rp_known(one, "driver") && !rp_known_is(one, "operational", "down"))
+            add(d, name, one, node_of(one, "numa_node"), 0);
+}
+
+/* Nodes below each other, each with its devices in rows of four: so the drawing is legible on a telephone. */
+static void place(struct drawing *d)
+{
+    double y = 8;
+    for (int i = 0; i < d->n; i++) {
+        int k = 0;
+        while (k < d->nodes && d->node[k] != d->box[i].node)
+            k++;
+        if (k == d->nodes && d->nodes < NODES_MAX)
+            d->node[d->nodes++] = d->box[i].node;
+    }
+    for (int k = 0; k < d->nodes; k++) {
+        int column = 0;
+        d->top[k] = y;
+        y += 34;
+        for (int i = 0; i < d->n; i++) {
+            int last = k == d->nodes - 1; /* what has no place is in the last one */
+            if (d->box[i].node != d->node[k] && !(last && d->box[i].x == 0 && d->box[i].y == 0))
+                continue;
+            if (column == ROW) {
+                column = 0;
+                y += BOX_H + GAP + 14;
+            }
+            d->box[i].x = LEFT + column++ * (BOX_W + GAP) + GAP / 2;
+            d->box[i].y = y;
+        }
+        y += BOX_H + GAP;
+        d->bottom[k] = y;
+        y += 30;
+    }
+    d->height = y - 22;
+}
+
+/* ---- links ---- */
+
+/* "NV2" between two devices, from the matrix. */
+static const char *between(const json_t *probes, const struct drawing *d, int i, int j)
+{
+    const json_t *columns = rp_known(probes, "topology.matrix.columns"), *row = json_object_get(rp_group(probes, "topology.matrix.rows"), d->box[i].name);
+    const json_t *cells = json_object_get(row, "value");
+    for (size_t k = 0; k < json_array_size(columns); k++) {
+        const char *name = json_string_value(json_array_get(columns, k));
+        if (name && strcmp(name, d->box[j].name) == 0)
+            return json_string_value(json_array_get(cells, k));
+    }
+    return NULL;
+}
+
+static int links(const char *cell)
+{
+    return cell && strncmp(cell, "NV", 2) == 0 && whole(cell + 2) > 0 ? whole(cell + 2) : 0;
+}
+
+static int has_switch(const struct drawing *d)
+{
+    const char *name;
+    json_t *one;
+    for (int i = 0; i < d->gpus; i++)
+        json_object_foreach((json_t *)rp_group(d->box[i].of, "nvlinks"), name, one)
+            if (rp_known_is(one, "remote_type", "switch"))
+                return 1;
+    return 0;
+}
+
+/* Straight between rows, bent within one so that what lies between stays visible. */
+static void link_line(struct rp_buf *out, const struct box *a, const struct box *b, int n)
+{
+    double ax = a->x + BOX_W / 2.0, bx = b->x + BOX_W / 2.0, ay = a->y + BOX_H / 2.0, by = b->y + BOX_H / 2.0;
+    double width = fmin(1 + n, 6);
+    if (fabs(a->y - b->y) > 1)
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax, a->y < b->y ? a->y + BOX_H : a->y, bx,
+                      a->y < b->y ? b->y : b->y + BOX_H);
+    else if (fabs(ax - bx) < BOX_W + GAP + 1)
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax, ay, bx, by);
+    else
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fQ%.0f %.0f %.0f %.0f\"/>", width, ax, a->y, (ax + bx) / 2,
+                      a->y - 22, bx, b->y);
+}
+
+static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t *probes)
+{
+    if (has_switch(d)) {
+        double x = LEFT + ROW * (BOX_W + GAP) - 1, top = d->box[0].y, bottom = top;
+        int most = 0;
+        for (int i = 0; i < d->gpus; i++) {
+            const struct box *b = &d->box[i];
+            bottom = fmax(bottom, b->y + BOX_H);
+            rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"2\" d=\"M%.0f %.0fV%.0fH%.0f\"/>", b->x + BOX_W / 2.0, b->y + BOX_H, b->y + BOX_H + 6,
+                          x + 5);
+            for (int j = 0; j < d->gpus; j++)
+                most = links(between(probes, d, i, j)) > most ? links(between(probes, d, i, j)) : most;
+        }
+        rp_buf_printf(out, "<rect class=\"switch\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"%.0f\" rx=\"3\"/>", x, top, bottom - top + 8);
+        rp_buf_printf(out, "<text class=\"said\" text-anchor=\"middle\" transform=\"translate(%.0f %.0f) rotate(90)\">NVSwitch, %d links each</text>", x + 3.5,
+                      (top + bottom) / 2, most);
+        return;
+    }
+    for (int i = 0; i < d->gpus; i++)
+        for (int j = i + 1; j < d->gpus; j++)
+            if (links(between(probes, d, i, j)))
+                link_line(out, &d->box[i], &d->box[j], links(between(probes, d, i, j)));
+}
+
+/* ---- boxes ---- */
+
+static void draw_box(struct rp_buf *out, const struct box *b)
+{
+    RP_BUF line = {0};
+    double generation, width;
+    const char *name = rp_known_text(b->of, "name");
+    rp_buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"6\"/>", b->is_gpu ? "gpu" : "nic", b->x, b->y, BOX_W,
+                  BOX_H);
+    text(out, b->x + 8, b->y + 18, "name", b->name);
+    if (b->is_gpu && rp_known_number(b->of, "pcie_width", &width) == 0 && rp_known_number(b->of, "pcie_generation_max", &generation) == 0)
+        rp_buf_printf(&line, "PCIe %.0f x%.0f", generation, width);
+    else if (!b->is_gpu && rp_known_text(b->of, "driver"))
+        rp_buf_printf(&line, "%.12s", rp_known_text(b->of, "driver"));
+    else if (name)
+        rp_buf_printf(&line, "%.12s", name);
+    text(out, b->x + 8, b->y + 35, "small", rp_buf_text(&line));
+}
+
+static void node_words(struct rp_buf *out, const json_t *probes, int node)
+{
+    char path[48], size[32];
+    const char *cpus;
+    double bytes;
+    if (node < 0) {
+        rp_buf_puts(out, "NUMA node not known");
+        return;
+    }
+    rp_buf_printf(out, "NUMA node %d", node);
+    snprintf(path, sizeof path, "topology.nodes.node%d", node);
+    const json_t *values = rp_value_at(probes, path);
+    if ((cpus = rp_known_text(values, "cpus")))
+        rp_buf_printf(out, ", CPUs %.24s", cpus);
+    if (rp_known_number(values, "memory", &bytes) == 0) {
+        rp_show_number(size, bytes, "B");
+        rp_buf_printf(out, ", %s", size);
+    }
+}
+
+static void draw(struct rp_section *s, const struct drawing *d, const json_t *probes, const char *says)
+{
+    rp_buf_printf(s->out, "<figure id=\"b%d-drawing\"><figcaption><b>Devices and what joins them</b></figcaption>"
+                          "<svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
+                  s->index, says, WIDTH, d->height);
+    for (int k = 0; k < d->nodes; k++) {
+        RP_BUF words = {0};
+        node_words(&words, probes, d->node[k]);
+        rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>", LEFT - 6, d->top[k],
+                      ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
+        text(s->out, LEFT + 6, d->top[k] + 20, "small", rp_buf_text(&words));
+        if (k)
+            rp_buf_printf(s->out, "<path class=\"bus\" d=\"M%d %.0fV%.0f\"/>", LEFT + 20, d->bottom[k - 1], d->top[k]);
+    }
+    draw_links(s->out, d, probes);
+    for (int i = 0; i < d->n; i++)
+        draw_box(s->out, &d->box[i]);
+    rp_buf_puts(s->out, "</svg></figure>\n");
+}
+
+/* The matrix in words for those who do not see the drawing, and for everybody who wants to know exactly. */
+static void matrix(struct rp_section *s, const json_t *probes)
+{
+    const json_t *columns = rp_known(probes, "topology.matrix.columns");
+    const char *name;
+    json_t *row, *cell;
+    size_t i;
+    if (!json_array_size(columns))
+        return;
+    rp_buf_puts(s->out, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"Connections between devices\"><table class=\"matrix\"><caption>How each device "
+                        "reaches each other: NV# over so many NVLinks, PIX to SYS over ever more of PCIe and the processors</caption><thead><tr><td></td>");
+    json_array_foreach((json_t *)columns, i, cell) {
+        rp_buf_puts(s->out, "<th scope=\"col\">");
+        rp_html_text(s->out, json_is_string(cell) ? json_string_value(cell) : "?");
+        rp_buf_puts(s->out, "</th>");
+    }
+    rp_buf_puts(s->out, "</tr></thead><tbody>\n");
+    json_object_foreach((json_t *)rp_group(probes, "topology.matrix.rows"), name, row) {
+        rp_buf_puts(s->out, "<tr><th scope=\"row\">");
+        rp_html_text(s->out, name);
+        rp_buf_puts(s->out, "</th>");
+        for (i = 0; i < json_array_size(json_object_get(row, "value")); i++) {
+            RP_BUF pointer = {0};
+            rp_buf_puts(&pointer, "/probes/topology/matrix/rows");
+            rp_pointer_add(&pointer, name);
+            rp_buf_printf(&pointer, "/value/%zu", i);
+            rp_buf_printf(s->out, "<td%s>", links(json_string_value(json_array_get(json_object_get(row, "value"), i))) ? " class=\"nv\"" : "");
+            rp_before_figure(s, rp_buf_text(&pointer), "t");
+            rp_buf_puts(s->out, "</td>");
+        }
+        rp_buf_puts(s->out, "</tr>\n");
+    }
+    rp_table_close(s->out);
+}
+
+/* Sockets, cores, threads and caches, where there is no GPU to draw. */
+static void processors(struct rp_section *s)
+{
+    static const char *const rows[][2] = {
+        {"processors in sockets", "/probes/topology/packages"},   {"NUMA nodes", "/probes/topology/numa_nodes"},
+        {"cores", "/probes/topology/cores"},                      {"threads", "/probes/topology/threads"},
+        {"level 1 data cache, each", "/probes/topology/caches/l1d/size"}, {"level 2 cache, each", "/probes/topology/caches/l2/size"},
+        {"level 3 cache, each", "/probes/topology/caches/l3/size"}, {"threads that share a level 3 cache", "/probes/topology/caches/l3/threads"},
+    };
+    rp_table_open(s->out, "Processors as this run saw them", "what|value");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rp_pointer(s->before, rows[i][1]))
+            continue;
+        rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td>", rows[i][0]);
+        rp_before_figure(s, rows[i][1], "u");
+        rp_buf_puts(s->out, "</td></tr>\n");
+    }
+    rp_table_close(s->out);
+}
+
+/* Cores of each node as small squares in the node's box: the drawing of a machine without GPUs. */
+static void draw_cores(struct rp_section *s, const json_t *probes)
+{
+    double cores, nodes, l3 = 0;
+    if (rp_known_number(probes, "topology.cores", &cores) < 0 || cores < 1 || cores > 4096)
+        return;
+    if (rp_known_number(probes, "topology.numa_nodes", &nodes) < 0 || nodes < 1 || nodes > NODES_MAX || fmod(cores, nodes) != 0)
+        nodes = 1;
+    int each = (int)(cores / nodes), columns = each < 16 ? each : 16, rows = (each + columns - 1) / columns, side = 20;
+    int tall = 34 + rows * (side + 4) + 30;
+    char size[32] = "";
+    if (rp_known_number(rp_value_at(probes, "topology.caches.l3"), "size", &l3) == 0)
+        rp_show_number(size, l3, "B");
+    rp_buf_printf(s->out, "<figure id=\"b%d-cores\"><figcaption><b>Processors</b></figcaption><svg class=\"topology\" role=\"img\" aria-label=\"%.0f cores in %.0f NUMA "
+                          "nodes; the table below has the figures.\" viewBox=\"0 0 %d %d\">",
+                  s->index, cores, nodes, WIDTH, (int)nodes * (tall + 12) + 8);
+    for (int k = 0; k < (int)nodes; k++) {
+        int y = 6 + k * (tall + 12);
+        RP_BUF words = {0};
+        node_words(&words, probes, k);
+        rp_buf_printf(s->out, "<rect class=\"node\" x=\"6\" y=\"%d\" width=\"396\" height=\"%d\" rx=\"8\"/>", y, tall);
+        text(s->out, 18, y + 20, "small", rp_buf_text(&words));
+        for (int i = 0; i < each; i++)
+            rp_buf_printf(s->out, "<rect class=\"gpu\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\"/>", 18 + i % columns * (side + 4),
+                          y + 32 + i / columns * (side + 4), side, side);
+        rp_buf_puts(&words, "");
+        RP_BUF below = {0};
+        rp_buf_printf(&below, "%d core%s%s%s", each, each == 1 ? "" : "s", *size ? ", level 3 cache " : "", size);
+        text(s->out, 18, y + tall - 10, "small", rp_buf_text(&below));
+    }
+    rp_buf_puts(s->out, "</svg></figure>\n");
+}
+
+void rp_section_topology(struct rp_section *s)
+{
+    const json_t *probes = json_object_get(s->before, "probes");
+    struct drawing *d = rp_alloc(sizeof *d);
+    char says[200];
+    find(d, probes);
+    place(d);
+    rp_section_open(s, "topology", "Topology");
+    if (d->gpus) {
+        snprintf(says, sizeof says, "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.", d->gpus, d->n - d->gpus,
+                 d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
+        draw(s, d, probes, says);
+        matrix(s, probes);
+    } else {
+        draw_cores(s, probes);
+        processors(s);
+    }
+    rp_section_close(s);
+    free(d);
+}

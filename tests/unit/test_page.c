@@ -1,0 +1,228 @@
+/* Pages: what strangers wrote is text and nothing else, figures are those of the bundle, a bundle that failed shows nothing. */
+#include "tests/unit/verify_fixture.h"
+
+#include "base/text.h"
+#include "page/html.h"
+#include "page/page.h"
+
+/* ---- a strict reader of the HTML that pages are made of ---- */
+
+static const char *const elements[] = {"html", "head",    "title",   "style", "body",   "a",     "header", "div",  "svg",     "circle", "path",       "h1",  "h2",
+                                       "h3",   "p",       "code",    "bdi",   "table",  "caption", "thead", "tbody", "tr",     "th",     "td",         "nav", "ul",
+                                       "li",   "main",    "section", "data",  "dl",     "dt",    "dd",     "span", "figure",  "figcaption", "b",      "rect", "text",
+                                       "pre",  "details", "summary", "footer", "meta"};
+static const char *const attributes[] = {"lang", "charset", "http-equiv", "content", "name", "class", "href", "id", "width", "height", "viewBox", "aria-hidden",
+                                         "cx", "cy", "r", "d", "data-verdict", "open", "scope", "aria-label", "aria-labelledby", "data-bundle", "value",
+                                         "data-src", "data-form", "role", "x", "y", "text-anchor", "preserveAspectRatio", "download", "tabindex", "rx",
+                                         "stroke-width", "transform", "colspan"};
+
+/* One tag at p: name and attributes known, values quoted; the end, or NULL. */
+static const char *tag(const char *p, char name[32], int *closing)
+{
+    char word[64];
+    size_t n;
+    *closing = p[1] == '/';
+    p += 1 + *closing;
+    n = strcspn(p, " >/\n");
+    if (n >= 32 || !RP_IS_IN(elements, p, n))
+        return NULL;
+    snprintf(name, 32, "%.*s", (int)n, p);
+    for (p += n; *p == ' ';) {
+        n = strcspn(++p, "=> /");
+        snprintf(word, sizeof word, "%.*s", (int)n, p);
+        if (!RP_IS_IN(attributes, word, strlen(word)))
+            return NULL;
+        p += n;
+        if (*p != '=')
+            continue;
+        if (p[1] != '"' || !(p = strchr(p + 2, '"')))
+            return NULL;
+        p++;
+    }
+    return *p == '/' && p[1] == '>' ? p + 1 : *p == '>' ? p : NULL;
+}
+
+/* Everything is an element of the list with attributes of the list, nested as it should be. The place of the first mistake, or NULL. */
+static const char *mistake(const char *html)
+{
+    char open[64][32], name[32];
+    int depth = 0, closing;
+    const char *p = html + strlen("<!doctype html>");
+    for (; (p = strchr(p, '<')); p++) {
+        const char *at = p;
+        if (!(p = tag(p, name, &closing)))
+            return at;
+        if (closing && (depth == 0 || strcmp(open[--depth], name) != 0))
+            return at;
+        if (closing || p[-1] == '/' || strcmp(name, "meta") == 0)
+            continue;
+        if (depth == 64)
+            return at;
+        strcpy(open[depth++], name);
+        if (strcmp(name, "style") == 0)
+            p = strstr(p, "</style>") - 1;
+    }
+    return depth ? html : NULL;
+}
+
+/* The page of fx_path(file). */
+static void page_of(struct rp_buf *out, const char *file, int markdown, enum rp_verdict verdict)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_verify_opts o = {.keep = &kept};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    int rc = rp_verify(&v, path, &o, &err);
+    CHECK(v.verdict == verdict, "%s: %s (%d)", rp_verdict_text(v.verdict), err.msg, rc);
+    struct rp_shown_bundle b = {.name = file, .v = &v, .kept = v.verdict == RP_VERDICT_FAILED ? NULL : &kept};
+    if (markdown)
+        rp_page_markdown(out, &b, 1);
+    else
+        rp_page_html(out, &b, 1);
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+TEST(foreign_text_is_text)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"plain", "plain"},
+        {"<b a=\"x\" c='y'>&`", "&lt;b a=&quot;x&quot; c=&#39;y&#39;&gt;&amp;&#96;"},
+        {"a\nb\tc", "a b c"},
+        {"\033[31mred\x7f", "\xef\xbf\xbd[31mred\xef\xbf\xbd"},
+        {"\xe2\x80\xaeliam", "\xef\xbf\xbdliam"},            /* U+202E turns what follows */
+        {"\xc2\x9b", "\xef\xbf\xbd"},                        /* C1 */
+        {"\xff\xc3(", "\xef\xbf\xbd\xef\xbf\xbd("},          /* malformed */
+        {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* a lone surrogate */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF out = {0};
+        rp_html_text(&out, cases[i].in);
+        CHECK_STR(rp_buf_text(&out), cases[i].out);
+    }
+    RP_BUF cut = {0}, lines = {0};
+    rp_html(&cut, "\xc3\xbc\xc3\xbc\xc3\xbc", 6, 2);
+    CHECK_STR(rp_buf_text(&cut), "\xc3\xbc\xc3\xbc...");
+    rp_html_lines(&lines, "a\n<", 3);
+    CHECK_STR(rp_buf_text(&lines), "a\n&lt;");
+}
+
+TEST(cells_of_csv_are_no_formulas)
+{
+    static const char *const cases[][2] = {{"plain", "\"plain\""},     {"=1+1", "\"'=1+1\""}, {"+1", "\"'+1\""},        {"-1", "\"'-1\""},
+                                           {"@SUM(A1)", "\"'@SUM(A1)\""}, {"a\"b", "\"a\"\"b\""}, {"a\r\nb", "\"a??b\""}, {"\t=1", "\"'?=1\""}, {"", "\"\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF out = {0};
+        rp_csv_text(&out, cases[i][0]);
+        CHECK_STR(rp_buf_text(&out), cases[i][1]);
+    }
+}
+
+TEST(figures_are_found_and_formed)
+{
+    RP_JSON *j = json_pack("{s:{s:f, s:s}, s:[i, i], s:i}", "a/b", "x~y", 4.2124299656386981, "hex", "0x1.8p+1", "list", 7, 8, "n", 4345723392LL & 0x7fffffff);
+    static const char *const cases[][3] = {
+        {"/a~1b/x~0y", "d3", "4.212"}, {"/a~1b/x~0y", "d1*100", "421.2"}, {"/a~1b/hex", "x", "3"},        {"/a~1b/hex", "t", "0x1.8p+1"},
+        {"/list/1", "d0", "8"},        {"/list", "t", NULL},              {"/list/2", "d0", "unknown"},   {"/nothing", "t", "unknown"},
+        {"/a~2b", "t", "unknown"},     {"/a~1b/hex", "d3", "unknown"},    {"/list/-1", "t", "unknown"},   {"n", "t", "unknown"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF out = {0};
+        int rc = rp_form(&out, rp_pointer(j, cases[i][0]), cases[i][1]);
+        if (cases[i][2])
+            CHECK_STR(rp_buf_text(&out), cases[i][2]);
+        CHECK((rc < 0) == (strcmp(rp_buf_text(&out), "unknown") == 0), "%s %s", cases[i][0], cases[i][1]);
+    }
+    RP_BUF figure = {0};
+    rp_figure(&figure, j, "run.json", "/a~1b/x~0y", "d3");
+    CHECK_STR(rp_buf_text(&figure), "<data value=\"4.2124299656386981\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d3\">4.212</data>");
+}
+
+TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
+{
+    struct fx x;
+    RP_BUF page = {0}, again = {0}, markdown = {0};
+    fx_init(&x);
+    fx_seal(&x, "signer", "honest");
+    page_of(&page, "honest", 0, RP_VERDICT_UNKNOWN_KEY);
+    page_of(&again, "honest", 0, RP_VERDICT_UNKNOWN_KEY);
+    CHECK(rp_buf_is(&again, page.data, page.size), "not the same bytes");
+    const char *bad = mistake(rp_buf_text(&page));
+    CHECK(!bad, "at: %.60s", bad ? bad : "");
+    CHECK(strstr(page.data, "data-verdict=\"1\">verified, but the key is unknown</h1>"), "no verdict");
+    CHECK(strstr(page.data, "data-src=\"run.json#/results/sequences_per_s\" data-form=\"d3\">"), "no throughput");
+    CHECK(page.size < 400000 && !strstr(page.data, "<script") && count(page.data, "http") == count(page.data, "http-equiv"), "not self-contained");
+    page_of(&markdown, "honest", 1, RP_VERDICT_UNKNOWN_KEY);
+    CHECK(strncmp(markdown.data, "> **verified, but the key is unknown**\n", 39) == 0, "%.80s", markdown.data);
+    CHECK(strstr(markdown.data, x.report.data), "not the sealed report");
+    fx_fini(&x);
+}
+
+#define EVIL "\"'><script>alert(1)</script><img src=x onerror=alert(1)>]]>--><!--\xe2\x80\xae\033[2J"
+
+TEST(a_hostile_bundle_cannot_add_markup)
+{
+    static const char title[] = "title: \"\\\"'><script>alert(1)</script><h1>verified</h1>\"\n";
+    static const char *const groups[][2] = {{"cpu", "model_name"}, {"host", "product"}, {"container", "image"}, {"launch", "command"}, {"kernel", "release"}};
+    struct fx x;
+    struct rp_err err;
+    RP_BUF recipe = {0}, page = {0}, markdown = {0};
+    fx_init(&x);
+    rp_recipe_fini(&x.recipe);
+    rp_buf_puts(&recipe, title);
+    rp_buf_puts(&recipe, strstr(fx_recipe, "model:"));
+    int failed = rp_recipe_parse(&x.recipe, recipe.data, recipe.size, "<script>.yaml", "cpu", NULL, 0, &err);
+    CHECK(failed == 0, "recipe: %s", err.msg);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        fx_capture_value(x.before, groups[i][0], groups[i][1], json_string(EVIL));
+        fx_capture_value(x.after, groups[i][0], groups[i][1], json_string(EVIL));
+    }
+    fx_capture_value(x.before, "frequency", "governor", json_string("=1" EVIL)); /* and among what changed */
+    fx_capture_value(x.after, "frequency", "governor", json_string(EVIL));
+    x.backend = "cuda";
+    x.device = "gpu0 " EVIL;
+    rp_buf_puts(&x.samples, "{\"clock_sm_hz\":1000000000,\"n\":0,\"ns\":5050000000,\"throttle\":[\"</td><script>alert(1)</script>\",\"=1+1\"]}\n");
+    failed = fx_documents(&x, "incomplete", "reason " EVIL, &err);
+    CHECK(failed == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "hostile");
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    RP_FREE char *path = fx_path("hostile");
+    failed = rp_verify(&v, path, &o, &err) < 0;
+    CHECK(!failed, "what is tested would not be shown: %s", err.msg);
+    page_of(&page, "hostile", 0, v.verdict);
+    const char *bad = mistake(rp_buf_text(&page));
+    CHECK(!bad, "at: %.60s", bad ? bad : "");
+    CHECK(!strstr(page.data, "<script") && !strstr(page.data, "<img") && !strstr(page.data, "\033") && !strstr(page.data, "\xe2\x80\xae"), "markup of a stranger");
+    CHECK(count(page.data, "data-verdict=") == 1 && count(page.data, "<h1") == 1, "a forged verdict");
+    rp_verification_fini(&v);
+    fx_fini(&x);
+}
+
+TEST(a_bundle_that_failed_shows_its_checks_and_nothing_else)
+{
+    struct fx x;
+    RP_BUF page = {0}, markdown = {0};
+    fx_init(&x);
+    set_path(x.run, "results/sequences_per_s", json_real(98765.4321));
+    fx_seal(&x, "signer", "forged");
+    page_of(&page, "forged", 0, RP_VERDICT_FAILED);
+    CHECK(strstr(page.data, "data-verdict=\"0\">FAILED</h1>"), "no verdict");
+    CHECK(!strstr(page.data, "<data ") && !strstr(page.data, "<dl"), "figures of a failed bundle");
+    CHECK(strstr(page.data, "<details open") && !mistake(page.data), "checks");
+    page_of(&markdown, "forged", 1, RP_VERDICT_FAILED);
+    CHECK(strncmp(markdown.data, "> **FAILED**\n", 13) == 0 && !strstr(markdown.data, "98765"), "%s", markdown.data);
+    fx_fini(&x);
+}
