@@ -7,20 +7,11 @@
 
 void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b)
 {
-    struct rp_err ignored;
     const struct rp_member *statement = rp_bundle_find(&b->kept->bundle, "statement.dsse.json");
-    const struct rp_member *lines = rp_bundle_find(&b->kept->bundle, RP_SAMPLES);
-    *s = (struct rp_section){.out = out, .index = index, .b = b, .run = b->v->run, .before = b->kept->before, .records = &b->kept->records};
+    *s = (struct rp_section){.out = out, .index = index, .b = b, .run = b->v->run, .before = b->kept->before, .records = &b->kept->records,
+                             .samples = &b->kept->samples};
     RP_BUG_IF(!statement);
-    rp_sha256_hex(s->digest, statement->bytes.data, statement->bytes.size);
-    if (lines && rp_samples_parse(&s->samples, rp_buf_text(&lines->bytes), lines->bytes.size, &ignored) < 0)
-        s->samples = (struct rp_samples){0}; /* verification has read the same bytes */
-}
-
-void rp_section_fini(struct rp_section *s)
-{
-    if (s->samples.line)
-        rp_samples_fini(&s->samples);
+    rp_member_sha256(s->digest, statement);
 }
 
 void rp_section_open(struct rp_section *s, const char *id, const char *title)

@@ -25,16 +25,16 @@ static double value(const struct rp_samples *s, size_t i, const char *key)
 
 static struct device times_of(const struct rp_section *s)
 {
-    struct device d = {.n = (size_t)s->samples.n, .t = rp_alloc(((size_t)s->samples.n + 1) * sizeof(double))};
-    d.start_ns = (double)rp_sample_ns(&s->samples, 0);
+    struct device d = {.n = (size_t)s->samples->n, .t = rp_alloc(((size_t)s->samples->n + 1) * sizeof(double))};
+    d.start_ns = (double)rp_sample_ns(s->samples, 0);
     for (int64_t i = 0; i < s->records->n; i++)
         if (s->records->r[i].step >= 0) {
             d.start_ns = (double)s->records->r[i].start_ns;
             break;
         }
     for (size_t i = 0; i < d.n; i++)
-        d.t[i] = ((double)rp_sample_ns(&s->samples, (int64_t)i) - d.start_ns) / 1e9;
-    d.step = RP_SAMPLE_PERIOD_NS / 1e9 * (double)(s->samples.every > 0 ? s->samples.every : 1);
+        d.t[i] = ((double)rp_sample_ns(s->samples, (int64_t)i) - d.start_ns) / 1e9;
+    d.step = RP_SAMPLE_PERIOD_NS / 1e9 * (double)(s->samples->every > 0 ? s->samples->every : 1);
     return d;
 }
 
@@ -59,10 +59,10 @@ static size_t bands_of(struct rp_band *band, const struct rp_section *s, const s
 {
     size_t n = 0;
     for (size_t i = 0; i < d->n && n < BANDS_MAX; i++) {
-        if (!throttled(&s->samples, i, reason))
+        if (!throttled(s->samples, i, reason))
             continue;
         double from = d->t[i];
-        while (i + 1 < d->n && throttled(&s->samples, i + 1, reason))
+        while (i + 1 < d->n && throttled(s->samples, i + 1, reason))
             i++;
         band[n++] = (struct rp_band){from, d->t[i] + d->step, "throttled"};
     }
@@ -80,9 +80,9 @@ static void csv(struct rp_buf *out, const struct rp_section *s, const struct dev
         rp_buf_printf(out, "%.9f", d->t[i]);
         for (k = 0; k < sizeof keys / sizeof *keys; k++) {
             rp_buf_puts(out, ",");
-            rp_csv_number(out, value(&s->samples, i, keys[k]));
+            rp_csv_number(out, value(s->samples, i, keys[k]));
         }
-        json_array_foreach(json_object_get(json_array_get(s->samples.line, i), "throttle"), k, word)
+        json_array_foreach(json_object_get(json_array_get(s->samples->line, i), "throttle"), k, word)
             rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));
         rp_buf_puts(out, ",");
         rp_csv_text(out, rp_buf_text(&words));
@@ -96,7 +96,7 @@ static void one(struct rp_section *s, const struct device *d, const struct rp_ba
     char id[48], says[300];
     double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
     for (size_t i = 0; i < d->n; i++) {
-        y[i] = value(&s->samples, i, key) * scale;
+        y[i] = value(s->samples, i, key) * scale;
         if (isfinite(y[i]))
             low = fmin(low, y[i]), high = fmax(high, y[i]);
     }
@@ -192,7 +192,7 @@ void rp_section_device(struct rp_section *s)
     if (!json_object_get(s->run, "samples"))
         return;
     rp_section_open(s, "device", "The device while it trained");
-    if (s->samples.n == 0) {
+    if (s->samples->n == 0) {
         rp_buf_puts(s->out, "<p>It was not sampled: ");
         rp_run_figure(s, "/samples/reason", "t");
         rp_buf_puts(s->out, ".</p>\n");

@@ -98,7 +98,6 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
         rp_run_figure(&s, "/results/sequences_per_s_interval/1", "d3");
     }
     rp_buf_puts(out, "</td></tr>\n");
-    rp_section_fini(&s);
 }
 
 static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
@@ -131,7 +130,6 @@ static void one_of_many(struct rp_buf *out, const struct rp_shown_bundle *b, int
     }
     rp_section_init(&s, out, index, b);
     rp_section_bundle(&s, 2);
-    rp_section_fini(&s);
 }
 
 void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
@@ -149,7 +147,6 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
         contents(out, &s);
         rp_buf_puts(out, "<main id=\"main\">\n");
         rp_section_bundle(&s, 2);
-        rp_section_fini(&s);
     } else {
         rp_buf_puts(out, "<main id=\"main\">\n");
         if (n == 1)

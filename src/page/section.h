@@ -11,7 +11,6 @@
 #include "page/html.h"
 #include "page/page.h"
 #include "page/plot.h"
-#include "report/samples.h"
 
 #define RP_RUN "run.json"
 #define RP_BEFORE "env/node0.before.json"
@@ -24,13 +23,12 @@ struct rp_section {
     const struct rp_shown_bundle *b;
     const json_t *run, *before;
     const struct rp_records *records;
-    struct rp_samples samples; /* n 0: none */
+    const struct rp_samples *samples; /* n 0: none */
     char digest[RP_SHA256_HEX]; /* of statement.dsse.json: which bundle this is */
 };
 
 /* Fills it for a bundle that did not fail. */
 void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b);
-void rp_section_fini(struct rp_section *s);
 void rp_section_bundle(struct rp_section *s, int heading); /* all of them; heading: level of its title, 2 where it is one of many */
 
 void rp_section_verdict(struct rp_buf *out, const struct rp_shown_bundle *b, int index, int alone); /* also of a failed one */

@@ -19,12 +19,6 @@ struct steps {
     double *number, *seconds, *loss, *norm;
 };
 
-static double unhex(const char *text)
-{
-    float x;
-    return rp_float_unhex(&x, text) == 0 ? (double)x : NAN;
-}
-
 static struct steps columns_of(const struct rp_records *rs)
 {
     size_t size = ((size_t)rs->n + 1) * sizeof(double);
@@ -35,8 +29,8 @@ static struct steps columns_of(const struct rp_records *rs)
             continue;
         c.number[c.n] = (double)r->step;
         c.seconds[c.n] = (double)(r->end_ns - r->start_ns) / 1e9;
-        c.loss[c.n] = unhex(r->loss);
-        c.norm[c.n++] = unhex(r->grad_norm);
+        c.loss[c.n] = (double)r->loss;
+        c.norm[c.n++] = (double)r->grad_norm;
         c.warm += !r->timed;
     }
     return c;
@@ -50,6 +44,16 @@ static void columns_fini(struct steps *c)
     free(c->norm);
 }
 
+/* Decimal, and to the last bit. */
+static void exact(struct rp_buf *out, float x)
+{
+    char hex[32];
+    rp_float_hex(hex, x);
+    rp_csv_number(out, (double)x);
+    rp_buf_puts(out, ",");
+    rp_csv_text(out, hex);
+}
+
 static void csv(struct rp_buf *out, const struct rp_records *rs)
 {
     int64_t first = 0;
@@ -59,20 +63,16 @@ static void csv(struct rp_buf *out, const struct rp_records *rs)
                      "grad_norm_hex\n");
     for (int64_t i = first; i < rs->n; i++) {
         const struct rp_record *r = &rs->r[i];
-        rp_buf_printf(out, "%" PRId64 ",%s,%" PRId64 ",%.9f,%.9f,", r->step, r->timed ? "timed" : "warm-up", r->repeat,
+        rp_buf_printf(out, "%d,%s,%d,%.9f,%.9f,", r->step, r->timed ? "timed" : "warm-up", r->repeat,
                       (double)(r->start_ns - rs->r[first].start_ns) / 1e9, (double)(r->end_ns - r->start_ns) / 1e9);
         if (r->device_ns >= 0)
             rp_buf_printf(out, "%.9f", (double)r->device_ns / 1e9);
-        rp_buf_printf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",", r->samples, r->tokens, r->padded_tokens);
+        rp_buf_printf(out, ",%u,%u,%u,", r->samples, r->tokens, r->padded_tokens);
         rp_csv_number(out, r->learning_rate);
         rp_buf_puts(out, ",");
-        rp_csv_number(out, unhex(r->loss));
+        exact(out, r->loss);
         rp_buf_puts(out, ",");
-        rp_csv_text(out, r->loss);
-        rp_buf_puts(out, ",");
-        rp_csv_number(out, unhex(r->grad_norm));
-        rp_buf_puts(out, ",");
-        rp_csv_text(out, r->grad_norm);
+        exact(out, r->grad_norm);
         rp_buf_puts(out, "\n");
     }
 }

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const state_words[] = {"skipped", "passed", "note", "FAILED"};
-static const char *const state_classes[] = {"skipped", "good", "note", "bad"};
+static const char *const state_classes[] = {"skipped", "good", "note", "note", "bad"};
 
 static const char *class_of(const struct rp_verification *v)
 {
@@ -41,16 +40,17 @@ static void signer(struct rp_buf *out, const struct rp_verification *v)
 
 static void checks(struct rp_buf *out, const struct rp_verification *v, int index)
 {
-    int count[4] = {0};
+    int count[RP_CHECK_FAILED + 1] = {0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         count[v->check[i].state]++;
-    rp_buf_printf(out, "<details%s id=\"b%d-checks\"><summary>%d checks: %d passed, %d with a note, %d skipped, %d failed</summary>\n",
-                  count[RP_CHECK_FAILED] ? " open" : "", index, RP_CHECK_COUNT, count[RP_CHECK_PASSED], count[RP_CHECK_NOTE], count[RP_CHECK_SKIPPED],
-                  count[RP_CHECK_FAILED]);
+    rp_buf_printf(out, "<details%s id=\"b%d-checks\"><summary>%d checks: %d passed, %d with a note, %d suspicious, %d skipped, %d failed</summary>\n",
+                  count[RP_CHECK_FAILED] ? " open" : "", index, RP_CHECK_COUNT, count[RP_CHECK_PASSED], count[RP_CHECK_NOTE],
+                  count[RP_CHECK_WARNING], count[RP_CHECK_SKIPPED], count[RP_CHECK_FAILED]);
     rp_table_open(out, "Every check, as repro verify prints it", "state|check|found");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
-        rp_buf_printf(out, "<tr><td class=\"state %s\">%s</td><th scope=\"row\">", state_classes[r->state], state_words[r->state]);
+        rp_buf_printf(out, "<tr><td class=\"state %s\">%s</td><th scope=\"row\">", state_classes[r->state],
+                      r->state == RP_CHECK_FAILED ? "FAILED" : rp_check_state_name(r->state));
         rp_html_text(out, r->name);
         rp_buf_puts(out, "</th><td>");
         rp_html_text(out, *r->text ? r->text : r->proves);

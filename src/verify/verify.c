@@ -137,16 +137,18 @@ void rp_verified_fini(struct rp_verified *kept)
     json_decref(kept->after);
     rp_records_fini(&kept->records);
     rp_recipe_fini(&kept->recipe);
+    rp_samples_fini(&kept->samples);
     *kept = (struct rp_verified){0};
 }
 
 static void keep(struct rp_verified *kept, struct rp_verify_state *s)
 {
-    *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe};
+    *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe, s->samples};
     s->bundle = (struct rp_bundle){0};
     s->before = s->after = NULL;
     s->records = (struct rp_records){0};
     s->recipe = (struct rp_recipe){0};
+    s->samples = (struct rp_samples){0};
 }
 
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)

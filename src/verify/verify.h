@@ -13,6 +13,7 @@
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
 #include "report/records.h"
+#include "report/samples.h"
 #include "sign/key.h"
 #include "verify/replay.h"
 
@@ -56,6 +57,7 @@ struct rp_verified {
     json_t *before, *after; /* captures */
     struct rp_records records;
     struct rp_recipe recipe;
+    struct rp_samples samples; /* n 0: none */
 };
 void rp_verified_fini(struct rp_verified *kept);
 
