@@ -1,11 +1,13 @@
 /* `repro run`: the one place where the road that makes a run and the road that seals it meet. */
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
 #include "bundle/bundle.h"
 #include "capture/capture.h"
+#include "cli/attempt.h"
 #include "cli/cli.h"
 #include "cli/run_opts.h"
 #include "cli/supervise.h"
@@ -51,6 +53,8 @@ struct run {
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
+    struct rp_attempt attempt;
+    char statement[RP_SHA256_HEX]; /* of the bundle that was written, or "" */
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus what the monotonic clock says it took */
 };
 
@@ -67,6 +71,7 @@ static void run_fini(struct run *r)
     rp_records_fini(&r->records);
     rp_samples_fini(&r->samples);
     rp_outcome_fini(&r->outcome);
+    rp_attempt_fini(&r->attempt);
 }
 
 static int load_recipe(struct run *r, const char *where, struct rp_err *err)
@@ -307,7 +312,7 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
-    RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan);
+    RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
     RP_BUF run_text = {0}, before = {0}, after = {0}, samples = {0};
     rp_sampling_write(&samples, &o->samples);
     if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0 ||
@@ -328,7 +333,8 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
                              .after = r->after,
                              .flops_per_sample = r->plan.flops_per_sample,
                              .started_ns = r->started_ns,
-                             .ended_ns = r->ended_ns};
+                             .ended_ns = r->ended_ns,
+                             .ledger = ledger};
     r->run = rp_run_json(&doc, err);
     if (!r->run)
         return -1;
@@ -400,9 +406,21 @@ static int seal(struct run *r, struct rp_err *err)
         return -1;
     RP_BUF file = {0};
     int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 || write_bundle(r, &file, err) < 0;
+    if (!failed) {
+        const struct rp_member *m = rp_bundle_find(&b, "statement.dsse.json");
+        rp_member_sha256(r->statement, m);
+    }
     rp_bundle_fini(&b);
     rp_meter_end(&r->meter);
     return failed ? rp_wrap(err, "sealing '%s'", r->output) : 0;
+}
+
+static void end_attempt(struct run *r, int exit_status)
+{
+    enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
+                             : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
+                                                                                      : RP_LEDGER_FAILED;
+    rp_attempt_end(&r->attempt, e, *r->statement ? r->output : NULL, r->statement, exit_status, &r->meter);
 }
 
 /* The figure, how sure it is, and the losses, when there was a timed window. */
@@ -455,6 +473,7 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         rp_wrap(err, "before training began, so there is nothing to seal");
     if (!failed) {
         r.job = (struct rp_job){.recipe = &r.recipe, .backend = r.backend, .data = r.data.path, .batch = r.plan.batch};
+        rp_attempt_start(&r.attempt, r.o->no_ledger, r.recipe.sha256, r.recipe.source_name, NULL, &r.meter);
         if (r.unusable.code == RP_OK)
             rp_supervise(&r.outcome, &r.job, &r.meter);
         else
@@ -474,6 +493,7 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
                              r.output) < 0;
         }
     }
+    end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
     rp_meter_end(&r.meter);
     run_fini(&r);
     return failed ? -1 : 0;

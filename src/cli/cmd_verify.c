@@ -2,6 +2,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
+#include "cli/attempt.h"
 #include "cli/cli.h"
 #include "verify/policy.h"
 #include "verify/verify.h"
@@ -11,9 +12,9 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *data, *init, *store, *isa;
+    const char *trust, *policy, *data, *init, *store, *isa, *ledger;
     long replay, threads;
-    int list;
+    int list, no_ledger;
 };
 
 #define AT(field) offsetof(struct verify_opts, field)
@@ -37,6 +38,9 @@ static const struct rp_opt opts[] = {
      .help = "threads of the replay; the bits do not depend on it"},
     {.name = "list", .letter = 'l', .type = RP_OPT_FLAG, .offset = AT(list),
      .help = "list every check: id, severity, what it proves and how; no bundle is read"},
+    {.name = "ledger", .type = RP_OPT_TEXT, .offset = AT(ledger), .arg = "FILE",
+     .help = "the signer's ledger, as 'repro ledger export' wrote it: find the run in it and count the others of its recipe"},
+    {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(no_ledger), .help = RP_ATTEMPT_OFF_HELP},
     {0},
 };
 
@@ -84,6 +88,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || o->replay == 0);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
+                                .ledger = o->ledger,
                                 .replay = {.steps = o->replay,
                                            .data = o->data,
                                            .init = o->init,
@@ -98,6 +103,9 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
     rp_policy_fini(&policy);
+    rp_meter_init(meter, STDERR_FILENO, cli->quiet);
+    if (!o->no_ledger)
+        rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);
     if (cli->json) {
         cli->result = rp_verification_json(&v);
     } else {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define WIDTH 80
-#define COMMAND_COLUMN 16
+#define COMMAND_COLUMN 18
 #define OPTION_COLUMN 30
 
 const char *rp_opt_arg(const struct rp_opt *o)

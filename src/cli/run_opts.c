@@ -1,6 +1,7 @@
 #include "cli/run_opts.h"
 
 #include "base/buf.h"
+#include "cli/attempt.h"
 
 #include <stdlib.h>
 
@@ -35,6 +36,7 @@ const struct rp_opt rp_run_opt_table[] = {
      .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
     {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(identify),
      .help = "record host name and serial numbers in clear instead of hashed"},
+    {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(no_ledger), .help = RP_ATTEMPT_OFF_HELP},
     {0},
 };
 

@@ -14,7 +14,7 @@ struct rp_run_opts {
     struct rp_opt_list set;
     const char *key, *output, *store;
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
-    int plan, force, identify;
+    int plan, force, identify, no_ledger;
     /* by key; NULL where the flag was not given */
 #define KEY(name, field, type, def, lo, hi, choices, flag, help) const char *field;
 #include "recipe/keys.def"

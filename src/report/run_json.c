@@ -106,5 +106,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
         json_object_set(out, "environment_changes", changes);
     if (d->command_line)
         json_object_set_new(out, "command_line", copy(d->command_line));
+    if (d->ledger)
+        json_object_set_new(out, "ledger", copy(d->ledger));
     return out;
 }

@@ -33,6 +33,7 @@ struct rp_run_doc {
     double flops_per_sample;
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */
+    const json_t *ledger;          /* the place of the attempt in the ledger; NULL: left out */
 };
 
 /* Computes the results on the way, so records that do not follow from the recipe are refused here: RP_MISMATCH. */

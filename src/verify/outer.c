@@ -1,4 +1,5 @@
 /* The outer checks: form, signature, key, statement, digests. Until they pass, nothing inside is worth reading. */
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
@@ -17,6 +18,8 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
         return -1;
     if (!s->o->keep && rp_bundle_scan(&s->bundle, s->fd, err) < 0)
         return rp_wrap(err, "bundle '%s'", s->path);
+    const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
+    rp_member_sha256(s->v->statement, statement);
     for (int i = 0; i < s->bundle.n; i++)
         total += rp_member_size(&s->bundle.member[i]);
     rp_check_say(result, "%d members, %zu bytes", s->bundle.n, total);

@@ -21,6 +21,12 @@ static const struct {
 static const char *const state_names[] = {"skipped", "passed", "note", "warning", "FAILED"};
 static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
 
+const char *rp_verdict_name(enum rp_verdict v)
+{
+    static const char *const names[] = {"failed", "verified-unknown-key", "verified", "undecided"};
+    return names[v];
+}
+
 const char *rp_verdict_text(enum rp_verdict v)
 {
     static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
@@ -243,7 +249,6 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
 
 json_t *rp_verification_json(const struct rp_verification *v)
 {
-    static const char *const verdicts[] = {"failed", "verified-unknown-key", "verified", "undecided"};
     json_t *list = json_array(), *results = json_object_get(v->run, "results");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
@@ -251,7 +256,7 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*, s:O*}", "verdict", verdicts[v->verdict], "fingerprint",
+    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "checks", list, "results",
                      v->verdict == RP_VERDICT_FAILED ? NULL : results, "policy", v->policy);
 }

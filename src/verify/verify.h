@@ -49,6 +49,7 @@ struct rp_check_result {
 
 /* UNDECIDED: nothing is wrong with the bundle as far as it was looked at, but the replay that was asked for could not be done. */
 enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_UNDECIDED };
+const char *rp_verdict_name(enum rp_verdict v); /* for programs: "failed", "verified-unknown-key", "verified", "undecided" */
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
 
 /* What was verified, for those who go on with it: the very bytes that the checks saw, not the file read a second time. */
@@ -65,6 +66,7 @@ struct rp_policy; /* verify/policy.h */
 
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
+    const char *ledger;           /* --ledger: the signer's, exported; NULL: only what the bundle says */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
     struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
@@ -74,6 +76,7 @@ struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
+    char statement[65];                    /* SHA-256 of statement.dsse.json: what names this bundle; "" where there is none */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */

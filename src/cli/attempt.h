@@ -1,0 +1,39 @@
+/* An attempt in the ledger: what `run`, `replicate` and `verify` write there.
+ *
+ * What:    a line before training and one at its end, or one for a verification. Nothing here ever fails a command: what could not be
+ *          written is said, and in run.json.
+ * Flow:    recipe or verdict -> ledger/ledger.h; the place of the line -> "ledger" of run.json.
+ * Owner:   struct rp_attempt owns its texts; rp_attempt_fini().
+ * Extend:  another key of a line is one json_object_set_new() here, and a word about it in ledger.h.
+ */
+#ifndef RP_CLI_ATTEMPT_H
+#define RP_CLI_ATTEMPT_H
+
+#include "base/term.h"
+#include "ledger/ledger.h"
+#include "verify/verify.h"
+
+#include <jansson.h>
+
+#define RP_ATTEMPT_OFF_HELP "write no line about this to the ledger (see 'repro ledger'); a bundle made so says so"
+
+struct rp_attempt {
+    int off; /* --no-ledger */
+    int named;
+    char *path, *recipe, *recipe_name;
+    struct rp_ledger_mark mark;
+};
+
+/* replicates: digest of the statement of the run that is repeated, or NULL. */
+void rp_attempt_start(struct rp_attempt *a, int off, const char *recipe_sha256, const char *recipe_name, const char *replicates,
+                      struct rp_meter *meter);
+json_t *rp_attempt_json(const struct rp_attempt *a); /* "ledger" of run.json: {"position", "head", "earlier"} or {"reason"} */
+/* bundle NULL: none was written; statement: SHA-256 of its statement.dsse.json. */
+void rp_attempt_end(const struct rp_attempt *a, enum rp_ledger_event e, const char *bundle, const char *statement, int exit_status,
+                    struct rp_meter *meter);
+void rp_attempt_fini(struct rp_attempt *a);
+
+/* A verification, by its verdict, in one line. */
+void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_meter *meter);
+
+#endif

@@ -1,0 +1,266 @@
+/* `repro ledger`: every attempt that was made here, and whether the account of them holds together. */
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "ledger/ledger.h"
+#include "verify/verify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ledger_opts {
+    const char *bundle, *output;
+    long last;
+    int force;
+};
+#define AT(field) offsetof(struct ledger_opts, field)
+
+#define OPERAND_HELP "FILE is a ledger, or one that somebody exported; default is the user's own: $REPRO_LEDGER, else ledger.jsonl in " \
+                     "$REPRO_STORE or the cache directory."
+
+static char *path_of(const struct rp_cli *cli)
+{
+    int named;
+    return cli->argc ? rp_strdup(cli->argv[0]) : rp_ledger_path(&named);
+}
+
+static const char *text(const json_t *j, const char *key)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    return s ? s : "";
+}
+
+/* ---- ledger list ---- */
+
+struct list {
+    json_t *lines;
+    size_t last; /* 0: all */
+};
+
+static int collect(void *arg, const json_t *line, struct rp_err *err)
+{
+    struct list *l = arg;
+    (void)err;
+    json_array_append(l->lines, (json_t *)line);
+    if (l->last && json_array_size(l->lines) > l->last)
+        json_array_remove(l->lines, 0);
+    return 0;
+}
+
+/* "57  2026-11-21T12:18:09Z  sealed       bert_fp32                 of 56, x.repro.tar.zst" */
+static void print_line(const json_t *line)
+{
+    char name[64], event[24], bundle[160];
+    const json_t *b = json_object_get(line, "bundle"), *run = json_object_get(line, "run"), *status = json_object_get(line, "exit");
+    printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), text(line, "at"),
+           rp_safe(event, sizeof event, text(line, "event")), rp_safe(name, sizeof name, text(line, "recipe_name")));
+    if (json_is_integer(run))
+        printf("  of %" JSON_INTEGER_FORMAT, json_integer_value(run));
+    if (b)
+        printf("  %s", rp_safe(bundle, sizeof bundle, text(b, "name")));
+    if (*text(line, "verdict"))
+        printf("  %s", rp_safe(name, sizeof name, text(line, "verdict")));
+    if (*text(line, "check"))
+        printf(" (%s)", rp_safe(name, sizeof name, text(line, "check")));
+    if (*text(line, "replicates"))
+        printf("  replicates %.16s...", rp_safe(name, sizeof name, text(line, "replicates")));
+    if (json_object_get(line, "torn"))
+        printf("  after a torn line");
+    if (json_integer_value(status))
+        printf("  exit %" JSON_INTEGER_FORMAT, json_integer_value(status));
+    putchar('\n');
+}
+
+static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct ledger_opts *o = cli->opts;
+    struct rp_ledger_summary s;
+    RP_FREE char *path = path_of(cli);
+    RP_JSON *lines = json_array();
+    struct list l = {.lines = lines, .last = (size_t)o->last};
+    if (!cli->argc && access(path, F_OK) < 0) { /* nobody has tried anything yet */
+        if (cli->json)
+            cli->result = json_pack("{s:s, s:O, s:b}", "ledger", path, "lines", lines, "whole", 1);
+        else
+            puts("nothing was attempted yet");
+        return 0;
+    }
+    int failed = rp_ledger_read(path, collect, &l, &s, err) < 0; /* what is good is listed all the same */
+    size_t i;
+    json_t *line;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:O, s:b}", "ledger", path, "lines", lines, "whole", !failed);
+    else
+        json_array_foreach(lines, i, line)
+            print_line(line);
+    return failed ? -1 : 0;
+}
+
+static const struct rp_opt list_opts[] = {
+    {.name = "last", .letter = 'n', .type = RP_OPT_INT, .offset = AT(last), .arg = "N", .lo = 1, .hi = 1000000000,
+     .help = "only the last N lines"},
+    {0},
+};
+
+const struct rp_command rp_cmd_ledger_list = {
+    .name = "ledger list",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .summary = "list the attempts, oldest first",
+    .details = OPERAND_HELP "\n"
+               "\n"
+               "Examples:\n"
+               "  repro ledger list --last 20\n"
+               "  repro ledger list --json | jq '.lines[] | select(.event == \"sealed\")'\n",
+    .opts = list_opts,
+    .opts_size = sizeof(struct ledger_opts),
+    .run = cmd_ledger_list,
+};
+
+/* ---- ledger check ---- */
+
+struct tally {
+    int64_t started, ended, sealed, failed, interrupted, verified;
+};
+
+static int count(void *arg, const json_t *line, struct rp_err *err)
+{
+    struct tally *t = arg;
+    const char *event = text(line, "event");
+    (void)err;
+    int64_t *const of[] = {&t->started, &t->sealed, &t->failed, &t->interrupted, &t->verified};
+    for (int e = RP_LEDGER_STARTED; e <= RP_LEDGER_VERIFIED; e++)
+        *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
+    t->ended += json_is_integer(json_object_get(line, "run"));
+    return 0;
+}
+
+/* The same question as `verify --ledger`, from the other side. */
+static int check_bundle(const struct ledger_opts *o, const char *path, char said[512], struct rp_err *err)
+{
+    struct rp_verification v = {0};
+    struct rp_verify_opts vo = {.ledger = path};
+    int failed = rp_verify(&v, o->bundle, &vo, err) < 0;
+    snprintf(said, 512, "%s", v.check[RP_CHECK_ledger].text);
+    rp_verification_fini(&v);
+    return failed ? rp_wrap(err, "--bundle") : 0;
+}
+
+static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct ledger_opts *o = cli->opts;
+    struct rp_ledger_summary s;
+    struct tally t = {0};
+    char said[512] = "";
+    RP_FREE char *path = path_of(cli);
+    int failed = rp_ledger_read(path, count, &t, &s, err) < 0;
+    if (!failed && o->bundle)
+        failed = check_bundle(o, path, said, err) < 0;
+    if (cli->json) {
+        cli->result = json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*}", "ledger", path, "good", !failed, "lines",
+                                (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed", (json_int_t)t.sealed,
+                                "failed", (json_int_t)t.failed, "interrupted", (json_int_t)t.interrupted, "without_end",
+                                (json_int_t)(t.started - t.ended), "verified", (json_int_t)t.verified, "torn_bytes", (json_int_t)s.torn,
+                                "aside_bytes", (json_int_t)s.aside, "bundle", *said ? said : NULL);
+        return failed ? -1 : 0;
+    }
+    if (failed)
+        return -1;
+    printf("%" PRId64 " lines hold together, head %s\n", s.lines, s.head);
+    printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
+           " without an end (killed, or they still run); %" PRId64 " bundles verified\n",
+           t.started, t.sealed, t.failed, t.interrupted, t.started - t.ended, t.verified);
+    if (s.aside)
+        printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s.aside, path);
+    if (*said)
+        printf("%s\n", said);
+    return 0;
+}
+
+static const struct rp_opt check_opts[] = {
+    {.name = "bundle", .letter = 'b', .type = RP_OPT_TEXT, .offset = AT(bundle), .arg = "BUNDLE",
+     .help = "verify this bundle, find its place in the ledger and count the other runs of its recipe"},
+    {0},
+};
+
+const struct rp_command rp_cmd_ledger_check = {
+    .name = "ledger check",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .summary = "check that every line follows from the one before, and where a bundle stands",
+    .details = OPERAND_HELP "\n"
+               "\n"
+               "Each line has its own SHA-256 and that of the line before it, so that a line that was changed, taken out or put in shows. A "
+               "ledger that was cut at its end does not show by itself: a bundle that was sealed later does, because it names the line that "
+               "started it. Exit status 5: it does not hold together, or is not the one that the bundle names; 4: something in it is no line, "
+               "or its last line is torn.\n"
+               "\n"
+               "With stock tools, line N: sed -n Np FILE | jq -cS 'del(.sha256)' | sha256sum.\n"
+               "\n"
+               "Examples:\n"
+               "  repro ledger check\n"
+               "  repro ledger check their-ledger.jsonl --bundle theirs.repro.tar.zst\n",
+    .opts = check_opts,
+    .opts_size = sizeof(struct ledger_opts),
+    .run = cmd_ledger_check,
+};
+
+/* ---- ledger export ---- */
+
+static int export_line(void *arg, const json_t *line, struct rp_err *err)
+{
+    (void)err;
+    rp_json_write_line(arg, line);
+    return 0;
+}
+
+static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct ledger_opts *o = cli->opts;
+    struct rp_ledger_summary s;
+    RP_BUF out = {0};
+    RP_FREE char *path = path_of(cli);
+    if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
+        return -1;
+    if (rp_ledger_read(path, export_line, &out, &s, err) < 0)
+        return rp_wrap(err, "nothing is exported");
+    if (o->output && rp_write_file(o->output, rp_buf_text(&out), out.size, 0644, err) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head", s.head,
+                                "text", o->output ? NULL : rp_buf_text(&out));
+    else if (!o->output)
+        rp_cli_print(&out);
+    return 0;
+}
+
+static const struct rp_opt export_opts[] = {
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "where it goes; default standard output"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace an existing file"},
+    {0},
+};
+
+const struct rp_command rp_cmd_ledger_export = {
+    .name = "ledger export",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .summary = "check the ledger and write it out, to go with a bundle",
+    .details = "Every line, as it is: names of recipes and bundles without their folders, digests, times, exit statuses. Nothing names the "
+               "machine or its users. " OPERAND_HELP "\n"
+               "\n"
+               "Example:\n"
+               "  repro ledger export -o ledger.jsonl\n",
+    .opts = export_opts,
+    .opts_size = sizeof(struct ledger_opts),
+    .run = cmd_ledger_export,
+};
+
+const struct rp_command rp_cmd_ledger = {
+    .name = "ledger",
+    .operands = "",
+    .summary = "every attempt made here, failed ones too: list, check, export",
+};

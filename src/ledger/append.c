@@ -1,0 +1,290 @@
+/* Appending: under a lock, synced, and either a whole line or none. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
+#include "base/clock.h"
+#include "base/json.h"
+#include "data/store.h"
+#include "ledger/ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_WAIT_NS 10000000000ull
+#define FIRST "0000000000000000000000000000000000000000000000000000000000000000"
+#define ELSEWHERE "another place: $REPRO_LEDGER"
+
+const char *rp_ledger_event_name(enum rp_ledger_event e)
+{
+    static const char *const names[] = {
+#define X(id, name, meaning) name,
+        RP_LEDGER_EVENTS(X)
+#undef X
+    };
+    return names[e];
+}
+
+char *rp_ledger_path(int *named)
+{
+    const char *env = getenv("REPRO_LEDGER");
+    int store_named;
+    *named = env && *env;
+    if (*named)
+        return rp_strdup(env);
+    RP_FREE char *store = rp_store_path(NULL, &store_named);
+    return rp_asprintf("%s/ledger.jsonl", store);
+}
+
+struct target {
+    const char *path;
+    int named;
+    struct rp_ledger_mark *mark;
+    struct rp_err *err;
+};
+
+/* The reason alone goes into bundles, the message with the path to the user. */
+__attribute__((format(printf, 3, 4))) static int fail(const struct target *t, enum rp_code code, const char *fmt, ...)
+{
+    va_list ap;
+    int no = errno;
+    va_start(ap, fmt);
+    vsnprintf(t->mark->reason, sizeof t->mark->reason, fmt, ap);
+    va_end(ap);
+    errno = no;
+    return rp_fail(t->err, code, "ledger '%s': %s; " ELSEWHERE, t->path, t->mark->reason);
+}
+
+static int io(const struct target *t, const char *doing)
+{
+    return fail(t, RP_IO, "cannot %s: %s", doing, strerror(errno));
+}
+
+static void sync_directory(const char *path)
+{
+    RP_FREE char *dir = rp_strdup(path);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    RP_FD fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        fsync(fd);
+}
+
+static int make_directory(const struct target *t)
+{
+    struct rp_err why = {0};
+    RP_FREE char *dir = rp_strdup(t->path);
+    char *slash = strrchr(dir, '/');
+    if (!slash || slash == dir)
+        return 0;
+    *slash = 0;
+    if (rp_mkdirs(dir, 0700, &why) == 0)
+        return 0;
+    errno = why.sys;
+    return io(t, "make its directory");
+}
+
+/* Where everybody can write, what has our name may be somebody else's. */
+static int open_file(const struct target *t, const char *path, int flags)
+{
+    struct stat st;
+    int no_follow = t->named ? 0 : O_NOFOLLOW; /* a user may have put a link where they said */
+    RP_FD fd = open(path, flags | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | no_follow, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return io(t, "open it");
+    if (!S_ISREG(st.st_mode))
+        return fail(t, RP_IO, "it is no regular file");
+    if (!t->named && (st.st_uid != geteuid() || st.st_nlink != 1))
+        return fail(t, RP_IO, "it is not ours alone");
+    return rp_fd_take(&fd);
+}
+
+/* Held until the descriptor is closed, by a crash too. */
+static int lock(const struct target *t, int fd)
+{
+    const struct timespec nap = {.tv_nsec = 10000000};
+    uint64_t until = rp_now_ns() + LOCK_WAIT_NS;
+    struct stat a, b;
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return io(t, "lock it");
+        if (rp_now_ns() > until)
+            return fail(t, RP_IO, "somebody else has had it locked for %llu s", LOCK_WAIT_NS / 1000000000ull);
+        nanosleep(&nap, NULL);
+    }
+    if (fstat(fd, &a) < 0 || stat(t->path, &b) < 0 || a.st_ino != b.st_ino || a.st_dev != b.st_dev)
+        return fail(t, RP_IO, "it was moved or replaced while it was opened");
+    return 0;
+}
+
+struct end {
+    off_t size;           /* of the file up to the end of its last line */
+    int64_t n;            /* of the last line */
+    char head[RP_SHA256_HEX];
+    struct rp_buf torn;   /* what follows it */
+};
+
+static int line_before(const struct target *t, const struct rp_buf *tail, size_t end, int whole_file, struct end *e)
+{
+    struct rp_err why;
+    const char *text = tail->data + end - 1, *start = tail->data;
+    while (text > start && text[-1] != '\n')
+        text--;
+    if (text == start && !whole_file)
+        return fail(t, RP_MALFORMED, "its last line is longer than any this program writes");
+    RP_JSON *line = rp_ledger_line(text, (size_t)(start + end - text), 0, &why);
+    if (!line)
+        return fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside");
+    e->n = json_integer_value(json_object_get(line, "n"));
+    memcpy(e->head, json_string_value(json_object_get(line, "sha256")), sizeof e->head);
+    return 0;
+}
+
+static int find_end(const struct target *t, int fd, struct end *e)
+{
+    struct stat st;
+    RP_BUF tail = {0};
+    char block[3 * RP_LEDGER_LINE_MAX];
+    memcpy(e->head, FIRST, sizeof e->head);
+    if (fstat(fd, &st) < 0)
+        return io(t, "read it");
+    size_t want = st.st_size < (off_t)sizeof block ? (size_t)st.st_size : sizeof block, end;
+    ssize_t got = rp_pread_all(fd, block, want, (uint64_t)st.st_size - want);
+    if (got < (ssize_t)want)
+        return io(t, "read it");
+    rp_buf_add(&tail, block, want);
+    for (end = want; end > 0 && tail.data[end - 1] != '\n'; end--) {
+    }
+    if (want - end >= RP_LEDGER_LINE_MAX)
+        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are no line; see repro ledger check, and move it aside", want - end);
+    rp_buf_add(&e->torn, tail.data + end, want - end);
+    e->size = st.st_size - (off_t)(want - end);
+    return end ? line_before(t, &tail, end, want == (size_t)st.st_size, e) : 0;
+}
+
+/* What a crash left of a line goes into a file of its own before it leaves this one: it may be all that is left of an attempt. */
+static int keep_aside(const struct target *t, int fd, const struct end *e)
+{
+    if (!e->torn.size)
+        return 0;
+    RP_FREE char *path = rp_asprintf("%s" RP_LEDGER_ASIDE, t->path);
+    RP_FD aside = open_file(t, path, O_WRONLY | O_APPEND);
+    if (aside < 0)
+        return -1;
+    if (rp_write_all(aside, e->torn.data, e->torn.size) < 0 || rp_write_all(aside, "\n", 1) < 0 || fsync(aside) < 0)
+        return io(t, "keep its torn last line aside");
+    if (ftruncate(fd, e->size) < 0)
+        return io(t, "take its torn last line off");
+    t->mark->torn = e->torn.size;
+    return 0;
+}
+
+static int contains(const char *line, size_t size, const char *text)
+{
+    return memmem(line, size, text, strlen(text)) != NULL;
+}
+
+/* Runs of a recipe that were started. Their lines are taken as they are: to check them is the business of rp_ledger_read(). */
+static int64_t count_starts(int fd, off_t size, const char *recipe)
+{
+    const size_t block_size = 1 << 16;
+    RP_FREE char *block = rp_alloc(block_size), *of = rp_asprintf("\"recipe\":\"%s\"", recipe);
+    size_t have = 0;
+    int64_t n = 0;
+    for (off_t at = 0; at < size;) {
+        size_t want = block_size - have;
+        if ((off_t)want > size - at)
+            want = (size_t)(size - at);
+        if (rp_pread_all(fd, block + have, want, (uint64_t)at) < (ssize_t)want)
+            break;
+        at += (off_t)want;
+        have += want;
+        char *line = block, *end;
+        for (; (end = memchr(line, '\n', (size_t)(block + have - line))); line = end + 1)
+            n += contains(line, (size_t)(end - line), "\"event\":\"started\"") && contains(line, (size_t)(end - line), of);
+        have = (size_t)(block + have - line);
+        if (have == block_size)
+            break; /* no line of ours */
+        memmove(block, line, have);
+    }
+    return n;
+}
+
+/* The digest is over the line as it is without it. */
+static int finish_line(struct rp_buf *out, json_t *line, char head[RP_SHA256_HEX])
+{
+    RP_BUF bare = {0};
+    rp_json_write_line(&bare, line);
+    rp_sha256_hex(head, bare.data, bare.size);
+    json_object_set_new(line, "sha256", json_string(head));
+    rp_json_write_line(out, line);
+    return out->size <= RP_LEDGER_LINE_MAX ? 0 : -1;
+}
+
+static int write_line(const struct target *t, int fd, const struct end *e, const struct rp_buf *line)
+{
+    if (lseek(fd, e->size, SEEK_SET) < 0)
+        return io(t, "write to it");
+    if (rp_write_all(fd, line->data, line->size) == 0 && fsync(fd) == 0)
+        return 0;
+    int no = errno;
+    if (ftruncate(fd, e->size) == 0) /* else the next append finds a torn line */
+        fsync(fd);
+    errno = no;
+    return io(t, "write to it");
+}
+
+static int append(const struct target *t, enum rp_ledger_event event, json_t *line)
+{
+    char when[32], head[RP_SHA256_HEX], torn[RP_SHA256_HEX];
+    struct end e = {0};
+    struct stat st;
+    RP_BUF text = {0};
+    if (make_directory(t) < 0)
+        return -1;
+    int is_new = stat(t->path, &st) < 0;
+    RP_FD fd = open_file(t, t->path, O_RDWR);
+    if (fd < 0 || lock(t, fd) < 0)
+        return -1;
+    if (find_end(t, fd, &e) < 0 || keep_aside(t, fd, &e) < 0) {
+        rp_buf_fini(&e.torn);
+        return -1;
+    }
+    if (e.torn.size) {
+        rp_sha256_hex(torn, e.torn.data, e.torn.size);
+        json_object_set_new(line, "torn", json_pack("{s:I, s:s}", "bytes", (json_int_t)e.torn.size, "sha256", torn));
+    }
+    rp_buf_fini(&e.torn);
+    const char *recipe = json_string_value(json_object_get(line, "recipe"));
+    t->mark->earlier = event == RP_LEDGER_STARTED && recipe ? count_starts(fd, e.size, recipe) : 0;
+    rp_rfc3339(when, rp_wall_ns());
+    json_object_set_new(line, "at", json_string(when));
+    json_object_set_new(line, "event", json_string(rp_ledger_event_name(event)));
+    json_object_set_new(line, "n", json_integer(e.n + 1));
+    json_object_set_new(line, "previous", json_string(e.head));
+    if (finish_line(&text, line, head) < 0)
+        return fail(t, RP_BUG, "a line of %zu bytes", text.size);
+    if (write_line(t, fd, &e, &text) < 0)
+        return -1;
+    if (is_new)
+        sync_directory(t->path);
+    t->mark->position = e.n + 1;
+    memcpy(t->mark->head, head, sizeof head);
+    return 0;
+}
+
+int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark, struct rp_err *err)
+{
+    struct target t = {.path = path, .named = named, .mark = mark, .err = err};
+    RP_JSON *line = fields;
+    *mark = (struct rp_ledger_mark){0};
+    return append(&t, e, line);
+}

@@ -1,0 +1,123 @@
+/* The place of a run in a ledger, and what else was tried with its recipe. */
+#include "base/json.h"
+#include "ledger/ledger.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One run of the recipe: the line that started it, and how it ended. */
+struct attempt {
+    int64_t n;
+    const char *end; /* static name of an event, NULL: none is recorded */
+};
+
+struct search {
+    int64_t position;
+    const char *head, *recipe;
+    struct rp_ledger_place *place;
+    struct attempt *attempt; /* in the order of the ledger */
+    int64_t n;
+    int found;
+};
+
+static const char *text(const json_t *j, const char *key)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    return s ? s : "";
+}
+
+static const char *static_name(const char *event)
+{
+    for (int e = RP_LEDGER_SEALED; e <= RP_LEDGER_INTERRUPTED; e++)
+        if (strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0)
+            return rp_ledger_event_name((enum rp_ledger_event)e);
+    return NULL;
+}
+
+static int note_start(struct search *s, const json_t *line, int64_t n, struct rp_err *err)
+{
+    if (n == s->position) {
+        s->found = 1;
+        if (strcmp(text(line, "recipe"), s->recipe) != 0)
+            return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...", text(line, "recipe"),
+                           s->recipe);
+    }
+    if (strcmp(text(line, "recipe"), s->recipe) == 0) {
+        s->attempt = rp_realloc(s->attempt, (size_t)(s->n + 1) * sizeof *s->attempt);
+        s->attempt[s->n++] = (struct attempt){.n = n};
+    }
+    return 0;
+}
+
+static void note_end(struct search *s, const json_t *line)
+{
+    const char *end = static_name(text(line, "event"));
+    int64_t run = json_integer_value(json_object_get(line, "run")), i = s->n - 1;
+    while (end && i >= 0 && s->attempt[i].n > run)
+        i--;
+    if (!end || i < 0 || s->attempt[i].n != run)
+        return;
+    s->attempt[i].end = end;
+    if (run != s->position)
+        return;
+    snprintf(s->place->end, sizeof s->place->end, "%s", end);
+    snprintf(s->place->statement, sizeof s->place->statement, "%s", text(json_object_get(line, "bundle"), "statement"));
+}
+
+static int note(void *arg, const json_t *line, struct rp_err *err)
+{
+    struct search *s = arg;
+    int64_t n = json_integer_value(json_object_get(line, "n"));
+    int start = strcmp(text(line, "event"), rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    if (n == s->position && (!start || strcmp(text(line, "sha256"), s->head) != 0))
+        return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten", s->head);
+    if (start)
+        return note_start(s, line, n, err);
+    note_end(s, line);
+    return 0;
+}
+
+static void count(const struct search *s)
+{
+    struct rp_ledger_place *p = s->place;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct attempt *a = &s->attempt[i];
+        p->later += a->n > s->position;
+        if (a->n >= s->position)
+            continue;
+        p->earlier++;
+        int64_t *as = !a->end ? &p->open
+                      : strcmp(a->end, rp_ledger_event_name(RP_LEDGER_SEALED)) == 0 ? &p->sealed
+                      : strcmp(a->end, rp_ledger_event_name(RP_LEDGER_FAILED)) == 0 ? &p->failed
+                                                                                    : &p->interrupted;
+        ++*as;
+    }
+}
+
+int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *place, struct rp_err *err)
+{
+    struct rp_ledger_summary sum;
+    const json_t *is = json_object_get(run, "ledger");
+    struct search s = {.position = json_integer_value(json_object_get(is, "position")),
+                       .head = text(is, "head"),
+                       .recipe = text(run, "recipe_sha256"),
+                       .place = place};
+    *place = (struct rp_ledger_place){.position = s.position};
+    if (s.position < 1)
+        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger%s%s", is ? ": " : "; it is older", text(is, "reason"));
+    int failed = rp_ledger_read(path, note, &s, &sum, err) < 0;
+    place->lines = sum.lines;
+    if (!failed && !s.found)
+        failed = rp_fail(err, RP_MISMATCH,
+                         "ledger '%s' has %" PRId64 " lines and the run was started by line %" PRId64 ": it was cut, or it is another",
+                         path, sum.lines, s.position) < 0;
+    if (!failed)
+        count(&s);
+    if (!failed && place->earlier != json_integer_value(json_object_get(is, "earlier")))
+        failed = rp_fail(err, RP_MISMATCH, "the run says that it had %" JSON_INTEGER_FORMAT " of its recipe before it, ledger '%s' %" PRId64,
+                         json_integer_value(json_object_get(is, "earlier")), path, place->earlier) < 0;
+    free(s.attempt);
+    return failed ? -1 : 0;
+}

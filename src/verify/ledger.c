@@ -1,0 +1,45 @@
+/* The place that a run names among all attempts of its signer. */
+#include "base/json.h"
+#include "ledger/ledger.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int find(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_ledger_place p;
+    if (rp_ledger_find(s->o->ledger, s->run, &p, err) < 0)
+        return -1;
+    if (*p.statement && strcmp(p.statement, s->v->statement) != 0)
+        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run that line %" PRId64 " started ended in another bundle, %.16s...", s->o->ledger,
+                       p.position, p.statement);
+    if (!*p.statement)
+        result->state = RP_CHECK_NOTE;
+    rp_check_say(result,
+                 "line %" PRId64 " of %" PRId64 "; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, %" PRId64
+                 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
+                 p.position, p.lines, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
+                 *p.statement ? "" : "; that it ended in this bundle is not recorded");
+    return 0;
+}
+
+int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *is = json_object_get(s->run, "ledger"), *reason = json_object_get(is, "reason");
+    int64_t position = json_integer_value(json_object_get(is, "position")), earlier = json_integer_value(json_object_get(is, "earlier"));
+    if (s->o->ledger)
+        return find(s, result, err);
+    if (is && !reason && earlier >= position)
+        return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it", position, earlier);
+    if (!is || reason)
+        result->state = RP_CHECK_NOTE;
+    if (!is)
+        rp_check_say(result, "none: the bundle is older");
+    else if (reason)
+        rp_check_say(result, "in none: %.300s", json_string_value(reason));
+    else
+        rp_check_say(result, "line %" PRId64 " of the signer's; runs of this recipe started before it, by their own account: %" PRId64
+                             " (--ledger FILE looks it up)", position, earlier);
+    return 0;
+}

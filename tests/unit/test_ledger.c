@@ -1,0 +1,397 @@
+/* The ledger: nothing that happens to it goes unseen, and nothing that happens to it is worse than a missing line. */
+#include "base/json.h"
+#include "ledger/ledger.h"
+#include "tests/unit/tap.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define OTHER "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define WRITERS 12
+#define LINES 20
+
+static char dir[256];
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+    (void)st, (void)flag, (void)at;
+    return remove(path);
+}
+
+static void clean(void)
+{
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static char *in_dir(const char *name)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (!*dir) {
+        snprintf(dir, sizeof dir, "%s/repro-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        if (!mkdtemp(dir))
+            abort();
+        atexit(clean);
+    }
+    return rp_asprintf("%s/%s", dir, name);
+}
+
+static int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run, struct rp_ledger_mark *mark, struct rp_err *err)
+{
+    json_t *fields = json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny.yaml");
+    if (run)
+        json_object_set_new(fields, "run", json_integer(run));
+    *err = (struct rp_err){0};
+    return rp_ledger_append(path, 1, e, fields, mark, err);
+}
+
+static struct rp_ledger_mark append(const char *path, enum rp_ledger_event e, int64_t run)
+{
+    struct rp_ledger_mark mark;
+    struct rp_err err;
+    int failed = append_of(path, e, RECIPE, run, &mark, &err);
+    CHECK(failed == 0, "append: %s", err.msg);
+    return mark;
+}
+
+static void fill(const char *path)
+{
+    append(path, RP_LEDGER_STARTED, 0);
+    append(path, RP_LEDGER_SEALED, 1);
+    append(path, RP_LEDGER_STARTED, 0);
+}
+
+static int read_it(const char *path, struct rp_ledger_summary *s, struct rp_err *err)
+{
+    *err = (struct rp_err){0};
+    return rp_ledger_read(path, NULL, NULL, s, err);
+}
+
+static void check_whole(const char *path, int64_t lines)
+{
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    int failed = read_it(path, &s, &err);
+    CHECK(failed == 0 && s.lines == lines, "%lld lines: %s", (long long)s.lines, err.msg);
+}
+
+static void slurp(struct rp_buf *out, const char *path)
+{
+    struct rp_err err;
+    int failed = rp_read_file(out, path, 1 << 20, &err);
+    CHECK(failed == 0, "%s", err.msg);
+}
+
+static void put(const char *path, const char *data, size_t size)
+{
+    FILE *f = fopen(path, "w");
+    CHECK(f && fwrite(data, 1, size, f) == size && fclose(f) == 0, "%s", path);
+}
+
+TEST(lines_follow_from_one_another)
+{
+    RP_FREE char *path = in_dir("new/folder/a.jsonl"); /* neither folder is there yet */
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    struct stat st;
+    struct rp_ledger_mark first = append(path, RP_LEDGER_STARTED, 0), second = append(path, RP_LEDGER_FAILED, 1);
+    CHECK(first.position == 1 && first.earlier == 0 && second.position == 2, "%lld %lld", (long long)first.position, (long long)second.position);
+    struct rp_ledger_mark third = append(path, RP_LEDGER_STARTED, 0);
+    CHECK(third.earlier == 1, "%lld started before", (long long)third.earlier);
+    int failed = append_of(path, RP_LEDGER_STARTED, OTHER, 0, &first, &err);
+    CHECK(!failed && first.earlier == 0, "those of another recipe do not count: %lld %s", (long long)first.earlier, err.msg);
+    failed = read_it(path, &s, &err);
+    CHECK(!failed && s.lines == 4 && !s.torn && !s.aside, "%s", err.msg);
+    CHECK_STR(s.head, first.head);
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 077) == 0, "others can read it: %o", st.st_mode);
+}
+
+TEST(every_flipped_bit_is_seen)
+{
+    RP_FREE char *path = in_dir("flip.jsonl");
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    RP_BUF good = {0};
+    fill(path);
+    slurp(&good, path);
+    int unseen = 0;
+    for (size_t i = 0; i < good.size; i++)
+        for (int bit = 0; bit < 9; bit++) {
+            char was = good.data[i];
+            good.data[i] = bit < 8 ? (char)(was ^ 1 << bit) : was == '\n' ? ' ' : '\n';
+            put(path, good.data, good.size);
+            good.data[i] = was;
+            int failed = read_it(path, &s, &err) < 0;
+            unseen += !failed || (err.code != RP_MALFORMED && err.code != RP_MISMATCH);
+        }
+    CHECK(unseen == 0, "%d of %zu", unseen, 9 * good.size);
+    put(path, good.data, good.size);
+    check_whole(path, 3);
+}
+
+/* Cut anywhere but at the end of a line it shows by itself; there it shows to who knows a later line. */
+TEST(every_truncation_is_seen)
+{
+    RP_FREE char *path = in_dir("cut.jsonl");
+    struct rp_ledger_summary s;
+    struct rp_ledger_place place;
+    struct rp_err err;
+    RP_BUF good = {0};
+    fill(path);
+    struct rp_ledger_mark last = append(path, RP_LEDGER_STARTED, 0);
+    RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)last.position, "head",
+                             last.head, "earlier", (json_int_t)last.earlier);
+    slurp(&good, path);
+    int failed = rp_ledger_find(path, run, &place, &err);
+    CHECK(failed == 0 && place.position == 4 && place.earlier == 2 && place.sealed == 1 && place.open == 1, "%s", err.msg);
+    for (size_t n = 0; n < good.size; n++) {
+        put(path, good.data, n);
+        int at_line = n == 0 || good.data[n - 1] == '\n';
+        failed = read_it(path, &s, &err);
+        CHECK(at_line ? failed == 0 && s.torn == 0 : failed < 0 && err.code == RP_MALFORMED && s.torn, "cut at %zu: %s", n, err.msg);
+        err = (struct rp_err){0};
+        failed = rp_ledger_find(path, run, &place, &err);
+        CHECK(failed < 0 && (err.code == RP_MISMATCH || err.code == RP_MALFORMED), "cut at %zu: %s", n, err.msg);
+    }
+}
+
+/* Whoever takes a line out and makes all digests after it again has another head. */
+TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
+{
+    RP_FREE char *path = in_dir("honest.jsonl"), *forged = in_dir("forged.jsonl");
+    struct rp_ledger_place place;
+    struct rp_err err;
+    append(path, RP_LEDGER_STARTED, 0);
+    append(path, RP_LEDGER_FAILED, 1);
+    struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+    RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)mark.position, "head",
+                             mark.head, "earlier", (json_int_t)mark.earlier);
+    append(forged, RP_LEDGER_VERIFIED, 0);
+    append(forged, RP_LEDGER_VERIFIED, 0);
+    append(forged, RP_LEDGER_STARTED, 0);
+    check_whole(forged, 3);
+    int failed = rp_ledger_find(forged, run, &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "not the line that the run names"), "%s", err.msg);
+    json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(0)); /* a run that hides one */
+    failed = rp_ledger_find(path, run, &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "before it"), "%s", err.msg);
+    json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(1));
+    json_object_set_new(run, "recipe_sha256", json_string(OTHER));
+    failed = rp_ledger_find(path, run, &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "another recipe"), "%s", err.msg);
+    json_object_del(run, "ledger");
+    failed = rp_ledger_find(path, run, &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "no place"), "%s", err.msg);
+}
+
+TEST(many_writers_at_once)
+{
+    RP_FREE char *path = in_dir("many.jsonl");
+    pid_t pid[WRITERS];
+    int bad = 0;
+    for (int i = 0; i < WRITERS; i++) {
+        pid[i] = fork();
+        if (pid[i] == 0) {
+            struct rp_ledger_mark mark;
+            struct rp_err err;
+            int failed = 0;
+            for (int k = 0; k < LINES; k++)
+                failed |= append_of(path, RP_LEDGER_STARTED, i % 2 ? RECIPE : OTHER, 0, &mark, &err);
+            _exit(failed != 0);
+        }
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        int status;
+        bad += pid[i] < 0 || waitpid(pid[i], &status, 0) != pid[i] || status != 0;
+    }
+    CHECK(bad == 0, "%d writers failed", bad);
+    check_whole(path, WRITERS * LINES);
+    struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+    CHECK(mark.earlier == WRITERS / 2 * LINES, "%lld", (long long)mark.earlier);
+}
+
+/* In a child with files of at most `limit` bytes: the signal that comes with it kills, or the write fails. */
+static int append_limited(const char *path, rlim_t limit, void (*action)(int), struct rp_err *err)
+{
+    struct rp_ledger_mark mark;
+    int status, fd[2];
+    if (pipe(fd) < 0)
+        abort();
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit r = {limit, limit}, none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        setrlimit(RLIMIT_FSIZE, &r);
+        signal(SIGXFSZ, action);
+        int failed = append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, err);
+        ssize_t n = write(fd[1], err, sizeof *err);
+        _exit(n == sizeof *err ? failed != 0 : 2);
+    }
+    close(fd[1]);
+    *err = (struct rp_err){0};
+    ssize_t n = read(fd[0], err, sizeof *err);
+    close(fd[0]);
+    CHECK(n == 0 || n == sizeof *err, "%zd", n);
+    return pid < 0 || waitpid(pid, &status, 0) != pid ? -1 : status;
+}
+
+TEST(a_crash_after_every_byte_of_an_append)
+{
+    RP_FREE char *path = in_dir("crash.jsonl"), *aside = in_dir("crash.jsonl.torn");
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    RP_BUF two = {0}, three = {0};
+    append(path, RP_LEDGER_STARTED, 0);
+    append(path, RP_LEDGER_SEALED, 1);
+    slurp(&two, path);
+    append(path, RP_LEDGER_STARTED, 0);
+    slurp(&three, path);
+    for (size_t n = two.size; n < three.size; n++) {
+        RP_BUF kept = {0};
+        put(path, two.data, two.size);
+        unlink(aside);
+        int status = append_limited(path, n, SIG_DFL, &err);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ, "limit %zu: status %d %s", n, status, err.msg);
+        int failed = read_it(path, &s, &err);
+        CHECK(s.lines == 2 && s.torn == n - two.size && (n == two.size ? !failed : err.code == RP_MALFORMED), "limit %zu: %s", n, err.msg);
+        struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+        CHECK(mark.position == 3 && mark.torn == n - two.size, "limit %zu: %lld", n, (long long)mark.torn);
+        failed = read_it(path, &s, &err);
+        CHECK(!failed && s.lines == 3 && s.aside == (mark.torn ? mark.torn + 1 : 0), "limit %zu: %s", n, err.msg);
+        if (mark.torn) {
+            slurp(&kept, aside);
+            CHECK(kept.size == mark.torn + 1 && memcmp(kept.data, "{\"at\":\"2026", mark.torn < 6 ? mark.torn : 6) == 0, "limit %zu: %s", n, kept.data);
+        }
+    }
+}
+
+TEST(a_full_disk_changes_nothing)
+{
+    RP_FREE char *path = in_dir("full.jsonl"), *aside = in_dir("full.jsonl.torn");
+    struct rp_err err;
+    RP_BUF was = {0};
+    fill(path);
+    slurp(&was, path);
+    for (size_t n = was.size; n < was.size + 200; n += 33) {
+        RP_BUF is = {0};
+        int status = append_limited(path, n, SIG_IGN, &err);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1 && err.code == RP_IO && strstr(err.msg, "$REPRO_LEDGER"), "%d %s", status, err.msg);
+        slurp(&is, path);
+        CHECK(rp_buf_is(&is, was.data, was.size), "limit %zu: it was changed", n);
+    }
+    /* no room to keep a torn line aside: it stays where it is */
+    RP_BUF torn = {0}, is = {0};
+    rp_buf_add(&torn, was.data, was.size);
+    rp_buf_puts(&torn, "{\"at\":\"20");
+    put(path, torn.data, torn.size);
+    int status = append_limited(path, 3, SIG_IGN, &err);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%d", status);
+    slurp(&is, path);
+    CHECK(rp_buf_is(&is, torn.data, torn.size), "a torn line is gone");
+    unlink(aside);
+    struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+    CHECK(mark.torn == 9 && mark.position == 4, "%lld", (long long)mark.torn);
+    check_whole(path, 4);
+}
+
+TEST(a_damaged_last_line_is_not_built_upon)
+{
+    RP_FREE char *path = in_dir("damaged.jsonl");
+    struct rp_ledger_mark mark;
+    struct rp_err err;
+    RP_BUF good = {0}, is = {0};
+    fill(path);
+    slurp(&good, path);
+    good.data[good.size - 100] ^= 1;
+    put(path, good.data, good.size);
+    int failed = append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err);
+    CHECK(failed < 0 && err.code == RP_MALFORMED && strstr(err.msg, "last line is damaged") && strstr(err.msg, path), "%s", err.msg);
+    CHECK(mark.position == 0 && strstr(mark.reason, "last line is damaged") && !strstr(mark.reason, dir), "%s", mark.reason);
+    slurp(&is, path);
+    CHECK(rp_buf_is(&is, good.data, good.size), "it was changed");
+    RP_FREE char *zeros = rp_alloc(20000); /* as some file systems leave after power was lost */
+    put(path, zeros, 20000);
+    failed = append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err);
+    CHECK(failed < 0 && err.code == RP_MALFORMED, "%s", err.msg);
+}
+
+/* As nobody where the tests run as root; relative names, because nobody may not pass through the directory above. */
+static int append_as_user(const char *path, mode_t mode)
+{
+    int status;
+    RP_FREE char *sub = in_dir("sub");
+    mkdir(sub, 0777);
+    if (chmod(sub, mode) < 0)
+        abort();
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rp_ledger_mark mark;
+        struct rp_err err;
+        if (chdir(sub) < 0 || (geteuid() == 0 && setuid(65534) < 0))
+            _exit(99);
+        int failed = append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err);
+        _exit(failed ? (int)err.code : 0);
+    }
+    int good = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status);
+    chmod(sub, 0777);
+    return good ? WEXITSTATUS(status) : -1;
+}
+
+TEST(a_directory_that_cannot_be_written)
+{
+    RP_FREE char *below = in_dir("file/ledger.jsonl"), *file = in_dir("file"), *fifo = in_dir("fifo");
+    struct rp_ledger_mark mark;
+    struct rp_err err;
+    int code = append_as_user("ledger.jsonl", 0555);
+    CHECK(code == RP_IO, "read-only directory: %d", code);
+    code = append_as_user("more/ledger.jsonl", 0555);
+    CHECK(code == RP_IO, "no directory can be made: %d", code);
+    code = append_as_user("ledger.jsonl", 0777);
+    CHECK(code == 0, "and where it can be written: %d", code);
+    put(file, "x", 1);
+    CHECK(append_of(below, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO && !strstr(mark.reason, dir), "%s", mark.reason);
+    CHECK(mkfifo(fifo, 0600) == 0 && append_of(fifo, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a pipe");
+    CHECK(append_of(dir, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a directory");
+    CHECK(append_of("/dev/null", RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && strstr(mark.reason, "no regular file"), "%s", mark.reason);
+}
+
+/* A name that nobody chose may lie where everybody writes: links of others are not followed. */
+TEST(links_are_followed_only_where_the_user_named_them)
+{
+    RP_FREE char *path = in_dir("link.jsonl"), *target = in_dir("target.jsonl");
+    struct rp_ledger_mark mark;
+    struct rp_err err;
+    append(target, RP_LEDGER_STARTED, 0);
+    CHECK(symlink(target, path) == 0, "no link");
+    json_t *fields = json_pack("{s:s}", "recipe", RECIPE);
+    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, fields, &mark, &err) < 0 && err.code == RP_IO, "followed");
+    append(path, RP_LEDGER_STARTED, 0);
+    check_whole(target, 2);
+    CHECK(unlink(path) == 0 && link(target, path) == 0, "no link");
+    fields = json_pack("{s:s}", "recipe", RECIPE);
+    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, fields, &mark, &err) < 0 && strstr(err.msg, "not ours alone"), "%s", err.msg);
+}
+
+TEST(where_it_is)
+{
+    int named;
+    setenv("REPRO_LEDGER", "/x/l.jsonl", 1);
+    RP_FREE char *a = rp_ledger_path(&named);
+    CHECK_STR(a, "/x/l.jsonl");
+    CHECK(named, "named");
+    unsetenv("REPRO_LEDGER");
+    setenv("REPRO_STORE", "/y", 1);
+    RP_FREE char *b = rp_ledger_path(&named);
+    CHECK_STR(b, "/y/ledger.jsonl");
+    CHECK(!named, "not named");
+    unsetenv("REPRO_STORE");
+}
