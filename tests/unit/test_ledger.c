@@ -18,7 +18,7 @@
 #define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define OTHER "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define WRITERS 12
-#define LINES 20
+#define LINES 10
 
 static char dir[256];
 
