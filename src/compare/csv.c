@@ -87,7 +87,7 @@ static int record(struct reader *r, struct rp_err *err)
 /* What the published files call otherwise; an empty name: it follows from other columns. */
 static const char *const other_names[][2] = {
     {"gpu", "device_model"}, {"num_nodes", "nodes"},   {"case", "label"},          {"accumulation_steps", "accumulation"},
-    {"num_layers", "layers"}, {"source", "note"},      {"micro_batch_times_dp", ""},   {"gpus", "devices"},
+    {"num_layers", "layers"}, {"micro_batch_times_dp", ""},   {"gpus", "devices"},
     {"batch", "batch_per_device"},
 };
 /* After the name of a framework. */
@@ -98,7 +98,7 @@ static const char *const frameworks[][2] = {{"oneflow", "OneFlow"}, {"megatron",
 struct table {
     int n;
     struct {
-        char key[64]; /* of row.def, or "throughput", "unit", "note"; "": passed over */
+        char key[64]; /* of row.def, or "throughput", "unit", "note", "source"; "": passed over */
         int prefix;   /* whose it is: NONE: of every row of the line */
     } column[COLUMNS_MAX];
     char prefix[PREFIXES_MAX][32]; /* "oneflow" */
@@ -133,7 +133,8 @@ static int column(struct table *t, const char *name, struct rp_err *err)
         if (prefix < 0)
             return -1;
     }
-    if (*key && strcmp(key, "throughput") != 0 && strcmp(key, "unit") != 0 && strcmp(key, "note") != 0 && !rp_row_has_key(key))
+    if (*key && strcmp(key, "throughput") != 0 && strcmp(key, "unit") != 0 && strcmp(key, "note") != 0 &&
+        strcmp(key, "source") != 0 && !rp_row_has_key(key))
         return rp_fail(err, RP_MALFORMED, "column '%s': no result has such a property", rp_shown(shown, name));
     for (int i = 0; i < t->n && *key; i++)
         if (strcmp(t->column[i].key, key) == 0 && t->column[i].prefix == prefix)
@@ -168,16 +169,12 @@ static int put(struct rp_row *row, const char *key, const char *text, struct rp_
         return rp_row_text(&row->unit, key, text, err);
     if (strcmp(key, "note") == 0)
         return rp_row_text(&row->source.note, key, text, err);
+    if (strcmp(key, "source") == 0) {
+        row->link = rp_alloc(sizeof *row->link);
+        row->links = 1;
+        return rp_row_text(row->link, key, text, err);
+    }
     return rp_row_set(row, key, text, err);
-}
-
-/* Nodes x GPUs per node = devices: the third from two. */
-static void complete_shape(struct rp_row *row)
-{
-    if (row->devices < 0 && row->nodes > 0 && row->gpus_per_node > 0 && row->nodes < 1000000 && row->gpus_per_node < 1000000)
-        row->devices = row->nodes * row->gpus_per_node;
-    if (row->gpus_per_node < 0 && row->nodes > 0 && row->devices >= 0 && row->devices % row->nodes == 0)
-        row->gpus_per_node = row->devices / row->nodes;
 }
 
 static void name_row(struct rp_row *row, const char *prefix)
@@ -198,7 +195,6 @@ static int result(struct rp_rows *rows, const struct table *t, const struct read
     for (int i = 0; i < t->n; i++)
         if ((t->column[i].prefix == NONE || t->column[i].prefix == prefix) && put(row, t->column[i].key, text_of(r, i), err) < 0)
             return rp_wrap(err, "line %lld", (long long)line);
-    complete_shape(row);
     name_row(row, prefix == NONE ? NULL : t->prefix[prefix]);
     if (!isnan(row->throughput) && !row->unit)
         return rp_fail(err, RP_MALFORMED, "line %lld has a throughput without a 'unit'", (long long)line);

@@ -18,6 +18,7 @@
 #define FILE_MAX (64ul << 20) /* of CSV or JSON */
 #define PUBLISHED "published:"
 #define FOLDER "results/published/"
+#define FACTS FOLDER "facts.json"
 
 /* ---- selectors ---- */
 
@@ -79,8 +80,35 @@ static void names(char *out, size_t size)
     }
 }
 
+/* What a report says of all its results or of some, beside the table: it fills what is unknown. */
+static int facts(struct rp_rows *rows, int first, const char *name, struct rp_err *err)
+{
+    const struct rp_embed *e = rp_embed_find(FACTS);
+    RP_JSON *all = e ? rp_json_parse((const char *)e->data, e->size, FACTS, err) : NULL;
+    const json_t *list = json_object_get(all, name);
+    if (!all)
+        return e ? -1 : rp_fail(err, RP_BUG, "this program has no %s", FACTS);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *where = json_string_value(json_object_get(one, "where")), *key;
+        json_t *value;
+        char is[RP_ROW_TEXT_MAX + 1];
+        for (int k = first; k < rows->n; k++) {
+            struct rp_row *row = &rows->row[k];
+            int fits = selected(row, where ? where : "", err);
+            if (fits < 0)
+                return rp_wrap(err, FACTS);
+            json_object_foreach(fits ? json_object_get(one, "set") : NULL, key, value)
+                if (rp_row_get(is, sizeof is, row, key) < 0 || (!*is && rp_row_set(row, key, json_string_value(value), err) < 0))
+                    return rp_fail(err, RP_BUG, FACTS ": '%s' of '%s'", key, name);
+        }
+    }
+    return 0;
+}
+
 static int published(struct rp_rows *rows, const char *name, struct rp_err *err)
 {
+    int first = rows->n;
     char sha256[RP_SHA256_HEX], list[200] = "none", shown[72];
     RP_FREE char *path = rp_asprintf(FOLDER "%s.csv", name);
     const struct rp_embed *e = rp_embed_find(path);
@@ -89,7 +117,9 @@ static int published(struct rp_rows *rows, const char *name, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "no published results '%s' in this program: it has %s", rp_shown(shown, name), list);
     }
     rp_sha256_hex(sha256, e->data, e->size);
-    return rp_rows_from_csv(rows, (const char *)e->data, e->size, path, sha256, err);
+    if (rp_rows_from_csv(rows, (const char *)e->data, e->size, path, sha256, err) < 0)
+        return -1;
+    return facts(rows, first, name, err);
 }
 
 /* ---- files ---- */
@@ -140,5 +170,7 @@ int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opt
     int rc = strncmp(name, PUBLISHED, strlen(PUBLISHED)) == 0 ? published(rows, name + strlen(PUBLISHED), err) : from_file(rows, name, o, err);
     if (rc < 0)
         return -1;
+    for (int i = first; i < rows->n; i++)
+        rp_row_complete(&rows->row[i]);
     return hash ? select_rows(rows, first, what, hash + 1, err) : 0;
 }

@@ -203,6 +203,45 @@ void rp_row_samples(struct rp_row *row, const double *sample, int64_t n)
     }
 }
 
+/* The product of two known positive numbers that stays a number of something; -1. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return a > 0 && b > 0 && a <= 1000000000 && b <= 1000000 ? a * b : -1;
+}
+
+void rp_row_complete(struct rp_row *row)
+{
+    int64_t *degree[] = {&row->data_parallel, &row->tensor_parallel, &row->pipeline_parallel};
+    if (row->devices < 0)
+        row->devices = times(row->nodes, row->gpus_per_node);
+    if (row->gpus_per_node < 0 && row->nodes > 0 && row->devices >= 0 && row->devices % row->nodes == 0)
+        row->gpus_per_node = row->devices / row->nodes;
+    for (int i = 0; i < 3; i++) {
+        int64_t others = times(*degree[(i + 1) % 3], *degree[(i + 2) % 3]);
+        if (*degree[i] < 0 && row->devices == 1)
+            *degree[i] = 1;
+        else if (*degree[i] < 0 && others > 0 && row->devices > 0 && row->devices % others == 0)
+            *degree[i] = row->devices / others;
+    }
+    if (row->devices < 0)
+        row->devices = times(times(row->data_parallel, row->tensor_parallel), row->pipeline_parallel);
+    if (row->devices == 1 && row->nodes < 0)
+        row->nodes = 1;
+    if (row->batch_per_device < 0 && row->micro_batch > 0 && row->tensor_parallel == 1 && row->pipeline_parallel == 1)
+        row->batch_per_device = row->micro_batch;
+    if (row->global_batch < 0)
+        row->global_batch = times(times(row->batch_per_device, row->accumulation), row->data_parallel);
+}
+
+const char *rp_row_figure(char out[32], double x, int as_it_is)
+{
+    if (isnan(x))
+        snprintf(out, 32, "unknown");
+    else
+        snprintf(out, 32, as_it_is ? "%.10g" : x >= 100 ? "%.2f" : x >= 1 ? "%.3f" : "%.4g", x);
+    return out;
+}
+
 /* ---- to JSON ---- */
 
 static json_t *source_json(const struct rp_row_source *s)

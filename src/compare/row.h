@@ -74,6 +74,10 @@ int rp_row_set(struct rp_row *row, const char *key, const char *text, struct rp_
 int rp_row_text(char **to, const char *key, const char *text, struct rp_err *err) rp_must_check;
 /* A measured figure: decimal, finite, above 0. */
 int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* What follows from what is known: devices from degrees, degrees of one device. */
+void rp_row_complete(struct rp_row *row);
+/* A figure for people; one that was published as it was published. "unknown" for NaN. */
+const char *rp_row_figure(char out[32], double x, int as_it_is);
 /* Every sample a group of its own: repeats; copies them. */
 void rp_row_samples(struct rp_row *row, const double *sample, int64_t n);
 

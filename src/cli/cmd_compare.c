@@ -1,0 +1,110 @@
+/* `repro compare`: results beside each other, and first whether they may stand there. */
+#include "base/text.h"
+#include "cli/cli.h"
+#include "compare/compare.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct compare_opts {
+    const char *format, *trust;
+    int unverified, strict;
+};
+
+#define AT(field) offsetof(struct compare_opts, field)
+static const struct rp_opt opts[] = {
+    {.name = "format", .letter = 'f', .type = RP_OPT_CHOICE, .offset = AT(format), .choices = "text|md|csv",
+     .help = "for people, as Markdown, or one line per result as CSV"},
+    {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict), .help = "status 5 also for results that are comparable with reservations"},
+    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
+     .help = "the key that must have signed every bundle, as of 'repro verify'"},
+    {.name = "unverified", .type = RP_OPT_FLAG, .offset = AT(unverified),
+     .help = "compare bundles that fail verification too, at their own word; it is said beside every such result"},
+    {0},
+};
+
+static enum rp_doc_format format_of(const char *name)
+{
+    return !name || strcmp(name, "text") == 0 ? RP_DOC_TEXT : strcmp(name, "md") == 0 ? RP_DOC_MD : RP_DOC_CSV;
+}
+
+static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
+{
+    const struct compare_opts *o = cli->opts;
+    struct rp_row_opts ro = {.trust = o->trust, .unverified = o->unverified};
+    for (int i = 0; i < cli->argc; i++)
+        if (rp_rows_load(rows, cli->argv[i], &ro, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int compare(struct rp_cli *cli, const struct rp_rows *rows, struct rp_err *err)
+{
+    const struct compare_opts *o = cli->opts;
+    enum rp_comparable verdict;
+    json_t *doc = rp_compare(rows, &verdict, err);
+    if (!doc)
+        return -1;
+    if (cli->json) {
+        cli->result = doc;
+    } else {
+        struct rp_doc out = {0};
+        RP_BUF text = {0};
+        if (format_of(o->format) == RP_DOC_CSV)
+            rp_compare_flat(&out, rows, doc);
+        else
+            rp_compare_show(&out, rows, doc);
+        rp_doc_write(&text, &out, format_of(o->format));
+        rp_cli_print(&text);
+        rp_doc_fini(&out);
+        json_decref(doc);
+    }
+    if (verdict == RP_NOT_COMPARABLE)
+        return rp_fail(err, RP_MISMATCH, "not comparable: see what the confounders of kind 'work' say");
+    if (verdict == RP_COMPARABLE_WITH_RESERVATIONS && o->strict)
+        return rp_fail(err, RP_MISMATCH, "--strict: comparable with reservations only");
+    return 0;
+}
+
+static int cmd_compare(struct rp_cli *cli, struct rp_err *err)
+{
+    struct rp_rows rows = {0};
+    int rc = load(&rows, cli, err);
+    if (rc == 0)
+        rc = compare(cli, &rows, err);
+    rp_rows_fini(&rows);
+    return rc;
+}
+
+const struct rp_command rp_cmd_compare = {
+    .name = "compare",
+    .operands = "RESULT...",
+    .min_operands = 1,
+    .max_operands = -1,
+    .summary = "say whether results are comparable, and by how much they differ",
+    .details =
+        "A RESULT is a bundle, which is verified first; published:NAME for a table of others that is inside this program (NAME without "
+        ".csv: dlperf_v100, gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
+        "a selector picks some of its results: key=value,key=value with the names that --json shows; gpus and batch stand for devices and "
+        "batch_per_device. Everything is compared with the first result.\n"
+        "\n"
+        "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, and both figures "
+        "have signed records. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
+        "on both sides is not equal. Not comparable: another model, task, sequence length or unit, and then no ratio is given.\n"
+        "\n"
+        "A ratio is the other figure over that of result 1. Its interval of 95 % is a bootstrap over the samples of both, repeats and "
+        "steps in them drawn again, seeded by the digests of the files, so that it is the same everywhere; where a side has no samples "
+        "there is none. Speed-up and efficiency are computed for results that differ in nothing but the number of devices.\n"
+        "\n"
+        "Exit status 0: comparable, with or without reservations (with --strict: without). 5: not comparable, or a bundle does not "
+        "verify. 2: a selector that nothing fits.\n"
+        "\n"
+        "Examples:\n"
+        "  repro compare mine.repro.tar.zst theirs.repro.tar.zst\n"
+        "  repro compare mine.repro.tar.zst 'published:dlperf_v100#model=bert-base,precision=fp32,batch=32,gpus=1'\n"
+        "  repro compare 'published:dlperf_v100#model=bert-base,framework=OneFlow,batch_mode=max,precision=fp32,note=' --format md\n"
+        "  repro compare a.repro.tar.zst b.repro.tar.zst --json | jq -r '.pairs[].confounders[].name'\n",
+    .opts = opts,
+    .opts_size = sizeof(struct compare_opts),
+    .run = cmd_compare,
+};

@@ -1,0 +1,283 @@
+#include "compare/compare.h"
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "capture/compare.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define REPLICATES 2000
+#define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
+#define LONG 50000
+#define LISTED 40 /* differences of machines; the rest is counted */
+
+enum kind { WORK, SETTING, METHOD, MACHINE };
+enum scope { ALWAYS, SEQUENCES, KNOWN };
+
+static const struct confounder {
+    const char *key, *name, *why;
+    enum kind kind;
+    enum scope scope;
+} confounders[] = {
+#define CONFOUNDER(key, name, kind, scope, why) {#key, name, why, kind, scope},
+#include "compare/confounders.def"
+#undef CONFOUNDER
+};
+
+static const char *const kind_names[] = {"work", "setting", "method", "machine"};
+
+const char *rp_comparable_text(enum rp_comparable verdict)
+{
+    static const char *const texts[] = {"comparable", "comparable with reservations", "not comparable"};
+    return texts[verdict];
+}
+
+/* ---- confounders ---- */
+
+/* 0.1 and 0.10 are the same; so are fp32 and FP32. */
+static int same(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    if (strcasecmp(a, b) == 0)
+        return 1;
+    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    return *a && *b && !*end_a && !*end_b && x == y;
+}
+
+static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
+                     const char *why)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state, "a",
+                                          *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
+}
+
+static int in_images(const struct rp_row *row)
+{
+    return row->unit && strcmp(row->unit, "images/s") == 0;
+}
+
+static enum rp_comparable worse(enum rp_comparable a, enum rp_comparable b)
+{
+    return a > b ? a : b;
+}
+
+static enum rp_comparable properties(json_t *list, const struct rp_row *a, const struct rp_row *b)
+{
+    enum rp_comparable verdict = RP_COMPARABLE;
+    char x[RP_ROW_TEXT_MAX + 1], y[RP_ROW_TEXT_MAX + 1];
+    for (size_t i = 0; i < sizeof confounders / sizeof *confounders; i++) {
+        const struct confounder *c = &confounders[i];
+        rp_row_get(x, sizeof x, a, c->key);
+        rp_row_get(y, sizeof y, b, c->key);
+        int known = *x && *y;
+        if ((known && same(x, y)) || (!known && c->scope == KNOWN) || (c->scope == SEQUENCES && (in_images(a) || in_images(b))))
+            continue;
+        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y, c->why);
+        verdict = worse(verdict, known && c->kind == WORK ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+    }
+    return verdict;
+}
+
+/* "bundle, verified"; a bundle that was not, or whose run did not end, says so. */
+static void evidence_text(char *out, size_t size, const struct rp_row *row)
+{
+    const struct rp_row_source *s = &row->source;
+    if (s->kind == RP_ROW_BUNDLE)
+        snprintf(out, size, "%s%s%s", s->verdict ? s->verdict : RP_UNKNOWN, s->note ? "; " : "", s->note ? s->note : "");
+    else
+        snprintf(out, size, "%s, unsigned", rp_row_kind_name(s->kind));
+}
+
+/* Signed, verified and complete: the figure follows from records. The key may be unknown. */
+static int has_evidence(const struct rp_row *row)
+{
+    return row->source.kind == RP_ROW_BUNDLE && row->source.signed_by && !row->source.note;
+}
+
+static enum rp_comparable evidence(json_t *list, const struct rp_row *a, const struct rp_row *b)
+{
+    char x[RP_ROW_TEXT_MAX * 2], y[RP_ROW_TEXT_MAX * 2];
+    if (has_evidence(a) && has_evidence(b))
+        return RP_COMPARABLE;
+    evidence_text(x, sizeof x, a);
+    evidence_text(y, sizeof y, b);
+    name_one(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records rests on somebody's word");
+    return RP_COMPARABLE_WITH_RESERVATIONS;
+}
+
+/* Without the same unit on both sides there is nothing to divide. */
+static enum rp_comparable units(json_t *list, const struct rp_row *a, const struct rp_row *b)
+{
+    const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
+    if (*x && *y && strcmp(x, y) == 0)
+        return RP_COMPARABLE;
+    name_one(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y, "figures of other units, or none at all");
+    return RP_NOT_COMPARABLE;
+}
+
+/* ---- ratios ---- */
+
+/* From the digest of what was read, and which of its results it is. Both sides of a ratio draw independently. */
+static uint64_t seed_of(const struct rp_row *row, int is_base)
+{
+    char text[200];
+    unsigned char digest[RP_SHA256_SIZE];
+    uint64_t seed = 0;
+    snprintf(text, sizeof text, "%s %lld %d", row->source.sha256 ? row->source.sha256 : "", (long long)row->source.line, is_base);
+    rp_sha256_bytes(digest, text, strlen(text));
+    memcpy(&seed, digest, sizeof seed);
+    return seed;
+}
+
+static int by_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int replicates_of(const struct rp_row *row)
+{
+    return row->samples > LONG ? REPLICATES_LONG : REPLICATES;
+}
+
+/* Why there is no interval, or NULL. */
+static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
+{
+    if (a->samples < 2 && b->samples < 2)
+        return "neither report has samples";
+    if (a->samples < 2 || b->samples < 2)
+        return a->samples < 2 ? "the first has no samples" : "the other has no samples";
+    return NULL;
+}
+
+static json_t *ratio(const struct rp_row *a, const struct rp_row *b, const double *base)
+{
+    double r = b->throughput / a->throughput;
+    json_t *j = json_pack("{s:f}", "value", r);
+    if (a->devices > 0 && b->devices > 0 && a->devices != b->devices)
+        json_object_set_new(j, "per_device", json_real(r * (double)a->devices / (double)b->devices));
+    const char *why = no_interval(a, b);
+    if (why) {
+        json_object_set_new(j, "no_interval", json_string(why));
+        return j;
+    }
+    int n = replicates_of(a) < replicates_of(b) ? replicates_of(a) : replicates_of(b);
+    RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
+    rp_bootstrap(all, n, b, seed_of(b, 0));
+    for (int i = 0; i < n; i++)
+        all[i] /= base[i];
+    qsort(all, (size_t)n, sizeof *all, by_double);
+    json_object_set_new(j, "low", json_real(all[n * 25 / 1000 - 1]));
+    json_object_set_new(j, "high", json_real(all[n * 975 / 1000 - 1]));
+    json_object_set_new(j, "level", json_real(0.95));
+    json_object_set_new(j, "replicates", json_integer(n));
+    return j;
+}
+
+/* ---- machines ---- */
+
+static int weight(const json_t *difference)
+{
+    const char *impact = json_string_value(json_object_get(difference, "impact"));
+    return impact && strcmp(impact, "high") == 0 ? 0 : 1;
+}
+
+static json_t *environment(const struct rp_row *a, const struct rp_row *b, struct rp_err *err)
+{
+    RP_JSON *c = rp_capture_compare(a->environment, b->environment, err);
+    if (!c)
+        return NULL;
+    const json_t *different = json_object_get(c, "different");
+    json_t *important = json_array();
+    size_t other = 0, more = 0;
+    for (int w = 0; w < 2; w++)
+        for (size_t i = 0; i < json_array_size(different); i++) {
+            json_t *d = json_array_get(different, i);
+            if (!rp_capture_important(d))
+                other += w == 0;
+            else if (weight(d) == w && json_array_size(important) < LISTED)
+                json_array_append(important, d);
+            else
+                more += weight(d) == w;
+        }
+    return json_pack("{s:o, s:I, s:I, s:I}", "important", important, "more", (json_int_t)more, "other", (json_int_t)other, "not_compared",
+                     (json_int_t)(json_array_size(json_object_get(c, "one_side")) + json_array_size(json_object_get(c, "not_comparable"))));
+}
+
+/* ---- all ---- */
+
+static json_t *pair(const struct rp_rows *rows, int i, const double *base, enum rp_comparable *verdict, struct rp_err *err)
+{
+    const struct rp_row *a = rows->row, *b = &rows->row[i];
+    json_t *list = json_array();
+    *verdict = units(list, a, b);
+    *verdict = worse(*verdict, properties(list, a, b));
+    *verdict = worse(*verdict, evidence(list, a, b));
+    json_t *j = json_pack("{s:i, s:i, s:s, s:o}", "a", 0, "b", i, "verdict", rp_comparable_text(*verdict), "confounders", list);
+    if (*verdict == RP_NOT_COMPARABLE)
+        json_object_set_new(j, "no_ratio", json_string("not comparable"));
+    else
+        json_object_set_new(j, "ratio", ratio(a, b, base));
+    if (a->environment && b->environment) {
+        json_t *env = environment(a, b, err);
+        if (!env) {
+            json_decref(j);
+            return NULL;
+        }
+        json_object_set_new(j, "environment", env);
+    }
+    return j;
+}
+
+/* What is odd about a result by itself. */
+static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
+{
+    const struct rp_row *row = &rows->row[i];
+    double own = rp_row_estimate(row);
+    char text[300];
+    if (!isnan(own) && !isnan(row->throughput) && fabs(own / row->throughput - 1) > 1e-4) {
+        snprintf(text, sizeof text, "%d: its figure is %.8g, its samples give %.8g: the median over repeats of samples over seconds", i + 1,
+                 row->throughput, own);
+        json_array_append_new(notes, json_string(text));
+    }
+    for (int k = 0; k < i && k < 100; k++)
+        if (row->source.sha256 && rows->row[k].source.sha256 && strcmp(row->source.sha256, rows->row[k].source.sha256) == 0 &&
+            row->source.line == rows->row[k].source.line && same(row->framework ? row->framework : "", rows->row[k].framework ? rows->row[k].framework : "")) {
+            snprintf(text, sizeof text, "%d is the very same result as %d", i + 1, k + 1);
+            json_array_append_new(notes, json_string(text));
+            break;
+        }
+}
+
+json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err)
+{
+    RP_JSON *pairs = json_array(), *list = json_array(), *notes = json_array();
+    RP_FREE double *base = NULL;
+    *verdict = RP_COMPARABLE;
+    if (rows->n < 2)
+        return rp_fail_null(err, RP_USAGE, "one result alone cannot be compared: name another bundle, document or published:NAME");
+    if (rows->row->samples >= 2) {
+        base = rp_alloc(REPLICATES * sizeof *base);
+        rp_bootstrap(base, replicates_of(rows->row), rows->row, seed_of(rows->row, 1));
+    }
+    for (int i = 0; i < rows->n; i++) {
+        json_array_append_new(list, rp_row_to_json(&rows->row[i]));
+        notes_of(notes, rows, i);
+        if (i == 0)
+            continue;
+        enum rp_comparable one;
+        json_t *j = pair(rows, i, base, &one, err);
+        if (!j)
+            return NULL;
+        json_array_append_new(pairs, j);
+        *verdict = worse(*verdict, one);
+    }
+    json_t *scaling = rp_scaling(rows, notes);
+    return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "urn:repro:compare:1", "verdict", rp_comparable_text(*verdict), "rows", list,
+                     "pairs", pairs, "scaling", scaling, "notes", notes);
+}

@@ -1,0 +1,36 @@
+/* Comparison: may these results stand beside each other, and if so, by how much do they differ?
+ *
+ * What:    a verdict per pair with every confounder named, then ratios with bootstrap intervals, scaling, differences of machines.
+ * Flow:    struct rp_rows -> rp_compare() -> one JSON document -> rp_compare_show() for people.
+ * Owner:   the caller owns the document; nothing of the rows is kept.
+ * Extend:  a confounder is one row of confounders.def.
+ */
+#ifndef RP_COMPARE_COMPARE_H
+#define RP_COMPARE_COMPARE_H
+
+#include "compare/doc.h"
+#include "compare/row.h"
+
+enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };
+const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ... */
+
+/* Every row against the first:
+ * {"schema": "urn:repro:compare:1", "verdict", "rows": [row...],
+ *  "pairs": [{"a": 0, "b": i, "verdict",
+ *             "confounders": [{"key", "name", "kind", "state": "differs" | "unknown" | "unsigned", "a", "b", "why"}],
+ *             "ratio": {"value": b / a, "per_device", "low", "high", "level", "replicates", "no_interval"}, "no_ratio": why not,
+ *             "environment": {"important": [D...], "other", "not_compared"}}],
+ *  "scaling": [{"row", "base", "devices", "speedup", "efficiency", "claimed"}], "notes": [text...]}
+ * A value that a report does not say is null. *verdict is the worst of all pairs. */
+json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
+void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison);
+void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison); /* one table: for CSV */
+
+/* The figure of resampled samples, `replicates` times; deterministic in the seed. Needs row->samples >= 1. */
+void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_t seed);
+double rp_row_estimate(const struct rp_row *row); /* the figure of its samples as they are; NaN without any */
+
+/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */
+json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
+
+#endif

@@ -1,0 +1,310 @@
+#include "compare/doc.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SHOWN 56 /* characters of a cell in the format for people; the others have it in full */
+
+enum kind { HEADING, LINE, COMMAND, TABLE };
+
+struct rp_doc_block {
+    enum kind kind;
+    char *text;
+    char **cell; /* of a table: names of columns, then its rows */
+    size_t cells;
+    int columns;
+    char number[64]; /* by column */
+};
+
+/* ---- building ---- */
+
+void rp_doc_fini(struct rp_doc *d)
+{
+    for (int i = 0; i < d->n; i++) {
+        for (size_t k = 0; k < d->block[i].cells; k++)
+            free(d->block[i].cell[k]);
+        free(d->block[i].cell);
+        free(d->block[i].text);
+    }
+    free(d->block);
+    *d = (struct rp_doc){0};
+}
+
+static char *cleaned(const char *fmt, va_list ap)
+{
+    char *text;
+    RP_BUG_IF(vasprintf(&text, fmt, ap) < 0);
+    rp_clean(text);
+    return text;
+}
+
+static struct rp_doc_block *add(struct rp_doc *d, enum kind kind)
+{
+    d->block = rp_realloc(d->block, (size_t)(d->n + 1) * sizeof *d->block);
+    d->block[d->n] = (struct rp_doc_block){.kind = kind};
+    return &d->block[d->n++];
+}
+
+#define ADD_TEXT(kind)                     \
+    do {                                   \
+        va_list ap;                        \
+        va_start(ap, fmt);                 \
+        add(d, kind)->text = cleaned(fmt, ap); \
+        va_end(ap);                        \
+    } while (0)
+
+void rp_doc_heading(struct rp_doc *d, const char *fmt, ...)
+{
+    ADD_TEXT(HEADING);
+}
+
+void rp_doc_line(struct rp_doc *d, const char *fmt, ...)
+{
+    ADD_TEXT(LINE);
+}
+
+void rp_doc_command(struct rp_doc *d, const char *fmt, ...)
+{
+    ADD_TEXT(COMMAND);
+}
+
+void rp_doc_table(struct rp_doc *d)
+{
+    add(d, TABLE);
+}
+
+static void put(struct rp_doc *d, char *text)
+{
+    struct rp_doc_block *b = &d->block[d->n - 1];
+    RP_BUG_IF(b->kind != TABLE);
+    if ((b->cells & (b->cells - 1)) == 0)
+        b->cell = rp_realloc(b->cell, (b->cells ? 2 * b->cells : 1) * sizeof *b->cell);
+    b->cell[b->cells++] = text;
+}
+
+void rp_doc_column(struct rp_doc *d, int number, const char *fmt, ...)
+{
+    va_list ap;
+    struct rp_doc_block *b = &d->block[d->n - 1];
+    RP_BUG_IF(b->cells != (size_t)b->columns || b->columns == (int)sizeof b->number);
+    b->number[b->columns++] = (char)number;
+    va_start(ap, fmt);
+    put(d, cleaned(fmt, ap));
+    va_end(ap);
+}
+
+void rp_doc_cell(struct rp_doc *d, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    put(d, cleaned(fmt, ap));
+    va_end(ap);
+}
+
+void rp_doc_text(struct rp_doc *d, const char *text, const char *missing)
+{
+    rp_doc_cell(d, "%s", text && *text ? text : missing);
+}
+
+char *rp_doc_quoted(const char *text)
+{
+    RP_BUF out = {0};
+    size_t plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-");
+    if (*text && !text[plain] && *text != '-')
+        return rp_strdup(text);
+    rp_buf_puts(&out, "'");
+    for (const char *p = text; *p; p++)
+        rp_buf_printf(&out, *p == '\'' ? "'\\''" : "%c", *p);
+    rp_buf_puts(&out, "'");
+    return rp_buf_take(&out);
+}
+
+/* ---- text ---- */
+
+/* Characters, not bytes; the text is well-formed. */
+static size_t width(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t shown_width(const char *s)
+{
+    size_t n = width(s);
+    return n > SHOWN ? SHOWN : n;
+}
+
+/* At most SHOWN characters, the last three of them dots where something is missing. */
+static void shown(struct rp_buf *out, const char *s)
+{
+    size_t keep = width(s) > SHOWN ? SHOWN - 3 : SHOWN, n = 0;
+    for (; *s && n < keep + (((unsigned char)*s & 0xc0) == 0x80); s++) {
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+        rp_buf_add(out, s, 1);
+    }
+    if (*s)
+        rp_buf_puts(out, "...");
+}
+
+static void blanks(struct rp_buf *out, size_t n)
+{
+    while (n--)
+        rp_buf_puts(out, " ");
+}
+
+static void text_table(struct rp_buf *out, const struct rp_doc_block *b)
+{
+    size_t wide[sizeof b->number] = {0}, columns = (size_t)b->columns;
+    for (size_t i = 0; i < b->cells; i++)
+        if (shown_width(b->cell[i]) > wide[i % columns])
+            wide[i % columns] = shown_width(b->cell[i]);
+    for (size_t i = 0; i < b->cells; i++) {
+        size_t column = i % columns, gap = wide[column] - shown_width(b->cell[i]);
+        int is_last = column + 1 == columns;
+        if (b->number[column])
+            blanks(out, gap);
+        shown(out, b->cell[i]);
+        if (!b->number[column] && !is_last)
+            blanks(out, gap);
+        rp_buf_puts(out, is_last ? "\n" : "  ");
+    }
+}
+
+/* ---- Markdown ---- */
+
+/* Nothing left that Markdown or HTML would act on; an address is no link. */
+static void md(struct rp_buf *out, const char *s)
+{
+    for (const char *p = s; *p; p++) {
+        if (*p == '<' || *p == '&')
+            rp_buf_puts(out, *p == '<' ? "&lt;" : "&amp;");
+        else if (strchr("\\`*_|>[]#~!$^@", *p) || (*p == ':' && p[1] == '/') || (*p == '.' && p - s >= 3 && strncasecmp(p - 3, "www", 3) == 0))
+            rp_buf_printf(out, "\\%c", *p);
+        else
+            rp_buf_add(out, p, 1);
+    }
+}
+
+static void md_table(struct rp_buf *out, const struct rp_doc_block *b)
+{
+    for (size_t i = 0; i < b->cells; i++) {
+        rp_buf_puts(out, "| ");
+        md(out, b->cell[i]);
+        int is_last = (i + 1) % (size_t)b->columns == 0;
+        rp_buf_puts(out, is_last ? " |\n" : " ");
+        for (int c = 0; i + 1 == (size_t)b->columns && c < b->columns; c++)
+            rp_buf_printf(out, "|%s%s", b->number[c] ? "---:" : "---", c + 1 < b->columns ? "" : "|\n");
+    }
+}
+
+/* A paragraph may not begin a list, a quotation or a heading. */
+static void md_line(struct rp_buf *out, const char *s)
+{
+    size_t digits = strspn(s, "0123456789");
+    if (*s == '-' || *s == '+' || *s == '=')
+        rp_buf_puts(out, "\\");
+    else if (digits && (s[digits] == '.' || s[digits] == ')')) {
+        rp_buf_add(out, s, digits);
+        rp_buf_puts(out, "\\");
+        s += digits;
+    }
+    md(out, s);
+    rp_buf_puts(out, "\n");
+}
+
+/* ---- CSV ---- */
+
+/* Quoted where it must be; what a spreadsheet would compute gets an apostrophe in front, unless it is a number. */
+static void csv(struct rp_buf *out, const char *s)
+{
+    char *end;
+    int formula = *s && strchr("=+-@", *s) && (strtod(s, &end), *end);
+    int quoted = formula || s[strcspn(s, ",\"\n\r;")] || *s == ' ' || (*s && s[strlen(s) - 1] == ' ');
+    rp_buf_puts(out, quoted ? "\"" : "");
+    rp_buf_puts(out, formula ? "'" : "");
+    for (; *s; s++)
+        rp_buf_printf(out, *s == '"' ? "\"\"" : "%c", *s);
+    rp_buf_puts(out, quoted ? "\"" : "");
+}
+
+static void csv_table(struct rp_buf *out, const struct rp_doc_block *b)
+{
+    for (size_t i = 0; i < b->cells; i++) {
+        csv(out, b->cell[i]);
+        rp_buf_puts(out, (i + 1) % (size_t)b->columns ? "," : "\n");
+    }
+}
+
+/* ---- all of it ---- */
+
+static void write_text(struct rp_buf *out, const struct rp_doc_block *b)
+{
+    if (b->kind == TABLE)
+        text_table(out, b);
+    else if (b->kind == COMMAND)
+        rp_buf_printf(out, "    %s\n", b->text);
+    else
+        rp_buf_printf(out, "%s\n", b->text); /* terminals wrap */
+}
+
+static void write_md(struct rp_buf *out, const struct rp_doc_block *b, int is_first)
+{
+    if (b->kind == TABLE) {
+        md_table(out, b);
+    } else if (b->kind == COMMAND) {
+        rp_buf_printf(out, "    %s\n", b->text); /* indented code: nothing in it is markup */
+    } else {
+        rp_buf_puts(out, b->kind == LINE ? "" : is_first ? "# " : "## ");
+        md_line(out, b->text);
+    }
+}
+
+void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format)
+{
+    int tables = 0;
+    for (int i = 0; i < d->n; i++) {
+        const struct rp_doc_block *b = &d->block[i];
+        int joined = i && b->kind == COMMAND && d->block[i - 1].kind == COMMAND; /* commands in a row are one block */
+        if (format == RP_DOC_CSV) { /* tables alone, each under the heading before it where there are several */
+            if (b->kind != TABLE)
+                continue;
+            rp_buf_puts(out, tables++ ? "\n" : "");
+            csv_table(out, b);
+            continue;
+        }
+        rp_buf_puts(out, i && !joined ? "\n" : "");
+        if (format == RP_DOC_MD)
+            write_md(out, b, i == 0);
+        else
+            write_text(out, b);
+    }
+}
+
+static json_t *table_json(const struct rp_doc_block *b)
+{
+    json_t *columns = json_array(), *rows = json_array(), *row = columns;
+    for (size_t i = 0; i < b->cells; i++) {
+        if (i && i % (size_t)b->columns == 0)
+            json_array_append_new(rows, row = json_array());
+        json_array_append_new(row, json_string(b->cell[i]));
+    }
+    return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
+}
+
+json_t *rp_doc_json(const struct rp_doc *d)
+{
+    static const char *const names[] = {"heading", "text", "command"};
+    json_t *out = json_array();
+    for (int i = 0; i < d->n; i++) {
+        const struct rp_doc_block *b = &d->block[i];
+        json_array_append_new(out, b->kind == TABLE ? table_json(b) : json_pack("{s:s}", names[b->kind], b->text));
+    }
+    return out;
+}

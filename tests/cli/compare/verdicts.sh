@@ -1,0 +1,43 @@
+#!/bin/sh
+# A verdict, a reason and an exit status each: the same bundle, another device, other work, nothing to compare; bundles that do not verify.
+. "$TEST_DIR/common.inc"
+exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE"
+[ "$(head -n 1 out.txt)" = "comparable with reservations" ] || fail "not the verdict: $(head -n 1 out.txt)"
+says "2 is the very same result as 1"
+exit_of 5 "$REPRO" compare --strict "$BUNDLE" "$BUNDLE"
+exit_of 0 "$REPRO" compare "$BUNDLE" "$FIRST"
+says "36.29x"
+says "none: the other has no samples"
+says "published, unsigned"
+says_not "clipping" # which is the same on both sides
+exit_of 5 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#model=resnet50-v1.5,gpus=1,precision=fp32,framework=PyTorch'
+[ "$(head -n 1 out.txt)" = "not comparable" ] || fail "not the verdict: $(head -n 1 out.txt)"
+grep -q '[0-9]x ' out.txt && fail "a ratio where nothing can be compared"
+exit_of 2 "$REPRO" compare "$BUNDLE"
+exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#gpus=5'
+exit_of 2 "$REPRO" compare "$BUNDLE" published:nothing
+exit_of 3 "$REPRO" compare "$BUNDLE" nothing
+exit_of 4 "$REPRO" compare "$BUNDLE" "$TOP/LICENSE"
+
+# figures of a table that scale: recomputed, and the source is taken at its word nowhere
+exit_of 0 "$REPRO" compare "published:oneflow_v100_2020-08#model=bert-base" --json
+jq -e '.scaling | length == 4 and (.[3].speedup * 100 | round) == 2975 and .[3].claimed == 29.75' out.txt >/dev/null || fail "scaling"
+printf 'framework,model,gpus,throughput,unit,speedup\na,m,1,100,images/s,1\na,m,8,700,images/s,7.9\na,m,16,1700,images/s,17\n' >x.csv
+exit_of 0 "$REPRO" compare x.csv
+says "2: its source says speed-up 7.9; its own figures give 700 / 100 = 7"
+says "3: 16 devices are 17 times as fast as 1: more than in proportion"
+
+# a bundle that was changed is refused, and with --unverified it says so wherever it stands
+size=$(wc -c <"$BUNDLE")
+{ head -c $((size - 4)) "$BUNDLE"; printf XXXX; } >bad.zst
+exit_of 4 "$REPRO" compare "$BUNDLE" bad.zst
+says "does not verify"
+"$REPRO" key new -o other.key | sed -n '3,$p' >other.pem
+exit_of 6 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust other.pem
+exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust other.pem --unverified
+says "NOT VERIFIED: signed by another key"
+exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust "$(dirname "$BUNDLE")/key.pem" --json
+jq -e '[.rows[].source.verdict] == ["verified", "verified"] and .pairs[0].ratio.low < 1 and .pairs[0].ratio.high > 1' out.txt >/dev/null || fail "json"
+cp out.txt once.txt
+exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust "$(dirname "$BUNDLE")/key.pem" --json
+cmp once.txt out.txt || fail "the same comparison twice gives other bytes"

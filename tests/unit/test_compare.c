@@ -1,0 +1,205 @@
+/* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts. */
+#include "compare/compare.h"
+
+#include "base/json.h"
+#include "tests/unit/tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void set(struct rp_row *row, const char *key, const char *text)
+{
+    struct rp_err err;
+    CHECK(rp_row_set(row, key, text, &err) == 0, "%s: %s", key, err.msg);
+}
+
+/* Everything known, as of a verified bundle. */
+static struct rp_row *complete(struct rp_rows *rows)
+{
+    static const char *const values[][2] = {
+        {"model", "bert-base"}, {"task", "pre-training"}, {"sequence_length", "128"}, {"precision", "fp32"}, {"batch_per_device", "32"},
+        {"accumulation", "1"}, {"optimizer", "adamw"}, {"clipping", "none"}, {"dropout", "0.1"}, {"data", "d"}, {"timed_window", "w"},
+        {"estimator", "e"}, {"padding", "p"}, {"device_model", "x"}, {"devices", "1"}, {"nodes", "1"}, {"clocks", "c"}, {"framework", "f"}};
+    struct rp_row *row = rp_rows_add(rows);
+    double samples[8] = {100, 101, 99, 100, 102, 98, 100, 100};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        set(row, values[i][0], values[i][1]);
+    rp_row_complete(row);
+    rp_row_samples(row, samples, 8);
+    row->throughput = 100;
+    row->unit = rp_strdup("sequences/s");
+    row->source.kind = RP_ROW_BUNDLE;
+    row->source.verdict = rp_strdup("verified");
+    row->source.signed_by = rp_strdup("SHA256:x");
+    row->source.sha256 = rp_asprintf("%064d", rows->n);
+    return row;
+}
+
+static json_t *compared(const struct rp_rows *rows, enum rp_comparable expected)
+{
+    struct rp_err err;
+    enum rp_comparable verdict;
+    json_t *j = rp_compare(rows, &verdict, &err);
+    CHECK(j, "%s", err.msg);
+    CHECK(j && verdict == expected, "%s", rp_comparable_text(verdict));
+    return j;
+}
+
+static const json_t *first_pair(const json_t *c)
+{
+    return json_array_get(json_object_get(c, "pairs"), 0);
+}
+
+TEST(comparable_and_its_interval)
+{
+    struct rp_rows rows = {0};
+    complete(&rows);
+    struct rp_row *b = complete(&rows);
+    b->throughput = 200;
+    for (int i = 0; i < 8; i++)
+        b->sample[i] *= 2;
+    RP_JSON *c = compared(&rows, RP_COMPARABLE), *again = compared(&rows, RP_COMPARABLE);
+    const json_t *r = json_object_get(first_pair(c), "ratio");
+    double low = json_number_value(json_object_get(r, "low")), high = json_number_value(json_object_get(r, "high"));
+    CHECK(json_number_value(json_object_get(r, "value")) == 2 && low > 1.95 && low < 2 && high > 2 && high < 2.05, "%g to %g", low, high);
+    CHECK(json_equal(c, again) && json_array_size(json_object_get(first_pair(c), "confounders")) == 0);
+    b->sample[0] = 150;
+    RP_JSON *other = compared(&rows, RP_COMPARABLE);
+    CHECK(!json_equal(c, other), "the samples do not matter");
+    rp_rows_fini(&rows);
+}
+
+/* Every confounder by itself: another value, and none; on one side and on both. */
+TEST(each_confounder)
+{
+    static const struct {
+        const char *key, *scope;
+        int is_work;
+    } all[] = {
+#define CONFOUNDER(key, name, kind, scope, why) {#key, #scope, #kind[0] == 'W'},
+#include "compare/confounders.def"
+#undef CONFOUNDER
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char value[RP_ROW_TEXT_MAX + 1];
+        int known_only = strcmp(all[i].scope, "KNOWN") == 0;
+        struct rp_rows rows = {0};
+        complete(&rows);
+        complete(&rows);
+        struct rp_row *a = rows.row, *b = a + 1;
+        set(a, all[i].key, "7");
+        set(b, all[i].key, "8");
+        RP_JSON *differs = compared(&rows, all[i].is_work ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+        const json_t *one = json_array_get(json_object_get(first_pair(differs), "confounders"), 0);
+        CHECK_STR(json_string_value(json_object_get(one, "key")), all[i].key);
+        CHECK_STR(json_string_value(json_object_get(one, "state")), "differs");
+        CHECK((json_object_get(first_pair(differs), "ratio") == NULL) == all[i].is_work);
+        set(b, all[i].key, "");
+        json_decref(compared(&rows, known_only ? RP_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS));
+        set(a, all[i].key, "");
+        RP_JSON *unknown = compared(&rows, known_only ? RP_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+        one = json_array_get(json_object_get(first_pair(unknown), "confounders"), 0);
+        CHECK(known_only || json_is_null(json_object_get(one, "a")), "%s", all[i].key);
+        set(a, all[i].key, "7");
+        set(b, all[i].key, "7");
+        rp_row_get(value, sizeof value, b, all[i].key);
+        CHECK_STR(value, "7");
+        json_decref(compared(&rows, RP_COMPARABLE));
+        rp_rows_fini(&rows);
+    }
+}
+
+TEST(no_unit_and_no_evidence)
+{
+    struct rp_rows rows = {0};
+    complete(&rows);
+    struct rp_row *b = complete(&rows);
+    free(b->source.signed_by);
+    b->source.signed_by = NULL;
+    json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
+    b->source.kind = RP_ROW_IMPORTED;
+    json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
+    free(b->unit);
+    b->unit = rp_strdup("tokens/s");
+    json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    free(b->unit);
+    b->unit = NULL;
+    b->throughput = NAN;
+    json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    rp_rows_fini(&rows);
+}
+
+TEST(estimate_is_median_of_harmonic_means)
+{
+    struct rp_rows rows = {0};
+    struct rp_row *row = rp_rows_add(&rows);
+    double samples[6] = {50, 100, 10, 10, 30, 60};
+    CHECK(isnan(rp_row_estimate(row)));
+    rp_row_samples(row, samples, 6);
+    CHECK(rp_row_estimate(row) == 40, "%g", rp_row_estimate(row));
+    row->groups = 3;
+    row->group[0] = row->group[1] = row->group[2] = 2;
+    CHECK(fabs(rp_row_estimate(row) - 40) < 1e-9, "%g", rp_row_estimate(row)); /* 66.7, 10, 40 */
+    row->throughput = 70;
+    struct rp_row *other = rp_rows_add(&rows);
+    other->throughput = 1;
+    RP_JSON *c = compared(&rows, RP_NOT_COMPARABLE);
+    const char *note = json_string_value(json_array_get(json_object_get(c, "notes"), 0));
+    CHECK(note && strstr(note, "its figure is 70, its samples give 40"), "%s", note);
+    rp_rows_fini(&rows);
+}
+
+/* ---- documents ---- */
+
+static const char evil[] = "a|b\n# comparable\n<script>x</script>[l](http://e.x/) `c` *d* _e_ \x1b[2J\xe2\x80\xae www.e.x u@v.w ~s~ =1+1 \"q\", z";
+
+static void evil_doc(struct rp_doc *d)
+{
+    rp_doc_heading(d, "%s", evil);
+    rp_doc_line(d, "1. %s", evil);
+    rp_doc_table(d);
+    rp_doc_column(d, 0, "%s", evil);
+    rp_doc_column(d, 1, "n");
+    rp_doc_cell(d, "%s", evil);
+    rp_doc_cell(d, "=1+1");
+    rp_doc_cell(d, "-1.5");
+    rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+}
+
+static size_t lines(const struct rp_buf *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->size; i++)
+        n += b->data[i] == '\n';
+    return n;
+}
+
+TEST(foreign_text_in_documents)
+{
+    struct rp_doc d = {0};
+    RP_BUF md = {0}, csv = {0}, text = {0};
+    evil_doc(&d);
+    rp_doc_write(&md, &d, RP_DOC_MD);
+    rp_doc_write(&csv, &d, RP_DOC_CSV);
+    rp_doc_write(&text, &d, RP_DOC_TEXT);
+    RP_JSON *j = rp_doc_json(&d);
+    rp_doc_fini(&d);
+    CHECK(!strchr(md.data, 27) && !strchr(csv.data, 27) && !strchr(text.data, 27));
+    CHECK(!strstr(md.data, "\xe2\x80\xae") && !strstr(text.data, "\xe2\x80\xae"));
+    CHECK(lines(&md) == 8, "%zu lines: %s", lines(&md), md.data); /* heading, blank, line, blank, table of 4 */
+    CHECK(!strstr(md.data, "<s") && !strstr(md.data, "l](") && !strstr(md.data, " `") && !strstr(md.data, " *") && !strstr(md.data, "http://") &&
+              !strstr(md.data, "www.e") && !strstr(md.data, "u@") && !strstr(md.data, "\n1. ") && !strstr(md.data, "a|b"),
+          "%s", md.data);
+    CHECK(lines(&csv) == 3 && strstr(csv.data, ",\"'=1+1\"\n-1.5,no evidence\n"), "%s", csv.data);
+    CHECK(strstr(csv.data, "\"\"q\"\", z"), "%s", csv.data);
+    CHECK(json_array_size(j) == 3 && json_array_size(json_object_get(json_array_get(j, 2), "rows")) == 2);
+}
+
+TEST(words_of_a_shell)
+{
+    static const char *const cases[][2] = {{"a.zst", "a.zst"}, {"a b", "'a b'"}, {"it's", "'it'\\''s'"}, {"$(x)", "'$(x)'"}, {"", "''"}, {"-rf", "'-rf'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_FREE char *word = rp_doc_quoted(cases[i][0]);
+        CHECK_STR(word, cases[i][1]);
+    }
+}
