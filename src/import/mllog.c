@@ -39,7 +39,7 @@ struct state {
     int64_t rate_count;
     double open_at, open_count;         /* of the block that is open; NaN: none */
     double samples, seconds;            /* of closed blocks; samples may be steps: in_steps */
-    int in_steps, blocks_lost, begun;
+    int in_steps, blocks_lost, warmups, begun;
     int64_t blocks, first_line, last_line, open_line;
     double *block;                      /* samples (or steps) per second of each */
 };
@@ -65,6 +65,11 @@ static double count_of(struct state *s, const json_t *metadata)
 
 static void block_start(struct state *s, double ms, const json_t *metadata, int64_t line)
 {
+    const char *phase = json_string_value(json_object_get(metadata, "phase"));
+    if (phase && strcmp(phase, "warm-up") == 0) { /* as `repro export` marks it */
+        s->warmups++;
+        return;
+    }
     s->open_count = count_of(s, metadata);
     s->open_at = ms;
     s->open_line = line;
@@ -156,6 +161,8 @@ static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
     json_object_set_new(d->row, "timed_window", json_string("training blocks, from block_start to block_stop; evaluation lies between them"));
     json_object_set_new(d->row, "estimator", json_string("samples / seconds of the blocks"));
     rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "blocks", (json_int_t)s->blocks, "seconds", s->seconds));
+    if (s->warmups)
+        rp_draft_note(d, "%d blocks of warm-up are left out", s->warmups);
     if (s->blocks_lost)
         rp_draft_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
     if (s->blocks > 1 && s->blocks <= BLOCKS_MAX) {

@@ -1,0 +1,103 @@
+/* `repro export`: a verified bundle in a format of others. */
+#include "base/text.h"
+#include "cli/cli.h"
+#include "import/export.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct export_opts {
+    const char *output, *trust, *org, *status;
+    int force;
+};
+
+#define AT(field) offsetof(struct export_opts, field)
+static const struct rp_opt opts[] = {
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE", .help = "where it goes; without it, to standard output"},
+    {.name = "force", .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace the file"},
+    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE", .help = "the key that must have signed, as for 'repro verify'"},
+    {.name = "org", .type = RP_OPT_TEXT, .offset = AT(org), .arg = "NAME", .help = "submission_org; default: the fingerprint of the key that signed"},
+    {.name = "status", .type = RP_OPT_CHOICE, .offset = AT(status), .choices = "research|preview|onprem|cloud", .help = "submission_status"},
+    {0},
+};
+
+static const struct rp_exporter *find(const char *name, struct rp_err *err)
+{
+    char shown[72];
+    for (const struct rp_exporter *e = rp_exporters; e->name; e++)
+        if (strcmp(e->name, name) == 0)
+            return e;
+    return rp_fail_null(err, RP_USAGE, "no format is called '%s'; there is %s", rp_shown(shown, name), rp_exporters[0].name);
+}
+
+static int check(const struct export_opts *o, struct rp_err *err)
+{
+    if (o->org && !*o->org)
+        return rp_fail(err, RP_USAGE, "--org: the name is empty");
+    for (size_t at = 0, n; o->org && o->org[at]; at += n) {
+        unsigned c;
+        n = rp_utf8(o->org + at, strlen(o->org + at), &c);
+        if (!n || rp_is_control(c) || rp_turns(c))
+            return rp_fail(err, RP_USAGE, "--org: the name has characters that are no text");
+    }
+    return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
+}
+
+static int write_text(struct rp_cli *cli, const struct rp_buf *text, struct rp_err *err)
+{
+    const struct export_opts *o = cli->opts;
+    if (o->output && (o->force ? rp_write_file(o->output, text->data, text->size, 0644, err)
+                               : rp_write_new_file(o->output, text->data, text->size, 0644, err)) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s}", "format", cli->argv[0], "text", text->data);
+    else if (!o->output)
+        rp_cli_print(text);
+    return 0;
+}
+
+static int cmd_export(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct export_opts *o = cli->opts;
+    const struct rp_exporter *e = find(cli->argv[0], err);
+    if (!e || check(o, err) < 0)
+        return -1;
+    const char *slash = strrchr(cli->argv[1], '/');
+    char shown[72];
+    RP_BUF text = {0};
+    struct rp_verification v = {0};
+    struct rp_verified kept = {0};
+    struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
+    struct rp_export_source from = {.verification = &v, .kept = &kept, .name = slash ? slash + 1 : cli->argv[1], .org = o->org,
+                                    .status = o->status ? o->status : "research"};
+    int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 && rp_wrap(err, "'%s' is not exported, as it does not verify", rp_shown(shown, cli->argv[1])) < 0;
+    failed = failed || e->write(&text, &from, err) < 0 || write_text(cli, &text, err) < 0;
+    rp_verification_fini(&v);
+    rp_verified_fini(&kept);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_export = {
+    .name = "export",
+    .operands = "FORMAT BUNDLE",
+    .min_operands = 2,
+    .max_operands = 2,
+    .summary = "write a verified bundle in a format of others",
+    .details =
+        "Formats:\n"
+#define EXPORT(id, writes) "  " #id ": " writes "\n"
+#include "import/exporters.def"
+#undef EXPORT
+        "\n"
+        "The bundle is verified first, without a replay; one that fails is not exported. mllog is accepted by the public compliance checker, "
+        "mlperf_logging.compliance_checker with --ruleset 3.1.0 to 5.0.0. It is no submission: nothing was evaluated "
+        "(eval_samples is 0; eval_accuracy, without which the checker accepts nothing, is exp(-loss) of the last training step, and says so), "
+        "the run reached no quality (status aborted), and the size of the data set is not known (train_samples is null).\n"
+        "\n"
+        "Examples:\n"
+        "  repro export mllog bert_fp32.repro.tar.zst -o result_0.txt\n"
+        "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab' --status onprem\n",
+    .opts = opts,
+    .opts_size = sizeof(struct export_opts),
+    .run = cmd_export,
+};

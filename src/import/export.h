@@ -1,0 +1,33 @@
+/* Exporters: a verified bundle in a format of others.
+ *
+ * What:    one table (exporters.def), one function per format.
+ * Flow:    what rp_verify() kept -> text.
+ * Owner:   everything is borrowed but the buffer.
+ * Extend:  one row in exporters.def and import/export_<id>.c.
+ *
+ * A format may ask for what a bundle does not have: then it says null, or its metadata say what stands there; nothing is made up.
+ */
+#ifndef RP_IMPORT_EXPORT_H
+#define RP_IMPORT_EXPORT_H
+
+#include "base/buf.h"
+#include "verify/verify.h"
+
+struct rp_export_source {
+    const struct rp_verification *verification; /* not FAILED */
+    const struct rp_verified *kept;
+    const char *name;        /* of the bundle, for documents */
+    const char *org, *status; /* submission_org, NULL: the fingerprint of the signer; submission_status */
+};
+
+struct rp_exporter {
+    const char *name, *writes;
+    int (*write)(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err);
+};
+extern const struct rp_exporter rp_exporters[]; /* ended by a row without a name */
+
+#define EXPORT(id, writes) int rp_export_##id(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err) rp_must_check;
+#include "import/exporters.def"
+#undef EXPORT
+
+#endif

@@ -1,0 +1,253 @@
+/* A bundle as an MLPerf log that the public compliance checker accepts (rulesets 3.1.0 to 5.0.0, open division, benchmark bert).
+ *
+ * It is no submission, and four things of it need saying, which the metadata of the lines do:
+ *   status         "aborted": MLPerf calls a run a success when it reached a quality, and a bundle has none to reach
+ *   train_samples  null: how many samples the data set has is not recorded; trained_samples is what was trained on
+ *   eval_samples   0, and no eval_start: nothing was evaluated
+ *   eval_accuracy  the checker wants a quality below 1; exp(-loss) of the training step is the one that the records have
+ * Times are those of the records; only where they lie in the day follows from started_at and elapsed_s, to a second. */
+#include "base/json.h"
+#include "base/text.h"
+#include "import/export.h"
+#include "import/scan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct rp_exporter rp_exporters[] = {
+#define EXPORT(id, writes) {#id, writes, rp_export_##id},
+#include "import/exporters.def"
+#undef EXPORT
+    {0},
+};
+
+struct log {
+    struct rp_buf *out;
+    const struct rp_export_source *from;
+    const json_t *run;
+    const struct rp_records *records;
+    int64_t wall_ns; /* what to add to a time of the records */
+    int64_t now;     /* ns of the records */
+};
+
+/* Takes value and metadata. */
+static void put(struct log *l, const char *type, const char *key, json_t *value, json_t *metadata)
+{
+    const size_t flags = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
+    RP_FREE char *v = json_dumps(value, flags);
+    RP_FREE char *m = json_dumps(metadata, flags);
+    RP_BUG_IF(!v || !m);
+    rp_buf_printf(l->out,
+                  ":::MLLOG {\"namespace\": \"repro\", \"time_ms\": %" PRId64
+                  ", \"event_type\": \"%s\", \"key\": \"%s\", \"value\": %s, \"metadata\": %s}\n",
+                  (l->wall_ns + l->now) / 1000000, type, key, v, m);
+    json_decref(value);
+    json_decref(metadata);
+}
+
+static void event(struct log *l, const char *key, json_t *value, json_t *metadata)
+{
+    put(l, "POINT_IN_TIME", key, value, metadata);
+}
+
+static const json_t *setting(const json_t *run, const char *key)
+{
+    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
+}
+
+/* A value of run.json; the metadata say which. */
+static void from_run(struct log *l, const char *key, const json_t *value, const char *path)
+{
+    if (value && !json_is_null(value))
+        event(l, key, json_incref((json_t *)value), json_pack("{s:s, s:s}", "file", "run.json", "path", path));
+}
+
+static void from_recipe(struct log *l, const char *key, const char *name)
+{
+    char path[80];
+    snprintf(path, sizeof path, "recipe/%s", name);
+    from_run(l, key, setting(l->run, name), path);
+}
+
+/* ---- what was run ---- */
+
+/* Of the CPU what its makers call it, of a GPU what the run calls it. */
+static json_t *platform(const struct log *l)
+{
+    const char *device = json_string_value(json_object_get(l->run, "device")), *backend = json_string_value(json_object_get(l->run, "backend"));
+    const json_t *cpu = json_object_get(json_object_get(json_object_get(l->from->kept->before, "probes"), "cpu"), "model_name");
+    const char *name = json_string_value(json_object_get(cpu, "value"));
+    char text[200];
+    snprintf(text, sizeof text, "1 x %.160s", backend && strcmp(backend, "cpu") == 0 && name ? name : device ? device : "device");
+    rp_clean(text);
+    return json_string(text);
+}
+
+static void submission(struct log *l)
+{
+    const struct rp_verification *v = l->from->verification;
+    const struct rp_records *rs = l->records;
+    char name[200];
+    snprintf(name, sizeof name, "%.190s", l->from->name);
+    rp_clean(name);
+    event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
+    event(l, "submission_benchmark", json_string("bert"),
+          json_pack("{s:s, s:s, s:s, s:s, s:s}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name, "records_sha256", rs->sha256,
+                    "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict)));
+    event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
+          json_pack("{s:s}", "note", l->from->org ? "as named by who exported it" : "the key that signed"));
+    event(l, "submission_division", json_string("open"), json_object());
+    event(l, "submission_status", json_string(l->from->status), json_pack("{s:s}", "note", "as named by who exported it"));
+    event(l, "submission_platform", platform(l), json_pack("{s:s}", "file", "env/node0.before.json"));
+}
+
+static void optimizer(struct log *l)
+{
+    const char *name = json_string_value(setting(l->run, "optimizer.name"));
+    char key[80];
+    static const struct {
+        const char *suffix, *key;
+    } of_each[] = {{"beta_1", "optimizer.beta1"}, {"beta_2", "optimizer.beta2"}, {"epsilon", "optimizer.epsilon"}};
+    from_recipe(l, "opt_name", "optimizer.name");
+    from_recipe(l, "opt_base_learning_rate", "optimizer.learning_rate");
+    for (size_t i = 0; name && i < sizeof of_each / sizeof *of_each; i++) {
+        snprintf(key, sizeof key, "opt_%.16s_%s", name, of_each[i].suffix);
+        from_recipe(l, key, of_each[i].key);
+    }
+    if (name) {
+        snprintf(key, sizeof key, "opt_%.16s_weight_decay%s", name, strcmp(name, "lamb") == 0 ? "_rate" : "");
+        from_recipe(l, key, "optimizer.weight_decay");
+    }
+    from_recipe(l, "opt_gradient_clip_norm", "optimizer.clip_norm");
+    from_recipe(l, "opt_learning_rate_training_steps", "schedule.total_steps");
+    from_recipe(l, "opt_learning_rate_warmup_steps", "schedule.warmup_steps");
+    from_recipe(l, "num_warmup_steps", "schedule.warmup_steps");
+    event(l, "start_warmup_step", json_integer(0), json_object());
+}
+
+static void settings(struct log *l)
+{
+    static const char *const seeds[] = {"seed.init", "seed.dropout", "seed.data"};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        from_recipe(l, "seed", seeds[i]);
+    from_run(l, "global_batch_size", json_object_get(json_object_get(l->run, "results"), "samples_per_step"), "results/samples_per_step");
+    from_recipe(l, "gradient_accumulation_steps", "train.accumulation_steps");
+    from_recipe(l, "max_sequence_length", "task.seq_length");
+    from_recipe(l, "lowest_numerical_precision_in_linear", "train.precision");
+    from_recipe(l, "tensor_parallelism", "parallel.tensor");
+    from_recipe(l, "pipeline_parallelism", "parallel.pipeline");
+    optimizer(l);
+    event(l, "train_samples", json_null(), json_pack("{s:s}", "note", "the bundle does not record how many samples the data set has"));
+    event(l, "eval_samples", json_integer(0), json_pack("{s:s}", "note", "nothing was evaluated"));
+}
+
+/* ---- the steps ---- */
+
+static json_t *record_at(int64_t line, int64_t step, int64_t samples)
+{
+    return json_pack("{s:s, s:I, s:I, s:I}", "file", "steps/rank0.jsonl", "lineno", (json_int_t)line, "step_num", (json_int_t)step, "samples_count",
+                     (json_int_t)samples);
+}
+
+/* Steps i..end-1 lie in one block: same phase and repeat, no state root between them. */
+static int64_t block_end(const struct rp_records *rs, int64_t i)
+{
+    int64_t end = i + 1;
+    while (end < rs->n && !rs->r[end - 1].root && rs->r[end].timed == rs->r[i].timed && rs->r[end].repeat == rs->r[i].repeat)
+        end++;
+    return end;
+}
+
+static int64_t put_block(struct log *l, int64_t i, int64_t end, int64_t samples)
+{
+    const struct rp_record *r = l->records->r;
+    char hex[32];
+    json_t *begin = record_at(i + 1, r[i].step, samples);
+    json_object_set_new(begin, "phase", json_string(r[i].timed ? "timed" : "warm-up"));
+    json_object_set_new(begin, "repeat", json_integer(r[i].repeat));
+    l->now = r[i].start_ns;
+    put(l, "INTERVAL_START", "block_start", json_null(), begin);
+    for (int64_t j = i; j < end; j++) {
+        samples += r[j].samples;
+        json_t *metadata = record_at(j + 1, r[j].step, samples);
+        rp_float_hex(hex, r[j].loss);
+        json_object_set_new(metadata, "loss", json_string(hex));
+        json_object_set_new(metadata, "lr", json_real(r[j].learning_rate));
+        l->now = r[j].end_ns;
+        event(l, "train_loss", json_real((double)r[j].loss), metadata);
+    }
+    json_t *stop = record_at(end, r[end - 1].step + 1, samples);
+    json_object_set_new(stop, "duration_ns", json_integer(r[end - 1].end_ns - r[i].start_ns));
+    put(l, "INTERVAL_END", "block_stop", json_null(), stop);
+    return samples;
+}
+
+static void quality(struct log *l, int64_t samples)
+{
+    const struct rp_record *last = &l->records->r[l->records->n - 1];
+    json_t *metadata = record_at(l->records->n, last->step, samples);
+    json_object_set_new(metadata, "epoch_num", json_integer(samples)); /* MLPerf's BERT counts samples there */
+    json_object_set_new(metadata, "metric", json_string("exp(-loss) of the last training step, before its update; no accuracy, nothing was evaluated"));
+    event(l, "eval_accuracy", json_real(exp(-(double)last->loss)), metadata);
+}
+
+static void stop(struct log *l, int64_t samples)
+{
+    const char *status = json_string_value(json_object_get(l->run, "status"));
+    const json_t *rate = json_object_get(json_object_get(l->run, "results"), "sequences_per_s");
+    const char *why = status && strcmp(status, "complete") == 0 ? "all steps of the recipe were trained, which has no quality to reach"
+                                                                : "the run was interrupted or failed";
+    if (json_is_number(rate))
+        event(l, "tracked_stats", json_pack("{s:O}", "throughput", rate),
+              json_pack("{s:s, s:s, s:I}", "file", "run.json", "path", "results/sequences_per_s", "samples_count", (json_int_t)samples));
+    event(l, "trained_samples", json_integer(samples), json_object());
+    put(l, "INTERVAL_END", "run_stop", json_null(),
+        json_pack("{s:s, s:s, s:I}", "status", "aborted", "reason", why, "samples_count", (json_int_t)samples));
+}
+
+/* The end of the last record, with its state root, is the end of the run as far as started_at and elapsed_s know it. */
+static int find_clock(struct log *l, struct rp_err *err)
+{
+    const char *started = json_string_value(json_object_get(l->run, "started_at"));
+    double at, elapsed = json_number_value(json_object_get(l->run, "elapsed_s"));
+    int of_day;
+    const struct rp_record *last = &l->records->r[l->records->n - 1];
+    if (!started || rp_scan_stamp(started, &at, &of_day) < 0 || of_day || !(elapsed >= 0 && elapsed < 1e9) || at > 4e9)
+        return rp_fail(err, RP_MALFORMED, "run.json: started_at and elapsed_s say no time");
+    l->wall_ns = (int64_t)((at + elapsed) * 1e9) - last->end_ns - (last->root ? last->root_ns : 0);
+    l->now = (int64_t)(at * 1e9) - l->wall_ns;
+    return 0;
+}
+
+int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
+{
+    struct log l = {.out = out, .from = from, .run = from->verification->run, .records = &from->kept->records};
+    const char *workload = json_string_value(setting(l.run, "workload"));
+    char shown[72];
+    int64_t i = 0, samples = 0;
+    if (!workload || strcmp(workload, "bert") != 0)
+        return rp_fail(err, RP_UNAVAILABLE, "MLPerf has no benchmark for the workload '%s'", rp_shown(shown, workload ? workload : ""));
+    while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */
+        i++;
+    if (i == l.records->n)
+        return rp_fail(err, RP_UNAVAILABLE, "the bundle has no step, so that there is nothing to log");
+    if (find_clock(&l, err) < 0)
+        return -1;
+    submission(&l);
+    put(&l, "INTERVAL_START", "init_start", json_null(),
+        json_pack("{s:s, s:s}", "file", "run.json", "note", "where times lie in the day follows from started_at and elapsed_s, to a second"));
+    settings(&l);
+    l.now = l.records->r[i].start_ns;
+    put(&l, "INTERVAL_END", "init_stop", json_null(), json_object());
+    put(&l, "INTERVAL_START", "run_start", json_null(), json_object());
+    for (int64_t end; i < l.records->n; i = end) {
+        end = block_end(l.records, i);
+        samples = put_block(&l, i, end, samples);
+    }
+    quality(&l, samples);
+    stop(&l, samples);
+    return 0;
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# The committed bundle as an MLPerf log: these very lines, and read back the throughput of the bundle. What does not verify is not exported.
+. "$TOP/tests/common.inc"
+need jq
+bundle=$TOP/results/xeon-2core-2026-11-21/bert_fp32.repro.tar.zst
+exit_of 0 "$REPRO" export mllog "$bundle" -o log.txt
+diff "$TEST_DIR/export_mllog.expected" log.txt >diff.txt || { cat diff.txt >&2; fail "other lines than expected"; }
+sed 's/^:::MLLOG //' log.txt | jq -es 'all(has("namespace") and has("time_ms") and has("event_type") and has("key") and has("metadata")) and
+    (map(.time_ms) | . == sort)' >/dev/null || fail "not the lines of an MLPerf log, in order"
+exit_of 0 "$REPRO" import mllog log.txt --json
+jq -e --argjson is "$("$REPRO" inspect "$bundle" run.json | jq .results.sequences_per_s)" \
+    '.rows[0].throughput | .unit == "sequences/s" and (.value / $is - 1 | fabs < 1e-4)' out.txt >/dev/null || fail "read back it is another throughput"
+
+exit_of 0 "$REPRO" export mllog "$bundle" --org 'Some Lab' --status onprem --trust "$(dirname "$bundle")/key.pem"
+says_in '"key": "submission_org", "value": "Some Lab"' out.txt
+says_in '"key": "submission_status", "value": "onprem"' out.txt
+says_in '"verdict": "verified"}' out.txt
+exit_of 2 "$REPRO" export mllog "$bundle" -o log.txt
+says exists
+exit_of 2 "$REPRO" export mlog "$bundle"
+exit_of 2 "$REPRO" export mllog "$bundle" --org "$(printf 'a\033b')"
+"$REPRO" key new -o other.key >other.txt
+sed -n '3,$p' other.txt >other.pem
+exit_of 6 "$REPRO" export mllog "$bundle" --trust other.pem -o not.txt
+says "is not exported"
+[ ! -e not.txt ] || fail "a log of a bundle that another key signed"
+head -c 30000 "$bundle" >cut.repro.tar.zst
+exit_of 4 "$REPRO" export mllog cut.repro.tar.zst
