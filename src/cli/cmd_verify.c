@@ -4,6 +4,7 @@
 #include "base/term.h"
 #include "cli/attempt.h"
 #include "cli/cli.h"
+#include "page/page.h"
 #include "verify/policy.h"
 #include "verify/verify.h"
 
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *data, *init, *store, *isa, *ledger;
+    const char *trust, *policy, *report, *data, *init, *store, *isa, *ledger;
     long replay, threads;
     int list, no_ledger;
 };
@@ -26,6 +27,8 @@ static const struct rp_opt opts[] = {
      .help = "YAML with what the bundle must be for you: who signed, how old, which recipe, how many steps; the rules are above"},
     {.name = "replay", .letter = 'r', .type = RP_OPT_INT, .offset = AT(replay), .arg = "K", .lo = 1, .hi = 1000000000,
      .help = "train the first K steps again here and compare bits"},
+    {.name = "report", .type = RP_OPT_TEXT, .offset = AT(report), .arg = "FILE",
+     .help = "a page or Markdown file that 'repro report' made: is what it shows what the bundle says?"},
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
      .help = "for a replay of a run on data of its own: where those data are here"},
     {.name = "init", .type = RP_OPT_TEXT, .offset = AT(init), .arg = "FILE",
@@ -72,6 +75,17 @@ static int list_checks(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
+/* The last row: a page of this bundle. Of a bundle that failed nothing is compared. */
+static int check_page(struct rp_verification *v, const struct rp_verified *kept, const char *name, const char *file,
+                      const struct rp_buf *page, struct rp_err *err)
+{
+    struct rp_check_result found = {0};
+    struct rp_shown_bundle b = {.name = name, .v = v, .kept = kept};
+    int failed = rp_page_check(&found, page, &b, err) < 0;
+    rp_verification_page(v, &found);
+    return failed ? rp_wrap(err, "%s", file) : 0;
+}
+
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
@@ -83,12 +97,17 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     struct progress progress = {0};
     struct rp_meter *meter = &progress.meter;
     struct rp_policy policy = {0};
+    struct rp_verified kept = {0};
+    RP_BUF page = {0};
+    if (o->report && rp_read_file(&page, o->report, RP_PAGE_MAX, err) < 0)
+        return -1;
     if (o->policy && rp_policy_load(&policy, o->policy, err) < 0)
         return -1;
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || o->replay == 0);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
                                 .ledger = o->ledger,
+                                .keep = o->report ? &kept : NULL,
                                 .replay = {.steps = o->replay,
                                            .data = o->data,
                                            .init = o->init,
@@ -106,6 +125,9 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_init(meter, STDERR_FILENO, cli->quiet);
     if (!o->no_ledger)
         rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);
+    if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o->report, &page, err) < 0)
+        failed = 1;
+    rp_verified_fini(&kept);
     if (cli->json) {
         cli->result = rp_verification_json(&v);
     } else {
@@ -140,8 +162,11 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "The last row of the table, claims, lists what no check recomputes: those values rest on the signer's word.\n"
         "\n"
+        "A page made by 'repro report' proves nothing by itself; --report compares it with the bundle: every figure by the source that it "
+        "names and, where this version of repro made the page, all of it byte for byte.\n"
+        "\n"
         "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
-        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, or the policy does not hold; 6: signature or key.\n"
+        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, a page says something else, or the policy does not hold; 6: signature or key.\n"
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"

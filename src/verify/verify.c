@@ -197,6 +197,23 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     return failed || undone ? -1 : 0;
 }
 
+int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    (void)s, (void)err;
+    result->state = RP_CHECK_SKIPPED;
+    rp_check_say(result, "not asked for; --report FILE compares a page of this bundle with it");
+    return 0;
+}
+
+void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found)
+{
+    struct rp_check_result *r = &v->check[RP_CHECK_report_file];
+    r->state = found->state;
+    memcpy(r->text, found->text, sizeof r->text);
+    if (r->state == RP_CHECK_FAILED)
+        v->verdict = RP_VERDICT_FAILED;
+}
+
 void rp_verification_fini(struct rp_verification *v)
 {
     json_decref(v->run);

@@ -87,6 +87,8 @@ struct rp_verification {
  * either way. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
+/* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED. */
+void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
 
 /* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
  * "proves"}],

@@ -226,3 +226,110 @@ TEST(a_bundle_that_failed_shows_its_checks_and_nothing_else)
     CHECK(strncmp(markdown.data, "> **FAILED**\n", 13) == 0 && !strstr(markdown.data, "98765"), "%s", markdown.data);
     fx_fini(&x);
 }
+
+/* What the check of a page says of fx_path(file). */
+static enum rp_check_state checked(const char *file, const struct rp_buf *page, char text[512])
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_verify_opts o = {.keep = &kept};
+    struct rp_check_result r = {0};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    struct rp_shown_bundle b = {.name = file, .v = &v, .kept = &kept};
+    int rc = rp_page_check(&r, page, &b, &err);
+    CHECK((rc < 0) == (r.state == RP_CHECK_FAILED) && (rc == 0 || err.code == RP_MISMATCH), "%d, %s", rc, err.msg);
+    memcpy(text, r.text, 512);
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+    return r.state;
+}
+
+/* The page with the first `was` after `behind` replaced. */
+static void bend(struct rp_buf *out, const struct rp_buf *page, const char *behind, const char *was, const char *is)
+{
+    const char *at = strstr(page->data, behind);
+    at = at ? strstr(at, was) : NULL;
+    CHECK(at, "no '%s' behind '%s'", was, behind);
+    if (!at)
+        return;
+    rp_buf_add(out, page->data, (size_t)(at - page->data));
+    rp_buf_puts(out, is);
+    rp_buf_puts(out, at + strlen(was));
+}
+
+TEST(a_page_that_says_something_else_is_found)
+{
+    static const char figure[] = "data-src=\"run.json#/results/sequences_per_s\"", maker[] = "<meta name=\"generator\" content=\"repro ";
+    static const struct {
+        const char *behind, *was, *is;
+        enum rp_check_state state;
+        const char *says;
+    } bends[] = {
+        {figure, ">", ">9", RP_CHECK_FAILED, "of the page says '9"},
+        {"<dl class=\"cards\">", "value=\"", "value=\"9", RP_CHECK_FAILED, "of the page says"},
+        {figure, "d3", "d3*2", RP_CHECK_FAILED, "does not write"},
+        {"<dl", "results/sequences_per_s", "results/tokens_per_s", RP_CHECK_FAILED, "does not write"},
+        {figure, " data-form=\"d3\"", "", RP_CHECK_FAILED, "does not say where it comes from"},
+        {"<dl", "</dl>", "<div><dt>MFU</dt><dd>97 %</dd></div></dl>", RP_CHECK_FAILED, "was changed"},
+        {"id=\"b0-series\"", " d=\"M", " d=\"M1", RP_CHECK_FAILED, "was changed"},
+        {"download=\"steps-", "base64,", "base64,AAAA", RP_CHECK_FAILED, "was changed"},
+        {"<main", "id=\"main\"", "id=\"main\" hidden", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<div", "<!-- <div", RP_CHECK_FAILED, "no element"},
+        {"<header>", "<div", "<script>alert(1)</script><div", RP_CHECK_FAILED, "no element"},
+        {"<header>", "<div", "<style>main{display:none}</style><div", RP_CHECK_FAILED, "no element"},
+        {"<meta http", "default-src 'none'", "default-src *", RP_CHECK_FAILED, "was changed"},
+        {"<section class", "data-bundle=\"", "data-bundle=\"0", RP_CHECK_FAILED, "does not show this bundle"},
+        {"<header>", "verified, but the key is unknown", "verified", RP_CHECK_NOTE, "'verified', here 'verified, but"},
+        {maker, "repro ", "repro 9", RP_CHECK_NOTE, "plots and words are not compared"},
+        {"</main>", "</html>", "</html><p>9999 sequences/s</p>", RP_CHECK_FAILED, "was changed"},
+    };
+    struct fx x;
+    RP_BUF page = {0}, other = {0};
+    char text[512];
+    fx_init(&x);
+    fx_seal(&x, "signer", "shown");
+    page_of(&page, "shown", 0, RP_VERDICT_UNKNOWN_KEY);
+    CHECK(checked("shown", &page, text) == RP_CHECK_PASSED && strstr(text, "byte for byte"), "%s", text);
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_BUF bent = {0};
+        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
+        enum rp_check_state state = checked("shown", &bent, text);
+        CHECK(state == bends[i].state && strstr(text, bends[i].says), "%zu, '%s': %s, %s", i, bends[i].is, rp_check_state_name(state), text);
+    }
+    RP_BUF old = {0}, bent = {0}, forged = {0}; /* another version made it: figures count all the same */
+    bend(&old, &page, maker, "repro ", "repro 9");
+    bend(&bent, &old, figure, ">", ">9");
+    CHECK(checked("shown", &bent, text) == RP_CHECK_FAILED && strstr(text, "of the page says '9"), "%s", text);
+    rp_buf_puts(&forged, "<!doctype html>\n<p>9999 sequences/s</p>");
+    CHECK(checked("shown", &forged, text) == RP_CHECK_FAILED && strstr(text, "does not show this bundle"), "%s", text);
+    for (size_t n = 0; n < page.size; n += 997) { /* cut anywhere, never a pass and never a crash */
+        RP_BUF cut = {0};
+        rp_buf_add(&cut, page.data, n);
+        CHECK(checked("shown", &cut, text) == RP_CHECK_FAILED, "%zu bytes: %s", n, text);
+    }
+    fx_seal(&x, "another", "other"); /* the same figures, signed by somebody else */
+    CHECK(checked("other", &page, text) == RP_CHECK_FAILED && strstr(text, "does not show this bundle"), "%s", text);
+    fx_fini(&x);
+}
+
+TEST(a_markdown_file_holds_the_sealed_report)
+{
+    struct fx x;
+    RP_BUF page = {0}, bent = {0}, more = {0}, none = {0};
+    char text[512];
+    fx_init(&x);
+    fx_seal(&x, "signer", "shown");
+    page_of(&page, "shown", 1, RP_VERDICT_UNKNOWN_KEY);
+    CHECK(checked("shown", &page, text) == RP_CHECK_PASSED, "%s", text);
+    CHECK(checked("shown", &x.report, text) == RP_CHECK_NOTE, "the sealed member itself: %s", text);
+    bend(&bent, &page, "| step time, median | ", "0", "1");
+    CHECK(checked("shown", &bent, text) == RP_CHECK_FAILED && strstr(text, "was changed: '1"), "%s", text);
+    rp_buf_add(&more, page.data, page.size);
+    rp_buf_puts(&more, "More.\n");
+    CHECK(checked("shown", &more, text) == RP_CHECK_NOTE && strstr(text, "around it are not compared"), "%s", text);
+    rp_buf_puts(&none, "# another\n");
+    CHECK(checked("shown", &none, text) == RP_CHECK_FAILED && strstr(text, "no report of this bundle"), "%s", text);
+    fx_fini(&x);
+}
