@@ -431,7 +431,7 @@ gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
 	$(Q)cd $(BUILD) && $(CURDIR)/tests/gpu/check.sh repro
-# What a machine with a GPU and nothing else needs: BUILD/gpu-check.tar.zst, unpacked and started with tests/gpu/check.sh repro.
+# What a machine with a GPU and nothing else needs: BUILD/gpu-check.tar.gz, unpacked and started with tests/gpu/check.sh repro.
 gpu-pack:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
@@ -459,7 +459,7 @@ help:
 	@echo 'make test        set up, build and run every test (T=PATTERN: some)'
 	@echo 'make bench       this program against PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      make the vectors that PyTorch computes again and compare'
-	@echo 'make gpu-pack    the same in one file, for a machine without a checkout: BUILD/gpu-check.tar.zst'
+	@echo 'make gpu-pack    the same in one file, for a machine without a checkout: BUILD/gpu-check.tar.gz'
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: what only it can tell, against nvidia-smi'
 	@echo 'make lint        every linter; make format: clang-format on lines not committed'
 	@echo 'make fuzz FUZZ=name [SECONDS=60]'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# BUILD/gpu-check.tar.zst: a built program, the checks that need a GPU, and jq with its libraries, for a machine that has a driver and nothing
-# else. usage: pack-gpu-check.sh BUILD      there: tar --zstd -xf gpu-check.tar.zst && gpu-check/tests/gpu/check.sh gpu-check/repro
+# BUILD/gpu-check.tar.gz: a built program, the checks that need a GPU, and jq with its libraries, for a machine that has a driver and nothing
+# else. usage: pack-gpu-check.sh BUILD      there: tar -xzf gpu-check.tar.gz && gpu-check/tests/gpu/check.sh gpu-check/repro
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -19,8 +19,8 @@ lib=$(dirname "$0")/lib
 LD_LIBRARY_PATH=$lib exec "$lib/jq" "$@"
 JQ
 chmod +x "$pack/tests/gpu/tools/jq"
-tar -C "$build/pack" --sort=name --owner=0 --group=0 --numeric-owner -c gpu-check | zstd -q -19 -T0 -f -o "$build/gpu-check.tar.zst"
+tar -C "$build/pack" --sort=name --owner=0 --group=0 --numeric-owner -c gpu-check | gzip -9n >"$build/gpu-check.tar.gz"
 rm -rf "$build/pack"
-size=$(stat -c %s "$build/gpu-check.tar.zst")
+size=$(stat -c %s "$build/gpu-check.tar.gz")
 [ "$size" -le 62914560 ] || { echo "pack-gpu-check: $size bytes, more than 60 MiB" >&2 && exit 1; }
-echo "$build/gpu-check.tar.zst: $size bytes"
+echo "$build/gpu-check.tar.gz: $size bytes"

@@ -52,11 +52,23 @@ jq -r '.findings[] | "note    doctor: \(.severity): \(.what), \(.value)"' doctor
 # --- value by value ---
 same "number of GPUs" "$(of .count.value)" "$(grep -c '^GPU ' smi-list.txt)"
 ask() { # QUERY [GPU]
-    nvidia-smi ${2:+-i "$2"} --query-gpu="$1" --format=csv,noheader,nounits 2>/dev/null | sed 's/^ *//; s/ *$//' | head -n 1
+    all="smi-${2:-0}.csv"
+    at=$(echo "$queries" | tr , '\n' | grep -nxF "$1" | cut -d: -f1)
+    if [ -s "$all" ] && [ -n "$at" ]; then
+        awk -F ', ' -v at="$at" 'NR == 1 { print $at }' "$all"
+    else
+        nvidia-smi ${2:+-i "$2"} --query-gpu="$1" --format=csv,noheader,nounits 2>/dev/null
+    fi | sed 's/^ *//; s/ *$//' | head -n 1
+}
+# All questions to one GPU at once: each start of nvidia-smi takes a second where no daemon keeps the driver up. A field that this version does
+# not know spoils the answer; then they are asked one by one.
+ask_all() { # GPU
+    nvidia-smi -i "$1" --query-gpu="$queries" --format=csv,noheader,nounits >"smi-$1.csv" 2>/dev/null || rm -f "smi-$1.csv"
 }
 known() { # a value of nvidia-smi that is one
     case $1 in '' | *N/A* | *'Not Supported'* | *'not a valid field'* | *rror*) return 1 ;; esac
 }
+queries=driver_version
 same "driver version" "$(of .driver_version.value)" "$(ask driver_version)"
 cuda=$(nvidia-smi | sed -n 's/.*CUDA Version: \([0-9.]*\).*/\1/p')
 if [ -n "$cuda" ]; then same "CUDA version of the driver" "$(of .nvml_cuda_version.value)" "$cuda"; else pass_over "CUDA version: nvidia-smi has none"; fi
@@ -86,10 +98,12 @@ persistence_mode|persistence|ascii_downcase|
 compute_mode|compute_mode|ascii_downcase|
 mig.mode.current|mig_mode|ascii_downcase|
 pci.bus_id|pci_address|ascii_downcase|'
+queries=$(echo "$table" | cut -d '|' -f1 | paste -sd,),uuid,serial
 gpus=$(of '.devices | keys_unsorted | .[]')
 for gpu in $gpus; do
     index=${gpu#gpu}
     echo "$table" >table.txt
+    ask_all "$index"
     while IFS='|' read -r query field convert allowed; do
         theirs=$(ask "$query" "$index")
         state=$(of ".devices.$gpu.$field.state")

@@ -1,93 +1,132 @@
 #!/bin/bash
 # What only a machine with an NVIDIA GPU can tell, in the order of its worth; each part's result is written as it ends.
 #
-#   check.sh REPRO [PART...]      MINUTES=12 in all      DEVICE=0      PYTHON=python3 (the one that has PyTorch)
+#   check.sh REPRO [PART...]      MINUTES=9 in all      DEVICE=0      PYTHON=python3 (the one that has PyTorch)
+#   KEEP=DIR: everything so far in gpu-check.tar.gz there, after each part, for a machine that may be taken away
 #
-#   capture   what repro says of the machine against nvidia-smi, value by value           tests/gpu/capture.sh
-#   ops       every operation against its literal definition; compute-sanitizer where it is
-#   bits      bert_tiny_fp32 and three steps of BERT-base b32 with dropout: GPU and CPU, line by line
-#   speed     matrix products beside cuBLAS in strict fp32, attention, memory-bound operations beside a copy
-#   train     BERT-base b32, b64, b96 and the largest batch, beside PyTorch eager and compiled, TF32 off and on
-#   bundles   the shipped recipes in full, sealed and kept; two steps of one replayed on the CPU
+#   capture    what repro says of the machine against nvidia-smi, value by value           tests/gpu/capture.sh
+#   ops        every operation against its literal definition
+#   bits       bert_tiny_fp32 and three steps of BERT-base b32 with dropout: GPU and CPU, line by line
+#   train      BERT-base b32, b96, the largest batch and b64: sequences a second
+#   bundle     the recipe bert_fp32 in full, sealed and kept; two steps of it replayed on the CPU
+#   speed      matrix products beside cuBLAS in strict fp32, attention, memory-bound operations beside a copy
+#   peers      the same training by PyTorch, compiled and eager, TF32 off and on, as far as time goes
+#   bundles    the other recipes in full, sealed and kept
+#   sanitizer  the operations under compute-sanitizer: memcheck and racecheck
 #
-# Needs no network and builds nothing. Everything is left in ./gpu-check: log.txt, result.json, bundles, and what each part looked at.
-# `make gpu-check` calls it; `make gpu-pack` puts it with a built program into one file for a machine without a checkout.
-# Exit status 0 when nothing failed, 1 when something did, 7 where there is no GPU.
+# Needs no network and builds nothing. Everything is left in ./gpu-check: log.txt, result.json, bundles with key.pem that checks them, and
+# what each part looked at. `make gpu-check` calls it; `make gpu-pack` puts it with a built program into one file for a machine without a
+# checkout. Exit status 0 when nothing failed, 1 when something did, 7 where there is no GPU. What there is no time for is skipped, not failed.
 set -uo pipefail
-export LC_ALL=C NO_COLOR=1
+export LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/nvidia/bin
 here=$(cd "$(dirname "$0")" && pwd)
 repro=$(realpath "$1")
 shift
-parts=${*:-capture ops bits speed train bundles}
-device=${DEVICE:-0} python=${PYTHON:-python3}
-deadline=$(($(date +%s) + ${MINUTES:-12} * 60))
+parts=${*:-capture ops bits train bundle speed peers bundles sanitizer}
+device=${DEVICE:-0} python=${PYTHON:-python3} keep=${KEEP:+$(realpath "$KEEP")}
+deadline=$(($(date +%s) + ${MINUTES:-9} * 60))
 command -v jq >/dev/null || { [ -x "$here/tools/jq" ] && PATH=$here/tools:$PATH; }
 command -v jq >/dev/null || { echo "gpu-check: jq is needed (env/setup.sh test, or a packed tree that carries it)" >&2 && exit 7; }
-"$repro" selftest --backend cuda --device "$device" --json >/dev/null 2>first.err
-if [ $? = 7 ]; then
+# A plan opens the device for its memory: the shortest way to know that there is one.
+timeout -k 5 90 "$repro" run bert_tiny_fp32 --plan --backend cuda --device "$device" --json >/dev/null 2>first.err || {
+    status=$?
     sed 's/^/gpu-check: /' first.err >&2
+    [ $status != 124 ] || echo "gpu-check: the driver does not answer within 90 s" >&2
     rm -f first.err
     exit 7
-fi
+}
 rm -rf gpu-check first.err
 mkdir gpu-check
 cd gpu-check || exit 1
-export REPRO_KEY=$PWD/key.pem XDG_CACHE_HOME=$PWD/cache
-"$repro" key new -o key.pem >/dev/null
-exec > >(tee log.txt) 2>&1
+private=$(mktemp -d)
+trap 'rm -rf "$private"' EXIT
+export REPRO_KEY=$private/key.pem XDG_CACHE_HOME=$private/cache
+"$repro" key new -o "$REPRO_KEY" >/dev/null && "$repro" key show "$REPRO_KEY" | sed -n '/^-----BEGIN PUBLIC/,/^-----END/p' >key.pem
+exec > >(tee log.txt) 2>&1 8>&1
 echo '{}' >result.json
 
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 done_parts='' child=''
 pass() { passed=$((passed + 1)) && echo "ok      $*"; }
 miss() { failed=$((failed + 1)) && echo "not ok  $*"; }
 skip() { skipped=$((skipped + 1)) && echo "skip    $*"; }
 left() { echo $((deadline - $(date +%s))); }
-# Put the JSON on standard input into result.json under a name.
-keep() { jq --arg name "$1" --slurpfile new /dev/stdin '.[$name] = $new[0]' result.json >result.new && mv result.new result.json; }
-# Run with a limit of so many seconds, or what is left if that is less; 124: no time.
+# Put the JSON of a file into result.json under a name.
+keep() {
+    if [ -s "$2" ] && jq --arg name "$1" --slurpfile new "$2" '.[$name] = $new[0]' result.json >result.new 2>/dev/null; then
+        mv result.new result.json
+    fi
+}
+# Run with a limit of so many seconds. 124 or 137: it took longer; 75: the time of all is over.
 within() {
-    local limit=$1 rest
+    local limit=$1 rest status=0
     rest=$(left)
     shift
-    [ "$rest" -gt 5 ] || return 124
-    timeout -k 5 "$((limit < rest ? limit : rest))" "$@"
+    [ "$rest" -gt 5 ] || return 75
+    timeout -k 5 "$((limit < rest ? limit : rest))" "$@" <&0 & # a shell that waits hears signals
+    child=$!
+    wait $child || status=$?
+    child=''
+    case $status in 124 | 137) [ "$limit" -lt "$rest" ] || status=75 ;; esac
+    return $status
 }
+# What became of something that ended with this status: skipped for want of time, or failed.
+lost() { # WHAT STATUS FILE
+    case $2 in
+    75) skip "$1: no time left" ;;
+    124 | 137) miss "$1: not done within its limit: $(tail -n 1 "$3")" ;;
+    *) miss "$1: status $2: $(tail -n 1 "$3")" ;;
+    esac
+}
+# So far, for whoever finds it.
+note() {
+    jq -n --arg torch "$have_torch" --arg parts "$done_parts" --argjson passed $passed --argjson failed $failed --argjson skipped $skipped \
+        --slurpfile version version.json '{version: $version[0], torch: $torch, parts: ($parts | split(" ") | map(select(. != ""))),
+            passed: $passed, failed: $failed, skipped: $skipped}' >about.json
+    keep about about.json
+    [ -n "$keep" ] || return 0
+    tar -C .. -czf "$keep/gpu-check.new" gpu-check 2>/dev/null
+    [ $? -gt 1 ] || mv "$keep/gpu-check.new" "$keep/gpu-check.tar.gz" # 1: the log grew meanwhile
+}
+"$repro" version --json >version.json
+timeout -k 5 20 nvidia-smi -q >smi.txt 2>&1
+have_torch=$(timeout -k 5 90 "$python" -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2>/dev/null)
 torch() { [ -n "$have_torch" ] && "$@"; }
-have_torch=$("$python" -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2>/dev/null)
+cut_off() {
+    exec >&8 2>&8 # whatever was under way wrote elsewhere
+    [ -z "$child" ] || kill "$child"
+    miss "ended from outside"
+    note
+    exit 1
+}
+trap cut_off TERM INT HUP
 
 part_capture() {
-    "$here/capture.sh" "$repro" | tee capture.txt
-    local ok bad passed_over
+    local ok bad passed_over status=0
+    within 120 "$here/capture.sh" "$repro" >capture.txt 2>&1 || status=$?
+    cat capture.txt
+    case $status in 0 | 1) ;; 7) skip "capture: $(tail -n 1 capture.txt)" && return ;; *) lost capture.sh $status capture.txt ;; esac
     ok=$(grep -c '^ok ' capture.txt) bad=$(grep -c '^not ok ' capture.txt) passed_over=$(grep -c '^skip ' capture.txt)
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + passed_over))
     [ $((ok + bad)) -gt 0 ] || miss "capture.sh told nothing"
-    jq -n --argjson ok "$ok" --argjson bad "$bad" --argjson skip "$passed_over" '{passed: $ok, failed: $bad, skipped: $skip}' | keep capture
+    jq -n --argjson ok "$ok" --argjson bad "$bad" --argjson skip "$passed_over" '{passed: $ok, failed: $bad, skipped: $skip}' >counts.json
+    keep capture counts.json
 }
 
 part_ops() {
-    if within 120 "$repro" selftest --backend cuda --device "$device" --json >ops.json 2>ops.err; then
+    local status=0
+    within 120 "$repro" selftest --backend cuda --device "$device" --json >ops.json 2>ops.err || status=$?
+    keep ops ops.json
+    if [ $status = 0 ]; then
         pass "$(jq -r '.operations | "\(length) operations, \(map(.cases) | add) cases: the bits of the definition"' ops.json)"
     else
-        miss "selftest: $(tail -n 1 ops.err)"
+        lost selftest $status ops.err
         jq -r '.operations[]? | select(.failed > 0) | "        \(.op): \(.failed) of \(.cases) cases"' ops.json
     fi
-    keep ops <ops.json
-    if RP_CUDA_GEMM=rotate within 60 "$repro" selftest --backend cuda --device "$device" --json >products.json 2>products.err; then
+    status=0
+    RP_CUDA_GEMM=rotate within 90 "$repro" selftest --backend cuda --device "$device" --json >products.json 2>products.err || status=$?
+    if [ $status = 0 ]; then
         pass "$(jq -r '.operations[] | select(.op == "gemm") | "\(.cases) products in every way: the bits of the definition"' products.json)"
-    else
-        miss "products in every way: $(tail -n 1 products.err)"
-    fi
-    for tool in memcheck racecheck; do
-        command -v compute-sanitizer >/dev/null || { skip "$tool: there is no compute-sanitizer" && continue; }
-        within 100 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
-            "$repro" selftest --backend cuda --device "$device" >sanitizer.$tool.txt 2>&1
-        case $? in
-        0) pass "compute-sanitizer $tool: $(grep 'ERROR SUMMARY' sanitizer.$tool.txt | tail -n 1)" ;;
-        9) miss "compute-sanitizer $tool: $(grep 'ERROR SUMMARY' sanitizer.$tool.txt | tail -n 1), see sanitizer.$tool.txt" ;;
-        124) skip "compute-sanitizer $tool: not done in time" ;;
-        *) skip "compute-sanitizer $tool does not work here: $(tail -n 1 sanitizer.$tool.txt)" ;;
-        esac
-    done
+    else lost "products in every way" $status products.err; fi
 }
 
 # The same run on both backends: losses, norms and state roots of every step.
@@ -96,103 +135,135 @@ same_bits() { # NAME RECIPE OPTION...
     shift 2
     for backend in cuda cpu; do
         within 240 "$repro" run "$recipe" --backend $backend --device "$device" "$@" --set evidence.state_root_every=1 --set measure.repeats=1 \
-            --set measure.warmup_steps=0 --force -o "bits-$name-$backend.repro.tar.zst" >bits.txt 2>&1 ||
-            { miss "$name on $backend: status $?: $(tail -n 1 bits.txt)" && return; }
+            --set measure.warmup_steps=0 --set measure.ceilings=false --force -o "bits-$name-$backend.repro.tar.zst" >bits.txt 2>&1 ||
+            { lost "$name on $backend" $? bits.txt && return; }
         "$repro" inspect "bits-$name-$backend.repro.tar.zst" steps/rank0.jsonl |
             jq -c '{step, loss, mlm_loss, nsp_loss, grad_norm, state_root, tokens}' >"bits-$name-$backend.jsonl"
     done
-    if cmp -s "bits-$name-cuda.jsonl" "bits-$name-cpu.jsonl"; then
+    if [ -s "bits-$name-cpu.jsonl" ] && cmp -s "bits-$name-cuda.jsonl" "bits-$name-cpu.jsonl"; then
         pass "$name: $(($(wc -l <"bits-$name-cuda.jsonl") - 1)) steps, the same losses, norms and state roots on GPU and CPU"
     else
         miss "$name: GPU and CPU differ, from:"
         diff "bits-$name-cuda.jsonl" "bits-$name-cpu.jsonl" | head -n 4
     fi
+    jq -n --arg name "$name" --slurpfile gpu "bits-$name-cuda.jsonl" --slurpfile cpu "bits-$name-cpu.jsonl" \
+        '{name: $name, steps: ($gpu | length), equal: ($gpu == $cpu)}' >>bits.jsonl
+    jq -s . bits.jsonl >bits.json
+    keep bits bits.json
 }
 
 part_bits() {
+    : >bits.jsonl
     same_bits tiny bert_tiny_fp32 --set measure.timed_steps=20
     same_bits base bert_fp32 --set measure.timed_steps=3
     same_bits accumulated bert_tiny_fp32 --set measure.timed_steps=3 --set train.accumulation_steps=5
     same_bits lamb bert_lamb_fp32 --batch-size 4 --set train.accumulation_steps=1 --set measure.timed_steps=2
-    cat bits-*-cuda.jsonl | jq -s '{steps: length}' | keep bits
-}
-
-part_speed() {
-    within 120 "$repro" selftest --speed --backend cuda --device "$device" --json >speed.json 2>speed.err ||
-        { miss "selftest --speed: $(tail -n 1 speed.err)" && return; }
-    echo '[]' >cublas.json
-    torch within 120 "$python" "$here/../bench/gemm_torch.py" --device "cuda:$device" <speed.json >cublas.json 2>cublas.err ||
-        skip "no PyTorch with CUDA: nothing beside the products"
-    jq -n --slurpfile ours speed.json --slurpfile theirs cublas.json '
-        {rows: [$ours[0].speed[] as $r | ($theirs[0][] | select(.what == $r.what and .shape == $r.shape)) // null | {what: $r.what, name: $r.name,
-            shape: $r.shape, us: ($r.seconds * 1e6), tflops: (if $r.flops > 0 then $r.flops / $r.seconds / 1e12 else null end),
-            gbs: ($r.bytes / $r.seconds / 1e9), cublas_us: (if . then .seconds * 1e6 else null end),
-            of_cublas: (if . and .seconds then .seconds / $r.seconds else null end)}]}' >table.json
-    keep speed <table.json
-    jq -r '.rows[] | [.what, .name, .shape, (.us * 10 | round / 10), (if .tflops then .tflops * 100 | round / 100 else "" end), (.gbs | round),
-        (if .of_cublas then .of_cublas * 1000 | round / 1000 else "" end)] | @tsv' table.json |
-        awk -F '\t' 'BEGIN { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", "operation", "", "size", "us", "TFLOP/s", "GB/s", "of cuBLAS" }
-            { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", $1, $2, $3, $4, $5, $6, $7 }'
-    jq -r '[.rows[].of_cublas | select(.)] | select(length > 0) | "geometric mean of cuBLAS strict fp32: \((map(log) | add / length | exp) * 1000 | round / 1000) over \(length) products"' table.json
-    pass "measured $(jq '.rows | length' table.json) operations"
 }
 
 # Sequences a second of ours, the median of three windows.
-ours() { # BATCH STEPS
-    within 150 "$repro" run bert_fp32 --backend cuda --device "$device" --batch-size "$1" --set measure.warmup_steps=5 --set measure.timed_steps="$2" \
-        --set measure.repeats=3 --force -o "train-b$1.repro.tar.zst" >train.txt 2>&1 ||
-        { miss "BERT-base batch $1: status $?: $(tail -n 1 train.txt)" && return 1; }
+ours() { # BATCH WARM-UP STEPS
+    within 150 "$repro" run bert_fp32 --backend cuda --device "$device" --batch-size "$1" --set measure.warmup_steps="$2" \
+        --set measure.timed_steps="$3" --set measure.repeats=3 --force -o "train-b$1.repro.tar.zst" >train.txt 2>&1 ||
+        { lost "BERT-base batch $1" $? train.txt && return; }
     "$repro" inspect "train-b$1.repro.tar.zst" run.json |
-        jq -c --arg batch "$1" '{who: "repro", batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: .results.sequences_per_s, device_bytes: (.device_bytes // null)}'
+        jq -c --arg batch "$1" '{who: "repro", batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: .results.sequences_per_s, device_bytes: (.device_bytes // null)}' >>train.jsonl
+    pass "BERT-base batch $1: $(tail -n 1 train.jsonl)"
 }
 peer() { # BATCH VARIANT [--tf32]
-    torch within 150 "$python" "$here/../bench/bert_torch.py" --device "cuda:$device" --batch "$1" --variant "$2" --warmup 5 --steps 30 ${3:+"$3"} 2>peer.err |
-        jq -c '{who, batch, tf32, sequences_per_s: (.batch / (.step_s | sort | .[length / 2 | floor])), device_bytes: .peak_bytes}'
+    local status=0
+    within 120 "$python" "$here/../bench/bert_torch.py" --device "cuda:$device" --batch "$1" --variant "$2" --warmup 5 --steps 30 ${3:+"$3"} \
+        >peer.json 2>peer.err || status=$?
+    if [ $status = 0 ] && jq -c '{who, batch, tf32, sequences_per_s: (.batch / (.step_s | sort | .[length / 2 | floor])), device_bytes: .peak_bytes}' peer.json >>train.jsonl; then
+        pass "PyTorch $2 batch $1${3:+ $3}: $(tail -n 1 train.jsonl)"
+    else skip "PyTorch $2 batch $1${3:+ $3}: status $status: $(tail -n 1 peer.err)"; fi
 }
-
-part_train() {
-    local batch variant tf32 steps
-    : >train.jsonl
-    for batch in 32 96 64 max; do
-        steps=30
-        [ $batch != max ] || steps=5
-        ours $batch $steps | tee -a train.jsonl
-        [ $batch != max ] || continue
-        for variant in eager compile; do
-            for tf32 in "" --tf32; do
-                [ "$(left)" -gt 90 ] && peer $batch $variant "$tf32" | tee -a train.jsonl
-            done
-        done
-    done
-    jq -s . train.jsonl | keep train
+train_table() {
+    jq -s . train.jsonl >train.json
+    keep train train.json
     jq -r -s '(map(select(.who == "repro")) | map({key: (.batch | tostring), value: .sequences_per_s}) | from_entries) as $ours
         | .[] | [.who, .batch, (if .tf32 then "TF32" else "fp32" end), (.sequences_per_s * 10 | round / 10),
                  (if $ours[.batch | tostring] then $ours[.batch | tostring] / .sequences_per_s * 1000 | round / 1000 else "" end)] | @tsv' train.jsonl |
         awk -F '\t' 'BEGIN { printf "%-18s %6s %6s %12s %16s\n", "program", "batch", "", "sequences/s", "ours over it" }
             { printf "%-18s %6s %6s %12s %16s\n", $1, $2, $3, $4, $5 }'
-    if grep -q '"repro"' train.jsonl; then pass "trained with $(wc -l <train.jsonl) programs and batches"; fi
+}
+
+part_train() {
+    : >train.jsonl
+    ours 32 5 30
+    ours 96 5 15
+    ours max 2 3
+    ours 64 5 15
+    train_table
+}
+
+part_peers() {
+    local batch variant tf32
+    torch true || { skip "no PyTorch with CUDA: nothing beside the training" && return; }
+    for tf32 in "" --tf32; do
+        for batch in 32 96 64; do
+            for variant in compile eager; do
+                [ "$(left)" -gt 20 ] || { skip "PyTorch $variant batch $batch${tf32:+ $tf32}: no time left" && continue; }
+                peer $batch $variant $tf32
+            done
+        done
+    done
+    train_table
+}
+
+recipe_in_full() { # RECIPE
+    within 200 "$repro" run "$1" --backend cuda --device "$device" --force -o "$1.repro.tar.zst" >bundle.txt 2>&1 || { lost "$1" $? bundle.txt && return 1; }
+    pass "$1: $(grep ' sequences/s, ' bundle.txt | tail -n 1)"
+    timeout -k 5 60 "$repro" verify "$1.repro.tar.zst" --trust key.pem >verify.txt 2>&1 || miss "$1 does not verify: $(tail -n 1 verify.txt)"
+    find . -maxdepth 1 -name '*.repro.tar.zst' -printf '%f\n' | jq -R -s 'split("\n") | map(select(. != "")) | sort' >bundles.json
+    keep bundles bundles.json
+}
+
+part_bundle() {
+    recipe_in_full bert_fp32 || return
+    if CUDA_VISIBLE_DEVICES='' within 200 "$repro" verify bert_fp32.repro.tar.zst --trust key.pem --replay 2 >replay.txt 2>&1; then
+        pass "bert_fp32: two steps replayed on the CPU are bit-equal"
+    else lost "replaying bert_fp32" $? replay.txt; fi
 }
 
 part_bundles() {
-    local recipe status
-    for recipe in bert_fp32 bert_tiny_fp32 bert_fp32_b96 bert_lamb_fp32 bert_large_fp32; do
-        within 200 "$repro" run $recipe --backend cuda --device "$device" -o $recipe.repro.tar.zst >bundle.txt 2>&1
-        status=$?
-        case $status in
-        0) pass "$recipe: $(head -n 1 bundle.txt)" ;;
-        124) skip "$recipe: no time left" && continue ;;
-        *) miss "$recipe: status $status: $(tail -n 1 bundle.txt)" && continue ;;
-        esac
-        "$repro" verify $recipe.repro.tar.zst >verify.txt 2>&1 || miss "$recipe does not verify: $(tail -n 1 verify.txt)"
-    done
-    if [ -e bert_fp32.repro.tar.zst ] && [ "$(left)" -gt 30 ]; then
-        if CUDA_VISIBLE_DEVICES='' within 300 "$repro" verify bert_fp32.repro.tar.zst --replay 2 >replay.txt 2>&1; then
-            pass "bert_fp32: two steps replayed on the CPU are bit-equal"
-        else miss "replaying bert_fp32: $(tail -n 1 replay.txt)"; fi
-    fi
-    find . -maxdepth 1 -name '*.repro.tar.zst' -printf '%f\n' | jq -R -s 'split("\n") | map(select(. != ""))' | keep bundles
+    local recipe
+    for recipe in bert_tiny_fp32 bert_fp32_b96 bert_lamb_fp32 bert_large_fp32; do recipe_in_full $recipe; done
 }
 
+part_speed() {
+    within 90 "$repro" selftest --speed --backend cuda --device "$device" --json >speed.json 2>speed.err || { lost "selftest --speed" $? speed.err && return; }
+    torch within 90 "$python" "$here/../bench/gemm_torch.py" --device "cuda:$device" <speed.json >cublas.json 2>cublas.err || :
+    { [ -s cublas.json ] && jq -e 'type == "array"' cublas.json >/dev/null 2>&1; } || { echo '[]' >cublas.json && skip "no PyTorch with CUDA, or no time: nothing beside the products"; }
+    jq -n --slurpfile ours speed.json --slurpfile theirs cublas.json '
+        {rows: [$ours[0].speed[] as $r | ($theirs[0][] | select(.what == $r.what and .shape == $r.shape)) // null | {what: $r.what, name: $r.name,
+            shape: $r.shape, us: ($r.seconds * 1e6), tflops: (if $r.flops > 0 then $r.flops / $r.seconds / 1e12 else null end),
+            gbs: ($r.bytes / $r.seconds / 1e9), cublas_us: (if . then .seconds * 1e6 else null end),
+            of_cublas: (if . and .seconds then .seconds / $r.seconds else null end)}]}' >table.json
+    keep speed table.json
+    jq -r '.rows[] | [.what, .name, .shape, (.us * 10 | round / 10), (if .tflops then .tflops * 100 | round / 100 else "" end), (.gbs | round),
+        (if .of_cublas then .of_cublas * 1000 | round / 1000 else "" end)] | @tsv' table.json |
+        awk -F '\t' 'BEGIN { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", "operation", "", "size", "us", "TFLOP/s", "GB/s", "of cuBLAS" }
+            { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", $1, $2, $3, $4, $5, $6, $7 }'
+    jq -r '[.rows[].of_cublas | select(.)] | select(length > 0) | "geometric mean of cuBLAS strict fp32: \((map(log) | add / length | exp) * 1000 | round / 1000) over \(length) products"' table.json
+    if jq -e '.rows | length > 0' table.json >/dev/null; then pass "measured $(jq '.rows | length' table.json) operations"; else miss "nothing was measured"; fi
+}
+
+part_sanitizer() {
+    local tool
+    command -v compute-sanitizer >/dev/null || { skip "there is no compute-sanitizer" && return; }
+    for tool in memcheck racecheck; do
+        within 300 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
+            "$repro" selftest --backend cuda --device "$device" 2>&1 | head -c 1000000 >sanitizer.$tool.txt
+        case ${PIPESTATUS[0]} in
+        0) pass "compute-sanitizer $tool: $(grep 'ERROR SUMMARY' sanitizer.$tool.txt | tail -n 1)" ;;
+        9) miss "compute-sanitizer $tool: $(grep 'ERROR SUMMARY' sanitizer.$tool.txt | tail -n 1), see sanitizer.$tool.txt" ;;
+        75 | 124 | 137) skip "compute-sanitizer $tool: not done in time" ;;
+        *) skip "compute-sanitizer $tool does not work here: $(tail -n 1 sanitizer.$tool.txt)" ;;
+        esac
+    done
+}
+
+note
 for part in $parts; do
     type "part_$part" >/dev/null 2>&1 || { miss "there is no part '$part'" && continue; }
     if [ "$(left)" -lt 10 ]; then
@@ -203,9 +274,10 @@ for part in $parts; do
     echo "== $part"
     "part_$part"
     echo "== $part took $(($(date +%s) - begin)) s"
+    done_parts="$done_parts $part"
+    note
 done
-jq -n --arg torch "$have_torch" --argjson passed $passed --argjson failed $failed --argjson skipped $skipped \
-    --slurpfile version <("$repro" version --json) '{version: $version[0], torch: $torch, passed: $passed, failed: $failed, skipped: $skipped}' | keep about
-rm -rf cache result.new
+rm -f result.new
 echo "$passed passed, $failed failed, $skipped skipped"
+note
 [ "$failed" = 0 ]

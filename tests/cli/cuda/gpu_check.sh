@@ -1,15 +1,53 @@
 #!/bin/sh
 # tests/gpu/check.sh leaves a log and one JSON, counts what it found, and knows when there is no GPU. Its parts that train or compare with other
-# programs need a real one. timeout: 120
+# programs need a real one: here they meet a program that only says what repro would. timeout: 120
 . "$TEST_DIR/common.inc"
 check=$TOP/tests/gpu/check.sh
 on_gpu "$check" "$REPRO" ops >out.txt 2>err.txt || { cat out.txt err.txt >&2; fail "the operations fail"; }
 says_in "28 operations" out.txt
 cmp -s out.txt gpu-check/log.txt || fail "the log is not what was said"
 jq -e '.ops.operations | length == 28 and all(.failed == 0)' gpu-check/result.json >answer.txt || fail "no operations in result.json"
-jq -e '.about.failed == 0 and .about.passed >= 1 and (.about.version.version | length > 0)' gpu-check/result.json >answer.txt || fail "no count"
+jq -e '.about.failed == 0 and .about.passed >= 1 and .about.parts == ["ops"] and (.about.version.version | length > 0)' gpu-check/result.json >answer.txt || fail "no count"
 exit_of 1 on_gpu "$check" "$REPRO" capture_everything
 says_in "there is no part 'capture_everything'" out.txt
+if ! grep -q 'BEGIN PUBLIC KEY' gpu-check/key.pem || grep -rqs 'PRIVATE KEY' gpu-check; then fail "not the public key is left, and nothing else"; fi
+
+# A program that is asked for what it should be, and answers at once: batch 96 fails, and the GPU differs in one loss.
+cat >played <<'EOS'
+#!/bin/sh
+case "$*" in
+*--plan*) exit 0 ;;
+key* | version*) exec "$REAL" "$@" ;;
+selftest*--speed*) echo '{"speed": [{"what": "x", "name": "y", "shape": "z", "seconds": 1, "flops": 2, "bytes": 3}]}' ;;
+selftest*) echo '{"operations": [{"op": "gemm", "cases": 7, "failed": 0}]}' ;;
+verify*) exit 0 ;;
+inspect*run.json) echo '{"plan": {"batch": 32}, "results": {"sequences_per_s": 480}}' ;;
+inspect*bits-lamb-cuda*) echo '{"step": 0, "loss": "0x1p+1"}' ;;
+inspect*) echo '{"step": 0, "loss": "0x1p+0"}' ;;
+run*bert_large*) kill -TERM "$(cat "$PID_FILE")"; sleep 30 ;;
+run*"--batch-size 96"*) echo "no room"; exit 7 ;;
+run*) for bundle; do case $bundle in *.zst) echo bundle >"$bundle" ;; esac; done; echo "480 sequences/s, and more" ;;
+esac
+EOS
+chmod +x played
+mkdir kept
+export REAL="$REPRO" PYTHON=false KEEP=kept PID_FILE="$PWD/pid"
+status=0
+sh -c 'echo $$ >pid; exec "$0" "$@"' "$check" ./played bits train bundle speed peers bundles >out.txt 2>err.txt || status=$?
+[ $status = 1 ] || { cat out.txt err.txt >&2; fail "status $status"; }
+says_in "not ok  BERT-base batch 96: status 7: no room" out.txt
+says_in "not ok  lamb: GPU and CPU differ, from:" out.txt
+says_in "skip    no PyTorch with CUDA: nothing beside the training" out.txt
+says_in "ok      bert_fp32: two steps replayed on the CPU are bit-equal" out.txt
+says_in "not ok  ended from outside" out.txt
+tar -xzf kept/gpu-check.tar.gz
+jq -e '.about.failed == 3 and .about.parts == ["bits", "train", "bundle", "speed", "peers"] and (.train | map(.who) == ["repro", "repro", "repro"])
+    and (.bits | map(.equal) == [true, true, true, false]) and (.speed.rows | length == 1) and (.bundles | index("bert_fp32.repro.tar.zst"))' \
+    gpu-check/result.json >answer.txt || { jq 'del(.about.version)' gpu-check/result.json >&2; fail "what was kept is not what was found"; }
+# No time is no failure.
+exit_of 0 env MINUTES=0 "$check" ./played bits train
+says_in "0 passed, 0 failed, 2 skipped" out.txt
+
 shim=$PWD # nothing is there
 exit_of 7 on_gpu "$check" "$REPRO" ops
 says "no NVIDIA driver that this program can load"
