@@ -1,4 +1,5 @@
 /* `repro verify`: is this bundle what it says, and who says so. */
+#include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
@@ -10,13 +11,17 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *report, *data, *init, *store, *isa, *ledger;
-    long replay, threads;
+    const char *trust, *policy, *report, *data, *init, *state, *store, *isa, *replay, *ledger;
+    long threads;
     int list, no_ledger;
 };
+
+#define STEPS_MAX 1000000000
 
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
@@ -25,14 +30,16 @@ static const struct rp_opt opts[] = {
              "trust'"},
     {.name = "policy", .letter = 'p', .type = RP_OPT_TEXT, .offset = AT(policy), .arg = "FILE",
      .help = "YAML with what the bundle must be for you: who signed, how old, which recipe, how many steps; the rules are above"},
-    {.name = "replay", .letter = 'r', .type = RP_OPT_INT, .offset = AT(replay), .arg = "K", .lo = 1, .hi = 1000000000,
-     .help = "train the first K steps again here and compare bits"},
+    {.name = "replay", .letter = 'r', .type = RP_OPT_TEXT, .offset = AT(replay), .arg = "K|S:K",
+     .help = "train the first K steps again here and compare bits, or K steps from step S on"},
     {.name = "report", .type = RP_OPT_TEXT, .offset = AT(report), .arg = "FILE",
      .help = "a page or Markdown file that 'repro report' made: is what it shows what the bundle says?"},
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
      .help = "for a replay of a run on data of its own: where those data are here"},
     {.name = "init", .type = RP_OPT_TEXT, .offset = AT(init), .arg = "FILE",
-     .help = "for a replay of a run that started from a file: that file"},
+     .help = "for a replay of a run that started from a file: that file; for S:K a file with the state before step S"},
+    {.name = "state", .type = RP_OPT_TEXT, .offset = AT(state), .arg = "FILE",
+     .help = "the owner's state after the last replayed step, from run --save: where it differs is told by tensor and element"},
     {.name = "store", .type = RP_OPT_TEXT, .offset = AT(store), .arg = "DIR",
      .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
     {.name = "isa", .type = RP_OPT_CHOICE, .offset = AT(isa), .choices = "auto|scalar|avx2|avx512",
@@ -50,15 +57,50 @@ static const struct rp_opt opts[] = {
 struct progress {
     struct rp_meter meter;
     int64_t shown; /* steps; the replay also calls between steps */
+    uint64_t start_ns;
 };
+
+static void say_estimate(void *arg, int64_t first, int64_t steps, double seconds)
+{
+    struct progress *p = arg;
+    if (isnan(seconds))
+        rp_meter_note(&p->meter, "replay: steps %lld to %lld", (long long)first, (long long)(first + steps - 1));
+    else
+        rp_meter_note(&p->meter, "replay: steps %lld to %lld, about %.*f s here", (long long)first, (long long)(first + steps - 1),
+                      seconds < 9.5, seconds);
+    p->start_ns = rp_now_ns();
+}
 
 static int show_progress(void *arg, int64_t step, int64_t steps)
 {
     struct progress *p = arg;
+    double each = (double)(rp_now_ns() - p->start_ns) / 1e9 / (double)(step ? step : 1);
     if (step > p->shown)
-        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", -1);
+        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", each * (double)(steps - step));
     p->shown = step;
     return rp_interrupted();
+}
+
+/* A whole number from lo up, that ends at `end`. */
+static int whole(int64_t *out, const char *text, char end, const char **rest, int64_t lo)
+{
+    char *stop;
+    long long v = *text >= '0' && *text <= '9' ? strtoll(text, &stop, 10) : -1;
+    if (v < lo || v > STEPS_MAX || *stop != end)
+        return -1;
+    *out = v;
+    *rest = stop + (end != 0);
+    return 0;
+}
+
+static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_err *err)
+{
+    const char *count = text;
+    if (strchr(text, ':') && whole(&o->first, text, ':', &count, 0) < 0)
+        count = "";
+    if (whole(&o->steps, count, 0, &count, 1) == 0)
+        return 0;
+    return rp_fail(err, RP_USAGE, "--replay: expected a number of steps from 1 to %d, or S:K for K steps from step S on", STEPS_MAX);
 }
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)
@@ -99,23 +141,30 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     struct rp_policy policy = {0};
     struct rp_verified kept = {0};
     RP_BUF page = {0};
+    if (o->state && !o->replay)
+        return rp_fail(err, RP_USAGE, "--state is compared after a replay: name the steps with --replay");
     if (o->report && rp_read_file(&page, o->report, RP_PAGE_MAX, err) < 0)
         return -1;
     if (o->policy && rp_policy_load(&policy, o->policy, err) < 0)
         return -1;
-    rp_meter_init(meter, STDERR_FILENO, cli->quiet || o->replay == 0);
+    rp_meter_init(meter, STDERR_FILENO, cli->quiet || !o->replay);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
                                 .ledger = o->ledger,
                                 .keep = o->report ? &kept : NULL,
-                                .replay = {.steps = o->replay,
-                                           .data = o->data,
+                                .replay = {.data = o->data,
                                            .init = o->init,
+                                           .state = o->state,
                                            .store = o->store,
                                            .isa = o->isa,
                                            .threads = o->threads,
+                                           .begin = say_estimate,
                                            .progress = show_progress,
                                            .arg = &progress}};
+    if (o->replay && parse_replay(&vo.replay, o->replay, err) < 0) {
+        rp_policy_fini(&policy);
+        return -1;
+    }
     if (o->replay) /* the checks before it are short, and what a replay has found so far is worth a table */
         rp_interrupt_catch();
     rp_meter_phase(meter, "replay", NULL);
@@ -161,6 +210,10 @@ const struct rp_command rp_cmd_verify = {
 #undef RULE
         "\n"
         "The last row of the table, claims, lists what no check recomputes: those values rest on the signer's word.\n"
+        "\n"
+        "A replay needs the bundle only, and what --data and --init name. --replay S:K begins in the middle: the state before step S comes "
+        "from --init and must have the root that was recorded there, where one was (evidence.state_root_every). With --state the replay "
+        "goes on past a divergence and its end is compared with the owner's, element by element.\n"
         "\n"
         "A page made by 'repro report' proves nothing by itself; --report compares it with the bundle: every figure by the source that it "
         "names and, where this version of repro made the page, all of it byte for byte.\n"

@@ -389,41 +389,23 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
     return 0;
 }
 
-int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    struct rp_replay_result r;
-    if (s->o->replay.steps <= 0) {
-        result->state = RP_CHECK_SKIPPED;
-        rp_check_say(result, "not asked for; --replay K trains the first K steps again");
-        return 0;
-    }
-    if (rp_replay(&r, s->run, &s->records, &s->o->replay, err) < 0)
-        return rp_wrap(err, "replay");
-    if (r.diverged && r.step < 0)
-        return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s%s%s", r.quantity,
-                       r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
-    if (r.diverged)
-        return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s%s", r.step, r.quantity,
-                       r.recorded, r.here, *r.tensor ? "; first tensor that differs: " : "", r.tensor);
-    s->v->replayed = r.steps;
-    rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots", r.steps, r.roots);
-    return 0;
-}
-
 /* What a consistent liar could have made up: said in every verdict, so that nobody takes a pass for more than it is. */
 int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, again = s->o->replay.steps;
+    int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, from = s->v->replay_from, again = s->v->replayed;
     char rest[96] = "; tokens, losses, gradient norms and state roots until --replay";
     (void)err;
     result->state = RP_CHECK_NOTE;
-    if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED && again < steps)
-        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
-    else if (s->v->check[RP_CHECK_replay].state == RP_CHECK_PASSED)
+    if (again == steps)
         *rest = 0;
+    else if (again && !from)
+        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
+    else if (again)
+        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots but for steps %" PRId64 " to %" PRId64, from,
+                 from + again - 1);
     rp_check_say(result,
                  "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s%s%s%s%s",
                  json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
-                 from_file(s) ? ", learning rates" : "", rest);
+                 from_file(s) && again < steps ? ", learning rates" : "", rest);
     return 0;
 }

@@ -3,14 +3,22 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "data/store.h"
+#include "model/safetensors.h"
+#include "report/ceilings.h"
+#include "worker/ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POLL_MS 200
+#define PROBE_NS 60000000          /* of products, for the estimate */
+#define OF_PRODUCT 0.7             /* of which a step achieves about so much */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to say which tensors it has, after a divergence */
 
 struct replay {
@@ -22,6 +30,7 @@ struct replay {
     struct rp_data_set data;
     struct rp_worker worker;
     int64_t steps;     /* to train */
+    char *dir, *saved; /* where the state goes that is compared with the owner's, or NULL */
     json_t *roots;     /* per tensor, of this replay */
     int done;
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
@@ -30,6 +39,13 @@ struct replay {
 static const char *recorded_text(const struct replay *p, const char *key)
 {
     return json_string_value(json_object_get(json_object_get(json_object_get(p->run, "recipe"), key), "value"));
+}
+
+/* The worker counts its steps from 0: where the run's roots are not at the same places of that count, all are taken. */
+static int roots_elsewhere(const struct replay *p)
+{
+    int64_t every = p->recipe.evidence_state_root_every;
+    return every > 0 && p->o->first % every != 0;
 }
 
 /* The recorded recipe without anything that would touch the owner's files: a bundle must not choose what is read or written here. */
@@ -42,6 +58,10 @@ static int local_recipe(struct replay *p, struct rp_err *err)
         return -1;
     if (own && *own && !p->o->data)
         return rp_fail(err, RP_UNAVAILABLE, "the run used samples of its owner; name them with --data");
+    if (p->o->first > 0 && !p->o->init)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the state before step %" PRId64 " is not in the bundle; name a file with it (run --save writes one) with --init",
+                       p->o->first);
     if (init && *init && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE, "the run started from a file of its owner; name it with --init");
     for (size_t i = 0; i < sizeof cleared / sizeof *cleared; i++)
@@ -50,12 +70,58 @@ static int local_recipe(struct replay *p, struct rp_err *err)
     snprintf(threads, sizeof threads, "%" PRId64, p->o->threads);
     if ((p->o->data && rp_recipe_set(&p->recipe, "data.path", p->o->data, RP_FROM_COMMAND_LINE, err) < 0) ||
         (p->o->init && rp_recipe_set(&p->recipe, "run.init", p->o->init, RP_FROM_COMMAND_LINE, err) < 0) ||
+        (p->saved && rp_recipe_set(&p->recipe, "run.save", p->saved, RP_FROM_COMMAND_LINE, err) < 0) ||
+        (roots_elsewhere(p) && rp_recipe_set(&p->recipe, "evidence.state_root_every", "1", RP_FROM_COMMAND_LINE, err) < 0) ||
         rp_recipe_set(&p->recipe, "measure.ceilings", "false", RP_FROM_COMMAND_LINE, err) < 0 ||
         rp_recipe_set(&p->recipe, "run.backend", "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
         rp_recipe_set(&p->recipe, "run.isa", p->o->isa ? p->o->isa : "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
         rp_recipe_set(&p->recipe, "run.threads", threads, RP_FROM_COMMAND_LINE, err) < 0)
         return -1;
     return 0;
+}
+
+/* Of a step of the run, or of the state before the first. */
+static const struct rp_record *recorded(const struct replay *p, int64_t step)
+{
+    int64_t at = step - p->records->r[0].step; /* steps count up by one from the first record */
+    return at >= 0 && at < p->records->n ? &p->records->r[at] : NULL;
+}
+
+/* The state that the owner gives for the end of these steps is the one that was recorded. */
+static int check_state(const struct replay *p, struct rp_err *err)
+{
+    char root[RP_SHA256_HEX], was[RP_SHA256_HEX] = "";
+    int64_t last = p->o->first + p->steps - 1;
+    const struct rp_record *r = recorded(p, last);
+    if (r)
+        rp_record_root(was, p->records, r);
+    if (!*was)
+        return rp_fail(err, RP_UNAVAILABLE, "no state root was recorded after step %" PRId64 ": nothing says that --state is that state", last);
+    if (rp_state_file_root(root, p->o->state, &p->recipe, err) < 0)
+        return rp_wrap(err, "--state");
+    if (strcmp(root, was) != 0)
+        return rp_fail(err, RP_MISMATCH, "--state is not the state after step %" PRId64 ": its root is %.16s..., recorded is %.16s...", last,
+                       root, was);
+    return 0;
+}
+
+/* Seconds, from a few products here and the FLOPs of a step; NaN where the device is another program's. */
+static double estimate(const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_plan *plan)
+{
+    struct rp_err err;
+    int64_t samples = plan->batch * p->recipe.train_accumulation_steps;
+    struct rp_dev *dev = b->remote ? NULL : b->open(o, &err);
+    if (!dev)
+        return NAN;
+    struct rp_ceiling_size size = rp_ceiling_size(dev, plan);
+    size.gemm_ns = PROBE_NS;
+    size.copy = (size_t)1 << 20;
+    size.copy_ns = 1;
+    RP_JSON *raw = rp_ceilings(dev, &size, NULL, NULL, &err), *both = json_pack("{s:O*}", "before", raw), *none = json_object();
+    RP_JSON *is = rp_ceilings_json(both, none);
+    double rate = json_number_value(json_object_get(json_object_get(json_object_get(is, "before"), "gemm"), "flops_per_s"));
+    dev->backend->close(dev);
+    return rate > 0 ? (double)(samples * p->steps) * plan->flops_per_sample / (rate * OF_PRODUCT) : NAN;
 }
 
 static int prepare(struct replay *p, struct rp_err *err)
@@ -66,20 +132,18 @@ static int prepare(struct replay *p, struct rp_err *err)
     const char *digest = json_string_value(json_object_get(json_object_get(p->run, "data"), "digest"));
     if (local_recipe(p, err) < 0 || rp_data_prepare(&p->recipe, p->o->store, &p->data, err) < 0)
         return -1;
+    if (p->o->state && check_state(p, err) < 0)
+        return -1;
     if (strcmp(p->data.digest, digest) != 0)
         return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...", p->data.digest, digest);
     const struct rp_backend *b = rp_job_backend(&p->recipe, &passed, err);
     struct rp_device_opts device = rp_job_device(&p->recipe);
     if (!b || rp_job_plan(&plan, &p->recipe, batch, b, &device, err) < 0)
         return -1;
+    if (p->o->begin)
+        p->o->begin(p->o->arg, p->o->first, p->steps, estimate(p, b, &device, &plan));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
     return rp_job_start(&p->worker, &job, err);
-}
-
-static const struct rp_record *recorded(const struct replay *p, int64_t step)
-{
-    int64_t at = step - p->records->r[0].step; /* steps count up by one from the first record */
-    return at >= 0 && at < p->records->n ? &p->records->r[at] : NULL;
 }
 
 static void compare(struct replay *p, int64_t step, const char *quantity, const char *was, const char *is)
@@ -97,30 +161,39 @@ static void compare(struct replay *p, int64_t step, const char *quantity, const 
 /* One record of ours against theirs, what is nearest to the input first. */
 static void compare_step(struct replay *p, const json_t *body)
 {
-    int64_t step = json_integer_value(json_object_get(body, "step"));
+    int64_t own = json_integer_value(json_object_get(body, "step")), step = p->o->first + own;
     const struct rp_record *r = recorded(p, step);
     if (!r)
         return;
-    char tokens[24] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
+    char rate[32] = "", tokens[24] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
     rp_record_root(root, p->records, r);
-    if (r->step >= 0) {
+    if (own >= 0) {
+        snprintf(rate, sizeof rate, "%.17g", r->learning_rate);
         snprintf(tokens, sizeof tokens, "%u", r->tokens);
         rp_float_hex(loss, r->loss);
         rp_float_hex(norm, r->grad_norm);
     }
     const struct {
         const char *key, *was;
-    } rows[] = {{"tokens", tokens}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
+    } rows[] = {{"learning_rate", rate}, {"tokens", tokens}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(body, rows[i].key);
-        char number[24];
+        char number[32];
         if (!v || !*rows[i].was)
             continue; /* not taken at this step, here or there */
-        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        if (json_is_real(v))
+            snprintf(number, sizeof number, "%.17g", json_real_value(v));
+        else
+            snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         compare(p, step, rows[i].key, rows[i].was, json_is_string(v) ? json_string_value(v) : number);
-        p->out->roots += strcmp(rows[i].key, "state_root") == 0;
+        if (strcmp(rows[i].key, "state_root") != 0)
+            continue;
+        p->out->roots++;
+        p->out->start_root |= own < 0;
+        if (!p->out->diverged)
+            p->out->agreed = step + 1;
     }
-    p->out->steps += step >= 0;
+    p->out->steps += own >= 0;
 }
 
 /* Which tensor, where both sides have roots of single tensors for that state. */
@@ -138,11 +211,12 @@ static void name_tensor(struct replay *p)
         const json_t *here = json_object_get(ours, name);
         if (!ours || json_equal(here, root))
             continue;
+        if (out->tensors++)
+            continue;
         size_t n = 0;
         for (; name[n] && n + 1 < sizeof out->tensor; n++)
             out->tensor[n] = name[n] > ' ' && name[n] <= '~' ? name[n] : '?';
         out->tensor[n] = 0;
-        return;
     }
 }
 
@@ -165,7 +239,7 @@ static int check(struct replay *p, struct rp_err *err)
     uint64_t now = rp_now_ns();
     if (p->o->progress && p->o->progress(p->o->arg, p->out->steps, p->steps))
         return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " steps", p->out->steps);
-    if (p->out->diverged && !p->stop_ns) {
+    if (p->out->diverged && !p->stop_ns && !p->saved) {
         p->stop_ns = now;
         rp_worker_stop(&p->worker);
     }
@@ -193,22 +267,98 @@ static int watch(struct replay *p, struct rp_err *err)
     return 0;
 }
 
+/* ---- the owner's state, element by element ---- */
+
+static int make_place(struct replay *p, struct rp_err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    p->dir = rp_asprintf("%s/repro-replay-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(p->dir)) {
+        free(p->dir);
+        p->dir = NULL;
+        return rp_fail(err, RP_IO, "cannot make a directory for the state of the replay in '%s' (TMPDIR names another place)",
+                       tmp && *tmp ? tmp : "/tmp");
+    }
+    p->saved = rp_asprintf("%s/state.safetensors", p->dir);
+    return 0;
+}
+
+static void remove_place(struct replay *p, pid_t worker)
+{
+    if (p->dir) {
+        RP_FREE char *cut = rp_st_temporary(p->saved, worker);
+        unlink(cut);
+        unlink(p->saved);
+        rmdir(p->dir);
+    }
+    free(p->dir);
+    free(p->saved);
+}
+
+static int compare_states(struct replay *p, struct rp_err *err)
+{
+    if (!p->saved || (p->out->diverged && access(p->saved, R_OK) < 0))
+        return 0;
+    if (rp_states_compare(&p->out->state, p->o->state, p->saved, err) < 0)
+        return rp_wrap(err, "--state");
+    p->out->state_compared = 1;
+    return 0;
+}
+
+/* How many steps there are to train; -1: none. */
+static int clamp_steps(struct replay *p, struct rp_err *err)
+{
+    int64_t all = p->records->n ? p->records->r[p->records->n - 1].step + 1 : 0, left = all - p->o->first;
+    if (all < 1)
+        return rp_fail(err, RP_UNAVAILABLE, "no step is recorded");
+    if (left < 1)
+        return rp_fail(err, RP_USAGE, "the run has the steps 0 to %" PRId64 ", and the replay was to begin with step %" PRId64, all - 1,
+                       p->o->first);
+    p->steps = p->o->steps < left ? p->o->steps : left;
+    return 0;
+}
+
+static int train(struct replay *p, struct rp_err *err)
+{
+    if (clamp_steps(p, err) < 0 || (p->o->state && make_place(p, err) < 0) || prepare(p, err) < 0 || watch(p, err) < 0)
+        return -1;
+    name_tensor(p);
+    if (!p->out->diverged && p->out->steps < p->steps)
+        return rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " steps", p->out->steps, p->steps);
+    return compare_states(p, err);
+}
+
 int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
               struct rp_err *err)
 {
     struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}};
-    *out = (struct rp_replay_result){0};
-    int64_t all = records->n ? records->r[records->n - 1].step + 1 : 0;
-    p.steps = o->steps < all ? o->steps : all;
-    int failed = p.steps < 1 ? rp_fail(err, RP_UNAVAILABLE, "no step is recorded") < 0 : prepare(&p, err) < 0 || watch(&p, err) < 0;
-    if (!failed) {
-        name_tensor(&p);
-        if (!out->diverged && out->steps < p.steps)
-            failed = rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " steps", out->steps, p.steps) < 0;
-    }
+    *out = (struct rp_replay_result){.first = o->first, .agreed = -1};
+    int failed = train(&p, err);
+    pid_t worker = p.worker.pid;
     rp_worker_kill(&p.worker);
+    remove_place(&p, worker);
     rp_recipe_fini(&p.recipe);
     rp_data_set_fini(&p.data);
     json_decref(p.roots);
-    return failed ? -1 : 0;
+    return failed;
+}
+
+json_t *rp_replay_json(const struct rp_replay_result *r)
+{
+    json_t *out = json_pack("{s:I, s:I, s:I, s:b, s:b}", "from", (json_int_t)r->first, "steps", (json_int_t)r->steps, "state_roots",
+                            (json_int_t)r->roots, "start_root", r->start_root, "equal", !r->diverged);
+    const struct rp_state_difference *d = &r->state;
+    if (r->diverged)
+        json_object_set_new(out, "divergence", json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)r->step, "quantity", r->quantity,
+                                                         "recorded", r->recorded, "here", r->here));
+    if (r->diverged && r->agreed >= 0)
+        json_object_set_new(out, "equal_before_step", json_integer((json_int_t)r->agreed));
+    if (*r->tensor)
+        json_object_set_new(out, "tensors", json_pack("{s:s, s:I}", "first", r->tensor, "differ", (json_int_t)r->tensors));
+    if (r->state_compared && d->tensors)
+        json_object_set_new(out, "state", json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:s, s:s}", "tensors", (json_int_t)d->tensors, "tensor",
+                                                    d->name, "elements", (json_int_t)d->size, "first", (json_int_t)d->first, "last",
+                                                    (json_int_t)d->last, "differ", (json_int_t)d->count, "recorded", d->was, "here",
+                                                    d->here));
+    return out;
 }

@@ -1,42 +1,56 @@
-/* Replay: train the first steps of somebody's run here and compare bits.
+/* Replay: train steps of somebody's run here and compare bits.
  *
  * What:    the recorded recipe, minus everything that touches the owner's files, through the worker; records compared as they come.
- * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor.
+ * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and where a state is given the elements.
  * Owner:   nothing outlives the call.
  * Extend:  another recorded quantity is one row in compare_step().
+ *
+ * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation where S is 0, else
+ * the file `init`, which the root recorded there must fit.
  */
 #ifndef RP_VERIFY_REPLAY_H
 #define RP_VERIFY_REPLAY_H
 
 #include "base/err.h"
 #include "report/records.h"
+#include "verify/states.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 struct rp_replay_opts {
-    int64_t steps;       /* how many of the first steps to train again */
+    int64_t first;       /* S: the step to begin with */
+    int64_t steps;       /* how many to train again */
     const char *data;    /* the samples, where the run used its own (data.path); NULL: the pinned archive */
-    const char *init;    /* the file the run started from, where it used one (run.init) */
+    const char *init;    /* the state before step `first`: the file the run started from, or one that was saved then */
+    const char *state;   /* the owner's state after the last of these steps, to compare element by element; or NULL */
     const char *store;   /* content-addressed store, NULL: the default */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
+    /* before the first step: so many will be trained, in about so many seconds here; NaN: not known. May be NULL. */
+    void (*begin)(void *arg, int64_t first, int64_t steps, double seconds);
     /* called several times a second with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
     int (*progress)(void *arg, int64_t step, int64_t steps);
     void *arg;
 };
 
 struct rp_replay_result {
-    int64_t steps, roots;  /* compared */
+    int64_t first, steps, roots;  /* from which step on; compared */
+    int start_root;        /* the state before the first of them has the recorded root; 0: none was recorded there */
     int diverged;          /* 0: bit-equal */
-    int64_t step;          /* first divergent step; -1: the state before the first */
+    int64_t step;          /* first divergent step; one less than the first: the state before it */
+    int64_t agreed;        /* the state before this step still had the recorded root; -1: none before the divergence was compared */
     const char *quantity;  /* "loss", "grad_norm", "state_root", ... static */
     char recorded[72], here[72];
-    char tensor[128];      /* first divergent tensor, or "" where roots per tensor were not recorded */
+    char tensor[128];      /* first divergent tensor, or "" where roots per tensor were not recorded, */
+    int64_t tensors;       /* and how many differ */
+    int state_compared;    /* `state` was: */
+    struct rp_state_difference state;
 };
 
 /* 0: trained; see out->diverged. -1: could not be trained here (RP_UNAVAILABLE, RP_IO, ...). run has passed the schema. */
 int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
               struct rp_err *err) rp_must_check;
+json_t *rp_replay_json(const struct rp_replay_result *r);
 
 #endif

@@ -173,7 +173,9 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
         r->state = RP_CHECK_PASSED;
         if (checks[i].run(&s, r, &e) == 0)
             continue;
-        rp_check_say(r, "%s", e.msg);
+        char more[sizeof r->text]; /* that a check has to say besides */
+        snprintf(more, sizeof more, "%s", r->text);
+        rp_check_say(r, "%s%s%s", e.msg, *more ? "; " : "", more);
         if (checks[i].severity == RP_SEVERITY_WARN && e.code == RP_MISMATCH) {
             r->state = RP_CHECK_WARNING;
             continue;
@@ -218,7 +220,8 @@ void rp_verification_fini(struct rp_verification *v)
 {
     json_decref(v->run);
     json_decref(v->policy);
-    v->run = v->policy = NULL;
+    json_decref(v->replay);
+    v->run = v->policy = v->replay = NULL;
 }
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -273,7 +276,8 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
+    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "checks", list, "results",
-                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "policy", v->policy);
+                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy",
+                     v->policy);
 }

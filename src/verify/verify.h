@@ -80,6 +80,7 @@ struct rp_verification {
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */
+    json_t *replay;                        /* rp_replay_json() of one that was done, or NULL */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of those that were asked for, or NULL */
 };
 
@@ -92,7 +93,7 @@ void rp_verification_page(struct rp_verification *v, const struct rp_check_resul
 
 /* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
  * "proves"}],
- * "results", "policy"} for programs. */
+ * "results", "replay", "policy"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -3,6 +3,7 @@
 
 #include "data/corpus.h"
 #include "data/store.h"
+#include "model/safetensors.h"
 #include "worker/worker.h"
 
 #define STEPS 3
@@ -29,38 +30,48 @@ struct real {
     char *data;
 };
 
-/* Train once through the worker and write run.json as `run` does. */
-static int train(struct real *x, struct rp_err *err)
+/* So many steps (0: all) through the worker, saving to `save`; the records, and what the worker says last (owned by the caller). */
+static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const char *save, struct rp_buf *out, struct rp_err *err)
 {
-    struct rp_data_set set;
     struct rp_worker w;
-    RP_JSON *done = NULL;
-    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = rp_asprintf("run.save=%s/owner.safetensors", fx_dir());
-    const char *sets[] = {setting, save};
-    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 2, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
-        return -1;
-    RP_JSON *plan = fx_plan(&x->recipe), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
-    struct rp_job job = {.recipe = &x->recipe, .backend = rp_backend_find("cpu"), .data = set.path, .batch = 2};
+    json_t *done = NULL;
+    if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
+        return NULL;
+    struct rp_job job = {.recipe = r, .backend = rp_backend_find("cpu"), .data = (char *)data, .batch = 2, .steps = steps};
     RP_JSON *body = rp_job_encode(&job);
     if (rp_worker_start(&w, body, err) < 0)
-        return -1;
+        return NULL;
     while (!done) {
         enum rp_frame type;
         json_t *frame;
         int got = rp_worker_next(&w, 60000, &type, &frame, err);
         if (got > 0 && type == RP_FRAME_STEP)
-            rp_json_write_line(&x->steps, frame);
+            rp_json_write_line(out, frame);
         if (got > 0 && type == RP_FRAME_DONE)
             done = json_incref(frame);
         if (got > 0 && type == RP_FRAME_FAILED)
             got = rp_fail(err, RP_BUG, "%s", json_string_value(json_object_get(frame, "message")));
         json_decref(frame);
         if (got <= 0)
-            return -1;
+            break;
     }
     rp_worker_kill(&w);
+    return done;
+}
+
+/* Train once and write run.json as `run` does; before that two steps only, whose state is kept. */
+static int train(struct real *x, struct rp_err *err)
+{
+    struct rp_data_set set;
+    RP_BUF two = {0};
+    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = fx_path("owner.safetensors"), *middle = fx_path("middle.safetensors");
+    const char *sets[] = {setting};
+    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
+        return -1;
+    RP_JSON *plan = fx_plan(&x->recipe), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
+    RP_JSON *half = work(&x->recipe, set.path, 2, middle, &two, err), *done = half ? work(&x->recipe, set.path, 0, save, &x->steps, err) : NULL;
     struct rp_records records;
-    if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
+    if (!done || rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
         return -1;
     struct rp_run_doc d = {.status = "complete", .recipe = &x->recipe, .data = data, .plan = plan, .backend = "cpu", .done = done,
                            .records = &records, .started_ns = FX_START, .ended_ns = FX_START};
@@ -120,13 +131,14 @@ TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
     struct real *x = real();
     struct rp_replay_result r;
     struct rp_err err = {0};
-    RP_FREE char *owner = fx_path("owner.safetensors");
-    CHECK(access(owner, F_OK) == 0 && unlink(owner) == 0, "the run itself saved nothing");
+    RP_FREE char *owner = fx_path("owner.safetensors"), *kept = fx_path("kept.safetensors");
+    CHECK(rename(owner, kept) == 0, "the run itself saved nothing");
     CHECK(replay(&r, x->run, x->steps.data, STEPS, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.steps == STEPS && r.roots == 3, "diverged %d at %lld, %lld steps, %lld roots", r.diverged, (long long)r.step,
           (long long)r.steps, (long long)r.roots);
     CHECK(replay(&r, x->run, x->steps.data, 1, &err) == 0 && !r.diverged && r.steps == 1 && r.roots == 1, "one step: %s", err.msg);
     CHECK(access(owner, F_OK) < 0, "a replay wrote the file that the bundle named");
+    CHECK(rename(kept, owner) == 0, "%s", kept);
 }
 
 /* The records with the n-th hex text after `key` changed: of a number the last digit, so that the parts of a loss still add up to it. */
@@ -201,6 +213,78 @@ TEST(what_cannot_be_replayed_says_why)
     RP_JSON *huge = json_deep_copy(x->run);
     json_object_set_new(json_object_get(huge, "plan"), "batch", json_integer(16777216));
     CHECK(replay(&r, huge, x->steps.data, 1, &err) < 0 && strstr(err.msg, "batch"), "a plan of terabytes: %s", err.msg);
+}
+
+static int middle_with(struct rp_replay_result *r, const char *steps, int64_t first, int64_t n, const char *init, const char *state, struct rp_err *err)
+{
+    RP_FREE char *from = fx_path(init), *to = state ? fx_path(state) : NULL;
+    struct rp_replay_opts o = {.first = first, .steps = n, .data = real()->data, .init = init[0] ? from : NULL, .state = to, .threads = 1};
+    *err = (struct rp_err){0};
+    return replay_with(r, real()->run, steps, &o, err);
+}
+
+TEST(a_replay_begins_in_the_middle_from_the_state_there)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err;
+    CHECK(middle_with(&r, x->steps.data, 2, 9, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
+    CHECK(!r.diverged && r.first == 2 && r.steps == 1 && r.roots == 2 && r.start_root, "diverged %d (%s), %lld steps, %lld roots", r.diverged,
+          r.diverged ? r.quantity : "", (long long)r.steps, (long long)r.roots);
+    CHECK(middle_with(&r, x->steps.data, 2, 1, "owner.safetensors", NULL, &err) == 0, "%s", err.msg); /* a step too late */
+    CHECK(r.diverged && r.step == 1 && strcmp(r.quantity, "state_root") == 0 && r.agreed < 0, "diverged %d at %lld", r.diverged, (long long)r.step);
+    CHECK(middle_with(&r, x->steps.data, 1, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg); /* no root there: the schedule tells */
+    CHECK(r.diverged && !r.start_root && r.step == 1 && strcmp(r.quantity, "learning_rate") == 0, "%s", r.diverged ? r.quantity : "equal");
+    CHECK(middle_with(&r, x->steps.data, 2, 1, "", NULL, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
+    CHECK(middle_with(&r, x->steps.data, 3, 1, "middle.safetensors", NULL, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "0 to 2"), "%s", err.msg);
+    RP_FREE char *text = bent_records(x, "\"loss", 2);
+    CHECK(middle_with(&r, text, 2, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
+    CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "loss") == 0 && r.agreed == 2, "%s at %lld, agreed until %lld", r.quantity, (long long)r.step,
+          (long long)r.agreed);
+}
+
+/* The 4 bytes of an element of a saved state, and every file's state root along with them. */
+static void bend(const char *file, const char *as, const char *tensor, int64_t element, int64_t last)
+{
+    struct rp_err err;
+    struct rp_st st;
+    RP_BUF bytes = {0};
+    RP_FREE char *from = fx_path(file), *to = fx_path(as);
+    CHECK(rp_read_file(&bytes, from, 1 << 24, &err) == 0 && rp_st_open(&st, from, &err) == 0, "%s", err.msg);
+    const struct rp_st_tensor *t = rp_st_find(&st, tensor);
+    CHECK(t, "no %s", tensor);
+    bytes.data[st.data + t->begin + (uint64_t)element * 4] ^= 1;
+    bytes.data[st.data + t->begin + (uint64_t)last * 4] ^= 1;
+    rp_st_close(&st);
+    CHECK(rp_write_file(to, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
+}
+
+TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err;
+    char root[RP_SHA256_HEX], was[RP_SHA256_HEX];
+    CHECK(middle_with(&r, x->steps.data, 0, 9, "", "owner.safetensors", &err) == 0, "%s", err.msg);
+    CHECK(!r.diverged && r.state_compared && r.state.tensors == 0, "%lld tensors differ", (long long)r.state.tensors);
+    CHECK(middle_with(&r, x->steps.data, 0, 9, "", "middle.safetensors", &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "is not the state after step 2"), "%s", err.msg);
+    CHECK(middle_with(&r, x->steps.data, 0, 1, "", "middle.safetensors", &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    /* an owner whose last step went wrong in two elements, and who recorded the root of that */
+    static const char *const tensor = "bert.encoder.layer.0.output.dense.bias";
+    bend("owner.safetensors", "bent.safetensors", tensor, 3, 11);
+    RP_FREE char *bent = fx_path("bent.safetensors"), *owner = fx_path("owner.safetensors"), *text = rp_strdup(x->steps.data);
+    CHECK(rp_state_file_root(was, owner, &x->recipe, &err) == 0 && rp_state_file_root(root, bent, &x->recipe, &err) == 0, "%s", err.msg);
+    char *at = strstr(text, was);
+    CHECK(at && strcmp(root, was) != 0, "the owner's root is not in the records");
+    memcpy(at, root, 64);
+    CHECK(middle_with(&r, text, 2, 1, "middle.safetensors", "bent.safetensors", &err) == 0, "%s", err.msg);
+    CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "state_root") == 0 && r.agreed == 2, "%s at %lld", r.quantity, (long long)r.step);
+    CHECK(r.state_compared && r.state.tensors == 1 && strcmp(r.state.name, tensor) == 0 && r.state.first == 3 && r.state.last == 11 &&
+              r.state.count == 2 && r.state.size == 16 && strcmp(r.state.was, r.state.here) != 0 && strstr(r.state.was, "0x1."),
+          "%lld tensors, %s %lld to %lld (%lld of %lld), %s %s", (long long)r.state.tensors, r.state.name, (long long)r.state.first,
+          (long long)r.state.last, (long long)r.state.count, (long long)r.state.size, r.state.was, r.state.here);
+    RP_JSON *j = rp_replay_json(&r);
+    CHECK(json_integer_value(json_object_get(json_object_get(j, "state"), "first")) == 3 && json_is_false(json_object_get(j, "equal")), "json");
 }
 
 /* The worker is another process: what it says of its failure is read, not believed. */

@@ -10,6 +10,34 @@ exit_of 0 "$REPRO" verify a.repro.tar.zst --replay 99
 says "bit-equal: 2 steps"
 [ ! -e start.safetensors ] || fail "a replay wrote the file that the recorded run.save names"
 
+# From the middle: the state that a shorter run saved, whose root the longer one recorded there.
+make_bundle --force --save two.safetensors
+long="--threads 1 --steps 3 --set measure.warmup_steps=1 --set measure.repeats=1 --set train.accumulation_steps=1 --set evidence.state_root_every=2"
+# shellcheck disable=SC2086
+exit_of 0 "$REPRO" run bert_tiny_fp32 $long -o long.repro.tar.zst --save four.safetensors
+mkdir tmp
+export TMPDIR="$PWD/tmp"
+exit_of 0 "$REPRO" verify long.repro.tar.zst --replay 2:2 --init two.safetensors --state four.safetensors --isa scalar
+says "bit-equal: 2 steps from step 2 on and 2 state roots; --init has the recorded root; every element of the last state"
+says "but for steps 2 to 3"
+says "replay: steps 2 to 3, about "
+exit_of 5 "$REPRO" verify long.repro.tar.zst --replay 2:2 --init four.safetensors
+says "the file of --init is not the state before step 2"
+exit_of 5 "$REPRO" verify long.repro.tar.zst --replay 4 --state two.safetensors
+says "is not the state after step 3"
+exit_of 7 "$REPRO" verify long.repro.tar.zst --replay 2:2
+says "name a file with it"
+exit_of 2 "$REPRO" verify long.repro.tar.zst --replay 4:1
+exit_of 0 "$REPRO" verify --json long.repro.tar.zst --replay 0:4
+says '"equal": true'
+for wrong in 0 -1 1: :1 a 1:0 1:2:3 2x 99999999999999999999; do
+    exit_of 2 "$REPRO" verify long.repro.tar.zst "--replay=$wrong"
+    says "expected a number of steps"
+done
+exit_of 2 "$REPRO" verify long.repro.tar.zst --state two.safetensors
+rmdir tmp || fail "a replay's state was left behind"
+unset TMPDIR
+
 make_bundle --force --save one.safetensors
 make_bundle --force --set seed.init=77 --save two.safetensors
 make_bundle --force --init one.safetensors

@@ -1,0 +1,31 @@
+/* Two files of one training state, element by element; and the root of one.
+ *
+ * What:    where bits differ, as far as it can be told: tensor, elements, values.
+ * Flow:    safetensors files as `run --save` writes them -> struct rp_state_difference; file and recipe -> state root.
+ * Owner:   nothing outlives the calls.
+ * Extend:  another figure of the difference is a field, filled in compare_tensor().
+ */
+#ifndef RP_VERIFY_STATES_H
+#define RP_VERIFY_STATES_H
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "recipe/recipe.h"
+
+#include <stdint.h>
+
+struct rp_state_difference {
+    int64_t tensors;     /* that differ; 0: all bits are equal, and nothing else is filled in */
+    char name[128];      /* the first of them, in the order of the model */
+    int64_t size;        /* its elements, */
+    int64_t first, last; /* where the first and the last differ, */
+    int64_t count;       /* how many do, */
+    char was[32], here[32]; /* and the first of them as hex floats */
+};
+
+/* RP_MISMATCH: not the same tensors. */
+int rp_states_compare(struct rp_state_difference *out, const char *was, const char *here, struct rp_err *err) rp_must_check;
+/* RP_MISMATCH: not the tensors of the recipe's model with its optimizer state. */
+int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct rp_recipe *r, struct rp_err *err) rp_must_check;
+
+#endif
