@@ -1,0 +1,125 @@
+/* Attacks on the raw records and the captures by somebody with a key of their own, who computes everything again as far as they can. */
+#include "tests/unit/attack.h"
+
+#define STEPS "steps/rank0.jsonl"
+#define BEFORE "env/node0.before.json"
+#define AFTER "env/node0.after.json"
+#define FF_ROOT "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define OK(value) "{\"state\": \"ok\", \"value\": " value ", \"source\": \"/proc\"}"
+
+static const struct bend forms[] = {
+    {"a blank in a record", STEPS, "\"end_ns\":", "\"end_ns\": ", SEALED, RP_CHECK_schema, 4},
+    {"an empty line", STEPS, "\n", "\n\n", SEALED, RP_CHECK_schema, 4},
+    {"a carriage return", STEPS, "\n", "\r\n", SEALED, RP_CHECK_schema, 4},
+    {"a byte order mark in the records", STEPS, "^", "\xef\xbb\xbf", SEALED, RP_CHECK_schema, 4},
+    {"a last line without an end", STEPS, "", "{", SEALED, RP_CHECK_schema, 4},
+    {"a key of a record twice", STEPS, "\"loss\":", "\"loss\":\"0x1p-3\",\"loss\":", SEALED, RP_CHECK_schema, 4},
+    {"keys of a record in another order", STEPS, "\"phase\":\"init\",\"root_ns\":1000000,", "\"root_ns\":1000000,\"phase\":\"init\",", SEALED,
+     RP_CHECK_schema, 4},
+    {"a key of a record that has no meaning", STEPS, "\"phase\":\"warm-up\"", "\"pause_ns\":5,\"phase\":\"warm-up\"", SEALED, RP_CHECK_schema, 4},
+    {"a look-alike key in a record", STEPS, "\"loss\":", "\"l\xd0\xbess\":", SEALED, RP_CHECK_schema, 4},
+    {"an escaped key in a record", STEPS, "\"loss\":", "\"l\\u006fss\":", SEALED, RP_CHECK_schema, 4},
+    {"a key of a record less", STEPS, "\"tokens\":", "\"token\":", SEALED, RP_CHECK_schema, 4},
+    {"NaN for a time", STEPS, "\"start_ns\":5", "\"start_ns\":NaN5", SEALED, RP_CHECK_schema, 4},
+    {"a time beyond 64 bits", STEPS, "\"start_ns\":5", "\"start_ns\":99999999999999999999", SEALED, RP_CHECK_schema, 4},
+    {"a time before the clock began", STEPS, "\"start_ns\":5", "\"start_ns\":-5", SEALED, RP_CHECK_schema, 4},
+    {"a time with a fraction", STEPS, "\"start_ns\":5", "\"start_ns\":0.5", SEALED, RP_CHECK_schema, 4},
+    {"a time with an exponent", STEPS, "\"start_ns\":5000000000", "\"start_ns\":5e9", SEALED, RP_CHECK_schema, 4},
+    {"a time with a leading zero", STEPS, "\"start_ns\":5", "\"start_ns\":05", SEALED, RP_CHECK_schema, 4},
+    {"samples beyond all counting", STEPS, "\"samples\":4", "\"samples\":4000000000000", SEALED, RP_CHECK_schema, 4},
+    {"samples of 2 to the 32 and 4", STEPS, "\"samples\":4", "\"samples\":4294967300", SEALED, RP_CHECK_schema, 4},
+    {"a step of no samples", STEPS, "\"samples\":4", "\"samples\":0", SEALED, RP_CHECK_schema, 4},
+    {"more tokens than there is room for", STEPS, "\"tokens\":50", "\"tokens\":65", SEALED, RP_CHECK_schema, 4},
+    {"a learning rate beyond double", STEPS, "\"learning_rate\":9", "\"learning_rate\":9e400,\"x\":9", SEALED, RP_CHECK_schema, 4},
+    {"a negative learning rate", STEPS, "\"learning_rate\":9", "\"learning_rate\":-9", SEALED, RP_CHECK_schema, 4},
+    {"a loss as a decimal number", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":6.25", SEALED, RP_CHECK_schema, 4},
+    {"a loss in another spelling", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.90p+2\"", SEALED, RP_CHECK_schema, 4},
+    {"a loss in capitals", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0X1.9P+2\"", SEALED, RP_CHECK_schema, 4},
+    {"a loss more exact than a float", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.9000001p+2\"", SEALED, RP_CHECK_schema, 4},
+    {"a loss with an exponent of two zeros", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.9p+02\"", SEALED, RP_CHECK_schema, 4},
+    {"a loss that is NaN", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"nan\"", SEALED, RP_CHECK_schema, 5},
+    {"a loss that is infinite", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"inf\"", SEALED, RP_CHECK_schema, 5},
+    {"a gradient norm that is infinite", STEPS, "\"grad_norm\":\"0x1.1p+1\"", "\"grad_norm\":\"inf\"", SEALED, RP_CHECK_schema, 5},
+    {"a state root in capitals", STEPS, "\"state_root\":\"00112233445566778899aabb", "\"state_root\":\"00112233445566778899AABB", SEALED,
+     RP_CHECK_schema, 4},
+    {"a state root with a digit less", STEPS, "\"state_root\":\"00", "\"state_root\":\"0", SEALED, RP_CHECK_schema, 4},
+    {"a state root with a letter that is no digit", STEPS, "\"state_root\":\"00", "\"state_root\":\"0g", SEALED, RP_CHECK_schema, 4},
+    {"a phase of its own", STEPS, "\"phase\":\"timed\"", "\"phase\":\"bonus\"", SEALED, RP_CHECK_schema, 4},
+    {"a first state with a time", STEPS, "\"phase\":\"init\"", "\"end_ns\":1,\"phase\":\"init\"", SEALED, RP_CHECK_schema, 4},
+    {"a first state that is a step", STEPS, "\"step\":-1", "\"step\":0", SEALED, RP_CHECK_schema, 4},
+    {"a step left out", STEPS, "\"step\":3,", "\"step\":4,", SEALED, RP_CHECK_schema, 4},
+    {"a step twice", STEPS, "\"step\":3,", "\"step\":2,", SEALED, RP_CHECK_schema, 4},
+    {"a step of 2 to the 32 and 3", STEPS, "\"step\":3,", "\"step\":4294967299,", SEALED, RP_CHECK_schema, 4},
+    {"a line of two thousand bytes", STEPS, "\"mlm_loss\":\"nan\"",
+     "\"mlm_loss\":\"nan" FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT
+         FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT "\"",
+     SEALED, RP_CHECK_schema, 4},
+};
+
+static const struct bend times[] = {
+    {"a step that ends before it starts", STEPS, "\"end_ns\":5100000000", "\"end_ns\":4100000000", SEALED, RP_CHECK_schema, 5},
+    {"a step of no length", STEPS, "\"end_ns\":5100000000", "\"end_ns\":5000000000", SEALED, RP_CHECK_schema, 5},
+    {"steps that overlap", STEPS, "\"end_ns\":5100000000", "\"end_ns\":5150000000", SEALED, RP_CHECK_schema, 5},
+    {"a step shorter than it was", STEPS, "\"end_ns\":5202000003", "\"end_ns\":5151000003", SEALED, RP_CHECK_numbers, 5},
+    {"a device that worked longer than its step", STEPS, "{\"end_ns\":5100000000", "{\"device_ns\":200000000,\"end_ns\":5100000000", SEALED,
+     RP_CHECK_schema, 5},
+    {"a device's clock at one step only", STEPS, "{\"end_ns\":5100000000", "{\"device_ns\":90000000,\"end_ns\":5100000000", SEALED,
+     RP_CHECK_numbers, 5},
+    {"a root that takes longer than the pause", STEPS, "\"repeat\":0,\"samples\"",
+     "\"repeat\":0,\"root_ns\":90000000,\"samples\"", SEALED, RP_CHECK_schema, 4},
+    {"a warm-up step counted as timed", STEPS, "\"phase\":\"warm-up\"", "\"phase\":\"timed\"", SEALED, RP_CHECK_numbers, 5},
+    {"a timed step counted as warm-up", STEPS, "\"phase\":\"timed\"", "\"phase\":\"warm-up\"", SEALED, RP_CHECK_numbers, 5},
+    {"a step of another repeat", STEPS, "\"repeat\":1", "\"repeat\":2", SEALED, RP_CHECK_numbers, 5},
+    {"larger steps than the recipe's", STEPS, "\"samples\":4", "\"samples\":8", SEALED, RP_CHECK_numbers, 5},
+    {"longer sequences than the recipe's", STEPS, "\"padded_tokens\":64", "\"padded_tokens\":512", SEALED, RP_CHECK_numbers, 5},
+    {"another learning rate", STEPS, "\"learning_rate\":9", "\"learning_rate\":8", SEALED, RP_CHECK_numbers, 5},
+    {"a lower loss, figures left", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.8p+2\"", SEALED, RP_CHECK_numbers, 5},
+    {"no first state", STEPS, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n", "", SEALED,
+     RP_CHECK_numbers, 5},
+
+    /* ---- and everything that follows from them computed again ---- */
+    {"a step shorter than it was, all figures again", STEPS, "\"end_ns\":5202000003", "\"end_ns\":5201000003", COMPUTED, KEY_ALONE},
+    {"a token more, all figures again", STEPS, "\"tokens\":51", "\"tokens\":52", COMPUTED, KEY_ALONE},
+    {"a first loss that no model begins with", STEPS, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.9p-2\"", COMPUTED, RP_CHECK_loss, 5},
+    {"a negative loss", STEPS, "\"loss\":\"0x1.7p+2\"", "\"loss\":\"-0x1.7p+2\"", COMPUTED, RP_CHECK_loss, 5},
+    {"a gradient norm of nothing", STEPS, "\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"0x0p+0\"", COMPUTED, RP_CHECK_gradients, 5},
+    {"a negative gradient norm", STEPS, "\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"-0x1.3p+1\"", COMPUTED, RP_CHECK_gradients, 5},
+    {"another state at the end", STEPS, "\"state_root\":\"00112233", "\"state_root\":\"ff112233", COMPUTED, KEY_ALONE}, /* --replay says */
+};
+
+static const struct bend captures[] = {
+    {"a capture from before the run began", BEFORE, "/captured_at", "\"2026-09-21T13:13:20Z\"", REPORTED, RP_CHECK_time, 5},
+    {"a capture from after its end", BEFORE, "/captured_at", "\"2026-09-21T14:20:00Z\"", REPORTED, RP_CHECK_time, 5},
+    {"a second capture from before the end", AFTER, "/captured_at", "\"2026-09-21T14:13:20Z\"", REPORTED, RP_CHECK_time, 5},
+    {"a capture of the 30th of February", BEFORE, "/captured_at", "\"2026-02-30T14:13:20Z\"", REPORTED, RP_CHECK_time, 5},
+    {"a capture of tomorrow's form", BEFORE, "/schema", "\"repro-env/2\"", SEALED, RP_CHECK_schema, 4},
+    {"a capture without probes", BEFORE, "/probes", NULL, SEALED, RP_CHECK_schema, 4},
+    {"a value in a state of its own", BEFORE, "/probes/cpu/model/state", "\"perfect\"", SEALED, RP_CHECK_schema, 4},
+    {"a value without a state", BEFORE, "/probes/cpu/model/state", NULL, SEALED, RP_CHECK_schema, 4},
+    {"a key of a capture twice", BEFORE, "\"salt\"", "\"salt\": \"00\",\n  \"salt\"", SEALED, RP_CHECK_schema, 4},
+    {"a capture in another spelling", BEFORE, "\n", " \n", SEALED, RP_CHECK_schema, 4},
+    {"NaN in a capture", BEFORE, "\"value\": null", "\"value\": NaN", SEALED, RP_CHECK_schema, 4},
+    {"a number beyond double in a capture", BEFORE, "\"value\": null", "\"value\": 1e999", SEALED, RP_CHECK_schema, 4},
+    {"a change between the captures that is not listed", AFTER, "/probes/cpu/model/value", "\"B\"", SEALED, RP_CHECK_changes, 5},
+    {"a machine without that instruction set", BEFORE, "/probes/cpu/flags", OK("[\"sse2\"]"), COMPUTED, RP_CHECK_machine, 5},
+    {"a machine with less memory than was used", BEFORE, "/probes/memory", "{\"total\": " OK("1000000") "}", COMPUTED, RP_CHECK_machine, 5},
+    {"a capture by another version", BEFORE, "/probes/program", "{\"version\": " OK("\"9.9.9\"") "}", COMPUTED, RP_CHECK_machine, 5},
+    {"another processor after the run", AFTER, "/probes/cpu/model/value", "\"B\"", COMPUTED, KEY_ALONE}, /* and a note: what changed is listed */
+    {"another salt", AFTER, "/salt", "\"ff112233445566778899aabbccddeeff\"", COMPUTED, KEY_ALONE},
+    {"a faster processor in both", BEFORE, "/probes/cpu/l3", OK("1073741824"), COMPUTED, KEY_ALONE},
+};
+
+TEST(attacks_on_the_form_of_records)
+{
+    ATTACKS(forms);
+}
+
+TEST(attacks_on_times_and_values_of_records)
+{
+    ATTACKS(times);
+}
+
+TEST(attacks_on_captures)
+{
+    ATTACKS(captures);
+}
