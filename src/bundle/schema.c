@@ -10,12 +10,18 @@
 #include <string.h>
 
 #define PATH_MAX_CHARS 200
+#define COMPILED_MAX 16 /* run.schema.json has 4 patterns, for a thousand values */
 
 struct walk {
     const json_t *root; /* of the schema, for $ref */
     const char *what;
     struct rp_err *err;
     char path[PATH_MAX_CHARS]; /* of the value at hand: "/results/windows/0" */
+    struct {
+        const char *pattern;
+        regex_t re;
+    } compiled[COMPILED_MAX]; /* those that were met first */
+    int n;
 };
 
 static int check(struct walk *w, const json_t *schema, const json_t *v);
@@ -192,17 +198,29 @@ static int k_max_length(struct walk *w, const json_t *schema, const json_t *arg,
     return !json_is_string(v) || json_string_length(v) <= (size_t)n ? 0 : fail(w, "is longer than %lld bytes", n);
 }
 
+/* Compiled, once for all values of a document where there is room. NULL: it is no expression. */
+static const regex_t *compiled(struct walk *w, const char *pattern)
+{
+    for (int i = 0; i < w->n; i++)
+        if (strcmp(w->compiled[i].pattern, pattern) == 0)
+            return &w->compiled[i].re;
+    if (w->n == COMPILED_MAX)
+        regfree(&w->compiled[--w->n].re);
+    if (regcomp(&w->compiled[w->n].re, pattern, REG_EXTENDED | REG_NOSUB) != 0)
+        return NULL;
+    w->compiled[w->n].pattern = pattern;
+    return &w->compiled[w->n++].re;
+}
+
 static int k_pattern(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
 {
     (void)schema;
-    regex_t re;
     if (!json_is_string(v))
         return 0;
-    if (regcomp(&re, json_string_value(arg), REG_EXTENDED | REG_NOSUB) != 0)
+    const regex_t *re = compiled(w, json_string_value(arg));
+    if (!re)
         return rp_fail(w->err, RP_BUG, "schema: '%s' is no extended regular expression", json_string_value(arg));
-    int miss = regexec(&re, json_string_value(v), 0, NULL, 0);
-    regfree(&re);
-    return miss ? fail(w, "does not match %s", json_string_value(arg)) : 0;
+    return regexec(re, json_string_value(v), 0, NULL, 0) ? fail(w, "does not match %s", json_string_value(arg)) : 0;
 }
 
 static int k_any_of(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
@@ -279,6 +297,14 @@ json_t *rp_schema_load(const char *name, struct rp_err *err)
 
 int rp_schema_check(const json_t *schema, const json_t *doc, const char *what, struct rp_err *err)
 {
-    struct walk w = {.root = schema, .what = what, .err = err};
-    return check(&w, schema, doc);
+    struct walk w;
+    w.root = schema;
+    w.what = what;
+    w.err = err;
+    w.path[0] = 0;
+    w.n = 0;
+    int rc = check(&w, schema, doc);
+    while (w.n)
+        regfree(&w.compiled[--w.n].re);
+    return rc;
 }

@@ -2,12 +2,13 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "compare/compare.h"
+#include "compare/layout.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct compare_opts {
-    const char *format, *trust;
+    const char *format, *trust, *layout;
     int unverified, strict;
 };
 
@@ -15,6 +16,8 @@ struct compare_opts {
 static const struct rp_opt opts[] = {
     {.name = "format", .letter = 'f', .type = RP_OPT_CHOICE, .offset = AT(format), .choices = "text|md|csv",
      .help = "for people, as Markdown, or one line per result as CSV"},
+    {.name = "layout", .letter = 'l', .type = RP_OPT_CHOICE, .offset = AT(layout), .choices = "dlperf|paddle|gpt|mlperf|index",
+     .help = "in the tables of a published report instead, without a verdict; index: what lies in a folder"},
     {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict), .help = "status 5 also for results that are comparable with reservations"},
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
      .help = "the key that must have signed every bundle, as of 'repro verify'"},
@@ -38,6 +41,48 @@ static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
+static void print(const struct rp_doc *d, enum rp_doc_format format)
+{
+    RP_BUF text = {0};
+    rp_doc_write(&text, d, format);
+    rp_cli_print(&text);
+}
+
+/* Hands it out; *d is empty again. */
+static int show_layout(struct rp_cli *cli, struct rp_doc *d)
+{
+    const struct compare_opts *o = cli->opts;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s, s:o}", "schema", "urn:repro:layout:1", "layout", o->layout, "blocks", rp_doc_json(d));
+    else
+        print(d, format_of(o->format));
+    rp_doc_fini(d);
+    return 0;
+}
+
+static int lay_out(struct rp_cli *cli, const struct rp_rows *rows)
+{
+    const struct compare_opts *o = cli->opts;
+    const struct rp_layout *l = rp_layouts;
+    struct rp_doc out = {0};
+    while (l->name && strcmp(l->name, o->layout) != 0)
+        l++;
+    RP_BUG_IF(!l->name);
+    l->write(&out, rows);
+    return show_layout(cli, &out);
+}
+
+static int list_folder(struct rp_cli *cli, struct rp_err *err)
+{
+    struct rp_doc out = {0};
+    if (cli->argc != 1)
+        return rp_fail(err, RP_USAGE, "--layout index takes one folder");
+    if (rp_index(&out, cli->argv[0], err) == 0)
+        return show_layout(cli, &out);
+    rp_doc_fini(&out);
+    return -1;
+}
+
 static int compare(struct rp_cli *cli, const struct rp_rows *rows, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
@@ -49,13 +94,11 @@ static int compare(struct rp_cli *cli, const struct rp_rows *rows, struct rp_err
         cli->result = doc;
     } else {
         struct rp_doc out = {0};
-        RP_BUF text = {0};
         if (format_of(o->format) == RP_DOC_CSV)
             rp_compare_flat(&out, rows, doc);
         else
             rp_compare_show(&out, rows, doc);
-        rp_doc_write(&text, &out, format_of(o->format));
-        rp_cli_print(&text);
+        print(&out, format_of(o->format));
         rp_doc_fini(&out);
         json_decref(doc);
     }
@@ -69,9 +112,12 @@ static int compare(struct rp_cli *cli, const struct rp_rows *rows, struct rp_err
 static int cmd_compare(struct rp_cli *cli, struct rp_err *err)
 {
     struct rp_rows rows = {0};
+    const struct compare_opts *o = cli->opts;
+    if (o->layout && strcmp(o->layout, "index") == 0)
+        return list_folder(cli, err);
     int rc = load(&rows, cli, err);
     if (rc == 0)
-        rc = compare(cli, &rows, err);
+        rc = o->layout ? lay_out(cli, &rows) : compare(cli, &rows, err);
     rp_rows_fini(&rows);
     return rc;
 }
@@ -96,6 +142,10 @@ const struct rp_command rp_cmd_compare = {
         "steps in them drawn again, seeded by the digests of the files, so that it is the same everywhere; where a side has no samples "
         "there is none. Speed-up and efficiency are computed for results that differ in nothing but the number of devices.\n"
         "\n"
+        "--layout prints the same results in the tables of a published report: DLPerf's nodes x devices, Paddle's cards with the sections "
+        "that its authors left to be done, the 18 cases of the GPT report, a summary like MLPerf's. What nothing measured says 'no "
+        "evidence'. --layout index FOLDER lists what lies in a folder, each bundle verified with the key.pem beside it.\n"
+        "\n"
         "Exit status 0: comparable, with or without reservations (with --strict: without). 5: not comparable, or a bundle does not "
         "verify. 2: a selector that nothing fits.\n"
         "\n"
@@ -103,6 +153,7 @@ const struct rp_command rp_cmd_compare = {
         "  repro compare mine.repro.tar.zst theirs.repro.tar.zst\n"
         "  repro compare mine.repro.tar.zst 'published:dlperf_v100#model=bert-base,precision=fp32,batch=32,gpus=1'\n"
         "  repro compare 'published:dlperf_v100#model=bert-base,framework=OneFlow,batch_mode=max,precision=fp32,note=' --format md\n"
+        "  repro compare mine.repro.tar.zst published:dlperf_v100 --layout dlperf --format md > report.md\n"
         "  repro compare a.repro.tar.zst b.repro.tar.zst --json | jq -r '.pairs[].confounders[].name'\n",
     .opts = opts,
     .opts_size = sizeof(struct compare_opts),

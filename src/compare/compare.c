@@ -49,6 +49,13 @@ static int same(const char *a, const char *b)
     return *a && *b && !*end_a && !*end_b && x == y;
 }
 
+/* "bert" may be bert-base or bert-large: a report that says no more does not say which. */
+static int less_exact(const char *a, const char *b)
+{
+    size_t n = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+    return n && strncasecmp(a, b, n) == 0 && (a[n] == '-' || b[n] == '-');
+}
+
 static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
                      const char *why)
 {
@@ -74,7 +81,7 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         const struct confounder *c = &confounders[i];
         rp_row_get(x, sizeof x, a, c->key);
         rp_row_get(y, sizeof y, b, c->key);
-        int known = *x && *y;
+        int known = *x && *y && !(strcmp(c->key, "model") == 0 && less_exact(x, y));
         if ((known && same(x, y)) || (!known && c->scope == KNOWN) || (c->scope == SEQUENCES && (in_images(a) || in_images(b))))
             continue;
         name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y, c->why);
@@ -239,7 +246,11 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
 {
     const struct rp_row *row = &rows->row[i];
     double own = rp_row_estimate(row);
-    char text[300];
+    char text[RP_ROW_TEXT_MAX + 100];
+    if (row->source.note && row->source.kind != RP_ROW_PUBLISHED) {
+        snprintf(text, sizeof text, "%d: %s", i + 1, row->source.note);
+        json_array_append_new(notes, json_string(text));
+    }
     if (!isnan(own) && !isnan(row->throughput) && fabs(own / row->throughput - 1) > 1e-4) {
         snprintf(text, sizeof text, "%d: its figure is %.8g, its samples give %.8g: the median over repeats of samples over seconds", i + 1,
                  row->throughput, own);

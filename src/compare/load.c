@@ -69,14 +69,24 @@ static int select_rows(struct rp_rows *rows, int first, const char *what, const 
 
 /* ---- published files, inside the program ---- */
 
+/* The name of a table inside this program: "dlperf_v100" of its path, its length in *n; NULL for other files. */
+static const char *table_name(const char *path, size_t *n)
+{
+    size_t all = strlen(path), head = strlen(FOLDER);
+    if (strncmp(path, FOLDER, head) != 0 || all <= head + 4 || strcmp(path + all - 4, ".csv") != 0)
+        return NULL;
+    *n = all - head - 4;
+    return path + head;
+}
+
 /* "dlperf_v100, gpt_v100, ..." */
 static void names(char *out, size_t size)
 {
-    size_t o = 0;
+    size_t o = 0, n = 0;
     for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
-        size_t n = strlen(e->name), head = strlen(FOLDER);
-        if (strncmp(e->name, FOLDER, head) == 0 && n > head + 4 && strcmp(e->name + n - 4, ".csv") == 0 && o < size)
-            o += (size_t)snprintf(out + o, size - o, "%s%.*s", o ? ", " : "", (int)(n - head - 4), e->name + head);
+        const char *name = table_name(e->name, &n);
+        if (name && o < size)
+            o += (size_t)snprintf(out + o, size - o, "%s%.*s", o ? ", " : "", (int)n, name);
     }
 }
 
@@ -122,6 +132,20 @@ static int published(struct rp_rows *rows, const char *name, struct rp_err *err)
     return facts(rows, first, name, err);
 }
 
+/* A file with the very bytes of such a table: the same facts hold. */
+static int facts_of_bytes(struct rp_rows *rows, int first, const struct rp_buf *bytes, struct rp_err *err)
+{
+    size_t n = 0;
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
+        const char *name = table_name(e->name, &n);
+        if (!name || !rp_buf_is(bytes, e->data, e->size))
+            continue;
+        RP_FREE char *key = rp_asprintf("%.*s", (int)n, name);
+        return facts(rows, first, key, err);
+    }
+    return 0;
+}
+
 /* ---- files ---- */
 
 /* The first bytes that are not blank: '{' begins a document, a frame of zstd a bundle. */
@@ -142,6 +166,7 @@ static int from_file(struct rp_rows *rows, const char *path, const struct rp_row
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
     unsigned char head[4];
     char sha256[RP_SHA256_HEX];
+    int first = rows->n;
     size_t n = strlen(path);
     RP_BUF bytes = {0};
     if (looks_like(path, head, err) < 0)
@@ -152,7 +177,7 @@ static int from_file(struct rp_rows *rows, const char *path, const struct rp_row
         return -1;
     rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
     if (n > 4 && strcmp(path + n - 4, ".csv") == 0)
-        return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err);
+        return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1 : facts_of_bytes(rows, first, &bytes, err);
     if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)
         return rp_fail(err, RP_MALFORMED, "'%s' is no bundle, no imported document (JSON) and no CSV by its name", path);
     RP_JSON *doc = rp_json_parse(rp_buf_text(&bytes), bytes.size, path, err);

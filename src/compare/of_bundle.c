@@ -195,6 +195,21 @@ static void cycles(struct rp_row *row, const struct rp_records *rs)
     row->groups = groups;
 }
 
+/* What layouts need to say how it was run: the values that are neither the recipe's nor a default. */
+static json_t *how(const json_t *run)
+{
+    const char *key, *origin;
+    json_t *v, *set = json_object();
+    json_object_foreach(json_object_get(run, "recipe"), key, v)
+    {
+        origin = json_string_value(json_object_get(v, "origin"));
+        if (origin && strcmp(origin, "recipe") != 0 && strcmp(origin, "default") != 0 && strcmp(origin, "backend section") != 0)
+            json_object_set(set, key, json_object_get(v, "value"));
+    }
+    return json_pack("{s:O?, s:O?, s:o}", "recipe_name", json_object_get(run, "recipe_name"), "steps",
+                     json_object_get(json_object_get(run, "results"), "steps"), "set", set);
+}
+
 static void fill(struct rp_row *row, const json_t *run, const json_t *env, const struct rp_records *rs)
 {
     const json_t *tool = json_object_get(run, "tool");
@@ -213,6 +228,7 @@ static void fill(struct rp_row *row, const json_t *run, const json_t *env, const
     row->link = rp_alloc(2 * sizeof *row->link);
     say(&row->link[row->links++], "steps/rank0.jsonl");
     row->environment = json_incref((json_t *)env);
+    row->run = how(run);
     const char *status = json_string_value(json_object_get(run, "status"));
     if (status && strcmp(status, "complete") != 0) {
         snprintf(text, sizeof text, "the run is marked %.20s", status);

@@ -86,6 +86,7 @@ void rp_row_fini(struct rp_row *row)
     free(row->source.note);
     free(row->source.verdict);
     json_decref(row->environment);
+    json_decref(row->run);
 }
 
 void rp_rows_fini(struct rp_rows *rows)

@@ -54,6 +54,7 @@ struct rp_row {
     int links;
     struct rp_row_source source;
     json_t *environment; /* of a bundle: the capture before the run; NULL */
+    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value} beside the recipe}; NULL */
 };
 
 struct rp_rows {

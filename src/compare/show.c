@@ -63,7 +63,7 @@ static void source_cell(struct rp_doc *d, const struct rp_row *row)
 static void name_cell(struct rp_doc *d, const struct rp_row *row)
 {
     const char *name = row->framework ? row->framework : row->label ? row->label : RP_UNKNOWN;
-    int variant = row->source.kind != RP_ROW_BUNDLE && row->source.note;
+    int variant = row->source.kind == RP_ROW_PUBLISHED && row->source.note;
     rp_doc_cell(d, "%s%s%s", name, variant ? ", " : "", variant ? row->source.note : "");
 }
 

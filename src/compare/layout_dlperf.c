@@ -1,0 +1,179 @@
+/* OneFlow/DLPerf: per model, precision and batch a table of nodes x devices by framework; then, per framework, nodes, devices per node,
+ * batch size per device, throughput and speed-up. */
+#include "compare/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct plan {
+    const struct rp_rows *rows;
+    struct rp_layout_names section, series; /* of the report; of all of it */
+    int *in_section, *in_series;     /* by row */
+};
+
+/* The report has a table per fixed batch, and one for the largest that fits, whatever that is. */
+static int section_of(struct rp_layout_names *names, const struct rp_row *row)
+{
+    const char *model = row->model ? row->model : RP_UNKNOWN, *precision = row->precision ? row->precision : RP_UNKNOWN;
+    if (rp_row_is(row->batch_mode, "max"))
+        return rp_layout_names_add(names, "%s, %s, batch size per device: max", model, precision);
+    if (row->batch_per_device < 0)
+        return rp_layout_names_add(names, "%s, %s, batch size per device: unknown", model, precision);
+    return rp_layout_names_add(names, "%s, %s, batch size per device: %lld", model, precision, (long long)row->batch_per_device);
+}
+
+/* A column: a framework, and the batch where the section does not say it. */
+static int series_of(struct rp_layout_names *names, const struct rp_row *row)
+{
+    RP_FREE char *name = rp_row_name(row);
+    if (rp_row_is(row->batch_mode, "max") && row->batch_per_device >= 0)
+        return rp_layout_names_add(names, "%s, bsz=%lld", name, (long long)row->batch_per_device);
+    return rp_layout_names_add(names, "%s", name);
+}
+
+static void plan_init(struct plan *p, const struct rp_rows *rows)
+{
+    *p = (struct plan){.rows = rows};
+    p->in_section = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_section);
+    p->in_series = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_series);
+    for (int i = 0; i < rows->n; i++) {
+        p->in_section[i] = section_of(&p->section, &rows->row[i]);
+        p->in_series[i] = series_of(&p->series, &rows->row[i]);
+    }
+}
+
+static void plan_fini(struct plan *p)
+{
+    rp_layout_names_fini(&p->section);
+    rp_layout_names_fini(&p->series);
+    free(p->in_section);
+    free(p->in_series);
+}
+
+/* The first result of that place, from `from` on; several bundles of one shape stand in the tables of each framework. */
+static const struct rp_row *find(const struct plan *p, int section, int series, int64_t nodes, int64_t devices)
+{
+    for (int i = 0; i < p->rows->n; i++)
+        if (p->in_section[i] == section && p->in_series[i] == series && p->rows->row[i].nodes == nodes && p->rows->row[i].devices == devices)
+            return &p->rows->row[i];
+    return NULL;
+}
+
+static void count_cell(struct rp_doc *d, int64_t n)
+{
+    if (n < 0)
+        rp_doc_text(d, NULL, RP_UNKNOWN);
+    else
+        rp_doc_cell(d, "%lld", (long long)n);
+}
+
+/* The shapes of a section, by devices. */
+struct shape {
+    int64_t nodes, devices;
+};
+static int by_devices(const void *a, const void *b)
+{
+    const struct shape *x = a, *y = b;
+    if (x->devices != y->devices)
+        return x->devices < y->devices ? -1 : 1;
+    return (x->nodes > y->nodes) - (x->nodes < y->nodes);
+}
+
+static int shapes(struct shape *out, const struct plan *p, int section)
+{
+    int n = 0;
+    for (int i = 0; i < p->rows->n; i++)
+        if (p->in_section[i] == section)
+            out[n++] = (struct shape){p->rows->row[i].nodes, p->rows->row[i].devices};
+    qsort(out, (size_t)n, sizeof *out, by_devices);
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (i == 0 || by_devices(&out[i], &out[kept - 1]) != 0)
+            out[kept++] = out[i];
+    return kept;
+}
+
+static int is_in(const struct plan *p, int section, int series)
+{
+    for (int i = 0; i < p->rows->n; i++)
+        if (p->in_section[i] == section && p->in_series[i] == series)
+            return 1;
+    return 0;
+}
+
+#define COLUMNS_MAX 40 /* frameworks beside each other; more go to tables of their own */
+
+static void summary(struct rp_doc *d, const struct plan *p, int section, const struct shape *shape, int n)
+{
+    int columns = 0;
+    for (int s = 0; s < p->series.n; s++)
+        columns += is_in(p, section, s);
+    if (columns > COLUMNS_MAX) {
+        rp_doc_line(d, "%d frameworks or versions: see the tables of each.", columns);
+        return;
+    }
+    rp_doc_table(d);
+    rp_doc_column(d, 1, "node num");
+    rp_doc_column(d, 1, "device num");
+    for (int s = 0; s < p->series.n; s++)
+        if (is_in(p, section, s))
+            rp_doc_column(d, 1, "%s", p->series.name[s]);
+    for (int i = 0; i < n; i++) {
+        count_cell(d, shape[i].nodes);
+        count_cell(d, shape[i].devices);
+        for (int s = 0; s < p->series.n; s++)
+            if (is_in(p, section, s))
+                rp_layout_throughput(d, find(p, section, s, shape[i].nodes, shape[i].devices));
+    }
+}
+
+/* Against the one device of its own table; without one there is no speed-up. */
+static void of_series(struct rp_doc *d, const struct plan *p, int section, int series)
+{
+    const struct rp_row *one = find(p, section, series, 1, 1);
+    rp_doc_line(d, "%s", p->series.name[series]);
+    rp_doc_table(d);
+    rp_doc_column(d, 1, "num_nodes");
+    rp_doc_column(d, 1, "gpu_num_per_node");
+    rp_doc_column(d, 1, "batch_size_per_device");
+    rp_doc_column(d, 1, "throughput");
+    rp_doc_column(d, 0, "unit");
+    rp_doc_column(d, 1, "speedup");
+    rp_doc_column(d, 0, "evidence");
+    for (int i = 0; i < p->rows->n; i++) {
+        const struct rp_row *row = &p->rows->row[i];
+        if (p->in_section[i] != section || p->in_series[i] != series)
+            continue;
+        count_cell(d, row->nodes);
+        count_cell(d, row->gpus_per_node);
+        count_cell(d, row->batch_per_device);
+        rp_layout_throughput(d, row);
+        rp_doc_text(d, row->unit, RP_UNKNOWN);
+        int same_unit = one && one->unit && row->unit && strcmp(one->unit, row->unit) == 0;
+        if (same_unit)
+            rp_doc_cell(d, "%.2f", row->throughput / one->throughput);
+        else
+            rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+        rp_layout_evidence(d, row);
+    }
+}
+
+void rp_layout_dlperf(struct rp_doc *d, const struct rp_rows *rows)
+{
+    struct plan p;
+    plan_init(&p, rows);
+    RP_FREE struct shape *shape = rp_alloc((size_t)(rows->n + 1) * sizeof *shape);
+    rp_doc_heading(d, "Throughput in the layout of DLPerf");
+    rp_layout_footnote(d, rows);
+    for (int s = 0; s < p.section.n; s++) {
+        int n = shapes(shape, &p, s);
+        rp_doc_heading(d, "%s", p.section.name[s]);
+        summary(d, &p, s, shape, n);
+        for (int k = 0; k < p.series.n; k++)
+            if (is_in(&p, s, k))
+                of_series(d, &p, s, k);
+    }
+    plan_fini(&p);
+}

@@ -1,0 +1,96 @@
+/* The GPT report of 2021: every case of it, whether there is a result for it or not, with latency, memory and throughput by framework. */
+#include "compare/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Does the result belong to the case: degrees, batch and model. */
+static int fits(const struct rp_row *row, const struct rp_row *of)
+{
+    return row->data_parallel == of->data_parallel && row->tensor_parallel == of->tensor_parallel &&
+           row->pipeline_parallel == of->pipeline_parallel && row->global_batch == of->global_batch && row->hidden_size == of->hidden_size &&
+           row->layers == of->layers && rp_row_is(row->model, "gpt");
+}
+
+/* A result that carries the name of a case belongs to that alone: two cases of the report are the same work. */
+static int belongs(const struct rp_row *row, const struct rp_row *of)
+{
+    if (!fits(row, of))
+        return 0;
+    return row->source.kind != RP_ROW_PUBLISHED || !row->label || !of->label || strcmp(row->label, of->label) == 0;
+}
+
+static void measured_cell(struct rp_doc *d, double x, int decimals)
+{
+    if (isnan(x))
+        rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+    else
+        rp_doc_cell(d, "%.*f", decimals, x);
+}
+
+static void cells(struct rp_doc *d, const struct rp_rows *rows, const char *framework, const struct rp_row *of)
+{
+    const struct rp_row *row = NULL;
+    for (int i = 0; i < rows->n && !row; i++) {
+        RP_FREE char *name = rp_row_name(&rows->row[i]);
+        if (strcmp(name, framework) == 0 && belongs(&rows->row[i], of))
+            row = &rows->row[i];
+    }
+    measured_cell(d, row ? row->latency_ms : NAN, 2);
+    measured_cell(d, row ? row->memory_mib_per_device : NAN, 0);
+    rp_layout_throughput(d, row);
+}
+
+static void header(struct rp_doc *d, const struct rp_layout_names *frameworks)
+{
+    static const char *const names[] = {"nodes", "GPUs per node", "data x tensor x pipeline", "micro-batch", "global batch", "hidden x layers"};
+    rp_doc_table(d);
+    rp_doc_column(d, 0, "case");
+    for (int i = 0; i < 6; i++)
+        rp_doc_column(d, 1, "%s", names[i]);
+    for (int f = 0; f < frameworks->n; f++) {
+        rp_doc_column(d, 1, "%s latency (ms)", frameworks->name[f]);
+        rp_doc_column(d, 1, "%s memory (MiB)", frameworks->name[f]);
+        rp_doc_column(d, 1, "%s sequences/s", frameworks->name[f]);
+    }
+}
+
+void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
+{
+    struct rp_rows report = {0};
+    struct rp_layout_names frameworks = {0}, cases = {0};
+    struct rp_row_opts o = {0};
+    struct rp_err err;
+    RP_BUG_IF(rp_rows_load(&report, "published:gpt_v100", &o, &err) < 0); /* it is inside this program */
+    for (int i = 0; i < rows->n; i++) {
+        RP_FREE char *name = rp_row_name(&rows->row[i]);
+        if (rp_row_is(rows->row[i].model, "gpt") && frameworks.n < 12)
+            rp_layout_names_add(&frameworks, "%s", name);
+    }
+    rp_doc_heading(d, "GPT in the layout of the report of 2021");
+    rp_layout_footnote(d, rows);
+    if (!frameworks.n)
+        rp_doc_line(d, "None of the results is of a GPT: every cell is without evidence.");
+    if (!frameworks.n)
+        rp_layout_names_add(&frameworks, "results");
+    header(d, &frameworks);
+    for (int i = 0; i < report.n; i++) {
+        const struct rp_row *r = &report.row[i];
+        int before = cases.n;
+        if (rp_layout_names_add(&cases, "%s", r->label) < before) /* each case has a line per framework */
+            continue;
+        rp_doc_cell(d, "%s", r->label);
+        rp_doc_cell(d, "%lld", (long long)r->nodes);
+        rp_doc_cell(d, "%lld", (long long)r->gpus_per_node);
+        rp_doc_cell(d, "%lldx%lldx%lld", (long long)r->data_parallel, (long long)r->tensor_parallel, (long long)r->pipeline_parallel);
+        rp_doc_cell(d, "%lld", (long long)r->micro_batch);
+        rp_doc_cell(d, "%lld", (long long)r->global_batch);
+        rp_doc_cell(d, "%lldx%lld", (long long)r->hidden_size, (long long)r->layers);
+        for (int f = 0; f < frameworks.n; f++)
+            cells(d, rows, frameworks.name[f], r);
+    }
+    rp_layout_names_fini(&frameworks);
+    rp_layout_names_fini(&cases);
+    rp_rows_fini(&report);
+}
