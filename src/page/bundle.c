@@ -28,7 +28,14 @@ void rp_section_close(struct rp_section *s)
 
 void rp_table_open(struct rp_buf *out, const char *caption, const char *columns)
 {
-    rp_buf_printf(out, "<div class=\"wide\"><table><caption>%s</caption><thead><tr>", caption);
+    int many = 0;
+    for (const char *p = columns; *p; p++)
+        many += *p == '|';
+    if (many >= 5) /* in a narrow window it scrolls, and keys have to reach it */
+        rp_buf_printf(out, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">", caption);
+    else
+        rp_buf_puts(out, "<div class=\"wide\">");
+    rp_buf_printf(out, "<table><caption>%s</caption><thead><tr>", caption);
     while (*columns) {
         size_t n = strcspn(columns, "|");
         int figure = *columns == '#';

@@ -158,16 +158,16 @@ static void spreads(struct rp_section *s)
     };
     static const char *const columns[] = {"min", "median", "mean", "max"};
     char pointer[64];
-    rp_table_open(s->out, "Within the timed windows", "value|#min|#median|#mean|#max|unit");
+    rp_table_open(s->out, "Within the timed windows", "value|#min|#median|#mean|#max");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th>", rows[i].name);
+        rp_buf_printf(s->out, "<tr><th scope=\"row\">%s <span class=\"unit\">%s</span></th>", rows[i].name, rows[i].unit);
         for (size_t k = 0; k < 4; k++) {
             snprintf(pointer, sizeof pointer, "/samples/%s/%s", rows[i].key, columns[k]);
             rp_buf_puts(s->out, "<td class=\"r\">");
             rp_run_figure(s, pointer, rows[i].form);
             rp_buf_puts(s->out, "</td>");
         }
-        rp_buf_printf(s->out, "<td>%s</td></tr>\n", rows[i].unit);
+        rp_buf_puts(s->out, "</tr>\n");
     }
     rp_table_close(s->out);
     rp_buf_puts(s->out, "<p>Energy of the timed windows: ");

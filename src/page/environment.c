@@ -1,7 +1,7 @@
 /* What the run ran on, what changed meanwhile, what was set, and how anybody can check and repeat it. */
 #include "page/section.h"
 
-#include "base/text.h"
+#include "base/embed.h"
 #include "recipe/recipe.h"
 
 #include <stdio.h>
@@ -84,9 +84,9 @@ static void changes(struct rp_section *s)
             rp_buf_printf(s->out, "</th><td>%s%s</td>", impacts[k], json_is_true(json_object_get(c, "moment")) ? ", of the moment" : "");
             for (int side = 0; side < 2; side++) {
                 rp_buf_puts(s->out, "<td>");
-                snprintf(pointer, sizeof pointer, "/environment_changes/%zu/%s/value", i, sides[side]);
+                snprintf(pointer, sizeof pointer, "/environment_changes/%zu/%s", i, sides[side]);
                 if (side_is_shown(json_object_get(c, sides[side])))
-                    rp_run_figure(s, pointer, "t");
+                    rp_run_figure(s, pointer, "u");
                 else
                     rp_buf_puts(s->out, "not known");
                 rp_buf_puts(s->out, "</td>");
@@ -172,19 +172,35 @@ static void file_name(struct rp_buf *out, const struct rp_section *s)
     rp_buf_puts(out, ".repro.tar.zst");
 }
 
+/* What `run` takes for the same recipe: its name where this program has the very bytes, else the member. */
+static void recipe_operand(struct rp_buf *out, const struct rp_section *s)
+{
+    static const char folder[] = "recipes/", end[] = ".yaml";
+    const struct rp_member *is = rp_bundle_find(&s->b->kept->bundle, "recipe.yaml");
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
+        size_t n = strlen(e->name), from = sizeof folder - 1;
+        if (strncmp(e->name, folder, from) == 0 && n > from + 5 && strcmp(e->name + n - 5, end) == 0 && rp_buf_is(&is->bytes, e->data, e->size)) {
+            rp_buf_printf(out, "%.*s", (int)(n - from - 5), e->name + from);
+            return;
+        }
+    }
+    rp_buf_puts(out, "recipe.yaml   # the member of the bundle");
+}
+
 void rp_section_repeat(struct rp_section *s)
 {
-    RP_BUF name = {0};
+    RP_BUF name = {0}, recipe = {0};
     file_name(&name, s);
+    recipe_operand(&recipe, s);
     const char *file = rp_buf_text(&name);
     rp_section_open(s, "repeat", "Verify and repeat it");
     rp_buf_puts(s->out, "<p>This page is a rendering and proves nothing by itself. The bundle does; these commands check it and this page against it:</p>\n"
                         "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">");
-    rp_buf_printf(s->out, "repro verify %s --trust KEY                # signature, digests, every figure\n", file);
-    rp_buf_printf(s->out, "repro verify %s --replay 1                 # trains the first step again, compares bits\n", file);
-    rp_buf_printf(s->out, "repro verify %s --report THIS_PAGE.html    # are these the bundle's figures?\n", file);
-    rp_buf_printf(s->out, "tar --zstd -xOf %s verify.sh &gt; verify.sh   # with stock tools alone\n", file);
-    rp_buf_printf(s->out, "sh verify.sh %s KEY.pem\n</pre>\n", file);
+    rp_buf_printf(s->out, "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n", file);
+    rp_buf_printf(s->out, "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n", file);
+    rp_buf_printf(s->out, "# are the figures of this page the bundle's?\nrepro verify %s --report THIS_PAGE.html\n\n", file);
+    rp_buf_printf(s->out, "# with stock tools alone\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n", file, file);
+    rp_buf_printf(s->out, "# run the recipe on your machine, and seal what comes of it\nrepro run %s\n</pre>\n", rp_buf_text(&recipe));
     rp_buf_puts(s->out, "<p>KEY is the signer's public key or fingerprint from somewhere else than the bundle: the key inside shows that nothing changed since it "
                         "was signed, not who signed it. If your copy of the bundle has another name, use that.</p>\n");
     if (json_is_true(rp_pointer(s->run, "/data/pinned"))) {

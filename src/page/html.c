@@ -116,6 +116,18 @@ void rp_pointer_add(struct rp_buf *out, const char *name)
 
 /* ---- figures ---- */
 
+/* In as few digits as read back the same. */
+static void shortest(struct rp_buf *out, double x)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    rp_buf_puts(out, text);
+}
+
 static int plain(struct rp_buf *out, const json_t *v)
 {
     size_t i;
@@ -125,7 +137,7 @@ static int plain(struct rp_buf *out, const json_t *v)
     else if (json_is_integer(v))
         rp_buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
     else if (json_is_real(v))
-        rp_buf_printf(out, "%.17g", json_real_value(v));
+        shortest(out, json_real_value(v));
     else if (json_is_boolean(v))
         rp_buf_puts(out, json_is_true(v) ? "true" : "false");
     else if (json_is_array(v) && json_array_size(v))
@@ -233,7 +245,7 @@ void rp_csv_text(struct rp_buf *out, const char *text)
 void rp_csv_number(struct rp_buf *out, double x)
 {
     if (isfinite(x))
-        rp_buf_printf(out, "%.17g", x);
+        shortest(out, x);
 }
 
 void rp_html_download(struct rp_buf *out, const struct rp_buf *csv, const char *file, const char *source, const char *text)

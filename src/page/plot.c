@@ -188,7 +188,7 @@ static void label(struct rp_buf *out, const struct axis *a, double v)
     int power = 0, decimals = 0;
     if (a->log)
         top = step = v;
-    for (; top >= 10000 && power < 5; top /= 1000, power++)
+    for (; top >= (a->log ? 1000 : 10000) && power < 5; top /= 1000, power++)
         step /= 1000, v /= 1000;
     for (; decimals < 6 && step > 0 && fabs(step * pow(10, decimals) - round(step * pow(10, decimals))) > 1e-6; decimals++)
         ;

@@ -192,6 +192,10 @@ static void figures(struct rp_section *s)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         rp_run_row(s, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
     rp_table_close(s->out);
+}
+
+static void method(struct rp_section *s)
+{
     rp_buf_puts(s->out, "<p class=\"note\">Throughput is the ");
     rp_run_figure(s, "/results/estimator", "t");
     rp_buf_puts(s->out, "; the window is the ");
@@ -211,8 +215,11 @@ void rp_section_steps(struct rp_section *s)
     } else {
         rp_buf_puts(s->out, "<p>No step was finished.</p>\n");
     }
+    rp_buf_puts(s->out, "<div class=\"pair\">");
     windows(s);
     figures(s);
+    rp_buf_puts(s->out, "</div>");
+    method(s);
     rp_section_close(s);
     columns_fini(&c);
 }

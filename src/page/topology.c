@@ -231,7 +231,7 @@ static void draw(struct rp_section *s, const struct drawing *d, const json_t *pr
         rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>", LEFT - 6, d->top[k],
                       ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
         text(s->out, LEFT + 6, d->top[k] + 20, "small", rp_buf_text(&words));
-        if (k)
+        if (k && d->node[k] >= 0 && d->node[k - 1] >= 0)
             rp_buf_printf(s->out, "<path class=\"bus\" d=\"M%d %.0fV%.0f\"/>", LEFT + 20, d->bottom[k - 1], d->top[k]);
     }
     draw_links(s->out, d, probes);
@@ -249,8 +249,8 @@ static void matrix(struct rp_section *s, const json_t *probes)
     size_t i;
     if (!json_array_size(columns))
         return;
-    rp_buf_puts(s->out, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"Connections between devices\"><table class=\"matrix\"><caption>How each device "
-                        "reaches each other: NV# over so many NVLinks, PIX to SYS over ever more of PCIe and the processors</caption><thead><tr><td></td>");
+    rp_buf_puts(s->out, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"Connections between devices\"><table class=\"matrix\"><caption>How "
+                        "each reaches each other</caption><thead><tr><td></td>");
     json_array_foreach((json_t *)columns, i, cell) {
         rp_buf_puts(s->out, "<th scope=\"col\">");
         rp_html_text(s->out, json_is_string(cell) ? json_string_value(cell) : "?");
@@ -273,6 +273,7 @@ static void matrix(struct rp_section *s, const json_t *probes)
         rp_buf_puts(s->out, "</tr>\n");
     }
     rp_table_close(s->out);
+    rp_buf_puts(s->out, "<p class=\"note\">NV# is over so many NVLinks; PIX, PXB, PHB, NODE, SYS over ever more of PCIe and the processors.</p>\n");
 }
 
 /* Sockets, cores, threads and caches, where there is no GPU to draw. */

@@ -35,7 +35,7 @@ static void signer(struct rp_buf *out, const struct rp_verification *v)
         rp_html_text(out, v->signer);
         rp_buf_puts(out, "</bdi> in the trust store of who made this page)");
     }
-    rp_buf_puts(out, v->verdict == RP_VERDICT_UNKNOWN_KEY ? ". Whose key that is, is not known here: ask the signer for this fingerprint on another way.</p>\n" : "</p>\n");
+    rp_buf_puts(out, v->verdict == RP_VERDICT_UNKNOWN_KEY ? ". Whose key that is, is not known here: ask the signer for this fingerprint by other means.</p>\n" : "</p>\n");
 }
 
 static void checks(struct rp_buf *out, const struct rp_verification *v, int index)

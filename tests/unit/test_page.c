@@ -147,7 +147,7 @@ TEST(figures_are_found_and_formed)
     }
     RP_BUF figure = {0};
     rp_figure(&figure, j, "run.json", "/a~1b/x~0y", "d3");
-    CHECK_STR(rp_buf_text(&figure), "<data value=\"4.2124299656386981\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d3\">4.212</data>");
+    CHECK_STR(rp_buf_text(&figure), "<data value=\"4.212429965638698\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d3\">4.212</data>");
 }
 
 TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)

@@ -1,5 +1,5 @@
 /* Pages in a real browser: nothing fetched, nothing complained of, roles and names, contrast, narrow windows, day and night.
- * PAGE_PICTURES=DIR in the environment leaves pictures there. timeout: 300 */
+ * PAGE_PICTURES=DIR in the environment leaves pictures there, PAGE_BUNDLE=FILE looks at the page of that bundle too. timeout: 300 */
 #include "tests/unit/verify_fixture.h"
 
 #include "page/page.h"
@@ -141,6 +141,11 @@ TEST(pages_are_quiet_and_accessible_by_day_and_night_in_wide_and_narrow_windows)
     in_every_window(&b, "one", one);
     in_every_window(&b, "gpu", gpu);
     in_every_window(&b, "both", both);
+    if (getenv("PAGE_BUNDLE")) {
+        const char *const path[] = {getenv("PAGE_BUNDLE")};
+        RP_FREE char *own = page_at("own.html", path, 1);
+        in_every_window(&b, "own", own);
+    }
     browser_stop(&b);
 }
 
