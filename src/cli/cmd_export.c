@@ -13,11 +13,15 @@ struct export_opts {
 
 #define AT(field) offsetof(struct export_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE", .help = "where it goes; without it, to standard output"},
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "where it goes; without it, to standard output"},
     {.name = "force", .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace the file"},
-    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE", .help = "the key that must have signed, as for 'repro verify'"},
-    {.name = "org", .type = RP_OPT_TEXT, .offset = AT(org), .arg = "NAME", .help = "submission_org; default: the fingerprint of the key that signed"},
-    {.name = "status", .type = RP_OPT_CHOICE, .offset = AT(status), .choices = "research|preview|onprem|cloud", .help = "submission_status"},
+    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
+     .help = "the key that must have signed, as for 'repro verify'"},
+    {.name = "org", .type = RP_OPT_TEXT, .offset = AT(org), .arg = "NAME",
+     .help = "submission_org; default: the fingerprint of the key that signed"},
+    {.name = "status", .type = RP_OPT_CHOICE, .offset = AT(status), .choices = "research|preview|onprem|cloud",
+     .help = "submission_status; default: research"},
     {0},
 };
 
@@ -70,7 +74,8 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
     struct rp_export_source from = {.verification = &v, .kept = &kept, .name = slash ? slash + 1 : cli->argv[1], .org = o->org,
                                     .status = o->status ? o->status : "research"};
-    int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 && rp_wrap(err, "'%s' is not exported, as it does not verify", rp_shown(shown, cli->argv[1])) < 0;
+    int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 &&
+                 rp_wrap(err, "'%s' is not exported, as it does not verify", rp_shown(shown, cli->argv[1])) < 0;
     failed = failed || e->write(&text, &from, err) < 0 || write_text(cli, &text, err) < 0;
     rp_verification_fini(&v);
     rp_verified_fini(&kept);
@@ -89,14 +94,14 @@ const struct rp_command rp_cmd_export = {
 #include "import/exporters.def"
 #undef EXPORT
         "\n"
-        "The bundle is verified first, without a replay; one that fails is not exported. mllog is accepted by the public compliance checker, "
-        "mlperf_logging.compliance_checker with --ruleset 3.1.0 to 5.0.0. It is no submission: nothing was evaluated "
-        "(eval_samples is 0; eval_accuracy, without which the checker accepts nothing, is exp(-loss) of the last training step, and says so), "
-        "the run reached no quality (status aborted), and the size of the data set is not known (train_samples is null).\n"
+        "The bundle is verified first, without a replay; one that fails is not exported. mllog is what the public checker of MLPerf "
+        "(mlperf_logging.compliance_checker) accepts by the rulesets 3.1.0 to 5.0.0. It is no submission: nothing was evaluated, and no "
+        "quality was to be reached (eval_samples is 0, the status aborted). eval_accuracy, without which the checker accepts nothing, is "
+        "exp(-loss) of the last training step, and says so.\n"
         "\n"
         "Examples:\n"
         "  repro export mllog bert_fp32.repro.tar.zst -o result_0.txt\n"
-        "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab' --status onprem\n",
+        "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab'\n",
     .opts = opts,
     .opts_size = sizeof(struct export_opts),
     .run = cmd_export,

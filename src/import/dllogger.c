@@ -145,7 +145,8 @@ static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err
     if (rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0)
         return -1;
     if (s->summary_line)
-        rp_draft_beside(d, "summary", json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
+        rp_draft_beside(d, "summary",
+                        json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
     return rp_import_add(src, d, err);
 }
 

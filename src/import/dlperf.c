@@ -35,7 +35,8 @@ static const struct dialect dialects[] = {
     {"NGC PyTorch", "Training Iteration: ", "Training Iteration: ", "Epoch: ", IN_LINE, NULL, 0, NULL, NULL, "sequences/s", 25, 115},
     {"NGC TensorFlow 1.x", " throughput_train : ", "Iteration: ", NULL, IN_LINE, NULL, 0, " throughput_train : ", "sequences/s",
      "sequences/s", 20, 120},
-    {"NGC PyTorch", " train.total_ips : ", "Iteration: ", "Epoch: ", IN_LINE, NULL, 0, " train.total_ips : ", "images/s", "images/s", 25, 125},
+    {"NGC PyTorch", " train.total_ips : ", "Iteration: ", "Epoch: ", IN_LINE, NULL, 0, " train.total_ips : ", "images/s", "images/s", 25,
+     125},
     {"MXNet", " ms/batch", "[step ", NULL, NO_CLOCK, "latency=", 1e-3, NULL, NULL, "sequences/s", 101, 200},
     {"MXNet", "Speed: ", "Batch [", "Epoch[", IN_LINE, NULL, 0, "Speed: ", "images/s", "images/s", 20, 120},
     {"PaddlePaddle", "train batch ", "train batch ", "Pass ", IN_LINE, "elapse ", 1, NULL, NULL, "images/s", 19, 119},
@@ -90,7 +91,8 @@ static void words_of(struct state *s, const char *base)
         int64_t batch = number_behind(word, n, 'b');
         if (batch > 0)
             rp_draft_count(d, "batch_per_device", batch, RP_DRAFT_NAMED);
-        else if ((n == 4 && memcmp(word, "fp32", 4) == 0) || (n == 4 && memcmp(word, "fp16", 4) == 0) || (n == 3 && memcmp(word, "amp", 3) == 0))
+        else if ((n == 4 && memcmp(word, "fp32", 4) == 0) || (n == 4 && memcmp(word, "fp16", 4) == 0) ||
+                 (n == 3 && memcmp(word, "amp", 3) == 0))
             rp_draft_textn(d, "precision", word, n, RP_DRAFT_NAMED);
         else if (at && strspn(word, "0123456789") == n)
             s->repeat = 1;
@@ -229,7 +231,8 @@ static int dlperf_end(struct rp_import_source *src, void *state, struct rp_err *
     struct state *s = state;
     const struct dialect *d = s->dialect;
     if (!d)
-        return rp_fail(err, RP_MALFORMED, "%s: no line looks like a step of a program that is known here; 'repro import --help' lists the formats",
+        return rp_fail(err, RP_MALFORMED,
+                       "%s: no line looks like a step of a program that is known here; 'repro import --help' lists the formats",
                        src->lines.name);
     const char *unit = src->opts->unit ? src->opts->unit : d->unit;
     if (!json_object_get(s->draft.row, "framework"))

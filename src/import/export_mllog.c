@@ -2,7 +2,7 @@
  *
  * It is no submission, and four things of it need saying, which the metadata of the lines do:
  *   status         "aborted": MLPerf calls a run a success when it reached a quality, and a bundle has none to reach
- *   train_samples  null: how many samples the data set has is not recorded; trained_samples is what was trained on
+ *   train_samples  what was trained on, as MLPerf's own BERT logs have it; how many samples the data set has is not recorded
  *   eval_samples   0, and no eval_start: nothing was evaluated
  *   eval_accuracy  the checker wants a quality below 1; exp(-loss) of the training step is the one that the records have
  * Times are those of the records; only where they lie in the day follows from started_at and elapsed_s, to a second. */
@@ -77,7 +77,8 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 /* Of the CPU what its makers call it, of a GPU what the run calls it. */
 static json_t *platform(const struct log *l)
 {
-    const char *device = json_string_value(json_object_get(l->run, "device")), *backend = json_string_value(json_object_get(l->run, "backend"));
+    const char *device = json_string_value(json_object_get(l->run, "device")),
+               *backend = json_string_value(json_object_get(l->run, "backend"));
     const json_t *cpu = json_object_get(json_object_get(json_object_get(l->from->kept->before, "probes"), "cpu"), "model_name");
     const char *name = json_string_value(json_object_get(cpu, "value"));
     char text[200];
@@ -95,8 +96,8 @@ static void submission(struct log *l)
     rp_clean(name);
     event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
     event(l, "submission_benchmark", json_string("bert"),
-          json_pack("{s:s, s:s, s:s, s:s, s:s}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name, "records_sha256", rs->sha256,
-                    "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict)));
+          json_pack("{s:s, s:s, s:s, s:s, s:s}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name,
+                    "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict)));
     event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
           json_pack("{s:s}", "note", l->from->org ? "as named by who exported it" : "the key that signed"));
     event(l, "submission_division", json_string("open"), json_object());
@@ -140,7 +141,6 @@ static void settings(struct log *l)
     from_recipe(l, "tensor_parallelism", "parallel.tensor");
     from_recipe(l, "pipeline_parallelism", "parallel.pipeline");
     optimizer(l);
-    event(l, "train_samples", json_null(), json_pack("{s:s}", "note", "the bundle does not record how many samples the data set has"));
     event(l, "eval_samples", json_integer(0), json_pack("{s:s}", "note", "nothing was evaluated"));
 }
 
@@ -148,8 +148,8 @@ static void settings(struct log *l)
 
 static json_t *record_at(int64_t line, int64_t step, int64_t samples)
 {
-    return json_pack("{s:s, s:I, s:I, s:I}", "file", "steps/rank0.jsonl", "lineno", (json_int_t)line, "step_num", (json_int_t)step, "samples_count",
-                     (json_int_t)samples);
+    return json_pack("{s:s, s:I, s:I, s:I}", "file", "steps/rank0.jsonl", "lineno", (json_int_t)line, "step_num", (json_int_t)step,
+                     "samples_count", (json_int_t)samples);
 }
 
 /* Steps i..end-1 lie in one block: same phase and repeat, no state root between them. */
@@ -190,7 +190,8 @@ static void quality(struct log *l, int64_t samples)
     const struct rp_record *last = &l->records->r[l->records->n - 1];
     json_t *metadata = record_at(l->records->n, last->step, samples);
     json_object_set_new(metadata, "epoch_num", json_integer(samples)); /* MLPerf's BERT counts samples there */
-    json_object_set_new(metadata, "metric", json_string("exp(-loss) of the last training step, before its update; no accuracy, nothing was evaluated"));
+    json_object_set_new(metadata, "metric",
+                        json_string("exp(-loss) of the last training step, before its update; no accuracy, nothing was evaluated"));
     event(l, "eval_accuracy", json_real(exp(-(double)last->loss)), metadata);
 }
 
@@ -203,7 +204,8 @@ static void stop(struct log *l, int64_t samples)
     if (json_is_number(rate))
         event(l, "tracked_stats", json_pack("{s:O}", "throughput", rate),
               json_pack("{s:s, s:s, s:I}", "file", "run.json", "path", "results/sequences_per_s", "samples_count", (json_int_t)samples));
-    event(l, "trained_samples", json_integer(samples), json_object());
+    event(l, "train_samples", json_integer(samples),
+          json_pack("{s:s}", "note", "what was trained on; the size of the data set is not recorded"));
     put(l, "INTERVAL_END", "run_stop", json_null(),
         json_pack("{s:s, s:s, s:I}", "status", "aborted", "reason", why, "samples_count", (json_int_t)samples));
 }
@@ -238,7 +240,8 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
         return -1;
     submission(&l);
     put(&l, "INTERVAL_START", "init_start", json_null(),
-        json_pack("{s:s, s:s}", "file", "run.json", "note", "where times lie in the day follows from started_at and elapsed_s, to a second"));
+        json_pack("{s:s, s:s}", "file", "run.json", "note",
+                  "where times lie in the day follows from started_at and elapsed_s, to a second"));
     settings(&l);
     l.now = l.records->r[i].start_ns;
     put(&l, "INTERVAL_END", "init_stop", json_null(), json_object());

@@ -254,8 +254,8 @@ json_t *rp_import_document(const struct rp_import *im, const struct rp_import_op
     RP_FREE char *importer = rp_asprintf("repro %s, commit %s", b->version, b->commit);
     json_t *figures = json_array(), *given = json_array();
     json_t *rows = rows_of(im, figures);
-    json_t *provenance = json_pack("{s:s, s:s, s:s, s:O*, s:o, s:o}", "format", im->importer->name, "importer", importer, "at", at, "sources",
-                                   im->sources, "figures", figures, "given", given);
+    json_t *provenance = json_pack("{s:s, s:s, s:s, s:O*, s:o, s:o}", "format", im->importer->name, "importer", importer, "at", at,
+                                   "sources", im->sources, "figures", figures, "given", given);
     for (int i = 0; i < o->sets; i++) {
         RP_FREE char *text = rp_strdup(o->set[i]);
         rp_clean(text);

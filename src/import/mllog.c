@@ -2,10 +2,10 @@
  * "value": null, "metadata": {"samples_count": 2688}}`. Throughput is samples over seconds of the training blocks: evaluation lies between
  * them and does not count. A block that says how many samples (or steps) were behind it at both ends is one; what epoch_num counts differs
  * from benchmark to benchmark, so that it is not taken. */
+#include "base/clock.h"
+#include "base/json.h"
 #include "import/import.h"
 #include "import/tagged.h"
-
-#include "base/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,15 +28,14 @@ static const struct {
     {"tensor_parallelism", "tensor_parallel"},
     {"pipeline_parallelism", "pipeline_parallel"},
     {"micro_batch_size", "micro_batch"},
-    {"submission_platform", "device_model"},
 };
 
 struct state {
     struct rp_draft draft;
     struct rp_tagged tagged;
-    char org[60], status[24];
+    char org[60], platform[80], status[24];
     double run_start, run_stop, quality, rate_sum; /* ms, NaN; of eval_accuracy, NaN; printed rates */
-    int64_t rate_count;
+    int64_t rate_count, rate_first, rate_last;
     double open_at, open_count;         /* of the block that is open; NaN: none */
     double samples, seconds;            /* of closed blocks; samples may be steps: in_steps */
     int in_steps, blocks_lost, warmups, begun;
@@ -118,11 +117,14 @@ static void take(struct state *s, const char *key, const json_t *j, int64_t line
         s->quality = rp_tagged_real(value);
     } else if (strcmp(key, "submission_org") == 0) {
         take_text(s->org, sizeof s->org, value);
+    } else if (strcmp(key, "submission_platform") == 0) {
+        take_text(s->platform, sizeof s->platform, value);
     } else if (strcmp(key, "tracked_stats") == 0) {
         double rate = rp_tagged_real(json_object_get(value, "throughput"));
         if (rate > 0 && rate < 1e15) {
             s->rate_sum += rate;
-            s->rate_count++;
+            s->rate_first = s->rate_count++ ? s->rate_first : line;
+            s->rate_last = line;
         }
     } else {
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -145,9 +147,22 @@ static int mllog_line(struct rp_import_source *src, void *state, char *line, siz
     return 0;
 }
 
+/* What "throughput" of tracked_stats counts is known for two benchmarks: gpt3, for one, has tokens there. */
+static int put_rates(const struct state *s, struct rp_draft *d, const char *unit)
+{
+    const char *model = rp_draft_get_text(d, "model");
+    if (!s->rate_count || !model || (strcmp(model, "bert") != 0 && strcmp(model, "resnet") != 0))
+        return 0;
+    rp_draft_throughput(d, s->rate_sum / (double)s->rate_count, unit, s->rate_first, s->rate_last);
+    json_object_set_new(d->row, "estimator", json_string("mean of the rates that the log prints in tracked_stats"));
+    return 1;
+}
+
 static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
 {
     double batch = (double)rp_draft_get(d, "global_batch"), each = s->in_steps ? batch : 1;
+    if (!s->blocks && put_rates(s, d, unit))
+        return;
     if (!s->blocks) {
         rp_draft_note(d, "no block says how many samples or steps were behind it, so that there is no throughput");
         return;
@@ -157,8 +172,13 @@ static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
         return;
     }
     double value = each * s->samples / s->seconds;
+    if (!(value > 0 && value < 1e15)) {
+        rp_draft_note(d, "the blocks make no throughput: %.6g samples in %.6g s", each * s->samples, s->seconds);
+        return;
+    }
     rp_draft_throughput(d, value, unit, s->first_line, s->last_line);
-    json_object_set_new(d->row, "timed_window", json_string("training blocks, from block_start to block_stop; evaluation lies between them"));
+    json_object_set_new(d->row, "timed_window",
+                        json_string("training blocks, from block_start to block_stop; evaluation lies between them"));
     json_object_set_new(d->row, "estimator", json_string("samples / seconds of the blocks"));
     rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "blocks", (json_int_t)s->blocks, "seconds", s->seconds));
     if (s->warmups)
@@ -166,10 +186,11 @@ static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
     if (s->blocks_lost)
         rp_draft_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
     if (s->blocks > 1 && s->blocks <= BLOCKS_MAX) {
-        json_t *list = json_array();
-        for (int64_t i = 0; i < s->blocks; i++)
+        RP_JSON *list = json_array();
+        for (int64_t i = 0; i < s->blocks && each * s->block[i] < 1e15; i++)
             json_array_append_new(list, json_real(each * s->block[i]));
-        json_object_set_new(d->row, "samples", list);
+        if (json_array_size(list) == (size_t)s->blocks)
+            json_object_set(d->row, "samples", list);
     }
     double mean = s->rate_sum / (double)s->rate_count;
     if (s->rate_count && fabs(mean - value) > 0.005 * value)
@@ -186,7 +207,8 @@ static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *e
         return rp_fail(err, RP_MALFORMED, "%s: the log has neither a run nor a block nor a setting that is known here", src->lines.name);
     char label[200], date[32];
     const char *model = rp_draft_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
-    snprintf(label, sizeof label, "%s%s%.80s", s->org, *s->org ? " " : "", model ? model : src->name);
+    snprintf(label, sizeof label, "%s%s%.40s%s%s", s->org, *s->org ? " " : "", model ? model : src->name, *s->platform ? ", " : "",
+             s->platform);
     if (!json_object_get(d->row, "label"))
         rp_draft_text(d, "label", label, RP_DRAFT_NAMED);
     if (s->run_start < 1e14 && !json_object_get(d->row, "date")) {

@@ -117,8 +117,8 @@ static int put_result(struct rp_import_source *src, struct state *s, const struc
         rp_draft_count(&d, "nodes", s->hosts, r->line);
     if (*s->collective)
         rp_draft_text(&d, "task", s->collective, r->line);
-    snprintf(text, sizeof text, "%.24s %" PRId64 " B %.20s %.20s, %s", *s->collective ? s->collective : "collective", r->size, r->type, r->op,
-             r->in_place ? "in place" : "out of place");
+    snprintf(text, sizeof text, "%.24s %" PRId64 " B %.20s %.20s, %s", *s->collective ? s->collective : "collective", r->size, r->type,
+             r->op, r->in_place ? "in place" : "out of place");
     rp_draft_text(&d, "label", text, r->line);
     rp_draft_real(&d, "latency_ms", r->us / 1e3, r->line);
     if (s->iterations > 0) {
@@ -226,6 +226,9 @@ static int nccl_line(struct rp_import_source *src, void *state, char *line, size
     struct state *s = state;
     if (!s->begun && begin(src, s, err) < 0)
         return -1;
+    const char *tag = *line == '[' ? rp_scan_after(line, "<stdout>:") : NULL; /* of mpirun --tag-output: "[1,0]<stdout>:" */
+    size -= tag ? (size_t)(tag - line) : 0;
+    line += tag ? tag - line : 0;
     char *p = line + strspn(line, " \t");
     if (*p == '{' && !s->rows && !s->columns)
         s->is_json = 1;
@@ -253,7 +256,8 @@ static void take_config(struct state *s, const json_t *doc)
         take_collective(s, program);
     s->iterations = json_integer_value(json_object_get(config, "iterations"));
     json_array_foreach((json_t *)devices, i, one) {
-        const char *host = json_string_value(json_object_get(one, "hostname")), *info = json_string_value(json_object_get(one, "device_info"));
+        const char *host = json_string_value(json_object_get(one, "hostname")),
+                   *info = json_string_value(json_object_get(one, "device_info"));
         take_rank(s, host ? host : "", host ? strlen(host) : 0, info ? info : "", 1);
     }
 }

@@ -17,7 +17,8 @@ struct rp_tagged {
 
 json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *line, const char *tag); /* NULL: none, or damaged */
 /* Says how many were damaged; RP_MALFORMED when no line was good. */
-int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d, struct rp_err *err) rp_must_check;
+int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d,
+                  struct rp_err *err) rp_must_check;
 
 double rp_tagged_real(const json_t *v); /* of a number, or of a text that is one; NaN for anything else */
 /* A fact from foreign JSON: a text or number as it is, for a COUNT only whole numbers. */

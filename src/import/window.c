@@ -1,5 +1,7 @@
 #include "import/window.h"
 
+#include "base/json.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -97,11 +99,15 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
 
 static void put_samples(const struct rp_window *w, struct rp_draft *d, double over /* 0: they are rates */)
 {
-    json_t *list = json_array(), *groups = json_pack("[I]", (json_int_t)w->samples);
-    for (int64_t i = 0; i < w->samples; i++)
-        json_array_append_new(list, json_real(over > 0 ? over / w->sample[i] : w->sample[i]));
-    json_object_set_new(d->row, "samples", list);
-    json_object_set_new(d->row, "sample_groups", groups);
+    RP_JSON *list = json_array();
+    for (int64_t i = 0; i < w->samples; i++) {
+        double v = over > 0 ? over / w->sample[i] : w->sample[i];
+        if (!(v > 0 && v < 1e15)) /* absurd as a rate, though the whole is not */
+            return;
+        json_array_append_new(list, json_real(v));
+    }
+    json_object_set(d->row, "samples", list);
+    json_object_set_new(d->row, "sample_groups", json_pack("[I]", (json_int_t)w->samples));
 }
 
 /* What the log itself says, beside it, and a note where it says something else. */
@@ -140,8 +146,8 @@ static int empty(const struct rp_window *w, const struct rp_lines *at, struct rp
     else
         snprintf(range, sizeof range, "from %" PRId64 " on", w->from);
     return rp_fail(err, RP_MALFORMED,
-                   "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to", at->name,
-                   range, w->skip_first ? ", without the first of the log" : "");
+                   "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to",
+                   at->name, range, w->skip_first ? ", without the first of the log" : "");
 }
 
 int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
@@ -171,7 +177,8 @@ int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, 
         if (has_times || has_durations)
             rp_draft_note(d, "the log has times, but does not say how many samples a step has: with --set global_batch=N they count");
     } else if (has_times || has_durations) {
-        return rp_fail(err, RP_MALFORMED, "%s: the log does not say how many samples a step has; say it with --set global_batch=N", at->name);
+        return rp_fail(err, RP_MALFORMED, "%s: the log does not say how many samples a step has; say it with --set global_batch=N",
+                       at->name);
     }
     if (!(value > 0 && value < 1e15))
         return empty(w, at, err);

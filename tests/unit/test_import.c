@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct rp_err err;
 
@@ -122,8 +123,9 @@ TEST(the_window_can_be_chosen)
     if (CHECK(doc, "%s", err.msg))
         NEAR(value(doc, 0), 48.0 * 100 / 9989);
     o = (struct rp_import_opts){.from = 130, .to = 135};
-    CHECK(!import_with("dlperf", &(struct file){"x.log", oneflow}, 1, &o) && strstr(err.msg, "steps 130 to 135") && err.code == RP_MALFORMED, "%s",
-          err.msg);
+    CHECK(!import_with("dlperf", &(struct file){"x.log", oneflow}, 1, &o) && strstr(err.msg, "steps 130 to 135") &&
+              err.code == RP_MALFORMED,
+          "%s", err.msg);
 }
 
 TEST(repeats_become_one_row_their_median)
@@ -132,7 +134,8 @@ TEST(repeats_become_one_row_their_median)
     const char *paths[] = {"a/1n1g/bert_b32_fp32_1.log", "a/1n1g/bert_b32_fp32_2.log", "a/1n1g/bert_b32_fp32_3.log"};
     struct file f[4];
     for (int i = 0; i < 3; i++) {
-        snprintf(log[i], sizeof log[i], "step: 19, l: 1, throughput: 1.0 1600000000.0\nstep: 119, l: 1, throughput: 1.0 16000000%d.0\n", 10 + 10 * i);
+        snprintf(log[i], sizeof log[i], "step: 19, l: 1, throughput: 1.0 1600000000.0\nstep: 119, l: 1, throughput: 1.0 16000000%d.0\n",
+                 10 + 10 * i);
         f[i] = (struct file){paths[i], log[i]};
     }
     f[3] = (struct file){"a/1n2g/bert_b32_fp32_1.log", log[0]};
@@ -159,39 +162,49 @@ TEST(every_program_of_dlperf_is_read)
     } program[] = {
         {"OneFlow", "images/s",
          "train: epoch 0, iter 20, loss: 7.08, top_1: 0.0, top_k: 0.0, samples/s: 398.8 1597933942.5\n"
-         "train: epoch 0, iter 120, loss: 1.05, top_1: 1.0, top_k: 1.0, samples/s: 591.7 1597933952.5\n", 4 * 100 / 10.0},
+         "train: epoch 0, iter 120, loss: 1.05, top_1: 1.0, top_k: 1.0, samples/s: 591.7 1597933952.5\n",
+         4 * 100 / 10.0},
         {"NGC PyTorch", "sequences/s",
          "DLL 2020-09-15 23:59:59.500000 - Training Epoch: 0 Training Iteration: 25  average_loss : 11.1  step_loss : 11.0\n"
-         "DLL 2020-09-16 00:00:01.500000 - Training Epoch: 0 Training Iteration: 35  average_loss : 11.1  step_loss : 11.0\n", 4 * 10 / 2.0},
+         "DLL 2020-09-16 00:00:01.500000 - Training Epoch: 0 Training Iteration: 35  average_loss : 11.1  step_loss : 11.0\n",
+         4 * 10 / 2.0},
         {"NGC TensorFlow 1.x", "sequences/s",
          "DLL 2020-12-08 10:00:00.000 - Iteration: 20  throughput_train : 142.3 seq/s mlm_loss : 10.3  nsp_loss : 0.67\n"
-         "DLL 2020-12-08 10:00:05.000 - Iteration: 30  throughput_train : 142.3 seq/s mlm_loss : 10.3  nsp_loss : 0.67\n", 4 * 10 / 5.0},
+         "DLL 2020-12-08 10:00:05.000 - Iteration: 30  throughput_train : 142.3 seq/s mlm_loss : 10.3  nsp_loss : 0.67\n",
+         4 * 10 / 5.0},
         {"NGC PyTorch", "images/s",
          "DLL 2020-09-15 14:29:13.000000 - Epoch: 0 Iteration: 25  train.loss : 7.09  train.total_ips : 267.44 img/s\n"
-         "DLL 2020-09-15 14:29:14.000000 - Epoch: 0 Iteration: 26  train.loss : 6.93  train.total_ips : 4294.91 img/s\n", 4.0},
+         "DLL 2020-09-15 14:29:14.000000 - Epoch: 0 Iteration: 26  train.loss : 6.93  train.total_ips : 4294.91 img/s\n",
+         4.0},
         {"MXNet", "sequences/s",
          "INFO:root:[step 101]\tmlm_loss= 9.1\tthroughput=1.2K tks/s\tlr=0.00 time=1.1, latency=250.0 ms/batch\n"
-         "INFO:root:[step 102]\tmlm_loss= 9.1\tthroughput=1.2K tks/s\tlr=0.00 time=1.1, latency=750.0 ms/batch\n", 8 / 1.0},
+         "INFO:root:[step 102]\tmlm_loss= 9.1\tthroughput=1.2K tks/s\tlr=0.00 time=1.1, latency=750.0 ms/batch\n",
+         8 / 1.0},
         {"MXNet", "images/s",
          "2020-08-18 13:56:29,000:INFO: Epoch[0] Batch [0-20] Speed: 392.10 samples/sec accuracy=0.1\n"
          "2020-08-18 13:56:29,100:INFO: Epoch[0] Batch [0-20] Speed: 392.10 samples/sec accuracy=0.1\n"
-         "2020-08-18 13:56:31,000:INFO: Epoch[0] Batch [20-40] Speed: 392.10 samples/sec accuracy=0.1\n", 4 * 20 / 2.0},
+         "2020-08-18 13:56:31,000:INFO: Epoch[0] Batch [20-40] Speed: 392.10 samples/sec accuracy=0.1\n",
+         4 * 20 / 2.0},
         {"PaddlePaddle", "images/s",
          "2020-08-18 13:56:29,000-INFO: [Pass 0, train batch 19] loss 7.1, acc1 0.0, lr 0.1, elapse 0.5000 sec\n"
-         "2020-08-18 13:56:30,500-INFO: [Pass 0, train batch 20] loss 7.1, acc1 0.0, lr 0.1, elapse 0.5000 sec\n", 4 / 1.5},
+         "2020-08-18 13:56:30,500-INFO: [Pass 0, train batch 20] loss 7.1, acc1 0.0, lr 0.1, elapse 0.5000 sec\n",
+         4 / 1.5},
         {"PaddlePaddle", "sequences/s",
          "epoch: 0, progress: 1/1, step: 20, loss: 11.1, ppl: 3.1, next_sent_acc: 0.5, speed: 0.500000 steps/s, file: a\n"
-         "epoch: 0, progress: 1/1, step: 40, loss: 11.1, ppl: 3.1, next_sent_acc: 0.5, speed: 0.250000 steps/s, file: a\n", 8 / 6.0},
+         "epoch: 0, progress: 1/1, step: 40, loss: 11.1, ppl: 3.1, next_sent_acc: 0.5, speed: 0.250000 steps/s, file: a\n",
+         8 / 6.0},
         {"PyTorch", "images/s",
          "Epoch: [0][26/53]\tTime  0.250 ( 2.620)\tData  0.108 ( 0.072)\tLoss 2.0e+01\n"
-         "Epoch: [0][27/53]\tTime  0.500 ( 2.620)\tData  0.108 ( 0.072)\tLoss 2.0e+01\n", 8 / 0.75},
+         "Epoch: [0][27/53]\tTime  0.500 ( 2.620)\tData  0.108 ( 0.072)\tLoss 2.0e+01\n",
+         8 / 0.75},
         {"TensorFlow 2.x", "images/s",
          "I0915 23:59:58.000000 1397 keras_utils.py:145] TimeHistory: 12.83 seconds, 997.9 examples/second between steps 0 and 100\n"
          "I0916 00:00:03.000000 1397 keras_utils.py:145] TimeHistory: 12.83 seconds, 997.9 examples/second between steps 100 and 200\n",
          4 * 100 / 5.0},
         {"TensorFlow 2.x", "sequences/s",
          "I0815 12:00:00.500000 1397 model_training_utils.py:450] Train Step: 20/200  / loss = 11.0\n"
-         "I0815 12:00:01.500000 1397 model_training_utils.py:450] Train Step: 21/200  / loss = 11.0\n", 4.0},
+         "I0815 12:00:01.500000 1397 model_training_utils.py:450] Train Step: 21/200  / loss = 11.0\n",
+         4.0},
     };
     for (size_t i = 0; i < sizeof program / sizeof *program; i++) {
         RP_JSON *doc = import_one("dlperf", "1n1g/net_b4_fp32_1.log", program[i].log);
@@ -199,8 +212,8 @@ TEST(every_program_of_dlperf_is_read)
             continue;
         CHECK(fabs(value(doc, 0) - program[i].expected) < 1e-6 * program[i].expected, "program %zu: %g, expected %g", i, value(doc, 0),
               program[i].expected);
-        CHECK(strcmp(unit(doc, 0), program[i].unit) == 0 && strcmp(text(doc, 0, "framework"), program[i].framework) == 0, "program %zu: %s, %s",
-              i, unit(doc, 0), text(doc, 0, "framework"));
+        CHECK(strcmp(unit(doc, 0), program[i].unit) == 0 && strcmp(text(doc, 0, "framework"), program[i].framework) == 0,
+              "program %zu: %s, %s", i, unit(doc, 0), text(doc, 0, "framework"));
     }
 }
 
@@ -229,9 +242,11 @@ TEST(rates_without_times_are_called_a_mean)
 TEST(dllogger_times_count_before_rates)
 {
     static const char log[] =
-        "DLLL {\"timestamp\": \"1600000000.0\", \"elapsedtime\": \"0\", \"type\": \"METADATA\", \"metric\": \"train.total_ips\", \"metadata\": "
+        "DLLL {\"timestamp\": \"1600000000.0\", \"elapsedtime\": \"0\", \"type\": \"METADATA\", \"metric\": \"train.total_ips\", "
+        "\"metadata\": "
         "{\"unit\": \"img/s\"}}\n"
-        "DLLL {\"timestamp\": \"1600000000.0\", \"type\": \"LOG\", \"step\": \"PARAMETER\", \"data\": {\"arch\": \"resnet50\", \"batch_size\": 99, "
+        "DLLL {\"timestamp\": \"1600000000.0\", \"type\": \"LOG\", \"step\": \"PARAMETER\", \"data\": {\"arch\": \"resnet50\", "
+        "\"batch_size\": 99, "
         "\"world_size\": 8}}\n"
         "0: DLLL {\"timestamp\": \"1600000010.0\", \"type\": \"LOG\", \"step\": [0, 0], \"data\": {\"train.total_ips\": 1.0}}\n"
         "DLLL {\"timestamp\": \"1600000020.0\", \"type\": \"LOG\", \"step\": [0, 1], \"data\": {\"train.total_ips\": 100.0}}\n"
@@ -263,7 +278,8 @@ TEST(mllog_counts_blocks_and_leaves_evaluation_out)
 {
     RP_JSON *doc = import_one(
         "mllog", "result_0.txt",
-        ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1000, \"event_type\": \"POINT_IN_TIME\", \"key\": \"submission_benchmark\", \"value\": \"bert\", "
+        ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1000, \"event_type\": \"POINT_IN_TIME\", \"key\": \"submission_benchmark\", "
+        "\"value\": \"bert\", "
         "\"metadata\": {}}\n"
         ":::MLLOG {\"time_ms\": 1000, \"key\": \"submission_org\", \"value\": \"ORG\", \"metadata\": {}}\n"
         ":::MLLOG {\"time_ms\": 1000, \"key\": \"global_batch_size\", \"value\": 56, \"metadata\": {}}\n"
@@ -281,24 +297,39 @@ TEST(mllog_counts_blocks_and_leaves_evaluation_out)
     CHECK_STR(unit(doc, 0), "sequences/s");
     CHECK_STR(text(doc, 0, "label"), "ORG bert");
     CHECK_STR(text(doc, 0, "date"), "1970-01-01T00:00:02Z");
-    CHECK(strstr(note(doc, 0), "run of 10.000 s, status success") && strstr(note(doc, 0), "prints 500 in tracked_stats"), "%s", note(doc, 0));
+    CHECK(strstr(note(doc, 0), "run of 10.000 s, status success") && strstr(note(doc, 0), "prints 500 in tracked_stats"), "%s",
+          note(doc, 0));
     CHECK_STR(from(doc, 0, "throughput"), "[5,10]");
     CHECK_STR(from(doc, 0, "global_batch"), "3");
     RP_JSON *none = import_one("mllog", "a", ":::MLLOG {\"time_ms\": 2000, \"key\": \"run_start\", \"value\": null, \"metadata\": {}}\n");
     CHECK(none && !json_object_get(row(none, 0), "throughput") && strstr(note(none, 0), "no throughput"));
+    static const char rates[] =
+        ":::MLLOG {\"time_ms\": 1, \"key\": \"submission_benchmark\", \"value\": \"%s\", \"metadata\": {}}\n"
+        ":::MLLOG {\"time_ms\": 2, \"key\": \"submission_platform\", \"value\": \"8 x P\", \"metadata\": {}}\n"
+        ":::MLLOG {\"time_ms\": 3, \"key\": \"tracked_stats\", \"value\": {\"throughput\": 500}, \"metadata\": {}}\n"
+        ":::MLLOG {\"time_ms\": 4, \"key\": \"tracked_stats\", \"value\": {\"throughput\": 700}, \"metadata\": {}}\n";
+    RP_FREE char *of_bert = rp_asprintf(rates, "bert");
+    RP_FREE char *of_gpt = rp_asprintf(rates, "gpt3");
+    RP_JSON *bert = import_one("mllog", "a", of_bert), *gpt = import_one("mllog", "a", of_gpt);
+    is_near(value(bert, 0), 600, __LINE__);
+    CHECK_STR(text(bert, 0, "label"), "bert, 8 x P");
+    CHECK_STR(text(bert, 0, "estimator"), "mean of the rates that the log prints in tracked_stats");
+    CHECK_STR(from(bert, 0, "throughput"), "[3,4]");
+    CHECK(gpt && !json_object_get(row(gpt, 0), "throughput"), "it may be tokens");
 }
 
-static const char nccl_text[] = "# Collective test starting: ./build/all_reduce_perf\n"
-                                "# nThread 1 nGpus 4 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n"
-                                "#  Rank  0 Group  0 Pid   6899 on   node-a device  0 [0000:04:00] Test GPU 80GB\n"
-                                "#  Rank  1 Group  0 Pid   6899 on   node-a device  1 [0000:05:00] Test GPU 80GB\n"
-                                "#  Rank  2 Group  0 Pid   6899 on   node-b device  0 [0000:04:00] Test GPU 80GB\n"
-                                "#  Rank  3 Group  0 Pid   6899 on   node-b device  1 [0000:05:00] Test GPU 80GB\n"
-                                "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n"
-                                "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       \n"
-                                "node-a:6899:6899 [0] NCCL INFO something\n"
-                                "     8000000       2000000     float     sum      -1    100.0   80.00  120.00       0    200.0   40.00   99.00       3\n"
-                                "# Avg bus bandwidth    : 90.0\n";
+static const char nccl_text[] =
+    "# Collective test starting: ./build/all_reduce_perf\n"
+    "# nThread 1 nGpus 4 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n"
+    "#  Rank  0 Group  0 Pid   6899 on   node-a device  0 [0000:04:00] Test GPU 80GB\n"
+    "#  Rank  1 Group  0 Pid   6899 on   node-a device  1 [0000:05:00] Test GPU 80GB\n"
+    "#  Rank  2 Group  0 Pid   6899 on   node-b device  0 [0000:04:00] Test GPU 80GB\n"
+    "#  Rank  3 Group  0 Pid   6899 on   node-b device  1 [0000:05:00] Test GPU 80GB\n"
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       \n"
+    "node-a:6899:6899 [0] NCCL INFO something\n"
+    "     8000000       2000000     float     sum      -1    100.0   80.00  120.00       0    200.0   40.00   99.00       3\n"
+    "# Avg bus bandwidth    : 90.0\n";
 
 TEST(nccl_bandwidth_follows_from_size_time_and_ranks)
 {
@@ -317,14 +348,28 @@ TEST(nccl_bandwidth_follows_from_size_time_and_ranks)
     CHECK_STR(from(doc, 1, "throughput"), "[10,10]");
 }
 
+TEST(nccl_of_mpirun_with_tags_is_the_same)
+{
+    RP_BUF tagged = {0};
+    for (const char *p = nccl_text, *end; *p; p = end + 1) {
+        end = strchr(p, '\n');
+        rp_buf_printf(&tagged, "[1,0]<stdout>:%.*s\n", (int)(end - p), p);
+    }
+    RP_JSON *plainly = import_one("nccl", "a.txt", nccl_text), *doc = import_one("nccl", "a.txt", tagged.data);
+    if (CHECK(doc, "%s", err.msg))
+        CHECK(value(doc, 0) == value(plainly, 0) && value(doc, 1) == value(plainly, 1) && count(doc, 0, "devices") == 4);
+}
+
 TEST(nccl_json_is_read_without_its_environment)
 {
-    RP_JSON *doc = import_one(
-        "nccl", "a.json",
-        "{\"version\":1,\"args\":[\"/opt/x/all_gather_perf\",\"-J\",\"a.json\"],\"env\":[\"TOKEN=secret\"],\"config\":{\"iterations\":20,\"devices\":"
-        "[{\"rank\":0,\"hostname\":\"a\",\"device_info\":\"G\"},{\"rank\":1,\"hostname\":\"a\",\"device_info\":\"G\"}]},\"results\":[{\"size\":4000000,"
-        "\"count\":1,\"type\":\"float\",\"redop\":\"none\",\"root\":\"-1\",\"out_of_place\":{\"time\":100.0,\"alg_bw\":40.0,\"bus_bw\":20.0,"
-        "\"nwrong\":0.0},\"in_place\":null}]}");
+    RP_JSON *doc = import_one("nccl", "a.json",
+                              "{\"version\":1,\"args\":[\"/opt/x/"
+                              "all_gather_perf\",\"-J\",\"a.json\"],\"env\":[\"TOKEN=secret\"],\"config\":{\"iterations\":20,\"devices\":"
+                              "[{\"rank\":0,\"hostname\":\"a\",\"device_info\":\"G\"},{\"rank\":1,\"hostname\":\"a\",\"device_info\":\"G\"}"
+                              "]},\"results\":[{\"size\":4000000,"
+                              "\"count\":1,\"type\":\"float\",\"redop\":\"none\",\"root\":\"-1\",\"out_of_place\":{\"time\":100.0,\"alg_"
+                              "bw\":40.0,\"bus_bw\":20.0,"
+                              "\"nwrong\":0.0},\"in_place\":null}]}");
     if (!CHECK(doc, "%s", err.msg))
         return;
     NEAR(value(doc, 0), 20);
@@ -383,8 +428,47 @@ TEST(what_is_wrong_is_named_with_its_place_and_remedy)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         RP_JSON *doc = import_one(bad[i].format, "x", bad[i].text);
-        CHECK(!doc && err.code == RP_MALFORMED && strstr(err.msg, bad[i].says), "%zu: '%s', expected '%s'", i, doc ? "no error" : err.msg, bad[i].says);
+        CHECK(!doc && err.code == RP_MALFORMED && strstr(err.msg, bad[i].says), "%zu: '%s', expected '%s'", i, doc ? "no error" : err.msg,
+              bad[i].says);
     }
+}
+
+/* Every line of a file that is read in pieces, the ends of the pieces wherever they fall, is the line of the same bytes in memory. */
+TEST(a_file_has_the_lines_of_its_bytes)
+{
+    char path[] = "/tmp/repro-test-lines-XXXXXX";
+    RP_BUF bytes = {0};
+    char *line, *same, hex[RP_SHA256_HEX], expected[RP_SHA256_HEX];
+    size_t n, m;
+    for (int i = 0; bytes.size < 3u << 20; i++) {
+        rp_buf_printf(&bytes, "%d ", i);
+        for (int j = 0; j < i % 977; j++)
+            rp_buf_add(&bytes, "x", 1);
+        rp_buf_add(&bytes, i % 3 ? "\n" : i % 2 ? "\r\n" : "\0\n", i % 3 ? 1 : 2);
+    }
+    rp_buf_puts(&bytes, "no end");
+    struct rp_lines file, memory;
+    int fd = mkstemp(path);
+    close(fd);
+    if (!CHECK(fd >= 0 && rp_write_file(path, bytes.data, bytes.size, 0600, &err) == 0 && rp_lines_open(&file, path, "x", &err) == 0, "%s",
+               err.msg))
+        return;
+    rp_lines_memory(&memory, "x", bytes.data, bytes.size);
+    int one, two;
+    do {
+        one = rp_lines_next(&file, &line, &n, &err);
+        two = rp_lines_next(&memory, &same, &m, &err);
+        if (!CHECK(one == two && (one < 1 || (n == m && memcmp(line, same, n + 1) == 0)), "line %lld", (long long)file.number))
+            break;
+        CHECK(one < 1 || strlen(line) == n);
+    } while (one > 0);
+    rp_sha256_hex(expected, bytes.data, bytes.size);
+    rp_lines_digest(hex, &file);
+    CHECK_STR(hex, expected);
+    CHECK(file.number > 1000 && file.number == memory.number && file.bytes == bytes.size);
+    rp_lines_fini(&file);
+    rp_lines_fini(&memory);
+    CHECK(remove(path) == 0);
 }
 
 TEST(a_line_has_a_limit)
@@ -406,7 +490,8 @@ TEST(foreign_text_comes_out_clean)
 {
     const char *set[] = {"label=a\x1b[31m\xe2\x80\xae" "b\xff"};
     struct rp_import_opts o = {.from = -1, .to = -1, .set = set, .sets = 1};
-    RP_JSON *doc = import_with("dlperf", &(struct file){"x\x1b_b4_fp32.log", "model = \x1b]0;x\x07\nstep: 19, a, throughput: 5.0\n"}, 1, &o);
+    RP_JSON *doc =
+        import_with("dlperf", &(struct file){"x\x1b_b4_fp32.log", "model = \x1b]0;x\x07\nstep: 19, a, throughput: 5.0\n"}, 1, &o);
     if (!CHECK(doc, "%s", err.msg))
         return;
     RP_BUF all = {0};
@@ -428,8 +513,8 @@ TEST(set_takes_the_keys_of_a_result_and_no_others)
                {"=3", "expected KEY=VALUE"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_import_opts o = {.from = -1, .to = -1, .set = (const char *[]){bad[i].set}, .sets = 1};
-        CHECK(!import_with("csv", &(struct file){"x", "time\n1\n"}, 1, &o) && err.code == RP_USAGE && strstr(err.msg, bad[i].says), "%zu: %s", i,
-              err.msg);
+        CHECK(!import_with("csv", &(struct file){"x", "time\n1\n"}, 1, &o) && err.code == RP_USAGE && strstr(err.msg, bad[i].says),
+              "%zu: %s", i, err.msg);
     }
     for (const struct rp_fact *f = rp_facts; f->key; f++)
         CHECK(rp_row_has_key(f->key), "%s", f->key);

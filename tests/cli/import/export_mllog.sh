@@ -9,7 +9,8 @@ sed 's/^:::MLLOG //' log.txt | jq -es 'all(has("namespace") and has("time_ms") a
     (map(.time_ms) | . == sort)' >/dev/null || fail "not the lines of an MLPerf log, in order"
 exit_of 0 "$REPRO" import mllog log.txt --json
 jq -e --argjson is "$("$REPRO" inspect "$bundle" run.json | jq .results.sequences_per_s)" \
-    '.rows[0].throughput | .unit == "sequences/s" and (.value / $is - 1 | fabs < 1e-4)' out.txt >/dev/null || fail "read back it is another throughput"
+    '.rows[0].throughput | .unit == "sequences/s" and (.value / $is - 1 | fabs < 1e-4)' out.txt >/dev/null ||
+    fail "read back it is another throughput"
 
 exit_of 0 "$REPRO" export mllog "$bundle" --org 'Some Lab' --status onprem --trust "$(dirname "$bundle")/key.pem"
 says_in '"key": "submission_org", "value": "Some Lab"' out.txt

@@ -1,0 +1,55 @@
+/* Any bytes as a log: the first says of which format, the second what the command line says. Refused with one line, or a document that
+ * compare reads, of printable text and figures above 0. */
+#include "base/json.h"
+#include "base/text.h"
+#include "compare/row.h"
+#include "import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const json_t *doc)
+{
+    struct rp_err err = {0};
+    struct rp_rows rows = {0};
+    RP_BUF text = {0}, clean = {0};
+    if (!doc || rp_rows_from_json(&rows, doc, "doc.json", NULL, &err) < 0 || rows.n < 1)
+        abort();
+    rp_rows_fini(&rows);
+    rp_json_write_line(&text, doc);
+    text.size--;
+    text.data[text.size] = 0;
+    rp_buf_add(&clean, text.data, text.size);
+    rp_clean(clean.data);
+    if (strcmp(text.data, clean.data) != 0 || strstr(text.data, "\\u")) /* JSON spells control characters so */
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *set[] = {"global_batch=256", "framework=f"};
+    int formats = 0;
+    if (size < 2)
+        return 0;
+    while (rp_importers[formats])
+        formats++;
+    struct rp_err err = {0};
+    struct rp_import im = {.importer = rp_importers[data[0] % formats]};
+    struct rp_import_opts o = {.from = data[1] & 1 ? 3 : -1, .to = data[1] & 2 ? 9 : -1, .set = set, .sets = (data[1] >> 2) & 2,
+                               .unit = data[1] & 4 ? "tokens/s" : NULL};
+    const char *paths[] = {"logs/2n8g/bert_b32_fp32_1.log", "logs/2n8g/bert_b32_fp32_2.log"};
+    int failed = 0;
+    for (int i = 0; i <= (data[1] >> 4 & 1) && !failed; i++)
+        failed = rp_import_memory(&im, paths[i], data + 2, size - 2, &o, &err) < 0;
+    if (failed) {
+        if (err.code == RP_OK || !*err.msg || strchr(err.msg, '\n'))
+            abort();
+    } else {
+        RP_JSON *doc = rp_import_document(&im, &o, "2026-11-21T00:00:00Z");
+        check(doc);
+    }
+    rp_import_fini(&im);
+    return 0;
+}
