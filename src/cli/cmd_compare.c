@@ -136,7 +136,7 @@ const struct rp_command rp_cmd_compare = {
         "\n"
         "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, and both figures "
         "have signed records. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
-        "on both sides is not equal. Not comparable: another model, task, sequence length or unit, and then no ratio is given.\n"
+        "on both sides is not equal. Not comparable: another model, task, sequence length or unit, or a model that nobody names, and then no ratio is given.\n"
         "\n"
         "A ratio is the other figure over that of result 1. Its interval of 95 % is a bootstrap over the samples of both, repeats and "
         "steps in them drawn again, seeded by the digests of the files, so that it is the same everywhere; where a side has no samples "

@@ -17,7 +17,7 @@
 #define LISTED 40 /* differences of machines; the rest is counted */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
-enum scope { ALWAYS, SEQUENCES, KNOWN };
+enum scope { REQUIRED, ALWAYS, SEQUENCES, KNOWN };
 
 static const struct confounder {
     const char *key, *name, *why;
@@ -85,7 +85,8 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         if ((known && same(x, y)) || (!known && c->scope == KNOWN) || (c->scope == SEQUENCES && (in_images(a) || in_images(b))))
             continue;
         name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y, c->why);
-        verdict = worse(verdict, known && c->kind == WORK ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+        int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
+        verdict = worse(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
     }
     return verdict;
 }

@@ -83,6 +83,8 @@ TEST(each_confounder)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char value[RP_ROW_TEXT_MAX + 1];
         int known_only = strcmp(all[i].scope, "KNOWN") == 0;
+        enum rp_comparable if_unknown = known_only ? RP_COMPARABLE
+                                        : strcmp(all[i].scope, "REQUIRED") == 0 ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS;
         struct rp_rows rows = {0};
         complete(&rows);
         complete(&rows);
@@ -95,9 +97,9 @@ TEST(each_confounder)
         CHECK_STR(json_string_value(json_object_get(one, "state")), "differs");
         CHECK((json_object_get(first_pair(differs), "ratio") == NULL) == all[i].is_work);
         set(b, all[i].key, "");
-        json_decref(compared(&rows, known_only ? RP_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS));
+        json_decref(compared(&rows, if_unknown));
         set(a, all[i].key, "");
-        RP_JSON *unknown = compared(&rows, known_only ? RP_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+        RP_JSON *unknown = compared(&rows, if_unknown);
         one = json_array_get(json_object_get(first_pair(unknown), "confounders"), 0);
         CHECK(known_only || json_is_null(json_object_get(one, "a")), "%s", all[i].key);
         set(a, all[i].key, "7");
@@ -107,6 +109,20 @@ TEST(each_confounder)
         json_decref(compared(&rows, RP_COMPARABLE));
         rp_rows_fini(&rows);
     }
+}
+
+/* "bert" does not say which, and is not another model either. */
+TEST(less_exact_model)
+{
+    struct rp_rows rows = {0};
+    complete(&rows);
+    set(complete(&rows), "model", "bert");
+    json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
+    set(&rows.row[1], "model", "bert-large");
+    json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    set(&rows.row[1], "model", "be");
+    json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    rp_rows_fini(&rows);
 }
 
 TEST(no_unit_and_no_evidence)

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Layouts of the published reports: figures of the reports in their places, ours beside them, "no evidence" wherever nothing was measured.
+. "$TEST_DIR/common.inc"
+DL="published:dlperf_v100#model=bert-base,precision=fp32,batch_mode=fixed,note="
+exit_of 0 "$REPRO" compare --layout dlperf "$DL" "$BUNDLE" --format md
+grep -q '^| 4 | 32 | 3689.8 | 2727.9 | 2885.81 | 2073.6 | no evidence |$' out.txt || { cat out.txt >&2; fail "not the row of 32 devices"; }
+grep -q '^| 1 | 1 | 152.89 | 107.33 | 119.6 | 132.64 | 4.212 |$' out.txt || fail "not the row of one device"
+says '| 4 | 8 | 32 | 3689.8 | sequences/s | 24.13 |'
+
+exit_of 0 "$REPRO" compare --layout paddle 'published:dlperf_v100#model=bert-base,framework=PaddlePaddle' "$BUNDLE" --format md
+grep -q '^| 32 | 2073.6 | 3406.36 | 3167.68 | 5452.35 |$' out.txt || { cat out.txt >&2; fail "not the row of 32 cards"; }
+grep -q '^| 8 | no evidence | no evidence | no evidence | no evidence |$' out.txt || fail "8 cards of ours are no evidence"
+says "| processor | Intel(R) Xeon(R) Processor |"
+says "    repro run bert_fp32.yaml"
+says ": steps/rank0.jsonl"
+says "no evidence: results/published/dlperf\\_v100.csv:69 is the published figure alone"
+
+exit_of 0 "$REPRO" compare --layout gpt published:gpt_v100 "$BUNDLE" --json
+jq -e '.blocks[] | select(.columns) | (.rows | length) == 18 and (.columns | length) == 13 and
+    ([.rows[] | .[10]] | unique) == ["no evidence"] and .rows[0][7:10] == ["406.16", "11066", "4.92"]' out.txt >/dev/null || fail "the 18 cases"
+exit_of 0 "$REPRO" compare --layout gpt "$BUNDLE" --json
+jq -e '[.blocks[] | select(.columns) | .rows[][7:] | .[]] | unique == ["no evidence"]' out.txt >/dev/null || fail "a cell was made up"
+exit_of 0 "$REPRO" compare --layout mlperf "$BUNDLE" --json
+jq -e '.blocks[] | select(.columns) | [.columns, .rows[0]] | transpose | map({key: .[0], value: .[1]}) | from_entries |
+    .["time to train"] == "no evidence" and .throughput == "4.212" and .accelerators == "0"' out.txt >/dev/null || fail "the summary"
+
+# a bundle that does not verify is marked in every table, and the list of a folder gives no figure of it
+"$REPRO" key new -o other.key | sed -n '3,$p' >other.pem
+for layout in dlperf paddle mlperf; do
+    exit_of 0 "$REPRO" compare --layout $layout "$BUNDLE" --unverified --trust other.pem
+    says "4.212 (NOT VERIFIED)"
+done
+mkdir -p r/x && cp "$BUNDLE" r/x/a.repro.tar.zst && cp other.pem r/x/key.pem
+exit_of 0 "$REPRO" compare --layout index r --format md
+says "| NOT VERIFIED |"
+says_not "4.212"
+cp "$(dirname "$BUNDLE")/key.pem" r/x/key.pem
+ln -s /etc r/y
+exit_of 0 "$REPRO" compare --layout index r --format md
+says "| verified, with the key.pem beside it |"
+says "4.212"
+exit_of 2 "$REPRO" compare --layout index r r
+exit_of 3 "$REPRO" compare --layout index nothing
+exit_of 2 "$REPRO" compare --layout index other.pem
