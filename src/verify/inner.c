@@ -2,7 +2,6 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/json.h"
-#include "backend/backend.h"
 #include "bundle/schema.h"
 #include "data/embedded.h"
 #include "data/files.h"
@@ -13,7 +12,6 @@
 #include "workload/workload.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,37 +227,6 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     return 0;
 }
 
-int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    struct rp_plan plan = {0};
-    struct rp_device_opts o = {.threads = 1, .max_seq = (int)s->recipe.task_seq_length};
-    const json_t *is = json_object_get(s->run, "plan");
-    const char *name = json_string_value(json_object_get(s->run, "backend"));
-    const struct rp_backend *b = rp_backend_find(name);
-    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^9 */
-    if (rows > INT_MAX)
-        return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
-    o.max_rows = (int)rows;
-    /* what is compared does not depend on the backend, only the memory does */
-    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, rp_backend_find("cpu"), &o, err) < 0) {
-        err->code = RP_MISMATCH;
-        return rp_wrap(err, "planning again");
-    }
-    RP_JSON *expected = json_pack("{s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan.batch, "parameters", (json_int_t)plan.parameters,
-                                  "flops_per_sample", plan.flops_per_sample, "flops_formula", plan.flops_formula);
-    const char *key;
-    json_t *v;
-    char text[400];
-    json_object_foreach(expected, key, v)
-        if (rp_check_differ(text, sizeof text, json_object_get(is, key), v))
-            return rp_fail(err, RP_MISMATCH, "plan/%s: %s", key, text);
-    if (!b)
-        result->state = RP_CHECK_NOTE;
-    rp_check_say(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%.64s%s", plan.parameters, plan.flops_per_sample,
-                 b ? "" : "; this build has no backend '", b ? "" : name, b ? "" : "'");
-    return 0;
-}
-
 /* ---- figures ---- */
 
 /* The run began from parameters that are not in the bundle. */
@@ -414,7 +381,8 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
         snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots but for steps %" PRId64 " to %" PRId64, from,
                  from + again - 1);
     rp_check_say(result,
-                 "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s%s%s%s%s",
+                 "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names%s%s%s%s%s",
+                 s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
                  json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
                  from_file(s) && again < steps ? ", learning rates" : "", rest);
     return 0;

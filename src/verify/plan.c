@@ -1,0 +1,126 @@
+/* The plan: what follows from the settings before anything runs. */
+#include "backend/backend.h"
+#include "base/build.h"
+#include "base/json.h"
+#include "verify/state.h"
+#include "workload/workload.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_plan plan = {0};
+    struct rp_device_opts o = {.threads = 1, .max_seq = (int)s->recipe.task_seq_length};
+    const json_t *is = json_object_get(s->run, "plan");
+    const char *name = json_string_value(json_object_get(s->run, "backend"));
+    const struct rp_backend *b = rp_backend_find(name);
+    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^9 */
+    if (rows > INT_MAX)
+        return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
+    o.max_rows = (int)rows;
+    /* what is compared does not depend on the backend, only the memory does */
+    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, rp_backend_find("cpu"), &o, err) < 0) {
+        err->code = RP_MISMATCH;
+        return rp_wrap(err, "planning again");
+    }
+    RP_JSON *expected = json_pack("{s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan.batch, "parameters", (json_int_t)plan.parameters,
+                                  "flops_per_sample", plan.flops_per_sample, "flops_formula", plan.flops_formula);
+    const char *key;
+    json_t *v;
+    char text[400];
+    json_object_foreach(expected, key, v)
+        if (rp_check_differ(text, sizeof text, json_object_get(is, key), v))
+            return rp_fail(err, RP_MISMATCH, "plan/%s: %s", key, text);
+    if (!b)
+        result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%.64s%s", plan.parameters, plan.flops_per_sample,
+                 b ? "" : "; this build has no backend '", b ? "" : name, b ? "" : "'");
+    return 0;
+}
+
+/* ---- memory ---- */
+
+static json_t *plan_field(const struct rp_verify_state *s, const char *key)
+{
+    return json_object_get(json_object_get(s->run, "plan"), key);
+}
+
+/* The very sources that planned it, so that another sum is no other version. */
+static int same_build(const struct rp_verify_state *s)
+{
+    const struct rp_build *here = rp_build_record();
+    const json_t *tool = json_object_get(s->run, "tool");
+    return strcmp(here->dirty, "clean") == 0 && strcmp(json_string_value(json_object_get(tool, "dirty")), "clean") == 0 &&
+           strcmp(json_string_value(json_object_get(tool, "commit")), here->commit) == 0;
+}
+
+/* Bytes of every class but the backend's own, which are known of processors only. */
+static int check_classes(const struct rp_verify_state *s, const struct rp_plan *plan, int own, char *text, size_t size)
+{
+    const json_t *is = plan_field(s, "bytes");
+    RP_JSON *expected = json_object(), *recorded = json_object();
+    for (int c = 0; c < RP_CLASS_COUNT; c++) {
+        const char *name = rp_class_name((enum rp_class)c);
+        if (c == RP_CLASS_BACKEND && !own)
+            continue;
+        json_object_set_new(expected, name, json_integer((json_int_t)plan->bytes[c]));
+        json_object_set(recorded, name, json_object_get(is, name));
+    }
+    if (rp_check_differ(text, size, recorded, expected))
+        return -1;
+    if (!own || json_integer_value(plan_field(s, "host_bytes")) == (json_int_t)plan->host)
+        return 0;
+    snprintf(text, size, "host_bytes is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, json_integer_value(plan_field(s, "host_bytes")),
+             plan->host);
+    return -1;
+}
+
+static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
+{
+    struct rp_err ignored; /* more than the model can address */
+    struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
+    sized.train_batch_size = batch;
+    return rp_workloads[s->recipe.workload]->plan(plan, &sized, rp_backend_find("cpu"), o, &ignored);
+}
+
+/* The largest batch is the last one that fits into what was available. */
+static int check_largest(const struct rp_verify_state *s, const struct rp_device_opts *o, char *text, size_t size)
+{
+    struct rp_plan plan;
+    const json_t *most = plan_field(s, "max_batch"), *room = plan_field(s, "available_bytes");
+    int64_t batch = json_integer_value(most), available = json_integer_value(room);
+    if (!json_is_integer(room))
+        return 0;
+    int fits = batch < 1 || (plan_for(&plan, s, batch, o) == 0 && plan.total <= (uint64_t)available);
+    int more = batch < INT_MAX && plan_for(&plan, s, batch + 1, o) == 0 && plan.total <= (uint64_t)available;
+    if (fits && !more)
+        return 0;
+    snprintf(text, size, "max_batch is %" PRId64 ", and in %" PRId64 " bytes %s", batch, available, fits ? "more fits" : "that does not fit");
+    return -1;
+}
+
+int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_plan plan;
+    struct rp_verify_device d = {0};
+    char text[300];
+    const char *backend = json_string_value(json_object_get(s->run, "backend"));
+    int own = strcmp(backend, "cpu") == 0 && rp_verify_device(&d, s) == 0;
+    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1, .max_seq = (int)s->recipe.task_seq_length};
+    o.max_rows = (int)(s->recipe.train_batch_size * s->recipe.task_seq_length); /* the plan was made of as many */
+    if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
+        return rp_fail(err, RP_MISMATCH, "no plan can be made of these settings");
+    if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0)) {
+        rp_check_say(result, "%.4g MiB planned%s", json_number_value(plan_field(s, "total_bytes")) / (1 << 20),
+                     own ? "" : "; what the device takes for itself is the signer's word");
+        return 0;
+    }
+    if (same_build(s))
+        return rp_fail(err, RP_MISMATCH, "the plan of memory does not follow from the settings: %s", text);
+    result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "another version planned it otherwise than this one: %s", text);
+    return 0;
+}
