@@ -1,4 +1,4 @@
-/* `repro run`: the one place where the road that makes a run and the road that seals it meet. */
+/* `repro run`: the one place where the road that makes a run and the road that seals it meet; `replicate` takes it too. */
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -9,6 +9,7 @@
 #include "capture/capture.h"
 #include "cli/attempt.h"
 #include "cli/cli.h"
+#include "cli/run.h"
 #include "cli/run_opts.h"
 #include "cli/supervise.h"
 #include "data/store.h"
@@ -35,6 +36,7 @@
 struct run {
     struct rp_cli *cli;
     const struct rp_run_opts *o;
+    const struct rp_run_from *from;
     struct rp_recipe recipe;
     const struct rp_backend *backend;
     struct rp_err passed; /* the backend that auto passed by, and why; "" */
@@ -74,12 +76,12 @@ static void run_fini(struct run *r)
     rp_attempt_fini(&r->attempt);
 }
 
-static int load_recipe(struct run *r, const char *where, struct rp_err *err)
+static int load_recipe(struct run *r, struct rp_err *err)
 {
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
     /* The backend section to apply depends on the backend, which a key may name: read once for that, then for good. */
-    failed = rp_recipe_load(&r->recipe, where, NULL, (const char *const *)set, n, err) < 0;
+    failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0;
     if (!failed) {
         r->backend = rp_job_backend(&r->recipe, &r->passed, err);
         if (!r->backend && err->code == RP_UNAVAILABLE && !r->o->plan)
@@ -90,7 +92,7 @@ static int load_recipe(struct run *r, const char *where, struct rp_err *err)
         memset(&r->recipe, 0, sizeof r->recipe);
     }
     if (!failed)
-        failed = rp_recipe_load(&r->recipe, where, r->backend->name, (const char *const *)set, n, err) < 0;
+        failed = r->from->load(r->from, &r->recipe, r->backend->name, (const char *const *)set, n, err) < 0;
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
@@ -283,6 +285,16 @@ static int make_plan(struct run *r, struct rp_err *err)
     return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
 }
 
+/* A run is repeated with the samples that it had, wherever they lie here. */
+static int check_data(const struct run *r, struct rp_err *err)
+{
+    const struct rp_first *first = r->from->first;
+    const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
+    return strcmp(had, r->data.digest) == 0 ? 0
+                                            : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the first run %.24s...",
+                                                      r->data.digest, had);
+}
+
 static int prepare(struct run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
@@ -296,6 +308,8 @@ static int prepare(struct run *r, struct rp_err *err)
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
         return rp_wrap(err, "data");
+    if (check_data(r, err) < 0)
+        return -1;
     struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml};
     r->before = rp_capture(&c, err);
     return r->before ? 0 : -1;
@@ -313,6 +327,11 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
+    const struct rp_first *first = r->from->first;
+    RP_JSON *replicates = first ? rp_first_json(first) : NULL;
+    struct rp_agreement_side other = {0};
+    if (first)
+        other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
     RP_BUF run_text = {0}, before = {0}, after = {0}, samples = {0};
     rp_sampling_write(&samples, &o->samples);
     if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0 ||
@@ -334,7 +353,9 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
                              .flops_per_sample = r->plan.flops_per_sample,
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns,
-                             .ledger = ledger};
+                             .ledger = ledger,
+                             .replicates = replicates,
+                             .first = first ? &other : NULL};
     r->run = rp_run_json(&doc, err);
     if (!r->run)
         return -1;
@@ -440,26 +461,55 @@ static void print_figures(const json_t *results)
         printf("loss %.4f at the first step, %.4f at the last\n", (double)loss[0], (double)loss[1]);
 }
 
+/* Of a run that repeats another. */
+static void print_agreement(const json_t *is)
+{
+    const json_t *bits = json_object_get(is, "bits"), *rate = json_object_get(is, "throughput"), *ends = json_object_get(rate, "interval");
+    if (!is)
+        return;
+    printf("bits %s over %lld steps and %lld state roots\n",
+           json_is_true(json_object_get(bits, "equal")) ? "equal" : json_is_false(json_object_get(bits, "equal")) ? "NOT EQUAL" : "not compared",
+           (long long)json_integer_value(json_object_get(bits, "steps")), (long long)json_integer_value(json_object_get(bits, "roots")));
+    if (json_is_number(json_object_get(rate, "ratio")))
+        printf("throughput here / first %.3f", json_number_value(json_object_get(rate, "ratio")));
+    if (json_is_array(ends))
+        printf(", 95 %% interval %.3f to %.3f", json_number_value(json_array_get(ends, 0)), json_number_value(json_array_get(ends, 1)));
+    if (json_is_number(json_object_get(rate, "ratio")))
+        putchar('\n');
+}
+
+/* Other bits are a finding, sealed like any other. */
+static int judge_agreement(const struct run *r, struct rp_err *err)
+{
+    const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
+    if (!json_is_object(first))
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "the bits differ from those of the first run, first at step %lld: %s was %s, is %s here",
+                   (long long)json_integer_value(json_object_get(first, "step")), json_string_value(json_object_get(first, "quantity")),
+                   json_string_value(json_object_get(first, "first")), json_string_value(json_object_get(first, "here")));
+}
+
 /* The last line of stdout is the bundle's path, whatever came of the run. */
 static void print_result(const struct run *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
     if (r->cli->json) {
-        r->cli->result = json_pack("{s:s, s:s, s:I, s:O?}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
-                                   (json_int_t)o->steps_done, "results", results);
+        r->cli->result = json_pack("{s:s, s:s, s:I, s:O?, s:O*}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
+                                   (json_int_t)o->steps_done, "results", results, "agreement", json_object_get(r->run, "agreement"));
         return;
     }
     print_figures(results);
+    print_agreement(json_object_get(r->run, "agreement"));
     puts(r->output);
 }
 
-static int cmd_run(struct rp_cli *cli, struct rp_err *err)
+int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
-    struct run r = {.cli = cli, .o = cli->opts, .started_ns = rp_wall_ns()};
+    struct run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns()};
     uint64_t t0 = rp_now_ns();
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
-    int failed = load_recipe(&r, cli->argv[0], err) < 0;
+    int failed = load_recipe(&r, err) < 0;
     if (!failed && r.o->plan) {
         failed = show_plan(&r, err) < 0;
         run_fini(&r);
@@ -473,7 +523,8 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         rp_wrap(err, "before training began, so there is nothing to seal");
     if (!failed) {
         r.job = (struct rp_job){.recipe = &r.recipe, .backend = r.backend, .data = r.data.path, .batch = r.plan.batch};
-        rp_attempt_start(&r.attempt, r.o->no_ledger, r.recipe.sha256, r.recipe.source_name, NULL, &r.meter);
+        rp_attempt_start(&r.attempt, r.o->no_ledger, r.recipe.sha256, r.recipe.source_name,
+                         from->first ? from->first->v->statement : NULL, &r.meter);
         if (r.unusable.code == RP_OK)
             rp_supervise(&r.outcome, &r.job, &r.meter);
         else
@@ -491,12 +542,26 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
         } else if (r.taken && r.named) { /* scripts look where they said */
             failed = rp_fail(err, RP_IO, "the name asked for was taken while the run trained; nothing is lost: the bundle is '%s'",
                              r.output) < 0;
+        } else {
+            failed = judge_agreement(&r, err) < 0;
         }
     }
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
     rp_meter_end(&r.meter);
     run_fini(&r);
     return failed ? -1 : 0;
+}
+
+static int load_operand(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
+                        struct rp_err *err)
+{
+    return rp_recipe_load(r, from->where, backend, set, n, err);
+}
+
+static int cmd_run(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct rp_run_from from = {.load = load_operand, .where = cli->argv[0]};
+    return rp_run(cli, cli->opts, &from, err);
 }
 
 const struct rp_command rp_cmd_run = {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *report, *data, *init, *state, *store, *isa, *replay, *ledger;
+    const char *trust, *policy, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
     long threads;
     int list, no_ledger;
 };
@@ -48,6 +48,8 @@ static const struct rp_opt opts[] = {
      .help = "threads of the replay; the bits do not depend on it"},
     {.name = "list", .letter = 'l', .type = RP_OPT_FLAG, .offset = AT(list),
      .help = "list every check: id, severity, what it proves and how; no bundle is read"},
+    {.name = "original", .type = RP_OPT_TEXT, .offset = AT(original), .arg = "BUNDLE",
+     .help = "of a run made by 'repro replicate': the run that it repeats; how both agree is computed again"},
     {.name = "ledger", .type = RP_OPT_TEXT, .offset = AT(ledger), .arg = "FILE",
      .help = "the signer's ledger, as 'repro ledger export' wrote it: find the run in it and count the others of its recipe"},
     {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(no_ledger), .help = RP_ATTEMPT_OFF_HELP},
@@ -151,6 +153,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
                                 .ledger = o->ledger,
+                                .original = o->original,
                                 .keep = o->report ? &kept : NULL,
                                 .replay = {.data = o->data,
                                            .init = o->init,

@@ -59,6 +59,8 @@ json_t *rp_recipe_to_json(const struct rp_recipe *r);
 /* Back again, checked like a recipe; for the worker and for replay. A key that is not there has its default: documents written
  * before the key existed keep their meaning. source, source_name and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
+/* One value of that form as --set takes it (free it). */
+char *rp_recipe_value_text(const json_t *value);
 /* One key by name, from text, as --set does it. Checks the value alone; how keys agree with each other is checked by load, parse
  * and from_json. */
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;

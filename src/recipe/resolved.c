@@ -63,3 +63,22 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
     err->code = RP_MALFORMED; /* whoever wrote this document had a valid recipe */
     return rp_wrap(err, "resolved recipe");
 }
+
+char *rp_recipe_value_text(const json_t *v)
+{
+    RP_BUF words = {0};
+    size_t i;
+    const json_t *word;
+    if (json_is_string(v))
+        return rp_strdup(json_string_value(v));
+    if (json_is_integer(v))
+        return rp_asprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    if (json_is_real(v))
+        return rp_asprintf("%.17g", json_real_value(v));
+    if (json_is_boolean(v))
+        return rp_strdup(json_is_true(v) ? "true" : "false");
+    rp_buf_puts(&words, "");
+    json_array_foreach((json_t *)v, i, word)
+        rp_buf_printf(&words, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
+    return rp_strdup(rp_buf_text(&words));
+}

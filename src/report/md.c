@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "capture/compare.h"
 #include "recipe/recipe.h"
 
 #include <inttypes.h>
@@ -486,6 +487,58 @@ static void changes(struct rp_buf *out, const json_t *run)
                   shown ? "\n" : "", shown, json_array_size(list));
 }
 
+static void listed_differences(struct rp_buf *out, const json_t *list)
+{
+    size_t k, shown = 0;
+    json_t *d;
+    json_array_foreach((json_t *)list, k, d) {
+        if (!rp_capture_important(d))
+            continue;
+        rp_buf_puts(out, shown++ ? "| " : "| field | impact | first | here |\n|---|---|---|---|\n| ");
+        cell(out, str(d, "field"), 200);
+        rp_buf_printf(out, " | %s | ", str(d, "impact"));
+        changed_side(out, json_object_get(d, "first"));
+        rp_buf_puts(out, " | ");
+        changed_side(out, json_object_get(d, "here"));
+        rp_buf_puts(out, " |\n");
+    }
+    rp_buf_printf(out, "%s%zu of %zu values that differ between the two machines before the runs are of high or medium impact.\n\n",
+                  shown ? "\n" : "", shown, json_array_size(list));
+}
+
+/* A run that repeats another: what verify --original computes again. */
+static void replication(struct rp_buf *out, const json_t *run)
+{
+    char a[48], b[48], c[48], low[48], high[48];
+    const json_t *is = at(run, "agreement"), *differs = at(is, "bits/first_difference"), *ends = at(is, "throughput/interval"), *equal;
+    if (!is)
+        return;
+    rp_buf_puts(out, "## Replication\n\nThis run repeats, with the same settings and data, the run in `");
+    cell(out, str(run, "replicates/bundle"), 200);
+    rp_buf_puts(out, "`, whose statement has SHA-256 ");
+    cell(out, str(run, "replicates/statement"), 64);
+    rp_buf_puts(out, " and was signed by ");
+    cell(out, str(run, "replicates/signer"), 80);
+    equal = at(is, "bits/equal");
+    rp_buf_printf(out, ".\n\n| | |\n|---|---|\n| bits | %s; %s steps and %s state roots compared |\n",
+                  json_is_true(equal) ? "equal" : json_is_false(equal) ? "NOT EQUAL" : "not compared", num(a, is, "bits/steps", 0, 1),
+                  num(b, is, "bits/roots", 0, 1));
+    if (json_is_object(differs)) {
+        rp_buf_printf(out, "| first difference | step %s, %s: first ", num(a, differs, "step", 0, 1), str(differs, "quantity"));
+        cell(out, str(differs, "first"), 64);
+        rp_buf_puts(out, ", here ");
+        cell(out, str(differs, "here"), 64);
+        rp_buf_puts(out, " |\n");
+    }
+    rp_buf_printf(out, "| throughput here / first | %s / %s = %s", num(a, is, "throughput/here", 3, 1), num(b, is, "throughput/first", 3, 1),
+                  num(c, is, "throughput/ratio", 3, 1));
+    if (json_array_size(ends) == 2)
+        rp_buf_printf(out, ", 95 %% interval %s to %s", number(low, json_array_get(ends, 0), 3, 1), number(high, json_array_get(ends, 1), 3, 1));
+    RP_FREE char *method = plain(str(is, "throughput/method"));
+    rp_buf_printf(out, " |\n\nInterval: %s.\n\n", method);
+    listed_differences(out, at(is, "environment"));
+}
+
 int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct rp_err *err)
 {
     const json_t *run = from->run, *probes = json_object_get(from->before, "probes");
@@ -494,6 +547,7 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     heading(out, run);
     headline(out, run);
     windows(out, run);
+    replication(out, run);
     figures(out, run);
     if (at(run, "results/device_share") || at(run, "device_bytes") || at(run, "samples"))
         rp_buf_puts(out, "## The device during the run\n\n");

@@ -121,11 +121,11 @@ static uint64_t seed_of(const char *sha256)
     return seed;
 }
 
-/* 2.5 % and 97.5 % (nearest rank) of the estimator over the replicates. */
-static void bootstrap(double interval[2], const struct window *w, int n, int replicates, const char *sha256)
+/* The estimator over each replicate. */
+static void draw_all(double *all, int replicates, const struct window *w, int n, const char *sha256)
 {
     uint64_t state = seed_of(sha256);
-    RP_FREE double *all = rp_alloc((size_t)replicates * sizeof *all), *rate = rp_alloc((size_t)n * sizeof *rate);
+    RP_FREE double *rate = rp_alloc((size_t)n * sizeof *rate);
     for (int b = 0; b < replicates; b++) {
         for (int i = 0; i < n; i++) {
             const struct window *from = &w[n > 1 ? draw(&state, n) : 0];
@@ -136,6 +136,13 @@ static void bootstrap(double interval[2], const struct window *w, int n, int rep
         }
         all[b] = median(rate, n);
     }
+}
+
+/* 2.5 % and 97.5 % (nearest rank) of them. */
+static void bootstrap(double interval[2], const struct window *w, int n, int replicates, const char *sha256)
+{
+    RP_FREE double *all = rp_alloc((size_t)replicates * sizeof *all);
+    draw_all(all, replicates, w, n, sha256);
     qsort(all, (size_t)replicates, sizeof *all, by_double);
     interval[0] = all[replicates * 25 / 1000 - 1];
     interval[1] = all[replicates * 975 / 1000 - 1];
@@ -297,4 +304,16 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
     add_device_time(out, w, n);
     windows_free(w, n);
     return out;
+}
+
+int rp_results_draws(double *out, int n, const struct rp_records *rs)
+{
+    int count, steps = 0;
+    struct window *w = windows(rs, &count);
+    for (int i = 0; i < count; i++)
+        steps += w[i].n > 1 ? 2 : 1;
+    if (steps >= 2)
+        draw_all(out, n, w, count, rs->sha256);
+    windows_free(w, count);
+    return steps >= 2;
 }

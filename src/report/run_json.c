@@ -61,6 +61,17 @@ static void add_times(json_t *out, const struct rp_run_doc *d)
     json_object_set_new(out, "elapsed_s", json_real((double)elapsed / 1e9));
 }
 
+static int add_agreement(json_t *out, const struct rp_run_doc *d, struct rp_err *err)
+{
+    const struct rp_agreement_side here = {.run = out, .before = d->before, .records = d->records};
+    json_t *agreement = rp_agreement(d->first, &here, err);
+    if (!agreement)
+        return -1;
+    json_object_set_new(out, "replicates", copy(d->replicates));
+    json_object_set_new(out, "agreement", agreement);
+    return 0;
+}
+
 /* The build that ran. Its own digest and what is linked in are in the captures. */
 static json_t *tool(void)
 {
@@ -108,5 +119,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
         json_object_set_new(out, "command_line", copy(d->command_line));
     if (d->ledger)
         json_object_set_new(out, "ledger", copy(d->ledger));
+    if (d->replicates && add_agreement(out, d, err) < 0)
+        rp_json_decref(&out);
     return out;
 }

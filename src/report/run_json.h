@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "recipe/recipe.h"
+#include "report/agreement.h"
 #include "report/records.h"
 #include "report/samples.h"
 
@@ -33,6 +34,8 @@ struct rp_run_doc {
     double flops_per_sample;
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */
+    const json_t *replicates;      /* {"statement", "bundle", "signer"} of the run that this one repeats; NULL: of none */
+    const struct rp_agreement_side *first; /* that run */
     const json_t *ledger;          /* the place of the attempt in the ledger; NULL: left out */
 };
 

@@ -11,7 +11,7 @@ static const char *const figures[] = {"sequences_per_s", "sequences_per_s_interv
 
 json_t *rp_statement_predicate(const json_t *run, const char *sha256)
 {
-    static const char *const copied[] = {"schema", "status", "numerics", "tool"};
+    static const char *const copied[] = {"schema", "status", "numerics", "tool", "replicates"};
     json_t *p = json_object(), *results = json_object_get(run, "results");
     json_object_set_new(p, "run_sha256", json_string(sha256));
     for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {

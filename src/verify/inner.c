@@ -97,26 +97,6 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
 
 /* ---- settings ---- */
 
-/* A recorded value as --set takes it. */
-static char *as_text(const json_t *v)
-{
-    RP_BUF words = {0};
-    size_t i;
-    const json_t *word;
-    if (json_is_string(v))
-        return rp_strdup(json_string_value(v));
-    if (json_is_integer(v))
-        return rp_asprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
-    if (json_is_real(v))
-        return rp_asprintf("%.17g", json_real_value(v));
-    if (json_is_boolean(v))
-        return rp_strdup(json_is_true(v) ? "true" : "false");
-    rp_buf_puts(&words, "");
-    json_array_foreach((json_t *)v, i, word)
-        rp_buf_printf(&words, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
-    return rp_strdup(rp_buf_text(&words));
-}
-
 /* Resolve recipe.yaml again with the overrides that are recorded as such. */
 static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct rp_err *err)
 {
@@ -131,7 +111,7 @@ static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct r
         const char *origin = json_string_value(json_object_get(entry, "origin"));
         if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0)
             continue;
-        RP_FREE char *value = as_text(json_object_get(entry, "value"));
+        RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
         set[n++] = rp_asprintf("%s=%s", key, value);
     }
     if (rp_recipe_parse(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", json_string_value(json_object_get(s->run, "backend")),

@@ -66,6 +66,7 @@ struct rp_policy; /* verify/policy.h */
 
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
+    const char *original;         /* --original: the run that this one repeats; NULL: only what the bundle says */
     const char *ledger;           /* --ledger: the signer's, exported; NULL: only what the bundle says */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */

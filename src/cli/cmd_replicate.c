@@ -1,0 +1,260 @@
+/* `repro replicate`: somebody's run once more, here, in a bundle that points at theirs. */
+#include "base/embed.h"
+#include "base/json.h"
+#include "base/term.h"
+#include "base/text.h"
+#include "cli/attempt.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "report/agreement.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME_MAX_CHARS 100
+
+struct replicate_opts {
+    struct rp_run_opts run;
+    const char *trust;
+};
+#define AT(field) offsetof(struct replicate_opts, field)
+
+/* Of the keys of a recipe only those that say where and from which files; the others are the first run's. */
+static const struct rp_opt opts[] = {
+    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
+     .help = "the key that must have signed the first run, as for 'repro verify'"},
+    {.name = "data", .type = RP_OPT_TEXT, .offset = AT(run.data_path), .arg = "DIR",
+     .help = "the samples, where the first run had its own or their archive is not here; their digest has to be the same"},
+    {.name = "init", .type = RP_OPT_TEXT, .offset = AT(run.run_init), .arg = "FILE", .help = "the file that the first run started from"},
+    {.name = "save", .type = RP_OPT_TEXT, .offset = AT(run.run_save), .arg = "FILE", .help = "write parameters and optimizer state to FILE"},
+    {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(run.run_backend), .choices = "auto|cpu|cuda",
+     .help = "what trains; the bits do not depend on it"},
+    {.name = "device", .type = RP_OPT_TEXT, .offset = AT(run.run_device), .arg = "N|UUID", .help = "GPU of the cuda backend"},
+    {.name = "isa", .type = RP_OPT_CHOICE, .offset = AT(run.run_isa), .choices = "auto|scalar|avx2|avx512",
+     .help = "instruction set of the CPU backend; the bits do not depend on it"},
+    {.name = "threads", .type = RP_OPT_TEXT, .offset = AT(run.run_threads), .arg = "N",
+     .help = "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"},
+    {.name = "plan", .type = RP_OPT_FLAG, .offset = AT(run.plan), .help = "print the memory plan and stop"},
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(run.output), .arg = "FILE",
+     .help = "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(run.force),
+     .help = "overwrite an existing bundle, and parameters (--save)"},
+    {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(run.key), .arg = "FILE", .help = "private key that signs"},
+    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(run.passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
+     .help = "read the key's passphrase from this file descriptor"},
+    {.name = "store", .type = RP_OPT_TEXT, .offset = AT(run.store), .arg = "DIR",
+     .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
+    {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(run.identify),
+     .help = "record host name and serial numbers in clear instead of hashed"},
+    {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(run.no_ledger), .help = RP_ATTEMPT_OFF_HELP},
+    {0},
+};
+
+json_t *rp_first_json(const struct rp_first *first)
+{
+    char safe[NAME_MAX_CHARS];
+    const char *slash = strrchr(first->path, '/');
+    return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle", rp_safe(safe, sizeof safe, slash ? slash + 1 : first->path),
+                     "signer", first->v->fingerprint);
+}
+
+static const char *recorded_text(const struct rp_first *first, const char *key)
+{
+    const json_t *entry = json_object_get(json_object_get(first->v->run, "recipe"), key);
+    const char *text = json_string_value(json_object_get(entry, "value"));
+    return text ? text : "";
+}
+
+static const struct rp_buf *recipe_bytes(const struct rp_first *first)
+{
+    return &rp_bundle_find(&first->kept->bundle, "recipe.yaml")->bytes;
+}
+
+/* The recipe's name becomes part of a file's name here: nothing of it is kept that is more than a name. "embedded:" stays where the program
+ * has the same bytes under it. */
+static char *recipe_name(const struct rp_first *first)
+{
+    static const char prefix[] = "embedded:";
+    const char *name = json_string_value(json_object_get(first->v->run, "recipe_name"));
+    int embedded = strncmp(name, prefix, sizeof prefix - 1) == 0;
+    const struct rp_buf *yaml = recipe_bytes(first);
+    name += embedded ? sizeof prefix - 1 : 0;
+    RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
+    const struct rp_embed *e = embedded ? rp_embed_find(path) : NULL;
+    if (e && e->size == yaml->size && memcmp(e->data, yaml->data, e->size) == 0)
+        return rp_asprintf("%s%s", prefix, name);
+    char *plain = rp_asprintf("%.*s%s", NAME_MAX_CHARS, name, embedded ? ".yaml" : "");
+    for (char *p = plain; *p; p++)
+        if (!isalnum((unsigned char)*p) && (p == plain || !strchr("._-", *p)))
+            *p = '_';
+    return plain;
+}
+
+struct set {
+    char **item;
+    int n;
+};
+
+static int is_set(const struct set *s, const char *key)
+{
+    size_t n = strlen(key);
+    for (int i = 0; i < s->n; i++)
+        if (strncmp(s->item[i], key, n) == 0 && s->item[i][n] == '=')
+            return 1;
+    return 0;
+}
+
+static void set_add(struct set *s, char *item)
+{
+    s->item = rp_realloc(s->item, (size_t)(s->n + 1) * sizeof *s->item);
+    s->item[s->n++] = item;
+}
+
+static void set_fini(struct set *s)
+{
+    for (int i = 0; i < s->n; i++)
+        free(s->item[i]);
+    free(s->item);
+}
+
+static int parse(struct rp_recipe *r, const struct rp_first *first, const char *backend, const struct set *set, struct rp_err *err)
+{
+    RP_FREE char *name = recipe_name(first);
+    const struct rp_buf *yaml = recipe_bytes(first);
+    return rp_recipe_parse(r, rp_buf_text(yaml), yaml->size, name, backend, (const char *const *)set->item, set->n, err);
+}
+
+/* What the first run was told on its command line, but for what is free here. */
+static void take_overrides(struct set *set, const struct rp_first *first)
+{
+    const char *key;
+    json_t *entry;
+    json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry) {
+        const char *origin = json_string_value(json_object_get(entry, "origin"));
+        RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
+        if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) == 0 && !rp_agreement_free(key))
+            set_add(set, rp_asprintf("%s=%s", key, value));
+    }
+}
+
+/* Adds what it takes for the settings to be the first run's: the section of another backend, a batch size that was found out. Nothing that
+ * names a file comes from there. Returns how many were added. */
+static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_first *first)
+{
+    static const char *const files[] = {"run.save", "run.init", "data.path"};
+    RP_JSON *is = rp_recipe_to_json(r);
+    json_t *entry;
+    const char *key;
+    int before = set->n;
+    json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry) {
+        if (rp_agreement_free(key) || is_set(set, key) || rp_agreement_same(key, first->v->run, is, -1))
+            continue;
+        const json_t *plan = json_object_get(first->v->run, "plan");
+        RP_FREE char *value = rp_recipe_value_text(strcmp(key, "train.batch_size") == 0 ? json_object_get(plan, "batch")
+                                                                                        : json_object_get(entry, "value"));
+        set_add(set, rp_asprintf("%s=%s", key, value));
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *here = json_string_value(json_object_get(json_object_get(is, files[i]), "value"));
+        if (here && *here && !is_set(set, files[i]))
+            set_add(set, rp_asprintf("%s=", files[i]));
+    }
+    return set->n - before;
+}
+
+static int check_same(const struct rp_recipe *r, const struct rp_first *first, struct rp_err *err)
+{
+    RP_JSON *is = rp_recipe_to_json(r);
+    json_t *entry;
+    const char *key;
+    char shown[72];
+    json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry)
+        if (!rp_agreement_free(key) && !rp_agreement_same(key, first->v->run, is, -1))
+            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value it had in the first run", rp_shown(shown, key));
+    return 0;
+}
+
+static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *user, int n,
+                      struct rp_err *err)
+{
+    struct set set = {0};
+    take_overrides(&set, from->first);
+    for (int i = 0; i < n; i++)
+        set_add(&set, rp_strdup(user[i]));
+    int failed = parse(r, from->first, backend, &set, err) < 0;
+    if (!failed && complete_settings(&set, r, from->first)) {
+        rp_recipe_fini(r);
+        failed = parse(r, from->first, backend, &set, err) < 0;
+    }
+    if (failed)
+        rp_wrap(err, "the recipe of the first run");
+    if (!failed && check_same(r, from->first, err) < 0) {
+        rp_recipe_fini(r);
+        failed = 1;
+    }
+    set_fini(&set);
+    return failed ? -1 : 0;
+}
+
+/* What only its owner has must be named here, before anything else is done. */
+static int check_files(const struct replicate_opts *o, const struct rp_first *first, struct rp_err *err)
+{
+    const json_t *data = json_object_get(first->v->run, "data");
+    if (!json_is_true(json_object_get(data, "pinned")) && !o->run.data_path)
+        return rp_fail(err, RP_UNAVAILABLE, "the first run used samples of its owner; name them with --data");
+    if (*recorded_text(first, "run.init") && !o->run.run_init)
+        return rp_fail(err, RP_UNAVAILABLE, "the first run started from a file of its owner; name it with --init");
+    if (!*recorded_text(first, "run.init") && o->run.run_init)
+        return rp_fail(err, RP_USAGE, "--init: the first run started from parameters of its own seed, not from a file");
+    return 0;
+}
+
+static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct replicate_opts *o = cli->opts;
+    struct rp_verification v = {0};
+    struct rp_verified kept = {0};
+    struct rp_meter meter;
+    const struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
+    const struct rp_first first = {.path = cli->argv[0], .v = &v, .kept = &kept};
+    const struct rp_run_from from = {.load = load_first, .first = &first};
+    rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
+    int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
+    if (failed) {
+        rp_wrap(err, "the first run is not repeated");
+    } else {
+        RP_BUF line = {0};
+        rp_verification_line(&line, &v);
+        rp_meter_note(&meter, "first run: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
+        failed = check_files(o, &first, err) < 0 || rp_run(cli, &o->run, &from, err) < 0;
+    }
+    rp_meter_end(&meter);
+    rp_verification_fini(&v);
+    rp_verified_fini(&kept);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_replicate = {
+    .name = "replicate",
+    .operands = "BUNDLE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "repeat the run of a bundle here, and seal how both agree",
+    .details =
+        "Verifies the bundle, trains its recipe with the same settings and data (their digest is compared), and seals a bundle of its own "
+        "whose signed statement points at the first by digest. Its report says whether the bits are equal, how the throughputs compare, with "
+        "an interval, and how the machines differ. Only where it runs is free: backend, device, instruction set, threads.\n"
+        "\n"
+        "Anybody checks it with: repro verify NEW --original FIRST. Exit status 5: the bits differ; the bundle is sealed all the same. To "
+        "repeat only the first steps, without a bundle: repro verify FIRST --replay K.\n"
+        "\n"
+        "Examples:\n"
+        "  repro replicate theirs.repro.tar.zst --trust their-key.pem\n"
+        "  repro replicate theirs.repro.tar.zst --data my-samples -o ours.repro.tar.zst\n",
+    .opts = opts,
+    .opts_size = sizeof(struct replicate_opts),
+    .run = cmd_replicate,
+};

@@ -1,0 +1,32 @@
+/* One run, from a recipe to a sealed bundle: what `run` and `replicate` have in common.
+ *
+ * What:    rp_run() of cmd_run.c, and where its recipe comes from.
+ * Flow:    options + recipe -> data, capture, training, bundle, lines of the ledger.
+ * Owner:   everything here is borrowed.
+ * Extend:  another origin of recipes is another load().
+ */
+#ifndef RP_CLI_RUN_H
+#define RP_CLI_RUN_H
+
+#include "cli/cli.h"
+#include "cli/run_opts.h"
+#include "recipe/recipe.h"
+#include "verify/verify.h"
+
+/* The run that is repeated. */
+struct rp_first {
+    const char *path;
+    const struct rp_verification *v;
+    const struct rp_verified *kept;
+};
+json_t *rp_first_json(const struct rp_first *first); /* "replicates" of run.json */
+
+struct rp_run_from {
+    /* As rp_recipe_load(). Called twice: without a backend, to know it, and with it. */
+    int (*load)(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n, struct rp_err *err);
+    const char *where;             /* operand of `run` */
+    const struct rp_first *first;  /* NULL: the run repeats none */
+};
+int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,163 @@
+#include "report/agreement.h"
+
+#include "base/json.h"
+#include "capture/compare.h"
+#include "report/results.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAWS 2000
+#define METHOD                                                                                                                    \
+    "percentile bootstrap of here / first: the estimator over draws of each run as for its own interval, seeded with the first 8 " \
+    "bytes of its records_sha256"
+
+/* ---- bits ---- */
+
+static json_t *difference(int64_t step, const char *quantity, const char *first, const char *here)
+{
+    return json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)step, "quantity", quantity, "first", first, "here", here);
+}
+
+/* NULL: these two records have the same bits. What is nearest to the input comes first. */
+static json_t *differ(const struct rp_records *as, const struct rp_record *a, const struct rp_records *bs, const struct rp_record *b)
+{
+    char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
+    const float floats[][2] = {{a->loss, b->loss}, {a->grad_norm, b->grad_norm}};
+    static const char *const names[] = {"loss", "grad_norm"};
+    if (a->step >= 0 && (a->samples != b->samples || a->tokens != b->tokens)) {
+        snprintf(first, sizeof first, "%" PRIu32 " in %" PRIu32 " samples", a->tokens, a->samples);
+        snprintf(here, sizeof here, "%" PRIu32 " in %" PRIu32 " samples", b->tokens, b->samples);
+        return difference(a->step, "tokens", first, here);
+    }
+    for (int i = 0; i < 2 && a->step >= 0; i++)
+        if (memcmp(&floats[i][0], &floats[i][1], sizeof(float)) != 0) {
+            rp_float_hex(first, floats[i][0]);
+            rp_float_hex(here, floats[i][1]);
+            return difference(a->step, names[i], first, here);
+        }
+    rp_record_root(first, as, a);
+    rp_record_root(here, bs, b);
+    return *first && *here && strcmp(first, here) != 0 ? difference(a->step, "state_root", first, here) : NULL;
+}
+
+static json_t *bits(const struct rp_records *a, const struct rp_records *b)
+{
+    int64_t n = a->n < b->n ? a->n : b->n, steps = 0, roots = 0;
+    json_t *first = NULL;
+    for (int64_t i = 0; i < n && !first; i++) {
+        if (a->r[i].step != b->r[i].step)
+            break;
+        first = differ(a, &a->r[i], b, &b->r[i]);
+        steps += a->r[i].step >= 0;
+        roots += a->r[i].root && b->r[i].root;
+    }
+    return json_pack("{s:o, s:I, s:I, s:o?}", "equal", steps + roots ? json_boolean(!first) : json_null(), "steps", (json_int_t)steps, "roots",
+                     (json_int_t)roots, "first_difference", first);
+}
+
+/* ---- throughput ---- */
+
+static int by_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static json_t *throughput(const struct rp_agreement_side *first, const struct rp_agreement_side *here)
+{
+    json_t *a = json_object_get(json_object_get(first->run, "results"), "sequences_per_s"), *interval = json_null();
+    json_t *b = json_object_get(json_object_get(here->run, "results"), "sequences_per_s"), *ratio = json_null();
+    RP_FREE double *as = rp_alloc(DRAWS * sizeof *as), *bs = rp_alloc(DRAWS * sizeof *bs);
+    if (json_number_value(a) > 0 && json_is_number(b))
+        ratio = json_real(json_number_value(b) / json_number_value(a));
+    if (rp_results_draws(as, DRAWS, first->records) && rp_results_draws(bs, DRAWS, here->records)) {
+        for (int i = 0; i < DRAWS; i++)
+            bs[i] /= as[i];
+        qsort(bs, DRAWS, sizeof *bs, by_double);
+        interval = json_pack("[f, f]", bs[DRAWS * 25 / 1000 - 1], bs[DRAWS * 975 / 1000 - 1]);
+    }
+    return json_pack("{s:O?, s:O?, s:o, s:o, s:f, s:s}", "first", a, "here", b, "ratio", ratio, "interval", interval, "level", 0.95, "method",
+                     METHOD);
+}
+
+/* ---- settings ---- */
+
+int rp_agreement_free(const char *key)
+{
+    static const char *const keys[] = {"run.backend", "run.device", "run.isa",   "run.threads",  "run.init",
+                                       "run.save",    "run.hang_seconds", "data.path", "data.archive", "data.sha256"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], key) == 0)
+            return 1;
+    return 0;
+}
+
+static const json_t *value_of(const json_t *recipe, const char *key)
+{
+    return json_object_get(json_object_get(recipe, key), "value");
+}
+
+int rp_agreement_same(const char *key, const json_t *first_run, const json_t *here_recipe, int64_t here_batch)
+{
+    const json_t *first = value_of(json_object_get(first_run, "recipe"), key), *here = value_of(here_recipe, key);
+    if (strcmp(key, "train.batch_size") == 0)
+        return json_integer_value(json_object_get(json_object_get(first_run, "plan"), "batch")) ==
+               (json_is_integer(here) ? json_integer_value(here) : here_batch);
+    return json_equal(first, here);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A key that one side's program did not know is no difference: it has its default there. */
+static json_t *settings(const json_t *first, const json_t *here)
+{
+    json_t *a = json_object_get(first, "recipe"), *b = json_object_get(here, "recipe"), *entry, *out = json_array();
+    int64_t batch = json_integer_value(json_object_get(json_object_get(here, "plan"), "batch"));
+    RP_FREE const char **names = rp_alloc((json_object_size(a) + 1) * sizeof *names);
+    const char *key;
+    size_t n = 0;
+    json_object_foreach(a, key, entry)
+        if (json_object_get(b, key) && !rp_agreement_same(key, first, b, batch))
+            names[n++] = key;
+    qsort(names, n, sizeof *names, by_text);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "first", value_of(a, names[i]), "here", value_of(b, names[i])));
+    return out;
+}
+
+/* ---- environment ---- */
+
+static int hidden(const json_t *side)
+{
+    const char *text = json_string_value(json_object_get(side, "value"));
+    return text && strncmp(text, "sha256:", 7) == 0;
+}
+
+static json_t *environment(const json_t *first, const json_t *here, struct rp_err *err)
+{
+    RP_JSON *all = rp_capture_changes(first, here, err);
+    json_t *out = all ? json_array() : NULL, *d;
+    size_t i;
+    json_array_foreach(all, i, d) {
+        const json_t *a = json_object_get(d, "before"), *b = json_object_get(d, "after");
+        if (!hidden(a) || !hidden(b))
+            json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O, s:O}", "field", json_object_get(d, "field"), "impact",
+                                                 json_object_get(d, "impact"), "moment", json_object_get(d, "moment"), "first", a, "here", b));
+    }
+    return out;
+}
+
+json_t *rp_agreement(const struct rp_agreement_side *first, const struct rp_agreement_side *here, struct rp_err *err)
+{
+    json_t *machine = environment(first->before, here->before, err);
+    if (!machine)
+        return NULL;
+    return json_pack("{s:o, s:o, s:o, s:o}", "bits", bits(first->records, here->records), "throughput", throughput(first, here), "settings",
+                     settings(first->run, here->run), "environment", machine);
+}

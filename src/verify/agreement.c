@@ -1,0 +1,112 @@
+/* A run that says it repeats another: held against that other, where it is given. */
+#include "base/json.h"
+#include "base/text.h"
+#include "report/agreement.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *text(const json_t *j, const char *key)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    return s ? s : "";
+}
+
+/* Its list of changes without the grades, which another version may give otherwise. */
+static json_t *without_grades(const json_t *agreement)
+{
+    json_t *out = json_deep_copy(agreement), *d;
+    size_t i;
+    json_array_foreach(json_object_get(out, "environment"), i, d) {
+        json_object_del(d, "impact");
+        json_object_del(d, "moment");
+    }
+    return out;
+}
+
+/* The same settings and data, but for where it ran. */
+static int check_settings(const json_t *first, const struct rp_verify_state *s, struct rp_err *err)
+{
+    json_t *recipe = json_object_get(s->run, "recipe"), *entry;
+    int64_t batch = json_integer_value(json_object_get(json_object_get(s->run, "plan"), "batch"));
+    const char *key;
+    char shown[72];
+    json_object_foreach(recipe, key, entry)
+        if (!rp_agreement_free(key) && json_object_get(json_object_get(first, "recipe"), key) &&
+            !rp_agreement_same(key, first, recipe, batch))
+            return rp_fail(err, RP_MISMATCH, "the run repeats the other with another %s: that is no replication", rp_shown(shown, key));
+    if (strcmp(text(json_object_get(first, "data"), "digest"), text(json_object_get(s->run, "data"), "digest")) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run repeats the other with other data: that is no replication");
+    return 0;
+}
+
+static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_verified *kept,
+                     struct rp_check_result *result, struct rp_err *err)
+{
+    char say[400];
+    const json_t *is = json_object_get(s->run, "agreement"), *bits = json_object_get(is, "bits");
+    const json_t *ratio = json_object_get(json_object_get(is, "throughput"), "ratio");
+    const struct rp_agreement_side first = {v->run, kept->before, &kept->records}, here = {s->run, s->before, &s->records};
+    if (check_settings(v->run, s, err) < 0)
+        return -1;
+    RP_JSON *again = rp_agreement(&first, &here, err);
+    if (!again)
+        return -1;
+    RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
+    if (rp_check_differ(say, sizeof say, recorded, expected))
+        return rp_fail(err, RP_MISMATCH, "run.json does not say how the two runs agree: agreement/%s", say);
+    if (!json_is_true(json_object_get(bits, "equal")))
+        result->state = RP_CHECK_NOTE;
+    snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
+    rp_check_say(result, "bits %s over %" JSON_INTEGER_FORMAT " steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / first %s, "
+                         "%zu values of the machine differ; the first run is signed by %s%s",
+                 json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", json_integer_value(json_object_get(bits, "steps")),
+                 json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(is, "environment")), v->fingerprint,
+                 strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
+    return 0;
+}
+
+/* The first run is verified like any other; who signed it is not decided here, but that it is the one that is named. */
+static int check_original(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_verification v = {0};
+    struct rp_verified kept = {0};
+    const struct rp_verify_opts o = {.keep = &kept};
+    const json_t *named = json_object_get(s->run, "replicates");
+    int failed = rp_verify(&v, s->o->original, &o, err) < 0;
+    if (failed)
+        rp_wrap(err, "--original");
+    else if (strcmp(v.statement, text(named, "statement")) != 0 || strcmp(v.fingerprint, text(named, "signer")) != 0)
+        failed = rp_fail(err, RP_MISMATCH, "--original is not the run that is repeated: its statement is %.16s..., by %.23s..., named are "
+                                           "%.16s... and %.23s...",
+                         v.statement, v.fingerprint, text(named, "statement"), text(named, "signer")) < 0;
+    failed = failed || recompute(s, &v, &kept, result, err) < 0;
+    rp_verification_fini(&v);
+    rp_verified_fini(&kept);
+    return failed ? -1 : 0;
+}
+
+int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *named = json_object_get(s->run, "replicates"), *is = json_object_get(s->run, "agreement");
+    char name[80];
+    if (!named != !is)
+        return rp_fail(err, RP_MISMATCH, "run.json has only one of 'replicates' and 'agreement'");
+    if (!named && s->o->original)
+        return rp_fail(err, RP_MISMATCH, "--original was given, and the run says of no other that it repeats it");
+    if (!named) {
+        result->state = RP_CHECK_SKIPPED;
+        rp_check_say(result, "it repeats no other run");
+        return 0;
+    }
+    if (!json_equal(json_object_get(json_object_get(is, "throughput"), "here"), json_object_get(json_object_get(s->run, "results"), "sequences_per_s")))
+        return rp_fail(err, RP_MISMATCH, "agreement/throughput/here is not the throughput of this run");
+    if (s->o->original)
+        return check_original(s, result, err);
+    result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "it repeats %s, statement %.16s..., by %.23s...; what it says of that run is checked with --original FILE",
+                 rp_safe(name, sizeof name, text(named, "bundle")), text(named, "statement"), text(named, "signer"));
+    return 0;
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# A run is repeated from its bundle alone: the same bits, a bundle that points at the first, and a check of both together.
+. "$TEST_DIR/common.inc"
+short_run first.repro.tar.zst --isa scalar --set train.batch_size=4
+exit_of 0 "$REPRO" replicate first.repro.tar.zst --threads 2 -o second.repro.tar.zst
+says "first run: verified, but the key is unknown"
+grep -qx "bits equal over 2 steps and 2 state roots" out.txt || { cat out.txt >&2; fail "the result says nothing about bits"; }
+[ "$(tail -n 1 out.txt)" = second.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
+exit_of 0 "$REPRO" verify second.repro.tar.zst --no-ledger
+says_in "it repeats first.repro.tar.zst" out.txt
+exit_of 0 "$REPRO" verify second.repro.tar.zst --original first.repro.tar.zst --no-ledger
+says_in "bits equal over 2 steps and 2 state roots" out.txt
+says_in "the same key" out.txt
+"$REPRO" inspect second.repro.tar.zst run.json >run.json
+statement=$("$REPRO" inspect first.repro.tar.zst statement.dsse.json | sha256sum | cut -c 1-64)
+jq -e --arg s "$statement" '.replicates.statement == $s and .recipe["train.batch_size"].value == 4 and
+    [.agreement.settings[].key] == ["run.isa", "run.threads"]' run.json >answer.txt || { jq .agreement.settings run.json >&2; fail "not its settings"; }
+"$REPRO" inspect second.repro.tar.zst statement.dsse.json | jq -r .payload | base64 -d | jq -e --arg s "$statement" \
+    '.predicate.replicates == {statement: $s, bundle: "first.repro.tar.zst", signer: .predicate.replicates.signer}' >answer.txt ||
+    fail "the statement does not point at the first run"
+jq -es '.[2].event == "started" and .[2].replicates == $s' --arg s "$statement" ledger.jsonl >answer.txt || fail "not in the ledger"
+
+# another run is not the original, and a run that repeats none has none
+exit_of 5 "$REPRO" verify second.repro.tar.zst --original second.repro.tar.zst --no-ledger
+says "not the run that is repeated"
+exit_of 5 "$REPRO" verify first.repro.tar.zst --original second.repro.tar.zst --no-ledger
+says "says of no other that it repeats it"
+# what does not verify is not repeated
+head -c 2000 first.repro.tar.zst >cut.repro.tar.zst
+exit_of 4 "$REPRO" replicate cut.repro.tar.zst -o not.repro.tar.zst
+says "the first run is not repeated"
+"$REPRO" key new -o other.key >other.txt
+sed -n '3,$p' other.txt >other.pem
+exit_of 6 "$REPRO" replicate first.repro.tar.zst --trust other.pem -o not.repro.tar.zst
+[ ! -e not.repro.tar.zst ] || fail "a bundle was written"
+# only where it runs is free
+exit_of 2 "$REPRO" replicate first.repro.tar.zst --set train.batch_size=8
+exit_of 2 "$REPRO" replicate first.repro.tar.zst --init first.repro.tar.zst
+# samples of the owner have to be named, and to be the same
+mkdir mine theirs
+"$REPRO" data unpack bert_sample.tar.zst >unpacked.txt
+find "$(sed -n '$p' unpacked.txt)" -name '*.tfrecord' -exec cp {} mine/ \;
+[ -n "$(ls mine)" ] || { cat unpacked.txt >&2; fail "no samples"; }
+short_run own.repro.tar.zst --set data.path=mine
+exit_of 7 "$REPRO" replicate own.repro.tar.zst -o not.repro.tar.zst
+says "name them with --data"
+cp mine/* theirs/
+cp "theirs/$(ls theirs | sed 1q)" theirs/z.tfrecord
+exit_of 5 "$REPRO" replicate own.repro.tar.zst --data theirs -o not.repro.tar.zst
+says "the samples here have the digest"
+mv mine here
+exit_of 0 "$REPRO" replicate own.repro.tar.zst --data here --json -o third.repro.tar.zst
+jq -e '.agreement.bits.equal == true and .bundle == "third.repro.tar.zst"' out.txt >answer.txt || fail "own data, other bits"
+exit_of 0 "$REPRO" verify third.repro.tar.zst --original own.repro.tar.zst --no-ledger

@@ -1,0 +1,199 @@
+/* A run that says it repeats another: what it says follows from both bundles, or the check fails. */
+#include "report/agreement.h"
+#include "tests/unit/verify_fixture.h"
+
+/* fx_path("first.zst") and its verified parts, made once. */
+static struct rp_verification first_v;
+static struct rp_verified first_kept;
+
+static char *first_file;
+
+static void first_fini(void)
+{
+    rp_verification_fini(&first_v);
+    rp_verified_fini(&first_kept);
+    free(first_file);
+}
+
+static const char *first_path(void)
+{
+    struct fx x;
+    struct rp_err err;
+    if (first_file)
+        return first_file;
+    fx_init(&x);
+    fx_seal(&x, "alice.pem", "first.zst");
+    fx_fini(&x);
+    first_file = fx_path("first.zst");
+    atexit(first_fini);
+    struct rp_verify_opts o = {.keep = &first_kept};
+    int failed = rp_verify(&first_v, first_file, &o, &err);
+    CHECK(failed == 0, "%s", err.msg);
+    return first_file;
+}
+
+/* The second run says what it has to say of the first. */
+static void say_agreement(struct fx *x)
+{
+    struct rp_err err;
+    struct rp_records records;
+    first_path();
+    int failed = rp_records_parse(&records, x->steps.data, x->steps.size, &err);
+    CHECK(failed == 0, "%s", err.msg);
+    const struct rp_agreement_side first = {first_v.run, first_kept.before, &first_kept.records}, here = {x->run, x->before, &records};
+    json_object_set_new(x->run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", first_v.statement, "bundle", "first.zst", "signer",
+                                                        first_v.fingerprint));
+    json_object_set_new(x->run, "agreement", rp_agreement(&first, &here, &err));
+    rp_records_fini(&records);
+}
+
+/* Slower by a tenth, on a machine with another processor. */
+static void second_run(struct fx *x)
+{
+    struct rp_err err;
+    fx_init(x);
+    fx_capture_value(x->before, "cpu", "model_name", json_string("Another | CPU"));
+    fx_capture_value(x->after, "cpu", "model_name", json_string("Another | CPU"));
+    rp_buf_fini(&x->steps);
+    int64_t now = 7000000000;
+    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++) {
+        fx_step(&x->steps, i, 1, 3, now, 110000000 + 1000003 * (i % 3), i == 6 ? 2000000 : 0);
+        now += 114000000;
+    }
+    CHECK(fx_documents(x, "complete", NULL, &err) == 0, "%s", err.msg);
+}
+
+static void seal_second(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
+    fx_seal(x, "bob.pem", "second.zst");
+}
+
+static enum rp_check_state agreement_state(const char *original, char text[512], struct rp_err *err)
+{
+    struct rp_verification v;
+    RP_FREE char *second = fx_path("second.zst");
+    struct rp_verify_opts o = {.original = original};
+    *err = (struct rp_err){0};
+    int failed = rp_verify(&v, second, &o, err) < 0;
+    enum rp_check_state state = v.check[RP_CHECK_agreement].state;
+    memcpy(text, v.check[RP_CHECK_agreement].text, 512);
+    CHECK(failed == (v.verdict == RP_VERDICT_FAILED), "%s", err->msg);
+    rp_verification_fini(&v);
+    return state;
+}
+
+static void expect_refused(struct fx *x, const char *says)
+{
+    char text[512];
+    struct rp_err err;
+    seal_second(x);
+    enum rp_check_state state = agreement_state(first_path(), text, &err);
+    CHECK(state == RP_CHECK_FAILED && err.code == RP_MISMATCH && strstr(text, says), "expected '%s' in: %d %s (%s)", says, (int)state, text, err.msg);
+}
+
+TEST(an_honest_replication)
+{
+    struct fx x;
+    char text[512];
+    struct rp_err err;
+    second_run(&x);
+    say_agreement(&x);
+    seal_second(&x);
+    enum rp_check_state state = agreement_state(NULL, text, &err);
+    CHECK(state == RP_CHECK_NOTE && strstr(text, "it repeats first.zst"), "%s %s", text, err.msg);
+    state = agreement_state(first_path(), text, &err);
+    CHECK(state == RP_CHECK_PASSED && strstr(text, "bits equal over 7 steps and 2 state roots"), "%s %s", text, err.msg);
+    CHECK(strstr(x.report.data, "| bits | equal; 7 steps and 2 state roots compared |"), "%s", x.report.data);
+    CHECK(strstr(x.report.data, "| cpu.model\\_name | "), "the processor is listed");
+    const json_t *rate = json_object_get(json_object_get(x.run, "agreement"), "throughput"), *ends = json_object_get(rate, "interval");
+    double ratio = json_number_value(json_object_get(rate, "ratio")), low = json_number_value(json_array_get(ends, 0));
+    double high = json_number_value(json_array_get(ends, 1));
+    CHECK(ratio > 0.8 && ratio < 0.95 && low <= ratio && ratio <= high && low > 0.8 && high < 1, "%g in %g to %g", ratio, low, high);
+    CHECK(strstr(x.report.data, first_v.statement), "the statement is named");
+    fx_fini(&x);
+}
+
+TEST(other_bits_are_found_and_named)
+{
+    struct fx x;
+    char text[512];
+    struct rp_err err;
+    second_run(&x);
+    char *loss = strstr(x.steps.data, "\"loss\":\"0x1.6p+2\""); /* of step 3 */
+    CHECK(loss, "no such loss");
+    memcpy(loss, "\"loss\":\"0x1.6p+1\"", 17);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    say_agreement(&x);
+    const json_t *bits = json_object_get(json_object_get(x.run, "agreement"), "bits"), *d = json_object_get(bits, "first_difference");
+    CHECK(json_is_false(json_object_get(bits, "equal")) && json_integer_value(json_object_get(d, "step")) == 3, "step");
+    CHECK_STR(json_string_value(json_object_get(d, "quantity")), "loss");
+    CHECK_STR(json_string_value(json_object_get(d, "first")), "0x1.6p+2");
+    CHECK_STR(json_string_value(json_object_get(d, "here")), "0x1.6p+1");
+    seal_second(&x);
+    enum rp_check_state state = agreement_state(first_path(), text, &err);
+    CHECK(state == RP_CHECK_NOTE && strstr(text, "NOT EQUAL"), "%s %s", text, err.msg);
+    CHECK(strstr(x.report.data, "NOT EQUAL") && strstr(x.report.data, "step 3, loss: first 0x1.6p+2, here 0x1.6p+1"), "the report says it");
+    set_path(x.run, "agreement/bits/equal", json_true()); /* and a lie about it */
+    set_path(x.run, "agreement/bits/first_difference", json_null());
+    expect_refused(&x, "agreement/bits");
+    fx_fini(&x);
+}
+
+TEST(lies_about_the_other_run)
+{
+    static const struct {
+        const char *path, *value, *says;
+    } lies[] = {
+        {"agreement/throughput/ratio", "1.25", "agreement/throughput/ratio"},
+        {"agreement/throughput/first", "30.0", "agreement/throughput/first"},
+        {"agreement/throughput/here", "30.0", "is not the throughput of this run"},
+        {"agreement/throughput/interval", "[0.99, 1.01]", "agreement/throughput/interval"},
+        {"agreement/bits/steps", "700", "agreement/bits/steps"},
+        {"agreement/environment", "[]", "agreement/environment"},
+        {"agreement/settings", "[{\"key\": \"run.isa\", \"first\": \"auto\", \"here\": \"avx2\"}]", "agreement/settings"},
+        {"replicates/statement", "\"" FX_ROOT "\"", "not the run that is repeated"},
+        {"replicates/signer", "\"SHA256:" FX_ROOT "\"", "not the run that is repeated"},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        struct fx x;
+        second_run(&x);
+        say_agreement(&x);
+        set_path(x.run, lies[i].path, json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
+        expect_refused(&x, lies[i].says);
+        fx_fini(&x);
+    }
+}
+
+TEST(half_a_replication_is_none)
+{
+    struct fx x;
+    second_run(&x);
+    expect_refused(&x, "says of no other that it repeats it");
+    say_agreement(&x);
+    json_object_del(x.run, "agreement");
+    expect_refused(&x, "only one of");
+    say_agreement(&x);
+    json_object_del(x.run, "replicates");
+    expect_refused(&x, "only one of");
+    fx_fini(&x);
+}
+
+TEST(other_settings_or_data_are_no_replication)
+{
+    struct fx x;
+    struct rp_err err;
+    second_run(&x);
+    say_agreement(&x);
+    set_path(x.run, "data/digest", json_string("another"));
+    expect_refused(&x, "with other data");
+    fx_fini(&x);
+    second_run(&x);
+    x.recipe.seed_data++;
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    say_agreement(&x);
+    expect_refused(&x, "with another seed.data");
+    fx_fini(&x);
+}
