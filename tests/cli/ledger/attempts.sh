@@ -6,10 +6,12 @@ says_in "nothing was attempted yet" out.txt
 short_run a.repro.tar.zst
 [ "$(events)" = "started sealed" ] || fail "after a run: $(events)"
 
+rm -f err.txt
 start_endless # killed with everything it had: no line can be written any more, and that shows
 kill -9 "$parent" "$worker"
 wait "$parent" || :
 [ "$(events)" = "started sealed started" ] || fail "after a kill: $(events)"
+rm -f err.txt
 start_endless
 kill -INT "$parent"
 expect_end 130 interrupted incomplete # and verifies the bundle

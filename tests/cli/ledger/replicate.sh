@@ -40,12 +40,12 @@ exit_of 2 "$REPRO" replicate first.repro.tar.zst --init first.repro.tar.zst
 mkdir mine theirs
 "$REPRO" data unpack bert_sample.tar.zst >unpacked.txt
 find "$(sed -n '$p' unpacked.txt)" -name '*.tfrecord' -exec cp {} mine/ \;
-[ -n "$(ls mine)" ] || { cat unpacked.txt >&2; fail "no samples"; }
+[ -n "$(find mine -name '*.tfrecord')" ] || { cat unpacked.txt >&2; fail "no samples"; }
 short_run own.repro.tar.zst --set data.path=mine
 exit_of 7 "$REPRO" replicate own.repro.tar.zst -o not.repro.tar.zst
 says "name them with --data"
 cp mine/* theirs/
-cp "theirs/$(ls theirs | sed 1q)" theirs/z.tfrecord
+cat mine/*.tfrecord >theirs/z.tfrecord
 exit_of 5 "$REPRO" replicate own.repro.tar.zst --data theirs -o not.repro.tar.zst
 says "the samples here have the digest"
 mv mine here
