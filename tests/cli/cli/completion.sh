@@ -21,7 +21,7 @@ expect "avx2 avx512" repro run x --isa = av
 expect "auto scalar avx2 avx512" repro run --isa =
 expect "bert_tiny_fp32" repro run bert_t
 expect "--encrypt" repro key new --enc
-expect "recipes" repro help re
+expect "replicate report recipes" repro help re
 touch bert_t.yaml "with blank"
 expect "bert_tiny_fp32 bert_t.yaml" repro run bert_t
 expect "with blank" repro verify wi
