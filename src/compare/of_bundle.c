@@ -264,6 +264,16 @@ static int unverified(struct rp_row *row, const char *path, struct rp_err *err)
     return 0;
 }
 
+struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
+{
+    struct rp_row *row = rp_rows_add(rows);
+    row->source.kind = RP_ROW_BUNDLE;
+    fill(row, v->run, kept->before, NULL);
+    say(&row->source.signed_by, v->fingerprint);
+    rp_row_complete(row);
+    return row;
+}
+
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
 {
     struct rp_verification v;

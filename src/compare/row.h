@@ -97,6 +97,10 @@ struct rp_row_opts {
     int unverified;
 };
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
+/* The same of one that is verified already, without samples: what stands beside published figures on a page. */
+struct rp_verification; /* verify/verify.h */
+struct rp_verified;
+struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept);
 /* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by what it is. Selector: key=value,key=value with
  * the keys of row.def (gpus and batch stand for devices and batch_per_device); no row left is RP_USAGE. */
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;

@@ -31,8 +31,8 @@ void rp_table_open(struct rp_buf *out, const char *caption, const char *columns)
     int many = 0;
     for (const char *p = columns; *p; p++)
         many += *p == '|';
-    if (many >= 5) /* in a narrow window it scrolls, and keys have to reach it */
-        rp_buf_printf(out, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">", caption);
+    if (many >= 3) /* in a narrow window it scrolls, and keys have to reach it */
+        rp_buf_printf(out, "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"%s\">", caption);
     else
         rp_buf_puts(out, "<div class=\"wide\">");
     rp_buf_printf(out, "<table><caption>%s</caption><thead><tr>", caption);
@@ -151,6 +151,7 @@ void rp_section_bundle(struct rp_section *s, int heading)
     rp_section_device(s);
     rp_section_ceilings(s);
     rp_section_memory(s);
+    rp_section_baselines(s);
     rp_section_topology(s);
     rp_section_environment(s);
     rp_section_settings(s);

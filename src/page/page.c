@@ -56,7 +56,7 @@ static void head(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 static void contents(struct rp_buf *out, const struct rp_section *s)
 {
     static const char *const parts[][2] = {{"steps", "Steps"},       {"loss", "Loss"},         {"device", "Device"},
-                                           {"ceilings", "Ceilings"}, {"memory", "Memory"},     {"topology", "Topology"},
+                                           {"ceilings", "Ceilings"}, {"memory", "Memory"}, {"baselines", "Baselines"},     {"topology", "Topology"},
                                            {"environment", "Environment"}, {"settings", "Settings"}, {"repeat", "Verify it"}};
     rp_buf_puts(out, "<nav aria-label=\"Sections\"><ul>");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -36,6 +36,7 @@ void rp_section_steps(struct rp_section *s);
 void rp_section_loss(struct rp_section *s);
 void rp_section_device(struct rp_section *s);
 void rp_section_memory(struct rp_section *s);
+void rp_section_baselines(struct rp_section *s);
 void rp_section_ceilings(struct rp_section *s);
 void rp_section_topology(struct rp_section *s);
 void rp_section_environment(struct rp_section *s);

@@ -249,7 +249,7 @@ static void matrix(struct rp_section *s, const json_t *probes)
     size_t i;
     if (!json_array_size(columns))
         return;
-    rp_buf_puts(s->out, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"Connections between devices\"><table class=\"matrix\"><caption>How "
+    rp_buf_puts(s->out, "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"Connections between devices\"><table class=\"matrix\"><caption>How "
                         "each reaches each other</caption><thead><tr><td></td>");
     json_array_foreach((json_t *)columns, i, cell) {
         rp_buf_puts(s->out, "<th scope=\"col\">");

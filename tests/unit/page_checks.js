@@ -24,7 +24,7 @@
   }
   for (const e of all('[aria-labelledby]'))
     if (!document.getElementById(e.getAttribute('aria-labelledby'))) wrong.push(`${name(e)} is labelled by nothing`);
-  for (const e of all('nav,section,[role=region]'))
+  for (const e of all('nav,section,[role=region],[role=group]'))
     if (!e.getAttribute('aria-label') && !e.getAttribute('aria-labelledby')) wrong.push(`${name(e)} has no name`);
   for (const a of all('a')) {
     if (!a.textContent.trim()) wrong.push('a link without text');

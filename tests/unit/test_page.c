@@ -10,7 +10,7 @@
 static const char *const elements[] = {"html", "head",    "title",   "style", "body",   "a",     "header", "div",  "svg",     "circle", "path",       "h1",  "h2",
                                        "h3",   "p",       "code",    "bdi",   "table",  "caption", "thead", "tbody", "tr",     "th",     "td",         "nav", "ul",
                                        "li",   "main",    "section", "data",  "dl",     "dt",    "dd",     "span", "figure",  "figcaption", "b",      "rect", "text",
-                                       "pre",  "details", "summary", "footer", "meta"};
+                                       "pre",  "details", "summary", "footer", "meta", "br"};
 static const char *const attributes[] = {"lang", "charset", "http-equiv", "content", "name", "class", "href", "id", "width", "height", "viewBox", "aria-hidden",
                                          "cx", "cy", "r", "d", "data-verdict", "open", "scope", "aria-label", "aria-labelledby", "data-bundle", "value",
                                          "data-src", "data-form", "role", "x", "y", "text-anchor", "preserveAspectRatio", "download", "tabindex", "rx",
@@ -54,7 +54,7 @@ static const char *mistake(const char *html)
             return at;
         if (closing && (depth == 0 || strcmp(open[--depth], name) != 0))
             return at;
-        if (closing || p[-1] == '/' || strcmp(name, "meta") == 0)
+        if (closing || p[-1] == '/' || strcmp(name, "meta") == 0 || strcmp(name, "br") == 0)
             continue;
         if (depth == 64)
             return at;
