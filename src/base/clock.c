@@ -1,6 +1,7 @@
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static uint64_t now(clockid_t id)
@@ -26,4 +27,34 @@ void rp_rfc3339(char out[32], uint64_t wall_ns)
     struct tm t;
     gmtime_r(&s, &t);
     strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &t);
+}
+
+/* Does the text have the shape, in which '0' stands for any digit? */
+static int has_shape(const char *text, size_t n, const char *shape)
+{
+    for (size_t i = 0; i < n; i++)
+        if (shape[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != shape[i])
+            return 0;
+    return n == strlen(shape);
+}
+
+/* Of digits that has_shape() saw. */
+static int two(const char *digits)
+{
+    return (digits[0] - '0') * 10 + digits[1] - '0';
+}
+
+int rp_is_date(const char *text, size_t n)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    if (!has_shape(text, n, "0000-00-00"))
+        return 0;
+    int year = two(text) * 100 + two(text + 2), month = two(text + 5), day = two(text + 8), leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1] + (month == 2 && leap);
+}
+
+int rp_is_rfc3339(const char *text)
+{
+    return has_shape(text, strlen(text), "0000-00-00T00:00:00Z") && rp_is_date(text, 10) && two(text + 11) < 24 && two(text + 14) < 60 &&
+           two(text + 17) <= 60;
 }

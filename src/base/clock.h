@@ -6,10 +6,13 @@
 #ifndef RP_BASE_CLOCK_H
 #define RP_BASE_CLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 uint64_t rp_now_ns(void);                         /* CLOCK_MONOTONIC */
 uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 */
 void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
+int rp_is_date(const char *text, size_t n);       /* "2028-02-29": these 10 bytes are a day that the calendar has */
+int rp_is_rfc3339(const char *text);              /* as rp_rfc3339() writes them, and no other form */
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
+#include "sign/counter.h"
 #include "sign/dsse.h"
 #include "sign/key.h"
 #include "sign/minisign.h"
@@ -146,12 +147,18 @@ static int all_there(const struct rp_bundle *b, struct rp_err *err)
 
 /* ---- writing ---- */
 
+/* Added after sealing, about the statement: neither that nor SHA256SUMS can name it. */
+static int is_counter(const char *name)
+{
+    return strncmp(name, RP_COUNTER_FOLDER, strlen(RP_COUNTER_FOLDER)) == 0;
+}
+
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b)
 {
     for (int i = 0; i < b->n; i++) {
         const struct rp_member *m = &b->member[i];
         char hex[RP_SHA256_HEX];
-        if (strcmp(m->name, STATEMENT) == 0 || strncmp(m->name, SUMS, strlen(SUMS)) == 0)
+        if (strcmp(m->name, STATEMENT) == 0 || strncmp(m->name, SUMS, strlen(SUMS)) == 0 || is_counter(m->name))
             continue;
         rp_member_sha256(hex, m);
         rp_buf_printf(out, "%s  %s\n", hex, m->name);
@@ -163,7 +170,7 @@ int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject)
     int n = 0;
     for (int i = 0; i < b->n; i++) {
         const struct rp_member *m = &b->member[i];
-        if (strcmp(m->name, STATEMENT) == 0)
+        if (strcmp(m->name, STATEMENT) == 0 || is_counter(m->name))
             continue;
         subject[n].name = m->name;
         rp_member_sha256(subject[n++].sha256, m);
@@ -204,10 +211,25 @@ static int add_statement(struct rp_bundle *b, const struct rp_key_pair *key, str
     return rp_bundle_add(b, STATEMENT, envelope.data, envelope.size, err);
 }
 
+int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err)
+{
+    RP_BUF tar = {0};
+    size_t total = 0;
+    for (int i = 0; i < b->n; i++) {
+        RP_BUG_IF(b->member[i].left_out);
+        rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
+        total += b->member[i].bytes.size;
+    }
+    rp_tar_end(&tar);
+    if (total > RP_BUNDLE_TOTAL_MAX)
+        return rp_fail(err, RP_UNAVAILABLE, "the members have %zu bytes together; a bundle holds %lu at most", total, RP_BUNDLE_TOTAL_MAX);
+    return rp_zst_pack(file, tar.data, tar.size, err);
+}
+
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err)
 {
-    RP_BUF pem = {0}, sums = {0}, tar = {0};
-    size_t script_size, total = 0;
+    RP_BUF pem = {0}, sums = {0};
+    size_t script_size;
     const char *script = rp_bundle_script(&script_size);
     rp_key_public_pem(key, &pem);
     if (rp_bundle_add(b, "key.pem", pem.data, pem.size, err) < 0 ||
@@ -217,14 +239,7 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
     if (rp_bundle_add(b, SUMS, sums.data, sums.size, err) < 0 || add_stock_forms(b, key, &sums, err) < 0 ||
         add_statement(b, key, err) < 0 || all_there(b, err) < 0)
         return -1;
-    for (int i = 0; i < b->n; i++) {
-        rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
-        total += b->member[i].bytes.size;
-    }
-    rp_tar_end(&tar);
-    if (total > RP_BUNDLE_TOTAL_MAX)
-        return rp_fail(err, RP_UNAVAILABLE, "the members have %zu bytes together; a bundle holds %lu at most", total, RP_BUNDLE_TOTAL_MAX);
-    return rp_zst_pack(file, tar.data, tar.size, err);
+    return rp_bundle_pack(b, file, err);
 }
 
 /* ---- reading ---- */

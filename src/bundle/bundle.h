@@ -42,6 +42,8 @@ struct rp_key_pair; /* sign/key.h */
 
 /* Adds key.pem, verify.sh, SHA256SUMS with its two signatures, and statement.dsse.json; file receives the bytes of the bundle. */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
+/* The members as they are: for a bundle that was read and got one more counter-signature. */
+int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
  * end. All of these are RP_MALFORMED. No member's content is looked at. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
@@ -57,8 +59,8 @@ int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, co
 void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m);
 size_t rp_member_size(const struct rp_member *m);
 
-/* What seal() adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (everything but the statement;
- * names are borrowed from b). */
+/* What seal() adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (everything but the statement
+ * and the counter-signatures; names are borrowed from b). */
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
 const char *rp_bundle_script(size_t *size);
 struct rp_subject; /* sign/statement.h */

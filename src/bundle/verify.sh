@@ -44,27 +44,43 @@ if [ "$dir" != "$bundle" ]; then
     tar -xf "$tmp/tar" -C "$dir" --no-same-owner || fail "'$bundle' cannot be unpacked"
 fi
 
-# The envelope: its payload and signature, not believed yet.
-envelope=$dir/statement.dsse.json
-[ -f "$envelope" ] || fail "there is no statement.dsse.json"
+# An envelope: its payload, in $tmp/payload, and the signature over PAE(type, payload) by that key. Nothing of it is believed before.
 type=application/vnd.in-toto+json
-jq -e --arg type "$type" '.payloadType == $type and (.signatures | length) == 1' "$envelope" >/dev/null ||
-    fail "statement.dsse.json is no DSSE envelope of type $type with one signature"
-jq -j '.payload' "$envelope" | base64 -d >"$tmp/payload" || fail "the payload is not base64"
-jq -j '.signatures[0].sig' "$envelope" | base64 -d >"$tmp/sig" || fail "the signature is not base64"
+check_envelope() { # FILE KEY
+    jq -e --arg type "$type" '.payloadType == $type and (.signatures | length) == 1' "$1" >/dev/null ||
+        fail "${1##*/} is no DSSE envelope of type $type with one signature"
+    jq -j '.payload' "$1" | base64 -d >"$tmp/payload" || fail "the payload is not base64"
+    jq -j '.signatures[0].sig' "$1" | base64 -d >"$tmp/sig" || fail "the signature is not base64"
+    printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c <"$tmp/payload")" >"$tmp/pae"
+    cat "$tmp/payload" >>"$tmp/pae"
+    openssl pkeyutl -verify -pubin -inkey "$2" -rawin -in "$tmp/pae" -sigfile "$tmp/sig" >/dev/null 2>&1 ||
+        fail "the signature is not by the key in '$2'"
+    openssl pkey -pubin -in "$2" -outform DER -out "$tmp/der"
+    print=$(sha256sum <"$tmp/der")
+    print=SHA256:${print%% *}
+}
+[ -f "$dir/statement.dsse.json" ] || fail "there is no statement.dsse.json"
 
-# The signature, over PAE(type, payload).
+# Other people's signatures: each is about statement.dsse.json, by the key beside it, and says nothing about who the author is.
+sum=$(sha256sum <"$dir/statement.dsse.json")
+n=0
+while [ -f "$dir/signatures/$n.dsse.json" ]; do
+    check_envelope "$dir/signatures/$n.dsse.json" "$dir/signatures/$n.pem"
+    jq -e --arg sum "${sum%% *}" '.predicateType == "urn:repro:signature:1" and (.subject | length) == 1
+            and .subject[0] == {"name": "statement.dsse.json", "digest": {"sha256": $sum}}' "$tmp/payload" >/dev/null ||
+        fail "signatures/$n.dsse.json is not about this bundle"
+    echo "OK countersigned by $print"
+    jq -r '.predicate | "   as \(.role) at \(.at): \(.note)" | gsub("[^ -~]"; "?")' "$tmp/payload"
+    n=$((n + 1))
+done
+
+# The author's.
 if [ -z "$key" ]; then
     key=$dir/key.pem
     echo "WARNING: using the key inside the bundle; give the public key of the signer as second argument to know who signed" >&2
 fi
-printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c <"$tmp/payload")" >"$tmp/pae"
-cat "$tmp/payload" >>"$tmp/pae"
-openssl pkeyutl -verify -pubin -inkey "$key" -rawin -in "$tmp/pae" -sigfile "$tmp/sig" >/dev/null 2>&1 ||
-    fail "the signature is not by the key in '$key'"
-openssl pkey -pubin -in "$key" -outform DER -out "$tmp/der"
-print=$(sha256sum <"$tmp/der")
-echo "OK signature by SHA256:${print%% *}"
+check_envelope "$dir/statement.dsse.json" "$key"
+echo "OK signature by $print"
 
 # The statement: what was signed.
 jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:1"
@@ -74,9 +90,9 @@ jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:re
 jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/payload" >"$tmp/sums"
 (cd "$dir" && sha256sum -c --strict --quiet "$tmp/sums") || fail "a file is missing or not the one that was signed"
 echo "OK digest of $(wc -l <"$tmp/sums") files"
-jq -e -n --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
+jq -e -n --argjson n "$n" --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
     '($names | split("\n") | map(ltrimstr("./") | select(. != "" and (endswith("/") | not))) | sort)
-     == ([$statement[0].subject[].name, "statement.dsse.json"] | sort)' >/dev/null ||
+     == ([$statement[0].subject[].name, "statement.dsse.json", (range($n) | "signatures/\(.).dsse.json", "signatures/\(.).pem")] | sort)' >/dev/null ||
     fail "the bundle holds files that were not signed, or a file twice"
 echo "OK no other files"
 

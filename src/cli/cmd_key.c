@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 struct key_opts {
-    const char *output, *name, *form;
+    const char *output, *name, *form, *until, *remove;
     long passphrase_fd;
-    int encrypt;
+    int encrypt, list;
 };
 #define AT(field) offsetof(struct key_opts, field)
 
@@ -163,8 +163,24 @@ const struct rp_command rp_cmd_key_show = {
 static const struct rp_opt trust_opts[] = {
     {.name = "name", .letter = 'n', .type = RP_OPT_TEXT, .offset = AT(name), .arg = "NAME",
      .help = "what to call its owner; default the file's name"},
+    {.name = "until", .letter = 'u', .type = RP_OPT_TEXT, .offset = AT(until), .arg = "YYYY-MM-DD",
+     .help = "the last day (UTC) on which the key is believed; default for ever"},
+    {.name = "list", .letter = 'l', .type = RP_OPT_FLAG, .offset = AT(list), .help = "list the keys that are believed"},
+    {.name = "remove", .type = RP_OPT_TEXT, .offset = AT(remove), .arg = "NAME", .help = "believe the key of that name no longer"},
     {0},
 };
+
+/* As shown behind a name: for how long. */
+static void say_until(const struct rp_trusted *t)
+{
+    printf("%-20s %s%s%s\n", t->name, t->fingerprint, !*t->until ? "" : t->expired ? " no longer, it was until " : " until ", t->until);
+}
+
+static json_t *trusted_json(const struct rp_trusted *t)
+{
+    return json_pack("{s:s, s:s, s:s*, s:s*, s:b}", "name", t->name, "fingerprint", t->fingerprint, "path", t->path, "until",
+                     *t->until ? t->until : NULL, "expired", t->expired);
+}
 
 static int list_trusted(struct rp_cli *cli, struct rp_err *err)
 {
@@ -174,9 +190,9 @@ static int list_trusted(struct rp_cli *cli, struct rp_err *err)
     RP_JSON *keys = json_array(), *skipped = json_array();
     for (int i = 0; i < list.n; i++) {
         const struct rp_trusted *t = &list.key[i];
-        json_array_append_new(keys, json_pack("{s:s, s:s, s:s}", "name", t->name, "fingerprint", t->fingerprint, "path", t->path));
+        json_array_append_new(keys, trusted_json(t));
         if (!cli->json)
-            printf("%-20s %s\n", t->name, t->fingerprint);
+            say_until(t);
     }
     for (int i = 0; i < list.n_skipped; i++) {
         json_array_append_new(skipped, json_string(list.skipped[i]));
@@ -200,26 +216,46 @@ static char *name_of(const char *path)
     return rp_asprintf("%.*s", (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base)), base);
 }
 
-static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
+static int add_trusted(struct rp_cli *cli, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
-    char print[RP_FINGERPRINT_SIZE];
-    if (!cli->argc)
-        return o->name ? rp_fail(err, RP_USAGE, "--name needs a key: repro key trust FILE --name NAME") : list_trusted(cli, err);
+    struct rp_trusted t = {0};
     struct rp_key_pair *k = rp_key_load_any(cli->argv[0], -1, err);
     if (!k)
         return -1;
     RP_FREE char *name = o->name ? rp_strdup(o->name) : name_of(cli->argv[0]);
-    RP_BUF pem = {0};
-    rp_key_fingerprint(k, print);
-    rp_key_public_pem(k, &pem);
+    int failed = rp_trust_add(name, o->until, k, err) < 0;
+    rp_key_fingerprint(k, t.fingerprint);
     rp_key_free(k);
-    if (rp_trust_add(name, pem.data, pem.size, cli->argv[0], err) < 0)
+    if (failed)
+        return -1;
+    t.name = name;
+    if (o->until)
+        snprintf(t.until, sizeof t.until, "%s", o->until);
+    if (cli->json)
+        cli->result = trusted_json(&t);
+    else
+        say_until(&t);
+    return 0;
+}
+
+static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct key_opts *o = cli->opts;
+    if (cli->argc + o->list + !!o->remove > 1)
+        return rp_fail(err, RP_USAGE, "a key to believe, --list and --remove exclude each other");
+    if (!cli->argc && (o->name || o->until))
+        return rp_fail(err, RP_USAGE, "--name and --until need a key: repro key trust FILE --name NAME");
+    if (cli->argc)
+        return add_trusted(cli, err);
+    if (!o->remove)
+        return list_trusted(cli, err);
+    if (rp_trust_remove(o->remove, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s}", "name", name, "fingerprint", print);
+        cli->result = json_pack("{s:s}", "removed", o->remove);
     else
-        printf("%-20s %s\n", name, print);
+        printf("%s is no longer trusted\n", o->remove);
     return 0;
 }
 
@@ -228,12 +264,15 @@ const struct rp_command rp_cmd_key_trust = {
     .operands = "[FILE]",
     .max_operands = 1,
     .summary = "believe bundles signed by this public key; without FILE, list such keys",
-    .details = "Compare the fingerprint that is shown with one that its owner gave you by another way. The keys are files in "
-               "~/.config/repro/trust; removing a file ends the trust.\n"
+    .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the fingerprint that is shown with one that its "
+               "owner gave you by another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
+               "of --until 'verify' says that the key was believed and no longer is, by the clock of the machine that verifies; for the "
+               "same key and name the command sets that day again, and without --until takes it away.\n"
                "\n"
                "Examples:\n"
                "  repro key trust alice.pem\n"
-               "  repro key trust downloaded.pem --name lab7\n",
+               "  repro key trust downloaded.pub --name lab7 --until 2027-06-30\n"
+               "  repro key trust --remove lab7\n",
     .opts = trust_opts,
     .opts_size = sizeof(struct key_opts),
     .run = cmd_key_trust,

@@ -1,10 +1,13 @@
 #include "sign/trust.h"
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,20 +15,22 @@
 
 #define NAME_MAX_CHARS 64
 #define PUBLIC_MAX 16384
+#define HEAD "repro-trust/1\nuntil: "
+#define NEVER "never"
 
 char *rp_trust_dir(struct rp_err *err)
 {
     return rp_config_path("trust", err);
 }
 
-static int is_pem(const char *s, size_t n)
+static int ends(const char *s, size_t n, const char *suffix)
 {
-    return n >= 4 && memcmp(s + n - 4, ".pem", 4) == 0;
+    return n >= 4 && memcmp(s + n - 4, suffix, 4) == 0;
 }
 
 static int good_name(const char *s, size_t n)
 {
-    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-' || is_pem(s, n))
+    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-' || ends(s, n, ".pem") || ends(s, n, ".pub"))
         return 0;
     for (size_t i = 0; i < n; i++)
         if (!isalnum((unsigned char)s[i]) && !strchr("._-@", s[i]))
@@ -33,62 +38,140 @@ static int good_name(const char *s, size_t n)
     return 1;
 }
 
-static struct rp_key_pair *load_public_file(const char *path, struct rp_err *err)
+/* ---- days ---- */
+
+static int is_over(const char *day)
 {
-    RP_BUF pem = {0};
-    RP_FREE char *what = rp_asprintf("'%s'", path);
-    if (rp_read_file(&pem, path, PUBLIC_MAX, err) < 0)
-        return NULL;
-    return rp_key_load_public(rp_buf_text(&pem), pem.size, what, err);
+    char now[32];
+    rp_rfc3339(now, rp_wall_ns());
+    return *day && strncmp(now, day, RP_DATE_SIZE - 1) > 0;
 }
 
-static int fingerprint_of_file(char fingerprint[RP_FINGERPRINT_SIZE], const char *path, struct rp_err *err)
+/* ---- one file ---- */
+
+static void write_entry(struct rp_buf *out, const struct rp_key_pair *k, const char *until)
 {
-    struct rp_key_pair *k = load_public_file(path, err);
+    RP_BUF pem = {0}, all = {0};
+    char hex[RP_SHA256_HEX];
+    rp_key_public_pem(k, &pem);
+    rp_buf_printf(&all, "%s%s\n%s", HEAD, until, pem.data);
+    rp_sha256_hex(hex, all.data, all.size);
+    rp_buf_printf(out, "%s%s\nsha256: %s\n%s", HEAD, until, hex, pem.data);
+}
+
+/* The second line of a file that begins with HEAD, as it will be written again. */
+static void day_of(char until[RP_DATE_SIZE], const struct rp_buf *text)
+{
+    size_t n = strcspn(text->data + strlen(HEAD), "\n");
+    snprintf(until, RP_DATE_SIZE, "%.*s", (int)(n < RP_DATE_SIZE ? n : 0), text->data + strlen(HEAD));
+}
+
+/* A public key file of any kind; one of the store has a day, which is "" for all others. */
+static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
+{
+    RP_BUF text = {0}, again = {0};
+    RP_FREE char *what = rp_asprintf("'%s'", path);
+    *until = 0;
+    if (rp_read_file(&text, path, PUBLIC_MAX, err) < 0)
+        return -1;
+    struct rp_key_pair *k = rp_key_load_public(rp_buf_text(&text), text.size, what, err);
     if (!k)
         return -1;
     rp_key_fingerprint(k, fingerprint);
+    int headed = text.size > strlen(HEAD) && memcmp(text.data, HEAD, strlen(HEAD)) == 0;
+    if (headed) {
+        day_of(until, &text);
+        write_entry(&again, k, until);
+    }
     rp_key_free(k);
+    if (headed && (!rp_buf_is(&again, text.data, text.size) || (strcmp(until, NEVER) != 0 && !rp_is_date(until, strlen(until)))))
+        return rp_fail(err, RP_MALFORMED, "%s is damaged: its lines do not have the SHA-256 that it names", what);
+    if (strcmp(until, NEVER) == 0)
+        *until = 0;
     return 0;
 }
 
-int rp_trust_add(const char *name, const char *pem, size_t size, const char *what, struct rp_err *err)
+/* One of the store: what has neither the head nor begins with the key may be an entry whose day is damaged. */
+static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
 {
-    char ours[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE];
+    static const char *const begins[] = {HEAD, "-----BEGIN PUBLIC KEY-----", "untrusted comment: "};
     RP_BUF text = {0};
-    if (!good_name(name, strlen(name)))
-        return rp_fail(err, RP_USAGE, "'%.80s' is no name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, not "
-                                      "ending in .pem",
-                       name, NAME_MAX_CHARS);
-    struct rp_key_pair *k = rp_key_load_public(pem, size, what, err);
-    if (!k)
+    if (rp_read_file(&text, path, PUBLIC_MAX, err) < 0)
         return -1;
-    rp_key_fingerprint(k, ours);
-    rp_key_public_pem(k, &text);
-    rp_key_free(k);
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (text.size > strlen(begins[i]) && memcmp(text.data, begins[i], strlen(begins[i])) == 0)
+            return read_public(fingerprint, until, path, err);
+    return rp_fail(err, RP_MALFORMED, "'%s' is no entry of the trust store: it begins neither with repro-trust/1 nor with a public key", path);
+}
+
+/* ---- the store ---- */
+
+static char *entry_path(const char *name, struct rp_err *err)
+{
+    RP_FREE char *dir = rp_trust_dir(err);
+    return dir ? rp_asprintf("%s/%s.pem", dir, name) : NULL;
+}
+
+static int check_name(const char *name, struct rp_err *err)
+{
+    if (good_name(name, strlen(name)))
+        return 0;
+    return rp_fail(err, RP_USAGE, "'%.80s' is no name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, not "
+                                  "ending in .pem or .pub",
+                   name, NAME_MAX_CHARS);
+}
+
+int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *k, struct rp_err *err)
+{
+    char ours[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE], day[RP_DATE_SIZE];
+    RP_BUF text = {0};
+    if (check_name(name, err) < 0)
+        return -1;
+    if (until && !rp_is_date(until, strlen(until)))
+        return rp_fail(err, RP_USAGE, "'%.40s' is no day; expected one like 2027-06-30", until);
+    if (until && is_over(until))
+        return rp_fail(err, RP_USAGE, "%s is over: a key that is no longer believed is removed with --remove", until);
     RP_FREE char *dir = rp_trust_dir(err);
     if (!dir || rp_mkdirs(dir, 0700, err) < 0)
         return -1;
     RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, name);
+    rp_key_fingerprint(k, ours);
     if (access(path, F_OK) == 0) {
-        if (fingerprint_of_file(theirs, path, err) < 0)
+        if (read_entry(theirs, day, path, err) < 0)
             return rp_wrap(err, "trust store");
-        if (strcmp(ours, theirs) == 0)
-            return 0;
-        return rp_fail(err, RP_USAGE, "'%s' already stands for the key %s; choose another with --name, or remove '%s'", name, theirs, path);
+        if (strcmp(ours, theirs) != 0)
+            return rp_fail(err, RP_USAGE, "'%s' already stands for the key %s; choose another with --name, or remove that one first with "
+                                          "repro key trust --remove %s",
+                           name, theirs, name);
     }
+    write_entry(&text, k, until ? until : NEVER);
     return rp_write_file(path, text.data, text.size, 0644, err);
+}
+
+int rp_trust_remove(const char *name, struct rp_err *err)
+{
+    if (check_name(name, err) < 0)
+        return -1;
+    RP_FREE char *path = entry_path(name, err);
+    if (!path)
+        return -1;
+    if (unlink(path) == 0)
+        return 0;
+    if (errno == ENOENT)
+        return rp_fail(err, RP_USAGE, "there is no '%s' in the trust store; repro key trust --list shows it", name);
+    return rp_fail(err, RP_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
 static int add_trusted(struct rp_trust_list *list, const char *dir, const char *file, struct rp_err *err)
 {
     struct rp_trusted t = {.path = rp_asprintf("%s/%s", dir, file), .name = rp_strdup(file)};
     t.name[strlen(file) - 4] = 0;
-    if (fingerprint_of_file(t.fingerprint, t.path, err) < 0) {
+    if (read_entry(t.fingerprint, t.until, t.path, err) < 0) {
         free(t.path);
         free(t.name);
         return -1;
     }
+    t.expired = is_over(t.until);
     list->key = rp_realloc(list->key, (size_t)(list->n + 1) * sizeof *list->key);
     list->key[list->n++] = t;
     return 0;
@@ -112,7 +195,7 @@ int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
     struct rp_err why;
     while ((e = readdir(d))) {
         size_t n = strlen(e->d_name);
-        if (!is_pem(e->d_name, n) || !good_name(e->d_name, n - 4) || add_trusted(list, dir, e->d_name, &why) == 0)
+        if (!ends(e->d_name, n, ".pem") || !good_name(e->d_name, n - 4) || add_trusted(list, dir, e->d_name, &why) == 0)
             continue;
         list->skipped = rp_realloc(list->skipped, (size_t)(list->n_skipped + 1) * sizeof *list->skipped);
         list->skipped[list->n_skipped++] = rp_strdup(why.msg);
@@ -136,42 +219,57 @@ void rp_trust_list_fini(struct rp_trust_list *list)
     *list = (struct rp_trust_list){0};
 }
 
-int rp_trust_find(const char *fingerprint, char name[128], struct rp_err *err)
+int rp_trust_find(const char *fingerprint, char name[RP_TRUST_NAME], char until[RP_DATE_SIZE], struct rp_err *err)
 {
     struct rp_trust_list list;
     int found = 0;
+    *name = *until = 0;
     if (rp_trust_list(&list, err) < 0)
         return -1;
-    for (int i = 0; i < list.n && !found; i++) {
-        if (strcmp(list.key[i].fingerprint, fingerprint) != 0)
+    for (int i = 0; i < list.n && !found; i++) { /* under several names: one that is believed counts */
+        const struct rp_trusted *t = &list.key[i];
+        if (strcmp(t->fingerprint, fingerprint) != 0)
             continue;
-        memcpy(name, list.key[i].name, strlen(list.key[i].name) + 1); /* at most NAME_MAX_CHARS */
-        found = 1;
+        memcpy(name, t->name, strlen(t->name) + 1); /* at most NAME_MAX_CHARS */
+        memcpy(until, t->until, sizeof t->until);
+        found = !t->expired;
     }
-    if (!found && list.n_skipped)
+    if (!found && !*name && list.n_skipped)
         found = rp_fail(err, RP_MALFORMED, "%s", list.skipped[0]);
     rp_trust_list_fini(&list);
     return found;
 }
 
+static int resolve_name(char fingerprint[RP_FINGERPRINT_SIZE], const char *name, const char *path, struct rp_err *err)
+{
+    char until[RP_DATE_SIZE];
+    if (read_entry(fingerprint, until, path, err) < 0)
+        return -1;
+    if (!is_over(until))
+        return 0;
+    return rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which is over; repro key trust %s --name %s --until DATE renews it", name, until,
+                   path, name);
+}
+
 int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, struct rp_err *err)
 {
     struct stat st;
+    char until[RP_DATE_SIZE];
     if (strncmp(what, "SHA256:", 7) == 0) {
         if (!rp_is_sha256(what + 7))
             return rp_fail(err, RP_USAGE, "'%.90s' is no fingerprint; expected SHA256: and 64 lower-case hex digits", what);
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
-    if (strchr(what, '/') || is_pem(what, strlen(what)))
-        return fingerprint_of_file(fingerprint, what, err);
+    if (strchr(what, '/') || ends(what, strlen(what), ".pem") || ends(what, strlen(what), ".pub"))
+        return read_public(fingerprint, until, what, err);
     /* A name means the store and nothing else: a file that lies in the working directory, perhaps beside the bundle that came from a
      * stranger, must not take the place of a key that is not in the store (yet). */
     struct rp_err why = {0};
     RP_FREE char *dir = rp_trust_dir(&why);
     RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;
     if (path && stat(path, &st) == 0)
-        return fingerprint_of_file(fingerprint, path, err);
+        return resolve_name(fingerprint, what, path, err);
     if (stat(what, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%.80s' is no name in the trust store; for the file of that name write ./%.80s", what, what);
     if (!dir) {

@@ -44,28 +44,49 @@ int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result
     return 0;
 }
 
-/* Who signed is decided outside the bundle: by --trust, or else by the user's trust store. */
-int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* --trust names the author's key, or one that countersigned: then it is said that the author is somebody else. */
+static int check_named(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char wanted[RP_FINGERPRINT_SIZE], safe[200];
-    struct rp_err why = {0};
-    struct rp_verification *v = s->v;
-    int found = rp_trust_find(v->fingerprint, v->signer, &why);
-    if (s->o->trust) {
-        if (rp_trust_resolve(wanted, s->o->trust, err) < 0)
-            return rp_wrap(err, "--trust");
-        if (strcmp(wanted, v->fingerprint) != 0)
-            return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
-                           rp_safe(safe, sizeof safe, s->o->trust), wanted);
+    const struct rp_verification *v = s->v;
+    if (rp_trust_resolve(wanted, s->o->trust, err) < 0)
+        return rp_wrap(err, "--trust");
+    const char *role = rp_counter_role(v, wanted);
+    if (strcmp(wanted, v->fingerprint) == 0) {
         rp_check_say(result, "the key you named");
         return 0;
     }
-    if (found > 0) {
-        rp_check_say(result, "in your trust store as '%s'", v->signer);
+    if (!role)
+        return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
+                       rp_safe(safe, sizeof safe, s->o->trust), wanted);
+    if (*v->signer) {
+        rp_check_say(result, "the key you named countersigned as %s; the author is '%s' of your trust store", role, v->signer);
         return 0;
     }
     result->state = RP_CHECK_NOTE;
-    if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
+    rp_check_say(result, "the key you named countersigned as %s and is not the author's; the author's is unknown", role);
+    return 0;
+}
+
+/* Who signed is decided outside the bundle: by --trust, or else by the user's trust store. */
+int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
+    struct rp_err why = {0};
+    struct rp_verification *v = s->v;
+    int found = rp_trust_find(v->fingerprint, name, until, &why);
+    if (found > 0)
+        memcpy(v->signer, name, sizeof name);
+    if (s->o->trust)
+        return check_named(s, result, err);
+    if (found > 0) {
+        rp_check_say(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
+        return 0;
+    }
+    result->state = RP_CHECK_NOTE;
+    if (*name)
+        rp_check_say(result, "no longer trusted: '%s' of your trust store was believed until %s", name, until);
+    else if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
         rp_check_say(result, "unknown, and not all of the trust store can be read: %.300s", why.msg);
     else
         rp_check_say(result, "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it "

@@ -51,6 +51,9 @@ int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state 
 /* A reason for a lower clock that says nothing about heat or power. */
 int rp_verify_harmless(const char *reason);
 
+/* A line for each counter-signature that holds. */
+void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
+
 /* Printable ASCII into the result's text. */
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The first place where two documents differ: "results/sequences_per_s is 9, expected 3.5", into text. 0 when they are equal. */

@@ -221,7 +221,8 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->run);
     json_decref(v->policy);
     json_decref(v->replay);
-    v->run = v->policy = v->replay = NULL;
+    json_decref(v->signatures);
+    v->run = v->policy = v->replay = v->signatures = NULL;
 }
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -260,8 +261,10 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
     if (v->verdict != RP_VERDICT_FAILED && json_is_number(rate))
         rp_buf_printf(out, "\n%.3f sequences/s, last loss %s\n", json_number_value(rate),
                       json_string_value(json_object_get(results, "loss_last")));
-    if (v->verdict != RP_VERDICT_FAILED)
+    if (v->verdict != RP_VERDICT_FAILED) {
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
+        rp_signatures_text(out, v);
+    }
     rp_buf_puts(out, "\n");
     rp_verification_line(out, v);
     rp_buf_puts(out, "\n");
@@ -276,8 +279,7 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:o, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
-                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "checks", list, "results",
-                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy",
-                     v->policy);
+    return json_pack("{s:s, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
+                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "signatures", v->signatures, "checks",
+                     list, "results", v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy);
 }

@@ -79,6 +79,9 @@ struct rp_verification {
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char statement[65];                    /* SHA-256 of statement.dsse.json: what names this bundle; "" where there is none */
     char signer[128];                      /* its name in the trust store, or "" */
+    json_t *signatures;                    /* counter-signatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
+                                              "trusted", "name", "until"}], "why" in place of all from "fingerprint" where not valid; NULL
+                                              before they were looked at */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */
     json_t *replay;                        /* rp_replay_json() of one that was done, or NULL */
@@ -91,10 +94,11 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
 void rp_verification_fini(struct rp_verification *v);
 /* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED. */
 void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
+const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint); /* of the first by that key; NULL: none */
 
 /* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
  * "proves"}],
- * "results", "replay", "policy"} for programs. */
+ * "results", "replay", "policy", "signatures"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -382,31 +382,29 @@ TEST(private_keys_live_in_the_secure_heap_and_leave_it)
 TEST(a_damaged_entry_of_the_trust_store_hides_no_other)
 {
     struct rp_err err;
-    char name[128];
+    char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
     struct rp_trust_list list;
     RP_FREE char *dir = fx_path("repro/trust"), *bad = fx_path("repro/trust/bad.pem"), *hidden = fx_path("repro/trust/.hidden.pem");
     CHECK(rp_trust_list(&list, &err) == 0 && list.n == 0, "an absent store is not empty");
     CHECK(rp_mkdirs(dir, 0700, &err) == 0, "%s", err.msg);
-    RP_BUF pem = {0};
     struct rp_key_pair *k = fx_key("trusted");
     char print[RP_FINGERPRINT_SIZE];
-    rp_key_public_pem(k, &pem);
     rp_key_fingerprint(k, print);
-    rp_key_free(k);
-    CHECK(rp_trust_add("zoe", pem.data, pem.size, "zoe", &err) == 0 && rp_trust_add("zoe", pem.data, pem.size, "zoe", &err) == 0, "%s", err.msg);
+    CHECK(rp_trust_add("zoe", NULL, k, &err) == 0 && rp_trust_add("zoe", NULL, k, &err) == 0, "%s", err.msg);
     CHECK(rp_write_file(hidden, "x", 1, 0600, &err) == 0, "%s", err.msg);
-    CHECK(rp_trust_find(print, name, &err) == 1 && strcmp(name, "zoe") == 0, "%s", name);
-    CHECK(rp_trust_find("SHA256:00", name, &err) == 0, "found what is not there");
+    CHECK(rp_trust_find(print, name, until, &err) == 1 && strcmp(name, "zoe") == 0, "%s", name);
+    CHECK(rp_trust_find("SHA256:00", name, until, &err) == 0, "found what is not there");
     CHECK(rp_trust_list(&list, &err) == 0 && list.n == 1 && strcmp(list.key[0].fingerprint, print) == 0, "list");
     rp_trust_list_fini(&list);
     CHECK(rp_write_file(bad, "x", 1, 0600, &err) == 0, "%s", err.msg);
     *name = 0;
-    CHECK(rp_trust_find(print, name, &err) == 1 && strcmp(name, "zoe") == 0, "%s", name);
-    CHECK(rp_trust_find("SHA256:00", name, &err) < 0 && strstr(err.msg, "bad.pem"), "%s", err.msg);
+    CHECK(rp_trust_find(print, name, until, &err) == 1 && strcmp(name, "zoe") == 0, "%s", name);
+    CHECK(rp_trust_find("SHA256:00", name, until, &err) < 0 && strstr(err.msg, "bad.pem"), "%s", err.msg);
     CHECK(rp_trust_list(&list, &err) == 0 && list.n == 1 && list.n_skipped == 1 && strstr(list.skipped[0], "bad.pem"), "%d, %d", list.n,
           list.n_skipped);
     rp_trust_list_fini(&list);
     static const char *const names[] = {"", ".x", "-x", "a/b", "a b", "a\nb", "0123456789012345678901234567890123456789012345678901234567890123x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        CHECK(rp_trust_add(names[i], pem.data, pem.size, "x", &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a name", names[i]);
+        CHECK(rp_trust_add(names[i], NULL, k, &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a name", names[i]);
+    rp_key_free(k);
 }

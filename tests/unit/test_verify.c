@@ -31,18 +31,18 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     accept("good", file, RP_VERDICT_VERIFIED);
     expect("good", other, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
 
-    CHECK(rp_trust_add("alice", pem.data, pem.size, "alice", &err) == 0, "%s", err.msg);
+    CHECK(rp_trust_add("alice", NULL, k, &err) == 0, "%s", err.msg);
     accept("good", NULL, RP_VERDICT_VERIFIED);
     accept("good", "alice", RP_VERDICT_VERIFIED);
     expect("good", "bob", RP_VERDICT_FAILED, RP_CHECK_key, RP_USAGE, "no name in the trust store");
     expect("good", "SHA256:00", RP_VERDICT_FAILED, RP_CHECK_key, RP_USAGE, "no fingerprint");
-    CHECK(rp_trust_add("alice.pem", pem.data, pem.size, "x", &err) < 0 && err.code == RP_USAGE, "a name that reads as a file");
+    CHECK(rp_trust_add("alice.pem", NULL, k, &err) < 0 && err.code == RP_USAGE, "a name that reads as a file");
     RP_BUF pem2 = {0};
     rp_key_public_pem(k2, &pem2);
     CHECK(rp_write_file(file2, pem2.data, pem2.size, 0644, &err) == 0, "%s", err.msg);
     expect("good", file2, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
-    CHECK(rp_trust_add("alice", pem2.data, pem2.size, "x", &err) < 0 && err.code == RP_USAGE, "a name was given to another key");
-    CHECK(rp_trust_add("../alice", pem2.data, pem2.size, "x", &err) < 0 && err.code == RP_USAGE, "a name with a slash");
+    CHECK(rp_trust_add("alice", NULL, k2, &err) < 0 && err.code == RP_USAGE, "a name was given to another key");
+    CHECK(rp_trust_add("../alice", NULL, k2, &err) < 0 && err.code == RP_USAGE, "a name with a slash");
 
     RP_FREE char *stored = fx_path("repro/trust/alice.pem"), *bad = fx_path("repro/trust/aaa.pem");
     char text[512];

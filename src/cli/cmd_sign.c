@@ -1,0 +1,199 @@
+/* `repro sign`: add a counter-signature to somebody's bundle. */
+#include "base/build.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "sign/counter.h"
+#include "verify/verify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct sign_opts {
+    const char *role, *note, *output, *key;
+    long passphrase_fd;
+    int force;
+};
+#define AT(field) offsetof(struct sign_opts, field)
+
+static const struct rp_opt opts[] = {
+    {.name = "role", .letter = 'r', .type = RP_OPT_CHOICE, .offset = AT(role), .choices = RP_COUNTER_ROLES,
+     .help = "what you are to this bundle; default reviewer"},
+    {.name = "note", .letter = 'n', .type = RP_OPT_TEXT, .offset = AT(note), .arg = "TEXT", .help = "one line that is signed with it"},
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
+     .help = "write the signed bundle there and leave BUNDLE as it is"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace FILE if it exists"},
+    {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(key), .arg = "FILE",
+     .help = "private key: PEM, signify or minisign; default $REPRO_KEY or ~/.config/repro/key.pem"},
+    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
+     .help = "read the passphrase of an encrypted key from this file descriptor"},
+    {0},
+};
+
+/* The file, locked until it is closed: of two who sign at once the second reads what the first wrote. */
+static int open_locked(const char *path, struct stat *st, struct rp_err *err)
+{
+    for (;;) {
+        struct stat now;
+        RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0 || fstat(fd, st) < 0)
+            return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+        if (!S_ISREG(st->st_mode))
+            return rp_fail(err, RP_MALFORMED, "'%s' is not a regular file", path);
+        while (flock(fd, LOCK_EX) < 0 && errno == EINTR) { /* a file system without locks: one at a time is up to its users */
+        }
+        if (stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino)
+            return rp_fd_take(&fd);
+    }
+}
+
+static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_opts *o, char print[RP_FINGERPRINT_SIZE], struct rp_err *err)
+{
+    int created = 0;
+    struct rp_key_pair *k = rp_key_load_or_create(o->key, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, &created, err);
+    if (!k)
+        return NULL;
+    rp_key_fingerprint(k, print);
+    if (created && !cli->quiet)
+        fprintf(stderr, "made a new signing key, %s\n", print);
+    return k;
+}
+
+static int may_sign(const struct rp_verification *v, const char *print, const char *role, struct rp_err *err)
+{
+    const char *before = rp_counter_role(v, print);
+    if (strcmp(print, v->fingerprint) == 0)
+        return rp_fail(err, RP_USAGE, "this key is the author's, who signed already; a counter-signature is somebody else's word (--key FILE)");
+    if (before && strcmp(before, role) == 0)
+        return rp_fail(err, RP_USAGE, "this key signed the bundle as %s before", role);
+    if (json_array_size(v->signatures) >= RP_COUNTER_MAX)
+        return rp_fail(err, RP_USAGE, "the bundle has %d counter-signatures, the most that it can have", RP_COUNTER_MAX);
+    return 0;
+}
+
+/* Every byte of what was verified; of large members that keeps the digests alone. */
+static int read_whole(struct rp_bundle *whole, const char *path, const struct rp_bundle *verified, struct rp_err *err)
+{
+    char is[RP_SHA256_HEX], was[RP_SHA256_HEX];
+    if (rp_bundle_open(whole, path, err) < 0)
+        return -1;
+    int same = whole->n == verified->n;
+    for (int i = 0; same && i < whole->n; i++) {
+        rp_member_sha256(is, &whole->member[i]);
+        rp_member_sha256(was, &verified->member[i]);
+        same = strcmp(whole->member[i].name, verified->member[i].name) == 0 && strcmp(is, was) == 0;
+    }
+    if (same)
+        return 0;
+    rp_bundle_fini(whole);
+    return rp_fail(err, RP_MISMATCH, "'%s' was changed while it was verified; nothing was signed", path);
+}
+
+static int add_members(struct rp_bundle *b, size_t number, const struct rp_counter *c, const struct rp_key_pair *k, struct rp_err *err)
+{
+    RP_BUF envelope = {0}, pem = {0};
+    RP_FREE char *name = rp_asprintf(RP_COUNTER_FOLDER "%zu.dsse.json", number);
+    RP_FREE char *key_name = rp_asprintf(RP_COUNTER_FOLDER "%zu.pem", number);
+    rp_key_public_pem(k, &pem);
+    if (rp_counter_seal(&envelope, c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, err) < 0)
+        return -1;
+    if (rp_bundle_add(b, name, envelope.data, envelope.size, err) < 0)
+        return -1;
+    return rp_bundle_add(b, key_name, pem.data, pem.size, err);
+}
+
+static int write_bundle(const struct rp_bundle *b, const char *path, const struct sign_opts *o, mode_t mode, struct rp_err *err)
+{
+    RP_BUF file = {0};
+    if (rp_bundle_pack(b, &file, err) < 0)
+        return -1;
+    return (o->output && !o->force ? rp_write_new_file : rp_write_file)(path, file.data, file.size, mode, err);
+}
+
+static void report(struct rp_cli *cli, const struct rp_verification *v, const struct rp_counter *c, const char *print, const char *path)
+{
+    RP_BUF line = {0};
+    size_t number = json_array_size(v->signatures);
+    rp_verification_line(&line, v);
+    if (cli->json) {
+        cli->result = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "bundle", path, "number", (json_int_t)number, "role", c->role,
+                                "fingerprint", print, "author", v->fingerprint, "at", c->at, "verdict", line.data);
+        return;
+    }
+    printf("the bundle, by %s: %s\n", v->fingerprint, line.data);
+    printf("countersigned as %s by %s\n%s\n", c->role, print, path);
+}
+
+static int sign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err *err)
+{
+    const struct sign_opts *o = cli->opts;
+    struct rp_verification v = {0};
+    struct rp_verified kept = {0};
+    struct rp_verify_opts vo = {.keep = &kept};
+    struct rp_counter c = {.role = "reviewer"};
+    char print[RP_FINGERPRINT_SIZE];
+    const char *to = o->output ? o->output : path;
+    if (o->note && strlen(o->note) >= sizeof c.note)
+        return rp_fail(err, RP_USAGE, "the note has %zu bytes; %zu at most", strlen(o->note), sizeof c.note - 1);
+    snprintf(c.role, sizeof c.role, "%s", o->role ? o->role : "reviewer");
+    snprintf(c.note, sizeof c.note, "%s", o->note ? o->note : "");
+    snprintf(c.program, sizeof c.program, "repro %s", rp_build_record()->version);
+    rp_rfc3339(c.at, rp_wall_ns());
+    if (rp_verify(&v, path, &vo, err) < 0) {
+        rp_verification_fini(&v);
+        return rp_wrap(err, "nothing was signed: repro verify says");
+    }
+    struct rp_key_pair *k = load_key(cli, o, print, err);
+    struct rp_bundle whole = {0};
+    int failed = !k || may_sign(&v, print, c.role, err) < 0 || read_whole(&whole, path, &kept.bundle, err) < 0 ||
+                 add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0;
+    if (!failed)
+        report(cli, &v, &c, print, to);
+    rp_key_free(k);
+    rp_bundle_fini(&whole);
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+    return failed ? -1 : 0;
+}
+
+static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct sign_opts *o = cli->opts;
+    struct stat st;
+    RP_FREE char *path = realpath(cli->argv[0], NULL); /* behind a link the file is replaced, not the link */
+    if (!path)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", cli->argv[0], strerror(errno));
+    if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
+        return -1;
+    RP_FD lock = open_locked(path, &st, err);
+    return lock < 0 ? -1 : sign(cli, path, st.st_mode & 0777, err);
+}
+
+const struct rp_command rp_cmd_sign = {
+    .name = "sign",
+    .operands = "BUNDLE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "add your signature to somebody's bundle",
+    .details =
+        "The bundle is verified first, and one that fails is not signed. What is signed is the digest of statement.dsse.json, which names "
+        "every other member; the author's signature stays as it is and goes on deciding who the author is, whatever the role says. "
+        "'repro verify' lists every signature with its role, day and note, and whether its key is in the trust store; one that does not "
+        "hold fails the bundle. At most 32. The file is replaced in one go, or not at all.\n"
+        "\n"
+        "A bundle does not say how many counter-signatures it had: one that somebody takes out is not missed.\n"
+        "\n"
+        "Examples:\n"
+        "  repro sign bert_fp32.repro.tar.zst --role reviewer --note \"replayed 2 steps on a Zen 4\"\n"
+        "  repro sign theirs.repro.tar.zst --role replicator --key lab.pem -o signed.repro.tar.zst\n",
+    .opts = opts,
+    .opts_size = sizeof(struct sign_opts),
+    .run = cmd_sign,
+};

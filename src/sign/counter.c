@@ -1,0 +1,132 @@
+#include "sign/counter.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sign/dsse.h"
+#include "sign/statement.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SUBJECT "statement.dsse.json"
+
+static int is_role(const char *role)
+{
+    static const char *const roles[] = {"author", "replicator", "reviewer"};
+    return RP_IS_IN(roles, role, strlen(role));
+}
+
+/* Of one line that a terminal can show. */
+static int is_plain(const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n;) {
+        unsigned c;
+        size_t step = rp_utf8(text + i, n - i, &c);
+        if (step == 0 || rp_is_control(c) || rp_turns(c))
+            return 0;
+        i += step;
+    }
+    return 1;
+}
+
+static int check(const struct rp_counter *c, enum rp_code code, struct rp_err *err)
+{
+    char shown[72];
+    if (!is_role(c->role))
+        return rp_fail(err, code, "role '%s' is none of %s", rp_shown(shown, c->role), RP_COUNTER_ROLES);
+    if (!rp_is_rfc3339(c->at))
+        return rp_fail(err, code, "'%s' is no time like 2026-11-21T06:27:54Z", rp_shown(shown, c->at));
+    if (!is_plain(c->note) || !is_plain(c->program))
+        return rp_fail(err, code, "a note is one line of UTF-8 without control characters and without those that turn the direction of writing");
+    return 0;
+}
+
+static void statement(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *of)
+{
+    char hex[RP_SHA256_HEX];
+    rp_sha256_hex(hex, of->data, of->size);
+    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name", SUBJECT,
+                           "digest", "sha256", hex, "predicateType", RP_COUNTER_TYPE, "predicate", "role", c->role, "note", c->note, "at", c->at,
+                           "program", c->program);
+    RP_BUG_IF(!j);
+    rp_json_write(out, j);
+}
+
+int rp_counter_seal(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *of, const struct rp_key_pair *key, struct rp_err *err)
+{
+    RP_BUF payload = {0};
+    if (check(c, RP_USAGE, err) < 0)
+        return -1;
+    statement(&payload, c, of);
+    return rp_dsse_seal(out, payload.data, payload.size, key, err);
+}
+
+static int copy(char *out, size_t size, const json_t *predicate, const char *key, struct rp_err *err)
+{
+    const char *text;
+    if (rp_json_str(predicate, key, &text, "predicate", err) < 0)
+        return -1;
+    if (strlen(text) >= size)
+        return rp_fail(err, RP_MALFORMED, "predicate: %s has more than %zu bytes", key, size - 1);
+    snprintf(out, size, "%s", text);
+    return 0;
+}
+
+/* What the signed bytes say; that they say nothing else and in no other way is seen by writing them again. */
+static int parse(struct rp_counter *c, const struct rp_buf *payload, struct rp_err *err)
+{
+    RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
+    if (!j)
+        return -1;
+    const char *type;
+    if (!json_is_object(j))
+        return rp_fail(err, RP_MALFORMED, "statement is not a JSON object");
+    if (rp_json_str(j, "predicateType", &type, "statement", err) < 0)
+        return -1;
+    if (strcmp(type, RP_COUNTER_TYPE) != 0)
+        return rp_fail(err, RP_MALFORMED, "statement: predicateType is '%.80s'; expected '%s'", type, RP_COUNTER_TYPE);
+    const json_t *p = rp_json_obj(j, "predicate", "statement", err);
+    if (!p || copy(c->role, sizeof c->role, p, "role", err) < 0 || copy(c->at, sizeof c->at, p, "at", err) < 0 ||
+        copy(c->program, sizeof c->program, p, "program", err) < 0 || copy(c->note, sizeof c->note, p, "note", err) < 0)
+        return -1;
+    return check(c, RP_MALFORMED, err);
+}
+
+/* The digest of the only subject, if that is what the payload has. */
+static const char *subject_digest(const json_t *j)
+{
+    const json_t *one = json_array_get(json_object_get(j, "subject"), 0);
+    return json_string_value(json_object_get(json_object_get(one, "digest"), "sha256"));
+}
+
+static int check_subject(const struct rp_buf *payload, const struct rp_buf *of, struct rp_err *err)
+{
+    char hex[RP_SHA256_HEX];
+    RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
+    if (!j)
+        return -1;
+    const char *digest = subject_digest(j);
+    rp_sha256_hex(hex, of->data, of->size);
+    if (digest && rp_is_sha256(digest) && strcmp(digest, hex) != 0)
+        return rp_fail(err, RP_MISMATCH, "it is of another bundle, whose %s has the SHA-256 %.16s...", SUBJECT, digest);
+    return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
+}
+
+int rp_counter_open(struct rp_counter *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key, struct rp_err *err)
+{
+    struct rp_envelope e;
+    RP_BUF again = {0};
+    *c = (struct rp_counter){0};
+    if (rp_dsse_parse(&e, text, size, err) < 0)
+        return -1;
+    int failed = rp_dsse_check(&e, key, err) < 0 || parse(c, &e.payload, err) < 0;
+    if (!failed) {
+        statement(&again, c, of);
+        failed = !rp_buf_is(&again, e.payload.data, e.payload.size) && check_subject(&e.payload, of, err) < 0;
+    }
+    rp_envelope_fini(&e);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,40 @@
+/* Counter-signatures: what somebody else says about a sealed bundle, beside its author's signature.
+ *
+ * What:    members signatures/N.dsse.json and signatures/N.pem, N from 0 without gaps: a DSSE envelope around an in-toto Statement whose
+ *          only subject is statement.dsse.json, and so all that this names, and the public key that it is checked with:
+ *
+ *            {"_type", "predicate": {"at", "note", "program", "role"}, "predicateType": "urn:repro:signature:1",
+ *             "subject": [{"digest": {"sha256"}, "name": "statement.dsse.json"}]}
+ *
+ *          The role is a claim of the one who signs: authorship is decided by the key of statement.dsse.json alone.
+ * Flow:    struct rp_counter + key -> member; member + key -> struct rp_counter, after its signature held.
+ * Owner:   fixed-size structs of the caller.
+ * Extend:  another role is a word of RP_COUNTER_ROLES; another key of the predicate goes into statement() of counter.c.
+ *
+ * Nothing in a bundle says how many counter-signatures it had: one that was taken out is not missed.
+ */
+#ifndef RP_SIGN_COUNTER_H
+#define RP_SIGN_COUNTER_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "sign/key.h"
+
+#define RP_COUNTER_MAX 32
+#define RP_COUNTER_ROLES "author|replicator|reviewer"
+#define RP_COUNTER_TYPE "urn:repro:signature:1"
+#define RP_COUNTER_FOLDER "signatures/"
+
+struct rp_counter {
+    char role[16], at[32], program[64];
+    char note[501]; /* UTF-8 without control characters; "" for none */
+};
+
+/* RP_USAGE: a role or note that cannot be. statement: the bytes of statement.dsse.json. */
+int rp_counter_seal(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *statement, const struct rp_key_pair *key,
+                    struct rp_err *err) rp_must_check;
+/* RP_SIGNATURE: not by this key; RP_MISMATCH: of another statement; RP_MALFORMED: in no form that rp_counter_seal() writes. */
+int rp_counter_open(struct rp_counter *c, const char *text, size_t size, const struct rp_buf *statement, const struct rp_key_pair *key,
+                    struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,152 @@
+/* Who signed: counter-signatures, and what the reader of the bundle thinks of each key. */
+#include "base/json.h"
+#include "sign/counter.h"
+#include "sign/trust.h"
+#include "verify/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct rp_member *member(const struct rp_verify_state *s, int number, const char *ending)
+{
+    char name[64];
+    snprintf(name, sizeof name, RP_COUNTER_FOLDER "%d.%s", number, ending);
+    return rp_bundle_find(&s->bundle, name);
+}
+
+/* Everything that one pair of members says: into `row` as far as it holds. */
+static int open_one(struct rp_verify_state *s, int number, json_t *row, struct rp_err *err)
+{
+    const struct rp_member *envelope = member(s, number, "dsse.json"), *pem = member(s, number, "pem"),
+                           *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
+    char print[RP_FINGERPRINT_SIZE];
+    RP_BUF again = {0};
+    struct rp_counter c;
+    if (!envelope || !pem)
+        return rp_fail(err, RP_MALFORMED, "there is no " RP_COUNTER_FOLDER "%d.%s", number, envelope ? "pem" : "dsse.json");
+    struct rp_key_pair *k = rp_key_load_public(rp_buf_text(&pem->bytes), pem->bytes.size, pem->name, err);
+    if (!k)
+        return -1;
+    rp_key_public_pem(k, &again);
+    rp_key_fingerprint(k, print);
+    int failed = !rp_buf_is(&again, pem->bytes.data, pem->bytes.size);
+    if (failed)
+        failed = rp_fail(err, RP_MALFORMED, "%s holds more than one public key in its usual form", pem->name);
+    else
+        failed = rp_counter_open(&c, rp_buf_text(&envelope->bytes), envelope->bytes.size, &statement->bytes, k, err) < 0;
+    rp_key_free(k);
+    if (failed)
+        return rp_wrap(err, "%s", envelope->name);
+    json_object_set_new(row, "fingerprint", json_string(print));
+    json_object_set_new(row, "role", json_string(c.role));
+    json_object_set_new(row, "at", json_string(c.at));
+    json_object_set_new(row, "program", json_string(c.program));
+    json_object_set_new(row, "note", json_string(c.note));
+    return 0;
+}
+
+static void look_up(json_t *row)
+{
+    char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
+    struct rp_err why;
+    int found = rp_trust_find(json_string_value(json_object_get(row, "fingerprint")), name, until, &why);
+    json_object_set_new(row, "trusted", json_boolean(found > 0));
+    if (*name)
+        json_object_set_new(row, "name", json_string(name));
+    if (*until)
+        json_object_set_new(row, "until", json_string(until));
+}
+
+static int signed_before(const json_t *list, const json_t *row)
+{
+    size_t i;
+    json_t *other;
+    json_array_foreach((json_t *)list, i, other)
+        if (json_equal(json_object_get(other, "fingerprint"), json_object_get(row, "fingerprint")) &&
+            json_equal(json_object_get(other, "role"), json_object_get(row, "role")))
+            return 1;
+    return 0;
+}
+
+static int count(const struct rp_verify_state *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->bundle.n; i++)
+        n += strncmp(s->bundle.member[i].name, RP_COUNTER_FOLDER, strlen(RP_COUNTER_FOLDER)) == 0;
+    return n;
+}
+
+int rp_check_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int members = count(s), n = (members + 1) / 2, failed = 0, trusted = 0;
+    if (n > RP_COUNTER_MAX)
+        return rp_fail(err, RP_MALFORMED, "%d counter-signatures; at most %d are accepted", n, RP_COUNTER_MAX);
+    s->v->signatures = json_array();
+    for (int i = 0; i < n; i++) {
+        struct rp_err why = {0};
+        json_t *row = json_pack("{s:i}", "number", i);
+        int good = open_one(s, i, row, &why) == 0;
+        if (good && strcmp(json_string_value(json_object_get(row, "fingerprint")), s->v->fingerprint) == 0)
+            good = rp_fail(&why, RP_MALFORMED, RP_COUNTER_FOLDER "%d.dsse.json: the author's own key, which signed already", i) == 0;
+        if (good && signed_before(s->v->signatures, row))
+            good = rp_fail(&why, RP_MALFORMED, RP_COUNTER_FOLDER "%d.dsse.json: the same key signed in the same role before", i) == 0;
+        json_object_set_new(row, "valid", json_boolean(good));
+        if (good) {
+            look_up(row);
+            trusted += json_is_true(json_object_get(row, "trusted"));
+        } else {
+            json_object_set_new(row, "why", json_string(why.msg));
+            if (!failed++)
+                *err = why;
+        }
+        json_array_append_new(s->v->signatures, row);
+    }
+    if (failed)
+        return -1;
+    if (n == 0)
+        rp_check_say(result, "none beside the author's");
+    else
+        rp_check_say(result, "%d beside the author's, %d by keys in your trust store; listed below", n, trusted);
+    return 0;
+}
+
+const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(v->signatures, i, row)
+    {
+        const char *print = json_string_value(json_object_get(row, "fingerprint"));
+        if (json_is_true(json_object_get(row, "valid")) && print && strcmp(print, fingerprint) == 0)
+            return json_string_value(json_object_get(row, "role"));
+    }
+    return NULL;
+}
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text ? text : "";
+}
+
+void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(v->signatures, i, row)
+    {
+        const char *name = text_of(row, "name"), *until = text_of(row, "until"), *note = text_of(row, "note");
+        int trusted = json_is_true(json_object_get(row, "trusted"));
+        rp_buf_printf(out, "countersigned as %s by %s", text_of(row, "role"), text_of(row, "fingerprint"));
+        if (trusted)
+            rp_buf_printf(out, " (%s)", name);
+        else if (*name)
+            rp_buf_printf(out, " (was '%s' until %s: no longer trusted)", name, until);
+        else
+            rp_buf_puts(out, " (key unknown)");
+        rp_buf_printf(out, " on %.10s", text_of(row, "at"));
+        if (*note)
+            rp_buf_printf(out, ": \"%s\"", note);
+        rp_buf_puts(out, "\n");
+    }
+}

@@ -1,0 +1,325 @@
+/* Several signatures on one bundle: counter-signatures, and SHA256SUMS in the forms of signify and minisign. */
+#include "tests/unit/verify_fixture.h"
+
+#include "base/hash.h"
+#include "sign/counter.h"
+#include "sign/dsse.h"
+#include "sign/minisign.h"
+#include "sign/statement.h"
+#include "sign/trust.h"
+
+static struct fx x;
+
+/* Sealed by "author", opened again. */
+static void begin(struct rp_bundle *b)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path("sealed");
+    fx_init(&x);
+    fx_seal(&x, "author", "sealed");
+    CHECK(rp_bundle_open(b, path, &err) == 0, "%s", err.msg);
+}
+
+static void finish(struct rp_bundle *b)
+{
+    struct rp_err err;
+    RP_BUF file = {0};
+    RP_FREE char *path = fx_path("signed");
+    CHECK(rp_bundle_pack(b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
+    rp_bundle_fini(b);
+    fx_fini(&x);
+}
+
+static struct rp_counter word(const char *role)
+{
+    struct rp_counter c = {.at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "looked at \xc3\xa9verything"};
+    snprintf(c.role, sizeof c.role, "%s", role);
+    return c;
+}
+
+static void put(struct rp_bundle *b, int number, const char *envelope, size_t size, const char *key)
+{
+    RP_BUF pem = {0};
+    RP_FREE char *name = rp_asprintf("signatures/%d.dsse.json", number), *key_name = rp_asprintf("signatures/%d.pem", number);
+    struct rp_key_pair *k = fx_key(key);
+    rp_key_public_pem(k, &pem);
+    rp_key_free(k);
+    fx_add(b, name, envelope, size);
+    fx_add(b, key_name, pem.data, pem.size);
+}
+
+static void countersign(struct rp_bundle *b, int number, const char *key, const char *role)
+{
+    struct rp_err err;
+    RP_BUF envelope = {0};
+    struct rp_counter c = word(role);
+    struct rp_key_pair *k = fx_key(key);
+    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    rp_key_free(k);
+    put(b, number, envelope.data, envelope.size, key);
+}
+
+static void fingerprint(const char *key, char print[RP_FINGERPRINT_SIZE])
+{
+    struct rp_key_pair *k = fx_key(key);
+    rp_key_fingerprint(k, print);
+    rp_key_free(k);
+}
+
+TEST(every_signature_is_listed_and_the_authors_key_decides)
+{
+    struct rp_bundle b;
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    struct rp_err err;
+    char author[RP_FINGERPRINT_SIZE], bob[RP_FINGERPRINT_SIZE], text[512];
+    RP_FREE char *path = fx_path("signed");
+    fx_dir();
+    fingerprint("author", author);
+    fingerprint("bob", bob);
+    begin(&b);
+    countersign(&b, 0, "bob", "reviewer");
+    countersign(&b, 1, "carol", "author"); /* may claim what she likes */
+    countersign(&b, 2, "bob", "replicator");
+    finish(&b);
+    accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    accept("signed", author, RP_VERDICT_VERIFIED);
+    accept("signed", bob, RP_VERDICT_UNKNOWN_KEY);
+    expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
+    o.trust = bob;
+    CHECK(rp_verify(&v, path, &o, &err) == 0 && strstr(v.check[RP_CHECK_key].text, "countersigned as reviewer and is not the author's"), "%s",
+          v.check[RP_CHECK_key].text);
+    CHECK_STR(v.fingerprint, author);
+    CHECK(json_array_size(v.signatures) == 3, "%zu", json_array_size(v.signatures));
+    const json_t *one = json_array_get(v.signatures, 1);
+    CHECK_STR(json_string_value(json_object_get(one, "role")), "author");
+    CHECK(json_is_true(json_object_get(one, "valid")) && json_is_false(json_object_get(one, "trusted")), "valid and not trusted");
+    rp_verification_fini(&v);
+
+    struct rp_key_pair *k = fx_key("bob"), *a = fx_key("author");
+    CHECK(rp_trust_add("bob", NULL, k, &err) == 0, "%s", err.msg);
+    accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY); /* whoever trusts bob does not know the author by that */
+    CHECK(state_of("signed", RP_CHECK_signatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
+    CHECK(rp_trust_add("alice", NULL, a, &err) == 0, "%s", err.msg);
+    accept("signed", NULL, RP_VERDICT_VERIFIED);
+    accept("signed", "bob", RP_VERDICT_VERIFIED);
+    CHECK(rp_trust_remove("alice", &err) == 0 && rp_trust_remove("bob", &err) == 0, "%s", err.msg);
+    rp_key_free(k);
+    rp_key_free(a);
+    begin(&b);
+    finish(&b);
+    CHECK(state_of("signed", RP_CHECK_signatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
+}
+
+static void refused(struct rp_bundle *b, enum rp_code code, const char *says)
+{
+    finish(b);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_signatures, code, says);
+}
+
+/* The envelope of a payload that no honest program writes, by `key`. */
+static void put_payload(struct rp_bundle *b, const char *key, json_t *statement)
+{
+    struct rp_err err;
+    RP_BUF payload = {0}, envelope = {0};
+    struct rp_key_pair *k = fx_key(key);
+    rp_json_write(&payload, statement);
+    json_decref(statement);
+    CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
+    rp_key_free(k);
+    put(b, 0, envelope.data, envelope.size, key);
+}
+
+static json_t *honest(const struct rp_bundle *b)
+{
+    const struct rp_buf *of = &rp_bundle_find(b, "statement.dsse.json")->bytes;
+    char hex[RP_SHA256_HEX];
+    rp_sha256_hex(hex, of->data, of->size);
+    return json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name",
+                     "statement.dsse.json", "digest", "sha256", hex, "predicateType", RP_COUNTER_TYPE, "predicate", "role", "reviewer", "note", "",
+                     "at", "2026-11-21T06:27:54Z", "program", "p");
+}
+
+static void refused_with(const char *path, json_t *value, enum rp_code code, const char *says)
+{
+    struct rp_bundle b;
+    begin(&b);
+    json_t *j = honest(&b);
+    if (value)
+        set_path(j, path, value);
+    put_payload(&b, "bob", j);
+    if (value) {
+        refused(&b, code, says);
+    } else {
+        finish(&b);
+        accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    }
+}
+
+TEST(statements_about_a_bundle_have_one_form)
+{
+    refused_with(NULL, NULL, RP_OK, "");
+    refused_with("predicateType", json_string("urn:repro:run:1"), RP_MALFORMED, "predicateType is 'urn:repro:run:1'");
+    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED, "not spelled");
+    refused_with("predicate/role", json_string("owner"), RP_MALFORMED, "role 'owner' is none of");
+    refused_with("predicate/role", json_string("a role of more than fifteen bytes"), RP_MALFORMED, "role has more than 15 bytes");
+    refused_with("predicate/role", json_null(), RP_MALFORMED, "role");
+    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED, "is no time");
+    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED, "is no time");
+    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED, "is no time");
+    refused_with("predicate/note", json_string("\033[2Jverified"), RP_MALFORMED, "control characters");
+    refused_with("predicate/note", json_string("line\nverified"), RP_MALFORMED, "control characters");
+    refused_with("predicate/note", json_string("a\xe2\x80\xae" "b"), RP_MALFORMED, "direction");
+    refused_with("predicate/program", json_string("\xc2\x9b"), RP_MALFORMED, "control characters");
+    refused_with("predicate/more", json_true(), RP_MALFORMED, "not spelled");
+    refused_with("more", json_true(), RP_MALFORMED, "not spelled");
+    refused_with("predicate", json_string("x"), RP_MALFORMED, "predicate");
+    refused_with("subject", json_array(), RP_MALFORMED, "not spelled");
+    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH,
+                 "of another bundle, whose statement.dsse.json has the SHA-256 0011223344556677...");
+    RP_FREE char *huge = rp_alloc(601);
+    memset(huge, 'a', 600);
+    refused_with("predicate/note", json_string(huge), RP_MALFORMED, "note has more than 500 bytes");
+}
+
+TEST(signatures_that_do_not_hold_fail_the_bundle)
+{
+    struct rp_bundle b;
+    RP_BUF copy = {0};
+    begin(&b); /* the number 0 is not there */
+    countersign(&b, 1, "bob", "reviewer");
+    refused(&b, RP_MALFORMED, "there is no signatures/0.dsse.json");
+    begin(&b); /* no key beside it */
+    countersign(&b, 0, "bob", "reviewer");
+    rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
+    rp_bundle_fini(&b);
+    fx_fini(&x);
+    begin(&b);
+    fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
+    refused(&b, RP_MALFORMED, "there is no signatures/0.pem");
+    begin(&b); /* somebody else's key beside it */
+    put(&b, 0, copy.data, copy.size, "carol");
+    refused(&b, RP_SIGNATURE, "names the key");
+    begin(&b); /* one that was made for another bundle: the fixture's records differ then */
+    rp_bundle_fini(&b);
+    x.recipe.source.data[3] ^= 1;
+    fx_seal(&x, "author", "sealed");
+    RP_FREE char *path = fx_path("sealed");
+    struct rp_err err;
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    put(&b, 0, copy.data, copy.size, "bob");
+    refused(&b, RP_MISMATCH, "of another bundle");
+    begin(&b);
+    countersign(&b, 0, "bob", "reviewer");
+    countersign(&b, 1, "bob", "reviewer");
+    refused(&b, RP_MALFORMED, "signatures/1.dsse.json: the same key signed in the same role before");
+    begin(&b);
+    countersign(&b, 0, "author", "reviewer");
+    refused(&b, RP_MALFORMED, "the author's own key");
+    begin(&b);
+    for (int i = 0; i <= RP_COUNTER_MAX; i++)
+        put(&b, i, "x", 1, "bob");
+    refused(&b, RP_MALFORMED, "33 counter-signatures; at most 32");
+}
+
+TEST(no_byte_of_a_counter_signature_changes_unnoticed)
+{
+    struct rp_err err;
+    struct rp_counter c = word("reviewer"), back;
+    RP_BUF envelope = {0}, of = {0};
+    struct rp_key_pair *k = fx_key("bob");
+    rp_buf_puts(&of, "{}\n");
+    CHECK(rp_counter_seal(&envelope, &c, &of, k, &err) == 0 && rp_counter_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "%s", err.msg);
+    CHECK_STR(back.note, c.note);
+    for (size_t i = 0; i < envelope.size; i++) {
+        envelope.data[i] ^= (char)(1 << i % 8);
+        CHECK(rp_counter_open(&back, envelope.data, envelope.size, &of, k, &err) < 0, "byte %zu", i);
+        envelope.data[i] ^= (char)(1 << i % 8);
+    }
+    rp_key_free(k);
+}
+
+/* ---- SHA256SUMS in two more forms ---- */
+
+typedef int sign_fn(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err);
+
+static int minisign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err)
+{
+    return rp_minisign_sign(out, k, data, size, "SHA256SUMS", err);
+}
+
+/* A form in which `key` signed SHA256SUMS, or what stands for it. */
+static void add_form(struct rp_bundle *b, const char *name, sign_fn *sign, const char *key, const char *instead)
+{
+    struct rp_err err;
+    RP_BUF form = {0};
+    struct rp_key_pair *k = fx_key(key);
+    const struct rp_buf *sums = &rp_bundle_find(b, "SHA256SUMS")->bytes;
+    CHECK(sign(&form, k, instead ? instead : sums->data, instead ? strlen(instead) : sums->size, &err) == 0, "%s", err.msg);
+    rp_key_free(k);
+    fx_add(b, name, form.data, form.size);
+}
+
+struct form {
+    sign_fn *sign;
+    const char *key, *instead;
+};
+
+/* The bundle with these two (NULL: without), signed again by the author as a whole. */
+static void with_forms(const struct form *sig, const struct form *minisig)
+{
+    struct rp_bundle b, bent = {0};
+    struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
+    struct rp_err err;
+    char hex[RP_SHA256_HEX];
+    RP_BUF payload = {0}, envelope = {0};
+    struct rp_key_pair *k = fx_key("author");
+    begin(&b);
+    for (int i = 0; i < b.n; i++)
+        if (strncmp(b.member[i].name, "SHA256SUMS.", 11) != 0 && strcmp(b.member[i].name, "statement.dsse.json") != 0)
+            fx_add(&bent, b.member[i].name, b.member[i].bytes.data, b.member[i].bytes.size);
+    if (sig)
+        add_form(&bent, "SHA256SUMS.sig", sig->sign, sig->key, sig->instead);
+    if (minisig)
+        add_form(&bent, "SHA256SUMS.minisig", minisig->sign, minisig->key, minisig->instead);
+    const struct rp_buf *run = &rp_bundle_find(&b, "run.json")->bytes;
+    rp_sha256_hex(hex, run->data, run->size);
+    int n = rp_bundle_subjects(&bent, subject);
+    RP_JSON *statement = rp_statement(subject, n, rp_statement_predicate(x.run, hex));
+    rp_json_write(&payload, statement);
+    CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
+    fx_add(&bent, "statement.dsse.json", envelope.data, envelope.size);
+    rp_key_free(k);
+    rp_bundle_fini(&b);
+    finish(&bent);
+}
+
+TEST(both_forms_are_by_the_key_that_signed_the_statement)
+{
+    static const struct form sig = {rp_signify_sign, "author", NULL}, minisig = {minisign, "author", NULL};
+    static const struct {
+        struct form sig, minisig;
+        enum rp_code code;
+        const char *says;
+    } bad[] = {
+        {{rp_signify_sign, "stranger", NULL}, {minisign, "author", NULL}, RP_SIGNATURE, "SHA256SUMS.sig: these bytes were not signed by"},
+        {{rp_signify_sign, "author", NULL}, {minisign, "stranger", NULL}, RP_SIGNATURE, "SHA256SUMS.minisig: these bytes were not signed by"},
+        {{rp_signify_sign, "author", "x"}, {minisign, "author", NULL}, RP_SIGNATURE, "SHA256SUMS.sig: these bytes"},
+        {{rp_signify_sign, "author", NULL}, {minisign, "author", "x"}, RP_SIGNATURE, "SHA256SUMS.minisig: these bytes"},
+        {{minisign, "author", NULL}, {minisign, "author", NULL}, RP_MALFORMED, "SHA256SUMS.sig: line 2 is of another algorithm"},
+        {{rp_signify_sign, "author", NULL}, {rp_signify_sign, "author", NULL}, RP_MALFORMED, "SHA256SUMS.minisig: line 3"},
+    };
+    char text[512];
+    with_forms(&sig, &minisig);
+    CHECK(state_of("signed", RP_CHECK_forms, text) == RP_CHECK_PASSED, "%s", text);
+    with_forms(NULL, NULL);
+    CHECK(state_of("signed", RP_CHECK_forms, text) == RP_CHECK_NOTE && strstr(text, "older"), "%s", text);
+    with_forms(&sig, NULL);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_forms, RP_MISMATCH, "in the form of signify alone");
+    with_forms(NULL, &minisig);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_forms, RP_MISMATCH, "in the form of minisign alone");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        with_forms(&bad[i].sig, &bad[i].minisig);
+        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_forms, bad[i].code, bad[i].says);
+    }
+}
