@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
+    const char *trust, *policy, *base, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
     long threads;
     int list, no_ledger;
 };
@@ -34,6 +34,8 @@ static const struct rp_opt opts[] = {
      .help = "train the first K steps again here and compare bits, or K steps from step S on"},
     {.name = "report", .type = RP_OPT_TEXT, .offset = AT(report), .arg = "FILE",
      .help = "a page or Markdown file that 'repro report' made: is what it shows what the bundle says?"},
+    {.name = "base", .type = RP_OPT_TEXT, .offset = AT(base), .arg = "BUNDLE",
+     .help = "a run of fewer threads or devices: this one is not to be faster than their number explains; signed as --trust says too"},
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
      .help = "for a replay of a run on data of its own: where those data are here"},
     {.name = "init", .type = RP_OPT_TEXT, .offset = AT(init), .arg = "FILE",
@@ -152,6 +154,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || !o->replay);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
+                                .base = o->base,
                                 .ledger = o->ledger,
                                 .original = o->original,
                                 .keep = o->report ? &kept : NULL,

@@ -54,7 +54,7 @@ static const char *rule_name(int i)
 
 static const char *check_name(int i)
 {
-    return i == RP_CHECK_policy || i == RP_CHECK_claims ? "" : rp_check_name(i); /* neither can be asked for */
+    return i < RP_CHECK_policy ? rp_check_name(i) : ""; /* what comes after it cannot be asked for */
 }
 
 /* The index of the name, or -1 with the nearest one in the message. */

@@ -53,6 +53,21 @@ static void rule_signed_by(const struct rp_verify_state *s, const struct rp_rule
     say(a, 0, "%s signed, which is none of those named%s%.100s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
+static void rule_countersigned_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    char print[RP_FINGERPRINT_SIZE];
+    say(a, 1, "all of those named");
+    for (int i = 0; i < r->n; i++) {
+        struct rp_err err = {0};
+        if (rp_trust_resolve(print, r->word[i], &err) < 0)
+            say(a, 0, "'%.64s': %.150s", r->word[i], err.msg);
+        else if (!rp_counter_role(s->v, print))
+            say(a, 0, "'%.64s' did not countersign", r->word[i]);
+        if (!a->holds)
+            return;
+    }
+}
+
 static void rule_max_age_days(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
     double days = ((double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at")) / DAY_S;

@@ -348,6 +348,58 @@ TEST(both_captures_are_of_one_machine)
     fx_fini(&x);
 }
 
+/* fx_path("wide") of the fixture's steps, `times` as fast, with so many threads; of another batch where `set` says so. */
+static void wide(int threads, int64_t times, const char *set)
+{
+    struct fx x;
+    struct rp_err err;
+    RP_FREE char *device = rp_asprintf("isa=avx2 threads=%d", threads);
+    const char *const sets[] = {set};
+    fx_init(&x);
+    if (set) {
+        rp_recipe_fini(&x.recipe);
+        CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", sets, 1, &err) == 0, "%s", err.msg);
+    }
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++)
+        fx_step(&x.steps, i, 1, 3, 5000000123ll + i * 110000000 / times, natural(i) / times, i == 6);
+    x.device = device;
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    set_path(x.run, "tool/commit", json_string("0123456789abcdef0123456789abcdef01234567")); /* memory of so many threads was not planned */
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "wide");
+    fx_fini(&x);
+}
+
+static void against_base(const char *base, int fails, enum rp_check_state state, const char *says)
+{
+    struct rp_verification v;
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path("wide"), *other = fx_path(base);
+    struct rp_verify_opts o = {.base = other};
+    CHECK((rp_verify(&v, path, &o, &err) < 0) == fails, "%s", err.msg);
+    const struct rp_check_result *r = &v.check[RP_CHECK_scaling];
+    CHECK(r->state == state && strstr(r->text, says), "'%s', expected '%s' in: %s", rp_check_state_name(r->state), says, r->text);
+    rp_verification_fini(&v);
+}
+
+TEST(more_threads_are_not_more_than_so_many_times_as_fast)
+{
+    RP_FREE char *one = fx_path("wide"), *base = fx_path("base");
+    wide(1, 1, NULL);
+    CHECK(rename(one, base) == 0, "%s", base);
+    wide(1, 1, NULL);
+    against_base("base", 0, RP_CHECK_NOTE, "nothing to scale");
+    against_base("none", 1, RP_CHECK_FAILED, "--base");
+    wide(4, 3, NULL);
+    against_base("base", 0, RP_CHECK_PASSED, "with 4.00 times the threads or devices");
+    wide(2, 3, NULL);
+    against_base("base", 1, RP_CHECK_FAILED, "with 2.00 times the threads or devices, and nothing else differs");
+    wide(2, 3, "seed.data=7");
+    against_base("base", 0, RP_CHECK_NOTE, "what else differs: seed.data");
+}
+
 TEST(a_run_from_the_future_is_refused)
 {
     struct fx x;

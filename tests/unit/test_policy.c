@@ -184,6 +184,7 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"checks: [key]\n", RP_USAGE, "expected a mapping of checks"},
         {"checks:\n  kee: passed\n", RP_USAGE, "p.yaml:2:3: unknown check 'kee': did you mean 'key'?"},
         {"checks: {policy: passed}\n", RP_USAGE, "unknown check 'policy'"},
+        {"checks: {report_file: note}\n", RP_USAGE, "unknown check 'report_file'"},
         {"checks: {claims: note}\n", RP_USAGE, "unknown check 'claims'"},
         {"checks: {\"\": note}\n", RP_USAGE, "unknown check ''"},
         {"checks: {key: failed}\n", RP_USAGE, "expected passed, note or warning"},

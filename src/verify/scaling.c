@@ -1,0 +1,101 @@
+/* Scaling: a run against one of fewer threads or devices. More of the same is at most so many times as fast, unless something else differs. */
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/value.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SLACK 1.05 /* caches that grow with the cores */
+
+/* Threads of a processor, or devices. */
+static int64_t width_of(const json_t *run)
+{
+    struct rp_verify_device d;
+    struct rp_verify_state s = {.run = (json_t *)run};
+    if (strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0)
+        return rp_verify_device(&d, &s) < 0 ? 1 : d.threads;
+    return json_integer_value(rp_verify_setting(&s, "parallel.data"));
+}
+
+/* One end of the interval of the throughput, or the throughput where there is none. */
+static double rate_of(const json_t *run, size_t end)
+{
+    const json_t *results = json_object_get(run, "results"), *ends = json_object_get(results, "sequences_per_s_interval");
+    return json_number_value(json_array_size(ends) == 2 ? json_array_get(ends, end) : json_object_get(results, "sequences_per_s"));
+}
+
+static void add_cause(char *out, size_t size, const char *name, const json_t *a, const json_t *b)
+{
+    size_t n = strlen(out);
+    if (a != b && !(a && b && json_equal(a, b)) && n + 1 < size)
+        snprintf(out + n, size - n, "%s%s", n ? ", " : "", name);
+}
+
+/* What else is not the same: settings that change the work, and the device. */
+static void find_causes(char *out, size_t size, const struct rp_verify_state *s, const json_t *base, const json_t *before)
+{
+    static const char *const free_of[] = {"run.threads", "run.save", "run.hang_seconds", "parallel.data", "train.global_batch_size", "title", "follows"};
+    static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "gpu.driver_version"};
+    const char *key;
+    json_t *entry;
+    struct rp_verify_device here, there;
+    struct rp_verify_state b = {.run = (json_t *)base};
+    *out = 0;
+    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
+        if (strncmp(key, "measure.", 8) != 0 && strncmp(key, "evidence.", 9) != 0 && !RP_IS_IN(free_of, key, strlen(key)))
+            add_cause(out, size, key, json_object_get(entry, "value"), rp_verify_setting(&b, key));
+    add_cause(out, size, "backend", json_object_get(s->run, "backend"), json_object_get(base, "backend"));
+    if (rp_verify_device(&here, s) == 0 && rp_verify_device(&there, &b) == 0 && strcmp(here.isa, there.isa) != 0)
+        add_cause(out, size, "instruction set", s->run, base);
+    for (size_t i = 0; i < sizeof captured / sizeof *captured; i++)
+        add_cause(out, size, captured[i], rp_known(json_object_get(s->before, "probes"), captured[i]),
+                  rp_known(json_object_get(before, "probes"), captured[i]));
+}
+
+static int compare(const struct rp_verify_state *s, const json_t *base, const json_t *before, struct rp_check_result *result,
+                   struct rp_err *err)
+{
+    char causes[200];
+    int64_t n = width_of(s->run), n_base = width_of(base);
+    double least = rate_of(s->run, 0) / rate_of(base, 1), most = rate_of(s->run, 1) / rate_of(base, 0);
+    double ideal = n_base > 0 ? (double)n / (double)n_base : 0;
+    if (n <= n_base || !(least > 0)) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "%" PRId64 " threads or devices against %" PRId64 " of the base: nothing to scale", n, n_base);
+        return 0;
+    }
+    if (least > ideal * SLACK) {
+        find_causes(causes, sizeof causes, s, base, before);
+        if (!*causes)
+            return rp_fail(err, RP_MISMATCH, "%.2f to %.2f times as fast with %.2f times the threads or devices, and nothing else differs", least,
+                           most, ideal);
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices; what else differs: %s", least, most, ideal, causes);
+        return 0;
+    }
+    rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices", least, most, ideal);
+    return 0;
+}
+
+int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_verify_opts o = {.trust = s->o->trust, .keep = &kept};
+    if (!s->o->base) {
+        result->state = RP_CHECK_SKIPPED;
+        rp_check_say(result, "not asked for; --base BUNDLE names a run of fewer threads or devices");
+        return 0;
+    }
+    int failed = rp_verify(&v, s->o->base, &o, err) < 0;
+    if (failed)
+        rp_wrap(err, "--base");
+    else
+        failed = compare(s, v.run, kept.before, result, err) < 0;
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+    return failed ? -1 : 0;
+}
