@@ -1,6 +1,7 @@
 /* Policies: every rule holds and is broken once, and what is no policy is refused with its place. */
 #include "tests/unit/verify_fixture.h"
 
+#include "sign/counter.h"
 #include "verify/policy.h"
 
 static int parse(struct rp_policy *p, const char *text, struct rp_err *err)
@@ -67,6 +68,7 @@ TEST(rules_hold_or_are_broken)
     holds(by, NULL);
     broken("signed_by: [nobody]", "no name in the trust store");
     broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]", "none of those named");
+    broken("countersigned_by: [nobody]", "no name in the trust store");
     holds("max_age_days: 1000000", NULL);
     broken("max_age_days: 1", "days old");
     holds(own, NULL);
@@ -101,6 +103,37 @@ TEST(rules_hold_or_are_broken)
     seal(&x);
     broken("clean_tree: true", "3 files of the working directory");
     holds("no_throttling: true", NULL);
+    fx_fini(&x);
+}
+
+TEST(who_countersigned_is_asked_for_by_key)
+{
+    struct fx x;
+    struct rp_err err;
+    struct rp_bundle b;
+    char bob[RP_FINGERPRINT_SIZE], eve[RP_FINGERPRINT_SIZE];
+    RP_BUF envelope = {0}, pem = {0}, file = {0};
+    RP_FREE char *path = fx_path("policy");
+    fx_init(&x);
+    fx_seal(&x, "signer", "policy");
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    struct rp_counter c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
+    struct rp_key_pair *k = fx_key("bob"), *stranger = fx_key("eve");
+    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    rp_key_public_pem(k, &pem);
+    rp_key_fingerprint(k, bob);
+    rp_key_fingerprint(stranger, eve);
+    rp_key_free(k);
+    rp_key_free(stranger);
+    fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
+    fx_add(&b, "signatures/0.pem", pem.data, pem.size);
+    CHECK(rp_bundle_pack(&b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
+    rp_bundle_fini(&b);
+    RP_FREE char *one = rp_asprintf("countersigned_by: [\"%s\"]", bob), *both = rp_asprintf("countersigned_by: [\"%s\", \"%s\"]", bob, eve);
+    RP_FREE char *author = rp_asprintf("signed_by: [\"%s\"]", bob);
+    holds(one, NULL);
+    broken(both, "did not countersign");
+    broken(author, "none of those named");
     fx_fini(&x);
 }
 
