@@ -4,7 +4,7 @@
 #   env/setup.sh build    the static program
 #   env/setup.sh cuda     the same with the GPU worker: pip fetches the wheels
 #   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh; if they can be
-#                         had, what makes and tries container images (that test is skipped without)
+#                         had, what makes and tries container images, and a browser for pages (those tests are skipped without)
 #   env/setup.sh lint     and the linters
 #   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, the allocator that serves PyTorch best, and the
 #                         compiler of torch.compile
@@ -14,7 +14,7 @@ want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-u
 want_cuda="$want_build python3 python3-venv"
 want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
-optional_test="buildah debootstrap podman runc"
+optional_test="buildah chromium debootstrap podman runc"
 want_bench="$want_test libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"
 
@@ -65,4 +65,4 @@ apt() {
 }
 # shellcheck disable=SC2086
 [ -z "$missing_optional" ] || apt install -y --no-install-recommends $missing_optional 2>/dev/null ||
-    echo "setup: without$missing_optional, which could not be installed, the test of the container images is skipped" >&2
+    echo "setup: without$missing_optional, which could not be installed, the tests of container images or of pages in a browser are skipped" >&2

@@ -138,6 +138,16 @@ static json_t *browser_call(struct browser *b, const char *method, json_t *param
     }
 }
 
+/* Does it answer at all? Without rights or libraries that it wants it ends at once. */
+static int browser_lives(struct browser *b)
+{
+    static const char hello[] = "{\"id\":1,\"method\":\"Browser.getVersion\"}";
+    b->serial = 1;
+    signal(SIGPIPE, SIG_IGN);
+    RP_JSON *answer = rp_write_all(b->to, hello, sizeof hello) < 0 ? NULL : browser_read(b);
+    return answer != NULL;
+}
+
 static int browser_attach(struct browser *b)
 {
     static const char *const enable[] = {"Page.enable", "Runtime.enable", "Log.enable", "Network.enable", "Accessibility.enable"};

@@ -1,0 +1,72 @@
+#!/bin/sh
+# What `report` writes and `verify --report` says of it: one bundle and several, HTML and Markdown, trusted or not, failed, not there.
+. "$TOP/tests/common.inc"
+bundle=$TOP/results/xeon-2core-2026-11-21/bert_fp32.repro.tar.zst
+key=$TOP/results/xeon-2core-2026-11-21/key.pem
+same_verdict() { # PAGE OPTION...: the page's heading is the last line of verify
+    page=$1
+    shift
+    "$REPRO" verify "$bundle" "$@" >verify.txt 2>verify.err || cat verify.err >&2
+    tail -n 1 verify.txt >line
+    sed -n 's|.*<h1 [^>]*data-verdict="[0-9]">\([^<]*\)</h1>.*|\1|p' "$page" | cmp -s - line || fail "the verdict of $page is not $(cat line)"
+}
+row() { # STATE TEXT OPTION...
+    state=$1 text=$2 status=0
+    shift 2
+    "$REPRO" verify "$bundle" "$@" >out.txt 2>err.txt || status=$?
+    grep -q "^$state *report_file .*$text" out.txt || { cat out.txt err.txt >&2; fail "no row '$state report_file ... $text'"; }
+}
+exit_of 0 "$REPRO" report "$bundle" -o a.html
+says_in "verified, but the key is unknown" out.txt
+same_verdict a.html
+exit_of 0 "$REPRO" report "$bundle" -o trusted.html --trust "$key"
+same_verdict trusted.html --trust "$key"
+cmp -s a.html trusted.html && fail "whom one trusts makes no difference"
+"$REPRO" report "$bundle" >again.html
+cmp -s a.html again.html || fail "made again it is another page"
+[ "$(wc -c <a.html)" -lt 400000 ] || fail "larger than 400 kB"
+grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
+row passed "byte for byte" --report a.html
+row passed "byte for byte" --report trusted.html --trust "$key"
+row note "'verified', here 'verified, but" --report trusted.html
+row skipped "not asked for"
+sed 's/>4\.212</>42.12</' a.html >bent.html
+row FAILED "says '42.12' for run.json#/results/sequences_per_s, the bundle '4.212'" --report bent.html
+[ "$status" = 5 ] && [ "$(tail -n 1 out.txt)" = FAILED ] || fail "a bent page passes: status $status"
+# Markdown is the sealed report below the verdict.
+exit_of 0 "$REPRO" report "$bundle" -o a.md
+[ "$(head -n 1 a.md)" = "> **verified, but the key is unknown**" ] || fail "no verdict in a.md"
+"$REPRO" inspect "$bundle" report.md >sealed.md
+tail -c "$(wc -c <sealed.md)" a.md | cmp -s - sealed.md || fail "a.md does not end in the sealed report"
+row passed "byte for byte" --report a.md
+row note "sealed report" --report sealed.md
+sed 's/4\.212/42.12/' a.md >bent.md
+row FAILED "was changed" --report bent.md
+# A bundle that fails: its checks, the status of verify, and no figure.
+{ cat "$bundle"; echo; } >longer.repro.tar.zst
+exit_of 4 "$REPRO" report longer.repro.tar.zst -o failed.html
+says_in 'data-verdict="0">FAILED</h1>' failed.html
+grep -q '<data ' failed.html && fail "figures of a bundle that failed"
+exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -o both.html
+says_in "nothing of it is shown" both.html
+row note "other bundles is not compared" --report both.html
+row FAILED "does not show this bundle" --report failed.html
+# Names of files are foreign too.
+evil=$(printf 'x"><script>alert(1)\033[2J')
+cp longer.repro.tar.zst "$evil"
+exit_of 4 "$REPRO" report "$bundle" "./$evil" -o evil.html
+grep -q '<script' evil.html && fail "the name of a file became markup"
+LC_ALL=C grep -q "$(printf '\033')" evil.html out.txt err.txt && fail "the name of a file reached the terminal"
+# What is refused.
+exit_of 2 "$REPRO" report "$bundle" -o a.html
+says "--force"
+exit_of 0 "$REPRO" report "$bundle" -o a.html --force
+exit_of 2 "$REPRO" report "$bundle" -o a.pdf
+says "neither in .html nor in .md"
+exit_of 3 "$REPRO" report none.repro.tar.zst -o none.html
+[ ! -e none.html ] || fail "a page of nothing"
+exit_of 3 "$REPRO" verify "$bundle" --report none.html
+exit_of 2 "$REPRO" report
+exit_of 0 "$REPRO" report --json "$bundle" -o b.html
+need jq
+jq -e '.format == "html" and .file == "b.html" and .bundles[0].verdict == "verified-unknown-key"' out.txt >/dev/null || fail "--json"
