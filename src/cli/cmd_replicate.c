@@ -209,6 +209,8 @@ static int check_files(const struct replicate_opts *o, const struct rp_first *fi
         return rp_fail(err, RP_UNAVAILABLE, "the first run started from a file of its owner; name it with --init");
     if (!*recorded_text(first, "run.init") && o->run.run_init)
         return rp_fail(err, RP_USAGE, "--init: the first run started from parameters of its own seed, not from a file");
+    if (*recorded_text(first, "model.config"))
+        return rp_fail(err, RP_UNAVAILABLE, "the first run took its model from a file (model.config) that is not in the bundle");
     return 0;
 }
 

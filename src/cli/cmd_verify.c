@@ -177,12 +177,12 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
     rp_policy_fini(&policy);
-    rp_meter_init(meter, STDERR_FILENO, cli->quiet);
-    if (!o->no_ledger)
-        rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);
     if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o->report, &page, err) < 0)
         failed = 1;
     rp_verified_fini(&kept);
+    rp_meter_init(meter, STDERR_FILENO, cli->quiet);
+    if (!o->no_ledger)
+        rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);
     if (cli->json) {
         cli->result = rp_verification_json(&v);
     } else {

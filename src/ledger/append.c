@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define LOCK_WAIT_NS 10000000000ull
-#define FIRST "0000000000000000000000000000000000000000000000000000000000000000"
 #define ELSEWHERE "another place: $REPRO_LEDGER"
 
 const char *rp_ledger_event_name(enum rp_ledger_event e)
@@ -153,7 +152,7 @@ static int find_end(const struct target *t, int fd, struct end *e)
     struct stat st;
     RP_BUF tail = {0};
     char block[3 * RP_LEDGER_LINE_MAX];
-    memcpy(e->head, FIRST, sizeof e->head);
+    memcpy(e->head, RP_LEDGER_NOTHING, sizeof e->head);
     if (fstat(fd, &st) < 0)
         return io(t, "read it");
     size_t want = st.st_size < (off_t)sizeof block ? (size_t)st.st_size : sizeof block, end;

@@ -24,6 +24,7 @@
 
 #define RP_LEDGER_LINE_MAX 8192
 #define RP_LEDGER_ASIDE ".torn"
+#define RP_LEDGER_NOTHING "0000000000000000000000000000000000000000000000000000000000000000" /* "previous" of the first line */
 
 #define RP_LEDGER_EVENTS(X)                                                   \
     X(STARTED, "started", "a run is about to train")                          \

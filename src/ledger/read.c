@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST "0000000000000000000000000000000000000000000000000000000000000000"
 #define LOCK_TRIES 100 /* of 10 ms: a reader that cannot have the lock reads all the same */
 
 static int is_hex(const json_t *line, const char *key)
@@ -135,7 +134,7 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
     const struct timespec nap = {.tv_nsec = 10000000};
     struct reading r = {.path = path, .s = s, .each = each, .arg = arg};
     struct stat st;
-    *s = (struct rp_ledger_summary){.head = FIRST};
+    *s = (struct rp_ledger_summary){.head = RP_LEDGER_NOTHING};
     RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0)
         return rp_fail(err, RP_IO, "cannot open ledger '%s': %s", path, strerror(errno));

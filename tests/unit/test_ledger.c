@@ -194,6 +194,68 @@ TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
     CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "no place"), "%s", err.msg);
 }
 
+/* Each line good by itself and with the number of its place: the chain alone tells that they are of two ledgers. */
+TEST(lines_of_two_ledgers_do_not_make_one)
+{
+    RP_FREE char *a = in_dir("a.jsonl"), *b = in_dir("b.jsonl"), *both = in_dir("both.jsonl");
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    RP_BUF one = {0}, other = {0};
+    append(a, RP_LEDGER_STARTED, 0);
+    append(b, RP_LEDGER_VERIFIED, 0);
+    append(b, RP_LEDGER_STARTED, 0);
+    slurp(&one, a);
+    slurp(&other, b);
+    const char *second = strchr(other.data, '\n') + 1;
+    rp_buf_puts(&one, second);
+    put(both, one.data, one.size);
+    int failed = read_it(both, &s, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && s.lines == 1 && strstr(err.msg, "line 2: it does not follow"), "%s", err.msg);
+}
+
+/* A line with all its digests, as somebody makes it who knows how; takes the reference. */
+static void forge(struct rp_buf *out, json_t *line, const char *previous)
+{
+    char hex[RP_SHA256_HEX];
+    RP_BUF bare = {0};
+    json_object_set_new(line, "previous", json_string(previous));
+    rp_json_write_line(&bare, line);
+    rp_sha256_hex(hex, bare.data, bare.size);
+    json_object_set_new(line, "sha256", json_string(hex));
+    rp_json_write_line(out, line);
+    json_decref(line);
+}
+
+TEST(forged_lines)
+{
+    static const struct {
+        const char *line, *says;
+    } bad[] = {
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 2}", "line 1: it says that it is line 2"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 0}", "has not its form"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 1.0}", "has not its form"},
+        {"{\"at\": \"2026-11-21 12:18:09\", \"event\": \"started\", \"n\": 1}", "has not its form"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"n\": 1}", "has not its form"},
+    };
+    RP_FREE char *path = in_dir("forged-lines.jsonl");
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        RP_BUF text = {0};
+        forge(&text, json_loads(bad[i].line, 0, NULL), RP_LEDGER_NOTHING);
+        put(path, text.data, text.size);
+        CHECK(read_it(path, &s, &err) < 0 && strstr(err.msg, bad[i].says), "%s: %s", bad[i].line, err.msg);
+    }
+    RP_BUF good = {0}, blank = {0};
+    forge(&good, json_loads("{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 1}", 0, NULL), RP_LEDGER_NOTHING);
+    put(path, good.data, good.size);
+    check_whole(path, 1);
+    rp_buf_add(&blank, good.data, good.size - 1); /* the same document, and so the same digest, in another spelling */
+    rp_buf_puts(&blank, " \n");
+    put(path, blank.data, blank.size);
+    CHECK(read_it(path, &s, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "not spelled"), "%s", err.msg);
+}
+
 TEST(many_writers_at_once)
 {
     RP_FREE char *path = in_dir("many.jsonl");

@@ -1,0 +1,36 @@
+/* Any bytes as a ledger: refused with one line, or whole, and then it takes another line and stays whole. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include "ledger/ledger.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rp_ledger_summary was, is;
+    struct rp_ledger_mark mark;
+    struct rp_err err = {0};
+    char path[64];
+    RP_FD fd = memfd_create("ledger", MFD_CLOEXEC);
+    if (fd < 0 || rp_write_all(fd, data, size) < 0)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int whole = rp_ledger_read(path, NULL, NULL, &was, &err) == 0;
+    if (!whole && (err.code == RP_OK || !*err.msg || strchr(err.msg, '\n')))
+        abort();
+    err = (struct rp_err){0};
+    int added = rp_ledger_append(path, 1, RP_LEDGER_VERIFIED, json_object(), &mark, &err) == 0;
+    if (!added && (err.code == RP_OK || !*mark.reason || strchr(err.msg, '\n')))
+        abort();
+    if (whole && (!added || mark.position != was.lines + 1 || rp_ledger_read(path, NULL, NULL, &is, &err) < 0 ||
+                  is.lines != was.lines + 1 || strcmp(is.head, mark.head) != 0))
+        abort();
+    return 0;
+}
