@@ -378,3 +378,12 @@ TEST(choices)
                   gpus[i].chosen[j]);
         }
 }
+
+TEST(a_tile_fits_the_memory_that_a_block_may_have)
+{
+    struct rp_cuda_image image = {.arch = 90};
+    struct rp_cuda c = {.image = &image, .multiprocessors = 132, .shared_max = 49152, .workspace_bytes = rp_cuda_gemm_workspace(NULL)};
+    struct rp_gemm g = {.tb = 1, .m = 4096, .n = 2304, .k = 768, .lda = 768, .ldb = 768, .ldc = 2304};
+    int usable;
+    CHECK_STR(rp_cuda_gemm_tile(&c, rp_cuda_gemm_choice(&c, &g).tile, &usable), "64x128_nt");
+}

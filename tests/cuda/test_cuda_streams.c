@@ -296,7 +296,8 @@ TEST(what_is_queued_comes_after_what_was_launched)
 static void operations(void)
 {
     static const struct rp_op_shape shapes[] = {
-        {.rows = 3, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 64, .depth = 77, .segment = 16, .dropout = 0.1f, .variant = 3},
+        {.rows = 3, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 64, .depth = 77, .segment = 16,
+         .dropout = 0.1f, .variant = 3},
         {.rows = 67, .width = 77, .batch = 1, .seq = 130, .heads = 1, .head_dim = 24, .depth = 40, .in_place = 1, .variant = 6},
     };
     struct rp_err err = {0};

@@ -385,8 +385,9 @@ static int any_stuck(const struct block *b)
     return 1;
 }
 
-static void run_grid(unsigned blocks)
+static void run_grid(unsigned all)
 {
+    unsigned left_out = shim_options.last && shim_options.last < all ? all - shim_options.last : 0, blocks = all - left_out;
     unsigned *start = malloc(blocks * sizeof *start), next = 0, finished = 0;
     int places = shim_options.resident, idle = 0;
     if (!start)
@@ -401,7 +402,7 @@ static void run_grid(unsigned blocks)
             if (!b->live && next == blocks)
                 continue;
             if (!b->live)
-                start_block(i, start[next++]);
+                start_block(i, left_out + start[next++]);
             moved |= turn(b);
             finished += !b->live;
             if (b->live && any_stuck(b))
@@ -453,7 +454,8 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
         i++;
     if (i == KERNELS)
         return "there is no such kernel";
-    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
+        (uint64_t)grid.x * grid.y * grid.z > 0xffffffffu)
         return "the grid is empty or too large";
     if (block.x * block.y * block.z != kernels[i].threads)
         return "the block has another size than kernels.def says";

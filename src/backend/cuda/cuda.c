@@ -334,6 +334,13 @@ static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes
 
 /* ---- before anything is opened ---- */
 
+/* Of the device that was asked for last: whoever asks whether one can be used asks for its memory next, and a context takes a second. */
+static struct {
+    char device[65];
+    int known;
+    uint64_t bytes;
+} found;
+
 /* What a run may take. A context is made for it: nothing else tells whether others leave this GPU to us. */
 static int find_memory(struct rp_cuda *c, uint64_t *bytes, struct rp_err *err)
 {
@@ -350,18 +357,22 @@ static int find_memory(struct rp_cuda *c, uint64_t *bytes, struct rp_err *err)
 static const char *unavailable(const struct rp_device_opts *o)
 {
     static struct rp_err err;
-    uint64_t bytes;
     struct rp_cuda c = {.d = rp_driver_load(&err)};
-    return !c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || ask_device(&c, o->max_seq, &err) < 0 ||
-                   find_memory(&c, &bytes, &err) < 0
-               ? err.msg
-               : NULL;
+    if (!c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || ask_device(&c, o->max_seq, &err) < 0 ||
+        find_memory(&c, &found.bytes, &err) < 0)
+        return err.msg;
+    found.known = snprintf(found.device, sizeof found.device, "%s", o->device ? o->device : "") < (int)sizeof found.device;
+    return NULL;
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
 {
     struct rp_err err = {0};
     uint64_t bytes = 0;
+    if (found.known && strcmp(found.device, o->device ? o->device : "") == 0) {
+        found.known = 0; /* the next answer may be another one */
+        return found.bytes;
+    }
     struct rp_cuda c = {.d = rp_driver_load(&err)};
     return c.d && choose(c.d, o, &c.device, &c.ordinal, &err) == 0 && find_memory(&c, &bytes, &err) == 0 ? bytes : 0;
 }

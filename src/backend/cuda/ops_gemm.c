@@ -63,18 +63,18 @@ const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable)
     return number >= 1 && number <= TILES ? tiles[number - 1].name : NULL;
 }
 
-static int fits(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g)
-{
-    return compiled(c, t) && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
-           fits_operand(t->how_b, g->tb, t->columns, g->n, g->b, g->ldb);
-}
-
 static size_t shared_bytes(const struct rp_cuda *c, const struct tile *t)
 {
     int async = c->image->arch >= 80;
     size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
     size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
     return sizeof(float) * (RP_GEMM_FRONT + (stages > band ? stages : band));
+}
+
+static int fits(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g)
+{
+    return compiled(c, t) && shared_bytes(c, t) <= c->shared_max && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
+           fits_operand(t->how_b, g->tb, t->columns, g->n, g->b, g->ldb);
 }
 
 static int64_t part_pitch(const struct rp_gemm_args *g)

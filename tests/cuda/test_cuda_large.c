@@ -1,0 +1,216 @@
+/* Tensors of more than 2^31 elements, as the largest batch of a GPU with 141 GB has them: no offset and no grid is cut to 32 bits. The
+ * memory is only addresses; of each grid the last blocks run, and what they make of the last rows is what a small tensor with the same
+ * rows gives. timeout: 120 */
+#include "tests/cuda/gpu.h"
+#include "tests/unit/tap.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define SEQ 128
+#define BATCH 22657 /* rows * 768 > 2^31 */
+#define ROWS ((long)BATCH * SEQ)
+#define WIDTH 768
+#define TAIL SEQ    /* rows that have values */
+#define DROPOUT 0x1999999au
+
+static struct rp_dev *dev;
+static struct shim_options *shim;
+
+/* Addresses for so many elements of 4 bytes, +0 where nobody writes. */
+static void *room(size_t elements)
+{
+    void *p = mmap(NULL, elements * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+static void give(void *p, size_t elements)
+{
+    munmap(p, elements * 4);
+}
+
+/* Values for the last TAIL rows; returns where they begin. */
+static float *fill_tail(float *x, long rows, long width, unsigned seed)
+{
+    float *tail = x + (rows - TAIL) * width;
+    for (long i = 0; i < TAIL * width; i++)
+        tail[i] = (float)((i * 7919 + seed * 104729) % 2003 - 1001) / 512.0f;
+    return tail;
+}
+
+/* 0: no addresses. */
+static int start(void)
+{
+    const size_t most = (size_t)ROWS * WIDTH * 10;
+    void *p = room(most);
+    if (!p)
+        return 0;
+    give(p, most);
+    struct rp_err err = {0};
+    setenv("RP_CUDA_GRAPHS", "0", 1);
+    setenv("SHIM_L2", "2000000000", 1); /* few parts of the rows */
+    dev = gpu(&shim, &err);
+    CHECK(dev, "%s", err.msg);
+    shim->order = SHIM_FORWARD;
+    return 1;
+}
+#define START                                                                                                          \
+    if (!start())                                                                                                      \
+    SKIP("83 GiB of addresses cannot be had here")
+
+/* One operation on the large tensors, by the last blocks, then on the small ones. */
+#define BOTH(blocks, large, small)                                                                                     \
+    do {                                                                                                               \
+        struct rp_err err_ = {0};                                                                                      \
+        shim->last = (blocks);                                                                                         \
+        large;                                                                                                         \
+        shim->last = 0;                                                                                                \
+        small;                                                                                                         \
+        CHECK(dev->backend->sync(dev, &err_) == 0, "%s", err_.msg);                                                    \
+    } while (0)
+
+/* The last `rows` of each. */
+static int same_end(const float *large, long all, const float *small, long few, long rows, long width)
+{
+    return memcmp(large + (all - rows) * width, small + (few - rows) * width, (size_t)(rows * width) * 4) == 0;
+}
+
+static struct rp_dropout drop(uint32_t first_sample, int rows_per_sample)
+{
+    return (struct rp_dropout){.seed = 5, .step = 3, .site = 2, .first_sample = first_sample, .rows_per_sample = rows_per_sample,
+                               .threshold = DROPOUT, .scale = 1.1f};
+}
+
+TEST(rows)
+{
+    START;
+    const struct rp_ops *op = dev->op;
+    const size_t n = (size_t)ROWS * WIDTH, bits = (size_t)rp_mask_bytes(ROWS, WIDTH) / 4;
+    const struct rp_dropout all = drop(0, SEQ), end = drop(BATCH - 1, SEQ);
+    float *x = room(n), *y = room(n), *h = room(n), *rstd = room(ROWS), *work = room(3 * rp_colsum_work(ROWS, WIDTH));
+    float *small = room(3 * TAIL * WIDTH), *sums = room(WIDTH);
+    uint8_t *mask = room(bits), *small_mask = room(TAIL * WIDTH);
+    int32_t *index = room(ROWS), *zeros = room(ROWS);
+    float *tail = fill_tail(x, ROWS, WIDTH, 1), *gamma = tail, *beta = tail + WIDTH;
+    float *small_h = small + TAIL * WIDTH, *small_rstd = small_h + TAIL * WIDTH;
+    for (long i = 0; i < TAIL; i++)
+        index[ROWS - TAIL + i] = (int32_t)(ROWS - 1 - i);
+    BOTH(16, op->gather_rows(dev, y, x, index, (int)ROWS, WIDTH), op->gather_rows(dev, small, x, index + ROWS - TAIL, TAIL, WIDTH));
+    CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH) &&
+              memcmp(small, x + (size_t)(ROWS - 1) * WIDTH, WIDTH * 4) == 0, "gather_rows");
+    const float *type = x + (size_t)(ROWS - 1) * WIDTH;
+    BOTH(16, op->embed_forward(dev, y, index, zeros, x, type, tail, (int)ROWS, SEQ, WIDTH),
+         op->embed_forward(dev, small, index + ROWS - TAIL, zeros, x, type, tail, TAIL, SEQ, WIDTH));
+    CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH) && y[n - 1] != 0, "embed_forward");
+    BOTH(16, op->dropout_forward(dev, y, mask, x, &all, (int)ROWS, WIDTH),
+         op->dropout_forward(dev, small, small_mask, tail, &end, TAIL, WIDTH));
+    CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_forward");
+    BOTH(16, op->residual_layernorm_forward(dev, y, h, rstd, mask, x, x, &all, gamma, beta, 1e-6f, (int)ROWS, WIDTH),
+         op->residual_layernorm_forward(dev, small, small_h, small_rstd, small_mask, tail, tail, &end, gamma, beta, 1e-6f, TAIL, WIDTH));
+    CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && same_end(h, ROWS, small_h, TAIL, 64, WIDTH), "residual_layernorm_forward");
+    CHECK(same_end((float *)(void *)mask, ROWS, (float *)(void *)small_mask, TAIL, 64, WIDTH / 32) && rstd[ROWS - 1] > 0, "its decisions");
+    BOTH(16, op->dropout_backward(dev, y, x, mask, &all, (int)ROWS, WIDTH),
+         op->dropout_backward(dev, small, tail, small_mask, &end, TAIL, WIDTH));
+    CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_backward");
+    const struct rp_dropout none = {.scale = 1};
+    BOTH(8, op->layernorm_backward(dev, y, NULL, sums, sums, sums, x, h, rstd, gamma, NULL, &none, (int)ROWS, WIDTH, work),
+         op->layernorm_backward(dev, small, NULL, sums, sums, sums, tail, small_h, small_rstd, gamma, NULL, &none, TAIL, WIDTH, work));
+    CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && y[n - 1] != 0, "layernorm_backward");
+    BOTH(6, op->gelu_backward(dev, y, sums, x, x, (int)ROWS, WIDTH, work),
+         op->gelu_backward(dev, small, sums, tail, tail, TAIL, WIDTH, work));
+    CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && y[n - 1] != 0, "gelu_backward");
+    BOTH(6, op->colsum(dev, sums, x, (int)ROWS, WIDTH, work), op->colsum(dev, sums, tail, TAIL, WIDTH, work));
+    CHECK(memcmp(work + rp_colsum_work(ROWS, WIDTH) - WIDTH, work + WIDTH, WIDTH * 4) == 0, "colsum");
+    give(x, n);
+    give(y, n);
+    give(h, n);
+    give(work, 3 * rp_colsum_work(ROWS, WIDTH));
+}
+
+TEST(softmax_over_the_vocabulary)
+{
+    enum { CLASSES = 30522, N = 70400 }; /* of 3520 sequences */
+    START;
+    float *z = room((size_t)N * CLASSES), *loss = room(2 * N), *coef = room(N), *small = room(CLASSES);
+    int32_t *labels = room(N);
+    float *last = z + (size_t)(N - 1) * CLASSES;
+    for (int i = 0; i < CLASSES; i++)
+        last[i] = small[i] = (float)(i % 97) / 9.0f;
+    labels[N - 1] = CLASSES - 1;
+    coef[N - 1] = 0.5f;
+    BOTH(1, dev->op->softmax_xent(dev, loss, z, CLASSES, labels, coef, N, CLASSES),
+         dev->op->softmax_xent(dev, loss + N, small, CLASSES, labels + N - 1, coef + N - 1, 1, CLASSES));
+    CHECK(memcmp(last, small, sizeof *small * CLASSES) == 0 && loss[N - 1] == loss[N] && loss[N] > 0);
+    give(z, (size_t)N * CLASSES);
+}
+
+TEST(products)
+{
+    enum { K = 64, PITCH = 40000000 };
+    START;
+    const size_t n = (size_t)ROWS * WIDTH;
+    float *x = room(n), *c = room(n), *b = room(WIDTH * WIDTH), *small = room(TAIL * WIDTH), *tail = fill_tail(x, ROWS, WIDTH, 2);
+    for (long row = TAIL; row <= WIDTH; row += TAIL)
+        fill_tail(b, row, WIDTH, 3 + (unsigned)row);
+    /* rows of A and C */
+    struct rp_gemm big = {.m = (int)ROWS, .n = WIDTH, .k = K, .a = x, .lda = WIDTH, .tb = 1, .b = b, .ldb = WIDTH, .c = c, .ldc = WIDTH};
+    struct rp_gemm few = big;
+    few.m = TAIL;
+    few.a = tail;
+    few.c = small;
+    BOTH(64, dev->op->gemm(dev, &big), dev->op->gemm(dev, &few));
+    CHECK(same_end(c, ROWS, small, TAIL, 32, WIDTH) && c[n - 1] != 0, "rows");
+    /* columns of C, rows of B */
+    big = (struct rp_gemm){.m = 32, .n = (int)ROWS, .k = K, .a = b, .lda = WIDTH, .tb = 1, .b = x, .ldb = WIDTH, .c = c, .ldc = ROWS};
+    few = big;
+    few.n = TAIL;
+    few.b = tail;
+    few.c = small;
+    few.ldc = TAIL;
+    BOTH(8, dev->op->gemm(dev, &big), dev->op->gemm(dev, &few));
+    for (int i = 0; i < 32; i++)
+        CHECK(memcmp(c + (size_t)i * ROWS + ROWS - 32, small + i * TAIL + TAIL - 32, 32 * 4) == 0, "columns, row %d", i);
+    /* steps of k: A and B are far apart from step to step */
+    float *far = room((size_t)PITCH * K);
+    for (size_t k = 0; k < K; k++)
+        memcpy(far + k * PITCH, b + k * WIDTH, WIDTH * 4);
+    big = (struct rp_gemm){.m = 128, .n = 128, .k = K, .ta = 1, .a = far, .lda = PITCH, .b = far + 128, .ldb = PITCH, .c = c, .ldc = 128};
+    few = big;
+    few.a = b;
+    few.b = b + 128;
+    few.lda = few.ldb = WIDTH;
+    few.c = small;
+    BOTH(0, dev->op->gemm(dev, &big), dev->op->gemm(dev, &few));
+    CHECK(memcmp(c, small, 128 * 128 * 4) == 0 && small[0] != 0, "steps of k");
+    give(x, n);
+    give(c, n);
+    give(far, (size_t)PITCH * K);
+}
+
+TEST(attention)
+{
+    enum { HEADS = 12, DIM = 64, LD = 3 * HEADS * DIM };
+    START;
+    const size_t n = (size_t)ROWS * WIDTH, stats = (size_t)ROWS * HEADS, bits = (size_t)rp_mask_bytes((long)stats, SEQ) / 4;
+    float *qkv = room(3 * n), *dqkv = room(3 * n), *o = room(n), *d_o = room(n), *top = room(stats), *inv = room(stats);
+    float *work = room(rp_colsum_work(ROWS, LD)), *dbias = room(LD), *small = room(5 * TAIL * WIDTH), *small_top = room(2 * TAIL * HEADS);
+    uint8_t *keys = room((size_t)ROWS / 4), *mask = room(bits), *small_mask = room(rp_mask_bytes(TAIL * HEADS, SEQ) / 4);
+    float *small_dqkv = small + TAIL * WIDTH, *tail = fill_tail(qkv, ROWS, LD, 4), *d_tail = fill_tail(d_o, ROWS, WIDTH, 5);
+    memset(keys + ROWS - TAIL, 1, TAIL - 3);
+    struct rp_attention all = {.batch = BATCH, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 0.125f, .key_mask = keys,
+                               .drop = drop(0, HEADS * SEQ)}, end = all;
+    end.batch = 1;
+    end.key_mask = keys + ROWS - TAIL;
+    end.drop = drop(BATCH - 1, HEADS * SEQ);
+    BOTH(HEADS * 8, dev->op->attention_forward(dev, o, top, inv, mask, qkv, &all),
+         dev->op->attention_forward(dev, small, small_top, small_top + TAIL * HEADS, small_mask, tail, &end));
+    CHECK(same_end(o, ROWS, small, TAIL, TAIL, WIDTH) && o[n - 1] != 0, "outputs");
+    CHECK(same_end(top, ROWS, small_top, TAIL, TAIL, HEADS) && same_end(inv, ROWS, small_top + TAIL * HEADS, TAIL, TAIL, HEADS), "sums");
+    BOTH(HEADS, dev->op->attention_backward(dev, dqkv, dbias, d_o, o, top, inv, mask, qkv, &all, work),
+         dev->op->attention_backward(dev, small_dqkv, dbias, d_tail, small, small_top, small_top + TAIL * HEADS, small_mask, tail, &end,
+                                     work));
+    CHECK(same_end(dqkv, ROWS, small_dqkv, TAIL, TAIL, LD) && dqkv[3 * n - (size_t)TAIL * LD] != 0, "gradients");
+    give(qkv, 3 * n);
+    give(dqkv, 3 * n);
+    give(o, n);
+    give(d_o, n);
+}
