@@ -1,0 +1,43 @@
+/* Any bytes as a signature and as a secret key of minisign: refused with one line, or a signature by the one key of which there are some. */
+#include "sign/minisign.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void refused(const struct rp_err *err)
+{
+    if ((err->code != RP_MALFORMED && err->code != RP_SIGNATURE) || !*err->msg || strchr(err->msg, '\n'))
+        abort();
+}
+
+/* Those with a passphrase would cost a second each: their parameters have a unit test. */
+static void as_secret(const char *text, size_t size)
+{
+    struct rp_err err = {0};
+    RP_FOREIGN out;
+    int encrypted = rp_minisign_is_encrypted(text, size, "input", &err);
+    if (encrypted < 0 || (!encrypted && rp_minisign_open(&out, text, size, NULL, "input", &err) < 0))
+        refused(&err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct rp_key_pair *key; /* which signed what is in the corpus */
+    static const char public[] = "untrusted comment: minisign public key 7E66C40A55FB3324\nRWQkM/tVCsRmftSt6ZXioa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1\n";
+    const char *text = (const char *)data;
+    struct rp_err err = {0};
+    if (!key && !(key = rp_key_load_public(public, sizeof public - 1, "public", &err)))
+        abort();
+    as_secret(text, size);
+    if (rp_minisign_check(text, size, key, "hello\n", 6, "input", &err) < 0) {
+        refused(&err);
+        return 0;
+    }
+    err = (struct rp_err){0};
+    if (rp_minisign_check(text, size, key, "hallo\n", 6, "input", &err) == 0) /* then nothing was checked */
+        abort();
+    refused(&err);
+    return 0;
+}

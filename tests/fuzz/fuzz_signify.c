@@ -1,0 +1,62 @@
+/* Any bytes as a public key, a signature and a secret key of signify: refused with one line, or written again as they were read. */
+#include "sign/signify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void refused(const struct rp_err *err)
+{
+    if ((err->code != RP_MALFORMED && err->code != RP_SIGNATURE && err->code != RP_UNAVAILABLE) || !*err->msg || strchr(err->msg, '\n'))
+        abort();
+}
+
+/* A key that was taken has the same bytes in every form. */
+static void as_public(const char *text, size_t size)
+{
+    struct rp_err err = {0};
+    struct rp_foreign_public raw, again;
+    RP_BUF form = {0};
+    struct rp_key_pair *k = rp_key_load_public(text, size, "input", &err);
+    if (!k) {
+        refused(&err);
+        return;
+    }
+    if (rp_is_commented(text, size)) {
+        rp_foreign_public_write(&form, k, "signify");
+        if (rp_foreign_public_read(&raw, text, size, "input", &err) < 0 || rp_foreign_public_read(&again, form.data, form.size, "again", &err) < 0 ||
+            memcmp(&raw, &again, sizeof raw) != 0)
+            abort();
+    }
+    rp_key_free(k);
+}
+
+static void as_secret(const char *text, size_t size)
+{
+    struct rp_err err = {0};
+    RP_FOREIGN out;
+    int encrypted = rp_signify_is_encrypted(text, size, "input", &err);
+    if (encrypted < 0)
+        refused(&err);
+    else if (rp_signify_open(&out, text, size, "passphrase", "input", &err) < 0)
+        refused(&err);
+    else if (encrypted)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct rp_key_pair *key; /* made once: RFC 8032, test 1 */
+    static const char pem[] = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
+    const char *text = (const char *)data;
+    struct rp_err err = {0};
+    if (!key && !(key = rp_key_load_public(pem, sizeof pem - 1, "pem", &err)))
+        abort();
+    rp_record_size(text, size);
+    as_public(text, size);
+    as_secret(text, size);
+    if (rp_signify_check(text, size, key, "hello\n", 6, "input", &err) < 0)
+        refused(&err);
+    return 0;
+}
