@@ -22,6 +22,7 @@ struct walk {
         regex_t re;
     } compiled[COMPILED_MAX]; /* those that were met first */
     int n;
+    int quiet; /* inside of an alternative that another one follows: nobody reads why it failed */
 };
 
 static int check(struct walk *w, const json_t *schema, const json_t *v);
@@ -31,6 +32,10 @@ static int fail(struct walk *w, const char *fmt, ...)
 {
     char text[200], safe[200];
     va_list ap;
+    if (w->quiet) {
+        w->err->code = RP_MALFORMED;
+        return -1;
+    }
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -230,11 +235,15 @@ static int k_any_of(struct walk *w, const json_t *schema, const json_t *arg, con
     const json_t *one;
     json_array_foreach(arg, i, one)
     {
-        if (check(w, one, v) == 0)
+        int is_last = i + 1 == json_array_size(arg);
+        w->quiet += !is_last;
+        int rc = check(w, one, v);
+        w->quiet -= !is_last;
+        if (rc == 0)
             return 0;
         if (w->err->code == RP_BUG)
             return -1;
-        if (i + 1 < json_array_size(arg))
+        if (!is_last)
             w->path[end] = 0; /* the last attempt's message stays */
     }
     return -1;
@@ -272,17 +281,26 @@ static const struct {
     {"title", k_nothing},       {"description", k_nothing},
 };
 
+#define KEYWORDS (sizeof keywords / sizeof *keywords)
+
+/* A schema has a few keywords of them all: they are found first, then applied in the order of the table. */
 static int check(struct walk *w, const json_t *schema, const json_t *v)
 {
-    size_t known = 0;
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
-        const json_t *arg = json_object_get(schema, keywords[i].name);
-        known += arg != NULL;
-        if (arg && keywords[i].check(w, schema, arg, v) < 0)
-            return -1;
+    const json_t *arg[KEYWORDS] = {0};
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)schema, name, value)
+    {
+        size_t i = 0;
+        while (i < KEYWORDS && strcmp(keywords[i].name, name) != 0)
+            i++;
+        if (i == KEYWORDS)
+            return rp_fail(w->err, RP_BUG, "schema: a keyword for %s has no meaning here", *w->path ? w->path : "the document");
+        arg[i] = value;
     }
-    if (known != json_object_size(schema))
-        return rp_fail(w->err, RP_BUG, "schema: a keyword for %s has no meaning here", *w->path ? w->path : "the document");
+    for (size_t i = 0; i < KEYWORDS; i++)
+        if (arg[i] && keywords[i].check(w, schema, arg[i], v) < 0)
+            return -1;
     return 0;
 }
 
@@ -302,7 +320,7 @@ int rp_schema_check(const json_t *schema, const json_t *doc, const char *what, s
     w.what = what;
     w.err = err;
     w.path[0] = 0;
-    w.n = 0;
+    w.n = w.quiet = 0;
     int rc = check(&w, schema, doc);
     while (w.n)
         regfree(&w.compiled[--w.n].re);

@@ -35,10 +35,7 @@ static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
     struct rp_row_opts ro = {.trust = o->trust, .unverified = o->unverified};
-    for (int i = 0; i < cli->argc; i++)
-        if (rp_rows_load(rows, cli->argv[i], &ro, err) < 0)
-            return -1;
-    return 0;
+    return rp_rows_load_all(rows, cli->argv, cli->argc, &ro, err);
 }
 
 static void print(const struct rp_doc *d, enum rp_doc_format format)

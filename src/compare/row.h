@@ -104,5 +104,7 @@ struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verifi
 /* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by what it is. Selector: key=value,key=value with
  * the keys of row.def (gpus and batch stand for devices and batch_per_device); no row left is RP_USAGE. */
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
+/* All of them, in this order; bundles are verified side by side. */
+int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
 
 #endif
