@@ -85,7 +85,9 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
     rp_run_figure(&s, "/recipe_name", "t");
     rp_buf_puts(out, "</a></td><td>");
     rp_html_text(out, rp_buf_text(&line));
-    rp_buf_puts(out, "</td><td>");
+    rp_buf_puts(out, "<span class=\"below\">signed by ");
+    rp_html_text(out, b->v->fingerprint);
+    rp_buf_puts(out, "</span></td><td>");
     rp_run_figure(&s, "/device", "t");
     rp_buf_puts(out, "</td><td class=\"r\">");
     rp_run_figure(&s, "/plan/batch", "d0");

@@ -226,15 +226,17 @@ static void draw(struct rp_section *s, const struct drawing *d, const json_t *pr
                           "<svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
                   s->index, says, WIDTH, d->height);
     for (int k = 0; k < d->nodes; k++) {
-        RP_BUF words = {0};
-        node_words(&words, probes, d->node[k]);
         rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>", LEFT - 6, d->top[k],
                       ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
-        text(s->out, LEFT + 6, d->top[k] + 20, "small", rp_buf_text(&words));
         if (k && d->node[k] >= 0 && d->node[k - 1] >= 0)
             rp_buf_printf(s->out, "<path class=\"bus\" d=\"M%d %.0fV%.0f\"/>", LEFT + 20, d->bottom[k - 1], d->top[k]);
     }
     draw_links(s->out, d, probes);
+    for (int k = 0; k < d->nodes; k++) { /* over the links */
+        RP_BUF words = {0};
+        node_words(&words, probes, d->node[k]);
+        text(s->out, LEFT + 6, d->top[k] + 20, "small", rp_buf_text(&words));
+    }
     for (int i = 0; i < d->n; i++)
         draw_box(s->out, &d->box[i]);
     rp_buf_puts(s->out, "</svg></figure>\n");
