@@ -37,8 +37,8 @@ struct state {
     double run_start, run_stop, quality, rate_sum; /* ms, NaN; of eval_accuracy, NaN; printed rates */
     int64_t rate_count, rate_first, rate_last;
     double open_at, open_count;         /* of the block that is open; NaN: none */
-    double samples, seconds;            /* of closed blocks; samples may be steps: in_steps */
-    int in_steps, blocks_lost, warmups, begun;
+    double samples, seconds, each;      /* of closed blocks, of the last; samples may be steps: in_steps */
+    int in_steps, uneven, blocks_lost, warmups, begun;
     int64_t blocks, first_line, last_line, open_line;
     double *block;                      /* samples (or steps) per second of each */
 };
@@ -82,6 +82,8 @@ static void block_stop(struct state *s, double ms, const json_t *metadata, int64
         s->seconds += seconds;
         if (s->blocks < BLOCKS_MAX)
             s->block[s->blocks] = samples / seconds;
+        s->uneven |= s->blocks && samples != s->each;
+        s->each = samples;
         s->first_line = s->blocks++ ? s->first_line : s->open_line;
         s->last_line = line;
     } else {
@@ -185,12 +187,14 @@ static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
         rp_draft_note(d, "%d blocks of warm-up are left out", s->warmups);
     if (s->blocks_lost)
         rp_draft_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
-    if (s->blocks > 1 && s->blocks <= BLOCKS_MAX) {
+    if (s->blocks > 1 && s->blocks <= BLOCKS_MAX && !s->uneven) { /* or their harmonic mean would not be the figure */
         RP_JSON *list = json_array();
         for (int64_t i = 0; i < s->blocks && each * s->block[i] < 1e15; i++)
             json_array_append_new(list, json_real(each * s->block[i]));
-        if (json_array_size(list) == (size_t)s->blocks)
+        if (json_array_size(list) == (size_t)s->blocks) {
             json_object_set(d->row, "samples", list);
+            json_object_set_new(d->row, "sample_groups", json_pack("[I]", (json_int_t)s->blocks));
+        }
     }
     double mean = s->rate_sum / (double)s->rate_count;
     if (s->rate_count && fabs(mean - value) > 0.005 * value)

@@ -317,9 +317,15 @@ TEST(mllog_counts_blocks_and_leaves_evaluation_out)
     RP_JSON *steps = import_one("mllog", "a",
                                 ":::MLLOG {\"time_ms\": 1000, \"key\": \"global_batch_size\", \"value\": 56, \"metadata\": {}}\n"
                                 ":::MLLOG {\"time_ms\": 2000, \"key\": \"block_start\", \"metadata\": {\"step_num\": 10}}\n"
-                                ":::MLLOG {\"time_ms\": 6000, \"key\": \"block_stop\", \"metadata\": {\"step_num\": 30}}\n");
-    if (CHECK(steps, "%s", err.msg))
-        is_near(value(steps, 0), 56 * 20 / 4.0, __LINE__);
+                                ":::MLLOG {\"time_ms\": 6000, \"key\": \"block_stop\", \"metadata\": {\"step_num\": 30}}\n"
+                                ":::MLLOG {\"time_ms\": 7000, \"key\": \"block_start\", \"metadata\": {\"step_num\": 30}}\n"
+                                ":::MLLOG {\"time_ms\": 8000, \"key\": \"block_stop\", \"metadata\": {\"step_num\": 50}}\n");
+    if (CHECK(steps, "%s", err.msg)) {
+        is_near(value(steps, 0), 56 * 40 / 5.0, __LINE__);
+        CHECK(json_array_size(json_object_get(row(steps, 0), "samples")) == 2);
+        is_near(json_number_value(json_array_get(json_object_get(row(steps, 0), "samples"), 1)), 56 * 20, __LINE__);
+    }
+    CHECK(!json_object_get(row(doc, 0), "samples"), "its blocks are of several sizes");
     RP_JSON *none = import_one("mllog", "a", ":::MLLOG {\"time_ms\": 2000, \"key\": \"run_start\", \"value\": null, \"metadata\": {}}\n");
     CHECK(none && !json_object_get(row(none, 0), "throughput") && strstr(note(none, 0), "no throughput"));
     static const char rates[] =
