@@ -33,6 +33,8 @@ static void add_sample(struct rp_window *w, double v)
 static int take_time(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     double t = s->time + w->day;
+    if (!(fabs(t) < 1e12))
+        return rp_lines_fail(at, err, "%.3g s is no time", t);
     if (w->stamped && w->of_day && t < w->stop - HALF_DAY) {
         w->day += 2 * HALF_DAY;
         t += 2 * HALF_DAY;
@@ -59,9 +61,39 @@ static void take_rate(struct rp_window *w, double rate)
     w->rate_count++;
 }
 
-int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+/* A step inside the window. */
+static int take(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     int has_rate = s->rate > 0 && s->rate < 1e15, has_duration = s->duration > 0 && s->duration < 1e9;
+    const int has[] = {0, !isnan(s->time), has_duration, has_rate};
+    int begins = !w->by; /* what this line tells of lies before the first time of the window */
+    if (begins)
+        w->by = has[RP_BY_TIME] ? RP_BY_TIME : has_duration ? RP_BY_DURATION : has_rate ? RP_BY_RATE : RP_BY_NOTHING;
+    if (!has[w->by]) {
+        w->lacking++;
+        return 0;
+    }
+    if (w->by == RP_BY_TIME && take_time(w, s, at, err) < 0)
+        return -1;
+    if (has_rate && !(begins && w->by == RP_BY_TIME))
+        take_rate(w, s->rate);
+    if (has_duration) {
+        w->seconds += s->duration;
+        w->timed++;
+    }
+    if (w->by != RP_BY_TIME)
+        add_sample(w, w->by == RP_BY_DURATION ? s->duration : s->rate);
+    if (begins) {
+        w->first = s->step;
+        w->first_line = at->number;
+    }
+    w->last = s->step;
+    w->last_line = at->number;
+    return 0;
+}
+
+int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+{
     if (w->closed || (w->to && s->step > w->to))
         return 0;
     if (w->steps_seen && (s->epoch != w->epoch || s->step < w->before - BACK)) {
@@ -77,24 +109,7 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
     w->epoch = s->epoch;
     if (s->step < w->from || (is_first && w->skip_first))
         return 0;
-    int begins = !w->first_line; /* what this line tells of lies before the first time of the window */
-    if (!isnan(s->time) && take_time(w, s, at, err) < 0)
-        return -1;
-    if (has_rate && (isnan(s->time) || !begins))
-        take_rate(w, s->rate);
-    if (has_duration) {
-        w->seconds += s->duration;
-        w->timed++;
-    }
-    if (isnan(s->time) && (has_duration || has_rate))
-        add_sample(w, has_duration ? s->duration : s->rate);
-    if (begins) {
-        w->first = s->step;
-        w->first_line = at->number;
-    }
-    w->last = s->step;
-    w->last_line = at->number;
-    return 0;
+    return take(w, s, at, err);
 }
 
 static void put_samples(const struct rp_window *w, struct rp_draft *d, double over /* 0: they are rates */)
@@ -132,6 +147,9 @@ static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t st
     json_object_set_new(d->row, "estimator", json_string(how));
     if (w->repeated)
         rp_draft_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
+    if (w->lacking)
+        rp_draft_note(d, "%" PRId64 " steps have no %s and do not count", w->lacking,
+                      w->by == RP_BY_TIME ? "time" : w->by == RP_BY_DURATION ? "duration" : "rate");
     if (w->samples > SAMPLES_MAX)
         rp_draft_note(d, "%" PRId64 " samples are too many to list", w->samples);
 }
@@ -157,7 +175,7 @@ int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, 
     double batch = (double)rp_draft_get(d, "global_batch"), value = NAN, over = 0, seconds = w->stop - w->start;
     const char *used = unit, *how = NULL;
     int64_t steps = w->last - w->first;
-    int has_times = w->stamped > 1 && seconds > 0 && steps > 0, has_durations = w->timed > 0;
+    int has_times = w->stamped > 1 && seconds > 0 && steps > 0, has_durations = w->timed > 0 && w->by != RP_BY_RATE;
     if (batch > 0 && has_times) {
         value = batch * (double)steps / seconds;
         over = w->spaced == w->stamped - 1 ? batch * (double)w->stride : -1;
@@ -166,11 +184,11 @@ int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, 
         steps = w->timed;
         seconds = w->seconds;
         value = batch * (double)steps / seconds;
-        over = w->timed == w->samples ? batch : -1;
+        over = w->by == RP_BY_DURATION ? batch : -1;
         how = "samples / sum of the printed durations of the steps";
     } else if (w->rate_count) {
         value = (double)w->rate_count / w->inverse_rates;
-        over = !w->stamped && !w->timed && w->rate_count == w->samples ? 0 : -1;
+        over = w->by == RP_BY_RATE ? 0 : -1;
         used = rate_unit;
         seconds = 0;
         how = "harmonic mean of printed rates";

@@ -33,6 +33,8 @@ struct rp_window {
     double start, stop, seconds, rates, inverse_rates, day;
     int64_t rate_count, stride; /* stride: steps between two stamps, 0 where it varies */
     int closed;                 /* by an end of the epoch */
+    enum { RP_BY_NOTHING, RP_BY_TIME, RP_BY_DURATION, RP_BY_RATE } by; /* what the first step of the window has */
+    int64_t lacking;            /* steps that do not have it: as if they were not there */
     double *sample;             /* seconds of each stride, or of each duration, or rates */
     int64_t samples, room;
 };

@@ -5,10 +5,36 @@
 #include "compare/row.h"
 #include "import/import.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where samples are listed, the figure follows from them as compare takes them: the median over groups of the harmonic mean in each. */
+static void check_samples(const struct rp_row *row)
+{
+    RP_FREE double *mean = rp_alloc((size_t)(row->groups + 1) * sizeof *mean);
+    const double *v = row->sample;
+    for (int64_t g = 0; g < row->groups; g++) {
+        double inverse = 0;
+        for (int64_t i = 0; i < row->group[g]; i++)
+            inverse += 1 / *v++;
+        mean[g] = (double)row->group[g] / inverse;
+    }
+    if (!row->groups)
+        return;
+    qsort(mean, (size_t)row->groups, sizeof *mean, by_value);
+    double low = mean[(row->groups - 1) / 2], high = mean[row->groups / 2], median = (low + high) / 2;
+    if (row->throughput > 1e-12 && !(fabs(median / row->throughput - 1) < 1e-3))
+        abort();
+}
 
 static void check(const json_t *doc)
 {
@@ -17,6 +43,8 @@ static void check(const json_t *doc)
     RP_BUF text = {0}, clean = {0};
     if (!doc || rp_rows_from_json(&rows, doc, "doc.json", NULL, &err) < 0 || rows.n < 1)
         abort();
+    for (int i = 0; i < rows.n; i++)
+        check_samples(&rows.row[i]);
     rp_rows_fini(&rows);
     rp_json_write_line(&text, doc);
     text.size--;

@@ -237,6 +237,18 @@ TEST(steps_that_begin_again_end_the_window)
         NEAR(value(doc, 0), 4 * 20 / 10.0);
 }
 
+TEST(a_step_without_a_time_is_as_if_it_were_not_there)
+{
+    RP_JSON *doc = import_one("dlperf", "1n1g/bert_b4_fp32.log",
+                              "step: 19, l: 1, throughput: 1.0 1600000000.0\nstep: 39, l: 1, throughput: 1.0 1600000010.0\n"
+                              "step: 59, l: 1, throughput: 1.0 1600\n");
+    if (!CHECK(doc, "%s", err.msg))
+        return;
+    NEAR(value(doc, 0), 4 * 20 / 10.0);
+    CHECK(strstr(note(doc, 0), "1 steps have no time and do not count"), "%s", note(doc, 0));
+    CHECK_STR(from(doc, 0, "throughput"), "[1,2]");
+}
+
 TEST(rates_without_times_are_called_a_mean)
 {
     const char *log = "step: 19, l: 1, throughput: 50.0\nstep: 39, l: 1, throughput: 100.0\nstep: 59, l: 1, throughput: 400.0\n";
@@ -440,6 +452,7 @@ TEST(what_is_wrong_is_named_with_its_place_and_remedy)
         {"csv", "step,time\n1,\"2\n", "x:2: a quote is not closed"},
         {"csv", "step,time\n1,1\n2,1\n", "x: the log does not say how many samples a step has; say it with --set global_batch=N"},
         {"csv", "timestamp,global_batch\n100,1\n90,1\n80,1\n", "x:4: time runs backwards, by 10 s since line 3"},
+        {"csv", "timestamp,global_batch\n1,1\n1e300,1\n", "x:3: 1e+300 s is no time"},
         {"csv", "", "x: the file has no line of column names"},
         {"dlperf", "hello\n", "x: no line looks like a step of a program that is known here"},
         {"dlperf", "step: 19, a, throughput: 5.0 1600000000.0\n", "choose it with --from and --to"},
