@@ -83,7 +83,7 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
     rp_section_init(&s, out, index, b);
     rp_buf_printf(out, "<tr data-bundle=\"%s\"><td><a href=\"#b%d\">", s.digest, index);
     rp_run_figure(&s, "/recipe_name", "t");
-    rp_buf_puts(out, "</a></td><td>");
+    rp_buf_puts(out, "</a></td><td class=\"why\">");
     rp_html_text(out, rp_buf_text(&line));
     rp_buf_puts(out, "<span class=\"below\">signed by ");
     rp_html_text(out, b->v->fingerprint);
