@@ -17,9 +17,10 @@ void rp_json_decref(json_t **j)
 
 /* jansson recurses once per level and allocates for every value: bound both before it sees the text. What stands inside strings does
  * not count. */
-static int check_size(const char *p, size_t size, const char *what, struct rp_err *err)
+static int check_size(const char *p, size_t size, int64_t most, const char *what, struct rp_err *err)
 {
-    int depth = 0, line = 1, in_string = 0, values = 0;
+    int depth = 0, line = 1, in_string = 0;
+    int64_t values = 0;
     for (size_t i = 0; i < size; i++) {
         char c = p[i];
         line += c == '\n';
@@ -37,16 +38,21 @@ static int check_size(const char *p, size_t size, const char *what, struct rp_er
             depth--;
         }
         values += !in_string && (c == ',' || c == '[' || c == '{'); /* every value follows one of these, but the first */
-        if (values > VALUES_MAX)
-            return rp_fail(err, RP_MALFORMED, "%s:%d: more than %d values", what, line, VALUES_MAX);
+        if (values > most)
+            return rp_fail(err, RP_MALFORMED, "%s:%d: more than %lld values", what, line, (long long)most);
     }
     return 0;
 }
 
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err)
 {
+    return rp_json_parse_most(data, size, VALUES_MAX, what, err);
+}
+
+json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
+{
     json_error_t e;
-    if (check_size(data, size, what, err) < 0)
+    if (check_size(data, size, values, what, err) < 0)
         return NULL;
     json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
     if (!j)

@@ -57,13 +57,18 @@ static size_t padding(size_t size)
     return (BLOCK - size % BLOCK) % BLOCK;
 }
 
-void rp_tar_add(struct rp_buf *tar, const char *name, const void *data, size_t size)
+void rp_tar_add_header(struct rp_buf *tar, const char *name, size_t size)
 {
-    static const char zeros[BLOCK];
     struct ustar h;
     RP_BUG_IF(strlen(name) > RP_TAR_NAME_MAX);
     header(&h, name, size);
     rp_buf_add(tar, &h, sizeof h);
+}
+
+void rp_tar_add(struct rp_buf *tar, const char *name, const void *data, size_t size)
+{
+    static const char zeros[BLOCK];
+    rp_tar_add_header(tar, name, size);
     rp_buf_add(tar, data, size);
     rp_buf_add(tar, zeros, padding(size));
 }

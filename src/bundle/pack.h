@@ -22,6 +22,7 @@
 
 /* Appends header, content and padding; name at most RP_TAR_NAME_MAX bytes. */
 void rp_tar_add(struct rp_buf *tar, const char *name, const void *data, size_t size);
+void rp_tar_add_header(struct rp_buf *tar, const char *name, size_t size); /* of content that comes from elsewhere */
 void rp_tar_end(struct rp_buf *tar);
 int rp_zst_pack(struct rp_buf *out, const void *data, size_t size, struct rp_err *err) rp_must_check;
 

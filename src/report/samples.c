@@ -93,6 +93,8 @@ static int add_line(struct rp_samples *s, const json_t *schema, const char *text
     char what[64];
     RP_BUF again = {0};
     snprintf(what, sizeof what, "steps/rank0.samples.jsonl:%" PRId64, s->n + 1);
+    if (s->n == RP_SAMPLES_MAX)
+        return rp_fail(err, RP_MISMATCH, "%s: more than %d lines", what, RP_SAMPLES_MAX);
     RP_JSON *line = rp_json_parse(text, size, what, err);
     if (!line || rp_schema_check(schema, line, what, err) < 0)
         return -1;
@@ -122,8 +124,6 @@ int rp_samples_parse(struct rp_samples *out, const char *text, size_t size, stru
         n = end ? (size_t)(end - text) + 1 - at : size - at;
         failed = add_line(out, schema, text + at, n, err) < 0;
     }
-    if (!failed && out->n > RP_SAMPLES_MAX)
-        failed = rp_fail(err, RP_MISMATCH, "steps/rank0.samples.jsonl has %" PRId64 " lines, more than %d", out->n, RP_SAMPLES_MAX) < 0;
     if (failed)
         rp_samples_fini(out);
     return failed ? -1 : 0;

@@ -122,13 +122,13 @@ static __attribute__((unused)) void attack_pack(const struct rp_bundle *b)
     attack_write(&file);
 }
 
-static struct rp_buf *attack_bytes(struct rp_bundle *b, const char *name)
+static __attribute__((unused)) struct rp_buf *attack_bytes(struct rp_bundle *b, const char *name)
 {
     return (struct rp_buf *)&rp_bundle_find(b, name)->bytes;
 }
 
 /* A new statement about b as it is now, or about `payload`, signed by that key. */
-static void attack_sign(struct rp_bundle *b, const json_t *run, const struct rp_buf *payload, const struct rp_key_pair *key)
+static __attribute__((unused)) void attack_sign(struct rp_bundle *b, const json_t *run, const struct rp_buf *payload, const struct rp_key_pair *key)
 {
     struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
     struct rp_err err;
@@ -149,7 +149,7 @@ static void attack_sign(struct rp_bundle *b, const json_t *run, const struct rp_
 }
 
 /* The sums of b as it is now, where they are not what is attacked, and their two signatures. */
-static void attack_sums(struct rp_bundle *b, const char *attacked, const struct rp_key_pair *key)
+static __attribute__((unused)) void attack_sums(struct rp_bundle *b, const char *attacked, const struct rp_key_pair *key)
 {
     struct rp_err err;
     struct rp_buf *sums = attack_bytes(b, "SHA256SUMS"), *sig = attack_bytes(b, "SHA256SUMS.sig"), *minisig = attack_bytes(b, "SHA256SUMS.minisig");
