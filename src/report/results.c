@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,12 +175,6 @@ static void add_throughput(json_t *out, const struct window *w, int n, const cha
     json_object_set_new(out, "interval", json_pack("{s:f, s:i, s:s}", "level", 0.95, "replicates", replicates, "method", METHOD));
 }
 
-static int by_int64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Nearest rank: the smallest value that at least percent % of them do not exceed. */
 static double percentile(const int64_t *sorted, int64_t n, int64_t percent)
 {
@@ -198,7 +193,7 @@ static void add_step_times(json_t *out, const struct rp_records *rs)
         json_object_set_new(out, "step_s", json_null());
         return;
     }
-    qsort(ns, (size_t)n, sizeof *ns, by_int64);
+    rp_sort_int64(ns, (size_t)n);
     json_object_set_new(out, "step_s",
                         json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", seconds(ns[0]), "median",
                                   n % 2 ? seconds(ns[n / 2]) : (seconds(ns[n / 2 - 1]) + seconds(ns[n / 2])) / 2, "p50",

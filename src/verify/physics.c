@@ -1,5 +1,6 @@
 /* Physics: how fast devices can be, how much power they may draw, and what explains a step that took long. */
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/value.h"
 #include "verify/state.h"
 
@@ -227,15 +228,9 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
 
 /* ---- outliers ---- */
 
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *v, int64_t n) /* sorts v */
 {
-    qsort(v, (size_t)n, sizeof *v, by_double);
+    rp_sort_double(v, (size_t)n);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 

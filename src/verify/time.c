@@ -1,6 +1,7 @@
 /* Clocks: the times of day, the phases and the times of the steps, held against each other and against how clocks behave. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/value.h"
 #include "verify/state.h"
 
@@ -171,12 +172,6 @@ int rp_check_clock(struct rp_verify_state *s, struct rp_check_result *result, st
 
 /* ---- spread ---- */
 
-static int by_int64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int spread_of(const int64_t *ns, int64_t n, int fine, struct rp_check_result *result, struct rp_err *err)
 {
     int64_t distinct = n > 0, range = n ? ns[n - 1] - ns[0] : 0, middle = n ? ns[n - 1 - n / 4] - ns[n / 4] : 0;
@@ -206,6 +201,6 @@ int rp_check_spread(struct rp_verify_state *s, struct rp_check_result *result, s
     for (int64_t i = 0; i < rs->n; i++)
         if (rs->r[i].timed)
             ns[n++] = length_of(&rs->r[i]);
-    qsort(ns, (size_t)n, sizeof *ns, by_int64);
+    rp_sort_int64(ns, (size_t)n);
     return spread_of(ns, n, fine_clock(s), result, err);
 }

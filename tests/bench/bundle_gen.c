@@ -19,7 +19,7 @@ static uint64_t draw(void)
 static void step_line(struct rp_buf *out, int64_t step, int64_t start, int64_t ns)
 {
     char loss[32], norm[32], root[65];
-    rp_float_hex(loss, 7 + (float)(draw() % 4096) / 1024 + (float)(draw() % 512) / 4194304);
+    rp_float_hex(loss, 6.1f + (float)(draw() % 4096) / 16384 + (float)(draw() % 512) / 4194304);
     rp_float_hex(norm, 1 + (float)(draw() % 8388608) / 8388608);
     for (int i = 0; i < 64; i += 16)
         snprintf(root + i, 17, "%016llx", (unsigned long long)draw());
