@@ -191,8 +191,8 @@ const struct rp_command rp_cmd_sign = {
         "A bundle does not say how many counter-signatures it had: one that somebody takes out is not missed.\n"
         "\n"
         "Examples:\n"
-        "  repro sign bert_fp32.repro.tar.zst --role reviewer --note \"replayed 2 steps on a Zen 4\"\n"
-        "  repro sign theirs.repro.tar.zst --role replicator --key lab.pem -o signed.repro.tar.zst\n",
+        "  repro sign a.repro.tar.zst --role reviewer --note \"replayed on a Zen 4\"\n"
+        "  repro sign a.repro.tar.zst --role replicator --key lab.pem -o b.repro.tar.zst\n",
     .opts = opts,
     .opts_size = sizeof(struct sign_opts),
     .run = cmd_sign,
