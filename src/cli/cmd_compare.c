@@ -148,10 +148,13 @@ const struct rp_command rp_cmd_compare = {
         "\n"
         "Examples:\n"
         "  repro compare mine.repro.tar.zst theirs.repro.tar.zst\n"
-        "  repro compare mine.repro.tar.zst 'published:dlperf_v100#model=bert-base,precision=fp32,batch=32,gpus=1'\n"
-        "  repro compare 'published:dlperf_v100#model=bert-base,framework=OneFlow,batch_mode=max,precision=fp32,note=' --format md\n"
-        "  repro compare mine.repro.tar.zst published:dlperf_v100 --layout dlperf --format md > report.md\n"
-        "  repro compare a.repro.tar.zst b.repro.tar.zst --json | jq -r '.pairs[].confounders[].name'\n",
+        "  repro compare mine.repro.tar.zst \\\n"
+        "    'published:dlperf_v100#model=bert-base,precision=fp32,batch=32,gpus=1'\n"
+        "  repro compare 'published:dlperf_v100#framework=OneFlow,batch_mode=max'\n"
+        "  repro compare mine.repro.tar.zst published:dlperf_v100 --layout dlperf \\\n"
+        "    --format md > report.md\n"
+        "  repro compare a.repro.tar.zst b.repro.tar.zst --json |\n"
+        "    jq -r '.pairs[].confounders[].name'\n",
     .opts = opts,
     .opts_size = sizeof(struct compare_opts),
     .run = cmd_compare,
