@@ -10,13 +10,20 @@
 #include <string.h>
 
 #define PATH_MAX_CHARS 200
+
+/* Where a value stands; written out only when it is refused. */
+struct part {
+    const struct part *of; /* NULL: of the document itself */
+    const char *name;
+};
+
 #define COMPILED_MAX 16 /* run.schema.json has 4 patterns, for a thousand values */
 
 struct walk {
     const json_t *root; /* of the schema, for $ref */
     const char *what;
     struct rp_err *err;
-    char path[PATH_MAX_CHARS]; /* of the value at hand: "/results/windows/0" */
+    const struct part *at; /* of the value at hand; NULL: the document */
     struct {
         const char *pattern;
         regex_t re;
@@ -27,10 +34,21 @@ struct walk {
 
 static int check(struct walk *w, const json_t *schema, const json_t *v);
 
+/* "/results/windows/0", cut where it is too long */
+static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
+{
+    char safe[80];
+    if (!at)
+        return 0;
+    size_t n = write_path(out, at->of);
+    n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%s", rp_safe(safe, sizeof safe, at->name));
+    return n < PATH_MAX_CHARS ? n : PATH_MAX_CHARS - 1;
+}
+
 static int fail(struct walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int fail(struct walk *w, const char *fmt, ...)
 {
-    char text[200], safe[200];
+    char text[200], safe[200], path[PATH_MAX_CHARS] = "the document";
     va_list ap;
     if (w->quiet) {
         w->err->code = RP_MALFORMED;
@@ -39,18 +57,17 @@ static int fail(struct walk *w, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, *w->path ? w->path : "the document", rp_safe(safe, sizeof safe, text));
+    write_path(path, w->at);
+    return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, path, rp_safe(safe, sizeof safe, text));
 }
 
-/* Check one part of v, with its name on the path while it lasts. */
+/* Check one part of the value at hand. */
 static int check_part(struct walk *w, const json_t *schema, const json_t *v, const char *name)
 {
-    char safe[80];
-    size_t end = strlen(w->path);
-    snprintf(w->path + end, sizeof w->path - end, "/%s", rp_safe(safe, sizeof safe, name));
+    struct part part = {w->at, name};
+    w->at = &part;
     int r = check(w, schema, v);
-    if (r == 0)
-        w->path[end] = 0;
+    w->at = part.of;
     return r;
 }
 
@@ -231,7 +248,7 @@ static int k_pattern(struct walk *w, const json_t *schema, const json_t *arg, co
 static int k_any_of(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
 {
     (void)schema;
-    size_t i, end = strlen(w->path);
+    size_t i;
     const json_t *one;
     json_array_foreach(arg, i, one)
     {
@@ -243,9 +260,7 @@ static int k_any_of(struct walk *w, const json_t *schema, const json_t *arg, con
             return 0;
         if (w->err->code == RP_BUG)
             return -1;
-        if (!is_last)
-            w->path[end] = 0; /* the last attempt's message stays */
-    }
+    } /* the last attempt's message stays */
     return -1;
 }
 
@@ -295,7 +310,7 @@ static int check(struct walk *w, const json_t *schema, const json_t *v)
         while (i < KEYWORDS && strcmp(keywords[i].name, name) != 0)
             i++;
         if (i == KEYWORDS)
-            return rp_fail(w->err, RP_BUG, "schema: a keyword for %s has no meaning here", *w->path ? w->path : "the document");
+            return rp_fail(w->err, RP_BUG, "schema: a keyword '%.40s' has no meaning here", name);
         arg[i] = value;
     }
     for (size_t i = 0; i < KEYWORDS; i++)
@@ -319,7 +334,7 @@ int rp_schema_check(const json_t *schema, const json_t *doc, const char *what, s
     w.root = schema;
     w.what = what;
     w.err = err;
-    w.path[0] = 0;
+    w.at = NULL;
     w.n = w.quiet = 0;
     int rc = check(&w, schema, doc);
     while (w.n)

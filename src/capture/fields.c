@@ -52,7 +52,8 @@ const struct rp_field *rp_field_find(const char *path, char separator)
 {
     const struct rp_field *best = NULL;
     for (const struct rp_field *f = rp_fields; f->pattern; f++)
-        if (rp_field_matches(f->pattern, path, separator) && (!best || letters(f->pattern) > letters(best->pattern)))
+        if ((*f->pattern == *path || *f->pattern == '*') && rp_field_matches(f->pattern, path, separator) &&
+            (!best || letters(f->pattern) > letters(best->pattern)))
             best = f;
     return best;
 }
