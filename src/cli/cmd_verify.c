@@ -104,7 +104,7 @@ static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_er
         count = "";
     if (whole(&o->steps, count, 0, &count, 1) == 0)
         return 0;
-    return rp_fail(err, RP_USAGE, "--replay: expected a number of steps from 1 to %d, or S:K for K steps from step S on", STEPS_MAX);
+    return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on", text, STEPS_MAX);
 }
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)

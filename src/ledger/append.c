@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define LOCK_WAIT_NS 10000000000ull
+#define LINE_BEGINS "{\"at\":\"" /* every line: keys are sorted */
 #define ELSEWHERE "another place: $REPRO_LEDGER"
 
 const char *rp_ledger_event_name(enum rp_ledger_event e)
@@ -91,18 +92,19 @@ static int make_directory(const struct target *t)
     return io(t, "make its directory");
 }
 
-/* Where everybody can write, what has our name may be somebody else's. */
-static int open_file(const struct target *t, const char *path, int flags)
+/* Where everybody can write, what has our name may be somebody else's. Of a ledger that the user named, only its owner's word is taken: a
+ * link is followed, and several names are theirs. */
+static int open_file(const struct target *t, const char *path, int flags, int named)
 {
     struct stat st;
-    int no_follow = t->named ? 0 : O_NOFOLLOW; /* a user may have put a link where they said */
+    int no_follow = named ? 0 : O_NOFOLLOW;
     RP_FD fd = open(path, flags | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | no_follow, 0600);
     if (fd < 0 || fstat(fd, &st) < 0)
         return io(t, "open it");
     if (!S_ISREG(st.st_mode))
         return fail(t, RP_IO, "it is no regular file");
-    if (!t->named && (st.st_uid != geteuid() || st.st_nlink != 1))
-        return fail(t, RP_IO, "it is not ours alone");
+    if (st.st_uid != geteuid() || (!named && st.st_nlink != 1))
+        return fail(t, RP_IO, "%s is not ours alone", strcmp(path, t->path) == 0 ? "it" : "the file for its torn lines");
     return rp_fd_take(&fd);
 }
 
@@ -164,6 +166,8 @@ static int find_end(const struct target *t, int fd, struct end *e)
     }
     if (want - end >= RP_LEDGER_LINE_MAX)
         return fail(t, RP_MALFORMED, "it ends in %zu bytes that are no line; see repro ledger check, and move it aside", want - end);
+    if (memcmp(tail.data + end, LINE_BEGINS, want - end < strlen(LINE_BEGINS) ? want - end : strlen(LINE_BEGINS)) != 0)
+        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are no part of a line of a ledger: it is left as it is", want - end);
     rp_buf_add(&e->torn, tail.data + end, want - end);
     e->size = st.st_size - (off_t)(want - end);
     return end ? line_before(t, &tail, end, want == (size_t)st.st_size, e) : 0;
@@ -175,7 +179,7 @@ static int keep_aside(const struct target *t, int fd, const struct end *e)
     if (!e->torn.size)
         return 0;
     RP_FREE char *path = rp_asprintf("%s" RP_LEDGER_ASIDE, t->path);
-    RP_FD aside = open_file(t, path, O_WRONLY | O_APPEND);
+    RP_FD aside = open_file(t, path, O_WRONLY | O_APPEND, 0);
     if (aside < 0)
         return -1;
     if (rp_write_all(aside, e->torn.data, e->torn.size) < 0 || rp_write_all(aside, "\n", 1) < 0 || fsync(aside) < 0)
@@ -250,7 +254,7 @@ static int append(const struct target *t, enum rp_ledger_event event, json_t *li
     if (make_directory(t) < 0)
         return -1;
     int is_new = stat(t->path, &st) < 0;
-    RP_FD fd = open_file(t, t->path, O_RDWR);
+    RP_FD fd = open_file(t, t->path, O_RDWR, t->named);
     if (fd < 0 || lock(t, fd) < 0)
         return -1;
     if (find_end(t, fd, &e) < 0 || keep_aside(t, fd, &e) < 0) {

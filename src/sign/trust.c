@@ -261,8 +261,11 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
-    if (strchr(what, '/') || ends(what, strlen(what), ".pem") || ends(what, strlen(what), ".pub"))
-        return read_public(fingerprint, until, what, err);
+    if (strchr(what, '/') || ends(what, strlen(what), ".pem") || ends(what, strlen(what), ".pub")) {
+        if (read_public(fingerprint, until, what, err) < 0)
+            return -1;
+        return is_over(until) ? rp_fail(err, RP_SIGNATURE, "'%s' says itself that it was trusted until %s, which is over", what, until) : 0;
+    }
     /* A name means the store and nothing else: a file that lies in the working directory, perhaps beside the bundle that came from a
      * stranger, must not take the place of a key that is not in the store (yet). */
     struct rp_err why = {0};

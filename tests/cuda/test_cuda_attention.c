@@ -180,6 +180,8 @@ static void forget(struct job *j, int from, int to)
         memset(j->t[i].side[1], 0x5a, j->t[i].bytes);
 }
 
+static size_t room; /* of shared memory on the played GPU: what needs more is never launched there */
+
 static void open_device(void)
 {
     struct rp_err e = {0};
@@ -187,6 +189,7 @@ static void open_device(void)
     if (!CHECK(dev != NULL, "%s", e.msg))
         exit(1);
     cuda = rp_cuda_of(dev);
+    room = cuda->shared_max;
 }
 
 /* The kernel with `rows`, of whose shared memory the device has `limit` bytes. */
@@ -214,6 +217,8 @@ static void run(const struct sample *s, unsigned mix)
     forward(&j, &rp_reference_ops, NULL, 0);
     backward(&j, &rp_reference_ops, NULL, 0);
     for (int i = 0; i < COUNT(forwards) && good; i++) {
+        if (RP_ATT_FORWARD_SHARED((size_t)forwards[i], seq) > room)
+            continue;
         struct rp_dev *dev = device(forwards[i], RP_ATT_FORWARD_SHARED((size_t)forwards[i], seq), mix + (unsigned)i);
         forget(&j, O, DQKV);
         memset(j.mask.side[1], 0x5a, j.mask.bytes);
@@ -221,6 +226,8 @@ static void run(const struct sample *s, unsigned mix)
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "forward", forwards[i], QKV, DQKV);
     }
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good; i++) {
+        if (RP_ATT_BACKWARD_SHARED((size_t)backwards[i], seq) > room)
+            continue;
         struct rp_dev *dev = device(backwards[i], RP_ATT_BACKWARD_SHARED((size_t)backwards[i], seq), mix + 1 + (unsigned)i);
         forget(&j, DQKV, TENSORS);
         backward(&j, dev->op, dev, 1);

@@ -444,6 +444,32 @@ TEST(links_are_followed_only_where_the_user_named_them)
     CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, fields, &mark, &err) < 0 && strstr(err.msg, "not ours alone"), "%s", err.msg);
 }
 
+/* What follows the last line is moved aside only where it is part of a line of ours, and never through a link, whoever made it. */
+TEST(what_lies_beside_a_ledger_is_not_written_to)
+{
+    RP_FREE char *path = in_dir("beside.jsonl"), *aside = in_dir("beside.jsonl.torn"), *victim = in_dir("victim");
+    struct rp_ledger_mark mark;
+    struct rp_err err;
+    static const char note[] = "a text without an end";
+    RP_BUF is = {0};
+    put(path, note, sizeof note - 1);
+    CHECK(append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_MALFORMED, "%s", err.msg);
+    slurp(&is, path);
+    CHECK(rp_buf_is(&is, note, sizeof note - 1) && access(aside, F_OK) < 0, "it was taken for a ledger");
+    for (int hard = 0; hard < 2; hard++) {
+        RP_BUF kept = {0};
+        put(path, "{\"at\":\"20", 9);
+        put(victim, "mine", 4);
+        CHECK((hard ? link(victim, aside) : symlink("victim", aside)) == 0, "no link");
+        CHECK(append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "written through a link");
+        slurp(&kept, victim);
+        CHECK(rp_buf_is(&kept, "mine", 4), "%s", kept.data);
+        unlink(aside);
+    }
+    append(path, RP_LEDGER_STARTED, 0);
+    check_whole(path, 1);
+}
+
 TEST(where_it_is)
 {
     int named;
