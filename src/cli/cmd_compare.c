@@ -74,10 +74,13 @@ static int list_folder(struct rp_cli *cli, struct rp_err *err)
     struct rp_doc out = {0};
     if (cli->argc != 1)
         return rp_fail(err, RP_USAGE, "--layout index takes one folder");
-    if (rp_index(&out, cli->argv[0], err) == 0)
-        return show_layout(cli, &out);
+    int failed, rc = rp_index(&out, cli->argv[0], &failed, err);
+    if (rc == 0)
+        rc = show_layout(cli, &out);
     rp_doc_fini(&out);
-    return -1;
+    if (rc == 0 && failed)
+        return rp_fail(err, RP_MISMATCH, "%d of the bundles below '%s' did not verify: 'repro verify FILE' says why", failed, cli->argv[0]);
+    return rc;
 }
 
 static int compare(struct rp_cli *cli, const struct rp_rows *rows, struct rp_err *err)

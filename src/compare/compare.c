@@ -91,6 +91,12 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
     return verdict;
 }
 
+/* One bundle, named twice: what is unknown of it is the same all the same. */
+static int is_one_bundle(const struct rp_row *a, const struct rp_row *b)
+{
+    return a->source.statement && b->source.statement && strcmp(a->source.statement, b->source.statement) == 0;
+}
+
 /* "bundle, verified"; a bundle that was not, or whose run did not end, says so. */
 static void evidence_text(char *out, size_t size, const struct rp_row *row)
 {
@@ -224,7 +230,8 @@ static json_t *pair(const struct rp_rows *rows, int i, const double *base, enum 
     const struct rp_row *a = rows->row, *b = &rows->row[i];
     json_t *list = json_array();
     *verdict = units(list, a, b);
-    *verdict = worse(*verdict, properties(list, a, b));
+    if (!is_one_bundle(a, b))
+        *verdict = worse(*verdict, properties(list, a, b));
     *verdict = worse(*verdict, evidence(list, a, b));
     json_t *j = json_pack("{s:i, s:i, s:s, s:o}", "a", 0, "b", i, "verdict", rp_comparable_text(*verdict), "confounders", list);
     if (*verdict == RP_NOT_COMPARABLE)

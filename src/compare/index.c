@@ -14,6 +14,7 @@
 
 #define DEPTH 3
 #define FILES_MAX 10000
+#define NAMED 20 /* files that hold something else; the rest is counted */
 
 struct found {
     char **path; /* below the folder */
@@ -67,7 +68,11 @@ static void count_cell(struct rp_doc *d, int64_t n)
 
 /* ---- bundles ---- */
 
-static void bundle(struct rp_doc *d, const char *root, const char *name)
+struct tally {
+    int trusted, unknown_key, failed;
+};
+
+static void bundle(struct rp_doc *d, struct tally *t, const char *root, const char *name)
 {
     struct rp_rows rows = {0};
     struct rp_err err;
@@ -80,6 +85,7 @@ static void bundle(struct rp_doc *d, const char *root, const char *name)
         for (int i = 0; i < 7; i++)
             rp_doc_text(d, NULL, RP_NO_EVIDENCE);
         rp_doc_cell(d, "NOT VERIFIED");
+        t->failed++;
         rp_rows_fini(&rows);
         return;
     }
@@ -95,10 +101,12 @@ static void bundle(struct rp_doc *d, const char *root, const char *name)
         rp_doc_cell(d, "%s to %s", rp_row_figure(low, row->low, 0), rp_row_figure(high, row->high, 0));
     rp_doc_text(d, row->date, RP_UNKNOWN);
     rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? ", with the key.pem beside it" : "");
+    t->trusted += row->source.key_known;
+    t->unknown_key += !row->source.key_known;
     rp_rows_fini(&rows);
 }
 
-static void bundles(struct rp_doc *d, const char *root, const struct found *f)
+static void bundles(struct rp_doc *d, struct tally *t, const char *root, const struct found *f)
 {
     static const char *const names[] = {"file", "model", "precision", "batch per device", "devices", "sequences/s", "95 % interval", "started", "verdict"};
     rp_doc_heading(d, "Bundles");
@@ -107,7 +115,10 @@ static void bundles(struct rp_doc *d, const char *root, const struct found *f)
         rp_doc_column(d, i == 3 || i == 5, "%s", names[i]);
     for (int i = 0; i < f->n; i++)
         if (!ends_with(f->path[i], ".csv"))
-            bundle(d, root, f->path[i]);
+            bundle(d, t, root, f->path[i]);
+    rp_doc_line(d, "Of %d bundles %d verified with the key.pem beside them, %d verified with a key that is not there to compare, %d did NOT verify. To "
+                   "check one: 'repro verify FILE --trust KEY', or the verify.sh inside it.",
+                t->trusted + t->unknown_key + t->failed, t->trusted, t->unknown_key, t->failed);
 }
 
 /* ---- tables of others ---- */
@@ -120,7 +131,8 @@ static void joined_cell(struct rp_doc *d, const struct rp_layout_names *names)
     rp_doc_text(d, rp_buf_text(&text), RP_UNKNOWN);
 }
 
-static void published(struct rp_doc *d, const char *root, const char *name)
+/* -1: it is a CSV of something else. */
+static int table(struct rp_doc *d, const char *root, const char *name)
 {
     static const char *const columns[] = {"model", "precision", "framework", "device_model", "devices"};
     struct rp_rows rows = {0};
@@ -128,50 +140,56 @@ static void published(struct rp_doc *d, const char *root, const char *name)
     struct rp_err err;
     RP_FREE char *path = rp_asprintf("%s/%s", root, name);
     char value[RP_ROW_TEXT_MAX + 1];
+    if (rp_rows_load(&rows, path, &o, &err) < 0) {
+        rp_rows_fini(&rows);
+        return -1;
+    }
     rp_doc_cell(d, "%s", name);
-    int failed = rp_rows_load(&rows, path, &o, &err) < 0;
-    if (failed)
-        rp_doc_cell(d, "no table of results");
-    else
-        rp_doc_cell(d, "%d", rows.n);
+    rp_doc_cell(d, "%d", rows.n);
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
         struct rp_layout_names names = {0};
-        for (int i = 0; i < rows.n && !failed; i++)
+        for (int i = 0; i < rows.n; i++)
             if (rp_row_get(value, sizeof value, &rows.row[i], columns[c]) == 0 && *value && names.n < 20)
                 rp_layout_names_add(&names, "%s", value);
         joined_cell(d, &names);
         rp_layout_names_fini(&names);
     }
     rp_rows_fini(&rows);
+    return 0;
 }
 
 static void tables(struct rp_doc *d, const char *root, const struct found *f)
 {
     static const char *const names[] = {"file", "results", "models", "precision", "frameworks", "of what", "devices"};
-    rp_doc_heading(d, "Published by others, as data, unsigned");
+    RP_BUF others = {0};
+    int n = 0;
+    rp_doc_heading(d, "Tables of results, as data, unsigned");
     rp_doc_table(d);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rp_doc_column(d, i == 1, "%s", names[i]);
     for (int i = 0; i < f->n; i++)
-        if (ends_with(f->path[i], ".csv"))
-            published(d, root, f->path[i]);
+        if (ends_with(f->path[i], ".csv") && table(d, root, f->path[i]) < 0 && n++ < NAMED)
+            rp_buf_printf(&others, "%s%s", others.size ? ", " : "", f->path[i]);
+    if (n)
+        rp_doc_line(d, "Not listed, as they are no tables of results: %s%s (%d CSV files)", rp_buf_text(&others), n > NAMED ? ", ..." : "", n);
 }
 
-int rp_index(struct rp_doc *d, const char *folder, struct rp_err *err)
+int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *err)
 {
     struct found f = {0};
+    struct tally t = {0};
     int rc = collect(&f, folder, "", 1, err);
     if (rc == 0) {
         qsort(f.path, (size_t)f.n, sizeof *f.path, by_name);
         rp_doc_heading(d, "Results");
-        rp_doc_line(d, "Made by 'repro compare --layout index results --format md'; a test keeps it so. Every bundle below was verified while "
-                       "this was written, and is with 'repro verify FILE --trust KEY', or with the verify.sh inside it. No private key is ever "
-                       "here.");
-        bundles(d, folder, &f);
+        RP_FREE char *word = rp_doc_quoted(folder);
+        rp_doc_line(d, "Made by: repro compare --layout index %s --format md", word);
+        bundles(d, &t, folder, &f);
         tables(d, folder, &f);
     }
     for (int i = 0; i < f.n; i++)
         free(f.path[i]);
     free(f.path);
+    *failed = t.failed;
     return rc;
 }

@@ -51,14 +51,21 @@ int rp_row_is(const char *property, const char *text)
     return property && strcasecmp(property, text) == 0;
 }
 
-void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row)
+void rp_layout_throughput_of(struct rp_doc *d, const struct rp_row *row, int n)
 {
-    char text[32];
+    char text[32], several[32] = "";
+    if (n > 1)
+        snprintf(several, sizeof several, " (first of %d)", n);
     if (!row || isnan(row->throughput))
         rp_doc_text(d, NULL, RP_NO_EVIDENCE);
     else
-        rp_doc_cell(d, "%s%s", rp_row_figure(text, row->throughput, row->source.kind != RP_ROW_BUNDLE),
-                    row->source.kind == RP_ROW_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "");
+        rp_doc_cell(d, "%s%s%s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED),
+                    row->source.kind == RP_ROW_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "", several);
+}
+
+void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row)
+{
+    rp_layout_throughput_of(d, row, 1);
 }
 
 void rp_layout_evidence(struct rp_doc *d, const struct rp_row *row)
@@ -76,12 +83,14 @@ void rp_layout_evidence(struct rp_doc *d, const struct rp_row *row)
 
 void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows)
 {
-    int signed_here = 0, unverified = 0;
+    int trusted = 0, unknown_key = 0, unverified = 0;
     for (int i = 0; i < rows->n; i++) {
-        signed_here += rows->row[i].source.signed_by != NULL;
-        unverified += rows->row[i].source.kind == RP_ROW_BUNDLE && !rows->row[i].source.signed_by;
+        const struct rp_row_source *s = &rows->row[i].source;
+        trusted += s->key_known;
+        unknown_key += s->signed_by && !s->key_known;
+        unverified += s->kind == RP_ROW_BUNDLE && !s->signed_by;
     }
-    rp_doc_line(d, "Of %d results %d are of signed bundles that were verified for this table, %d of bundles that did NOT verify, %d published or "
-                   "imported and unsigned. This is a layout, not a verdict: 'repro compare' without --layout says what may stand beside what.",
-                rows->n, signed_here, unverified, rows->n - signed_here - unverified);
+    rp_doc_line(d, "Of %d results %d are of bundles verified for this table with a trusted key, %d of bundles verified but signed by an unknown key, %d "
+                   "of bundles that did NOT verify, %d published or imported and unsigned. This is a layout, not a verdict: 'repro compare' without --layout says what may stand beside what.",
+                rows->n, trusted, unknown_key, unverified, rows->n - trusted - unknown_key - unverified);
 }

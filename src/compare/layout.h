@@ -21,8 +21,8 @@ extern const struct rp_layout rp_layouts[]; /* ended by a row without a name */
 #include "compare/layouts.def"
 #undef LAYOUT
 
-/* Not of rows but of a folder: what is there, bundles verified with the key.pem beside them. */
-int rp_index(struct rp_doc *d, const char *folder, struct rp_err *err) rp_must_check;
+/* Not of rows but of a folder: what is there, bundles verified with the key.pem beside them; *failed: how many did not verify. */
+int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *err) rp_must_check;
 
 /* ---- what layouts share ---- */
 
@@ -38,6 +38,9 @@ char *rp_row_name(const struct rp_row *row);           /* framework, and the var
 int rp_row_is(const char *property, const char *text); /* equal but for case; NULL is equal to nothing */
 /* Throughput as published, or of a bundle; "no evidence" for NULL or one without a figure. */
 void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row);
+/* The same of the first of n results that belong into one cell; where n > 1 the cell says so, and RP_LAYOUT_SEVERAL stands below. */
+void rp_layout_throughput_of(struct rp_doc *d, const struct rp_row *row, int n);
+#define RP_LAYOUT_SEVERAL "A cell with '(first of N)' shows the first of N results that belong there"
 /* Where a figure comes from: "FILE:LINE", a bundle's file, with the names of its raw logs. */
 void rp_layout_evidence(struct rp_doc *d, const struct rp_row *row);
 /* One line that says which results are unsigned, which bundles did not verify. */

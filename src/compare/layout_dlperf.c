@@ -9,6 +9,7 @@
 
 struct plan {
     const struct rp_rows *rows;
+    struct rp_layout_names hardware;
     struct rp_layout_names section, series; /* of the report; of all of it */
     int *in_section, *in_series;     /* by row */
 };
@@ -24,13 +25,20 @@ static int section_of(struct rp_layout_names *names, const struct rp_row *row)
     return rp_layout_names_add(names, "%s, %s, batch size per device: %lld", model, precision, (long long)row->batch_per_device);
 }
 
-/* A column: a framework, and the batch where the section does not say it. */
-static int series_of(struct rp_layout_names *names, const struct rp_row *row)
+static const char *hardware_of(const struct rp_row *row)
 {
+    return row->device_model ? row->device_model : "unknown hardware";
+}
+
+/* A column: a framework, the batch where the section does not say it, and the hardware where the results are of several kinds. */
+static int series_of(struct plan *p, const struct rp_row *row)
+{
+    char batch[40] = "";
     RP_FREE char *name = rp_row_name(row);
     if (rp_row_is(row->batch_mode, "max") && row->batch_per_device >= 0)
-        return rp_layout_names_add(names, "%s, bsz=%lld", name, (long long)row->batch_per_device);
-    return rp_layout_names_add(names, "%s", name);
+        snprintf(batch, sizeof batch, ", bsz=%lld", (long long)row->batch_per_device);
+    int several = p->hardware.n > 1;
+    return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware_of(row) : "");
 }
 
 static void plan_init(struct plan *p, const struct rp_rows *rows)
@@ -38,27 +46,34 @@ static void plan_init(struct plan *p, const struct rp_rows *rows)
     *p = (struct plan){.rows = rows};
     p->in_section = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_section);
     p->in_series = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_series);
+    for (int i = 0; i < rows->n; i++)
+        rp_layout_names_add(&p->hardware, "%s", hardware_of(&rows->row[i]));
     for (int i = 0; i < rows->n; i++) {
         p->in_section[i] = section_of(&p->section, &rows->row[i]);
-        p->in_series[i] = series_of(&p->series, &rows->row[i]);
+        p->in_series[i] = series_of(p, &rows->row[i]);
     }
 }
 
 static void plan_fini(struct plan *p)
 {
+    rp_layout_names_fini(&p->hardware);
     rp_layout_names_fini(&p->section);
     rp_layout_names_fini(&p->series);
     free(p->in_section);
     free(p->in_series);
 }
 
-/* The first result of that place, from `from` on; several bundles of one shape stand in the tables of each framework. */
-static const struct rp_row *find(const struct plan *p, int section, int series, int64_t nodes, int64_t devices)
+/* The first result of that place, of *n; all of them stand in the tables of each framework. */
+static const struct rp_row *find(const struct plan *p, int section, int series, int64_t nodes, int64_t devices, int *n)
 {
+    const struct rp_row *first = NULL;
+    *n = 0;
     for (int i = 0; i < p->rows->n; i++)
-        if (p->in_section[i] == section && p->in_series[i] == series && p->rows->row[i].nodes == nodes && p->rows->row[i].devices == devices)
-            return &p->rows->row[i];
-    return NULL;
+        if (p->in_section[i] == section && p->in_series[i] == series && p->rows->row[i].nodes == nodes && p->rows->row[i].devices == devices) {
+            first = first ? first : &p->rows->row[i];
+            ++*n;
+        }
+    return first;
 }
 
 static void count_cell(struct rp_doc *d, int64_t n)
@@ -105,9 +120,18 @@ static int is_in(const struct plan *p, int section, int series)
 
 #define COLUMNS_MAX 40 /* frameworks beside each other; more go to tables of their own */
 
+/* GPUs per node; of a processor that trains by itself there are none. */
+static void gpus_cell(struct rp_doc *d, const struct rp_row *row)
+{
+    if (row->gpus_per_node == 0)
+        rp_doc_cell(d, "0 (CPU)");
+    else
+        count_cell(d, row->gpus_per_node);
+}
+
 static void summary(struct rp_doc *d, const struct plan *p, int section, const struct shape *shape, int n)
 {
-    int columns = 0;
+    int columns = 0, several = 0, of;
     for (int s = 0; s < p->series.n; s++)
         columns += is_in(p, section, s);
     if (columns > COLUMNS_MAX) {
@@ -124,16 +148,36 @@ static void summary(struct rp_doc *d, const struct plan *p, int section, const s
         count_cell(d, shape[i].nodes);
         count_cell(d, shape[i].devices);
         for (int s = 0; s < p->series.n; s++)
-            if (is_in(p, section, s))
-                rp_layout_throughput(d, find(p, section, s, shape[i].nodes, shape[i].devices));
+            if (is_in(p, section, s)) {
+                const struct rp_row *first = find(p, section, s, shape[i].nodes, shape[i].devices, &of);
+                rp_layout_throughput_of(d, first, of);
+                several += of > 1;
+            }
     }
+    if (several)
+        rp_doc_line(d, RP_LAYOUT_SEVERAL "; the tables below have all.");
 }
 
-/* Against the one device of its own table; without one there is no speed-up. */
+/* Against the first result of one device in its own table. Another result of one device is a repeat, not a speed-up. */
+static void speedup_cell(struct rp_doc *d, const struct rp_row *one, const struct rp_row *row)
+{
+    int same_unit = one && one->unit && row->unit && strcmp(one->unit, row->unit) == 0;
+    if (!same_unit)
+        rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+    else if (row != one && row->devices <= 1)
+        rp_doc_cell(d, "-");
+    else
+        rp_doc_cell(d, "%.2f", row->throughput / one->throughput);
+}
+
 static void of_series(struct rp_doc *d, const struct plan *p, int section, int series)
 {
-    const struct rp_row *one = find(p, section, series, 1, 1);
-    rp_doc_line(d, "%s", p->series.name[series]);
+    int of;
+    const struct rp_row *one = find(p, section, series, 1, 1, &of);
+    if (of > 1)
+        rp_doc_line(d, "%s (speed-up: against the first of its %d results of one device)", p->series.name[series], of);
+    else
+        rp_doc_line(d, "%s", p->series.name[series]);
     rp_doc_table(d);
     rp_doc_column(d, 1, "num_nodes");
     rp_doc_column(d, 1, "gpu_num_per_node");
@@ -147,15 +191,11 @@ static void of_series(struct rp_doc *d, const struct plan *p, int section, int s
         if (p->in_section[i] != section || p->in_series[i] != series)
             continue;
         count_cell(d, row->nodes);
-        count_cell(d, row->gpus_per_node);
+        gpus_cell(d, row);
         count_cell(d, row->batch_per_device);
         rp_layout_throughput(d, row);
         rp_doc_text(d, row->unit, RP_UNKNOWN);
-        int same_unit = one && one->unit && row->unit && strcmp(one->unit, row->unit) == 0;
-        if (same_unit)
-            rp_doc_cell(d, "%.2f", row->throughput / one->throughput);
-        else
-            rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+        speedup_cell(d, one, row);
         rp_layout_evidence(d, row);
     }
 }
@@ -167,6 +207,8 @@ void rp_layout_dlperf(struct rp_doc *d, const struct rp_rows *rows)
     RP_FREE struct shape *shape = rp_alloc((size_t)(rows->n + 1) * sizeof *shape);
     rp_doc_heading(d, "Throughput in the layout of DLPerf");
     rp_layout_footnote(d, rows);
+    if (p.hardware.n == 1)
+        rp_doc_line(d, "Hardware of all results: %s.", p.hardware.name[0]);
     for (int s = 0; s < p.section.n; s++) {
         int n = shapes(shape, &p, s);
         rp_doc_heading(d, "%s", p.section.name[s]);

@@ -29,17 +29,22 @@ static void measured_cell(struct rp_doc *d, double x, int decimals)
         rp_doc_cell(d, "%.*f", decimals, x);
 }
 
-static void cells(struct rp_doc *d, const struct rp_rows *rows, const char *framework, const struct rp_row *of)
+/* Returns how many results belong there; the first is shown. */
+static int cells(struct rp_doc *d, const struct rp_rows *rows, const char *framework, const struct rp_row *of)
 {
     const struct rp_row *row = NULL;
-    for (int i = 0; i < rows->n && !row; i++) {
+    int n = 0;
+    for (int i = 0; i < rows->n; i++) {
         RP_FREE char *name = rp_row_name(&rows->row[i]);
-        if (strcmp(name, framework) == 0 && belongs(&rows->row[i], of))
-            row = &rows->row[i];
+        if (strcmp(name, framework) != 0 || !belongs(&rows->row[i], of))
+            continue;
+        row = row ? row : &rows->row[i];
+        n++;
     }
     measured_cell(d, row ? row->latency_ms : NAN, 2);
     measured_cell(d, row ? row->memory_mib_per_device : NAN, 0);
-    rp_layout_throughput(d, row);
+    rp_layout_throughput_of(d, row, n);
+    return n;
 }
 
 static void header(struct rp_doc *d, const struct rp_layout_names *frameworks)
@@ -62,6 +67,7 @@ void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
     struct rp_layout_names frameworks = {0}, cases = {0};
     struct rp_row_opts o = {0};
     struct rp_err err;
+    int several = 0;
     RP_BUG_IF(rp_rows_load(&report, "published:gpt_v100", &o, &err) < 0); /* it is inside this program */
     for (int i = 0; i < rows->n; i++) {
         RP_FREE char *name = rp_row_name(&rows->row[i]);
@@ -88,8 +94,10 @@ void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
         rp_doc_cell(d, "%lld", (long long)r->global_batch);
         rp_doc_cell(d, "%lldx%lld", (long long)r->hidden_size, (long long)r->layers);
         for (int f = 0; f < frameworks.n; f++)
-            cells(d, rows, frameworks.name[f], r);
+            several += cells(d, rows, frameworks.name[f], r) > 1;
     }
+    if (several)
+        rp_doc_line(d, RP_LAYOUT_SEVERAL "; 'repro compare' without --layout has all.");
     rp_layout_names_fini(&frameworks);
     rp_layout_names_fini(&cases);
     rp_rows_fini(&report);

@@ -172,12 +172,21 @@ static void steps(struct rp_doc *d, const struct rp_row *row)
                 (long long)row->groups, row->timed_window ? row->timed_window : RP_UNKNOWN, row->estimator ? row->estimator : RP_UNKNOWN);
 }
 
+/* A file for the recipe in the bundle: of its name what is a name, without "embedded:" and without folders. */
+static char *recipe_file(const char *recipe)
+{
+    static const char prefix[] = "embedded:";
+    int embedded = recipe && strncmp(recipe, prefix, sizeof prefix - 1) == 0;
+    const char *name = recipe ? recipe + (embedded ? sizeof prefix - 1 : 0) : RP_UNKNOWN, *slash = strrchr(name, '/');
+    return rp_asprintf("%s%s", slash ? slash + 1 : name, embedded ? ".yaml" : "");
+}
+
 /* Everything that was set otherwise than the recipe says; where the run was given a command line that is in the bundle, that. */
 static void commands(struct rp_doc *d, const struct rp_row *row)
 {
     RP_BUF line = {0};
     const char *recipe = json_string_value(json_object_get(row->run, "recipe_name")), *key;
-    RP_FREE char *file = rp_doc_quoted(row->source.file), *name = rp_doc_quoted(recipe ? recipe : RP_UNKNOWN);
+    RP_FREE char *file = rp_doc_quoted(row->source.file), *plain = recipe_file(recipe), *name = rp_doc_quoted(plain);
     json_t *value;
     rp_buf_printf(&line, "repro run %s", name);
     json_object_foreach(json_object_get(row->run, "set"), key, value)

@@ -129,6 +129,22 @@ static void gpu_name(struct rp_row *row, const char *device)
     say(&row->device_model, text);
 }
 
+/* What governs the clock of a processor. A guest is not shown the governor: its hypervisor, and the one clock that it reports for all. */
+static void clocks(struct rp_row *row, const json_t *probes)
+{
+    const char *governor = rp_known_text(probes, "frequency.governor"), *hypervisor = rp_known_text(probes, "cpu.hypervisor");
+    char text[RP_ROW_TEXT_MAX + 1];
+    double low, high;
+    if (governor)
+        snprintf(text, sizeof text, "governor %.40s", governor);
+    else if (hypervisor && rp_known_number(probes, "cpu.clock_min", &low) == 0 && rp_known_number(probes, "cpu.clock_max", &high) == 0 &&
+             low == high)
+        snprintf(text, sizeof text, "hypervisor %.40s, %.6g MHz, no governor", hypervisor, high);
+    else
+        return;
+    say(&row->clocks, text);
+}
+
 static void machine(struct rp_row *row, const json_t *run, const json_t *env)
 {
     const char *backend = json_string_value(json_object_get(run, "backend")), *device = json_string_value(json_object_get(run, "device"));
@@ -146,16 +162,14 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
         row->memory_mib_per_device = bytes / 1048576;
     if (cuda && device)
         gpu_name(row, device);
-    const json_t *name = cuda ? NULL : rp_known(probes, "cpu.model_name"), *governor = rp_known(probes, "frequency.governor");
+    const json_t *name = cuda ? NULL : rp_known(probes, "cpu.model_name");
     if (json_is_string(name)) {
         const json_t *threads = rp_known(probes, "cpu.threads");
         snprintf(text, sizeof text, "%.200s, %lld threads", json_string_value(name), (long long)json_integer_value(threads));
         say(&row->device_model, json_is_integer(threads) ? text : json_string_value(name));
     }
-    if (!cuda && json_is_string(governor)) {
-        snprintf(text, sizeof text, "governor %.40s", json_string_value(governor));
-        say(&row->clocks, text);
-    }
+    if (!cuda)
+        clocks(row, probes);
 }
 
 static void figures(struct rp_row *row, const json_t *run)
@@ -270,6 +284,7 @@ struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verifi
     row->source.kind = RP_ROW_BUNDLE;
     fill(row, v->run, kept->before, NULL);
     say(&row->source.signed_by, v->fingerprint);
+    row->source.key_known = v->verdict == RP_VERDICT_VERIFIED;
     rp_row_complete(row);
     return row;
 }
@@ -291,6 +306,8 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
         snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
         say(&row->source.signed_by, text);
         say(&row->source.verdict, rp_verdict_text(v.verdict));
+        say(&row->source.statement, v.statement);
+        row->source.key_known = v.verdict == RP_VERDICT_VERIFIED;
     } else if (o->unverified) {
         snprintf(text, sizeof text, "NOT VERIFIED: %.400s", why.msg);
         say(&row->source.verdict, text);

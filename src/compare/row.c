@@ -84,6 +84,7 @@ void rp_row_fini(struct rp_row *row)
     free(row->source.format);
     free(row->source.signed_by);
     free(row->source.note);
+    free(row->source.statement);
     free(row->source.verdict);
     json_decref(row->environment);
     json_decref(row->run);

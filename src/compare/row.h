@@ -31,6 +31,8 @@ struct rp_row_source {
     enum rp_row_kind kind;
     char *file, *sha256, *format, *signed_by, *note; /* NULL: unknown; signed_by only where a signature was checked here */
     int64_t line;                                    /* of the file, from 1; -1: none */
+    int key_known;                                   /* of a bundle: verified with a key that is trusted */
+    char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
     char *verdict;                                   /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
 };
 

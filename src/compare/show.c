@@ -86,7 +86,7 @@ static void results(struct rp_doc *d, const struct rp_rows *rows)
         name_cell(d, row);
         for (int c = 1; c < 6; c++)
             property_cell(d, row, columns[c]);
-        rp_doc_cell(d, "%s %s", rp_row_figure(text, row->throughput, row->source.kind != RP_ROW_BUNDLE), row->unit ? row->unit : "");
+        rp_doc_cell(d, "%s %s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED), row->unit ? row->unit : "");
         interval_cell(d, row->low, row->high, RP_UNKNOWN);
         evidence_cell(d, row);
         source_cell(d, row);
@@ -227,7 +227,7 @@ static void scaling(struct rp_doc *d, const struct rp_rows *rows, const json_t *
         rp_doc_cell(d, "%d", whole(s, "row") + 1);
         name_cell(d, row);
         rp_doc_cell(d, "%lld", (long long)row->devices);
-        rp_doc_cell(d, "%s", rp_row_figure(text, row->throughput, row->source.kind != RP_ROW_BUNDLE));
+        rp_doc_cell(d, "%s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED));
         rp_doc_cell(d, "%.2f", real(s, "speedup"));
         rp_doc_cell(d, "%d", whole(s, "base") + 1);
         rp_doc_cell(d, "%.1f %%", 100 * real(s, "efficiency"));

@@ -2,6 +2,7 @@
 #include "compare/compare.h"
 
 #include "base/json.h"
+#include "compare/layout.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
@@ -218,4 +219,21 @@ TEST(words_of_a_shell)
         RP_FREE char *word = rp_doc_quoted(cases[i][0]);
         CHECK_STR(word, cases[i][1]);
     }
+}
+
+TEST(recipe_of_a_bundle_by_its_plain_name)
+{
+    struct rp_rows rows = {0};
+    struct rp_doc d = {0};
+    RP_BUF out = {0};
+    struct rp_row *row = rp_rows_add(&rows);
+    row->source.kind = RP_ROW_BUNDLE;
+    row->source.file = rp_strdup("a.zst");
+    row->run = json_pack("{s:s}", "recipe_name", "embedded:../smoke");
+    rp_layout_paddle(&d, &rows);
+    rp_doc_write(&out, &d, RP_DOC_TEXT);
+    CHECK(strstr(rp_buf_text(&out), "repro inspect a.zst recipe.yaml > smoke.yaml\n"));
+    CHECK(strstr(rp_buf_text(&out), "repro run smoke.yaml\n"));
+    rp_doc_fini(&d);
+    rp_rows_fini(&rows);
 }

@@ -6,6 +6,17 @@ exit_of 0 "$REPRO" compare --layout dlperf "$DL" "$BUNDLE" --format md
 grep -q '^| 4 | 32 | 3689.8 | 2727.9 | 2885.81 | 2073.6 | no evidence |$' out.txt || { cat out.txt >&2; fail "not the row of 32 devices"; }
 grep -q '^| 1 | 1 | 152.89 | 107.33 | 119.6 | 132.64 | 4.212 |$' out.txt || fail "not the row of one device"
 says '| 4 | 8 | 32 | 3689.8 | sequences/s | 24.13 |'
+says "0 are of bundles verified for this table with a trusted key, 1 of bundles verified but signed by an unknown key"
+
+says "OneFlow, Tesla V100-SXM2-16GB"
+
+# two results of one place: said in the summary, and neither is a speed-up of the other
+exit_of 0 "$REPRO" compare --layout dlperf "$BUNDLE" "$BUNDLE" --format md
+says "| 1 | 1 | 4.212 (first of 2) |"
+says "| 1 | 0 (CPU) | 32 | 4.212 | sequences/s | - |"
+says "Hardware of all results: Intel(R) Xeon(R) Processor, 2 threads."
+exit_of 0 "$REPRO" compare --layout gpt published:gpt_v100 published:gpt_v100
+says "4.92 (first of 2)"
 
 exit_of 0 "$REPRO" compare --layout paddle 'published:dlperf_v100#model=bert-base,framework=PaddlePaddle' "$BUNDLE" --format md
 grep -q '^| 32 | 2073.6 | 3406.36 | 3167.68 | 5452.35 |$' out.txt || { cat out.txt >&2; fail "not the row of 32 cards"; }
@@ -31,14 +42,23 @@ for layout in dlperf paddle mlperf; do
     says "4.212 (NOT VERIFIED)"
 done
 mkdir -p r/x && cp "$BUNDLE" r/x/a.repro.tar.zst && cp other.pem r/x/key.pem
-exit_of 0 "$REPRO" compare --layout index r --format md
+printf 'time,power\n1,2\n' >r/x/power.csv
+exit_of 5 "$REPRO" compare --layout index r --format md
 says "| NOT VERIFIED |"
+says "Made by: repro compare --layout index r --format md"
+says "0 verified with a key that is not there to compare, 1 did NOT verify"
+says "no tables of results: x/power.csv (1 CSV files)"
+says "1 of the bundles below 'r' did not verify"
 says_not "4.212"
+says_not "| x/power.csv |"
 cp "$(dirname "$BUNDLE")/key.pem" r/x/key.pem
 ln -s /etc r/y
 exit_of 0 "$REPRO" compare --layout index r --format md
 says "| verified, with the key.pem beside it |"
 says "4.212"
+rm r/x/key.pem
+exit_of 0 "$REPRO" compare --layout index r
+says "1 verified with a key that is not there to compare, 0 did NOT verify"
 exit_of 2 "$REPRO" compare --layout index r r
 exit_of 3 "$REPRO" compare --layout index nothing
 exit_of 2 "$REPRO" compare --layout index other.pem
