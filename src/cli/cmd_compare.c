@@ -9,7 +9,7 @@
 
 struct compare_opts {
     const char *format, *trust, *layout;
-    int unverified, strict;
+    int unverified, strict, all;
 };
 
 #define AT(field) offsetof(struct compare_opts, field)
@@ -19,6 +19,8 @@ static const struct rp_opt opts[] = {
     {.name = "layout", .letter = 'l', .type = RP_OPT_CHOICE, .offset = AT(layout), .choices = "dlperf|paddle|gpt|mlperf|index",
      .help = "in the tables of a published report instead, without a verdict; index: what lies in a folder"},
     {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict), .help = "status 5 also for results that are comparable with reservations"},
+    {.name = "all", .letter = 'a', .type = RP_OPT_FLAG, .offset = AT(all),
+     .help = "also results of tables named whole that are of another model than the first"},
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
      .help = "the key that must have signed every bundle, as of 'repro verify'"},
     {.name = "unverified", .type = RP_OPT_FLAG, .offset = AT(unverified),
@@ -83,13 +85,16 @@ static int list_folder(struct rp_cli *cli, struct rp_err *err)
     return rc;
 }
 
-static int compare(struct rp_cli *cli, const struct rp_rows *rows, struct rp_err *err)
+static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
     enum rp_comparable verdict;
+    int left_out = o->all ? 0 : rp_compare_narrow(rows);
     json_t *doc = rp_compare(rows, &verdict, err);
     if (!doc)
         return -1;
+    if (left_out)
+        json_object_set_new(doc, "left_out", json_integer(left_out));
     if (cli->json) {
         cli->result = doc;
     } else {
@@ -132,7 +137,8 @@ const struct rp_command rp_cmd_compare = {
         "A RESULT is a bundle, which is verified first; published:NAME for a table of others that is inside this program (NAME without "
         ".csv: dlperf_v100, gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
         "a selector picks some of its results: key=value,key=value with the names that --json shows; gpus and batch stand for devices and "
-        "batch_per_device. Everything is compared with the first result.\n"
+        "batch_per_device. Everything is compared with the first result. Of a table named without a selector, results of another model "
+        "than the first are left out, and counted; --all keeps them.\n"
         "\n"
         "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, and both figures "
         "have signed records. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
@@ -147,7 +153,7 @@ const struct rp_command rp_cmd_compare = {
         "evidence'. --layout index FOLDER lists what lies in a folder, each bundle verified with the key.pem beside it.\n"
         "\n"
         "Exit status 0: comparable, with or without reservations (with --strict: without). 5: not comparable, or a bundle does not "
-        "verify. 2: a selector that nothing fits.\n"
+        "verify. Of several results the worst verdict decides: one that is not comparable is enough. 2: a selector that nothing fits.\n"
         "\n"
         "Examples:\n"
         "  repro compare mine.repro.tar.zst theirs.repro.tar.zst\n"

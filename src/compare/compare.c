@@ -193,6 +193,24 @@ static json_t *ratio(const struct rp_row *a, const struct rp_row *b, const doubl
     return j;
 }
 
+/* A figure that is not that of its samples has another estimator: theirs would be no interval of it. */
+static int is_of_samples(const struct rp_row *row)
+{
+    return fabs(rp_row_estimate(row) / row->throughput - 1) <= 1e-4; /* not where either is unknown */
+}
+
+void rp_row_interval(struct rp_row *row)
+{
+    int n = replicates_of(row);
+    if (row->source.kind == RP_ROW_BUNDLE || row->samples < 2 || !isnan(row->low) || !is_of_samples(row))
+        return;
+    RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
+    rp_bootstrap(all, n, row, seed_of(row, 0));
+    qsort(all, (size_t)n, sizeof *all, by_double);
+    row->low = all[n * 25 / 1000 - 1];
+    row->high = all[n * 975 / 1000 - 1];
+}
+
 /* ---- machines ---- */
 
 static int weight(const json_t *difference)
@@ -221,6 +239,31 @@ static json_t *environment(const struct rp_row *a, const struct rp_row *b, struc
         }
     return json_pack("{s:o, s:I, s:I, s:I}", "important", important, "more", (json_int_t)more, "other", (json_int_t)other, "not_compared",
                      (json_int_t)(json_array_size(json_object_get(c, "one_side")) + json_array_size(json_object_get(c, "not_comparable"))));
+}
+
+/* ---- which ---- */
+
+static int of_another_model(const struct rp_row *row, const struct rp_row *first)
+{
+    return row->source.kind != RP_ROW_BUNDLE && !row->selected && row->model && first->model && !same(row->model, first->model) &&
+           !less_exact(row->model, first->model);
+}
+
+int rp_compare_narrow(struct rp_rows *rows)
+{
+    int kept = 1, had = rows->n;
+    for (int i = 1; i < had; i++)
+        kept += !of_another_model(&rows->row[i], rows->row);
+    if (kept < 2 || kept == had)
+        return 0;
+    kept = 1;
+    for (int i = 1; i < had; i++)
+        if (of_another_model(&rows->row[i], rows->row))
+            rp_row_fini(&rows->row[i]);
+        else
+            rows->row[kept++] = rows->row[i];
+    rows->n = kept;
+    return had - kept;
 }
 
 /* ---- all ---- */
@@ -259,7 +302,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         snprintf(text, sizeof text, "%d: %s", i + 1, row->source.note);
         json_array_append_new(notes, json_string(text));
     }
-    if (!isnan(own) && !isnan(row->throughput) && fabs(own / row->throughput - 1) > 1e-4) {
+    if (!isnan(own) && !isnan(row->throughput) && !is_of_samples(row)) {
         snprintf(text, sizeof text, "%d: its figure is %.8g, its samples give %.8g: the median over repeats of samples over seconds", i + 1,
                  row->throughput, own);
         json_array_append_new(notes, json_string(text));

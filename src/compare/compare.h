@@ -14,6 +14,9 @@
 enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };
 const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ... */
 
+/* Takes rows of whole tables out that are of another model than the first, unless nothing would be left to compare; how many. */
+int rp_compare_narrow(struct rp_rows *rows);
+
 /* Every row against the first:
  * {"schema": "urn:repro:compare:1", "verdict", "rows": [row...],
  *  "pairs": [{"a": 0, "b": i, "verdict",
@@ -21,6 +24,7 @@ const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ...
  *             "ratio": {"value": b / a, "per_device", "low", "high", "level", "replicates", "no_interval"}, "no_ratio": why not,
  *             "environment": {"important": [D...], "other", "not_compared"}}],
  *  "scaling": [{"row", "base", "devices", "speedup", "efficiency", "claimed"}], "notes": [text...]}
+ * and "left_out", how many results, where --all was not given and some are of another model.
  * A value that a report does not say is null. *verdict is the worst of all pairs. */
 json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
 void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison);
@@ -28,6 +32,8 @@ void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_
 
 /* The figure of resampled samples, `replicates` times; deterministic in the seed. Needs row->samples >= 1. */
 void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_t seed);
+/* The interval of an imported row that has samples and says none, where its figure is that of its samples. */
+void rp_row_interval(struct rp_row *row);
 double rp_row_estimate(const struct rp_row *row); /* the figure of its samples as they are; NaN without any */
 
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OF_A_LOG "; of a log, 'repro import csv' makes a result"
 #define COLUMNS_MAX 64
 #define PREFIXES_MAX 8
 #define NONE (-1)
@@ -135,7 +136,7 @@ static int column(struct table *t, const char *name, struct rp_err *err)
     }
     if (*key && strcmp(key, "throughput") != 0 && strcmp(key, "unit") != 0 && strcmp(key, "note") != 0 &&
         strcmp(key, "source") != 0 && !rp_row_has_key(key))
-        return rp_fail(err, RP_MALFORMED, "column '%s': no result has such a property", rp_shown(shown, name));
+        return rp_fail(err, RP_MALFORMED, "column '%s': no result has such a property" OF_A_LOG, rp_shown(shown, name));
     for (int i = 0; i < t->n && *key; i++)
         if (strcmp(t->column[i].key, key) == 0 && t->column[i].prefix == prefix)
             return rp_fail(err, RP_MALFORMED, "column '%s' stands twice, or under two names", rp_shown(shown, name));
@@ -154,7 +155,7 @@ static int header(struct table *t, struct reader *r, struct rp_err *err)
             return -1;
         measures += strcmp(t->column[i].key, "throughput") == 0;
     }
-    return measures ? 0 : rp_fail(err, RP_MALFORMED, "its first line names no column 'throughput' (or FRAMEWORK_sequences_per_s)");
+    return measures ? 0 : rp_fail(err, RP_MALFORMED, "its first line names no column 'throughput' (or FRAMEWORK_sequences_per_s)" OF_A_LOG);
 }
 
 /* ---- records to rows ---- */

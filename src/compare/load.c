@@ -1,5 +1,5 @@
 /* What an operand of `compare` is, by what it holds; and the selector behind it. */
-#include "compare/row.h"
+#include "compare/compare.h"
 
 #include "base/embed.h"
 #include "base/hash.h"
@@ -22,6 +22,14 @@
 
 /* ---- selectors ---- */
 
+static int no_property(const char *selector, const char *key, struct rp_err *err)
+{
+    char shown[72];
+    const char *near = rp_row_nearest_key(key);
+    return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'%s%s%s", rp_shown(shown, selector), key, near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "");
+}
+
 /* key=value,key=value: does the row have all of them? Letters of either case are the same. */
 static int selected(const struct rp_row *row, const char *selector, struct rp_err *err)
 {
@@ -38,7 +46,7 @@ static int selected(const struct rp_row *row, const char *selector, struct rp_er
         else if (strcmp(key, "line") == 0)
             snprintf(is, sizeof is, "%lld", (long long)row->source.line);
         else if (rp_row_get(is, sizeof is, row, key) < 0)
-            return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'", rp_shown(shown, selector), key);
+            return no_property(selector, key, err);
         if (strcasecmp(is, value) != 0)
             return 0;
     }
@@ -59,6 +67,7 @@ static int select_rows(struct rp_rows *rows, int first, const char *what, const 
         struct rp_row other = rows->row[kept];
         rows->row[kept++] = rows->row[i];
         rows->row[i] = other;
+        rows->row[kept - 1].selected = 1;
     }
     for (int i = kept; i < rows->n; i++)
         rp_row_fini(&rows->row[i]);
@@ -197,5 +206,8 @@ int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opt
         return -1;
     for (int i = first; i < rows->n; i++)
         rp_row_complete(&rows->row[i]);
-    return hash ? select_rows(rows, first, what, hash + 1, err) : 0;
+    rc = hash ? select_rows(rows, first, what, hash + 1, err) : 0;
+    for (int i = first; i < rows->n && rc == 0; i++)
+        rp_row_interval(&rows->row[i]);
+    return rc;
 }

@@ -1,6 +1,7 @@
 #include "compare/row.h"
 
 #include "base/json.h"
+#include "base/nearest.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -31,10 +32,12 @@ static void *at(const struct rp_row *row, const struct property *p)
     return (char *)row + p->offset; /* NOLINT: the callers know whether they may write */
 }
 
+static const char *const also[][2] = {{"gpus", "devices"}, {"batch", "batch_per_device"}};
+#define ALSO (sizeof also / sizeof *also)
+
 static const struct property *find(const char *key)
 {
-    static const char *const also[][2] = {{"gpus", "devices"}, {"batch", "batch_per_device"}};
-    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+    for (size_t i = 0; i < ALSO; i++)
         key = strcmp(key, also[i][0]) == 0 ? also[i][1] : key;
     for (size_t i = 0; i < PROPERTIES; i++)
         if (strcmp(properties[i].key, key) == 0)
@@ -45,6 +48,16 @@ static const struct property *find(const char *key)
 int rp_row_has_key(const char *key)
 {
     return find(key) != NULL;
+}
+
+const char *rp_row_nearest_key(const char *key)
+{
+    struct rp_nearest near = {.word = key};
+    for (size_t i = 0; i < ALSO; i++)
+        rp_nearest_try(&near, also[i][0]);
+    for (size_t i = 0; i < PROPERTIES; i++)
+        rp_nearest_try(&near, properties[i].key);
+    return near.best;
 }
 
 const char *rp_row_kind_name(enum rp_row_kind kind)

@@ -44,7 +44,7 @@ struct rp_row {
 #undef TEXT
 #undef COUNT
 #undef REAL
-    double throughput, low, high; /* NaN: unknown; low and high: its interval of 95 % as its source says */
+    double throughput, low, high; /* NaN: unknown; low and high: its interval of 95 %, as its source says or of its own samples */
     char *unit;                   /* "sequences/s", "images/s", "tokens/s"; NULL where throughput is unknown */
     /* Throughputs of repeats, windows or steps, for intervals: group[i] of them belong to repeat i. The figure is the median over the
      * groups of the harmonic mean in each: samples over seconds, as every sample stands for as much work. */
@@ -55,6 +55,7 @@ struct rp_row {
     char **link; /* names of raw logs */
     int links;
     struct rp_row_source source;
+    int selected;        /* by name or property, not as one of a whole table */
     json_t *environment; /* of a bundle: the capture before the run; NULL */
     json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value} beside the recipe}; NULL */
 };
@@ -72,6 +73,7 @@ void rp_row_fini(struct rp_row *row);
  * Setting refuses what is no number, not positive where it must be, or too long: RP_MALFORMED. */
 int rp_row_get(char *out, size_t size, const struct rp_row *row, const char *key);
 int rp_row_has_key(const char *key);
+const char *rp_row_nearest_key(const char *key); /* "did you mean"; NULL: nothing is near */
 int rp_row_set(struct rp_row *row, const char *key, const char *text, struct rp_err *err) rp_must_check;
 /* Cleaned copy of foreign text into *to, whatever was there is freed; empty is unknown. */
 int rp_row_text(char **to, const char *key, const char *text, struct rp_err *err) rp_must_check;

@@ -45,8 +45,11 @@ static void property_cell(struct rp_doc *d, const struct rp_row *row, const char
 
 static void evidence_cell(struct rp_doc *d, const struct rp_row *row)
 {
-    if (row->source.kind == RP_ROW_BUNDLE)
-        rp_doc_text(d, row->source.verdict, RP_UNKNOWN);
+    const struct rp_row_source *s = &row->source;
+    if (s->kind == RP_ROW_BUNDLE && s->signed_by && !s->key_known)
+        rp_doc_cell(d, "verified, key unknown");
+    else if (s->kind == RP_ROW_BUNDLE)
+        rp_doc_text(d, s->verdict, RP_UNKNOWN);
     else
         rp_doc_cell(d, "%s, unsigned", rp_row_kind_name(row->source.kind));
 }
@@ -303,6 +306,8 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
 {
     const json_t *list = json_object_get(comparison, "pairs"), *notes = json_object_get(comparison, "notes");
     headline(out, comparison);
+    if (whole(comparison, "left_out"))
+        rp_doc_line(out, "%d results of other models left out (--all shows them)", whole(comparison, "left_out"));
     results(out, rows);
     pairs(out, list);
     confounders(out, list);

@@ -17,7 +17,32 @@ exit_of 5 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#model=resnet50-v1.5,
 grep -q '[0-9]x ' out.txt && fail "a ratio where nothing can be compared"
 exit_of 2 "$REPRO" compare "$BUNDLE"
 exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#gpus=5'
+exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#gpu=5'
+says "did you mean 'gpus'?"
 exit_of 2 "$REPRO" compare "$BUNDLE" published:nothing
+printf 'time,power\n1,2\n' >log.csv
+exit_of 4 "$REPRO" compare "$BUNDLE" log.csv
+says "'repro import csv'"
+
+# a table named whole: other models are left out, and counted; what was selected, or is all there is, is not
+exit_of 0 "$REPRO" compare "$BUNDLE" published:dlperf_v100
+says "64 results of other models left out (--all shows them)"
+exit_of 0 "$REPRO" compare "$BUNDLE" published:dlperf_v100 --json
+jq -e '(.rows | length) == 105 and .left_out == 64 and ([.rows[].model] | unique) == ["bert-base"]' out.txt >/dev/null || fail "left out"
+exit_of 5 "$REPRO" compare "$BUNDLE" published:dlperf_v100 --all --json
+jq -e '(.rows | length) == 169 and (has("left_out") | not)' out.txt >/dev/null || fail "all"
+exit_of 5 "$REPRO" compare "$BUNDLE" "$FIRST" 'published:dlperf_v100#model=resnet50-v1.5,gpus=1'
+says_not "left out"
+exit_of 5 "$REPRO" compare "$BUNDLE" published:gpt_v100
+says_not "left out"
+
+# an imported figure is written like one of a bundle, with the interval of its own samples
+printf '{"schema": "urn:repro:imported:1", "rows": [{"model": "bert-base", "throughput": {"value": 145.45454545454547, "unit": "sequences/s"},
+    "samples": [160, 133.33333333333334]}]}' >i.json # the second is harmonic: 2 / (1 / 160 + 1 / 133.3)
+jq -c '.rows[0].sample_groups = [2]' i.json >j.json
+exit_of 0 "$REPRO" compare "$BUNDLE" j.json
+says "145.45 sequences/s  133.33 to 160.00"
+says_not "145.4545"
 exit_of 3 "$REPRO" compare "$BUNDLE" nothing
 exit_of 4 "$REPRO" compare "$BUNDLE" "$TOP/LICENSE"
 
