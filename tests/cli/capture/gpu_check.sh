@@ -43,11 +43,17 @@ answer() {
 case "$*" in
 -L) for i in 0 1 2 3 4 5 6 7; do echo "GPU $i: Tesla V100-SXM2-16GB (UUID: GPU-$i)"; done ;;
 "topo -m") sed "$LIE" "$MATRIX" ;;
-*--query-gpu=*,*) # one field of the list is not known here
-    echo 'Field "compute_cap" is not a valid field to query.'
-    exit 2
+*--query-gpu=*)
+    for word; do
+        case $word in
+        --query-gpu=*,*) # one field of the list is not known here, and then none is answered
+            answer compute_cap
+            exit 2
+            ;;
+        --query-gpu=*) answer "${word#--query-gpu=}" ;;
+        esac
+    done
     ;;
-*--query-gpu=*) for word; do case $word in --query-gpu=*) answer "${word#--query-gpu=}" ;; esac done ;;
 *) echo "| NVIDIA-SMI 440.33.01    Driver Version: 440.33.01    CUDA Version: 10.2     |" ;;
 esac
 SMI
