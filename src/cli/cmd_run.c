@@ -302,6 +302,9 @@ static int prepare(struct run *r, struct rp_err *err)
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
+    if (rp_job_steps(&r->recipe) >= RP_RECORDS_MAX) /* the state before the first step is a record too */
+        rp_meter_note(&r->meter, "the recipe has %lld steps, and a bundle holds %d: the run will end there, marked incomplete",
+                      (long long)rp_job_steps(&r->recipe), RP_RECORDS_MAX - 1);
     if (choose_output(r, err) < 0 || check_checkpoints(r, err) < 0 ||
         make_plan(r, err) < 0 || check_room(r, err) < 0 || load_key(r, err) < 0)
         return -1;

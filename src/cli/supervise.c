@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "bundle/bundle.h"
 #include "model/safetensors.h"
+#include "report/records.h"
 #include "worker/worker.h"
 
 #include <stdlib.h>
@@ -27,6 +29,20 @@ void rp_outcome_fini(struct rp_outcome *o)
     *o = (struct rp_outcome){0};
 }
 
+int rp_outcome_record(struct rp_outcome *o, const json_t *record)
+{
+    size_t before = o->steps.size;
+    if (o->records >= RP_RECORDS_MAX)
+        return 0;
+    rp_json_write_line(&o->steps, record);
+    if (o->steps.size > RP_BUNDLE_MEMBER_MAX) {
+        o->steps.data[o->steps.size = before] = 0;
+        return 0;
+    }
+    o->records++;
+    return 1;
+}
+
 struct watch {
     struct rp_outcome *o;
     const struct rp_job *job;
@@ -35,7 +51,7 @@ struct watch {
     int64_t phase_steps, phase_done, phase_samples; /* of the phase at hand */
     uint64_t phase_start_ns;
     uint64_t alive_ns; /* when the worker last said anything */
-    int finished;
+    int finished, full; /* full: a bundle has no room for more records */
 };
 
 static void show_step(struct watch *w, const json_t *record)
@@ -77,8 +93,9 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
         rp_meter_phase(w->meter, json_string_value(json_object_get(body, "phase")), NULL);
         break;
     case RP_FRAME_STEP:
-        rp_json_write_line(&w->o->steps, body);
-        show_step(w, body);
+        w->full = w->full || !rp_outcome_record(w->o, body);
+        if (!w->full)
+            show_step(w, body);
         break;
     case RP_FRAME_SAMPLE:
         rp_sampling_add(&w->o->samples, body);
@@ -109,6 +126,14 @@ static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
         o->status = RP_RUN_INCOMPLETE;
         rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->steps_done);
         rp_meter_note(w->meter, "interrupted: sealing what was measured (again to leave at once)");
+        rp_worker_stop(worker);
+    }
+    if (w->full && !*stop_ns) {
+        *stop_ns = now;
+        o->status = RP_RUN_INCOMPLETE;
+        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld steps: a bundle holds no more records; run fewer steps (--steps), or several runs",
+                (long long)o->steps_done);
+        rp_meter_note(w->meter, "no room for more records: sealing what was measured");
         rp_worker_stop(worker);
     }
     if (*stop_ns && now - *stop_ns > STOP_GRACE_NS)

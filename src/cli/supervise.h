@@ -25,8 +25,10 @@ struct rp_outcome {
     struct rp_buf steps;     /* bytes of steps/rank0.jsonl */
     struct rp_sampling samples;
     json_t *hello, *done;    /* NULL if they never came */
-    int64_t steps_done;
+    int64_t steps_done, records; /* records: lines of `steps` */
 };
+/* One more record; 0: a bundle has no room for it (RP_RECORDS_MAX lines, RP_BUNDLE_MEMBER_MAX bytes), and nothing was added. */
+int rp_outcome_record(struct rp_outcome *o, const json_t *record);
 
 /* Always fills *o; never fails itself. */
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter);
