@@ -55,8 +55,13 @@ static void print_line(const json_t *line)
 {
     char name[64], event[24], bundle[160];
     const json_t *b = json_object_get(line, "bundle"), *run = json_object_get(line, "run"), *status = json_object_get(line, "exit");
+    const char *recipe = text(line, "recipe");
+    if (*text(line, "recipe_name"))
+        rp_safe(name, sizeof name, text(line, "recipe_name"));
+    else
+        snprintf(name, sizeof name, *recipe ? "recipe %.12s..." : "", rp_safe(bundle, sizeof bundle, recipe));
     printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), text(line, "at"),
-           rp_safe(event, sizeof event, text(line, "event")), rp_safe(name, sizeof name, text(line, "recipe_name")));
+           rp_safe(event, sizeof event, text(line, "event")), name);
     if (json_is_integer(run))
         printf("  of %" JSON_INTEGER_FORMAT, json_integer_value(run));
     if (b)

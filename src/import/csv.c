@@ -29,9 +29,6 @@ static const struct {
     {"time_ms", DURATION_MS}, {"step_time_ms", DURATION_MS}, {"duration_ms", DURATION_MS}, {"latency_ms", DURATION_MS}, {"ms", DURATION_MS},
     {"timestamp", TIME}, {"_timestamp", TIME}, {"wall_time", TIME}, {"wall time", TIME}, {"unix_time", TIME}, {"elapsed", TIME},
     {"elapsed_s", TIME},
-    {"throughput", RATE}, {"samples/s", RATE}, {"samples_per_second", RATE}, {"samples_per_sec", RATE}, {"sequences/s", RATE},
-    {"sequences_per_second", RATE}, {"seq/s", RATE}, {"images/s", RATE}, {"images_per_second", RATE}, {"img/s", RATE}, {"ips", RATE},
-    {"tokens/s", RATE}, {"tokens_per_second", RATE}, {"tokens_per_sec", RATE}, {"tok/s", RATE}, {"train_samples_per_second", RATE},
 };
 
 struct state {
@@ -75,7 +72,7 @@ static char *field(char **p, char separator)
 
 static void use_column(struct state *s, int i, const char *name)
 {
-    s->column[i].use = UNUSED;
+    s->column[i].use = rp_rate_rank(name) >= 0 ? RATE : UNUSED;
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         if (strcasecmp(columns[c].name, name) == 0)
             s->column[i].use = columns[c].use;
@@ -185,11 +182,8 @@ static int csv_end(struct rp_import_source *src, void *state, struct rp_err *err
     struct rp_draft *d = &s->draft;
     if (!s->n)
         return rp_fail(err, RP_MALFORMED, "%s: the file has no line of column names", src->lines.name);
-    const char *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d), *rate_unit = rp_unit_of(s->rate_name);
-    if (!rate_unit || strcmp(rate_unit, "samples/s") == 0)
-        rate_unit = unit;
-    if (!src->opts->unit && strcmp(unit, "samples/s") == 0 && strcmp(rate_unit, "tokens/s") != 0)
-        unit = rate_unit;
+    const char *unit, *rate_unit;
+    rp_draft_units(d, src->opts->unit, rp_unit_of(s->rate_name), &unit, &rate_unit);
     if (!json_object_get(d->row, "label"))
         rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
     return rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0 ? -1 : rp_import_add(src, d, err);

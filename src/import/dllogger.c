@@ -1,20 +1,17 @@
 /* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step": [0, 20],
  * "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or "PARAMETER" for settings. Which
- * metric is the rate differs from model to model: rates[]. What "batch_size" counts differs too, so that it is not taken for a fact. */
+ * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too, so that it is not taken for a fact. */
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/tagged.h"
 #include "import/window.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const rates[] = {
-    "training_sequences_per_second", "train_throughput", "throughput_train", "train.total_ips", "train.compute_ips", "train_ips",
-    "average_train_throughput", "samples/s", "samples_per_sec", "imgs_per_sec", "throughput", "train_imgs/s",
-};
 static const struct {
     const char *key, *fact;
 } parameters[] = {
@@ -33,7 +30,8 @@ struct state {
     struct rp_draft draft;
     struct rp_window window;
     struct rp_tagged tagged;
-    const char *rate, *rate_unit; /* the metric that was seen first */
+    char rate[80];         /* the metric that was seen first, the surest of those beside it; "": none yet */
+    const char *rate_unit;
     double summary;               /* of that metric, behind the last step */
     int64_t summary_line;
     int begun;
@@ -43,7 +41,7 @@ static void take_unit(struct state *s, const json_t *j)
 {
     const char *metric = json_string_value(json_object_get(j, "metric"));
     const char *unit = json_string_value(json_object_get(json_object_get(j, "metadata"), "unit"));
-    if (metric && unit && s->rate && strcmp(metric, s->rate) == 0 && rp_unit_of(unit))
+    if (metric && unit && *s->rate && strcmp(metric, s->rate) == 0 && rp_unit_of(unit))
         s->rate_unit = rp_unit_of(unit);
 }
 
@@ -51,18 +49,26 @@ static void take_unit(struct state *s, const json_t *j)
 static void take_metadata(struct state *s, const json_t *j)
 {
     const char *metric = json_string_value(json_object_get(j, "metric"));
-    for (size_t i = 0; metric && !s->rate && i < sizeof rates / sizeof *rates; i++)
-        if (strcmp(rates[i], metric) == 0)
-            s->rate = rates[i];
+    if (metric && !*s->rate && rp_rate_rank(metric) >= 0)
+        snprintf(s->rate, sizeof s->rate, "%s", metric);
     take_unit(s, j);
 }
 
 static double rate_of(struct state *s, const json_t *data)
 {
-    for (size_t i = 0; !s->rate && i < sizeof rates / sizeof *rates; i++)
-        if (json_object_get(data, rates[i]))
-            s->rate = rates[i];
-    return s->rate ? rp_tagged_real(json_object_get(data, s->rate)) : NAN;
+    const char *key, *best = NULL;
+    json_t *v;
+    int least = INT_MAX;
+    json_object_foreach((json_t *)data, key, v) {
+        int rank = *s->rate ? -1 : rp_rate_rank(key);
+        if (rank >= 0 && rank < least) {
+            best = key;
+            least = rank;
+        }
+    }
+    if (best)
+        snprintf(s->rate, sizeof s->rate, "%s", best);
+    return *s->rate ? rp_tagged_real(json_object_get(data, s->rate)) : NAN;
 }
 
 static double time_of(struct state *s, const json_t *j)
@@ -130,13 +136,11 @@ static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err
     struct rp_draft *d = &s->draft;
     if (rp_tagged_end(&s->tagged, &src->lines, "DLLL ", d, err) < 0)
         return -1;
-    const char *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
-    const char *rate_unit = s->rate_unit ? s->rate_unit : s->rate && rp_unit_of(s->rate) ? rp_unit_of(s->rate) : unit;
-    if (!src->opts->unit && strcmp(unit, "samples/s") == 0 && strcmp(rate_unit, "tokens/s") != 0)
-        unit = rate_unit;
+    const char *unit, *rate_unit;
+    rp_draft_units(d, src->opts->unit, s->rate_unit ? s->rate_unit : rp_unit_of(s->rate), &unit, &rate_unit);
     if (!json_object_get(d->row, "label"))
         rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
-    if (s->summary_line && s->window.steps_seen < 2) {
+    if (s->summary_line && s->window.steps_seen < 2 && src->opts->from < 0 && src->opts->to < 0) {
         rp_draft_throughput(d, s->summary, rate_unit, s->summary_line, s->summary_line);
         json_object_set_new(d->row, "estimator", json_string("as the log prints it, without the steps it came from"));
         rp_draft_infer(d);
@@ -144,9 +148,11 @@ static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err
     }
     if (rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0)
         return -1;
-    if (s->summary_line)
+    if (s->summary_line) {
         rp_draft_beside(d, "summary",
                         json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
+        rp_window_disagree(d, s->summary, rate_unit, "in its summary");
+    }
     return rp_import_add(src, d, err);
 }
 

@@ -211,6 +211,40 @@ const char *rp_unit_of(const char *word)
                                        : NULL;
 }
 
+int rp_rate_rank(const char *name)
+{
+    static const char *const before[] = {"training", "train", "average", "avg", "mean"};
+    static const char *const names[] = {
+        "sequences_per_second", "sequences_per_sec", "sequences/s", "sequences/sec", "seq/s", "seqs_per_sec", "throughput", "throughput_train",
+        "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec", "samples/s", "samples/sec", "samples_per_s",
+        "examples_per_second", "examples_per_sec", "examples/s", "examples/sec", "images_per_second", "images_per_sec", "images/s",
+        "images/sec", "imgs_per_sec", "imgs/s", "img/s", "img/sec", "tokens_per_second", "tokens_per_sec", "tokens/s", "tokens/sec", "tok/s",
+    };
+    int of_training = 0;
+    for (size_t i = 0; i < sizeof before / sizeof *before;) {
+        size_t n = strlen(before[i]);
+        if (strncasecmp(name, before[i], n) == 0 && name[n] && strchr("._/ ", name[n])) {
+            name += n + 1;
+            of_training |= i < 2;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(names[i], name) == 0)
+            return 2 * (int)i + !of_training;
+    return -1;
+}
+
+void rp_draft_units(const struct rp_draft *d, const char *asked, const char *rate_unit, const char **unit, const char **of_rate)
+{
+    *unit = asked ? asked : rp_draft_unit(d);
+    *of_rate = !rate_unit || strcmp(rate_unit, "samples/s") == 0 ? *unit : rate_unit;
+    if (!asked && strcmp(*unit, "samples/s") == 0 && strcmp(*of_rate, "tokens/s") != 0)
+        *unit = *of_rate;
+}
+
 int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err)
 {
     char shown[72];
@@ -231,9 +265,10 @@ int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err)
             rp_draft_text(d, key, equals + 1, RP_DRAFT_GIVEN);
             return 0;
         }
+        const int64_t least = strcmp(key, "gpus_per_node") != 0; /* a machine may have none; 0 of anything else is no result */
         const char *end = rp_scan_count(equals + 1, &count);
-        if (!end || *end)
-            return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number", key, rp_shown(shown, equals + 1));
+        if (!end || *end || count < least)
+            return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number %s 0", key, rp_shown(shown, equals + 1), least ? "above" : "from");
         rp_draft_count(d, key, count, RP_DRAFT_GIVEN);
         return 0;
     }

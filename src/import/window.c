@@ -94,8 +94,12 @@ static int take(struct rp_window *w, const struct rp_step *s, const struct rp_li
 
 int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
-    if (w->closed || (w->to && s->step > w->to))
+    if (w->closed)
         return 0;
+    if (w->to && s->step > w->to) {
+        w->beyond = 1;
+        return 0;
+    }
     if (w->steps_seen && (s->epoch != w->epoch || s->step < w->before - BACK)) {
         w->closed = 1;
         return 0;
@@ -105,6 +109,7 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
         return 0;
     }
     int is_first = !w->steps_seen++;
+    w->gap = is_first ? 1 : s->step - w->before;
     w->before = s->step;
     w->epoch = s->epoch;
     if (s->step < w->from || (is_first && w->skip_first))
@@ -125,16 +130,31 @@ static void put_samples(const struct rp_window *w, struct rp_draft *d, double ov
     json_object_set_new(d->row, "sample_groups", json_pack("[I]", (json_int_t)w->samples));
 }
 
-/* What the log itself says, beside it, and a note where it says something else. */
-static void put_printed(const struct rp_window *w, struct rp_draft *d, const char *rate_unit, double value, const char *unit)
+void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, const char *where)
 {
+    const json_t *t = json_object_get(d->row, "throughput");
+    const char *of = json_string_value(json_object_get(t, "unit"));
+    double value = json_number_value(json_object_get(t, "value")), length = (double)rp_draft_get(d, "sequence_length"), ratio = printed / value;
+    if (!of)
+        return;
+    if (strcmp(unit, "tokens/s") == 0 && strcmp(of, "sequences/s") == 0 && length > 0)
+        ratio /= length;
+    else if (strcmp(unit, of) != 0)
+        return;
+    if (fabs(ratio - 1) > DISAGREE)
+        rp_draft_note(d, "the log itself prints %.6g %s, %s: %+.1f %%", printed, unit, where, 100 * (ratio - 1));
+}
+
+/* What the log itself says, beside it, and a note where it says something else. */
+static void put_printed(const struct rp_window *w, struct rp_draft *d, const char *rate_unit)
+{
+    char where[60];
     if (!w->rate_count)
         return;
     double mean = w->rates / (double)w->rate_count;
     rp_draft_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
-    if (strcmp(rate_unit, unit) == 0 && fabs(mean - value) > DISAGREE * value)
-        rp_draft_note(d, "the log itself prints %.6g %s, the mean of %" PRId64 " rates: %+.1f %%", mean, rate_unit, w->rate_count,
-                      100 * (mean / value - 1));
+    snprintf(where, sizeof where, "the mean of %" PRId64 " rates", w->rate_count);
+    rp_window_disagree(d, mean, rate_unit, where);
 }
 
 static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t steps, double seconds, const char *how)
@@ -145,6 +165,9 @@ static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t st
         rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "steps", (json_int_t)steps, "seconds", seconds));
     json_object_set_new(d->row, "timed_window", json_string(text));
     json_object_set_new(d->row, "estimator", json_string(how));
+    if (w->to && !w->beyond && w->before + w->gap <= w->to) /* another line was due */
+        rp_draft_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64, w->closed ? "its first epoch" : "the log",
+                      w->before, w->to);
     if (w->repeated)
         rp_draft_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
     if (w->lacking)
@@ -163,6 +186,9 @@ static int empty(const struct rp_window *w, const struct rp_lines *at, struct rp
         snprintf(range, sizeof range, "%" PRId64 " to %" PRId64, w->from, w->to);
     else
         snprintf(range, sizeof range, "from %" PRId64 " on", w->from);
+    if (!w->by && w->before < w->from)
+        return rp_fail(err, RP_MALFORMED, "%s: no step lies in the window (steps %s): the last before it is step %" PRId64
+                       "; choose it with --from and --to", at->name, range, w->before);
     return rp_fail(err, RP_MALFORMED,
                    "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to",
                    at->name, range, w->skip_first ? ", without the first of the log" : "");
@@ -204,6 +230,6 @@ int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, 
     put_window(w, d, steps, seconds, how);
     if (over >= 0 && w->samples > 1 && w->samples <= SAMPLES_MAX)
         put_samples(w, d, over);
-    put_printed(w, d, rate_unit, value, used);
+    put_printed(w, d, rate_unit);
     return 0;
 }

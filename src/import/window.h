@@ -32,6 +32,8 @@ struct rp_window {
     int64_t first_line, last_line, stamped, timed, spaced, repeated;
     double start, stop, seconds, rates, inverse_rates, day;
     int64_t rate_count, stride; /* stride: steps between two stamps, 0 where it varies */
+    int64_t gap;                /* steps between the last two lines seen */
+    int beyond;                 /* a step behind the window was seen */
     int closed;                 /* by an end of the epoch */
     enum { RP_BY_NOTHING, RP_BY_TIME, RP_BY_DURATION, RP_BY_RATE } by; /* what the first step of the window has */
     int64_t lacking;            /* steps that do not have it: as if they were not there */
@@ -44,5 +46,8 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
 /* Needs global_batch (rp_draft_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty. */
 int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
                      struct rp_err *err) rp_must_check;
+/* A note where what the log itself prints is more than half a percent off the throughput. Tokens count as samples where the sequence length
+ * is known. where: "in its summary". */
+void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, const char *where);
 
 #endif

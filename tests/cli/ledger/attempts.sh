@@ -23,6 +23,9 @@ jq -es 'map(.n) == [range(1; 9)] and (.[7].bundle.name == "b.repro.tar.zst") and
 exit_of 0 "$REPRO" verify b.repro.tar.zst --no-ledger
 says_in "line 7 of the signer's; runs of this recipe started before it, by their own account: 3" out.txt
 exit_of 0 "$REPRO" ledger export -o theirs.jsonl
+"$REPRO" ledger list >list.txt
+grep verified list.txt | grep -qF "recipe $(jq -r 'select(.event == "verified") | .recipe[:12]' ledger.jsonl)..." ||
+    { cat list.txt >&2; fail "a verification without its recipe"; }
 cmp -s ledger.jsonl theirs.jsonl || fail "the export is not the ledger"
 exit_of 0 "$REPRO" verify b.repro.tar.zst --ledger theirs.jsonl --no-ledger
 says_in "line 7 of 8; runs of this recipe before it: 3 (1 sealed, 0 failed, 1 interrupted, 1 without an end); after it: 0" out.txt
