@@ -1,11 +1,14 @@
 /* `repro compare`: results beside each other, and first whether they may stand there. */
+#include "base/term.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct compare_opts {
     const char *format, *trust, *layout;
@@ -40,9 +43,11 @@ static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
     return rp_rows_load_all(rows, cli->argv, cli->argc, &ro, err);
 }
 
-static void print(const struct rp_doc *d, enum rp_doc_format format)
+/* A pipe takes lines of any width, unless COLUMNS says otherwise. */
+static void print(struct rp_doc *d, enum rp_doc_format format)
 {
     RP_BUF text = {0};
+    d->width = isatty(STDOUT_FILENO) || getenv("COLUMNS") ? rp_columns(STDOUT_FILENO) : 0;
     rp_doc_write(&text, d, format);
     rp_cli_print(&text);
 }

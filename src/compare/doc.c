@@ -3,12 +3,16 @@
 #include "base/text.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define SHOWN 56 /* characters of a cell in the format for people; the others have it in full */
+/* Characters of a cell in the format for people; the others have it in full. */
+#define SHOWN 56
+#define SHOWN_NARROW 24 /* where the table is wider than the terminal */
+#define GAP 2           /* between columns */
 
 enum kind { HEADING, LINE, COMMAND, TABLE };
 
@@ -135,22 +139,17 @@ static size_t width(const char *s)
     return n;
 }
 
-static size_t shown_width(const char *s)
+/* At most `most` characters, the last three of them dots where something is missing; was it cut? */
+static int shown(struct rp_buf *out, const char *s, size_t most)
 {
-    size_t n = width(s);
-    return n > SHOWN ? SHOWN : n;
-}
-
-/* At most SHOWN characters, the last three of them dots where something is missing. */
-static void shown(struct rp_buf *out, const char *s)
-{
-    size_t keep = width(s) > SHOWN ? SHOWN - 3 : SHOWN, n = 0;
+    size_t keep = width(s) > most ? most - 3 : most, n = 0;
     for (; *s && n < keep + (((unsigned char)*s & 0xc0) == 0x80); s++) {
         n += ((unsigned char)*s & 0xc0) != 0x80;
         rp_buf_add(out, s, 1);
     }
     if (*s)
         rp_buf_puts(out, "...");
+    return *s != 0;
 }
 
 static void blanks(struct rp_buf *out, size_t n)
@@ -159,22 +158,80 @@ static void blanks(struct rp_buf *out, size_t n)
         rp_buf_puts(out, " ");
 }
 
-static void text_table(struct rp_buf *out, const struct rp_doc_block *b)
+/* Columns that stand beside each other; the first one stands before every part, as it says of which row the rest is. */
+struct layout {
+    size_t wide[sizeof ((struct rp_doc_block *)0)->number], full[sizeof ((struct rp_doc_block *)0)->number];
+    int columns;
+};
+
+/* As wide as their cells; in a narrow terminal the widest texts give way first, figures never. */
+static void lay_columns(struct layout *l, const struct rp_doc_block *b, int most)
 {
-    size_t wide[sizeof b->number] = {0}, columns = (size_t)b->columns;
-    for (size_t i = 0; i < b->cells; i++)
-        if (shown_width(b->cell[i]) > wide[i % columns])
-            wide[i % columns] = shown_width(b->cell[i]);
+    size_t sum = 0;
+    *l = (struct layout){.columns = b->columns};
     for (size_t i = 0; i < b->cells; i++) {
-        size_t column = i % columns, gap = wide[column] - shown_width(b->cell[i]);
-        int is_last = column + 1 == columns;
-        if (b->number[column])
-            blanks(out, gap);
-        shown(out, b->cell[i]);
-        if (!b->number[column] && !is_last)
-            blanks(out, gap);
-        rp_buf_puts(out, is_last ? "\n" : "  ");
+        size_t *full = &l->full[i % (size_t)b->columns], n = width(b->cell[i]);
+        n = n > SHOWN && (i + 1) % (size_t)b->columns ? SHOWN : n; /* nothing stands behind the last column */
+        *full = n > *full ? n : *full;
     }
+    for (int c = 0; c < b->columns; c++)
+        sum += (l->wide[c] = l->full[c]) + (c ? GAP : 0);
+    while (most > 0 && sum > (size_t)most) {
+        int widest = -1;
+        for (int c = 0; c < b->columns; c++)
+            if (!b->number[c] && l->wide[c] > SHOWN_NARROW && (widest < 0 || l->wide[c] > l->wide[widest]))
+                widest = c;
+        if (widest < 0)
+            return;
+        l->wide[widest]--;
+        sum--;
+    }
+}
+
+/* The column after the last one that has its place beside the first and those from `from` on; what is left of the line they take back. */
+static int lay_part(struct layout *l, int from, int most)
+{
+    size_t sum = l->wide[0], room = most > 0 ? (size_t)most : SIZE_MAX;
+    int end = from;
+    for (; end < l->columns && (end == from || sum + GAP + l->wide[end] <= room); end++)
+        sum += GAP + l->wide[end];
+    for (int c = from; c < end; c++)
+        for (; l->wide[c] < l->full[c] && sum < room; sum++)
+            l->wide[c]++;
+    return end;
+}
+
+static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const struct layout *l, size_t i, int is_last)
+{
+    size_t column = i % (size_t)b->columns, n = width(b->cell[i]), gap = n < l->wide[column] ? l->wide[column] - n : 0;
+    if (b->number[column])
+        blanks(out, gap);
+    int cut = shown(out, b->cell[i], l->wide[column]);
+    if (!b->number[column] && !is_last)
+        blanks(out, gap);
+    rp_buf_puts(out, is_last ? "\n" : "  ");
+    return cut;
+}
+
+/* In parts below each other where it is wider than the terminal; how many cells were cut. */
+static int text_table(struct rp_buf *out, const struct rp_doc_block *b, int most)
+{
+    struct layout l;
+    int cut = 0, from = 1;
+    if (!b->cells)
+        return 0;
+    lay_columns(&l, b, most);
+    do {
+        int end = lay_part(&l, from, most);
+        rp_buf_puts(out, from > 1 ? "\n" : "");
+        for (size_t row = 0; row < b->cells; row += (size_t)b->columns) {
+            cut += text_cell(out, b, &l, row, from >= end);
+            for (int c = from; c < end; c++)
+                cut += text_cell(out, b, &l, row + (size_t)c, c + 1 == end);
+        }
+        from = end;
+    } while (from < b->columns);
+    return cut;
 }
 
 /* ---- Markdown ---- */
@@ -244,14 +301,16 @@ static void csv_table(struct rp_buf *out, const struct rp_doc_block *b)
 
 /* ---- all of it ---- */
 
-static void write_text(struct rp_buf *out, const struct rp_doc_block *b)
+/* How many cells were cut. */
+static int write_text(struct rp_buf *out, const struct rp_doc_block *b, int most)
 {
     if (b->kind == TABLE)
-        text_table(out, b);
-    else if (b->kind == COMMAND)
+        return text_table(out, b, most);
+    if (b->kind == COMMAND)
         rp_buf_printf(out, "    %s\n", b->text);
     else
         rp_buf_printf(out, "%s\n", b->text); /* terminals wrap */
+    return 0;
 }
 
 static void write_md(struct rp_buf *out, const struct rp_doc_block *b, int is_first)
@@ -268,7 +327,7 @@ static void write_md(struct rp_buf *out, const struct rp_doc_block *b, int is_fi
 
 void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format)
 {
-    int tables = 0;
+    int tables = 0, cut = 0;
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
         int joined = i && b->kind == COMMAND && d->block[i - 1].kind == COMMAND; /* commands in a row are one block */
@@ -283,8 +342,10 @@ void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format
         if (format == RP_DOC_MD)
             write_md(out, b, i == 0);
         else
-            write_text(out, b);
+            cut += write_text(out, b, d->width);
     }
+    if (cut)
+        rp_buf_printf(out, "\ncells cut: %d; --format md has all\n", cut);
 }
 
 static json_t *table_json(const struct rp_doc_block *b)

@@ -21,6 +21,7 @@ enum rp_doc_format { RP_DOC_TEXT, RP_DOC_MD, RP_DOC_CSV };
 struct rp_doc {
     struct rp_doc_block *block;
     int n;
+    int width; /* of lines in the format for people, in characters; 0: whatever they take */
 };
 
 void rp_doc_fini(struct rp_doc *d);

@@ -237,3 +237,32 @@ TEST(recipe_of_a_bundle_by_its_plain_name)
     rp_doc_fini(&d);
     rp_rows_fini(&rows);
 }
+
+/* In a narrow terminal no line is wider than it, no figure is lost, and what was cut is said. */
+TEST(tables_keep_to_the_width)
+{
+    struct rp_doc d = {.width = 40};
+    RP_BUF out = {0};
+    rp_doc_table(&d);
+    rp_doc_column(&d, 1, "#");
+    rp_doc_column(&d, 0, "name");
+    rp_doc_column(&d, 1, "figure");
+    rp_doc_column(&d, 0, "why");
+    rp_doc_cell(&d, "1");
+    rp_doc_cell(&d, "a name that goes on and on, as names do");
+    rp_doc_cell(&d, "123456.789");
+    rp_doc_cell(&d, "thirty-five letters fit in one line");
+    rp_doc_write(&out, &d, RP_DOC_TEXT);
+    CHECK_STR(rp_buf_text(&out), "#  name                           figure\n"
+                                 "1  a name that goes on an...  123456.789\n"
+                                 "\n"
+                                 "#  why\n"
+                                 "1  thirty-five letters fit in one line\n"
+                                 "\n"
+                                 "cells cut: 1; --format md has all\n");
+    rp_buf_fini(&out);
+    d.width = 0;
+    rp_doc_write(&out, &d, RP_DOC_TEXT);
+    CHECK(strstr(rp_buf_text(&out), "as names do  123456.789  thirty") && !strstr(rp_buf_text(&out), "cut"));
+    rp_doc_fini(&d);
+}

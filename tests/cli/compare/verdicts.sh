@@ -68,3 +68,9 @@ jq -e '[.rows[].source.verdict] == ["verified", "verified"] and .pairs[0].ratio.
 cp out.txt once.txt
 exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust "$(dirname "$BUNDLE")/key.pem" --json
 cmp once.txt out.txt || fail "the same comparison twice gives other bytes"
+
+# within the width that COLUMNS names, the figures whole
+COLUMNS=70 exit_of 0 "$REPRO" compare "$BUNDLE" "$FIRST"
+says "; --format md has all"
+says "152.89 sequences/s"
+awk 'length > 70 && /  / {exit 1}' out.txt || fail "a table is wider than the terminal"
