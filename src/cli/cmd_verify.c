@@ -201,8 +201,8 @@ const struct rp_command rp_cmd_verify = {
     .max_operands = 1,
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified, verified but the key is unknown, failed, or not decided where a replay was "
-        "asked for and could not be done. Nothing in the file is "
+        "Prints a table of checks and one verdict: verified, verified but the key is unknown, failed, or not decided where a replay, or a "
+        "page to compare, was asked for and could not be done in full. Nothing in the file is "
         "believed before its signature is checked, and a key inside the bundle is never trusted by itself: name one with --trust, or "
         "put it in your trust store with 'repro key trust'. A word without a / that does not end in .pem is a name of that store and never "
         "a file: write ./FILE for a file in the working directory.\n"
@@ -222,10 +222,12 @@ const struct rp_command rp_cmd_verify = {
         "goes on past a divergence and its end is compared with the owner's, element by element.\n"
         "\n"
         "A page made by 'repro report' proves nothing by itself; --report compares it with the bundle: every figure by the source that it "
-        "names and, where this version of repro made the page, all of it byte for byte.\n"
+        "names, and all of the page byte for byte. Its verdict and table of checks may say less than is found here, never more: give what "
+        "its maker gave, such as --trust. A page of several bundles, or by another version of repro, is not decided (status 7).\n"
         "\n"
         "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
-        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, a page says something else, or the policy does not hold; 6: signature or key.\n"
+        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, a page says "
+        "something else, or the policy does not hold; 6: signature or key; 7: not decided.\n"
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"

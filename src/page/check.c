@@ -1,16 +1,18 @@
 /* Does a page say what a bundle says? Every figure is made again from its source and compared; where this very program made the page, all
  * of it is: then nobody has touched plots or words either. What cannot be compared is said.
  *
- * The verdict and the table of checks are of whoever made the page: their keys, their replay. In a page of one bundle they may differ from
- * ours, but only in words: of elements there are no others than we write, so that nothing can hide or paint over what was compared. */
+ * The verdict and the table of checks are of whoever made the page: their keys, their replay. They are read from the page, and the page is
+ * made again from them, byte for byte: so nothing can hide or paint over what was compared. They may be less than ours, never more. */
 #include "page/section.h"
 
 #include "base/text.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct span {
     const char *at;
@@ -138,14 +140,24 @@ static int figure(struct checking *c, struct span element, struct rp_err *err)
                    source.data, hash ? hash : "", shown(expected, between(whole(&again), ">", "</data>")));
 }
 
+/* In any spelling that a browser takes for the element; only ours is what a figure is compared with. */
+static struct span find_data(struct span in)
+{
+    static const char open[] = "<data";
+    const size_t n = sizeof open - 1;
+    while ((in = find(in, "<")).at && !(in.n > n && strncasecmp(in.at, open, n) == 0 && !isalpha((unsigned char)in.at[n])))
+        in.at++, in.n--;
+    return in;
+}
+
 /* All figures below a data-bundle that is this one. */
 static int figures(struct checking *c, struct rp_err *err)
 {
-    static const char open[] = "<data ", mark[] = " data-bundle=\"", close[] = "</data>";
+    static const char mark[] = " data-bundle=\"", close[] = "</data>";
     struct span rest = whole(c->page);
     int ours = 0;
     while (rest.n) {
-        struct span d = find(rest, open), b = find(rest, mark);
+        struct span d = find_data(rest), b = find(rest, mark);
         if (b.at && (!d.at || b.at < d.at)) {
             size_t skip = sizeof mark - 1;
             ours = b.n > skip + 64 && memcmp(b.at + skip, c->section.digest, 64) == 0 && b.at[skip + 64] == '"';
@@ -179,62 +191,114 @@ static int same(const struct checking *c, struct span is, struct span expected, 
                    shown(a, (struct span){is.at + n, is.n - n}), shown(b, (struct span){expected.at + n, expected.n - n}));
 }
 
-/* Only elements that a verdict has, so that it can say something else and do nothing else. */
-static int plain_header(const struct checking *c, struct span header, struct rp_err *err)
+/* ---- the verification on a page of one bundle ---- */
+
+/* Text of a page as it was before it became HTML. -1: longer than any that is written. */
+static int text_of(char *out, size_t size, struct span s)
 {
-    static const char *const names[] = {"div", "svg", "circle", "path", "h1", "p", "code", "bdi", "details", "summary", "table", "caption", "thead", "tbody",
-                                        "tr", "th", "td"};
-    for (size_t i = 0; i < header.n; i++) {
-        if (header.at[i] != '<')
-            continue;
-        const char *name = header.at + i + 1;
-        name += *name == '/';
-        size_t n = strcspn(name, " >");
-        if (!RP_IS_IN(names, name, n))
-            return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: a verdict has no element '%.10s'", line_of(c->page, header.at + i), n < 10 ? "" : name);
-    }
+    RP_BUF text = {0};
+    unescape(&text, s);
+    if (!s.at || text.size >= size || memchr(text.data, 0, text.size))
+        return -1;
+    memcpy(out, rp_buf_text(&text), text.size + 1);
     return 0;
 }
 
-struct parts {
-    struct span head, tail, header, title;
-};
-
-/* Head before the title, header with the verdict, and all after it. */
-static int split(struct parts *p, struct span page)
+/* The row of one check, and what is behind it. */
+static int read_row(struct rp_check_result *r, struct span *rest)
 {
-    *p = (struct parts){.title = between(page, "<title>", "</title>"), .header = between(page, "<header>\n", "</header>\n")};
-    if (!p->title.at || !p->header.at || p->title.at > p->header.at)
+    struct span row = find(*rest, "<tr><td class=\"state "), state = between(row, "\">", "</td>");
+    struct span text = between(row, "</th><td>", "</td></tr>");
+    if (!state.at || text_of(r->text, sizeof r->text, text) < 0)
         return -1;
-    p->head = (struct span){page.at, (size_t)(p->title.at - page.at)};
-    const char *end = p->header.at + p->header.n, *after = p->title.at + p->title.n;
-    p->tail = (struct span){end, page.n - (size_t)(end - page.at)};
-    return memchr(p->title.at, '<', p->title.n) || after > end ? -1 : 0;
+    *rest = (struct span){text.at, rest->n - (size_t)(text.at - rest->at)};
+    for (int i = RP_CHECK_SKIPPED; i < RP_CHECK_FAILED; i++)
+        if (strlen(rp_check_state_name(i)) == state.n && memcmp(rp_check_state_name(i), state.at, state.n) == 0) {
+            r->state = i;
+            return 0;
+        }
+    return -1;
+}
+
+/* What the page says was found: the rest of *v is ours, and borrowed. Where it is read wrongly, the page made of it is another one. */
+static int read_verification(struct rp_verification *v, const struct rp_verification *here, struct span page)
+{
+    struct span header = between(page, "<header>\n", "</header>\n"), verdict = between(header, " data-verdict=\"", "\"");
+    struct span name = between(header, " (<bdi>", "</bdi>");
+    *v = *here;
+    *v->signer = 0;
+    if (verdict.n != 1 || *verdict.at <= '0' + RP_VERDICT_FAILED || *verdict.at > '0' + RP_VERDICT_UNDECIDED ||
+        (name.at && text_of(v->signer, sizeof v->signer, name) < 0))
+        return -1;
+    v->verdict = (enum rp_verdict)(*verdict.at - '0');
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (read_row(&v->check[i], &header) < 0)
+            return -1;
+    return 0;
+}
+
+/* A page may say less than is found here. More would be believed because the page was checked. */
+static int no_better(const struct rp_verification *said, const struct rp_verification *here, struct rp_err *err)
+{
+    static const int verdicts[] = {[RP_VERDICT_UNDECIDED] = 1, [RP_VERDICT_UNKNOWN_KEY] = 2, [RP_VERDICT_VERIFIED] = 3};
+    static const int states[] = {[RP_CHECK_WARNING] = 1, [RP_CHECK_SKIPPED] = 2, [RP_CHECK_NOTE] = 3, [RP_CHECK_PASSED] = 4};
+    static const char remedy[] = "give verify what the page's maker gave, such as --trust";
+    char signer[72];
+    if (verdicts[said->verdict] > verdicts[here->verdict])
+        return rp_fail(err, RP_MISMATCH, "the page says '%s', here it is '%s'; %s", rp_verdict_text(said->verdict),
+                       rp_verdict_text(here->verdict), remedy);
+    if (*said->signer && !*here->signer)
+        return rp_fail(err, RP_MISMATCH, "the page names '%s' as the signer, here the key has no name; add it with repro key trust",
+                       rp_shown(signer, said->signer));
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (states[said->check[i].state] > states[here->check[i].state])
+            return rp_fail(err, RP_MISMATCH, "the page says '%s' of the check %s, here it is '%s'; %s",
+                           rp_check_state_name(said->check[i].state), rp_check_name(i), rp_check_state_name(here->check[i].state), remedy);
+    return 0;
+}
+
+static const char *found(const struct rp_check_result *r)
+{
+    return *r->text ? r->text : r->proves;
+}
+
+/* Every word that is not ours, as long as there is room: the first ones whole, then names of checks. */
+static void differences(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here)
+{
+    char is[72];
+    if (said->verdict != here->verdict)
+        rp_buf_printf(out, "; its verdict is '%s', here '%s'", rp_verdict_text(said->verdict), rp_verdict_text(here->verdict));
+    if (strcmp(said->signer, here->signer) != 0)
+        rp_buf_printf(out, "; its signer is '%s', here '%s'", rp_shown(is, said->signer), here->signer);
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        const struct rp_check_result *a = &said->check[i], *b = &here->check[i];
+        if (a->state == b->state && strcmp(found(a), found(b)) == 0)
+            continue;
+        rp_buf_printf(out, "; of %s %s", rp_check_name(i), rp_check_state_name(a->state));
+        if (out->size < 330)
+            rp_buf_printf(out, " '%s'", rp_shown(is, found(a)));
+    }
 }
 
 static int one_bundle(struct checking *c, struct rp_check_result *r, struct rp_err *err)
 {
-    struct parts is, own;
-    char a[72], b[72];
-    if (split(&is, whole(c->page)) < 0 || split(&own, whole(&c->own)) < 0)
-        return rp_fail(err, RP_MISMATCH, "the page was changed: it has no title or no header");
-    struct span between_is = {is.title.at + is.title.n, (size_t)(is.header.at - is.title.at) - is.title.n};
-    struct span between_own = {own.title.at + own.title.n, (size_t)(own.header.at - own.title.at) - own.title.n};
-    if (same(c, is.head, own.head, err) < 0 || same(c, between_is, between_own, err) < 0 || same(c, is.tail, own.tail, err) < 0 ||
-        plain_header(c, is.header, err) < 0)
+    struct rp_verification said;
+    struct rp_shown_bundle b = *c->b;
+    RP_BUF again = {0}, words = {0};
+    b.v = &said;
+    if (read_verification(&said, c->b->v, whole(c->page)) < 0)
+        return rp_fail(err, RP_MISMATCH, "the page was changed: it has no verdict and table of checks as this program writes them");
+    rp_page_html(&again, &b, 1);
+    if (same(c, whole(c->page), whole(&again), err) < 0 || no_better(&said, c->b->v, err) < 0)
         return -1;
-    struct span said = between(is.header, "data-verdict=\"", "</h1>"), here = between(own.header, "data-verdict=\"", "</h1>");
-    if (said.n > 3)
-        said = (struct span){said.at + 3, said.n - 3};
-    if (here.n > 3)
-        here = (struct span){here.at + 3, here.n - 3};
-    say(r, RP_CHECK_NOTE, "%zu figures and all plots are the bundle's, byte for byte; the verdict on the page is its maker's: '%s', here '%s'", c->figures,
-        shown(a, said), shown(b, here));
+    differences(&words, &said, c->b->v);
+    say(r, RP_CHECK_NOTE,
+        "%zu figures, plots and words are the bundle's, byte for byte; what the page's maker found is not what is found here%s", c->figures, rp_buf_text(&words));
     return 0;
 }
 
 /* The section of this bundle on a page of several. */
-static int one_of_many(struct checking *c, struct span section, struct rp_check_result *r, struct rp_err *err)
+static int one_of_many(struct checking *c, struct span section, struct rp_err *err)
 {
     RP_BUF again = {0};
     char *end;
@@ -248,8 +312,10 @@ static int one_of_many(struct checking *c, struct span section, struct rp_check_
     section.n = section.n < again.size ? section.n : again.size;
     if (same(c, section, whole(&again), err) < 0)
         return -1;
-    say(r, RP_CHECK_NOTE, "%zu figures and all plots of this bundle are its own, byte for byte; what the page says of other bundles is not compared", c->figures);
-    return 0;
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "not decided: %zu figures and all plots of this bundle are its own, but what stands around them on a page of several "
+                   "bundles is not compared; have a page made of this bundle alone, with repro report BUNDLE",
+                   c->figures);
 }
 
 static int html(struct checking *c, struct rp_check_result *r, struct rp_err *err)
@@ -264,20 +330,22 @@ static int html(struct checking *c, struct rp_check_result *r, struct rp_err *er
         return -1;
     if (c->figures == 0)
         return rp_fail(err, RP_MISMATCH, "the page shows no figure of this bundle");
-    if (made.n != own.n || memcmp(made.at, own.at, own.n) != 0) {
-        say(r, RP_CHECK_NOTE, "%zu figures are those of the bundle%s; made by another version (%s), so that plots and words are not compared", c->figures - c->unknown,
-            c->unknown ? " and others have sources unknown here" : "", shown(maker, made));
-        return 0;
-    }
+    int another = made.n != own.n || memcmp(made.at, own.at, own.n) != 0;
     if (c->unknown)
-        return rp_fail(err, RP_MISMATCH, "the page was changed: %zu figures have sources or forms that this program does not write", c->unknown);
+        return rp_fail(err, RP_MISMATCH, "the page was changed%s: %zu figures have sources or forms that this program does not write",
+                       another ? ", or another version made it" : "", c->unknown);
+    if (another)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "not decided: %zu figures are those of the bundle, but another version of repro made the page (%s), so that its "
+                       "plots and words are not compared; make it again with this one, or verify with that one",
+                       c->figures, shown(maker, made));
     struct span section = find(page, "<section class=\"bundle\" id=\"b0\"");
     if (section.at)
         return one_bundle(c, r, err);
     for (section = page; (section = find(section, "<section class=\"bundle\" id=\"b")).at; section.at++, section.n--) {
         struct span tag = between(section, "<section", ">");
         if (find(tag, mark).at)
-            return one_of_many(c, section, r, err);
+            return one_of_many(c, section, err);
     }
     return rp_fail(err, RP_MISMATCH, "the page has no section of this bundle");
 }
@@ -302,6 +370,20 @@ static int markdown(struct checking *c, struct rp_check_result *r, struct rp_err
     return 0;
 }
 
+/* Would a browser that is given the file as HTML see another page than one who reads Markdown? */
+static int no_markup(const struct rp_buf *file, struct rp_err *err)
+{
+    static const char *const marks[] = {"<!doctype", "<html", "<!--", "<head", "<body", "<style", "<script"};
+    struct span rest = whole(file);
+    for (; (rest = find(rest, "<")).at; rest.at++, rest.n--)
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+            if (rest.n >= strlen(marks[i]) && strncasecmp(rest.at, marks[i], strlen(marks[i])) == 0)
+                return rp_fail(err, RP_MISMATCH,
+                               "the file holds '%s' in line %zu: it is no Markdown report, and a page begins with '<!doctype html>'",
+                               marks[i], line_of(file, rest.at));
+    return 0;
+}
+
 int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b, struct rp_err *err)
 {
     struct checking c = {.b = b, .page = page};
@@ -315,9 +397,9 @@ int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const st
     if (rp_buf_is(page, c.own.data, c.own.size))
         say(r, RP_CHECK_PASSED, "it is byte for byte what this program makes of the bundle");
     else
-        failed = is_html ? html(&c, r, err) < 0 : markdown(&c, r, err) < 0;
+        failed = is_html ? html(&c, r, err) < 0 : no_markup(page, err) < 0 || markdown(&c, r, err) < 0;
     if (failed)
-        say(r, RP_CHECK_FAILED, "%s", err->msg);
+        say(r, err->code == RP_UNAVAILABLE ? RP_CHECK_SKIPPED : RP_CHECK_FAILED, "%s", err->msg);
     rp_buf_fini(&c.own);
     return failed ? -1 : 0;
 }

@@ -29,7 +29,8 @@ struct rp_shown_bundle {
 void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 
-/* Does a page of either kind say what this bundle says? r: PASSED or NOTE with its text, or FAILED with -1 and *err. */
+/* Does a page of either kind say what this bundle says? r: PASSED or NOTE with its text; with -1 and *err FAILED, or SKIPPED
+ * (RP_UNAVAILABLE) where nothing wrong was found but not all could be compared: a page of several bundles, or of another version. */
 int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b, struct rp_err *err) rp_must_check;
 
 #endif

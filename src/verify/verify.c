@@ -30,7 +30,7 @@ const char *rp_verdict_name(enum rp_verdict v)
 const char *rp_verdict_text(enum rp_verdict v)
 {
     static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
-                                        "not decided: the replay was not done; nothing else failed"};
+                                        "not decided: what was asked for was not done; nothing else failed"};
     return texts[v];
 }
 
@@ -214,6 +214,8 @@ void rp_verification_page(struct rp_verification *v, const struct rp_check_resul
     memcpy(r->text, found->text, sizeof r->text);
     if (r->state == RP_CHECK_FAILED)
         v->verdict = RP_VERDICT_FAILED;
+    else if (r->state == RP_CHECK_SKIPPED)
+        v->verdict = RP_VERDICT_UNDECIDED;
 }
 
 void rp_verification_fini(struct rp_verification *v)

@@ -47,7 +47,7 @@ struct rp_check_result {
     char text[512]; /* what was found; one line, safe to print */
 };
 
-/* UNDECIDED: nothing is wrong with the bundle as far as it was looked at, but the replay that was asked for could not be done. */
+/* UNDECIDED: nothing is wrong with the bundle as far as it was looked at, but the replay or the page that was asked for could not be. */
 enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_UNDECIDED };
 const char *rp_verdict_name(enum rp_verdict v); /* for programs: "failed", "verified-unknown-key", "verified", "undecided" */
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
@@ -93,7 +93,8 @@ struct rp_verification {
  * either way. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
-/* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED. */
+/* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED, when it was
+ * skipped UNDECIDED. */
 void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
 const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint); /* of the first by that key; NULL: none */
 

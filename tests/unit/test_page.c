@@ -239,7 +239,8 @@ static enum rp_check_state checked(const char *file, const struct rp_buf *page, 
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     struct rp_shown_bundle b = {.name = file, .v = &v, .kept = &kept};
     int rc = rp_page_check(&r, page, &b, &err);
-    CHECK((rc < 0) == (r.state == RP_CHECK_FAILED) && (rc == 0 || err.code == RP_MISMATCH), "%d, %s", rc, err.msg);
+    CHECK((rc < 0) == (r.state == RP_CHECK_FAILED || r.state == RP_CHECK_SKIPPED), "%d, %s", rc, err.msg);
+    CHECK(rc == 0 || err.code == (r.state == RP_CHECK_SKIPPED ? RP_UNAVAILABLE : RP_MISMATCH), "%d, %s", err.code, err.msg);
     memcpy(text, r.text, 512);
     rp_verified_fini(&kept);
     rp_verification_fini(&v);
@@ -276,13 +277,32 @@ TEST(a_page_that_says_something_else_is_found)
         {"id=\"b0-series\"", " d=\"M", " d=\"M1", RP_CHECK_FAILED, "was changed"},
         {"download=\"steps-", "base64,", "base64,AAAA", RP_CHECK_FAILED, "was changed"},
         {"<main", "id=\"main\"", "id=\"main\" hidden", RP_CHECK_FAILED, "was changed"},
-        {"<header>", "<div", "<!-- <div", RP_CHECK_FAILED, "no element"},
-        {"<header>", "<div", "<script>alert(1)</script><div", RP_CHECK_FAILED, "no element"},
-        {"<header>", "<div", "<style>main{display:none}</style><div", RP_CHECK_FAILED, "no element"},
+        {"<header>", "<div", "<!-- <div", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<div", "<script>alert(1)</script><div", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<div", "<style>main{display:none}</style><div", RP_CHECK_FAILED, "was changed"},
         {"<meta http", "default-src 'none'", "default-src *", RP_CHECK_FAILED, "was changed"},
         {"<section class", "data-bundle=\"", "data-bundle=\"0", RP_CHECK_FAILED, "does not show this bundle"},
-        {"<header>", "verified, but the key is unknown", "verified", RP_CHECK_NOTE, "'verified', here 'verified, but"},
-        {maker, "repro ", "repro 9", RP_CHECK_NOTE, "plots and words are not compared"},
+        {"<header>", "verified, but the key is unknown", "verified", RP_CHECK_FAILED, "was changed"},
+        {"data-verdict", "=\"1", "=\"0", RP_CHECK_FAILED, "no verdict"},
+        {"data-verdict", "=\"1", "=\"7", RP_CHECK_FAILED, "no verdict"},
+        {"<header>", "<p class", "<p title='", RP_CHECK_FAILED, "was changed"}, /* hides all up to the next ' */
+        {"<header>", "</div>", "</div><details><table><tr><td>", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<circle", "<path d=\"M0 0h9999v9999H0z\"/><circle", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<code", "<code onclick=\"alert(1)\"", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<code", "<code style=\"position:fixed\"", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "<code", "<code id=\"main\"", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "class=\"signer\"", "class=\"skip\"", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "</code>", "</code> 9999 sequences/s", RP_CHECK_FAILED, "was changed"},
+        {"<header>", "</code>", "</code> (<bdi>Somebody</bdi> in the trust store of who made this page)", RP_CHECK_FAILED, "names 'Somebody'"},
+        {"b0-checks", "skipped, 0 failed", "skipped, 0 failed; 9999 sequences/s", RP_CHECK_FAILED, "was changed"},
+        {">replay</th>", "<td>", "<td><b>9</b>", RP_CHECK_FAILED, "was changed"},
+        {">claims</th>", "</tr>\n", "</tr>\n<tr><td class=\"state good\">passed</td><th scope=\"row\">mlperf</th><td>x</td></tr>\n",
+         RP_CHECK_FAILED, "was changed"},
+        {"\">passed</td>", ">loss</th>", ">bert</th>", RP_CHECK_FAILED, "was changed"},
+        {">replay</th>", "<td>", "<td>9999 sequences/s; ", RP_CHECK_NOTE, "of replay skipped '9999 sequences/s; "},
+        {"<title>", "verified", "9999 sequences/s, verified", RP_CHECK_FAILED, "was changed"},
+        {maker, "repro ", "repro 9", RP_CHECK_SKIPPED, "plots and words are not compared"},
+        {"<!", "doctype", "DOCTYPE", RP_CHECK_FAILED, "a page begins with"},
         {"</main>", "</html>", "</html><p>9999 sequences/s</p>", RP_CHECK_FAILED, "was changed"},
     };
     struct fx x;
@@ -302,6 +322,17 @@ TEST(a_page_that_says_something_else_is_found)
     bend(&old, &page, maker, "repro ", "repro 9");
     bend(&bent, &old, figure, ">", ">9");
     CHECK(checked("shown", &bent, text) == RP_CHECK_FAILED && strstr(text, "of the page says '9"), "%s", text);
+    RP_BUF upper = {0}, broken = {0}, scaled = {0}, file = {0};
+    bend(&upper, &old, "<dl class=\"cards\">", "<data", "<DATA");
+    CHECK(checked("shown", &upper, text) == RP_CHECK_FAILED && strstr(text, "of the page says"), "%s", text);
+    bend(&broken, &old, "<dl class=\"cards\">", "<data ", "<data\r");
+    CHECK(checked("shown", &broken, text) == RP_CHECK_FAILED && strstr(text, "of the page"), "%s", text);
+    bend(&scaled, &old, figure, "d3", "d3*2");
+    CHECK(checked("shown", &scaled, text) == RP_CHECK_FAILED && strstr(text, "another version made it"), "%s", text);
+    rp_buf_puts(&file, "\n");
+    rp_buf_add(&file, page.data, page.size);
+    rp_buf_add(&file, x.report.data, x.report.size);
+    CHECK(checked("shown", &file, text) == RP_CHECK_FAILED && strstr(text, "a page begins with"), "%s", text);
     rp_buf_puts(&forged, "<!doctype html>\n<p>9999 sequences/s</p>");
     CHECK(checked("shown", &forged, text) == RP_CHECK_FAILED && strstr(text, "does not show this bundle"), "%s", text);
     for (size_t n = 0; n < page.size; n += 997) { /* cut anywhere, never a pass and never a crash */
@@ -311,6 +342,58 @@ TEST(a_page_that_says_something_else_is_found)
     }
     fx_seal(&x, "another", "other"); /* the same figures, signed by somebody else */
     CHECK(checked("other", &page, text) == RP_CHECK_FAILED && strstr(text, "does not show this bundle"), "%s", text);
+    fx_fini(&x);
+}
+
+/* The page of one that is verified with other results than fx_path(file) gives. */
+static void page_with(struct rp_buf *out, const char *file, enum rp_verdict verdict, const char *signer, enum rp_check_id id,
+                      enum rp_check_state state, int n)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_verify_opts o = {.keep = &kept};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    v.verdict = verdict;
+    snprintf(v.signer, sizeof v.signer, "%s", signer);
+    v.check[id].state = state;
+    struct rp_shown_bundle b[] = {{.name = file, .v = &v, .kept = &kept}, {.name = file, .v = &v, .kept = &kept}};
+    rp_page_html(out, b, n);
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+}
+
+TEST(a_page_may_say_less_of_the_verification_and_no_more)
+{
+    static const struct {
+        enum rp_verdict verdict;
+        const char *signer;
+        enum rp_check_id id;
+        enum rp_check_state is;
+        int n;
+        enum rp_check_state state;
+        const char *says;
+    } cases[] = {
+        {RP_VERDICT_VERIFIED, "somebody", RP_CHECK_key, RP_CHECK_PASSED, 1, RP_CHECK_FAILED, "says 'verified', here it is 'verified, but"},
+        {RP_VERDICT_UNKNOWN_KEY, "some&<b>", RP_CHECK_key, RP_CHECK_NOTE, 1, RP_CHECK_FAILED, "the page names 'some&<b>' as the signer"},
+        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_replay, RP_CHECK_PASSED, 1, RP_CHECK_FAILED, "says 'passed' of the check replay, here it is 'skipped'"},
+        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_report_file, RP_CHECK_PASSED, 1, RP_CHECK_FAILED, "says 'passed' of the check report_file"},
+        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_loss, RP_CHECK_FAILED, 1, RP_CHECK_FAILED, "no verdict and table"},
+        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_loss, RP_CHECK_WARNING, 1, RP_CHECK_NOTE, "; of loss warning '"},
+        {RP_VERDICT_UNDECIDED, "", RP_CHECK_loss, RP_CHECK_NOTE, 1, RP_CHECK_NOTE, "its verdict is 'not decided: "},
+        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_key, RP_CHECK_NOTE, 2, RP_CHECK_SKIPPED, "of several bundles"},
+    };
+    struct fx x;
+    char text[512];
+    fx_init(&x);
+    fx_seal(&x, "signer", "shown");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF page = {0};
+        page_with(&page, "shown", cases[i].verdict, cases[i].signer, cases[i].id, cases[i].is, cases[i].n);
+        enum rp_check_state state = checked("shown", &page, text);
+        CHECK(state == cases[i].state && strstr(text, cases[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
+    }
     fx_fini(&x);
 }
 

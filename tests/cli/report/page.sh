@@ -28,7 +28,10 @@ cmp -s a.html again.html || fail "made again it is another page"
 grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
 row passed "byte for byte" --report a.html
 row passed "byte for byte" --report trusted.html --trust "$key"
-row note "'verified', here 'verified, but" --report trusted.html
+row FAILED "says 'verified', here it is 'verified, but" --report trusted.html
+[ "$status" = 5 ] || fail "a page that says more than is found here: status $status"
+row note "; its verdict is 'verified, but" --report a.html --trust "$key"
+[ "$status" = 0 ] || fail "a page that says less: status $status"
 row skipped "not asked for"
 sed 's/>4\.212</>42.12</' a.html >bent.html
 row FAILED "says '42.12' for run.json#/results/sequences_per_s, the bundle '4.212'" --report bent.html
@@ -49,7 +52,11 @@ says_in 'data-verdict="0">FAILED</h1>' failed.html
 grep -q '<data ' failed.html && fail "figures of a bundle that failed"
 exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -o both.html
 says_in "nothing of it is shown" both.html
-row note "other bundles is not compared" --report both.html
+row skipped "not decided: .* a page of several bundles" --report both.html
+[ "$status" = 7 ] || fail "a page of several bundles: status $status"
+sed 's/repro-page/repro-pages/' a.html >older.html
+row skipped "another version of repro made the page" --report older.html
+[ "$status" = 7 ] && grep -q "^not decided" out.txt || fail "a page of another version: status $status"
 row FAILED "does not show this bundle" --report failed.html
 # Names of files are foreign too.
 evil=$(printf 'x"><script>alert(1)\033[2J')
