@@ -20,7 +20,7 @@ struct span {
 };
 
 struct checking {
-    const struct rp_shown_bundle *b;
+    const struct rp_shown_bundle *b; /* called what the page calls it */
     const struct rp_buf *page;
     struct rp_buf own; /* what this program makes of the bundle alone */
     struct rp_section section;
@@ -179,12 +179,18 @@ static int figures(struct checking *c, struct rp_err *err)
 
 /* ---- bytes ---- */
 
-static int same(const struct checking *c, struct span is, struct span expected, struct rp_err *err)
+static size_t common(struct span a, struct span b)
 {
     size_t n = 0;
-    char a[72], b[72];
-    while (n < is.n && n < expected.n && is.at[n] == expected.at[n])
+    while (n < a.n && n < b.n && a.at[n] == b.at[n])
         n++;
+    return n;
+}
+
+static int same(const struct checking *c, struct span is, struct span expected, struct rp_err *err)
+{
+    size_t n = common(is, expected);
+    char a[72], b[72];
     if (n == is.n && n == expected.n)
         return 0;
     return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: '%s' stands where this program writes '%s'", line_of(c->page, is.at + n),
@@ -297,6 +303,16 @@ static int one_bundle(struct checking *c, struct rp_check_result *r, struct rp_e
     return 0;
 }
 
+/* Whoever made the page may have called the bundle otherwise. */
+static void call_it(struct rp_shown_bundle *b, struct span page, char name[200])
+{
+    struct span is = between(page, "\nrepro verify ", " --trust KEY\n");
+    if (!is.at || !rp_page_plain_name(is.at, is.n))
+        return;
+    snprintf(name, 200, "%.*s", (int)is.n, is.at);
+    b->name = name;
+}
+
 /* The section of this bundle on a page of several. */
 static int one_of_many(struct checking *c, struct span section, struct rp_err *err)
 {
@@ -307,7 +323,10 @@ static int one_of_many(struct checking *c, struct span section, struct rp_err *e
     if (index < 1 || index > 10000)
         return rp_fail(err, RP_MISMATCH, "the page was changed: its section of this bundle has no number");
     struct rp_section s;
-    rp_section_init(&s, &again, (int)index, c->b);
+    struct rp_shown_bundle b = *c->b;
+    char name[200];
+    call_it(&b, section, name);
+    rp_section_init(&s, &again, (int)index, &b);
     rp_section_bundle(&s, 2);
     section.n = section.n < again.size ? section.n : again.size;
     if (same(c, section, whole(&again), err) < 0)
@@ -352,22 +371,41 @@ static int html(struct checking *c, struct rp_check_result *r, struct rp_err *er
 
 /* ---- Markdown ---- */
 
+/* The head is a verdict, who signed, and nothing else: what stands above, in or below it that this program does not write is somebody's
+ * invention in the name of a signed report. Only the verdict is of whoever made the file, in words that a verdict can have. */
 static int markdown(struct checking *c, struct rp_check_result *r, struct rp_err *err)
 {
     const struct rp_buf *sealed = &rp_bundle_find(&c->b->kept->bundle, "report.md")->bytes;
-    struct span page = whole(c->page), first = {sealed->data, strcspn(rp_buf_text(sealed), "\n") + 1};
-    RP_FREE char *heading = rp_asprintf("%.*s", (int)first.n, first.at);
-    struct span at = find(page, heading);
-    if (!at.at)
-        return rp_fail(err, RP_MISMATCH, "the file is no report of this bundle: it does not hold the heading of the sealed report.md");
-    if (at.n > sealed->size && memcmp(at.at, sealed->data, sealed->size) == 0) {
-        say(r, RP_CHECK_NOTE, "it holds the sealed report byte for byte; the %zu bytes around it are not compared", page.n - sealed->size);
+    struct span page = whole(c->page);
+    RP_FREE char *heading = rp_asprintf("%.*s", (int)strcspn(rp_buf_text(sealed), "\n") + 1, rp_buf_text(sealed));
+    RP_BUF nearest = {0};
+    if (rp_buf_is(c->page, sealed->data, sealed->size)) {
+        say(r, RP_CHECK_NOTE, "it is the sealed report byte for byte, without a verdict above it");
         return 0;
     }
-    if (same(c, at, whole(sealed), err) < 0)
-        return -1;
-    say(r, RP_CHECK_NOTE, "it holds the sealed report byte for byte; the verdict above it is of whoever made the file");
-    return 0;
+    if (!find(page, heading).at)
+        return rp_fail(err, RP_MISMATCH, "the file is no report of this bundle: it does not hold the heading of the sealed report.md");
+    for (int verdict = RP_VERDICT_FAILED + 1; verdict <= RP_VERDICT_UNDECIDED; verdict++) {
+        struct rp_verification v = *c->b->v;
+        struct rp_shown_bundle b = *c->b;
+        RP_BUF again = {0};
+        v.verdict = (enum rp_verdict)verdict;
+        b.v = &v;
+        rp_page_markdown(&again, &b, 1);
+        if (rp_buf_is(c->page, again.data, again.size)) {
+            say(r, RP_CHECK_NOTE, "the sealed report byte for byte; the verdict above it is its maker's: '%s', here '%s'",
+                rp_verdict_text(v.verdict), rp_verdict_text(c->b->v->verdict));
+            return 0;
+        }
+        if (!nearest.size || common(page, whole(&again)) > common(page, whole(&nearest))) {
+            rp_buf_fini(&nearest);
+            rp_buf_add(&nearest, again.data, again.size);
+        }
+    }
+    if (find(page, "\n---\n\n> **").at)
+        return rp_fail(err, RP_MISMATCH, "the file holds more than the report of this bundle: Markdown is compared of one bundle alone, several in "
+                                         "HTML");
+    return same(c, page, whole(&nearest), err);
 }
 
 /* Would a browser that is given the file as HTML see another page than one who reads Markdown? */
@@ -386,14 +424,17 @@ static int no_markup(const struct rp_buf *file, struct rp_err *err)
 
 int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b, struct rp_err *err)
 {
-    struct checking c = {.b = b, .page = page};
+    char name[200];
+    struct rp_shown_bundle called = *b;
+    struct checking c = {.b = &called, .page = page};
     RP_BUG_IF(!b->kept);
     int is_html = page->size > 15 && memcmp(page->data, "<!doctype html>", 15) == 0, failed = 0;
+    call_it(&called, whole(page), name);
     if (is_html)
-        rp_page_html(&c.own, b, 1);
+        rp_page_html(&c.own, &called, 1);
     else
-        rp_page_markdown(&c.own, b, 1);
-    rp_section_init(&c.section, &c.own, 0, b);
+        rp_page_markdown(&c.own, &called, 1);
+    rp_section_init(&c.section, &c.own, 0, &called);
     if (rp_buf_is(page, c.own.data, c.own.size))
         say(r, RP_CHECK_PASSED, "it is byte for byte what this program makes of the bundle");
     else

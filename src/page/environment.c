@@ -1,7 +1,6 @@
 /* What the run ran on, what changed meanwhile, what was set, and how anybody can check and repeat it. */
 #include "page/section.h"
 
-#include "base/embed.h"
 #include "recipe/recipe.h"
 
 #include <stdio.h>
@@ -154,9 +153,14 @@ void rp_section_settings(struct rp_section *s)
 
 /* ---- how to check and repeat ---- */
 
-/* The name that `run` gives a bundle; only what no shell would act on. */
+/* As the user called it, without its folders, else the name that `run` gives a bundle; only what no shell would act on. */
 static void file_name(struct rp_buf *out, const struct rp_section *s)
 {
+    const char *folders = strrchr(s->b->name, '/'), *name = folders ? folders + 1 : s->b->name;
+    if (rp_page_plain_name(name, strlen(name))) {
+        rp_buf_puts(out, name);
+        return;
+    }
     const char *recipe = json_string_value(json_object_get(s->run, "recipe_name")), *when = json_string_value(json_object_get(s->run, "started_at"));
     const char *slash = strrchr(recipe, '/'), *colon = strrchr(recipe, ':');
     recipe = slash ? slash + 1 : colon ? colon + 1 : recipe;
@@ -172,26 +176,16 @@ static void file_name(struct rp_buf *out, const struct rp_section *s)
     rp_buf_puts(out, ".repro.tar.zst");
 }
 
-/* What `run` takes for the same recipe: its name where this program has the very bytes, else the member. */
-static void recipe_operand(struct rp_buf *out, const struct rp_section *s)
+int rp_page_plain_name(const char *name, size_t n)
 {
-    static const char folder[] = "recipes/", end[] = ".yaml";
-    const struct rp_member *is = rp_bundle_find(&s->b->kept->bundle, "recipe.yaml");
-    for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
-        size_t n = strlen(e->name), from = sizeof folder - 1;
-        if (strncmp(e->name, folder, from) == 0 && n > from + 5 && strcmp(e->name + n - 5, end) == 0 && rp_buf_is(&is->bytes, e->data, e->size)) {
-            rp_buf_printf(out, "%.*s", (int)(n - from - 5), e->name + from);
-            return;
-        }
-    }
-    rp_buf_puts(out, "recipe.yaml   # the member of the bundle");
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    return n > 0 && n <= 160 && *name != '-' && *name != '.' && strspn(name, letters) >= n;
 }
 
 void rp_section_repeat(struct rp_section *s)
 {
-    RP_BUF name = {0}, recipe = {0};
+    RP_BUF name = {0};
     file_name(&name, s);
-    recipe_operand(&recipe, s);
     const char *file = rp_buf_text(&name);
     rp_section_open(s, "repeat", "Verify and repeat it");
     rp_buf_puts(s->out, "<p>This page is a rendering and proves nothing by itself. The bundle does; these commands check it and this page against it:</p>\n"
@@ -200,7 +194,8 @@ void rp_section_repeat(struct rp_section *s)
     rp_buf_printf(s->out, "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n", file);
     rp_buf_printf(s->out, "# are the figures of this page the bundle's?\nrepro verify %s --report THIS_PAGE.html\n\n", file);
     rp_buf_printf(s->out, "# with stock tools alone\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n", file, file);
-    rp_buf_printf(s->out, "# run the recipe on your machine, and seal what comes of it\nrepro run %s\n</pre>\n", rp_buf_text(&recipe));
+    rp_buf_printf(s->out, "# repeat the run on your machine, compare bits and speed, and seal what comes of it\n"
+                          "repro replicate %s\n</pre>\n", file);
     rp_buf_puts(s->out, "<p>KEY is the signer's public key or fingerprint from somewhere else than the bundle: the key inside shows that nothing changed since it "
                         "was signed, not who signed it. If your copy of the bundle has another name, use that.</p>\n");
     if (json_is_true(rp_pointer(s->run, "/data/pinned"))) {

@@ -5,9 +5,9 @@
  * Owner:   what is shown is borrowed; the caller owns the buffers.
  * Extend:  a section is a function of section.h, called in bundle.c; figures go through rp_figure(), so that they are checked.
  *
- * A page is made from the bundle's bytes, the verification and this program alone: no clock, no path, no locale. It has no script at all,
- * and its policy allows none; plots are drawings, and the data behind them are links to bytes in the page. Nothing of a bundle that failed
- * is shown but the checks.
+ * A page is made from the bundle's bytes and name, the verification and this program alone: no clock, no folder, no locale. It has no
+ * script at all, and its policy allows none; plots are drawings, and the data behind them are links to bytes in the page. Nothing of a
+ * bundle that failed is shown but the checks.
  */
 #ifndef RP_PAGE_PAGE_H
 #define RP_PAGE_PAGE_H
@@ -20,7 +20,7 @@
 #define RP_PAGE_MAX (256u << 20) /* bytes of a page that is checked */
 
 struct rp_shown_bundle {
-    const char *name; /* as the user called it: for failed bundles, which say nothing about themselves that could be believed */
+    const char *name; /* as the user called it: for its commands, and for failed bundles, which say nothing that could be believed */
     const struct rp_verification *v;
     const struct rp_verified *kept; /* NULL where v->verdict is FAILED */
     const char *why;                /* the first failed check's message, or NULL */

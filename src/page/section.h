@@ -42,6 +42,7 @@ void rp_section_topology(struct rp_section *s);
 void rp_section_environment(struct rp_section *s);
 void rp_section_settings(struct rp_section *s);
 void rp_section_repeat(struct rp_section *s);
+int rp_page_plain_name(const char *name, size_t n); /* may a bundle's name stand in its commands? */
 
 void rp_section_open(struct rp_section *s, const char *id, const char *title); /* <section> with its heading */
 void rp_section_close(struct rp_section *s);

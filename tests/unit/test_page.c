@@ -411,7 +411,32 @@ TEST(a_markdown_file_holds_the_sealed_report)
     CHECK(checked("shown", &bent, text) == RP_CHECK_FAILED && strstr(text, "was changed: '1"), "%s", text);
     rp_buf_add(&more, page.data, page.size);
     rp_buf_puts(&more, "More.\n");
-    CHECK(checked("shown", &more, text) == RP_CHECK_NOTE && strstr(text, "around it are not compared"), "%s", text);
+    CHECK(checked("shown", &more, text) == RP_CHECK_FAILED && strstr(text, "was changed: 'More."), "%s", text);
+    static const struct {
+        const char *at, *was, *is;
+        enum rp_check_state state;
+        const char *says;
+    } heads[] = {
+        {"> **", "verified, but the key is unknown", "verified", RP_CHECK_NOTE,
+         "its maker's: 'verified', here 'verified, but the key is unknown'"},
+        {"> **", "verified, but the key is unknown", "verified, and audited by everybody", RP_CHECK_FAILED,
+         "line 1 of the page was changed: 'and audited"},
+        {"> **", "verified, but the key is unknown", "FAILED", RP_CHECK_FAILED, "line 1 of the page was changed"},
+        {"", "> **", "The fastest of all.\n\n> **", RP_CHECK_FAILED, "line 1 of the page was changed: 'The fastest"},
+        {">\n> signed by ", "SHA256:", "SHA256:0000", RP_CHECK_FAILED, "line 3 of the page was changed"},
+        {">\n> signed by ", "SHA256:", "NVIDIA, SHA256:", RP_CHECK_FAILED, "line 3 of the page was changed: 'NVIDIA"},
+        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 4 of the page was changed: '>"},
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        RP_BUF head = {0};
+        bend(&head, &page, heads[i].at, heads[i].was, heads[i].is);
+        CHECK(checked("shown", &head, text) == heads[i].state && strstr(text, heads[i].says), "%zu: %s", i, text);
+    }
+    RP_BUF two = {0};
+    rp_buf_add(&two, page.data, page.size);
+    rp_buf_puts(&two, "\n---\n\n");
+    rp_buf_add(&two, page.data, page.size);
+    CHECK(checked("shown", &two, text) == RP_CHECK_FAILED && strstr(text, "of one bundle alone"), "%s", text);
     rp_buf_puts(&none, "# another\n");
     CHECK(checked("shown", &none, text) == RP_CHECK_FAILED && strstr(text, "no report of this bundle"), "%s", text);
     fx_fini(&x);

@@ -23,6 +23,11 @@ exit_of 0 "$REPRO" report "$bundle" -o trusted.html --trust "$key"
 same_verdict trusted.html --trust "$key"
 cmp -s a.html trusted.html && fail "whom one trusts makes no difference"
 "$REPRO" report "$bundle" >again.html
+[ "$(grep -c '^repro [a-z]* bert_fp32.repro.tar.zst' a.html)" = 4 ] || fail "commands that do not name the bundle as it is called"
+says_in "repro replicate bert_fp32.repro.tar.zst" a.html
+cp "$bundle" renamed.repro.tar.zst
+exit_of 0 "$REPRO" verify renamed.repro.tar.zst --report a.html
+says_in "byte for byte" out.txt
 cmp -s a.html again.html || fail "made again it is another page"
 [ "$(wc -c <a.html)" -lt 400000 ] || fail "larger than 400 kB"
 grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
