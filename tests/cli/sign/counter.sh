@@ -13,8 +13,12 @@ exit_of 0 "$REPRO" sign a.repro.tar.zst --key bob.key --note "replayed $(printf 
 says "countersigned as reviewer by $bob"
 exit_of 0 "$REPRO" sign a.repro.tar.zst --key carol.key --role author -o b.repro.tar.zst --json
 jq -e --arg author "$author" '.number == 1 and .role == "author" and .author == $author' out.txt >answer.txt || { cat out.txt >&2; fail "--json"; }
-exit_of 0 "$REPRO" verify b.repro.tar.zst --trust ./bob.pem
-says "the key you named countersigned as reviewer and is not the author's; the author's is unknown"
+for command in verify report; do # a reviewer vouches for no author
+    exit_of 6 "$REPRO" $command b.repro.tar.zst --trust ./bob.pem
+    says "the key you named countersigned as reviewer, but the author, $author, is not known: trust the author's key"
+done
+exit_of 6 "$REPRO" export mllog b.repro.tar.zst --trust ./bob.pem
+exit_of 0 "$REPRO" verify b.repro.tar.zst
 says "countersigned as reviewer by $bob (key unknown) on "
 [ "$(tail -n 1 out.txt)" = "verified, but the key is unknown" ] || { cat out.txt >&2; fail "a reviewer's key made the author known"; }
 exit_of 0 "$REPRO" verify b.repro.tar.zst --json
