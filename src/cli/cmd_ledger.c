@@ -128,7 +128,7 @@ const struct rp_command rp_cmd_ledger_list = {
 /* ---- ledger check ---- */
 
 struct tally {
-    int64_t started, ended, sealed, failed, interrupted, verified;
+    int64_t started, ended, sealed, failed, interrupted, judged, refused, undecided; /* judged: lines of verify, whatever came of it */
 };
 
 static int count(void *arg, const json_t *line, struct rp_err *err)
@@ -136,9 +136,11 @@ static int count(void *arg, const json_t *line, struct rp_err *err)
     struct tally *t = arg;
     const char *event = text(line, "event");
     (void)err;
-    int64_t *const of[] = {&t->started, &t->sealed, &t->failed, &t->interrupted, &t->verified};
+    int64_t *const of[] = {&t->started, &t->sealed, &t->failed, &t->interrupted, &t->judged};
     for (int e = RP_LEDGER_STARTED; e <= RP_LEDGER_VERIFIED; e++)
         *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
+    t->refused += strcmp(text(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
+    t->undecided += strcmp(text(line, "verdict"), rp_verdict_name(RP_VERDICT_UNDECIDED)) == 0;
     t->ended += json_is_integer(json_object_get(line, "run"));
     return 0;
 }
@@ -165,10 +167,12 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     if (!failed && o->bundle)
         failed = check_bundle(o, path, said, err) < 0;
     if (cli->json) {
-        cli->result = json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*}", "ledger", path, "good", !failed, "lines",
+        cli->result = json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*}", "ledger", path, "good", !failed,
+                                "lines",
                                 (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed", (json_int_t)t.sealed,
                                 "failed", (json_int_t)t.failed, "interrupted", (json_int_t)t.interrupted, "without_end",
-                                (json_int_t)(t.started - t.ended), "verified", (json_int_t)t.verified, "torn_bytes", (json_int_t)s.torn,
+                                (json_int_t)(t.started - t.ended), "verified", (json_int_t)(t.judged - t.refused - t.undecided), "refused",
+                                (json_int_t)t.refused, "undecided", (json_int_t)t.undecided, "torn_bytes", (json_int_t)s.torn,
                                 "aside_bytes", (json_int_t)s.aside, "bundle", *said ? said : NULL);
         return failed ? -1 : 0;
     }
@@ -176,8 +180,10 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
         return -1;
     printf("%" PRId64 " lines hold together, head %s\n", s.lines, s.head);
     printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
-           " without an end (killed, or they still run); %" PRId64 " bundles verified\n",
-           t.started, t.sealed, t.failed, t.interrupted, t.started - t.ended, t.verified);
+           " without an end (killed, or they still run)\n",
+           t.started, t.sealed, t.failed, t.interrupted, t.started - t.ended);
+    printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " not decided\n", t.judged,
+           t.judged - t.refused - t.undecided, t.refused, t.undecided);
     if (s.aside)
         printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s.aside, path);
     if (*said)

@@ -6,9 +6,11 @@
 #include "cli/attempt.h"
 #include "cli/cli.h"
 #include "page/page.h"
+#include "sign/trust.h"
 #include "verify/policy.h"
 #include "verify/verify.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +134,19 @@ static int check_page(struct rp_verification *v, const struct rp_verified *kept,
     return failed ? rp_wrap(err, "%s", file) : 0;
 }
 
+/* A mistake in what the user names says nothing about the bundle: then there is no verdict and no line in the ledger. */
+static int check_named(const struct verify_opts *o, struct rp_err *err)
+{
+    const char *const files[][2] = {{"base", o->base}, {"ledger", o->ledger}, {"original", o->original}};
+    char key[RP_FINGERPRINT_SIZE];
+    if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
+        return rp_wrap(err, "--trust");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i][1] && access(files[i][1], R_OK) < 0)
+            return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", files[i][0], files[i][1], strerror(errno));
+    return 0;
+}
+
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
@@ -139,6 +154,8 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
         return list_checks(cli, err);
     if (cli->argc < 1)
         return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE");
+    if (check_named(o, err) < 0)
+        return -1;
     struct rp_verification v = {0};
     struct progress progress = {0};
     struct rp_meter *meter = &progress.meter;
@@ -177,6 +194,11 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
     rp_policy_fini(&policy);
+    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) { /* it was not read: nothing was judged */
+        rp_verified_fini(&kept);
+        rp_verification_fini(&v);
+        return -1;
+    }
     if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o->report, &page, err) < 0)
         failed = 1;
     rp_verified_fini(&kept);

@@ -111,7 +111,8 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *
     place->lines = sum.lines;
     if (!failed && !s.found)
         failed = rp_fail(err, RP_MISMATCH,
-                         "ledger '%s' has %" PRId64 " lines and the run was started by line %" PRId64 ": it was cut, or it is another",
+                         "the run is not in ledger '%s', which has %" PRId64 " lines; line %" PRId64
+                         " started it: another ledger, one exported before this run, or one that was cut",
                          path, sum.lines, s.position) < 0;
     if (!failed)
         count(&s);

@@ -115,18 +115,22 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
     struct rp_verify_device d;
     double threads, hz, cycle = 64;
+    const char *clock = "";
     int named = rp_verify_device(&d, s) == 0;
     if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
         threads = THREADS_MAX;
     if (named && (double)d.threads < threads)
         threads = (double)d.threads;
-    if (rp_known_number(s->before, "probes.frequency.hardware_max", &hz) < 0 || hz < 1e8 || hz * CPU_FAVOURED > CPU_CLOCK)
+    int said = rp_known_number(s->before, "probes.frequency.hardware_max", &hz) == 0;
+    if (!said || hz < 1e8 || hz * CPU_FAVOURED > CPU_CLOCK) {
+        clock = !said ? ", the capture does not say" : hz < 1e8 ? ", no clock is as slow as the captured one" : ", the most that any has";
         hz = CPU_CLOCK / CPU_FAVOURED;
+    }
     if (named && strcmp(d.isa, "avx512") != 0)
         cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
     out->flops = threads * cycle * hz * CPU_FAVOURED;
-    snprintf(out->what, sizeof out->what, "at most %.0f threads of %s at %.1f GHz", threads, named ? d.isa : "any kind",
-             hz * CPU_FAVOURED / 1e9);
+    snprintf(out->what, sizeof out->what, "at most %.0f threads of %s at %s%.1f GHz%s", threads, named ? d.isa : "any kind",
+             *clock ? "an assumed " : "", hz * CPU_FAVOURED / 1e9, clock);
 }
 
 /* The fastest of its own products, and of its copies. */

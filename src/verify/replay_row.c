@@ -40,9 +40,19 @@ static int diverged(const struct rp_verify_state *s, const struct rp_replay_resu
                    r->here, agreed);
 }
 
+/* Who asked for more steps than there are is told so. */
+static const char *all_of(char out[48], const struct rp_verify_state *s, const struct rp_replay_result *r)
+{
+    *out = 0;
+    if (r->steps < s->o->replay.steps)
+        snprintf(out, 48, "; the run has %" PRId64 " steps", r->first + r->steps);
+    return out;
+}
+
 int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_replay_result r;
+    char all[48];
     if (s->o->replay.steps <= 0) {
         result->state = RP_CHECK_SKIPPED;
         rp_check_say(result, "not asked for; --replay K trains the first K steps again");
@@ -60,10 +70,11 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
     if (r.first == 0)
-        rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s", r.steps, r.roots,
+        rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s", r.steps, r.roots, all_of(all, s, &r),
                      r.state_compared ? "; every element of the last state" : "");
     else
-        rp_check_say(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s", r.steps, r.first, r.roots,
+        rp_check_say(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s", r.steps, r.first,
+                     r.roots, all_of(all, s, &r),
                      r.start_root ? "; --init has the recorded root" : "; no root was recorded there, so that --init stands on the losses after it",
                      r.state_compared ? "; every element of the last state" : "");
     return 0;

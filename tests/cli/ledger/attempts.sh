@@ -37,7 +37,7 @@ says_in "line 7 of 8" out.txt
 head -n 6 ledger.jsonl >cut.jsonl
 exit_of 0 "$REPRO" ledger check cut.jsonl
 exit_of 5 "$REPRO" ledger check cut.jsonl --bundle b.repro.tar.zst
-says "it was cut, or it is another"
+says "another ledger, one exported before this run, or one that was cut"
 exit_of 5 "$REPRO" verify b.repro.tar.zst --ledger cut.jsonl --no-ledger
 sed 3d ledger.jsonl >out.jsonl
 exit_of 5 "$REPRO" ledger check out.jsonl

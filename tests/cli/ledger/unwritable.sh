@@ -9,8 +9,25 @@ says_in "in none: it is no regular file" out.txt
 [ ! -e ledger.jsonl ] || fail "--no-ledger wrote a line"
 exit_of 0 "$REPRO" verify a.repro.tar.zst
 says_in '"verdict":"verified-unknown-key"' ledger.jsonl
-exit_of 5 "$REPRO" ledger check --bundle a.repro.tar.zst
-says "the run names no place in a ledger: it is no regular file"
+exit_of 0 "$REPRO" ledger check --bundle a.repro.tar.zst
+says_in "in none: it is no regular file; it names no place that --ledger could look up" out.txt
+
+# what the user mistyped is no verdict on a bundle, and no line
+lines=$(wc -l <ledger.jsonl)
+mistyped() { # STATUS ARGUMENT...
+    expected=$1
+    shift
+    exit_of "$expected" "$REPRO" verify "$@"
+    [ ! -s out.txt ] || { cat out.txt >&2; fail "verify $*: a verdict"; }
+    [ "$(wc -l <ledger.jsonl)" = "$lines" ] || fail "verify $*: a line in the ledger"
+}
+mistyped 2 a.repro.tar.zst --trust nosuch
+mistyped 3 a.repro.tar.zst --trust ./nosuch.pem
+mistyped 3 a.repro.tar.zst --ledger nosuch
+mistyped 3 a.repro.tar.zst --base nosuch
+mistyped 3 a.repro.tar.zst --original nosuch
+mistyped 3 nosuch
+mistyped 3 .
 
 short_run b.repro.tar.zst --no-ledger
 "$REPRO" inspect b.repro.tar.zst run.json | jq -e '.ledger.reason | contains("--no-ledger")' >answer.txt || fail "not in run.json"
@@ -21,6 +38,10 @@ head -c 1000 b.repro.tar.zst >cut.zst
 exit_of 4 "$REPRO" verify cut.zst
 tail -n 1 ledger.jsonl | jq -e '.verdict == "failed" and .check == "container" and .exit == 4 and .bundle == {name: "cut.zst"}' >answer.txt ||
     { tail -n 1 ledger.jsonl >&2; fail "not the line of a failed verification"; }
+exit_of 0 "$REPRO" ledger check
+says_in "2 bundles checked: 1 verified, 1 failed, 0 not decided" out.txt
+exit_of 0 "$REPRO" ledger check --json
+jq -e '.verified == 1 and .refused == 1 and .undecided == 0' out.txt >answer.txt || fail "ledger check --json"
 
 # what a crash left of a line is kept, and said
 printf '{"at":"2026' >>ledger.jsonl

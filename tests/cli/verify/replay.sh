@@ -7,7 +7,7 @@ says "bit-equal: 2 steps and 2 state roots"
 [ -f start.safetensors ] || fail "nothing saved"
 rm start.safetensors
 exit_of 0 "$REPRO" verify a.repro.tar.zst --replay 99
-says "bit-equal: 2 steps"
+says "bit-equal: 2 steps and 2 state roots; the run has 2 steps"
 [ ! -e start.safetensors ] || fail "a replay wrote the file that the recorded run.save names"
 
 # From the middle: the state that a shorter run saved, whose root the longer one recorded there.
