@@ -167,9 +167,9 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     if (!failed && o->bundle)
         failed = check_bundle(o, path, said, err) < 0;
     if (cli->json) {
-        cli->result = json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*}", "ledger", path, "good", !failed,
-                                "lines",
-                                (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed", (json_int_t)t.sealed,
+        cli->result = json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*}", "ledger", path, "good",
+                                !failed, "lines", (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed",
+                                (json_int_t)t.sealed,
                                 "failed", (json_int_t)t.failed, "interrupted", (json_int_t)t.interrupted, "without_end",
                                 (json_int_t)(t.started - t.ended), "verified", (json_int_t)(t.judged - t.refused - t.undecided), "refused",
                                 (json_int_t)t.refused, "undecided", (json_int_t)t.undecided, "torn_bytes", (json_int_t)s.torn,

@@ -403,8 +403,8 @@ static int markdown(struct checking *c, struct rp_check_result *r, struct rp_err
         }
     }
     if (find(page, "\n---\n\n> **").at)
-        return rp_fail(err, RP_MISMATCH, "the file holds more than the report of this bundle: Markdown is compared of one bundle alone, several in "
-                                         "HTML");
+        return rp_fail(err, RP_MISMATCH, "the file holds more than the report of this bundle: Markdown is compared of one bundle alone, "
+                                         "several in HTML");
     return same(c, page, whole(&nearest), err);
 }
 
