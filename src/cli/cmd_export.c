@@ -1,6 +1,8 @@
 /* `repro export`: a verified bundle in a format of others. */
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "compare/row.h"
 #include "import/export.h"
 
 #include <stdio.h>
@@ -69,6 +71,8 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     const char *slash = strrchr(cli->argv[1], '/');
     char shown[72];
     RP_BUF text = {0};
+    RP_JSON *result = NULL;
+    struct rp_rows rows = {0};
     struct rp_verification v = {0};
     struct rp_verified kept = {0};
     struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
@@ -76,7 +80,10 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
                                     .status = o->status ? o->status : "research"};
     int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 &&
                  rp_wrap(err, "'%s' is not exported, as it does not verify", rp_shown(shown, cli->argv[1])) < 0;
+    if (!failed)
+        from.result = result = rp_row_to_json(rp_rows_add_verified(&rows, &v, &kept));
     failed = failed || e->write(&text, &from, err) < 0 || write_text(cli, &text, err) < 0;
+    rp_rows_fini(&rows);
     rp_verification_fini(&v);
     rp_verified_fini(&kept);
     return failed ? -1 : 0;

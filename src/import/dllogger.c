@@ -1,6 +1,6 @@
 /* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step": [0, 20],
  * "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or "PARAMETER" for settings. Which
- * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too, so that it is not taken for a fact. */
+ * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too: it is not taken for a fact. */
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/tagged.h"

@@ -215,10 +215,11 @@ int rp_rate_rank(const char *name)
 {
     static const char *const before[] = {"training", "train", "average", "avg", "mean"};
     static const char *const names[] = {
-        "sequences_per_second", "sequences_per_sec", "sequences/s", "sequences/sec", "seq/s", "seqs_per_sec", "throughput", "throughput_train",
-        "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec", "samples/s", "samples/sec", "samples_per_s",
+        "sequences_per_second", "sequences_per_sec", "sequences/s", "sequences/sec", "seq/s", "seqs_per_sec", "throughput",
+        "throughput_train", "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec", "samples/s", "samples/sec", "samples_per_s",
         "examples_per_second", "examples_per_sec", "examples/s", "examples/sec", "images_per_second", "images_per_sec", "images/s",
-        "images/sec", "imgs_per_sec", "imgs/s", "img/s", "img/sec", "tokens_per_second", "tokens_per_sec", "tokens/s", "tokens/sec", "tok/s",
+        "images/sec", "imgs_per_sec", "imgs/s", "img/s", "img/sec", "tokens_per_second", "tokens_per_sec", "tokens/s", "tokens/sec",
+        "tok/s",
     };
     int of_training = 0;
     for (size_t i = 0; i < sizeof before / sizeof *before;) {
@@ -268,7 +269,8 @@ int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err)
         const int64_t least = strcmp(key, "gpus_per_node") != 0; /* a machine may have none; 0 of anything else is no result */
         const char *end = rp_scan_count(equals + 1, &count);
         if (!end || *end || count < least)
-            return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number %s 0", key, rp_shown(shown, equals + 1), least ? "above" : "from");
+            return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number %s 0", key, rp_shown(shown, equals + 1),
+                           least ? "above" : "from");
         rp_draft_count(d, key, count, RP_DRAFT_GIVEN);
         return 0;
     }

@@ -48,8 +48,8 @@ const char *rp_draft_unit(const struct rp_draft *d);
 /* How surely a metric or column of that name is the throughput of training, 0 most; -1: it is none. "samples_per_second", "img/s", with
  * or without "train_", "training.", "average_" before it, in any case. */
 int rp_rate_rank(const char *name);
-/* The unit of samples, and that of a rate of this name: asked (NULL: nobody did), else what model and name say. A sample is a sequence or an
- * image where either says so. */
+/* The unit of samples, and that of a rate of this name: asked (NULL: nobody did), else what model and name say. A sample is a sequence or
+ * an image where either says so. */
 void rp_draft_units(const struct rp_draft *d, const char *asked, const char *rate_unit, const char **unit, const char **of_rate);
 /* The unit of rate in foreign words ("img/s", "seq/s", "tokens_per_sec"), or NULL. */
 const char *rp_unit_of(const char *word);

@@ -17,6 +17,7 @@ struct rp_export_source {
     const struct rp_verification *verification; /* not FAILED */
     const struct rp_verified *kept;
     const char *name;        /* of the bundle, for documents */
+    const json_t *result;    /* what compare says of the bundle, a comparable result */
     const char *org, *status; /* submission_org, NULL: the fingerprint of the signer; submission_status */
 };
 

@@ -8,6 +8,7 @@
  * Times are those of the records; only where they lie in the day follows from started_at and elapsed_s, to a second. */
 #include "base/json.h"
 #include "base/text.h"
+#include "import/draft.h"
 #include "import/export.h"
 #include "import/scan.h"
 
@@ -87,6 +88,19 @@ static json_t *platform(const struct log *l)
     return json_string(text);
 }
 
+/* What a comparable result says of what was run, under its own keys: MLPerf has none for most, and "bert" is not yet bert-base. The importer
+ * reads them back. */
+static json_t *result_of(const struct log *l)
+{
+    json_t *out = json_object();
+    for (const struct rp_fact *f = rp_facts; f->key; f++) {
+        json_t *v = json_object_get(l->from->result, f->key);
+        if (json_is_string(v) || json_is_integer(v))
+            json_object_set(out, f->key, v);
+    }
+    return out;
+}
+
 static void submission(struct log *l)
 {
     const struct rp_verification *v = l->from->verification;
@@ -96,8 +110,8 @@ static void submission(struct log *l)
     rp_clean(name);
     event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
     event(l, "submission_benchmark", json_string("bert"),
-          json_pack("{s:s, s:s, s:s, s:s, s:s}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name,
-                    "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict)));
+          json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name,
+                    "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict), "result", result_of(l)));
     event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
           json_pack("{s:s}", "note", l->from->org ? "as named by who exported it" : "the key that signed"));
     event(l, "submission_division", json_string("open"), json_object());

@@ -23,7 +23,6 @@ static const struct {
     {"gradient_accumulation_steps", "accumulation"},
     {"max_sequence_length", "sequence_length"},
     {"opt_name", "optimizer"},
-    {"opt_gradient_clip_norm", "clipping"},
     {"lowest_numerical_precision_in_linear", "precision"},
     {"tensor_parallelism", "tensor_parallel"},
     {"pipeline_parallelism", "pipeline_parallel"},
@@ -33,7 +32,7 @@ static const struct {
 struct state {
     struct rp_draft draft;
     struct rp_tagged tagged;
-    char org[60], platform[80], status[24];
+    char org[80], platform[80], status[24];
     double run_start, run_stop, quality, rate_sum; /* ms, NaN; of eval_accuracy, NaN; printed rates */
     int64_t rate_count, rate_first, rate_last;
     double open_at, open_count;         /* of the block that is open; NaN: none */
@@ -77,6 +76,9 @@ static void block_start(struct state *s, double ms, const json_t *metadata, int6
 static void block_stop(struct state *s, double ms, const json_t *metadata, int64_t line)
 {
     double behind = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = behind - s->open_count;
+    double exact = rp_tagged_real(json_object_get(metadata, "duration_ns")) / 1e9; /* as `repro export` has it; times are whole ms */
+    if (exact > 0 && fabs(exact - seconds) <= 0.002)
+        seconds = exact;
     if (samples > 0 && seconds > 0) {
         s->samples += samples;
         s->seconds += seconds;
@@ -97,6 +99,24 @@ static void take_text(char *to, size_t size, const json_t *v)
     const char *text = json_string_value(v);
     if (text && !*to)
         snprintf(to, size, "%s", text);
+}
+
+/* The clip norm of MLPerf is a number, 0 for none; a result says which norm it is. */
+static void take_clipping(struct state *s, const json_t *value, int64_t line)
+{
+    char text[60];
+    double norm = rp_tagged_real(value);
+    if (!(norm >= 0))
+        return;
+    snprintf(text, sizeof text, norm > 0 ? "global norm %g" : "none", norm);
+    rp_draft_text(&s->draft, "clipping", text, line);
+}
+
+/* Of a log that `repro export` wrote: what the bundle is, as compare says it. */
+static void take_result(struct state *s, const json_t *result, int64_t line)
+{
+    for (const struct rp_fact *f = rp_facts; f->key; f++)
+        rp_tagged_fact(&s->draft, f->key, json_object_get(result, f->key), line);
 }
 
 static void take(struct state *s, const char *key, const json_t *j, int64_t line)
@@ -128,6 +148,10 @@ static void take(struct state *s, const char *key, const json_t *j, int64_t line
             s->rate_first = s->rate_count++ ? s->rate_first : line;
             s->rate_last = line;
         }
+    } else if (strcmp(key, "opt_gradient_clip_norm") == 0) {
+        take_clipping(s, value, line);
+    } else if (strcmp(key, "submission_benchmark") == 0 && json_object_get(json_object_get(metadata, "result"), "model")) {
+        take_result(s, json_object_get(metadata, "result"), line);
     } else {
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
             if (strcmp(facts[i].key, key) == 0)
@@ -209,7 +233,7 @@ static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *e
         return -1;
     if (isnan(s->run_start) && !s->blocks && !json_object_size(d->row))
         return rp_fail(err, RP_MALFORMED, "%s: the log has neither a run nor a block nor a setting that is known here", src->lines.name);
-    char label[200], date[32];
+    char label[220], date[32];
     const char *model = rp_draft_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
     snprintf(label, sizeof label, "%s%s%.40s%s%s", s->org, *s->org ? " " : "", model ? model : src->name, *s->platform ? ", " : "",
              s->platform);

@@ -134,7 +134,7 @@ void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, co
 {
     const json_t *t = json_object_get(d->row, "throughput");
     const char *of = json_string_value(json_object_get(t, "unit"));
-    double value = json_number_value(json_object_get(t, "value")), length = (double)rp_draft_get(d, "sequence_length"), ratio = printed / value;
+    double ratio = printed / json_number_value(json_object_get(t, "value")), length = (double)rp_draft_get(d, "sequence_length");
     if (!of)
         return;
     if (strcmp(unit, "tokens/s") == 0 && strcmp(of, "sequences/s") == 0 && length > 0)
@@ -166,8 +166,8 @@ static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t st
     json_object_set_new(d->row, "timed_window", json_string(text));
     json_object_set_new(d->row, "estimator", json_string(how));
     if (w->to && !w->beyond && w->before + w->gap <= w->to) /* another line was due */
-        rp_draft_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64, w->closed ? "its first epoch" : "the log",
-                      w->before, w->to);
+        rp_draft_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64,
+                      w->closed ? "its first epoch" : "the log", w->before, w->to);
     if (w->repeated)
         rp_draft_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
     if (w->lacking)

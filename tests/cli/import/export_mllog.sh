@@ -12,6 +12,13 @@ jq -e --argjson is "$("$REPRO" inspect "$bundle" run.json | jq .results.sequence
     '.rows[0].throughput | .unit == "sequences/s" and (.value / $is - 1 | fabs < 1e-4)' out.txt >/dev/null ||
     fail "read back it is another throughput"
 
+# the round trip: the same work on the same machine, by the word of a log that nobody signed
+"$REPRO" import mllog log.txt -o log.json >made.txt
+exit_of 0 "$REPRO" compare "$bundle" log.json --json
+jq -e '.verdict == "comparable with reservations" and (.pairs[0].ratio.value - 1 | fabs < 1e-9) and .rows[1].label == .rows[0].label and
+    (.pairs[0].confounders | map(.key) - ["evidence", "timed_window", "estimator"] == [])' out.txt >/dev/null ||
+    { jq '.verdict, .pairs' out.txt >&2; fail "not the same result after a round trip"; }
+
 exit_of 0 "$REPRO" export mllog "$bundle" --org 'Some Lab' --status onprem --trust "$(dirname "$bundle")/key.pem"
 says_in '"key": "submission_org", "value": "Some Lab"' out.txt
 says_in '"key": "submission_status", "value": "onprem"' out.txt
