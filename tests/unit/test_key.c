@@ -164,6 +164,42 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     EVP_PKEY_free(x);
 }
 
+TEST(public_keys_under_which_anyone_signs_are_refused)
+{
+    static const struct {
+        const char *key, *says;
+    } bad[] = {
+        {"0000000000000000000000000000000000000000000000000000000000000000", "small order"},
+        {"0100000000000000000000000000000000000000000000000000000000000000", "small order"},
+        {"0100000000000000000000000000000000000000000000000000000000000080", "small order"},
+        {"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", "small order"},
+        {"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85", "small order"},
+        {"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", "small order"},
+        {"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", "small order"},
+        {"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", "one form"},
+        {"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", "one form"},
+    };
+    struct rp_err err;
+    RP_BUF two = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        RP_BUF pem = {0}, signify = {0};
+        unsigned char record[42] = "Ed12345678";
+        RP_FREE char *der = rp_asprintf("302a300506032b6570032100%s", bad[i].key);
+        pem_of(&pem, "PUBLIC KEY", der);
+        CHECK(!rp_key_load_public(pem.data, pem.size, "that", &err) && err.code == RP_MALFORMED && strstr(err.msg, bad[i].says), "%s", bad[i].key);
+        CHECK(rp_unhex(record + 10, 32, bad[i].key) == 0, "hex");
+        rp_buf_puts(&signify, "untrusted comment: x\n");
+        rp_base64(&signify, record, sizeof record);
+        rp_buf_puts(&signify, "\n");
+        CHECK(!rp_key_load_public(signify.data, signify.size, "that", &err) && strstr(err.msg, bad[i].says), "%s: %s", bad[i].key, err.msg);
+    }
+    struct rp_key_pair *k = fx_key("twice");
+    rp_key_public_pem(k, &two);
+    rp_key_public_pem(k, &two);
+    rp_key_free(k);
+    CHECK(!rp_key_load_public(two.data, two.size, "that", &err) && strstr(err.msg, "2 PEM blocks"), "two keys in a file");
+}
+
 /* A descriptor from which that text can be read. */
 static int fd_with(const char *text)
 {
