@@ -40,8 +40,13 @@ static json_t *of_bundle(const char *path, struct rp_err *err)
 {
     static const char member[] = "env/node0.before.json";
     struct rp_bundle b = {0};
-    if (rp_bundle_open(&b, path, err) < 0)
+    RP_FD fd = rp_bundle_file(path, err);
+    if (fd < 0)
         return NULL;
+    if (rp_bundle_scan(&b, fd, err) < 0) {
+        rp_wrap(err, "bundle '%s'", path);
+        return NULL;
+    }
     const struct rp_member *m = rp_bundle_find(&b, member);
     json_t *env =
         m ? parse(rp_buf_text(&m->bytes), m->bytes.size, member, err) : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);

@@ -268,8 +268,11 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
 static int unverified(struct rp_row *row, const char *path, struct rp_err *err)
 {
     struct rp_bundle b = {0};
-    if (rp_bundle_open(&b, path, err) < 0)
+    RP_FD fd = rp_bundle_file(path, err);
+    if (fd < 0)
         return -1;
+    if (rp_bundle_scan(&b, fd, err) < 0)
+        return rp_wrap(err, "bundle '%s'", path);
     RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, "env/node0.before.json", "env", err) : NULL;
     rp_bundle_fini(&b);
     if (!env)

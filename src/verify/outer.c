@@ -14,9 +14,9 @@
 int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     size_t total = 0;
-    if (s->o->keep ? rp_bundle_open(&s->bundle, s->path, err) < 0 : (s->fd = rp_bundle_file(s->path, err)) < 0)
+    if ((s->fd = rp_bundle_file(s->path, err)) < 0)
         return -1;
-    if (!s->o->keep && rp_bundle_scan(&s->bundle, s->fd, err) < 0)
+    if (rp_bundle_scan(&s->bundle, s->fd, err) < 0)
         return rp_wrap(err, "bundle '%s'", s->path);
     const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
     rp_member_sha256(s->v->statement, statement);

@@ -122,14 +122,14 @@ static int read_list(struct reader *r, const struct rp_event *start, const struc
 }
 
 /* "id: state" until the end of the mapping. */
-static int read_checks(struct reader *r)
+static int read_checks(struct reader *r, const struct rp_event *start)
 {
-    for (;;) {
+    for (int n = 0;; n++) {
         struct rp_event key, value;
         if (rp_events_next(&r->events, &key) < 0)
             return -1;
         if (key.type == YAML_MAPPING_END_EVENT)
-            return 0;
+            return n ? 0 : FAIL(r, start, "checks: an empty mapping asks for nothing; name a check or leave the rule out");
         if (!key.text)
             return FAIL(r, &key, "checks: expected the name of a check");
         int id = find(r, &key, "check", check_name, RP_CHECK_COUNT), state = 0;
@@ -163,7 +163,7 @@ static int read_rule(struct reader *r, int id)
     else if (e.type == YAML_SEQUENCE_START_EVENT && t->type == 'L')
         failed = read_list(r, &e, t, rule);
     else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
-        failed = read_checks(r);
+        failed = read_checks(r, &e);
     else
         failed = wrong(r, &e, t);
     rp_event_fini(&e);

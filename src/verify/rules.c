@@ -264,6 +264,11 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     if (broken)
         return rp_fail(err, RP_MISMATCH, "%d of %d rules do not hold; %s", broken, asked, first);
+    if (!asked) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "the policy asks for nothing");
+        return 0;
+    }
     rp_check_say(result, "%d rules hold", asked);
     return 0;
 }

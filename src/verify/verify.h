@@ -54,7 +54,7 @@ const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the 
 
 /* What was verified, for those who go on with it: the very bytes that the checks saw, not the file read a second time. */
 struct rp_verified {
-    struct rp_bundle bundle;
+    struct rp_bundle bundle; /* of large members the digests alone (rp_bundle_scan) */
     json_t *before, *after; /* captures */
     struct rp_records records;
     struct rp_recipe recipe;

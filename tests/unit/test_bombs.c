@@ -61,7 +61,8 @@ static void repeat(struct writer *w, const char *text, uint64_t size)
 static void refused(const char *name, enum rp_check_id check, enum rp_code code, const char *says)
 {
     struct rp_verification v;
-    struct rp_verify_opts o = {0};
+    struct rp_verified kept = {0};
+    struct rp_verify_opts o = {.keep = &kept}; /* as compare, report, sign and replicate ask: what they keep is no reason for more memory */
     struct rp_err err = {0};
     struct rusage before, used;
     int status = 0;

@@ -84,7 +84,8 @@ TEST(rules_hold_or_are_broken)
     broken("min_repeats: 3", "2 repeats, 3 asked for");
     broken("replayed: 1", "0 steps trained again here");
     broken("no_throttling: true", "not known");
-    holds("no_throttling: false", NULL);
+    char says[512];
+    CHECK(row("no_throttling: false", NULL, 0, says) == RP_CHECK_NOTE && strstr(says, "asks for nothing"), "%s", says);
     holds("no_warnings: true", NULL);
     holds("checks: {key: passed}", print);
     holds("checks: {key: note, data: note, outliers: warning}", NULL);
@@ -214,6 +215,7 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"signed_by: alice\n", RP_USAGE, "signed_by: expected a list of words like [alice, ./bob.pem]"},
         {"signed_by: []\n", RP_USAGE, "lets nothing pass"},
         {"signed_by: [{a: b}]\n", RP_USAGE, "expected a list"},
+        {"checks: {}\n", RP_USAGE, "p.yaml:1:9: checks: an empty mapping asks for nothing"},
         {"checks: [key]\n", RP_USAGE, "expected a mapping of checks"},
         {"checks:\n  kee: passed\n", RP_USAGE, "p.yaml:2:3: unknown check 'kee': did you mean 'key'?"},
         {"checks: {policy: passed}\n", RP_USAGE, "unknown check 'policy'"},
