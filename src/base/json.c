@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 64 /* our documents need 6 */
+#define STRING_MAX (4ul << 20) /* jansson holds it three times; a document of a bundle is no larger */
 #define VALUES_MAX 1000000 /* jansson takes about 200 bytes for an empty object: three bytes of text must not become gigabytes */
 
 void rp_json_decref(json_t **j)
@@ -21,6 +22,7 @@ static int check_size(const char *p, size_t size, int64_t most, const char *what
 {
     int depth = 0, line = 1, in_string = 0;
     int64_t values = 0;
+    size_t begin = 0; /* of the string at hand */
     for (size_t i = 0; i < size; i++) {
         char c = p[i];
         line += c == '\n';
@@ -29,8 +31,11 @@ static int check_size(const char *p, size_t size, int64_t most, const char *what
                 i++;
             else if (c == '"')
                 in_string = 0;
+            if (in_string && i - begin > STRING_MAX)
+                return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, STRING_MAX);
         } else if (c == '"') {
             in_string = 1;
+            begin = i;
         } else if (c == '[' || c == '{') {
             if (++depth > DEPTH_MAX)
                 return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, DEPTH_MAX);

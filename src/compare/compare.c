@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#define COMPARED_MAX 1000 /* results at once: each is a table of its own against the first */
 #define REPLICATES 2000
 #define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
 #define LONG 50000
@@ -169,7 +170,8 @@ static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
     return NULL;
 }
 
-static json_t *ratio(const struct rp_row *a, const struct rp_row *b, const double *base)
+/* *base: draws of the first result, made when they are first needed. */
+static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **base)
 {
     double r = b->throughput / a->throughput;
     json_t *j = json_pack("{s:f}", "value", r);
@@ -180,11 +182,15 @@ static json_t *ratio(const struct rp_row *a, const struct rp_row *b, const doubl
         json_object_set_new(j, "no_interval", json_string(why));
         return j;
     }
+    if (!*base) {
+        *base = rp_alloc(REPLICATES * sizeof **base);
+        rp_bootstrap(*base, replicates_of(a), a, seed_of(a, 1));
+    }
     int n = replicates_of(a) < replicates_of(b) ? replicates_of(a) : replicates_of(b);
     RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
     rp_bootstrap(all, n, b, seed_of(b, 0));
     for (int i = 0; i < n; i++)
-        all[i] /= base[i];
+        all[i] /= (*base)[i];
     qsort(all, (size_t)n, sizeof *all, by_double);
     json_object_set_new(j, "low", json_real(all[n * 25 / 1000 - 1]));
     json_object_set_new(j, "high", json_real(all[n * 975 / 1000 - 1]));
@@ -268,7 +274,7 @@ int rp_compare_narrow(struct rp_rows *rows)
 
 /* ---- all ---- */
 
-static json_t *pair(const struct rp_rows *rows, int i, const double *base, enum rp_comparable *verdict, struct rp_err *err)
+static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
 {
     const struct rp_row *a = rows->row, *b = &rows->row[i];
     json_t *list = json_array();
@@ -323,17 +329,15 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
     *verdict = RP_COMPARABLE;
     if (rows->n < 2)
         return rp_fail_null(err, RP_USAGE, "one result alone cannot be compared: name another bundle, document or published:NAME");
-    if (rows->row->samples >= 2) {
-        base = rp_alloc(REPLICATES * sizeof *base);
-        rp_bootstrap(base, replicates_of(rows->row), rows->row, seed_of(rows->row, 1));
-    }
+    if (rows->n > COMPARED_MAX)
+        return rp_fail_null(err, RP_USAGE, "%d results at once; at most %d are compared: choose some with FILE#key=value", rows->n, COMPARED_MAX);
     for (int i = 0; i < rows->n; i++) {
         json_array_append_new(list, rp_row_to_json(&rows->row[i]));
         notes_of(notes, rows, i);
         if (i == 0)
             continue;
         enum rp_comparable one;
-        json_t *j = pair(rows, i, base, &one, err);
+        json_t *j = pair(rows, i, &base, &one, err);
         if (!j)
             return NULL;
         json_array_append_new(pairs, j);

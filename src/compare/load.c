@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MAX (64ul << 20) /* of CSV or JSON */
+#define FILE_MAX (8ul << 20) /* of CSV or JSON */
+#define VALUES_MAX 250000    /* of JSON: a row may have 100,000 samples, each of a group of its own */
 #define PUBLISHED "published:"
 #define FOLDER "results/published/"
 #define FACTS FOLDER "facts.json"
@@ -189,7 +190,7 @@ static int from_file(struct rp_rows *rows, const char *path, const struct rp_row
         return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1 : facts_of_bytes(rows, first, &bytes, err);
     if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)
         return rp_fail(err, RP_MALFORMED, "'%s' is no bundle, no imported document (JSON) and no CSV by its name", path);
-    RP_JSON *doc = rp_json_parse(rp_buf_text(&bytes), bytes.size, path, err);
+    RP_JSON *doc = rp_json_parse_most(rp_buf_text(&bytes), bytes.size, VALUES_MAX, path, err);
     return doc ? rp_rows_from_json(rows, doc, path, sha256, err) : -1;
 }
 

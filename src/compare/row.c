@@ -407,6 +407,11 @@ static int source_of(struct rp_row *row, const json_t *v, struct rp_err *err)
     static const char *const texts[] = {"file", "format", "note"};
     char **const to[] = {&row->source.file, &row->source.format, &row->source.note};
     double line = json_number_value(json_object_get(v, "line"));
+    const json_t *kind = json_object_get(v, "kind");
+    const char *imported = rp_row_kind_name(RP_ROW_IMPORTED);
+    if (kind && (!json_is_string(kind) || strcmp(json_string_value(kind), imported) != 0))
+        return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': what a document says of itself makes it neither published nor a bundle",
+                       imported);
     for (int i = 0; i < 3; i++) {
         const json_t *text = json_object_get(v, texts[i]);
         if (text && text_of(to[i], texts[i], text, err) < 0)

@@ -18,10 +18,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define RP_ROWS_MAX 100000       /* of one file */
+#define RP_ROWS_MAX 10000        /* of one file */
 #define RP_ROW_TEXT_MAX 500      /* bytes of one text */
 #define RP_ROW_NUMBER_MAX 1e15   /* nothing that is counted or measured here is larger */
-#define RP_ROW_SAMPLES_MAX 1000000
+#define RP_ROW_SAMPLES_MAX 100000
 #define RP_IMPORTED_SCHEMA "urn:repro:imported:1"
 
 enum rp_row_kind { RP_ROW_IMPORTED, RP_ROW_PUBLISHED, RP_ROW_BUNDLE };

@@ -268,7 +268,7 @@ int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err)
         }
         const int64_t least = strcmp(key, "gpus_per_node") != 0; /* a machine may have none; 0 of anything else is no result */
         const char *end = rp_scan_count(equals + 1, &count);
-        if (!end || *end || count < least)
+        if (!end || *end || count < least || equals[1] < '0' || equals[1] > '9') /* it passes over blanks */
             return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number %s 0", key, rp_shown(shown, equals + 1),
                            least ? "above" : "from");
         rp_draft_count(d, key, count, RP_DRAFT_GIVEN);

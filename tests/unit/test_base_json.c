@@ -47,6 +47,21 @@ TEST(depth_is_bounded)
     CHECK(j != NULL, "brackets inside a string are text: %s", e.msg);
 }
 
+TEST(strings_are_bounded)
+{
+    RP_BUF text = {0};
+    rp_buf_puts(&text, "[\n\"");
+    for (int i = 0; i < 4 << 20; i++)
+        rp_buf_add(&text, i == 100 ? "\\" : i == 101 ? "\"" : "x", 1);
+    rp_buf_puts(&text, "\"]");
+    struct rp_err e;
+    RP_JSON *j = rp_json_parse(text.data, text.size, "doc.json", &e);
+    CHECK(j != NULL, "4 MiB: %s", e.msg);
+    text.size -= 2;
+    rp_buf_puts(&text, "x\"]");
+    CHECK(refused(text.data, text.size, "doc.json:2: a string of more than 4194304 bytes"), "one more");
+}
+
 TEST(the_number_of_values_is_bounded)
 {
     RP_BUF many = {0}, fine = {0};

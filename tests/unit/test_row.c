@@ -20,7 +20,7 @@ TEST(imported_round_trip)
                     "{\"label\": \"a\", \"model\": \"bert-base\", \"batch_per_device\": 32, \"dropout\": 0.1, \"gpus_per_node\": 0, "
                     "\"throughput\": {\"value\": 10, \"unit\": \"sequences/s\", \"low\": 9, \"high\": 11}, \"samples\": [9, 10, 11.5], "
                     "\"sample_groups\": [1, 2], \"links\": [\"log\"], \"speedup\": 7.5, "
-                    "\"source\": {\"kind\": \"bundle\", \"signed_by\": \"SHA256:me\", \"sha256\": \"abc\", \"line\": 7, \"file\": \"f.log\"}}",
+                    "\"source\": {\"kind\": \"imported\", \"signed_by\": \"SHA256:me\", \"sha256\": \"abc\", \"line\": 7, \"file\": \"f.log\"}}",
                     &err) == 0,
           "%s", err.msg);
     const struct rp_row *r = rows.row;
@@ -57,6 +57,9 @@ TEST(imported_refused)
         {"{\"model\": \"a\\u0000b\"}", "u0000"},
         {"{\"batch\": 3}", "no result has a property 'batch'"},
         {"{\"modeI\": \"x\"}", "no result has a property"},
+        {"{\"source\": {\"kind\": \"bundle\"}}", "'source/kind' is not 'imported'"},
+        {"{\"source\": {\"kind\": \"published\"}}", "'source/kind' is not 'imported'"},
+        {"{\"source\": {\"kind\": 1}}", "'source/kind' is not 'imported'"},
         {"{\"throughput\": 3}", "'throughput'"},
         {"{\"throughput\": {\"value\": 3}}", "'throughput'"},
         {"{\"throughput\": {\"value\": -3, \"unit\": \"x/s\"}}", "above 0"},

@@ -6,7 +6,7 @@ cat >evil.json <<END
 {"schema": "urn:repro:imported:1", "provenance": {"format": "dllogger"}, "unsigned": true, "rows": [
  {"label": "x | verified |\n# comparable\n\u001b[2J\u001b]0;t\u0007\u202e\u0085<script>alert(1)</script>", "framework": "=cmd|' /C calc'!A0",
   "model": "[a](http://evil.example/)\`x\`", "throughput": {"value": 1, "unit": "s|q\n| 9"}, "precision": "www.evil.example",
-  "source": {"kind": "bundle", "signed_by": "SHA256:x", "verdict": "verified", "note": "verified\u001b[31m", "file": "a|b\n.zst"}},
+  "source": {"kind": "imported", "signed_by": "SHA256:x", "verdict": "verified", "note": "verified\u001b[31m", "file": "a|b\n.zst"}},
  {"label": "y", "throughput": {"value": 999999999999999, "unit": "s|q\n| 9"}}]}
 END
 for form in "" "--format md" "--format csv" --json "--layout dlperf --format md" "--layout paddle --format md" "--layout mlperf --format md" \
@@ -41,7 +41,20 @@ exit_of 4 "$REPRO" compare long.csv long.csv
 says "bytes; at most 500"
 awk 'BEGIN {print "framework,throughput,unit"; for (i = 0; i < 100002; i++) print "a,1,x/s"}' >many.csv
 exit_of 4 "$REPRO" compare many.csv
-says "more than 100000"
+says "more than 10000 results"
+awk 'BEGIN {print "framework,throughput,unit"; for (i = 0; i < 1001; i++) print "a" i ",1,x/s"}' >many.csv
+exit_of 2 "$REPRO" compare many.csv
+says "at most 1000 are compared"
+exit_of 5 "$REPRO" compare 'many.csv#framework=a7' 'many.csv#framework=a8'
+head -c 8388609 /dev/zero | tr '\0' ' ' >large.json
+exit_of 4 "$REPRO" compare large.json
+says "limit of 8388608 bytes"
+awk 'BEGIN {printf "{\"rows\": [{\"samples\": [1"; for (i = 0; i < 250000; i++) printf ",1"; print "]}]}"}' >large.json
+exit_of 4 "$REPRO" compare large.json
+says "more than 250000 values"
+sed 's/"kind": "imported"/"kind": "bundle"/' evil.json >kind.json
+exit_of 4 "$REPRO" compare kind.json
+says "'source/kind' is not 'imported'"
 printf 'framework,throughput,unit,verdict\na,1,x/s,verified\n' >v.csv
 exit_of 4 "$REPRO" compare v.csv
 says "column 'verdict'"

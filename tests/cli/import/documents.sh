@@ -27,6 +27,8 @@ exit_of 3 "$REPRO" import csv logs
 says "no regular file"
 exit_of 2 "$REPRO" import csw x
 says "did you mean 'csv'"
+exit_of 2 "$REPRO" import dlperf logs/1n2g/bert_b24_fp32_1.log --set 'global_batch= 8'
+says "' 8' is no whole number"
 exit_of 2 "$REPRO" import csv x --from 3 --to 3
 says "ends where it begins"
 exit_of 2 "$REPRO" import csv x --from -3
