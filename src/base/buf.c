@@ -147,7 +147,7 @@ char *rp_buf_take(struct rp_buf *b)
     return data;
 }
 
-int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err)
+int rp_open_regular(const char *path, struct rp_err *err)
 {
     /* O_NONBLOCK: opening a FIFO must not wait for a writer */
     RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -157,6 +157,17 @@ int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_e
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
                        S_ISDIR(st.st_mode) ? "a directory" : "a device or a pipe");
+    return rp_fd_take(&fd);
+}
+
+int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err)
+{
+    struct stat st;
+    RP_FD fd = rp_open_regular(path, err);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
     size_t start = out->size;
     for (;;) {
         /* st_size is a hint only: files in /proc say 0 and others grow */
@@ -225,7 +236,7 @@ static int open_temporary(const char *path, mode_t mode, char **name)
     return -1;
 }
 
-static void sync_directory_of(const char *path)
+void rp_sync_directory_of(const char *path)
 {
     RP_FREE char *dir = rp_strdup(path);
     char *slash = strrchr(dir, '/');
@@ -233,7 +244,7 @@ static void sync_directory_of(const char *path)
         slash[slash == dir] = 0;
     RP_FD fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
-        fsync(fd); /* some file systems refuse this on directories; the rename is atomic all the same */
+        fsync(fd);
 }
 
 int rp_publish(const char *tmp, const char *path)
@@ -268,7 +279,7 @@ static int write_and_name(const char *path, const void *data, size_t size, mode_
         errno = e;
         return -1;
     }
-    sync_directory_of(path);
+    rp_sync_directory_of(path);
     return 0;
 }
 

@@ -40,6 +40,10 @@ void rp_closep(int *fd);
 int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
 int rp_fd_high(int fd); /* the same file once more as a descriptor not below 10, closed on exec; -1 with errno */
 
+/* A regular file for reading, never waiting for the writer of a pipe; -1 and RP_IO. */
+int rp_open_regular(const char *path, struct rp_err *err) rp_must_check;
+/* After a name in its directory changed: to disk with it. Some file systems refuse that; the change is atomic all the same. */
+void rp_sync_directory_of(const char *path);
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
 /* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null is written as it

@@ -53,13 +53,9 @@ void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size)
 
 int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, struct rp_err *err)
 {
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
-                       S_ISDIR(st.st_mode) ? "a directory" : "a device or a pipe");
+    RP_FD fd = rp_open_regular(path, err);
+    if (fd < 0)
+        return -1;
     enum { chunk = 1 << 18 };
     RP_FREE char *bytes = rp_alloc(chunk);
     unsigned char digest[RP_SHA256_SIZE];

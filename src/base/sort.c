@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define SIGN (1ull << 63)
+#define FEW 32 /* up to here one after another */
 
 /* One pass over one byte, stable; 0 when all have the same there. */
 static int pass(uint64_t *to, const uint64_t *from, size_t n, unsigned shift)
@@ -45,9 +46,24 @@ void rp_sort_int64(int64_t *v, size_t n)
         u[i] ^= SIGN;
 }
 
+static void sort_few(double *v, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        double x = v[i];
+        size_t k = i;
+        for (; k > 0 && v[k - 1] > x; k--)
+            v[k] = v[k - 1];
+        v[k] = x;
+    }
+}
+
 /* The bits of a positive double ascend with it; those of a negative one descend. */
 void rp_sort_double(double *v, size_t n)
 {
+    if (n <= FEW) {
+        sort_few(v, n);
+        return;
+    }
     RP_FREE uint64_t *u = rp_alloc((n + 1) * sizeof *u);
     memcpy(u, v, n * sizeof *u);
     for (size_t i = 0; i < n; i++)
@@ -56,4 +72,10 @@ void rp_sort_double(double *v, size_t n)
     for (size_t i = 0; i < n; i++)
         u[i] ^= u[i] & SIGN ? SIGN : UINT64_MAX;
     memcpy(v, u, n * sizeof *u);
+}
+
+double rp_median(double *v, size_t n)
+{
+    rp_sort_double(v, n);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }

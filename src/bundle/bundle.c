@@ -349,23 +349,10 @@ int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
     return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 1, err);
 }
 
-int rp_bundle_file(const char *path, struct rp_err *err)
-{
-    /* O_NONBLOCK: opening a FIFO must not wait for a writer */
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "'%s' is %s, expected a regular file", path,
-                       S_ISDIR(st.st_mode) ? "a directory" : "a device or a pipe");
-    return rp_fd_take(&fd);
-}
-
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
 {
     *b = (struct rp_bundle){0};
-    RP_FD fd = rp_bundle_file(path, err);
+    RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)
         return -1;
     if (read_from(b, rp_unpack_file(fd, TAR_MAX, err), 0, err) < 0)

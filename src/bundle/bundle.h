@@ -49,7 +49,6 @@ int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err) rp_must_check; /* the same from memory */
 
-int rp_bundle_file(const char *path, struct rp_err *err) rp_must_check; /* a descriptor of that regular file, or -1 */
 /* The same from a descriptor in little memory: of what may be large, and is not small, there are only the digests. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
 /* The bytes of a member of rp_bundle_scan(), in pieces; of what was left out from the same descriptor, once more, and RP_MISMATCH at the

@@ -40,7 +40,7 @@ static json_t *of_bundle(const char *path, struct rp_err *err)
 {
     static const char member[] = "env/node0.before.json";
     struct rp_bundle b = {0};
-    RP_FD fd = rp_bundle_file(path, err);
+    RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)
         return NULL;
     if (rp_bundle_scan(&b, fd, err) < 0) {

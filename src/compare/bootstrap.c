@@ -1,35 +1,12 @@
 /* Resampling: groups (repeats) are drawn again with replacement, and in each its samples (steps); the figure is taken over each draw. The
  * same two levels as the interval of a bundle (report/results.c). */
+#include "base/sort.h"
 #include "compare/compare.h"
+#include "report/results.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t splitmix64(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static int64_t draw(uint64_t *state, int64_t n)
-{
-    return (int64_t)(((unsigned __int128)splitmix64(state) * (uint64_t)n) >> 64);
-}
-
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int64_t n) /* sorts v */
-{
-    qsort(v, (size_t)n, sizeof *v, by_double);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
 
 /* Time per unit of work of every sample, and where its group begins; the last entry of `first` is the end. */
 struct resampling {
@@ -68,7 +45,7 @@ double rp_row_estimate(const struct rp_row *row)
             sum += r.time[i];
         r.rate[g] = (double)row->group[g] / sum;
     }
-    double figure = median(r.rate, r.groups);
+    double figure = rp_median(r.rate, (size_t)r.groups);
     resampling_fini(&r);
     return figure;
 }
@@ -79,13 +56,13 @@ void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_
     resampling_init(&r, row);
     for (int b = 0; b < replicates; b++) {
         for (int64_t g = 0; g < r.groups; g++) {
-            int64_t from = r.groups > 1 ? draw(&seed, r.groups) : 0, n = r.first[from + 1] - r.first[from];
+            int64_t from = r.groups > 1 ? rp_results_draw(&seed, r.groups) : 0, n = r.first[from + 1] - r.first[from];
             double sum = 0;
             for (int64_t i = 0; i < n; i++)
-                sum += r.time[r.first[from] + draw(&seed, n)];
+                sum += r.time[r.first[from] + rp_results_draw(&seed, n)];
             r.rate[g] = (double)n / sum;
         }
-        out[b] = median(r.rate, r.groups);
+        out[b] = rp_median(r.rate, (size_t)r.groups);
     }
     resampling_fini(&r);
 }

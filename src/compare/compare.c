@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/compare.h"
 
 #include <errno.h>
@@ -149,12 +150,6 @@ static uint64_t seed_of(const struct rp_row *row, int is_base)
     return seed;
 }
 
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int replicates_of(const struct rp_row *row)
 {
     return row->samples > LONG ? REPLICATES_LONG : REPLICATES;
@@ -191,7 +186,7 @@ static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **ba
     rp_bootstrap(all, n, b, seed_of(b, 0));
     for (int i = 0; i < n; i++)
         all[i] /= (*base)[i];
-    qsort(all, (size_t)n, sizeof *all, by_double);
+    rp_sort_double(all, (size_t)n);
     json_object_set_new(j, "low", json_real(all[n * 25 / 1000 - 1]));
     json_object_set_new(j, "high", json_real(all[n * 975 / 1000 - 1]));
     json_object_set_new(j, "level", json_real(0.95));
@@ -212,7 +207,7 @@ void rp_row_interval(struct rp_row *row)
         return;
     RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
     rp_bootstrap(all, n, row, seed_of(row, 0));
-    qsort(all, (size_t)n, sizeof *all, by_double);
+    rp_sort_double(all, (size_t)n);
     row->low = all[n * 25 / 1000 - 1];
     row->high = all[n * 975 / 1000 - 1];
 }

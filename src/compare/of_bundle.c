@@ -268,7 +268,7 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
 static int unverified(struct rp_row *row, const char *path, struct rp_err *err)
 {
     struct rp_bundle b = {0};
-    RP_FD fd = rp_bundle_file(path, err);
+    RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)
         return -1;
     if (rp_bundle_scan(&b, fd, err) < 0)

@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "import/scan.h"
 
@@ -152,18 +153,6 @@ static double value_of(const struct rp_draft *d)
     return json_real_value(json_object_get(json_object_get(d->row, "throughput"), "value"));
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* Draft i and the later ones that are repeats of it, as one row: the median over the files, their samples side by side. */
 static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *links)
 {
@@ -185,7 +174,7 @@ static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *
     }
     const char *unit = json_string_value(json_object_get(json_object_get(row, "throughput"), "unit"));
     snprintf(how, sizeof how, "median over %d logs of: %s", n, json_string_value(json_object_get(row, "estimator")));
-    json_object_set_new(row, "throughput", json_pack("{s:f, s:s}", "value", median(value, n), "unit", unit));
+    json_object_set_new(row, "throughput", json_pack("{s:f, s:s}", "value", rp_median(value, (size_t)n), "unit", unit));
     json_object_set_new(row, "estimator", json_string(how));
     json_object_set_new(row, "samples", samples);
     json_object_set_new(row, "sample_groups", groups);

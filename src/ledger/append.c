@@ -67,17 +67,6 @@ static int io(const struct target *t, const char *doing)
     return fail(t, RP_IO, "cannot %s: %s", doing, strerror(errno));
 }
 
-static void sync_directory(const char *path)
-{
-    RP_FREE char *dir = rp_strdup(path);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = 0;
-    RP_FD fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0)
-        fsync(fd);
-}
-
 static int make_directory(const struct target *t)
 {
     struct rp_err why = {0};
@@ -278,7 +267,7 @@ static int append(const struct target *t, enum rp_ledger_event event, json_t *li
     if (write_line(t, fd, &e, &text) < 0)
         return -1;
     if (is_new)
-        sync_directory(t->path);
+        rp_sync_directory_of(t->path);
     t->mark->position = e.n + 1;
     memcpy(t->mark->head, head, sizeof head);
     return 0;

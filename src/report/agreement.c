@@ -1,6 +1,7 @@
 #include "report/agreement.h"
 
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/compare.h"
 #include "report/results.h"
 
@@ -60,12 +61,6 @@ static json_t *bits(const struct rp_records *a, const struct rp_records *b)
 
 /* ---- throughput ---- */
 
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static json_t *throughput(const struct rp_agreement_side *first, const struct rp_agreement_side *here)
 {
     json_t *a = json_object_get(json_object_get(first->run, "results"), "sequences_per_s"), *interval = json_null();
@@ -76,7 +71,7 @@ static json_t *throughput(const struct rp_agreement_side *first, const struct rp
     if (rp_results_draws(as, DRAWS, first->records) && rp_results_draws(bs, DRAWS, here->records)) {
         for (int i = 0; i < DRAWS; i++)
             bs[i] /= as[i];
-        qsort(bs, DRAWS, sizeof *bs, by_double);
+        rp_sort_double(bs, DRAWS);
         interval = json_pack("[f, f]", bs[DRAWS * 25 / 1000 - 1], bs[DRAWS * 975 / 1000 - 1]);
     }
     return json_pack("{s:O?, s:O?, s:o, s:o, s:f, s:s}", "first", a, "here", b, "ratio", ratio, "interval", interval, "level", 0.95, "method",

@@ -83,30 +83,12 @@ static void windows_free(struct window *w, int n)
     free(w);
 }
 
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n) /* sorts v */
-{
-    qsort(v, (size_t)n, sizeof *v, by_double);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static uint64_t splitmix64(uint64_t *state)
+int64_t rp_results_draw(uint64_t *state, int64_t n)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* 0..n-1; the bias of n / 2^64 is nothing here */
-static int64_t draw(uint64_t *state, int64_t n)
-{
-    return (int64_t)(((unsigned __int128)splitmix64(state) * (uint64_t)n) >> 64);
+    return (int64_t)(((unsigned __int128)(z ^ (z >> 31)) * (uint64_t)n) >> 64); /* the bias of n / 2^64 is nothing here */
 }
 
 static uint64_t seed_of(const char *sha256)
@@ -129,13 +111,13 @@ static void draw_all(double *all, int replicates, const struct window *w, int n,
     RP_FREE double *rate = rp_alloc((size_t)n * sizeof *rate);
     for (int b = 0; b < replicates; b++) {
         for (int i = 0; i < n; i++) {
-            const struct window *from = &w[n > 1 ? draw(&state, n) : 0];
+            const struct window *from = &w[n > 1 ? rp_results_draw(&state, n) : 0];
             int64_t ns = 0;
             for (int64_t k = 0; k < from->n; k++)
-                ns += from->cycle[draw(&state, from->n)];
+                ns += from->cycle[rp_results_draw(&state, from->n)];
             rate[i] = (double)from->samples / seconds(ns);
         }
-        all[b] = median(rate, n);
+        all[b] = rp_median(rate, (size_t)n);
     }
 }
 
@@ -144,7 +126,7 @@ static void bootstrap(double interval[2], const struct window *w, int n, int rep
 {
     RP_FREE double *all = rp_alloc((size_t)replicates * sizeof *all);
     draw_all(all, replicates, w, n, sha256);
-    qsort(all, (size_t)replicates, sizeof *all, by_double);
+    rp_sort_double(all, (size_t)replicates);
     interval[0] = all[replicates * 25 / 1000 - 1];
     interval[1] = all[replicates * 975 / 1000 - 1];
 }
@@ -170,7 +152,7 @@ static void add_throughput(json_t *out, const struct window *w, int n, const cha
     json_object_set_new(out, "windows", list);
     json_object_set_new(out, "window", json_string(WINDOW));
     json_object_set_new(out, "estimator", json_string(ESTIMATOR));
-    json_object_set_new(out, "sequences_per_s", n ? json_real(median(rate, n)) : json_null());
+    json_object_set_new(out, "sequences_per_s", n ? json_real(rp_median(rate, (size_t)n)) : json_null());
     json_object_set_new(out, "sequences_per_s_interval", interval);
     json_object_set_new(out, "interval", json_pack("{s:f, s:i, s:s}", "level", 0.95, "replicates", replicates, "method", METHOD));
 }

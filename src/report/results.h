@@ -28,6 +28,9 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
 /* n draws of the headline figure, as its interval is made of them; 0 where fewer than two steps were timed. */
 int rp_results_draws(double *out, int n, const struct rp_records *rs);
 
+/* 0 .. n - 1 by SplitMix64, whose state goes on: what every bootstrap here draws with. */
+int64_t rp_results_draw(uint64_t *state, int64_t n);
+
 /* Nanoseconds from the start of a timed step to that of the next one of its repeat, without a state root between; the last one of a
  * repeat (next NULL) to its own end. */
 int64_t rp_cycle_ns(const struct rp_record *r, const struct rp_record *next);

@@ -14,7 +14,7 @@
 int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     size_t total = 0;
-    if ((s->fd = rp_bundle_file(s->path, err)) < 0)
+    if ((s->fd = rp_open_regular(s->path, err)) < 0)
         return -1;
     if (rp_bundle_scan(&s->bundle, s->fd, err) < 0)
         return rp_wrap(err, "bundle '%s'", s->path);

@@ -232,12 +232,6 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
 
 /* ---- outliers ---- */
 
-static double median(double *v, int64_t n) /* sorts v */
-{
-    rp_sort_double(v, (size_t)n);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* Nanoseconds above which a timed step stands out; 0 where there are too few. */
 static double limit_of(const struct rp_records *rs)
 {
@@ -248,10 +242,10 @@ static double limit_of(const struct rp_records *rs)
             v[n++] = (double)(rs->r[i].end_ns - rs->r[i].start_ns);
     if (n < OUTLIER_STEPS)
         return 0;
-    double middle = median(v, n);
+    double middle = rp_median(v, (size_t)n);
     for (int64_t i = 0; i < n; i++)
         v[i] = fabs(v[i] - middle);
-    double deviations = middle + OUTLIER_DEVIATIONS * median(v, n);
+    double deviations = middle + OUTLIER_DEVIATIONS * rp_median(v, (size_t)n);
     return deviations > OUTLIER_TIMES * middle ? deviations : OUTLIER_TIMES * middle;
 }
 

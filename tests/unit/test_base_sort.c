@@ -47,3 +47,12 @@ TEST(integers_and_doubles_come_out_in_order)
             CHECK(wrong == 0, "%zu of %zu numbers with %u bits cut are out of place", wrong, n, cut);
         }
 }
+
+TEST(the_median_is_the_one_in_the_middle_or_the_mean_of_two)
+{
+    double one[] = {7}, two[] = {3, 1}, odd[] = {5, -1, 3}, even[] = {4, 1, 3, 2}, many[101];
+    CHECK(rp_median(one, 1) == 7 && rp_median(two, 2) == 2 && rp_median(odd, 3) == 3 && rp_median(even, 4) == 2.5);
+    for (int i = 0; i < 101; i++)
+        many[i] = (i * 37) % 101;
+    CHECK(rp_median(many, 101) == 50 && many[0] == 0 && many[100] == 100);
+}
