@@ -32,7 +32,7 @@ exit_of 0 "$REPRO" verify --json long.repro.tar.zst --replay 0:4
 says '"equal": true'
 for wrong in 0 -1 1: :1 a 1:0 1:2:3 2x 99999999999999999999; do
     exit_of 2 "$REPRO" verify long.repro.tar.zst "--replay=$wrong"
-    says "expected a number of steps"
+    says "is neither a number of steps from 1 to 1000000000 nor S:K"
 done
 exit_of 2 "$REPRO" verify long.repro.tar.zst --state two.safetensors
 rmdir tmp || fail "a replay's state was left behind"
