@@ -4,15 +4,15 @@
 #include "cli/cli.h"
 #include "page/page.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define REPORT_BUNDLES_MAX 64
+#include <unistd.h>
 
 struct report_opts {
-    const char *output, *trust, *format;
+    const char *output, *trust, *format, *ledger, *original;
     int force;
 };
 
@@ -25,6 +25,10 @@ static const struct rp_opt opts[] = {
      .help = "html or Markdown; default by the ending of --output, else html"},
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
      .help = "the key that must have signed, as for 'repro verify'"},
+    {.name = "ledger", .type = RP_OPT_TEXT, .offset = AT(ledger), .arg = "FILE",
+     .help = "the signer's ledger, as for 'repro verify': which attempt this was, and what became of the others; for one bundle"},
+    {.name = "original", .type = RP_OPT_TEXT, .offset = AT(original), .arg = "BUNDLE",
+     .help = "the run that it repeats, as for 'repro verify': both are compared again; for one bundle"},
     {0},
 };
 
@@ -40,6 +44,14 @@ static int is_device(const char *path)
     return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
+/* A name that was mistyped says nothing about the bundle. */
+static int check_readable(const char *option, const char *path, struct rp_err *err)
+{
+    if (path && access(path, R_OK) < 0)
+        return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", option, path, strerror(errno));
+    return 0;
+}
+
 static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
 {
     *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && ends_in(o->output, ".md");
@@ -50,10 +62,10 @@ static int choose_format(const struct report_opts *o, int *markdown, struct rp_e
 
 /* What is verified, and what is shown of it. */
 struct shown {
-    struct rp_verification v[REPORT_BUNDLES_MAX];
-    struct rp_verified kept[REPORT_BUNDLES_MAX];
-    struct rp_shown_bundle bundle[REPORT_BUNDLES_MAX];
-    struct rp_err failed[REPORT_BUNDLES_MAX];
+    struct rp_verification v[RP_PAGE_BUNDLES];
+    struct rp_verified kept[RP_PAGE_BUNDLES];
+    struct rp_shown_bundle bundle[RP_PAGE_BUNDLES];
+    struct rp_err failed[RP_PAGE_BUNDLES];
     int n;
 };
 
@@ -61,7 +73,7 @@ struct shown {
 static int verify_one(struct shown *s, const char *path, const struct report_opts *o, struct rp_err *err)
 {
     int i = s->n++;
-    struct rp_verify_opts vo = {.trust = o->trust, .keep = &s->kept[i]};
+    struct rp_verify_opts vo = {.trust = o->trust, .ledger = o->ledger, .original = o->original, .keep = &s->kept[i]};
     if (rp_verify(&s->v[i], path, &vo, &s->failed[i]) == 0)
         s->failed[i] = (struct rp_err){0};
     s->bundle[i] = (struct rp_shown_bundle){.name = path, .v = &s->v[i]};
@@ -118,9 +130,11 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;
     int markdown, failed;
-    if (cli->argc > REPORT_BUNDLES_MAX)
-        return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", REPORT_BUNDLES_MAX);
-    if (choose_format(o, &markdown, err) < 0)
+    if (cli->argc > RP_PAGE_BUNDLES)
+        return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
+    if (cli->argc > 1 && (o->ledger || o->original))
+        return rp_fail(err, RP_USAGE, "--%s belongs to one bundle: give one, or leave it out", o->ledger ? "ledger" : "original");
+    if (check_readable("ledger", o->ledger, err) < 0 || check_readable("original", o->original, err) < 0 || choose_format(o, &markdown, err) < 0)
         return -1;
     struct shown *s = rp_alloc(sizeof *s);
     failed = 0;
@@ -147,6 +161,9 @@ const struct rp_command rp_cmd_report = {
         "'repro verify' prints it, and who signed; then throughput with its interval, every step, losses, the device's clocks, power and "
         "temperature, ceilings, memory, topology, environment, and the commands that check it all. The raw data are in the page as CSV. As "
         "Markdown it is the report that is sealed in the bundle, below the verdict.\n"
+        "\n"
+        "With --ledger and --original it also shows which attempt this was among all of its signer, and that the run it repeats was compared. "
+        "'repro verify --report' then wants them too.\n"
         "\n"
         "Of a bundle that fails, a report has the failed checks and nothing else, and the exit status is that of 'repro verify'.\n"
         "\n"

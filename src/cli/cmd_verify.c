@@ -3,6 +3,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
+#include "base/text.h"
 #include "cli/attempt.h"
 #include "cli/cli.h"
 #include "page/page.h"
@@ -19,6 +20,7 @@
 
 struct verify_opts {
     const char *trust, *policy, *base, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
+    struct rp_opt_list beside;
     long threads;
     int list, no_ledger;
 };
@@ -36,6 +38,8 @@ static const struct rp_opt opts[] = {
      .help = "train the first K steps again here and compare bits, or K steps from step S on"},
     {.name = "report", .type = RP_OPT_TEXT, .offset = AT(report), .arg = "FILE",
      .help = "a page or Markdown file that 'repro report' made: is what it shows what the bundle says?"},
+    {.name = "beside", .type = RP_OPT_LIST, .offset = AT(beside), .arg = "BUNDLE",
+     .help = "for --report of a page of several bundles: another one of them; give each of the others"},
     {.name = "base", .type = RP_OPT_TEXT, .offset = AT(base), .arg = "BUNDLE",
      .help = "a run of fewer threads or devices: this one is not to be faster than their number explains; signed as --trust says too"},
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
@@ -123,15 +127,47 @@ static int list_checks(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
+/* The others on a page of several, each verified like this one. */
+struct beside {
+    struct rp_verification v[RP_PAGE_BUNDLES];
+    struct rp_verified kept[RP_PAGE_BUNDLES];
+    struct rp_shown_bundle b[RP_PAGE_BUNDLES];
+    int n;
+};
+
+static int verify_beside(struct beside *all, const struct verify_opts *o, struct rp_err *err)
+{
+    for (int i = 0; i < o->beside.n; i++) {
+        struct rp_verify_opts vo = {.trust = o->trust, .keep = &all->kept[i]};
+        struct rp_err why = {0};
+        int failed = rp_verify(&all->v[i], o->beside.item[i], &vo, &why) < 0;
+        all->n++;
+        if (failed)
+            return rp_fail(err, RP_UNAVAILABLE, "not decided: --beside: '%s' does not verify: %s", o->beside.item[i], why.msg);
+        all->b[i] = (struct rp_shown_bundle){.name = o->beside.item[i], .v = &all->v[i], .kept = &all->kept[i]};
+    }
+    return 0;
+}
+
 /* The last row: a page of this bundle. Of a bundle that failed nothing is compared. */
-static int check_page(struct rp_verification *v, const struct rp_verified *kept, const char *name, const char *file,
+static int check_page(struct rp_verification *v, const struct rp_verified *kept, const char *name, const struct verify_opts *o,
                       const struct rp_buf *page, struct rp_err *err)
 {
     struct rp_check_result found = {0};
     struct rp_shown_bundle b = {.name = name, .v = v, .kept = kept};
-    int failed = rp_page_check(&found, page, &b, err) < 0;
+    struct beside *all = rp_alloc(sizeof *all);
+    int failed = verify_beside(all, o, err) < 0;
+    if (failed)
+        rp_safe(found.text, sizeof found.text, err->msg);
+    else
+        failed = rp_page_check(&found, page, &b, all->b, all->n, err) < 0;
+    for (int i = 0; i < all->n; i++) {
+        rp_verified_fini(&all->kept[i]);
+        rp_verification_fini(&all->v[i]);
+    }
+    free(all);
     rp_verification_page(v, &found);
-    return failed ? rp_wrap(err, "%s", file) : 0;
+    return failed ? rp_wrap(err, "%s", o->report) : 0;
 }
 
 /* A mistake in what the user names says nothing about the bundle: then there is no verdict and no line in the ledger. */
@@ -144,6 +180,13 @@ static int check_named(const struct verify_opts *o, struct rp_err *err)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i][1] && access(files[i][1], R_OK) < 0)
             return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", files[i][0], files[i][1], strerror(errno));
+    for (int i = 0; i < o->beside.n; i++)
+        if (access(o->beside.item[i], R_OK) < 0)
+            return rp_fail(err, RP_IO, "--beside: cannot read '%s': %s", o->beside.item[i], strerror(errno));
+    if (o->beside.n && !o->report)
+        return rp_fail(err, RP_USAGE, "--beside names what else is on the page of --report: there is none");
+    if (o->beside.n >= RP_PAGE_BUNDLES)
+        return rp_fail(err, RP_USAGE, "a page has at most %d bundles", RP_PAGE_BUNDLES);
     return 0;
 }
 
@@ -199,7 +242,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
         rp_verification_fini(&v);
         return -1;
     }
-    if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o->report, &page, err) < 0)
+    if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o, &page, err) < 0)
         failed = 1;
     rp_verified_fini(&kept);
     rp_meter_init(meter, STDERR_FILENO, cli->quiet);
@@ -245,7 +288,9 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "A page made by 'repro report' proves nothing by itself; --report compares it with the bundle: every figure by the source that it "
         "names, and all of the page byte for byte. Its verdict and table of checks may say less than is found here, never more: give what "
-        "its maker gave, such as --trust. A page of several bundles, or by another version of repro, is not decided (status 7).\n"
+        "its maker gave, such as --trust. A page of several bundles is compared when the others are named with --beside; with less, and of a page "
+        "by another version of repro, every figure of this bundle is made again and compared, but what else the page shows, hides or paints over "
+        "is not: then the verdict is not decided (status 7).\n"
         "\n"
         "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
         "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, a page says "

@@ -83,6 +83,7 @@ static void headline(struct rp_section *s)
         {"of the device's own ceiling", "/ceilings/achieved/gemm_share", "d1*100", "%"},
         {"memory of the device", "/device_bytes/reserved", "d0/1048576", "MiB"},
         {"memory at most", "/peak_rss_bytes", "d0/1048576", "MiB"},
+        {"runs of this recipe before it", "/ledger/earlier", "d0", ""},
     };
     rp_buf_puts(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>");
     rp_run_figure(s, "/results/sequences_per_s", "d3");
@@ -146,6 +147,7 @@ void rp_section_bundle(struct rp_section *s, int heading)
     rp_buf_printf(s->out, "</h%d>\n", heading);
     about(s);
     headline(s);
+    rp_section_agreement(s);
     rp_section_steps(s);
     rp_section_loss(s);
     rp_section_device(s);
@@ -155,6 +157,8 @@ void rp_section_bundle(struct rp_section *s, int heading)
     rp_section_topology(s);
     rp_section_environment(s);
     rp_section_settings(s);
+    rp_section_attempts(s);
+    rp_section_signatures(s);
     rp_section_repeat(s);
     rp_buf_puts(s->out, "</section>\n");
 }

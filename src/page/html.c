@@ -189,6 +189,15 @@ static int captured(struct rp_buf *out, const json_t *leaf)
     return 0;
 }
 
+/* A third state: nothing was on both sides. */
+static int equal(struct rp_buf *out, const json_t *v)
+{
+    if (!json_is_boolean(v) && !json_is_null(v))
+        return -1;
+    rp_buf_puts(out, json_is_true(v) ? "equal" : json_is_false(v) ? "NOT EQUAL" : "not compared");
+    return 0;
+}
+
 int rp_form(struct rp_buf *out, const json_t *value, const char *form)
 {
     int rc = -1;
@@ -200,6 +209,8 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
         rc = hex_float(out, value);
     else if (*form == 'u')
         rc = captured(out, value);
+    else if (*form == 'e')
+        rc = equal(out, value);
     if (rc < 0)
         rp_buf_puts(out, "unknown");
     return rc;

@@ -26,7 +26,7 @@ const json_t *rp_pointer(const json_t *document, const char *pointer);
 void rp_pointer_add(struct rp_buf *out, const char *name);
 
 /* A value as text of a page, not yet escaped. Forms: "t" as it is; "d3" with three decimals, "d1/1048576" or "d2*100" scaled before;
- * "x" a hex float in decimal; "u" a value of a capture with its unit. 0, or -1: there is nothing known to show, and "unknown" stands there. */
+ * "x" a hex float in decimal; "u" a value of a capture with its unit; "e" whether two runs have the same bits. 0, or -1: there is nothing known to show, and "unknown" stands there. */
 int rp_form(struct rp_buf *out, const json_t *value, const char *form);
 
 /* <data> with source and exact value; member "run.json". `value` is what the pointer leads to, NULL: looked up in document. */

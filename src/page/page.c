@@ -55,12 +55,13 @@ static void head(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 
 static void contents(struct rp_buf *out, const struct rp_section *s)
 {
-    static const char *const parts[][2] = {{"steps", "Steps"},       {"loss", "Loss"},         {"device", "Device"},
-                                           {"ceilings", "Ceilings"}, {"memory", "Memory"}, {"baselines", "Baselines"},     {"topology", "Topology"},
-                                           {"environment", "Environment"}, {"settings", "Settings"}, {"repeat", "Verify it"}};
+    static const char *const parts[][2] = {
+        {"agreement", "Agreement"}, {"steps", "Steps"},         {"loss", "Loss"},         {"device", "Device"},           {"ceilings", "Ceilings"},
+        {"memory", "Memory"},       {"baselines", "Baselines"}, {"topology", "Topology"}, {"environment", "Environment"}, {"settings", "Settings"},
+        {"attempts", "Attempts"},   {"signatures", "Signatures"}, {"repeat", "Verify it"}};
     rp_buf_puts(out, "<nav aria-label=\"Sections\"><ul>");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(parts[i][0], "device") != 0 || json_object_get(s->run, "samples"))
+        if (rp_section_is_there(s, parts[i][0]))
             rp_buf_printf(out, "<li><a href=\"#b%d-%s\">%s</a></li>", s->index, parts[i][0], parts[i][1]);
     rp_buf_puts(out, "</ul></nav>\n");
 }
@@ -160,6 +161,40 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
                      "<code>repro verify BUNDLE --report THIS_PAGE</code> compares them.</p></footer>\n</body>\n</html>\n");
 }
 
+/* Everything in it is checked before it gets there: a word of a list, a fingerprint, a time. */
+void rp_page_signature_line(struct rp_buf *out, const json_t *row)
+{
+    rp_buf_printf(out, "> countersigned as %s by %s on %s, by a key that who made this file ", json_string_value(json_object_get(row, "role")),
+                  json_string_value(json_object_get(row, "fingerprint")), json_string_value(json_object_get(row, "at")));
+}
+
+static long long whole(const json_t *document, const char *pointer)
+{
+    return json_integer_value(rp_pointer(document, pointer));
+}
+
+/* Below the verdict: numbers and words of lists alone, so that nothing of a stranger becomes Markdown. */
+static void standing(struct rp_buf *out, const struct rp_verification *v)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(v->signatures, i, row) {
+        rp_page_signature_line(out, row);
+        rp_buf_puts(out, json_is_true(json_object_get(row, "trusted")) ? RP_STANDING_TRUSTED "\n" : "does not know\n");
+    }
+    if (rp_pointer(v->run, "/ledger/reason"))
+        rp_buf_puts(out, ">\n> in no ledger: nobody can say how often it was tried\n");
+    if (!rp_pointer(v->run, "/ledger/position"))
+        return;
+    rp_buf_printf(out, ">\n> line %lld of its signer's ledger; by that account %lld runs of this recipe were started before it", whole(v->run, "/ledger/position"),
+                  whole(v->run, "/ledger/earlier"));
+    if (v->ledger)
+        rp_buf_printf(out, RP_STANDING_ATTEMPT "%lld of %lld in the ledger that was looked up, before it %lld sealed, %lld failed, %lld interrupted, %lld without an end",
+                      whole(v->ledger, "/attempt"), whole(v->ledger, "/attempts"), whole(v->ledger, "/sealed"), whole(v->ledger, "/failed"),
+                      whole(v->ledger, "/interrupted"), whole(v->ledger, "/open"));
+    rp_buf_puts(out, "\n");
+}
+
 /* The report that was sealed, and above it the verdict. */
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
@@ -172,7 +207,9 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
             continue;
         }
         const struct rp_member *report = rp_bundle_find(&b[i].kept->bundle, "report.md");
-        rp_buf_printf(out, ">\n> signed by %s\n\n", b[i].v->fingerprint);
+        rp_buf_printf(out, ">\n> signed by %s\n", b[i].v->fingerprint);
+        standing(out, b[i].v);
+        rp_buf_puts(out, "\n");
         rp_buf_add(out, report->bytes.data, report->bytes.size);
     }
 }

@@ -17,6 +17,13 @@
 #define RP_STEPS "steps/rank0.jsonl"
 #define RP_SAMPLES "steps/rank0.samples.jsonl"
 
+/* Sources that are no members but what verify --json says under these names. */
+#define RP_OF_LEDGER "verify/ledger"
+#define RP_OF_SIGNATURES "verify/signatures"
+#define RP_STANDING_ORIGINAL "When this page was made, that run was verified beside this one and all of this computed again from both."
+#define RP_STANDING_ATTEMPT "; attempt "
+#define RP_STANDING_TRUSTED "trusts"
+
 struct rp_section {
     struct rp_buf *out;
     int index; /* of the bundle on the page: part of every id */
@@ -32,6 +39,11 @@ void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const 
 void rp_section_bundle(struct rp_section *s, int heading); /* all of them; heading: level of its title, 2 where it is one of many */
 
 void rp_section_verdict(struct rp_buf *out, const struct rp_shown_bundle *b, int index, int alone); /* also of a failed one */
+void rp_section_agreement(struct rp_section *s);
+void rp_section_attempts(struct rp_section *s);
+void rp_section_signatures(struct rp_section *s);
+void rp_page_signature_line(struct rp_buf *out, const json_t *row); /* of a Markdown file, but for whether its key is trusted */
+int rp_section_is_there(const struct rp_section *s, const char *id); /* some are only there when the bundle has what they show */
 void rp_section_steps(struct rp_section *s);
 void rp_section_loss(struct rp_section *s);
 void rp_section_device(struct rp_section *s);

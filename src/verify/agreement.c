@@ -83,6 +83,7 @@ static int check_original(const struct rp_verify_state *s, struct rp_check_resul
                                            "%.16s... and %.23s...",
                          v.statement, v.fingerprint, text(named, "statement"), text(named, "signer")) < 0;
     failed = failed || recompute(s, &v, &kept, result, err) < 0;
+    s->v->original = !failed;
     rp_verification_fini(&v);
     rp_verified_fini(&kept);
     return failed ? -1 : 0;

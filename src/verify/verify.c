@@ -224,7 +224,8 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->policy);
     json_decref(v->replay);
     json_decref(v->signatures);
-    v->run = v->policy = v->replay = v->signatures = NULL;
+    json_decref(v->ledger);
+    v->run = v->policy = v->replay = v->signatures = v->ledger = NULL;
 }
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -281,7 +282,8 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
+    return json_pack("{s:s, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "signatures", v->signatures, "checks",
-                     list, "results", v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy);
+                     list, "results", v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
+                     "ledger", v->ledger);
 }

@@ -87,6 +87,9 @@ struct rp_verification {
     int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */
     json_t *replay;                        /* rp_replay_json() of one that was done, or NULL */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of those that were asked for, or NULL */
+    json_t *ledger;                        /* what --ledger says of the run: {"position", "lines", "attempt", "attempts", "sealed", "failed",
+                                              "interrupted", "open", "later", "recorded"}, or NULL; NULL where it was not found there */
+    int original;                          /* the run of --original was verified, and how both agree computed again */
 };
 
 /* 0: verified, or verified by a key that is not known. -1: the first failed check's code and message are in *err. *v is filled
@@ -100,7 +103,7 @@ const char *rp_counter_role(const struct rp_verification *v, const char *fingerp
 
 /* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
  * "proves"}],
- * "results", "replay", "policy", "signatures"} for programs. */
+ * "results", "replay", "policy", "signatures", "ledger"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -57,10 +57,33 @@ says_in 'data-verdict="0">FAILED</h1>' failed.html
 grep -q '<data ' failed.html && fail "figures of a bundle that failed"
 exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -o both.html
 says_in "nothing of it is shown" both.html
-row skipped "not decided: .* a page of several bundles" --report both.html
+row skipped "not decided: .* the page shows a bundle that failed too" --report both.html
 [ "$status" = 7 ] || fail "a page of several bundles: status $status"
+# Several bundles are compared when all of them are named.
+"$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --set measure.warmup_steps=1 --set measure.repeats=1 --set measure.ceilings=false \
+    -o tiny.repro.tar.zst >run.txt 2>&1 || { cat run.txt >&2; fail "no second bundle"; }
+exit_of 0 "$REPRO" report "$bundle" tiny.repro.tar.zst -o two.html
+row skipped "name each with --beside" --report two.html
+[ "$status" = 7 ] || fail "half of a page of two: status $status"
+row passed "of its 2 bundles" --report two.html --beside tiny.repro.tar.zst
+[ "$status" = 0 ] || fail "a page of two: status $status"
+row skipped "'longer.repro.tar.zst' does not verify" --report two.html --beside longer.repro.tar.zst
+sed 's/<footer><p>/<footer><p>9999 sequences\/s /' two.html >bent.html
+row FAILED "was changed: '9999" --report bent.html --beside tiny.repro.tar.zst
+exit_of 3 "$REPRO" verify "$bundle" --report two.html --beside none.repro.tar.zst
+exit_of 2 "$REPRO" verify "$bundle" --beside tiny.repro.tar.zst
+# What a run says of its attempts, with the ledger and without.
+ledger=$("$REPRO" ledger list --json | sed -n 's/.*"ledger": "\(.*\)",/\1/p')
+bundle=tiny.repro.tar.zst
+exit_of 0 "$REPRO" report tiny.repro.tar.zst --ledger "$ledger" -o attempt.html
+says_in 'data-src="verify/ledger#/attempt" data-form="d0">1</data>' attempt.html
+row passed "byte for byte" --report attempt.html --ledger "$ledger"
+row FAILED "such as --ledger" --report attempt.html
+exit_of 3 "$REPRO" report tiny.repro.tar.zst --ledger none.jsonl -o none.html
+exit_of 2 "$REPRO" report tiny.repro.tar.zst tiny.repro.tar.zst --ledger "$ledger" -o none.html
+bundle=$TOP/results/xeon-2core-2026-11-21/bert_fp32.repro.tar.zst
 sed 's/repro-page/repro-pages/' a.html >older.html
-row skipped "another version of repro made the page" --report older.html
+row skipped "another version of repro made it" --report older.html
 [ "$status" = 7 ] && grep -q "^not decided" out.txt || fail "a page of another version: status $status"
 row FAILED "does not show this bundle" --report failed.html
 # Names of files are foreign too.

@@ -1,0 +1,70 @@
+#include "page/span.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct rp_span rp_span_of(const struct rp_buf *b)
+{
+    return (struct rp_span){rp_buf_text(b), b->size};
+}
+
+struct rp_span rp_span_find(struct rp_span in, const char *what)
+{
+    const char *p = in.n ? memmem(in.at, in.n, what, strlen(what)) : NULL;
+    return p ? (struct rp_span){p, in.n - (size_t)(p - in.at)} : (struct rp_span){NULL, 0};
+}
+
+struct rp_span rp_span_between(struct rp_span in, const char *from, const char *to)
+{
+    struct rp_span a = rp_span_find(in, from);
+    if (!a.at)
+        return a;
+    a = (struct rp_span){a.at + strlen(from), a.n - strlen(from)};
+    struct rp_span z = rp_span_find(a, to);
+    return z.at ? (struct rp_span){a.at, (size_t)(z.at - a.at)} : z;
+}
+
+struct rp_span rp_span_behind(struct rp_span in, struct rp_span part)
+{
+    const char *end = part.at + part.n;
+    return (struct rp_span){end, in.n - (size_t)(end - in.at)};
+}
+
+void rp_unescape(struct rp_buf *out, struct rp_span s)
+{
+    static const struct {
+        const char *entity;
+        char c;
+    } all[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&#39;", '\''}, {"&#96;", '`'}};
+    rp_buf_puts(out, "");
+    for (size_t i = 0, len; i < s.n; i += len) {
+        char c = s.at[i];
+        len = 1;
+        for (size_t k = 0; c == '&' && k < sizeof all / sizeof *all; k++)
+            if (strlen(all[k].entity) <= s.n - i && memcmp(s.at + i, all[k].entity, strlen(all[k].entity)) == 0) {
+                c = all[k].c;
+                len = strlen(all[k].entity);
+                break;
+            }
+        rp_buf_add(out, &c, 1);
+    }
+}
+
+int rp_span_text(char *out, size_t size, struct rp_span s)
+{
+    RP_BUF text = {0};
+    rp_unescape(&text, s);
+    if (!s.at || text.size >= size || memchr(rp_buf_text(&text), 0, text.size))
+        return -1;
+    memcpy(out, rp_buf_text(&text), text.size + 1);
+    return 0;
+}
+
+const char *rp_span_shown(char out[72], struct rp_span s)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%.*s", (int)(s.n < 190 ? s.n : 190), s.n ? s.at : "");
+    return rp_shown(out, text);
+}

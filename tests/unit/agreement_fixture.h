@@ -1,0 +1,77 @@
+/* A run and one that repeats it, as bundles. */
+#ifndef REPRO_TESTS_AGREEMENT_FIXTURE_H
+#define REPRO_TESTS_AGREEMENT_FIXTURE_H
+
+#include "report/agreement.h"
+#include "tests/unit/verify_fixture.h"
+
+/* fx_path("first.zst") and its verified parts, made once. */
+static struct rp_verification first_v;
+static struct rp_verified first_kept;
+
+static char *first_file;
+
+static void first_fini(void)
+{
+    rp_verification_fini(&first_v);
+    rp_verified_fini(&first_kept);
+    free(first_file);
+}
+
+static const char *first_path(void)
+{
+    struct fx x;
+    struct rp_err err;
+    if (first_file)
+        return first_file;
+    fx_init(&x);
+    fx_seal(&x, "alice.pem", "first.zst");
+    fx_fini(&x);
+    first_file = fx_path("first.zst");
+    atexit(first_fini);
+    struct rp_verify_opts o = {.keep = &first_kept};
+    int failed = rp_verify(&first_v, first_file, &o, &err);
+    CHECK(failed == 0, "%s", err.msg);
+    return first_file;
+}
+
+/* The second run says what it has to say of the first. */
+static void say_agreement(struct fx *x)
+{
+    struct rp_err err;
+    struct rp_records records;
+    first_path();
+    int failed = rp_records_parse(&records, x->steps.data, x->steps.size, &err);
+    CHECK(failed == 0, "%s", err.msg);
+    const struct rp_agreement_side first = {first_v.run, first_kept.before, &first_kept.records}, here = {x->run, x->before, &records};
+    json_object_set_new(x->run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", first_v.statement, "bundle", "first.zst", "signer",
+                                                        first_v.fingerprint));
+    json_object_set_new(x->run, "agreement", rp_agreement(&first, &here, &err));
+    rp_records_fini(&records);
+}
+
+/* Slower by a tenth, on a machine with another processor. */
+static void second_run(struct fx *x)
+{
+    struct rp_err err;
+    fx_init(x);
+    fx_capture_value(x->before, "cpu", "model_name", json_string("Another | CPU"));
+    fx_capture_value(x->after, "cpu", "model_name", json_string("Another | CPU"));
+    rp_buf_fini(&x->steps);
+    int64_t now = 7000000000;
+    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++) {
+        fx_step(&x->steps, i, 1, 3, now, 110000000 + 1000003 * (i % 3), i == 6 ? 2000000 : 0);
+        now += 114000000;
+    }
+    CHECK(fx_documents(x, "complete", NULL, &err) == 0, "%s", err.msg);
+}
+
+static void seal_second(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
+    fx_seal(x, "bob.pem", "second.zst");
+}
+
+#endif

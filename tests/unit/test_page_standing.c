@@ -1,0 +1,286 @@
+/* Where a run stands, on its page: attempts, the run that it repeats, who else signed; and pages of several bundles. What the page's maker was
+ * given decides what stands there, and the check of the page wants the same. */
+#include "tests/unit/agreement_fixture.h"
+
+#include "ledger/ledger.h"
+#include "page/page.h"
+#include "sign/counter.h"
+
+#define EVIL "<img src=x onerror=alert(1)>&\"'"
+
+/* One verified bundle. */
+struct shown {
+    struct rp_verification v;
+    struct rp_verified kept;
+    struct rp_shown_bundle b;
+};
+
+static void show(struct shown *s, const char *file, const char *ledger, const char *original)
+{
+    struct rp_verify_opts o = {.keep = &s->kept, .ledger = ledger, .original = original};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    s->kept = (struct rp_verified){0};
+    CHECK(rp_verify(&s->v, path, &o, &err) == 0, "%s: %s", file, err.msg);
+    s->b = (struct rp_shown_bundle){.name = file, .v = &s->v, .kept = &s->kept};
+}
+
+static void shown_fini(struct shown *s)
+{
+    rp_verification_fini(&s->v);
+    rp_verified_fini(&s->kept);
+}
+
+static enum rp_check_state checked(const struct rp_buf *page, const struct shown *s, const struct shown *others, int n, char text[512])
+{
+    struct rp_shown_bundle b[2];
+    struct rp_check_result r = {0};
+    struct rp_err err = {0};
+    for (int i = 0; i < n; i++)
+        b[i] = others[i].b;
+    int rc = rp_page_check(&r, page, &s->b, b, n, &err);
+    CHECK((rc < 0) == (r.state == RP_CHECK_FAILED || r.state == RP_CHECK_SKIPPED), "%d, %s", rc, err.msg);
+    memcpy(text, r.text, 512);
+    return r.state;
+}
+
+static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark)
+{
+    struct rp_err err = {0};
+    CHECK(rp_ledger_append(path, 1, e, fields, mark, &err) == 0, "%s", err.msg);
+}
+
+static void countersign(const char *file, const char *to)
+{
+    struct rp_err err;
+    struct rp_bundle b;
+    RP_BUF envelope = {0}, pem = {0}, packed = {0};
+    RP_FREE char *path = fx_path(file), *path_to = fx_path(to);
+    struct rp_counter c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
+    struct rp_key_pair *k = fx_key("carol.pem");
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    rp_key_public_pem(k, &pem);
+    rp_key_free(k);
+    fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
+    fx_add(&b, "signatures/0.pem", pem.data, pem.size);
+    CHECK(rp_bundle_pack(&b, &packed, &err) == 0 && rp_write_file(path_to, packed.data, packed.size, 0644, &err) == 0, "%s", err.msg);
+    rp_bundle_fini(&b);
+}
+
+/* second.zst repeats first.zst after two attempts of which one failed, signed.zst is countersigned. */
+static char *ledger_file;
+
+static void make_bundles(void)
+{
+    struct fx x;
+    struct rp_ledger_mark mark;
+    struct shown second;
+    if (ledger_file)
+        return;
+    second_run(&x);
+    say_agreement(&x);
+    set_path(x.run, "replicates/bundle", json_string("first" EVIL ".zst"));
+    ledger_file = fx_path("ledger.jsonl");
+    const char *recipe = json_string_value(json_object_get(x.run, "recipe_sha256"));
+    append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
+    append(ledger_file, RP_LEDGER_FAILED, json_pack("{s:i, s:s}", "run", 1, "recipe", recipe), &mark);
+    append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
+    append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
+    json_object_set_new(x.run, "ledger", json_pack("{s:I, s:s, s:I}", "position", (json_int_t)mark.position, "head", mark.head, "earlier", (json_int_t)mark.earlier));
+    seal_second(&x);
+    show(&second, "second.zst", NULL, NULL);
+    append(ledger_file, RP_LEDGER_SEALED, json_pack("{s:i, s:s, s:{s:s, s:s}}", "run", 4, "recipe", recipe, "bundle", "name", "second.zst", "statement",
+                                                    second.v.statement), &mark);
+    shown_fini(&second);
+    fx_fini(&x);
+    countersign("second.zst", "signed.zst");
+}
+
+static void contains(const struct rp_buf *page, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        CHECK(strstr(page->data, texts[i]), "no '%s'", texts[i]);
+}
+
+TEST(a_page_says_where_its_run_stands)
+{
+    static const char *const html[] = {
+        ">Agreement with the run that it repeats</h2>", "data-form=\"e\">equal</data></b> over ", "/agreement/throughput/ratio\" data-form=\"d4\">0.",
+        "of high or medium impact", "all of this computed again from both.", "runs of this recipe before it</dt>",
+        "data-src=\"verify/ledger#/attempt\" data-form=\"d0\">3</data> of ", "data-src=\"verify/ledger#/failed\" data-form=\"d0\">1<", "its end is recorded with this bundle",
+        ">Who else signed</h2>", "#/0/role\" data-form=\"t\">replicator<", "<td class=\"trust\">no</td>", "<a href=\"#b0-attempts\">", "<a href=\"#b0-signatures\">"};
+    static const char *const md[] = {"> countersigned as replicator by SHA256:", " by a key that who made this file does not know\n",
+                                     "> line 4 of its signer's ledger; by that account 2 runs", "; attempt 3 of 3 in the ledger that was looked up, before it 0 sealed, "
+                                     "1 failed, 0 interrupted, 1 without an end\n"};
+    struct shown s;
+    RP_BUF page = {0}, markdown = {0}, plain = {0};
+    make_bundles();
+    show(&s, "signed.zst", ledger_file, first_path());
+    rp_page_html(&page, &s.b, 1);
+    rp_page_markdown(&markdown, &s.b, 1);
+    contains(&page, html, sizeof html / sizeof *html);
+    contains(&markdown, md, sizeof md / sizeof *md);
+    CHECK(!strstr(page.data, "<img") && strstr(page.data, "seen &lt;img"), "markup of a stranger");
+    shown_fini(&s);
+    show(&s, "signed.zst", NULL, NULL);
+    rp_page_html(&plain, &s.b, 1);
+    CHECK(strstr(plain.data, "<code>repro verify BUNDLE --ledger FILE</code>") && strstr(plain.data, "<code>repro verify BUNDLE --original FIRST</code>") &&
+              !strstr(plain.data, "verify/ledger#"), "what nobody looked up");
+    shown_fini(&s);
+    struct fx x;
+    fx_init(&x); /* a run that stands nowhere and repeats nobody */
+    json_object_set_new(x.run, "ledger", json_pack("{s:s}", "reason", "turned off " EVIL));
+    fx_seal(&x, "signer", "off.zst");
+    fx_fini(&x);
+    RP_BUF off = {0};
+    show(&s, "off.zst", NULL, NULL);
+    rp_page_html(&off, &s.b, 1);
+    CHECK(strstr(off.data, "nobody can say how often it was tried") && strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") &&
+              !strstr(off.data, "b0-signatures"), "sections of what is not there");
+    shown_fini(&s);
+}
+
+TEST(a_page_wants_what_its_maker_was_given)
+{
+    static const struct {
+        const char *made_of;
+        int ledger, original, trusts;
+        const char *with;
+        int ledger_here, original_here, trusts_here;
+        enum rp_check_state html, markdown;
+        const char *says, *says_md;
+    } cases[] = {
+        {"signed.zst", 0, 0, 0, "signed.zst", 0, 0, 0, RP_CHECK_PASSED, RP_CHECK_PASSED, "byte for byte what this program makes", "byte for byte what"},
+        {"signed.zst", 1, 1, 1, "signed.zst", 1, 1, 1, RP_CHECK_PASSED, RP_CHECK_PASSED, "byte for byte what this program makes", "byte for byte what"},
+        {"signed.zst", 0, 0, 0, "signed.zst", 1, 0, 0, RP_CHECK_NOTE, RP_CHECK_NOTE, "; it was made without the ledger", "; it was made without the ledger"},
+        {"signed.zst", 0, 0, 0, "signed.zst", 0, 1, 0, RP_CHECK_NOTE, RP_CHECK_PASSED, "; it was made without the first run", "byte for byte"},
+        {"signed.zst", 0, 0, 0, "signed.zst", 0, 0, 1, RP_CHECK_NOTE, RP_CHECK_NOTE, "who signed as replicator is not trusted there", "is not trusted there"},
+        {"signed.zst", 1, 0, 0, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_FAILED, "such as --ledger", "such as --ledger"},
+        {"signed.zst", 0, 1, 0, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_PASSED, "such as --original", "byte for byte"},
+        {"signed.zst", 0, 0, 1, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_NOTE, "maker trusts who countersigned as replicator", "as replicator is trusted there"},
+        {"second.zst", 0, 0, 0, "signed.zst", 0, 0, 0, RP_CHECK_NOTE, RP_CHECK_NOTE, "; it shows 0 of the 1 signatures", "; it shows 0 of the 1 signatures"},
+        {"signed.zst", 0, 0, 0, "second.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_FAILED, "", "was changed"},
+    };
+    make_bundles();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shown maker, here;
+        RP_BUF page = {0}, markdown = {0};
+        char text[512];
+        show(&maker, cases[i].made_of, cases[i].ledger ? ledger_file : NULL, cases[i].original ? first_path() : NULL);
+        show(&here, cases[i].with, cases[i].ledger_here ? ledger_file : NULL, cases[i].original_here ? first_path() : NULL);
+        const int trusts[] = {cases[i].trusts, cases[i].trusts_here};
+        for (int k = 0; k < 2; k++)
+            if (trusts[k]) {
+                json_t *row = json_array_get((k ? &here : &maker)->v.signatures, 0);
+                json_object_set_new(row, "trusted", json_true());
+                json_object_set_new(row, "name", json_string("carol<b>"));
+            }
+        rp_page_html(&page, &maker.b, 1);
+        rp_page_markdown(&markdown, &maker.b, 1);
+        enum rp_check_state state = checked(&page, &here, NULL, 0, text);
+        CHECK(state == cases[i].html && strstr(text, cases[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
+        state = checked(&markdown, &here, NULL, 0, text);
+        CHECK(state == cases[i].markdown && strstr(text, cases[i].says_md), "%zu, Markdown: %s, %s", i, rp_check_state_name(state), text);
+        shown_fini(&maker);
+        shown_fini(&here);
+    }
+}
+
+/* The page with the first `was` after `behind` replaced. */
+static void bend(struct rp_buf *out, const struct rp_buf *page, const char *behind, const char *was, const char *is)
+{
+    const char *at = strstr(page->data, behind);
+    at = at ? strstr(at, was) : NULL;
+    CHECK(at, "no '%s' behind '%s'", was, behind);
+    if (!at)
+        return;
+    rp_buf_add(out, page->data, (size_t)(at - page->data));
+    rp_buf_puts(out, is);
+    rp_buf_puts(out, at + strlen(was));
+}
+
+TEST(what_is_bent_in_the_new_sections_is_found)
+{
+    static const struct {
+        const char *behind, *was, *is, *says;
+    } bends[] = {
+        {"verify/ledger#/attempt\"", ">3<", ">1<", "says '1' for verify/ledger#/attempt, the bundle '3'"},
+        {"verify/ledger#/failed\"", ">1<", ">0<", "says '0' for verify/ledger#/failed, the bundle '1'"},
+        {"b0-attempts\">Attempts</h", "its end is recorded", "its end is not recorded", "was changed"},
+        {"b0-attempts\">Attempts</h", "<table>", "<!-- <table>", "was changed"},
+        {"run.json#/ledger/earlier", ">2<", ">0<", "says '0' for run.json#/ledger/earlier"},
+        {"run.json#/agreement/throughput/ratio", ">0.", ">1.", "says '1."},
+        {"run.json#/agreement/bits/equal", ">equal<", ">EQUAL<", "says 'EQUAL'"},
+        {"agreement/throughput/interval/1", "d4", "d2", "sources or forms that this program does not write"},
+        {"b0-signatures\">Who", ">replicator<", ">author<", "shows a signature as author that this bundle does not carry"},
+        {"b0-signatures\">Who", "<code>SHA256:", "<code>SHA256:00", "was changed: it shows a signature in a form"},
+        {"b0-signatures\">Who", "2026-11-21", "2026-11-20", "says '2026-11-20T06:27:54Z' for verify/signatures#/0/at"},
+        {"b0-signatures\">Who", ">no<", ">yes, as <bdi>NVIDIA</bdi><", "maker trusts who countersigned as replicator, here"},
+        {"b0-signatures\">Who", ">no<", ">yes<", "was changed"},
+        {"b0-signatures\">Who", "</tbody>", "<tr><th>author</th><td>NVIDIA</td></tr></tbody>", "was changed"},
+        {"b0-signatures\">Who", "seen ", "not seen ", "says 'not seen "},
+    };
+    struct shown s;
+    RP_BUF page = {0};
+    char text[512];
+    make_bundles();
+    show(&s, "signed.zst", ledger_file, first_path());
+    rp_page_html(&page, &s.b, 1);
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_BUF bent = {0};
+        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
+        enum rp_check_state state = checked(&bent, &s, NULL, 0, text);
+        CHECK(state == RP_CHECK_FAILED && strstr(text, bends[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
+    }
+    shown_fini(&s);
+}
+
+TEST(a_page_of_several_is_compared_when_all_are_there)
+{
+    static const struct {
+        const char *behind, *was, *is, *says;
+    } bends[] = {
+        {"<tbody>", "verified, but the key is unknown", "verified", "bundle 1 of the page: the page says 'verified', here"},
+        {"<tbody>", "verified, but the key is unknown", "verified by NVIDIA", "no verdict of number 1"},
+        {"id=\"b2\"", "<p>", "<p>9999 sequences/s", "was changed"},
+        {"id=\"b2\"", "results/sequences_per_s\" data-form=\"d3\">", "results/sequences_per_s\" data-form=\"d3\">9", "was changed"},
+        {"<footer>", "<p>", "<p>9999 sequences/s", "was changed"},
+        {"<header>", "<h1>2", "<style>main{display:none}</style><h1>2", "was changed"},
+        {"id=\"b2\"", "data-bundle=\"", "data-bundle=\"0", "the page also shows the bundle whose"},
+        {"id=\"b2\" ", "data-bundle=\"", "data-id=\"", "the bundle '"},
+    };
+    struct shown first, signed_, pair[2];
+    struct rp_shown_bundle b[2];
+    RP_BUF page = {0};
+    char text[512];
+    make_bundles();
+    show(&first, "first.zst", NULL, NULL);
+    show(&signed_, "signed.zst", NULL, NULL);
+    b[0] = first.b;
+    b[1] = signed_.b;
+    rp_page_html(&page, b, 2);
+    CHECK(checked(&page, &first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
+    CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_PASSED && strstr(text, "of its 2 bundles"), "%s", text);
+    CHECK(checked(&page, &signed_, &first, 1, text) == RP_CHECK_PASSED, "%s", text);
+    pair[0] = first;
+    pair[1] = signed_;
+    CHECK(checked(&page, &signed_, pair, 2, text) == RP_CHECK_PASSED, "one too many: %s", text);
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_BUF bent = {0};
+        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
+        enum rp_check_state state = checked(&bent, &first, &signed_, 1, text);
+        CHECK((state == RP_CHECK_FAILED || (i >= 6 && state == RP_CHECK_SKIPPED)) && strstr(text, bends[i].says), "%zu: %s, %s", i,
+              rp_check_state_name(state), text);
+    }
+    for (size_t n = 0; n < page.size; n += 1499) { /* cut anywhere */
+        RP_BUF cut = {0};
+        rp_buf_add(&cut, page.data, n);
+        enum rp_check_state state = checked(&cut, &first, &signed_, 1, text);
+        CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%zu bytes: %s", n, text);
+    }
+    signed_.v.verdict = RP_VERDICT_VERIFIED; /* here more is found than its maker found */
+    CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_NOTE && strstr(text, "; its verdict is 'verified, but"), "%s", text);
+    shown_fini(&first);
+    shown_fini(&signed_);
+}
