@@ -49,7 +49,7 @@ static const struct rp_record *steps_of(const struct rp_records *rs, int64_t *n)
 {
     int64_t first = rs->n && rs->r[0].step < 0;
     *n = rs->n - first;
-    return rs->r + first;
+    return first ? rs->r + 1 : rs->r; /* no records: NULL */
 }
 
 /* ---- time ---- */

@@ -1,5 +1,5 @@
 /* Any bytes as a log: the first says of which format, the second what the command line says. Refused with one line, or a document that
- * compare reads, of printable text and figures above 0. */
+ * compare reads, of printable text and figures above 0. FUZZ_FORMAT=nccl: that format alone, whatever the first byte says. */
 #include "base/json.h"
 #include "base/text.h"
 #include "compare/row.h"
@@ -55,16 +55,26 @@ static void check(const json_t *doc)
         abort();
 }
 
+static const struct rp_importer *importer(uint8_t first)
+{
+    static const struct rp_importer *only;
+    const char *name = getenv("FUZZ_FORMAT");
+    struct rp_err err;
+    int formats = 0;
+    if (name && !only && !(only = rp_importer_find(name, &err)))
+        abort();
+    while (rp_importers[formats])
+        formats++;
+    return only ? only : rp_importers[first % formats];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *set[] = {"global_batch=256", "framework=f"};
-    int formats = 0;
     if (size < 2)
         return 0;
-    while (rp_importers[formats])
-        formats++;
     struct rp_err err = {0};
-    struct rp_import im = {.importer = rp_importers[data[0] % formats]};
+    struct rp_import im = {.importer = importer(data[0])};
     struct rp_import_opts o = {.from = data[1] & 1 ? 3 : -1, .to = data[1] & 2 ? 9 : -1, .set = set, .sets = (data[1] >> 2) & 2,
                                .unit = data[1] & 4 ? "tokens/s" : NULL};
     const char *paths[] = {"logs/2n8g/bert_b32_fp32_1.log", "logs/2n8g/bert_b32_fp32_2.log"};

@@ -1,0 +1,155 @@
+/* Two captures, as documents or as values, compared and shown: what a document says of itself is no difference, both directions find as
+ * many, and no page has a character that a terminal obeys.
+ *
+ *   "{...}" NUL "{...}"              two documents; one alone stands for both
+ *   "a gpu.devices.gpu0.name VALUE"  lines: a, b or c (both), a field with '.' between its names, and its value in JSON (a text that is no
+ *                                    JSON is a string); an object is a value with its state, anything else is known */
+#include "base/json.h"
+#include "base/text.h"
+#include "bundle/schema.h"
+#include "capture/capture.h"
+#include "capture/compare.h"
+#include "capture/doctor.h"
+#include "tests/fuzz/patch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+extern const int fuzz_is_slow; /* replay.c */
+const int fuzz_is_slow = 1;
+
+static void must(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void printable(const struct rp_buf *b)
+{
+    for (size_t i = 0, n; i < b->size; i += n) {
+        unsigned c = 0;
+        n = rp_utf8(b->data + i, b->size - i, &c);
+        must(n && ((!rp_is_control(c) && !rp_turns(c)) || c == '\n' || c == '\t')); /* tabs: the matrix of nvidia-smi */
+    }
+}
+
+/* ---- documents of lines ---- */
+
+static json_t *empty(void)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:{}}", "schema", "repro-env/1", "captured_at", "2026-11-21T00:00:00Z", "salt",
+                     "00112233445566778899aabbccddeeff", "identified", 0, "probes");
+}
+
+static void put(json_t *doc, const char *field, size_t n, json_t *value)
+{
+    char name[64];
+    json_t *at = json_object_get(doc, "probes");
+    while (1) {
+        const char *dot = memchr(field, '.', n);
+        size_t len = dot ? (size_t)(dot - field) : n;
+        snprintf(name, sizeof name, "%.*s", (int)len, field);
+        rp_clean(name);
+        if (!dot)
+            break;
+        if (!json_is_object(json_object_get(at, name)))
+            json_object_set_new(at, name, json_object());
+        at = json_object_get(at, name);
+        field += len + 1;
+        n -= len + 1;
+    }
+    if (json_is_object(value))
+        json_object_set(at, name, value);
+    else
+        json_object_set_new(at, name, json_pack("{s:s, s:O, s:s}", "state", "ok", "value", value, "source", "/x"));
+}
+
+static void line(json_t *a, json_t *b, const char *text, size_t n)
+{
+    const char *space = n > 2 ? memchr(text + 2, ' ', n - 2) : NULL;
+    if (!space)
+        return;
+    RP_JSON *value = patch_value(space + 1, n - (size_t)(space + 1 - text));
+    if (*text != 'b')
+        put(a, text + 2, (size_t)(space - text) - 2, value);
+    if (*text != 'a')
+        put(b, text + 2, (size_t)(space - text) - 2, value);
+}
+
+static void of_lines(json_t **a, json_t **b, const char *text, size_t size)
+{
+    const char *end;
+    *a = empty();
+    *b = empty();
+    for (size_t i = 0, n; i < size; i += n + 1) {
+        end = memchr(text + i, '\n', size - i);
+        n = end ? (size_t)(end - text) - i : size - i;
+        line(*a, *b, text + i, n);
+    }
+}
+
+static void of_documents(json_t **a, json_t **b, const char *text, size_t size)
+{
+    struct rp_err err = {0};
+    const char *nul = memchr(text, 0, size);
+    size_t n = nul ? (size_t)(nul - text) : size;
+    *a = rp_json_parse(text, n, "a", &err);
+    *b = nul ? rp_json_parse(nul + 1, size - n - 1, "b", &err) : json_incref(*a);
+    must((*a && *b) || (err.code == RP_MALFORMED && *err.msg && !strchr(err.msg, '\n')));
+}
+
+/* ---- what becomes of them ---- */
+
+static int is_capture(const json_t *doc)
+{
+    static json_t *schema; /* read once */
+    struct rp_err err = {0};
+    if (!schema)
+        must((schema = rp_schema_load("env", &err)) != NULL);
+    if (rp_schema_check(schema, doc, "capture", &err) == 0)
+        return 1;
+    must(err.code == RP_MALFORMED && *err.msg && !strchr(err.msg, '\n'));
+    return 0;
+}
+
+static void show(const json_t *doc)
+{
+    RP_BUF page = {0}, text = {0};
+    RP_JSON *findings = rp_doctor(doc);
+    rp_capture_summary(&page, doc);
+    rp_doctor_text(&text, findings, 0);
+    printable(&page);
+    printable(&text);
+}
+
+static size_t size_of(const json_t *diff, const char *list)
+{
+    return json_array_size(json_object_get(diff, list));
+}
+
+static void compare(const json_t *a, const json_t *b)
+{
+    static const char *const lists[] = {"different", "one_side", "not_comparable", "unknown", "not_captured"};
+    struct rp_err err = {0}, other = {0};
+    RP_JSON *there = rp_capture_compare(a, b, &err), *back = rp_capture_compare(b, a, &other);
+    RP_JSON *same = rp_capture_compare(a, a, &err), *changes = rp_capture_changes(a, b, &err), *none = rp_capture_changes(a, a, &err);
+    must(!there == !back && (there || err.code == RP_MALFORMED));
+    for (size_t i = 0; there && i < sizeof lists / sizeof *lists; i++)
+        must(size_of(there, lists[i]) == size_of(back, lists[i]));
+    must(!same || (!size_of(same, "different") && !size_of(same, "one_side") && !size_of(same, "not_comparable") && !size_of(same, "not_captured")));
+    must((!none || json_array_size(none) == 0) && (!changes || json_array_size(changes) == 0 || !json_equal(a, b)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    RP_JSON *a = NULL, *b = NULL;
+    (size && *data == '{' ? of_documents : of_lines)(&a, &b, (const char *)data, size);
+    if (!a || !b || !is_capture(a) || !is_capture(b))
+        return 0;
+    show(a);
+    show(b);
+    compare(a, b);
+    return 0;
+}

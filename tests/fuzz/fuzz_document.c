@@ -1,0 +1,362 @@
+/* Any bytes as one member of an honest bundle, sealed again by an attacker, through verify: a verdict, one printable line for each refusal,
+ * and what is accepted follows from the records. The first byte says which member and how:
+ *
+ *   & 15  0 run.json, 1 recipe.yaml, 2 and 3 captures, 4 records, 5 samples, 6 report.md, 7 SHA256SUMS, 8 and 9 its signatures, 10 key.pem,
+ *         11 verify.sh, 12 the statement's payload, 13 hwloc, 14 a counter-signature, 15 its key
+ *   & 16  the bytes are lines of changes (patch.h) to the honest member, where that is JSON
+ *   & 32  reports are made again, & 64 figures too
+ *   & 128 nothing is sealed again: the honest signature stays */
+#define TAP_NO_MAIN
+#include "tests/unit/attack.h"
+
+#include "base/text.h"
+#include "bundle/schema.h"
+#include "compare/row.h"
+#include "import/export.h"
+#include "page/page.h"
+#include "sign/counter.h"
+#include "tests/fuzz/patch.h"
+
+#include <math.h>
+#include <sys/mman.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+extern const int fuzz_is_slow; /* replay.c */
+const int fuzz_is_slow = 1;
+
+static const char *const members[16] = {"run.json", "recipe.yaml", "env/node0.before.json", "env/node0.after.json", "steps/rank0.jsonl",
+                                        "steps/rank0.samples.jsonl", "report.md", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.minisig",
+                                        "key.pem", "verify.sh", "statement.dsse.json", "env/node0.hwloc.xml", "signatures/0.dsse.json",
+                                        "signatures/0.pem"};
+enum { RUN, RECIPE, BEFORE, AFTER, STEPS, SAMPLES, REPORT, STATEMENT = 12, COUNTER = 14 };
+enum { LINES = 16, REPORTS = 32, FIGURES = 64, AS_SIGNED = 128 };
+
+static struct rp_key_pair *author, *attacker;
+static char authors[RP_FINGERPRINT_SIZE];
+static struct fx honest;            /* made once, as the two bundles: this is slow enough */
+static struct rp_bundle by[2];      /* sealed by the attacker and by the author */
+
+#define MUST(holds) must((holds), __LINE__, #holds)
+static void must(int holds, int line, const char *text)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fuzz_document.c:%d: %s\n", line, text);
+    abort();
+}
+
+static void printable(const char *text, int lines)
+{
+    size_t n = strlen(text), step;
+    for (size_t i = 0; i < n; i += step) {
+        unsigned c = 0;
+        step = rp_utf8(text + i, n - i, &c);
+        MUST(step && ((!rp_is_control(c) && !rp_turns(c)) || (lines && c == '\n')));
+    }
+}
+
+/* With samples, so a GPU's. */
+static void make_honest(struct fx *x)
+{
+    struct rp_err err;
+    fx_init(x);
+    for (int i = 0; i < 8; i++)
+        rp_buf_printf(&x->samples, "{\"clock_sm_hz\":1500000000,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":40,\"throttle\":%s}\n", i,
+                      4900000000 + i * 100000007ll, 250000 + i, i % 3 ? "[]" : "[\"sw_power_cap\"]");
+    x->backend = "cuda";
+    x->device = "Tesla V100-SXM2-16GB, sm_70";
+    MUST(fx_documents(x, "complete", NULL, &err) == 0);
+}
+
+static void seal(struct rp_bundle *b, const struct fx *x, const struct rp_key_pair *key)
+{
+    struct rp_err err;
+    RP_BUF file = {0};
+    fx_members(b, x);
+    MUST(rp_bundle_seal(b, key, &file, &err) == 0);
+}
+
+static void start(void)
+{
+    if (author)
+        return;
+    author = fx_key("author");
+    attacker = fx_key("attacker");
+    rp_key_fingerprint(author, authors);
+    make_honest(&honest);
+    seal(&by[0], &honest, attacker);
+    seal(&by[1], &honest, author);
+    fx_clean();
+    MUST(!tap_failures);
+}
+
+/* Of one that the target may bend; the recipe is the honest one's. */
+static void copy_fx(struct fx *x)
+{
+    *x = honest;
+    x->steps = x->samples = x->report = (struct rp_buf){0};
+    rp_buf_add(&x->steps, honest.steps.data, honest.steps.size);
+    rp_buf_add(&x->samples, honest.samples.data, honest.samples.size);
+    x->run = json_deep_copy(honest.run);
+    x->before = json_deep_copy(honest.before);
+    x->after = json_deep_copy(honest.after);
+}
+
+static void copy_bundle(struct rp_bundle *b, const struct rp_bundle *from)
+{
+    struct rp_err err;
+    *b = (struct rp_bundle){0};
+    for (int i = 0; i < from->n; i++)
+        MUST(rp_bundle_add(b, from->member[i].name, rp_buf_text(&from->member[i].bytes), from->member[i].bytes.size, &err) == 0);
+}
+
+/* ---- the attack ---- */
+
+static void replace(struct rp_buf *b, const void *data, size_t size)
+{
+    rp_buf_fini(b);
+    rp_buf_add(b, data, size);
+}
+
+/* The changes of the lines to the member as it is. */
+static void change(struct rp_buf *b, const char *text, size_t size, int is_lines)
+{
+    struct rp_err err;
+    RP_BUF list = {0};
+    if (is_lines) {
+        rp_buf_puts(&list, "[");
+        for (size_t i = 0; i + 1 < b->size; i++)
+            rp_buf_add(&list, b->data[i] == '\n' ? "," : &b->data[i], 1);
+        rp_buf_puts(&list, "]");
+    }
+    const struct rp_buf *from = is_lines ? &list : b;
+    RP_JSON *doc = rp_json_parse(rp_buf_text(from), from->size, "honest", &err);
+    json_t *line;
+    size_t i;
+    if (!doc) {
+        replace(b, text, size);
+        return;
+    }
+    patch_json(doc, text, size);
+    rp_buf_fini(b);
+    if (!is_lines)
+        rp_json_write(b, doc);
+    else
+        json_array_foreach(doc, i, line)
+            rp_json_write_line(b, line);
+}
+
+static void bend_member(struct rp_buf *b, int member, int how, const char *text, size_t size)
+{
+    int is_json = member == RUN || member == BEFORE || member == AFTER || member == STATEMENT || member == COUNTER;
+    if (how & LINES && (is_json || member == STEPS || member == SAMPLES))
+        change(b, text, size, !is_json);
+    else
+        replace(b, text, size);
+}
+
+/* The parts from which all else is made. Text that is none of them is put into the bundle as it is, by bend_sealed(). */
+static int bend_source(struct fx *x, int member, int how, const char *text, size_t size)
+{
+    struct rp_err err = {0};
+    json_t **doc = member == RUN ? &x->run : member == BEFORE ? &x->before : &x->after;
+    if (member == STEPS || member == SAMPLES) {
+        bend_member(member == STEPS ? &x->steps : &x->samples, member, how, text, size);
+    } else if (member == RECIPE) {
+        struct rp_plan plan = {0};
+        if (rp_recipe_parse(&x->recipe, text, size, "tiny.yaml", "cuda", NULL, 0, &err) < 0) {
+            x->recipe = honest.recipe;
+            return -1;
+        }
+        if (rp_workloads[0]->plan(&plan, &x->recipe, rp_backend_find("cpu"), &(struct rp_device_opts){.isa = "avx2", .threads = 1}, &err) < 0)
+            return -1;
+    } else {
+        RP_BUF again = {0};
+        rp_json_write(&again, *doc);
+        bend_member(&again, member, how, text, size);
+        json_t *j = rp_json_parse(rp_buf_text(&again), again.size, "bent", &err);
+        RP_JSON *schema = rp_schema_load(member == RUN ? "run" : "env", &err);
+        if (!j || rp_schema_check(schema, j, "bent", &err) < 0) { /* reports are of documents that passed it */
+            json_decref(j);
+            return -1;
+        }
+        json_decref(*doc);
+        *doc = j;
+    }
+    return how & FIGURES && member != RUN ? fx_documents(x, "complete", NULL, &err) : fx_report(x, &err);
+}
+
+static struct rp_buf *bytes_of(struct rp_bundle *b, const char *name)
+{
+    struct rp_err err;
+    if (!rp_bundle_find(b, name))
+        MUST(rp_bundle_add(b, name, "", 0, &err) == 0);
+    return attack_bytes(b, name);
+}
+
+static void countersign(struct rp_bundle *b, const struct rp_key_pair *key)
+{
+    struct rp_err err;
+    struct rp_counter c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "n"};
+    struct rp_buf *seal = bytes_of(b, members[COUNTER]), *pem;
+    MUST(rp_counter_seal(seal, &c, attack_bytes(b, members[STATEMENT]), key, &err) == 0);
+    pem = bytes_of(b, members[COUNTER + 1]);
+    rp_key_public_pem(key, pem);
+}
+
+/* 1: the member has other bytes than the honest one. */
+static int bend_sealed(struct rp_bundle *b, int member, int how, const char *text, size_t size)
+{
+    const char *name = members[member];
+    int added = !rp_bundle_find(b, name);
+    if (member >= COUNTER) {
+        countersign(b, how & AS_SIGNED ? attacker : author);
+        added = 0;
+    }
+    struct rp_buf *is = bytes_of(b, name);
+    RP_BUF was = {0};
+    rp_buf_add(&was, is->data, is->size);
+    if (member == STATEMENT && !(how & AS_SIGNED)) {
+        struct rp_envelope e;
+        struct rp_err err;
+        MUST(rp_dsse_parse(&e, is->data, is->size, &err) == 0);
+        bend_member(&e.payload, member, how, text, size);
+        attack_sign(b, NULL, &e.payload, attacker);
+        rp_envelope_fini(&e);
+        return 1;
+    }
+    bend_member(is, member, how, text, size);
+    int other = added || !rp_buf_is(&was, is->data, is->size);
+    if (!(how & AS_SIGNED) && member < STATEMENT + 2) {
+        attack_sums(b, name, attacker);
+        attack_sign(b, honest.run, NULL, attacker);
+    }
+    return other;
+}
+
+/* ---- the verdict ---- */
+
+static double rate(const struct rp_record *r, int64_t until)
+{
+    return r->samples / ((double)(until - r->start_ns) * 1e-9);
+}
+
+/* Between the slowest and the fastest step, whatever the estimator is. */
+static void follows(const struct rp_verification *v, const struct rp_verified *kept)
+{
+    const json_t *results = json_object_get(v->run, "results"), *is = json_object_get(results, "sequences_per_s");
+    double low = INFINITY, high = 0, value = json_number_value(is);
+    const struct rp_record *r = kept->records.r;
+    for (int64_t i = 0; i < kept->records.n; i++) {
+        int64_t next = i + 1 < kept->records.n && r[i + 1].start_ns > r[i].end_ns ? r[i + 1].start_ns : r[i].end_ns;
+        if (r[i].step < 0)
+            continue;
+        low = fmin(low, rate(&r[i], next));
+        high = fmax(high, rate(&r[i], r[i].end_ns));
+    }
+    MUST(!json_is_number(is) || (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)));
+}
+
+/* Whoever goes on with a bundle that verified. */
+static void use(const struct rp_verification *v, const struct rp_verified *kept)
+{
+    struct rp_err err = {0};
+    struct rp_check_result r = {0};
+    struct rp_rows rows = {0};
+    RP_BUF page = {0}, markdown = {0}, log = {0};
+    struct rp_shown_bundle b = {.name = "x.repro.tar.zst", .v = v, .kept = kept};
+    rp_page_html(&page, &b, 1);
+    rp_page_markdown(&markdown, &b, 1);
+    MUST(!strstr(page.data, "<script") && rp_page_check(&r, &page, &b, &err) == 0 && r.state == RP_CHECK_PASSED);
+    RP_JSON *row = rp_row_to_json(rp_rows_add_verified(&rows, v, kept));
+    struct rp_export_source from = {.verification = v, .kept = kept, .name = "x", .result = row, .status = "onprem"};
+    for (const struct rp_exporter *e = rp_exporters; e->name; e++)
+        if (e->write(&log, &from, &err) < 0)
+            MUST(err.code != RP_BUG && *err.msg);
+    rp_rows_fini(&rows);
+}
+
+static void show(const struct rp_verification *v)
+{
+    RP_BUF text = {0}, ascii = {0};
+    RP_JSON *j = rp_verification_json(v);
+    rp_verification_text(&text, v, 0);
+    printable(rp_buf_text(&text), 1);
+    rp_json_write_ascii(&ascii, j);
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        printable(v->check[i].text, 0);
+}
+
+static enum rp_verdict judge(const char *path, const char *trust, int member)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_err err = {0};
+    struct rp_verify_opts o = {.trust = trust, .keep = &kept};
+    int rc = rp_verify(&v, path, &o, &err), refused = 0;
+    enum rp_verdict verdict = v.verdict;
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        refused += v.check[i].state == RP_CHECK_FAILED;
+    MUST((rc < 0) == (verdict == RP_VERDICT_FAILED) && (rc < 0) == (refused > 0) && verdict != RP_VERDICT_UNDECIDED);
+    MUST(rc == 0 || (err.code != RP_OK && err.code != RP_BUG && err.code != RP_IO && *err.msg));
+    printable(err.msg, 0);
+    show(&v);
+    if (rc == 0) {
+        follows(&v, &kept);
+        MUST(member == RUN || member == RECIPE || member == STEPS || json_equal(json_object_get(v.run, "results"), json_object_get(honest.run, "results")));
+        use(&v, &kept);
+    }
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+    return verdict;
+}
+
+static int pack(const struct rp_bundle *b, char path[64])
+{
+    struct rp_err err;
+    RP_BUF tar = {0}, file = {0};
+    for (int i = 0; i < b->n; i++)
+        rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
+    rp_tar_end(&tar);
+    int fd = memfd_create("bundle", MFD_CLOEXEC);
+    MUST(rp_zst_pack(&file, tar.data, tar.size, &err) == 0 && fd >= 0 && rp_write_all(fd, file.data, file.size) == 0);
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+/* The bundle with what follows from the bent part made again. 0, or -1: the part is not even one that could be made into others. */
+static int bend_all(struct rp_bundle *b, int member, int how, const char *text, size_t size)
+{
+    struct fx x;
+    copy_fx(&x);
+    int failed = bend_source(&x, member, how, text, size) < 0;
+    if (!failed)
+        seal(b, &x, attacker);
+    if (x.recipe.source.data == honest.recipe.source.data)
+        x.recipe = (struct rp_recipe){0};
+    fx_fini(&x);
+    return failed ? -1 : 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rp_bundle b;
+    char path[64];
+    if (!size)
+        return 0;
+    start();
+    const char *text = (const char *)data + 1;
+    int member = *data & 15, how = *data & ~15, is_signed = !!(how & AS_SIGNED), other = 1;
+    if (is_signed || !(how & (REPORTS | FIGURES)) || member >= REPORT || bend_all(&b, member, how, text, size - 1) < 0) {
+        copy_bundle(&b, &by[is_signed]);
+        other = bend_sealed(&b, member, how, text, size - 1);
+    }
+    int fd = pack(&b, path);
+    enum rp_verdict verdict = judge(path, NULL, member);
+    MUST(!is_signed || (verdict == RP_VERDICT_FAILED) == other);
+    MUST(is_signed || verdict == RP_VERDICT_FAILED || judge(path, authors, member) == RP_VERDICT_FAILED); /* who asks for the author */
+    MUST(!tap_failures);
+    close(fd);
+    rp_bundle_fini(&b);
+    return 0;
+}
