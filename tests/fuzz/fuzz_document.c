@@ -267,7 +267,7 @@ static void use(const struct rp_verification *v, const struct rp_verified *kept)
     struct rp_shown_bundle b = {.name = "x.repro.tar.zst", .v = v, .kept = kept};
     rp_page_html(&page, &b, 1);
     rp_page_markdown(&markdown, &b, 1);
-    MUST(!strstr(page.data, "<script") && rp_page_check(&r, &page, &b, &err) == 0 && r.state == RP_CHECK_PASSED);
+    MUST(!strstr(page.data, "<script") && rp_page_check(&r, &page, &b, NULL, 0, &err) == 0 && r.state == RP_CHECK_PASSED);
     RP_JSON *row = rp_row_to_json(rp_rows_add_verified(&rows, v, kept));
     struct rp_export_source from = {.verification = v, .kept = kept, .name = "x", .result = row, .status = "onprem"};
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
