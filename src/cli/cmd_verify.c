@@ -151,8 +151,9 @@ static int verify_beside(struct beside *all, const struct verify_opts *o, struct
 
 /* The last row: a page of this bundle. Of a bundle that failed nothing is compared. */
 static int check_page(struct rp_verification *v, const struct rp_verified *kept, const char *name, const struct verify_opts *o,
-                      const struct rp_buf *page, struct rp_err *err)
+                      const struct rp_buf *page, const struct rp_policy *policy, struct rp_err *err)
 {
+    struct rp_err broken = {0}; /* what the policy asks of the page counts for more than that not all of it could be compared */
     struct rp_check_result found = {0};
     struct rp_shown_bundle b = {.name = name, .v = v, .kept = kept};
     struct beside *all = rp_alloc(sizeof *all);
@@ -167,7 +168,13 @@ static int check_page(struct rp_verification *v, const struct rp_verified *kept,
     }
     free(all);
     rp_verification_page(v, &found);
-    return failed ? rp_wrap(err, "%s", o->report) : 0;
+    if (failed)
+        (void)!rp_wrap(err, "%s", o->report);
+    if (rp_policy_page(v, policy, &broken) < 0 && (!failed || err->code == RP_UNAVAILABLE)) {
+        *err = broken;
+        failed = 1;
+    }
+    return failed ? -1 : 0;
 }
 
 /* A mistake in what the user names says nothing about the bundle: then there is no verdict and no line in the ledger. */
@@ -214,6 +221,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || !o->replay);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
+                                .page = o->report != NULL,
                                 .base = o->base,
                                 .ledger = o->ledger,
                                 .original = o->original,
@@ -236,14 +244,15 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_phase(meter, "replay", NULL);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
-    rp_policy_fini(&policy);
     if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) { /* it was not read: nothing was judged */
+        rp_policy_fini(&policy);
         rp_verified_fini(&kept);
         rp_verification_fini(&v);
         return -1;
     }
-    if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o, &page, err) < 0)
+    if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o, &page, o->policy ? &policy : NULL, err) < 0)
         failed = 1;
+    rp_policy_fini(&policy);
     rp_verified_fini(&kept);
     rp_meter_init(meter, STDERR_FILENO, cli->quiet);
     if (!o->no_ledger)
@@ -275,7 +284,7 @@ const struct rp_command rp_cmd_verify = {
         "Every row has a stable id; --list says what each proves, how, and what its failure means. A warning does not decide the verdict.\n"
         "\n"
         "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is one "
-        "with comments. The rules:\n"
+        "with comments, which begin with '# ' and cannot hold a rule unseen. The rules:\n"
 #define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
 #include "verify/policy.def"
 #undef RULE

@@ -54,7 +54,7 @@ static const char *rule_name(int i)
 
 static const char *check_name(int i)
 {
-    return i < RP_CHECK_policy ? rp_check_name(i) : ""; /* what comes after it cannot be asked for */
+    return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
 }
 
 /* The index of the name, or -1 with the nearest one in the message. */
@@ -79,6 +79,7 @@ static int wrong(struct reader *r, const struct rp_event *e, const struct rp_rul
 {
     return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
+                                                        : t->type == 'N' ? "a whole number from 0 to 1000000000"
                                                         : t->type == 'B' ? "true or false"
                                                                          : "a mapping of checks",
                 t->example);
@@ -89,7 +90,7 @@ static int read_number(struct reader *r, const struct rp_event *e, const struct 
     char *end;
     errno = 0;
     long long v = e->plain && *e->text >= '0' && *e->text <= '9' ? strtoll(e->text, &end, 10) : -1;
-    if (v < 1 || errno || *end || v > NUMBER_MAX)
+    if (v < (t->type == 'I') || errno || *end || v > NUMBER_MAX)
         return wrong(r, e, t);
     rule->number = v;
     return 0;
@@ -158,8 +159,8 @@ static int read_rule(struct reader *r, int id)
         return -1;
     rule->line = e.line;
     rule->col = e.col;
-    if (e.type == YAML_SCALAR_EVENT && (t->type == 'I' || t->type == 'B'))
-        failed = t->type == 'I' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
+    if (e.type == YAML_SCALAR_EVENT && strchr("INB", t->type))
+        failed = t->type != 'B' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
     else if (e.type == YAML_SEQUENCE_START_EVENT && t->type == 'L')
         failed = read_list(r, &e, t, rule);
     else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
@@ -189,6 +190,115 @@ static int read_rules(struct reader *r)
     }
 }
 
+/* ---- what one lost byte could hide ----
+ * YAML takes what stands behind '#' for nothing. One damaged byte, a line end or the first letter of a rule, must not make a rule, or a word of a
+ * list, into a comment without anybody noticing: so comments have a form in which a rule cannot hide. */
+
+struct scan {
+    const char *file, *line; /* where the line begins */
+    size_t n, left;          /* its bytes, and those from its beginning to the end of the file */
+    int number, depth;       /* of brackets */
+    char quote;
+};
+
+static int hides(const struct scan *s, size_t at, struct rp_err *err, const char *why)
+{
+    rp_fail(err, RP_USAGE, "%s", why);
+    return rp_at(s->file, s->number, (int)at + 1, err);
+}
+
+/* Where text holds `name` as the key of a mapping. */
+static const char *key_in(const char *text, size_t n, const char *name)
+{
+    size_t size = strlen(name);
+    for (const char *p = text; size && (p = memmem(p, n - (size_t)(p - text), name, size)); p++)
+        if (p + size < text + n && p[size] == ':')
+            return p;
+    return NULL;
+}
+
+/* What stands behind "# " as it would stand without it was made a comment on purpose: its length. */
+static size_t on_purpose(const char *text, size_t n, const char *(*name)(int), int count)
+{
+    size_t longest = 0;
+    for (int i = 0; i < count; i++) {
+        size_t size = strlen(name(i));
+        if (size > longest && n > size + 1 && key_in(text + 1, size + 1, name(i)) == text + 1)
+            longest = size;
+    }
+    return longest ? longest + 1 : 0;
+}
+
+/* A rule that is a comment stands in the first column, a check keeps the blanks before it. */
+static int check_names(const struct scan *s, size_t at, const char *text, size_t n, struct rp_err *err)
+{
+    size_t skip = at == 0 ? on_purpose(text, n, rule_name, RP_RULE_COUNT)
+                  : strspn(s->line, " ") == at ? on_purpose(text, n, check_name, RP_CHECK_COUNT) : 0;
+    for (int i = 0; i < RP_RULE_COUNT; i++)
+        if (key_in(text + skip, n - skip, rule_name(i)))
+            return hides(s, at, err, "a comment holds a rule with its ':', as if a line end were lost; write '# rule: value' in the first column, or other words");
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (key_in(text + skip, n - skip, check_name(i)))
+            return hides(s, at, err, "a comment holds a check with its ':', as if a line end were lost; write '  # check: state', or other words");
+    return 0;
+}
+
+static int check_comment(const struct scan *s, size_t at, struct rp_err *err)
+{
+    const char *text = s->line + at + 1, *next = s->line + s->n;
+    size_t n = s->n - at - 1, rest = s->left - s->n;
+    for (; n && *text == '#'; n--)
+        text++;
+    if (s->depth > 0)
+        return hides(s, at, err, "a comment inside brackets could hide a word: put it above");
+    if (n && *text != ' ')
+        return hides(s, at, err, "a comment begins with '# ': is this a rule whose first letter was lost?");
+    if (strspn(text, " ") < n)
+        return check_names(s, at, text, n, err);
+    if (rest > 1 && strcspn(next + 1, "#\n") > strspn(next + 1, " "))
+        return hides(s, at, err, "an empty comment above a rule could hide it: take it out");
+    return 0;
+}
+
+static int check_line(struct scan *s, struct rp_err *err)
+{
+    size_t blanks = strspn(s->line, " ");
+    if (!s->depth && !s->quote && s->line[blanks] == '-')
+        return hides(s, blanks, err, "a list is written [a, b], so that no word of it can become a comment");
+    for (size_t i = 0; i < s->n; i++) {
+        char c = s->line[i];
+        int begins = i == 0 || strchr(" [{,:\"'", s->line[i - 1]) != NULL;
+        if (s->quote) {
+            i += c == '\\' && s->quote == '"';
+            s->quote = c == s->quote ? 0 : s->quote;
+        } else if (c == '#' && (begins || strchr("]}", s->line[i - 1]))) {
+            return check_comment(s, i, err);
+        } else if ((c == '"' || c == '\'') && begins) {
+            s->quote = c;
+        } else if (strchr("[{", c)) {
+            s->depth++;
+        } else if (strchr("]}", c)) {
+            s->depth--;
+        }
+    }
+    return 0;
+}
+
+/* text: ends in NUL, and holds none besides. */
+static int check_comments(const char *text, size_t size, const char *file, struct rp_err *err)
+{
+    struct scan s = {.file = file, .line = text, .left = size, .number = 1};
+    for (; s.left; s.number++) {
+        s.n = strcspn(s.line, "\n");
+        if (check_line(&s, err) < 0)
+            return -1;
+        size_t step = s.n + (s.n < s.left);
+        s.line += step;
+        s.left -= step;
+    }
+    return 0;
+}
+
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err)
 {
     struct reader r = {.out = out};
@@ -201,6 +311,10 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
         return -1;
     int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 || rp_events_end(&r.events) < 0;
     rp_events_close(&r.events);
+    if (!failed) {
+        RP_FREE char *text = rp_asprintf("%.*s", (int)size, data);
+        failed = check_comments(text, strlen(text), file, err) < 0;
+    }
     if (failed)
         rp_policy_fini(out);
     return failed ? -1 : 0;

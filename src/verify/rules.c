@@ -9,6 +9,7 @@
 #include "verify/state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -172,6 +173,75 @@ static void rule_replayed(const struct rp_verify_state *s, const struct rp_rule 
         s->v->replayed < r->number ? " (--replay)" : "");
 }
 
+static void rule_in_ledger(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const json_t *position = run_field(s, "ledger", "position");
+    const char *reason = json_string_value(run_field(s, "ledger", "reason"));
+    (void)r;
+    if (position)
+        say(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
+    else
+        say(a, 0, "in none: %.180s", reason ? reason : "the bundle is older");
+}
+
+static const char not_looked_up[] = "not known: no ledger was given (--ledger), or it has no such place";
+
+static void rule_ledger_checked(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
+    (void)r;
+    say(a, recorded, "%s", recorded ? "found, with this bundle" : s->v->ledger ? "found, but that it ended in this bundle is not recorded" : not_looked_up);
+}
+
+static void rule_max_attempts_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const json_t *earlier = run_field(s, "ledger", "earlier");
+    int64_t n = json_integer_value(earlier);
+    if (!earlier)
+        say(a, 0, "not known: the run stands in no ledger");
+    else
+        say(a, n <= r->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, r->number, s->v->ledger ? "" : "; by the signer's own account");
+}
+
+static void rule_max_failed_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    static const char *const ends[] = {"failed", "interrupted", "open"};
+    int64_t n = 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        n += json_integer_value(json_object_get(s->v->ledger, ends[i]));
+    if (!s->v->ledger)
+        say(a, 0, "%s", not_looked_up);
+    else
+        say(a, n <= r->number, "%" PRId64 " before it came to no bundle, %" PRId64 " allowed", n, r->number);
+}
+
+/* Against the first run, or nothing is known. 0, or -1 with the answer. */
+static int compared(const struct rp_verify_state *s, struct answer *a)
+{
+    if (s->v->original)
+        return 0;
+    say(a, 0, "not known: %s", run_field(s, "agreement", "bits") ? "the run that it repeats was not given (--original)" : "it repeats no other run");
+    return -1;
+}
+
+static void rule_bits_equal(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const json_t *bits = run_field(s, "agreement", "bits");
+    (void)r;
+    if (compared(s, a) == 0)
+        say(a, json_is_true(json_object_get(bits, "equal")), "%s over %" JSON_INTEGER_FORMAT " steps",
+            json_is_true(json_object_get(bits, "equal")) ? "equal" : "not equal", json_integer_value(json_object_get(bits, "steps")));
+}
+
+static void rule_throughput_within_percent(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+{
+    const json_t *ratio = json_object_get(run_field(s, "agreement", "throughput"), "ratio");
+    double off = 100 * fabs(json_number_value(ratio) - 1);
+    if (compared(s, a) == 0)
+        say(a, json_is_number(ratio) && off <= (double)r->number, json_is_number(ratio) ? "%.2f %% from the first's, %" PRId64 " allowed" : "not known", off,
+            r->number);
+}
+
 /* Of a processor: what it counts since it started, before and after. */
 static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
 {
@@ -218,20 +288,46 @@ static void rule_no_warnings(const struct rp_verify_state *s, const struct rp_ru
             say(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
 }
 
+/* Is that check no worse than asked? */
+static int check_holds(const struct rp_verification *v, const struct rp_policy *p, int i, struct answer *a)
+{
+    enum rp_check_state is = v->check[i].state;
+    if (!p->worst[i] || ((int)is <= p->worst[i] && is != RP_CHECK_SKIPPED))
+        return 1;
+    say(a, 0, "%s is '%s', allowed is '%s'%s%.150s", rp_check_name(i), rp_check_state_name(is), rp_check_state_name((enum rp_check_state)p->worst[i]),
+        *v->check[i].text ? ": " : "", v->check[i].text);
+    return 0;
+}
+
 static void rule_checks(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
-    const struct rp_policy *p = s->o->policy;
-    int n = 0;
     (void)r;
     say(a, 1, "all as asked");
-    for (int i = 0; i < RP_CHECK_policy; i++) {
-        enum rp_check_state is = s->v->check[i].state;
-        if (!p->worst[i] || ((int)is <= p->worst[i] && is != RP_CHECK_SKIPPED))
-            continue;
-        if (!n++)
-            say(a, 0, "%s is '%s', allowed is '%s': %.150s", s->v->check[i].name, rp_check_state_name(is),
-                rp_check_state_name((enum rp_check_state)p->worst[i]), s->v->check[i].text);
-    }
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if ((i != RP_CHECK_report_file || !s->o->page) && !check_holds(s->v, s->o->policy, i, a))
+            return;
+}
+
+/* What rule_checks() left open, because a page is compared after all checks. */
+int rp_policy_page(struct rp_verification *v, const struct rp_policy *p, struct rp_err *err)
+{
+    struct answer a = {0};
+    struct rp_check_result *row = &v->check[RP_CHECK_policy];
+    size_t i;
+    json_t *rule;
+    if (!p || check_holds(v, p, RP_CHECK_report_file, &a))
+        return 0;
+    json_array_foreach(v->policy, i, rule)
+        if (strcmp(json_string_value(json_object_get(rule, "rule")), "checks") == 0) {
+            RP_FREE char *safe = rp_strdup(a.text);
+            rp_clean(safe);
+            json_object_set_new(rule, "holds", json_false());
+            json_object_set_new(rule, "text", json_string(safe));
+        }
+    row->state = RP_CHECK_FAILED;
+    v->verdict = RP_VERDICT_FAILED;
+    rp_check_say(row, "checks: %s", a.text);
+    return rp_fail(err, RP_MISMATCH, "checks: %s", a.text);
 }
 
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

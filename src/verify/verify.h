@@ -70,6 +70,7 @@ struct rp_verify_opts {
     const char *ledger;           /* --ledger: the signer's, exported; NULL: only what the bundle says */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
+    int page;                       /* one will be compared: what the policy asks of it waits for rp_policy_page() */
     const char *base;               /* another bundle, to hold the speed-up against; or NULL */
     struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
 };

@@ -17,6 +17,18 @@ printf 'replayed: 1\n' >mine.yaml
 exit_of 5 "$REPRO" verify "$bundle" -p mine.yaml
 make_bundle
 exit_of 0 "$REPRO" verify a.repro.tar.zst -p mine.yaml --replay 1
+exit_of 0 "$REPRO" report a.repro.tar.zst -o a.html
+printf 'checks: {report_file: note}\n' >mine.yaml
+exit_of 5 "$REPRO" verify a.repro.tar.zst -p mine.yaml
+says "report_file is 'skipped', allowed is 'note'"
+exit_of 0 "$REPRO" verify a.repro.tar.zst -p mine.yaml --report a.html
+sed 's/repro-page/repro-pages/' a.html >other.html # by another version: not decided, and not what was asked for
+exit_of 5 "$REPRO" verify a.repro.tar.zst -p mine.yaml --report other.html
+says "report_file is 'skipped', allowed is 'note'"
+exit_of 7 "$REPRO" verify a.repro.tar.zst --report other.html
+printf 'max_failed_before: 0\n' >mine.yaml
+exit_of 5 "$REPRO" verify a.repro.tar.zst -p mine.yaml
+says "no ledger was given (--ledger)"
 printf 'min_steps: 1\nmin_stops: 1\n' >mine.yaml
 exit_of 2 "$REPRO" verify a.repro.tar.zst -p mine.yaml
 says "mine.yaml:2:1: unknown rule 'min_stops': did you mean 'min_steps'?"

@@ -1,10 +1,11 @@
-/* Where a run stands, on its page: attempts, the run that it repeats, who else signed; and pages of several bundles. What the page's maker was
- * given decides what stands there, and the check of the page wants the same. */
+/* Where a run stands, on its page and for a policy: attempts, the run that it repeats, who else signed; and pages of several bundles. What the
+ * page's maker was given decides what stands there, and the check of the page wants the same. */
 #include "tests/unit/agreement_fixture.h"
 
 #include "ledger/ledger.h"
 #include "page/page.h"
 #include "sign/counter.h"
+#include "verify/policy.h"
 
 #define EVIL "<img src=x onerror=alert(1)>&\"'"
 
@@ -283,4 +284,99 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
     CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_NOTE && strstr(text, "; its verdict is 'verified, but"), "%s", text);
     shown_fini(&first);
     shown_fini(&signed_);
+}
+
+/* What the row of a policy says of fx_path(file). */
+static enum rp_check_state asked(const char *file, const char *rules, const char *ledger, const char *original, char text[512])
+{
+    struct rp_policy p;
+    struct rp_verification v;
+    struct rp_err err = {0};
+    struct rp_verify_opts o = {.policy = &p, .ledger = ledger, .original = original};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_policy_parse(&p, rules, strlen(rules), "p.yaml", &err) == 0, "%s", err.msg);
+    int rc = rp_verify(&v, path, &o, &err);
+    enum rp_check_state state = v.check[RP_CHECK_policy].state;
+    CHECK((rc < 0) == (state == RP_CHECK_FAILED), "%s", err.msg);
+    memcpy(text, v.check[RP_CHECK_policy].text, 512);
+    rp_verification_fini(&v);
+    rp_policy_fini(&p);
+    return state;
+}
+
+TEST(a_policy_asks_where_a_run_stands)
+{
+    static const struct {
+        const char *file, *rules;
+        int ledger, original;
+        const char *broken; /* NULL: it holds */
+    } cases[] = {
+        {"second.zst", "in_ledger: true", 0, 0, NULL},
+        {"first.zst", "in_ledger: true", 0, 0, "in none: the bundle is older"},
+        {"second.zst", "ledger_checked: true", 0, 0, "no ledger was given"},
+        {"second.zst", "ledger_checked: true", 1, 0, NULL},
+        {"second.zst", "max_attempts_before: 2", 0, 0, NULL},
+        {"second.zst", "max_attempts_before: 1", 0, 0, "2 before it, 1 allowed; by the signer's own account"},
+        {"second.zst", "max_attempts_before: 0", 1, 0, "2 before it, 0 allowed"},
+        {"first.zst", "max_attempts_before: 9", 0, 0, "stands in no ledger"},
+        {"second.zst", "max_failed_before: 2", 1, 0, NULL}, /* one failed, one has no end */
+        {"second.zst", "max_failed_before: 1", 1, 0, "2 before it came to no bundle, 1 allowed"},
+        {"second.zst", "max_failed_before: 9", 0, 0, "no ledger was given"},
+        {"second.zst", "bits_equal: true", 0, 1, NULL},
+        {"second.zst", "bits_equal: true", 0, 0, "the run that it repeats was not given"},
+        {"first.zst", "bits_equal: true", 0, 0, "it repeats no other run"},
+        {"second.zst", "throughput_within_percent: 20", 0, 1, NULL},
+        {"second.zst", "throughput_within_percent: 1", 0, 1, "% from the first's, 1 allowed"},
+        {"second.zst", "throughput_within_percent: 20", 0, 0, "was not given"},
+        {"second.zst", "checks: {agreement: passed, ledger: passed}", 1, 1, NULL},
+        {"second.zst", "checks: {report_file: warning}", 0, 0, "report_file is 'skipped'"},
+    };
+    char text[512];
+    make_bundles();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum rp_check_state state = asked(cases[i].file, cases[i].rules, cases[i].ledger ? ledger_file : NULL, cases[i].original ? first_path() : NULL, text);
+        CHECK(state == (cases[i].broken ? RP_CHECK_FAILED : RP_CHECK_PASSED) && strstr(text, cases[i].broken ? cases[i].broken : "rules hold"), "%zu, %s: %s", i,
+              cases[i].rules, text);
+    }
+    struct fx x; /* other bits */
+    struct rp_err err;
+    second_run(&x);
+    char *loss = strstr(x.steps.data, "\"loss\":\"0x1.6p+2\"");
+    memcpy(loss, "\"loss\":\"0x1.6p+1\"", 17);
+    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    say_agreement(&x);
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "bob.pem", "other.zst");
+    fx_fini(&x);
+    CHECK(asked("other.zst", "bits_equal: true", NULL, first_path(), text) == RP_CHECK_FAILED && strstr(text, "not equal over"), "%s", text);
+}
+
+TEST(a_policy_asks_for_a_page)
+{
+    static const struct {
+        const char *rules;
+        enum rp_check_state found;
+        int holds;
+    } cases[] = {
+        {"checks: {report_file: note}", RP_CHECK_PASSED, 1},   {"checks: {report_file: note}", RP_CHECK_NOTE, 1},
+        {"checks: {report_file: passed}", RP_CHECK_NOTE, 0},   {"checks: {report_file: note}", RP_CHECK_SKIPPED, 0},
+        {"checks: {report_file: note}", RP_CHECK_FAILED, 0},   {"complete: true", RP_CHECK_SKIPPED, 1},
+    };
+    make_bundles();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_policy p;
+        struct rp_verification v;
+        struct rp_err err = {0};
+        struct rp_verify_opts o = {.policy = &p, .page = 1};
+        const struct rp_check_result found = {.state = cases[i].found};
+        RP_FREE char *path = fx_path("second.zst");
+        CHECK(rp_policy_parse(&p, cases[i].rules, strlen(cases[i].rules), "p.yaml", &err) == 0, "%s", err.msg);
+        CHECK(rp_verify(&v, path, &o, &err) == 0, "it waits for the page: %s", err.msg);
+        rp_verification_page(&v, &found);
+        int holds = rp_policy_page(&v, &p, &err) == 0;
+        CHECK(holds == cases[i].holds && (holds || (v.verdict == RP_VERDICT_FAILED && v.check[RP_CHECK_policy].state == RP_CHECK_FAILED)), "%zu: %s", i, err.msg);
+        CHECK(json_is_true(json_object_get(json_array_get(v.policy, 0), "holds")) == holds, "%zu: the answer to the rule", i);
+        rp_verification_fini(&v);
+        rp_policy_fini(&p);
+    }
 }
