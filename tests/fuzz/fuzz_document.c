@@ -6,10 +6,8 @@
  *   & 16  the bytes are lines of changes (patch.h) to the honest member, where that is JSON
  *   & 32  reports are made again, & 64 figures too
  *   & 128 nothing is sealed again: the honest signature stays */
-#define TAP_NO_MAIN
-#include "tests/unit/attack.h"
+#include "tests/fuzz/honest.h"
 
-#include "base/text.h"
 #include "bundle/schema.h"
 #include "compare/row.h"
 #include "import/export.h"
@@ -18,7 +16,6 @@
 #include "tests/fuzz/patch.h"
 
 #include <math.h>
-#include <sys/mman.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const int fuzz_is_slow; /* replay.c */
@@ -36,46 +33,6 @@ static char authors[RP_FINGERPRINT_SIZE];
 static struct fx honest;            /* made once, as the two bundles: this is slow enough */
 static struct rp_bundle by[2];      /* sealed by the attacker and by the author */
 
-#define MUST(holds) must((holds), __LINE__, #holds)
-static void must(int holds, int line, const char *text)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_document.c:%d: %s\n", line, text);
-    abort();
-}
-
-static void printable(const char *text, int lines)
-{
-    size_t n = strlen(text), step;
-    for (size_t i = 0; i < n; i += step) {
-        unsigned c = 0;
-        step = rp_utf8(text + i, n - i, &c);
-        MUST(step && ((!rp_is_control(c) && !rp_turns(c)) || (lines && c == '\n')));
-    }
-}
-
-/* With samples, so a GPU's. */
-static void make_honest(struct fx *x)
-{
-    struct rp_err err;
-    fx_init(x);
-    for (int i = 0; i < 8; i++)
-        rp_buf_printf(&x->samples, "{\"clock_sm_hz\":1500000000,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":40,\"throttle\":%s}\n", i,
-                      4900000000 + i * 100000007ll, 250000 + i, i % 3 ? "[]" : "[\"sw_power_cap\"]");
-    x->backend = "cuda";
-    x->device = "Tesla V100-SXM2-16GB, sm_70";
-    MUST(fx_documents(x, "complete", NULL, &err) == 0);
-}
-
-static void seal(struct rp_bundle *b, const struct fx *x, const struct rp_key_pair *key)
-{
-    struct rp_err err;
-    RP_BUF file = {0};
-    fx_members(b, x);
-    MUST(rp_bundle_seal(b, key, &file, &err) == 0);
-}
-
 static void start(void)
 {
     if (author)
@@ -83,9 +40,9 @@ static void start(void)
     author = fx_key("author");
     attacker = fx_key("attacker");
     rp_key_fingerprint(author, authors);
-    make_honest(&honest);
-    seal(&by[0], &honest, attacker);
-    seal(&by[1], &honest, author);
+    honest_fx(&honest);
+    honest_seal(&by[0], &honest, attacker);
+    honest_seal(&by[1], &honest, author);
     fx_clean();
     MUST(!tap_failures);
 }
@@ -311,19 +268,6 @@ static enum rp_verdict judge(const char *path, const char *trust, int member)
     return verdict;
 }
 
-static int pack(const struct rp_bundle *b, char path[64])
-{
-    struct rp_err err;
-    RP_BUF tar = {0}, file = {0};
-    for (int i = 0; i < b->n; i++)
-        rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
-    rp_tar_end(&tar);
-    int fd = memfd_create("bundle", MFD_CLOEXEC);
-    MUST(rp_zst_pack(&file, tar.data, tar.size, &err) == 0 && fd >= 0 && rp_write_all(fd, file.data, file.size) == 0);
-    snprintf(path, 64, "/proc/self/fd/%d", fd);
-    return fd;
-}
-
 /* The bundle with what follows from the bent part made again. 0, or -1: the part is not even one that could be made into others. */
 static int bend_all(struct rp_bundle *b, int member, int how, const char *text, size_t size)
 {
@@ -331,7 +275,7 @@ static int bend_all(struct rp_bundle *b, int member, int how, const char *text, 
     copy_fx(&x);
     int failed = bend_source(&x, member, how, text, size) < 0;
     if (!failed)
-        seal(b, &x, attacker);
+        honest_seal(b, &x, attacker);
     if (x.recipe.source.data == honest.recipe.source.data)
         x.recipe = (struct rp_recipe){0};
     fx_fini(&x);
@@ -351,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         copy_bundle(&b, &by[is_signed]);
         other = bend_sealed(&b, member, how, text, size - 1);
     }
-    int fd = pack(&b, path);
+    int fd = honest_file(&b, path);
     enum rp_verdict verdict = judge(path, NULL, member);
     MUST(!is_signed || (verdict == RP_VERDICT_FAILED) == other);
     MUST(is_signed || verdict == RP_VERDICT_FAILED || judge(path, authors, member) == RP_VERDICT_FAILED); /* who asks for the author */
