@@ -44,14 +44,14 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run test bench oracle gpu-check gpu-pack lint format fuzz image install clean distclean help deps setup tests-built FORCE
+.PHONY: all run test bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup tests-built FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run test bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz
+NO_BUILD := run test bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -442,11 +442,27 @@ lint:
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --lint $(T)
 format:
 	$(Q)git clang-format --force --extensions c,h
+# Words that a fuzzer would not find by itself: names of rows, and lists.
+fuzz_words_capture := src/capture/fields.def
+fuzz_words_document := tests/fuzz/document.dict
+fuzz_words_import := src/compare/row.def
+fuzz_words_policy := src/verify/policy.def src/verify/checks.def
+fuzz_words_recipe := src/recipe/keys.def
+fuzz_words_rows := src/compare/row.def
+$(BUILD)/corpus/%.dict: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -n '/^"/p; s/^[A-Z]*("*\([a-z][^",) ]*\).*/"\1"/p' /dev/null $(fuzz_words_$*) >$@
 fuzz:
 	$(Q)env/setup.sh lint
-	$(again) $(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ)
+	$(again) $(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ) $(BUILD)/corpus/$(FUZZ).dict
 	$(Q)mkdir -p $(BUILD)/corpus/$(FUZZ)
-	$(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ) -max_total_time=$(or $(SECONDS),60) $(BUILD)/corpus/$(FUZZ) tests/fuzz/corpus/$(FUZZ)
+	$(BUILD)/fuzz/tests/fuzz/fuzz_$(FUZZ) $(if $(fuzz_words_$(FUZZ)),-dict=$(BUILD)/corpus/$(FUZZ).dict) -max_total_time=$(or $(SECONDS),60) \
+		$(BUILD)/corpus/$(FUZZ) tests/fuzz/corpus/$(FUZZ)
+fuzz-all:
+	$(Q)env/setup.sh lint
+	$(again) $(patsubst %.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c)) \
+		$(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/corpus/%.dict,$(wildcard tests/fuzz/fuzz_*.c))
+	$(Q)tests/fuzz/all.sh $(BUILD) $(or $(SECONDS),610) $(FUZZ)
 image:
 	$(Q)env/image.sh '$(VERSION)' '$(BASE)'
 clean:
@@ -463,6 +479,7 @@ help:
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: what only it can tell, against nvidia-smi'
 	@echo 'make lint        every linter; make format: clang-format on lines not committed'
 	@echo 'make fuzz FUZZ=name [SECONDS=60]'
+	@echo 'make fuzz-all    every fuzz target for 610 seconds of processor time each, a table (FUZZ="NAME...": some)'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
 	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make clean       remove what was built, but not the dependencies; distclean: everything'

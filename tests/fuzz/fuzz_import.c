@@ -36,6 +36,14 @@ static void check_samples(const struct rp_row *row)
         abort();
 }
 
+/* JSON spells control characters as \u....; a backslash before a u is two and a u. */
+static int has_control(const char *json)
+{
+    while ((json = strchr(json, '\\')) && json[1] != 'u')
+        json += 2;
+    return json != NULL;
+}
+
 static void check(const json_t *doc)
 {
     struct rp_err err = {0};
@@ -51,7 +59,7 @@ static void check(const json_t *doc)
     text.data[text.size] = 0;
     rp_buf_add(&clean, text.data, text.size);
     rp_clean(clean.data);
-    if (strcmp(text.data, clean.data) != 0 || strstr(text.data, "\\u")) /* JSON spells control characters so */
+    if (strcmp(text.data, clean.data) != 0 || has_control(text.data))
         abort();
 }
 
