@@ -68,6 +68,7 @@ static void table(struct rp_section *s, const struct rp_rows *rows, const json_t
     int shown = rows->n < SHOWN_MAX ? rows->n : SHOWN_MAX;
     for (int i = 0; i < shown; i++)
         most = fmax(most, rows->row[i].throughput);
+    rp_buf_puts(s->out, "<div class=\"published\">");
     rp_table_open(s->out, "One device, the same model and precision; nobody signed the figures of others",
                   "by|#sequences/s|beside each other|what keeps it from being the same");
     for (int i = 0; i < shown; i++) {
@@ -90,6 +91,7 @@ static void table(struct rp_section *s, const struct rp_rows *rows, const json_t
         rp_buf_puts(s->out, "</td></tr>\n");
     }
     rp_table_close(s->out);
+    rp_buf_puts(s->out, "</div>\n");
 }
 
 void rp_section_baselines(struct rp_section *s)

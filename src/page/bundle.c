@@ -83,7 +83,7 @@ static void headline(struct rp_section *s)
         {"of the device's own ceiling", "/ceilings/achieved/gemm_share", "d1*100", "%"},
         {"memory of the device", "/device_bytes/reserved", "d0/1048576", "MiB"},
         {"memory at most", "/peak_rss_bytes", "d0/1048576", "MiB"},
-        {"runs of this recipe before it", "/ledger/earlier", "d0", ""},
+        {"attempts before it", "/ledger/earlier", "d0", ""},
     };
     rp_buf_puts(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>");
     rp_run_figure(s, "/results/sequences_per_s", "d3");

@@ -111,6 +111,7 @@ static void memory_bar(struct rp_section *s, const json_t *classes, double total
                           "<div class=\"bar\" role=\"img\" aria-label=\"Planned memory by class: the table below has the figures.\">"
                           "<svg width=\"100%%\" height=\"34\" viewBox=\"0 0 1000 34\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
                   s->index);
+    rp_buf_puts(s->out, "<rect class=\"lane\" y=\"4\" width=\"1000\" height=\"26\"/>");
     json_object_foreach((json_t *)classes, name, bytes) {
         double w = fmax(json_number_value(bytes), 0) * scale;
         if (k == CLASSES_MAX)
@@ -121,6 +122,9 @@ static void memory_bar(struct rp_section *s, const json_t *classes, double total
     if (isfinite(peak))
         rp_buf_printf(s->out, "<path class=\"mark\" d=\"M%.1f 0V34\"/>", fmin(peak * scale, 999));
     rp_buf_puts(s->out, "</svg></div></figure>\n");
+    if (isfinite(peak))
+        rp_buf_printf(s->out, "<p class=\"note\">The line: %s.</p>\n",
+                      json_object_get(s->run, "device_bytes") ? "what was reserved on the device" : "what the process used at most");
 }
 
 void rp_section_memory(struct rp_section *s)
@@ -150,7 +154,7 @@ void rp_section_memory(struct rp_section *s)
         rp_run_figure(s, rp_buf_text(&pointer), "d1/1048576");
         rp_buf_puts(s->out, "</td></tr>\n");
     }
-    static const char *const rows[][2] = {{"planned in all", "/plan/total_bytes"}, {"reserved on the device", "/device_bytes/reserved"},
+    static const char *const rows[][2] = {{"planned: of the host besides", "/plan/host_bytes"}, {"planned in all", "/plan/total_bytes"}, {"reserved on the device", "/device_bytes/reserved"},
                                           {"less free on the device than before", "/device_bytes/taken"},
                                           {"of the process at most", "/peak_rss_bytes"}, {"available before", "/plan/available_bytes"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -162,8 +166,5 @@ void rp_section_memory(struct rp_section *s)
         rp_buf_puts(s->out, "</td></tr>\n");
     }
     rp_table_close(s->out);
-    if (isfinite(peak))
-        rp_buf_printf(s->out, "<p class=\"note\">The line across the bar: %s.</p>\n",
-                      json_object_get(s->run, "device_bytes") ? "what was reserved on the device" : "what the process used at most");
     rp_section_close(s);
 }

@@ -125,6 +125,7 @@ static void reasons(struct rp_section *s, const struct device *d, struct rp_band
                                                    : "<p>Whether the device was throttled is not known.</p>\n");
         return;
     }
+    rp_buf_puts(s->out, "<div class=\"reasons\">");
     rp_table_open(s->out, "What held the clocks back, over the time of the run", "reason|#of the timed samples, %|when");
     json_object_foreach((json_t *)shares, reason, share) {
         RP_BUF pointer = {0};
@@ -145,6 +146,7 @@ static void reasons(struct rp_section *s, const struct device *d, struct rp_band
         rp_buf_printf(s->out, "</svg><span class=\"hidden\">%zu stretches</span></td></tr>\n", n);
     }
     rp_table_close(s->out);
+    rp_buf_puts(s->out, "</div>");
 }
 
 static void spreads(struct rp_section *s)

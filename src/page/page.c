@@ -68,31 +68,36 @@ static void contents(struct rp_buf *out, const struct rp_section *s)
 
 /* ---- several bundles ---- */
 
-static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
+/* As the colour of the verdict says it too. */
+static void overview_verdict(struct rp_buf *out, const struct rp_verification *v)
 {
     RP_BUF line = {0};
+    rp_verification_line(&line, v);
+    rp_buf_printf(out, "<td class=\"why\"><b class=\"state %s\">",
+                  v->verdict == RP_VERDICT_VERIFIED ? "good" : v->verdict == RP_VERDICT_FAILED ? "bad" : "note");
+    rp_html_text(out, rp_buf_text(&line));
+    rp_buf_puts(out, "</b>");
+}
+
+static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
+{
     struct rp_section s;
-    rp_verification_line(&line, b->v);
     if (!b->kept) {
         rp_buf_printf(out, "<tr><td><a href=\"#b%d\">", index);
         rp_html_text(out, b->name);
-        rp_buf_puts(out, "</a></td><td>");
-        rp_html_text(out, rp_buf_text(&line));
+        rp_buf_puts(out, "</a></td>");
+        overview_verdict(out, b->v);
         rp_buf_puts(out, "</td><td colspan=\"4\">nothing of it is shown</td></tr>\n");
         return;
     }
     rp_section_init(&s, out, index, b);
     rp_buf_printf(out, "<tr data-bundle=\"%s\"><td><a href=\"#b%d\">", s.digest, index);
     rp_run_figure(&s, "/recipe_name", "t");
-    rp_buf_puts(out, "</a></td><td class=\"why\">");
-    rp_html_text(out, rp_buf_text(&line));
+    rp_buf_puts(out, "</a></td>");
+    overview_verdict(out, b->v);
     rp_buf_puts(out, "<span class=\"below\">signed by ");
     rp_html_text(out, b->v->fingerprint);
-    rp_buf_puts(out, "</span></td><td>");
-    rp_run_figure(&s, "/device", "t");
-    rp_buf_puts(out, "</td><td class=\"r\">");
-    rp_run_figure(&s, "/plan/batch", "d0");
-    rp_buf_puts(out, "</td><td class=\"r\">");
+    rp_buf_puts(out, "</span></td><td class=\"r\">");
     rp_run_figure(&s, "/results/sequences_per_s", "d3");
     rp_buf_puts(out, "</td><td class=\"r\">");
     if (json_array_size(rp_pointer(s.run, "/results/sequences_per_s_interval")) == 2) {
@@ -100,6 +105,10 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
         rp_buf_puts(out, " to ");
         rp_run_figure(&s, "/results/sequences_per_s_interval/1", "d3");
     }
+    rp_buf_puts(out, "</td><td>");
+    rp_run_figure(&s, "/device", "t");
+    rp_buf_puts(out, "</td><td class=\"r\">");
+    rp_run_figure(&s, "/plan/batch", "d0");
     rp_buf_puts(out, "</td></tr>\n");
 }
 
@@ -108,10 +117,12 @@ static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     rp_buf_printf(out, "<h1>%d bundles</h1>\n<p>Side by side as they are, which makes them no comparison: <code>repro compare</code> says whether they can be "
                        "compared.</p>\n",
                   n);
-    rp_table_open(out, "What each says", "recipe|verdict|device|#batch|#sequences/s|#95 % interval");
+    rp_buf_puts(out, "<div class=\"overview\">");
+    rp_table_open(out, "What each says", "recipe|verdict|#sequences/s|#95 % interval|device|#batch");
     for (int i = 0; i < n; i++)
         overview_row(out, &b[i], i + 1);
     rp_table_close(out);
+    rp_buf_puts(out, "</div>\n");
 }
 
 /* A bundle that failed, among others. */

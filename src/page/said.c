@@ -147,7 +147,7 @@ int rp_said_header(struct rp_verification *said, struct rp_span page)
 int rp_said_row(struct rp_verification *said, struct rp_span row)
 {
     char line[200];
-    if (rp_span_text(line, sizeof line, rp_span_between(row, "<td class=\"why\">", "<span")) < 0)
+    if (rp_span_text(line, sizeof line, rp_span_between(rp_span_find(row, "<b class=\"state"), "\">", "</b>")) < 0)
         return -1;
     for (int verdict = RP_VERDICT_FAILED + 1; verdict <= RP_VERDICT_UNDECIDED; verdict++) {
         RP_BUF again = {0};

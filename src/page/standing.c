@@ -213,12 +213,14 @@ void rp_section_signatures(struct rp_section *s)
     if (!rp_section_is_there(s, "signatures"))
         return;
     rp_section_open(s, "signatures", "Who else signed");
-    rp_table_open(s->out, "Each signature holds; the role is what its signer calls it", "role|key and note|when|trusted by who made this page");
+    rp_table_open(s->out, "Each signature holds; the role is what its signer calls it", "role and time|key and note|trusted by who made this page");
     json_array_foreach(s->b->v->signatures, i, row) {
         const char *name = json_string_value(json_object_get(row, "name")), *note = json_string_value(json_object_get(row, "note"));
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
         signature_figure(s, i, "role");
-        rp_buf_puts(s->out, "</th><td><code>");
+        rp_buf_puts(s->out, "<span class=\"below when\">");
+        signature_figure(s, i, "at");
+        rp_buf_puts(s->out, "</span></th><td><code>");
         rp_html_text(s->out, json_string_value(json_object_get(row, "fingerprint")));
         rp_buf_puts(s->out, "</code>");
         if (note && *note) {
@@ -226,8 +228,6 @@ void rp_section_signatures(struct rp_section *s)
             signature_figure(s, i, "note");
             rp_buf_puts(s->out, "&quot;</span>");
         }
-        rp_buf_puts(s->out, "</td><td>");
-        signature_figure(s, i, "at");
         rp_buf_puts(s->out, "</td><td class=\"trust\">");
         if (json_is_true(json_object_get(row, "trusted"))) {
             rp_buf_puts(s->out, "yes, as <bdi>");

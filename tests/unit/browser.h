@@ -170,6 +170,7 @@ static void browser_show(struct browser *b, const char *url, int width, int dark
 {
     json_decref(browser_call(b, "Emulation.setDeviceMetricsOverride",
                              json_pack("{s:i, s:i, s:i, s:b}", "width", width, "height", 900, "deviceScaleFactor", 1, "mobile", 0)));
+    json_decref(browser_call(b, "Emulation.setScrollbarsHidden", json_pack("{s:b}", "hidden", 1))); /* or pictures lose the right margin */
     json_decref(browser_call(b, "Emulation.setEmulatedMedia",
                              json_pack("{s:[{s:s, s:s}]}", "features", "name", "prefers-color-scheme", "value", dark ? "dark" : "light")));
     b->fetched = b->complaints = b->loaded = 0;

@@ -301,7 +301,7 @@ TEST(a_page_that_says_something_else_is_found)
         {"\">passed</td>", ">loss</th>", ">bert</th>", RP_CHECK_FAILED, "was changed"},
         {">replay</th>", "<td>", "<td>9999 sequences/s; ", RP_CHECK_NOTE, "of replay skipped '9999 sequences/s; "},
         {"<title>", "verified", "9999 sequences/s, verified", RP_CHECK_FAILED, "was changed"},
-        {maker, "repro ", "repro 9", RP_CHECK_SKIPPED, "69 are made again and equal, but another version"},
+        {maker, "repro ", "repro 9", RP_CHECK_SKIPPED, "are made again and equal, but another version"},
         {"<!", "doctype", "DOCTYPE", RP_CHECK_FAILED, "a page begins with"},
         {"</main>", "</html>", "</html><p>9999 sequences/s</p>", RP_CHECK_FAILED, "was changed"},
     };
@@ -328,7 +328,9 @@ TEST(a_page_that_says_something_else_is_found)
     bend(&broken, &old, "<dl class=\"cards\">", "<data ", "<data\r");
     CHECK(checked("shown", &broken, text) == RP_CHECK_FAILED && strstr(text, "of the page"), "%s", text);
     bend(&scaled, &old, figure, "d3", "d3*2");
-    CHECK(checked("shown", &scaled, text) == RP_CHECK_SKIPPED && strstr(text, "of 69 figures of this bundle on the page 68 are"), "%s", text);
+    int shown = 0, equal = 0;
+    CHECK(checked("shown", &scaled, text) == RP_CHECK_SKIPPED && sscanf(text, "not decided: of %d figures of this bundle on the page %d are", &shown, &equal) == 2 &&
+              shown > 50 && equal == shown - 1, "%s", text);
     rp_buf_puts(&file, "\n");
     rp_buf_add(&file, page.data, page.size);
     rp_buf_add(&file, x.report.data, x.report.size);

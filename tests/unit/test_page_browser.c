@@ -182,10 +182,13 @@ TEST(roles_names_and_the_verdict_are_what_a_screen_reader_gets)
     /* the data come out of the page as they are in the bundle */
     RP_JSON *csv = browser_ask(&b, "(() => { const a = document.querySelector('a[download^=steps]'); return atob(a.href.split(',')[1]).split('\\n').length + ' ' + a.download })()");
     CHECK(json_is_string(csv) && strncmp(json_string_value(csv), "9 steps-", 8) == 0, "%s", json_string_value(csv));
-    /* on paper everything that is folded is open */
+    /* on paper the figures follow the verdict: the checks stay folded, the recipe does not */
     json_decref(browser_call(&b, "Emulation.setEmulatedMedia", json_pack("{s:s}", "media", "print")));
     RP_JSON *folded = browser_ask(&b, "[...document.querySelectorAll('nav,a.csv')].filter(e => getComputedStyle(e).display !== 'none').length");
     CHECK(json_integer_value(folded) == 0, "navigation on paper");
+    RP_JSON *open = browser_ask(&b, "[...document.querySelectorAll('main details')].every(d => !d.open && [...d.querySelectorAll('table,pre')]"
+                                    ".every(e => e.checkVisibility({contentVisibilityAuto: true}) && e.getBoundingClientRect().height > 100))");
+    CHECK(json_is_true(open), "what is folded stays folded on paper");
     rp_verification_fini(&v);
     browser_stop(&b);
 }

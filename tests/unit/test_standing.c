@@ -108,7 +108,7 @@ TEST(a_page_says_where_its_run_stands)
 {
     static const char *const html[] = {
         ">Agreement with the run that it repeats</h2>", "data-form=\"e\">equal</data></b> over ", "/agreement/throughput/ratio\" data-form=\"d4\">0.",
-        "of high or medium impact", "all of this computed again from both.", "runs of this recipe before it</dt>",
+        "of high or medium impact", "all of this computed again from both.", "attempts before it</dt>",
         "data-src=\"verify/ledger#/attempt\" data-form=\"d0\">3</data> of ", "data-src=\"verify/ledger#/failed\" data-form=\"d0\">1<", "its end is recorded with this bundle",
         ">Who else signed</h2>", "#/0/role\" data-form=\"t\">replicator<", "<td class=\"trust\">no</td>", "<a href=\"#b0-attempts\">", "<a href=\"#b0-signatures\">"};
     static const char *const md[] = {"> countersigned as replicator by SHA256:", " by a key that who made this file does not know\n",
@@ -242,7 +242,7 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
     static const struct {
         const char *behind, *was, *is, *says;
     } bends[] = {
-        {"<tbody>", "verified, but the key is unknown", "verified", "bundle 1 of the page: the page says 'verified', here"},
+        {"<tbody>", "note\">verified, but the key is unknown", "good\">verified", "bundle 1 of the page: the page says 'verified', here"},
         {"<tbody>", "verified, but the key is unknown", "verified by NVIDIA", "no verdict of number 1"},
         {"id=\"b2\"", "<p>", "<p>9999 sequences/s", "was changed"},
         {"id=\"b2\"", "results/sequences_per_s\" data-form=\"d3\">", "results/sequences_per_s\" data-form=\"d3\">9", "was changed"},
