@@ -12,8 +12,10 @@
 #include "compare/row.h"
 #include "import/export.h"
 #include "page/page.h"
+#include "report/agreement.h"
 #include "sign/counter.h"
 #include "tests/fuzz/patch.h"
+#include "verify/policy.h"
 
 #include <math.h>
 
@@ -32,15 +34,42 @@ static struct rp_key_pair *author, *attacker;
 static char authors[RP_FINGERPRINT_SIZE];
 static struct fx honest;            /* made once, as the two bundles: this is slow enough */
 static struct rp_bundle by[2];      /* sealed by the attacker and by the author */
+static char first[64];              /* the run that it repeats: a file */
+static struct rp_policy policy;     /* that asks for much */
+static const char rules[] = "signed_by: [SHA256:" FX_ROOT "]\nmax_age_days: 3650\nrecipes: [bert_fp32]\nprograms: [" FX_ROOT "]\n"
+                            "clean_tree: true\ncomplete: true\nmin_steps: 3\nmin_repeats: 2\nin_ledger: true\nmax_failed_before: 0\n"
+                            "bits_equal: true\nthroughput_within_percent: 5\nno_throttling: true\nno_warnings: true\ncountersigned_by: [x]\n"
+                            "checks: {key: passed, outliers: note, report_file: warning}\n";
+
+/* The honest bundle repeats another, which is the same run. */
+static void say_agreement(void)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_err err = {0};
+    struct rp_bundle b;
+    honest_seal(&b, &honest, author);
+    MUST(honest_file(&b, first) >= 0 && rp_verify(&v, first, &(struct rp_verify_opts){.keep = &kept}, &err) == 0);
+    const struct rp_agreement_side there = {v.run, kept.before, &kept.records}, here = {honest.run, honest.before, &kept.records};
+    json_object_set_new(honest.run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", v.statement, "bundle", "first.zst", "signer", v.fingerprint));
+    json_object_set_new(honest.run, "agreement", rp_agreement(&there, &here, &err));
+    MUST(fx_report(&honest, &err) == 0);
+    rp_verified_fini(&kept);
+    rp_verification_fini(&v);
+    rp_bundle_fini(&b);
+}
 
 static void start(void)
 {
+    struct rp_err err;
     if (author)
         return;
     author = fx_key("author");
     attacker = fx_key("attacker");
     rp_key_fingerprint(author, authors);
     honest_fx(&honest);
+    say_agreement();
+    MUST(rp_policy_parse(&policy, rules, sizeof rules - 1, "policy", &err) == 0);
     honest_seal(&by[0], &honest, attacker);
     honest_seal(&by[1], &honest, author);
     fx_clean();
@@ -244,12 +273,12 @@ static void show(const struct rp_verification *v)
         printable(v->check[i].text, 0);
 }
 
-static enum rp_verdict judge(const char *path, const char *trust, int member)
+static enum rp_verdict judge(const char *path, struct rp_verify_opts o, int member)
 {
     struct rp_verification v;
     struct rp_verified kept = {0};
     struct rp_err err = {0};
-    struct rp_verify_opts o = {.trust = trust, .keep = &kept};
+    o.keep = &kept;
     int rc = rp_verify(&v, path, &o, &err), refused = 0;
     enum rp_verdict verdict = v.verdict;
     for (int i = 0; i < RP_CHECK_COUNT; i++)
@@ -295,10 +324,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         copy_bundle(&b, &by[is_signed]);
         other = bend_sealed(&b, member, how, text, size - 1);
     }
-    int fd = honest_file(&b, path);
-    enum rp_verdict verdict = judge(path, NULL, member);
-    MUST(!is_signed || (verdict == RP_VERDICT_FAILED) == other);
-    MUST(is_signed || verdict == RP_VERDICT_FAILED || judge(path, authors, member) == RP_VERDICT_FAILED); /* who asks for the author */
+    int fd = honest_file(&b, path), taken = judge(path, (struct rp_verify_opts){0}, member) != RP_VERDICT_FAILED;
+    MUST(!is_signed || taken != other);
+    if (taken) {
+        enum rp_verdict again = judge(path, (struct rp_verify_opts){.original = first}, member);
+        MUST(!is_signed || again != RP_VERDICT_FAILED);
+        MUST(judge(path, (struct rp_verify_opts){.policy = &policy}, member) == RP_VERDICT_FAILED);
+        MUST(is_signed || judge(path, (struct rp_verify_opts){.trust = authors}, member) == RP_VERDICT_FAILED); /* who asks for the author */
+    }
     MUST(!tap_failures);
     close(fd);
     rp_bundle_fini(&b);
