@@ -1,36 +1,8 @@
 /* Where a run stands, on its page and for a policy: attempts, the run that it repeats, who else signed; and pages of several bundles. What the
  * page's maker was given decides what stands there, and the check of the page wants the same. */
-#include "tests/unit/agreement_fixture.h"
+#include "tests/unit/standing_fixture.h"
 
-#include "ledger/ledger.h"
-#include "page/page.h"
-#include "sign/counter.h"
 #include "verify/policy.h"
-
-#define EVIL "<img src=x onerror=alert(1)>&\"'"
-
-/* One verified bundle. */
-struct shown {
-    struct rp_verification v;
-    struct rp_verified kept;
-    struct rp_shown_bundle b;
-};
-
-static void show(struct shown *s, const char *file, const char *ledger, const char *original)
-{
-    struct rp_verify_opts o = {.keep = &s->kept, .ledger = ledger, .original = original};
-    struct rp_err err = {0};
-    RP_FREE char *path = fx_path(file);
-    s->kept = (struct rp_verified){0};
-    CHECK(rp_verify(&s->v, path, &o, &err) == 0, "%s: %s", file, err.msg);
-    s->b = (struct rp_shown_bundle){.name = file, .v = &s->v, .kept = &s->kept};
-}
-
-static void shown_fini(struct shown *s)
-{
-    rp_verification_fini(&s->v);
-    rp_verified_fini(&s->kept);
-}
 
 static enum rp_check_state checked(const struct rp_buf *page, const struct shown *s, const struct shown *others, int n, char text[512])
 {
@@ -43,59 +15,6 @@ static enum rp_check_state checked(const struct rp_buf *page, const struct shown
     CHECK((rc < 0) == (r.state == RP_CHECK_FAILED || r.state == RP_CHECK_SKIPPED), "%d, %s", rc, err.msg);
     memcpy(text, r.text, 512);
     return r.state;
-}
-
-static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark)
-{
-    struct rp_err err = {0};
-    CHECK(rp_ledger_append(path, 1, e, fields, mark, &err) == 0, "%s", err.msg);
-}
-
-static void countersign(const char *file, const char *to)
-{
-    struct rp_err err;
-    struct rp_bundle b;
-    RP_BUF envelope = {0}, pem = {0}, packed = {0};
-    RP_FREE char *path = fx_path(file), *path_to = fx_path(to);
-    struct rp_counter c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
-    struct rp_key_pair *k = fx_key("carol.pem");
-    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
-    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
-    rp_key_public_pem(k, &pem);
-    rp_key_free(k);
-    fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
-    fx_add(&b, "signatures/0.pem", pem.data, pem.size);
-    CHECK(rp_bundle_pack(&b, &packed, &err) == 0 && rp_write_file(path_to, packed.data, packed.size, 0644, &err) == 0, "%s", err.msg);
-    rp_bundle_fini(&b);
-}
-
-/* second.zst repeats first.zst after two attempts of which one failed, signed.zst is countersigned. */
-static char *ledger_file;
-
-static void make_bundles(void)
-{
-    struct fx x;
-    struct rp_ledger_mark mark;
-    struct shown second;
-    if (ledger_file)
-        return;
-    second_run(&x);
-    say_agreement(&x);
-    set_path(x.run, "replicates/bundle", json_string("first" EVIL ".zst"));
-    ledger_file = fx_path("ledger.jsonl");
-    const char *recipe = json_string_value(json_object_get(x.run, "recipe_sha256"));
-    append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
-    append(ledger_file, RP_LEDGER_FAILED, json_pack("{s:i, s:s}", "run", 1, "recipe", recipe), &mark);
-    append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
-    append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
-    json_object_set_new(x.run, "ledger", json_pack("{s:I, s:s, s:I}", "position", (json_int_t)mark.position, "head", mark.head, "earlier", (json_int_t)mark.earlier));
-    seal_second(&x);
-    show(&second, "second.zst", NULL, NULL);
-    append(ledger_file, RP_LEDGER_SEALED, json_pack("{s:i, s:s, s:{s:s, s:s}}", "run", 4, "recipe", recipe, "bundle", "name", "second.zst", "statement",
-                                                    second.v.statement), &mark);
-    shown_fini(&second);
-    fx_fini(&x);
-    countersign("second.zst", "signed.zst");
 }
 
 static void contains(const struct rp_buf *page, const char *const *texts, size_t n)
