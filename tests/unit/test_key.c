@@ -164,6 +164,47 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     EVP_PKEY_free(x);
 }
 
+/* A key file is signed by nobody. Harmless is a file with the same key in it, and one with another: nobody knows that. */
+TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
+{
+    static const char message[] = "what was signed";
+    struct rp_err err;
+    unsigned char sig[64];
+    char print[RP_FINGERPRINT_SIZE], other[RP_FINGERPRINT_SIZE];
+    struct rp_buf files[2] = {{0}, {0}};
+    RP_FREE char *path = fx_path("flipped");
+    struct rp_key_pair *k = fx_key("whole");
+    RP_FREE char *whole = fx_path("whole");
+    int refused = 0, all = 0;
+    CHECK(rp_read_file(&files[0], whole, 4096, &err) == 0 && rp_key_sign(k, message, sizeof message, sig, &err) == 0, "%s", err.msg);
+    rp_key_public_pem(k, &files[1]);
+    rp_key_fingerprint(k, print);
+    for (int public = 0; public < 2; public++)
+        for (size_t i = 0; i < files[public].size * 8; i++) {
+            struct rp_buf *f = &files[public];
+            unsigned char made[64];
+            f->data[i / 8] ^= (char)(1 << i % 8);
+            CHECK(rp_write_file(path, f->data, f->size, 0600, &err) == 0, "%s", err.msg);
+            struct rp_key_pair *bent = rp_key_load_any(path, -1, &err);
+            f->data[i / 8] ^= (char)(1 << i % 8);
+            all++;
+            if (!bent) {
+                refused++;
+                continue;
+            }
+            rp_key_fingerprint(bent, other);
+            int same = strcmp(print, other) == 0;
+            CHECK((rp_key_verify(bent, message, sizeof message, sig, &err) == 0) == same, "bit %zu: it verifies as another key", i);
+            if (rp_key_sign(bent, message, sizeof message, made, &err) == 0)
+                CHECK((rp_key_verify(k, message, sizeof message, made, &err) == 0) == same, "bit %zu: it signs as another key", i);
+            rp_key_free(bent);
+        }
+    CHECK(refused > all / 4 && refused < all, "%d of %d", refused, all);
+    rp_key_free(k);
+    rp_buf_fini(&files[0]);
+    rp_buf_fini(&files[1]);
+}
+
 TEST(public_keys_under_which_anyone_signs_are_refused)
 {
     static const struct {
