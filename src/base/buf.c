@@ -119,11 +119,15 @@ void rp_buf_printf(struct rp_buf *b, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    reserve(b, 64); /* most texts are shorter, and are made once */
+    size_t room = b->cap - b->size;
+    int n = vsnprintf(b->data + b->size, room, fmt, ap);
     va_end(ap);
     RP_BUG_IF(n < 0);
-    reserve(b, (size_t)n);
-    vsnprintf(b->data + b->size, (size_t)n + 1, fmt, again);
+    if ((size_t)n >= room) {
+        reserve(b, (size_t)n);
+        vsnprintf(b->data + b->size, (size_t)n + 1, fmt, again);
+    }
     va_end(again);
     b->size += (size_t)n;
 }

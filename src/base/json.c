@@ -20,31 +20,34 @@ void rp_json_decref(json_t **j)
  * not count. */
 static int check_size(const char *p, size_t size, int64_t most, const char *what, struct rp_err *err)
 {
-    int depth = 0, line = 1, in_string = 0;
+    int depth = 0, line = 1;
     int64_t values = 0;
-    size_t begin = 0; /* of the string at hand */
     for (size_t i = 0; i < size; i++) {
-        char c = p[i];
-        line += c == '\n';
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = 0;
-            if (in_string && i - begin > STRING_MAX)
-                return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, STRING_MAX);
-        } else if (c == '"') {
-            in_string = 1;
-            begin = i;
-        } else if (c == '[' || c == '{') {
+        switch (p[i]) {
+        case '\n': line++; break;
+        case '"': {
+            size_t begin = i++;
+            for (; i < size && p[i] != '"'; i++) {
+                line += p[i] == '\n';
+                i += p[i] == '\\';
+                if (i - begin > STRING_MAX)
+                    return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, STRING_MAX);
+            }
+            break;
+        }
+        case '[':
+        case '{':
             if (++depth > DEPTH_MAX)
                 return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, DEPTH_MAX);
-        } else if (c == ']' || c == '}') {
-            depth--;
+            /* fall through */
+        case ',': /* every value follows one of these three, but the first */
+            if (++values > most)
+                return rp_fail(err, RP_MALFORMED, "%s:%d: more than %lld values", what, line, (long long)most);
+            break;
+        case ']':
+        case '}': depth--; break;
+        default: break;
         }
-        values += !in_string && (c == ',' || c == '[' || c == '{'); /* every value follows one of these, but the first */
-        if (values > most)
-            return rp_fail(err, RP_MALFORMED, "%s:%d: more than %lld values", what, line, (long long)most);
     }
     return 0;
 }

@@ -1,38 +1,221 @@
+/* A schema is compiled once into nodes, and documents are walked beside them: no keyword and no property is looked up by name for a value.
+ *
+ * node            one schema object: which keywords it has (bits, in the order in which they are applied) and what they say
+ *   property[]    its properties in the order of the schema, each with a node
+ *   any[], items, additional, ref    other nodes; a ref may lead back to the root, so that nodes are owned by the list of all */
 #include "bundle/schema.h"
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
 
+#include <pthread.h>
 #include <regex.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PATH_MAX_CHARS 200
+#define PROPERTIES_MAX 64 /* of one object */
+
+struct property {
+    const char *name;
+    size_t size;
+    const struct node *node;
+};
+
+struct node {
+    unsigned has;           /* bit i: row i of keywords[] */
+    unsigned types;         /* bit t: of jansson's type t */
+    const char *type;       /* its name; NULL: there are several */
+    const json_t *constant, *choices, *required;
+    struct property *property;
+    int properties, closed; /* closed: no other property is allowed */
+    const struct node *additional, *items, *ref, **any;
+    int anys;
+    long long min_items, max_items, min_length, max_length;
+    double minimum, maximum;
+    const char *pattern;
+    regex_t *re;
+};
+
+struct rp_schema {
+    json_t *doc; /* names and values of the nodes are its own */
+    struct node **node, *root;
+    int n;
+    struct definition {
+        const char *name;
+        struct node *node;
+    } *definition;
+    int definitions;
+};
+
+/* ---- compiling ---- */
+
+static const struct node *compile(struct rp_schema *s, const json_t *schema, struct rp_err *err);
+
+static struct node *new_node(struct rp_schema *s)
+{
+    s->node = rp_realloc(s->node, (size_t)(s->n + 1) * sizeof(void *));
+    return s->node[s->n++] = rp_alloc(sizeof(struct node));
+}
+
+static int add_type(struct node *n, const char *name)
+{
+    static const struct {
+        const char *name;
+        unsigned types;
+    } types[] = {{"object", 1u << JSON_OBJECT},   {"array", 1u << JSON_ARRAY},
+                 {"string", 1u << JSON_STRING},   {"integer", 1u << JSON_INTEGER},
+                 {"number", 1u << JSON_INTEGER | 1u << JSON_REAL}, {"boolean", 1u << JSON_TRUE | 1u << JSON_FALSE},
+                 {"null", 1u << JSON_NULL}};
+    for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, name) == 0) {
+            n->types |= types[i].types;
+            return 0;
+        }
+    return -1;
+}
+
+static int c_type(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)s;
+    size_t i;
+    json_t *one;
+    int unknown = 0;
+    n->type = json_string_value(arg);
+    if (n->type)
+        unknown = add_type(n, n->type);
+    json_array_foreach(arg, i, one)
+        unknown |= add_type(n, json_string_value(one));
+    return unknown ? rp_fail(err, RP_BUG, "schema: a type that there is not") : 0;
+}
+
+static int c_const(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)s, (void)err;
+    n->constant = arg;
+    return 0;
+}
+
+static int c_enum(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)s, (void)err;
+    n->choices = arg;
+    return 0;
+}
+
+static int c_required(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)s, (void)err;
+    n->required = arg;
+    return 0;
+}
+
+static int c_properties(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    const char *name;
+    json_t *sub;
+    if (json_object_size(arg) > PROPERTIES_MAX)
+        return rp_fail(err, RP_BUG, "schema: more than %d properties of one object", PROPERTIES_MAX);
+    n->property = rp_alloc((json_object_size(arg) + 1) * sizeof *n->property);
+    json_object_foreach((json_t *)arg, name, sub)
+    {
+        struct property *p = &n->property[n->properties++];
+        *p = (struct property){name, strlen(name), compile(s, sub, err)};
+        if (!p->node)
+            return -1;
+    }
+    return 0;
+}
+
+static int c_additional(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    n->closed = json_is_false(arg);
+    n->additional = json_is_object(arg) ? compile(s, arg, err) : NULL;
+    return json_is_object(arg) && !n->additional ? -1 : 0;
+}
+
+static int c_items(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    n->items = compile(s, arg, err);
+    return n->items ? 0 : -1;
+}
+
+#define C_LIMIT(name, from)                                                                                    \
+    static int c_##name(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)            \
+    {                                                                                                          \
+        (void)s, (void)err;                                                                                    \
+        n->name = from(arg);                                                                                   \
+        return 0;                                                                                              \
+    }
+C_LIMIT(min_items, json_integer_value)
+C_LIMIT(max_items, json_integer_value)
+C_LIMIT(min_length, json_integer_value)
+C_LIMIT(max_length, json_integer_value)
+C_LIMIT(minimum, json_number_value)
+C_LIMIT(maximum, json_number_value)
+
+static int c_pattern(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)s;
+    n->pattern = json_string_value(arg);
+    regex_t *re = rp_alloc(sizeof *re);
+    if (!n->pattern || regcomp(re, n->pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+        free(re);
+        return rp_fail(err, RP_BUG, "schema: '%s' is no extended regular expression", n->pattern ? n->pattern : "");
+    }
+    n->re = re;
+    return 0;
+}
+
+static int c_ref(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    static const char defs[] = "#/$defs/";
+    const char *ref = json_string_value(arg);
+    if (ref && strcmp(ref, "#") == 0)
+        n->ref = s->root;
+    for (int i = 0; ref && strncmp(ref, defs, sizeof defs - 1) == 0 && i < s->definitions; i++)
+        if (strcmp(s->definition[i].name, ref + sizeof defs - 1) == 0)
+            n->ref = s->definition[i].node;
+    return n->ref ? 0 : rp_fail(err, RP_BUG, "schema: nothing at '%s'", ref ? ref : "");
+}
+
+static int c_any_of(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    size_t i;
+    json_t *one;
+    n->any = rp_alloc((json_array_size(arg) + 1) * sizeof(void *));
+    json_array_foreach(arg, i, one)
+        if (!(n->any[n->anys++] = compile(s, one, err)))
+            return -1;
+    return 0;
+}
+
+static int c_nothing(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)s, (void)n, (void)arg, (void)err;
+    return 0;
+}
+
+/* ---- checking ---- */
 
 /* Where a value stands; written out only when it is refused. */
 struct part {
     const struct part *of; /* NULL: of the document itself */
-    const char *name;
+    const char *name;      /* NULL: of a list, */
+    size_t index;          /* with this number */
 };
 
-#define COMPILED_MAX 16 /* run.schema.json has 4 patterns, for a thousand values */
-
 struct walk {
-    const json_t *root; /* of the schema, for $ref */
     const char *what;
     struct rp_err *err;
     const struct part *at; /* of the value at hand; NULL: the document */
-    struct {
-        const char *pattern;
-        regex_t re;
-    } compiled[COMPILED_MAX]; /* those that were met first */
-    int n;
     int quiet; /* inside of an alternative that another one follows: nobody reads why it failed */
 };
 
-static int check(struct walk *w, const json_t *schema, const json_t *v);
+static int check(struct walk *w, const struct node *n, const json_t *v);
 
 /* "/results/windows/0", cut where it is too long */
 static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
@@ -41,7 +224,10 @@ static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
     if (!at)
         return 0;
     size_t n = write_path(out, at->of);
-    n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%s", rp_safe(safe, sizeof safe, at->name));
+    if (at->name)
+        n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%s", rp_safe(safe, sizeof safe, at->name));
+    else
+        n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%zu", at->index);
     return n < PATH_MAX_CHARS ? n : PATH_MAX_CHARS - 1;
 }
 
@@ -61,283 +247,296 @@ static int fail(struct walk *w, const char *fmt, ...)
     return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, path, rp_safe(safe, sizeof safe, text));
 }
 
-/* Check one part of the value at hand. */
-static int check_part(struct walk *w, const json_t *schema, const json_t *v, const char *name)
+/* Check one part of the value at hand: of that name, or with that number in a list. */
+static int check_part(struct walk *w, const struct node *n, const json_t *v, const char *name, size_t index)
 {
-    struct part part = {w->at, name};
+    struct part part = {w->at, name, index};
     w->at = &part;
-    int r = check(w, schema, v);
+    int r = check(w, n, v);
     w->at = part.of;
     return r;
 }
 
-static int is_type(const json_t *v, const char *type)
+static int k_type(struct walk *w, const struct node *n, const json_t *v)
 {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT: return strcmp(type, "object") == 0;
-    case JSON_ARRAY: return strcmp(type, "array") == 0;
-    case JSON_STRING: return strcmp(type, "string") == 0;
-    case JSON_INTEGER: return strcmp(type, "integer") == 0 || strcmp(type, "number") == 0;
-    case JSON_REAL: return strcmp(type, "number") == 0;
-    case JSON_TRUE:
-    case JSON_FALSE: return strcmp(type, "boolean") == 0;
-    default: return strcmp(type, "null") == 0;
-    }
+    if (n->types >> json_typeof(v) & 1)
+        return 0;
+    return n->type ? fail(w, "is not of type %s", n->type) : fail(w, "is of none of its types");
 }
 
-static int k_type(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_const(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
+    const char *text = json_string_value(n->constant);
+    return json_equal(n->constant, v) ? 0 : fail(w, "is not '%s'", text ? text : "what it must be");
+}
+
+static int k_enum(struct walk *w, const struct node *n, const json_t *v)
+{
     size_t i;
-    const json_t *one;
-    if (json_is_string(arg))
-        return is_type(v, json_string_value(arg)) ? 0 : fail(w, "is not of type %s", json_string_value(arg));
-    json_array_foreach(arg, i, one)
-        if (is_type(v, json_string_value(one)))
-            return 0;
-    return fail(w, "is of none of its types");
-}
-
-static int k_const(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
-{
-    (void)schema;
-    return json_equal(arg, v) ? 0 : fail(w, "is not '%s'", json_is_string(arg) ? json_string_value(arg) : "what it must be");
-}
-
-static int k_enum(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
-{
-    (void)schema;
-    size_t i;
-    const json_t *one;
-    json_array_foreach(arg, i, one)
+    json_t *one;
+    json_array_foreach(n->choices, i, one)
         if (json_equal(one, v))
             return 0;
     return fail(w, "is none of the allowed values");
 }
 
-static int k_required(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_required(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
     size_t i;
-    const json_t *name;
-    if (!json_is_object(v))
-        return 0;
-    json_array_foreach(arg, i, name)
+    json_t *name;
+    json_array_foreach(n->required, i, name)
         if (!json_object_get(v, json_string_value(name)))
             return fail(w, "has no '%s'", json_string_value(name));
     return 0;
 }
 
-static int k_properties(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+/* The number of the property of that name; -1: there is none. */
+static int property_of(const struct node *n, const char *name, size_t size)
 {
-    (void)schema;
-    const char *name;
-    json_t *sub;
-    if (!json_is_object(v))
-        return 0;
-    json_object_foreach((json_t *)arg, name, sub)
-    {
-        const json_t *part = json_object_get(v, name);
-        if (part && check_part(w, sub, part, name) < 0)
-            return -1;
-    }
-    return 0;
+    for (int i = 0; i < n->properties; i++)
+        if (n->property[i].size == size && memcmp(n->property[i].name, name, size) == 0)
+            return i;
+    return -1;
 }
 
-static int k_additional(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+/* Required, additional, known ones, in this order: it decides which fault is told. */
+static int k_properties(struct walk *w, const struct node *n, const json_t *v)
 {
-    const json_t *known = json_object_get(schema, "properties");
+    const json_t *known[PROPERTIES_MAX];
     const char *name;
+    size_t size;
     json_t *part;
     if (!json_is_object(v))
         return 0;
-    json_object_foreach((json_t *)v, name, part)
+    if (n->required && k_required(w, n, v) < 0)
+        return -1;
+    memset(known, 0, (size_t)n->properties * sizeof(void *));
+    json_object_keylen_foreach((json_t *)v, name, size, part)
     {
-        if (json_object_get(known, name))
-            continue;
-        if (json_is_false(arg))
+        int i = property_of(n, name, size);
+        if (i >= 0)
+            known[i] = part;
+        else if (n->closed)
             return fail(w, "has '%s', which has no meaning there", name);
-        if (json_is_object(arg) && check_part(w, arg, part, name) < 0)
+        else if (n->additional && check_part(w, n->additional, part, name, 0) < 0)
             return -1;
     }
+    for (int i = 0; i < n->properties; i++)
+        if (known[i] && check_part(w, n->property[i].node, known[i], n->property[i].name, 0) < 0)
+            return -1;
     return 0;
 }
 
-static int k_items(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_items(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
     size_t i;
-    const json_t *part;
-    char name[24];
+    json_t *part;
     json_array_foreach(v, i, part)
-    {
-        snprintf(name, sizeof name, "%zu", i);
-        if (check_part(w, arg, part, name) < 0)
+        if (check_part(w, n->items, part, NULL, i) < 0)
             return -1;
-    }
     return 0;
 }
 
-static int k_min_items(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_min_items(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    long long n = json_integer_value(arg);
-    return !json_is_array(v) || json_array_size(v) >= (size_t)n ? 0 : fail(w, "has fewer than %lld items", n);
+    return !json_is_array(v) || json_array_size(v) >= (size_t)n->min_items ? 0 : fail(w, "has fewer than %lld items", n->min_items);
 }
 
-static int k_max_items(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_max_items(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    long long n = json_integer_value(arg);
-    return !json_is_array(v) || json_array_size(v) <= (size_t)n ? 0 : fail(w, "has more than %lld items", n);
+    return !json_is_array(v) || json_array_size(v) <= (size_t)n->max_items ? 0 : fail(w, "has more than %lld items", n->max_items);
 }
 
-static int k_minimum(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_minimum(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    return !json_is_number(v) || json_number_value(v) >= json_number_value(arg) ? 0
-           : fail(w, "is less than %.17g", json_number_value(arg));
+    return !json_is_number(v) || json_number_value(v) >= n->minimum ? 0 : fail(w, "is less than %.17g", n->minimum);
 }
 
-static int k_maximum(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_maximum(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    return !json_is_number(v) || json_number_value(v) <= json_number_value(arg) ? 0
-           : fail(w, "is more than %.17g", json_number_value(arg));
+    return !json_is_number(v) || json_number_value(v) <= n->maximum ? 0 : fail(w, "is more than %.17g", n->maximum);
 }
 
-static int k_min_length(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_min_length(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    long long n = json_integer_value(arg);
-    return !json_is_string(v) || json_string_length(v) >= (size_t)n ? 0 : fail(w, "is shorter than %lld bytes", n);
+    return !json_is_string(v) || json_string_length(v) >= (size_t)n->min_length ? 0
+           : fail(w, "is shorter than %lld bytes", n->min_length);
 }
 
-static int k_max_length(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_max_length(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    long long n = json_integer_value(arg);
-    return !json_is_string(v) || json_string_length(v) <= (size_t)n ? 0 : fail(w, "is longer than %lld bytes", n);
+    return !json_is_string(v) || json_string_length(v) <= (size_t)n->max_length ? 0
+           : fail(w, "is longer than %lld bytes", n->max_length);
 }
 
-/* Compiled, once for all values of a document where there is room. NULL: it is no expression. */
-static const regex_t *compiled(struct walk *w, const char *pattern)
+static int k_pattern(struct walk *w, const struct node *n, const json_t *v)
 {
-    for (int i = 0; i < w->n; i++)
-        if (strcmp(w->compiled[i].pattern, pattern) == 0)
-            return &w->compiled[i].re;
-    if (w->n == COMPILED_MAX)
-        regfree(&w->compiled[--w->n].re);
-    if (regcomp(&w->compiled[w->n].re, pattern, REG_EXTENDED | REG_NOSUB) != 0)
-        return NULL;
-    w->compiled[w->n].pattern = pattern;
-    return &w->compiled[w->n++].re;
+    return json_is_string(v) && regexec(n->re, json_string_value(v), 0, NULL, 0) ? fail(w, "does not match %s", n->pattern) : 0;
 }
 
-static int k_pattern(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_any_of(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    if (!json_is_string(v))
-        return 0;
-    const regex_t *re = compiled(w, json_string_value(arg));
-    if (!re)
-        return rp_fail(w->err, RP_BUG, "schema: '%s' is no extended regular expression", json_string_value(arg));
-    return regexec(re, json_string_value(v), 0, NULL, 0) ? fail(w, "does not match %s", json_string_value(arg)) : 0;
-}
-
-static int k_any_of(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
-{
-    (void)schema;
-    size_t i;
-    const json_t *one;
-    json_array_foreach(arg, i, one)
-    {
-        int is_last = i + 1 == json_array_size(arg);
+    for (int i = 0; i < n->anys; i++) {
+        int is_last = i + 1 == n->anys;
         w->quiet += !is_last;
-        int rc = check(w, one, v);
+        int rc = check(w, n->any[i], v);
         w->quiet -= !is_last;
         if (rc == 0)
             return 0;
-        if (w->err->code == RP_BUG)
-            return -1;
     } /* the last attempt's message stays */
     return -1;
 }
 
-static int k_ref(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+static int k_ref(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)schema;
-    const char *ref = json_string_value(arg);
-    const json_t *target = NULL;
-    if (strcmp(ref, "#") == 0)
-        target = w->root;
-    else if (strncmp(ref, "#/$defs/", 8) == 0)
-        target = json_object_get(json_object_get(w->root, "$defs"), ref + 8);
-    return target ? check(w, target, v) : rp_fail(w->err, RP_BUG, "schema: nothing at '%s'", ref);
+    return check(w, n->ref, v);
 }
 
-static int k_nothing(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v)
+/* In the order in which they are applied: what is cheap and tells most comes first. NULL: it says nothing of values. */
+static const struct {
+    const char *name;
+    int (*compile)(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err);
+    int (*check)(struct walk *w, const struct node *n, const json_t *v);
+} keywords[] = {
+    {"type", c_type, k_type},
+    {"const", c_const, k_const},
+    {"enum", c_enum, k_enum},
+    {"properties", c_properties, k_properties},
+    {"required", c_required, k_properties},
+    {"additionalProperties", c_additional, k_properties},
+    {"minItems", c_min_items, k_min_items},
+    {"maxItems", c_max_items, k_max_items},
+    {"items", c_items, k_items},
+    {"minimum", c_minimum, k_minimum},
+    {"maximum", c_maximum, k_maximum},
+    {"minLength", c_min_length, k_min_length},
+    {"maxLength", c_max_length, k_max_length},
+    {"pattern", c_pattern, k_pattern},
+    {"$ref", c_ref, k_ref},
+    {"anyOf", c_any_of, k_any_of},
+    {"$schema", c_nothing, NULL},
+    {"$id", c_nothing, NULL},
+    {"$defs", c_nothing, NULL},
+    {"$comment", c_nothing, NULL},
+    {"title", c_nothing, NULL},
+    {"description", c_nothing, NULL},
+};
+#define KEYWORDS (sizeof keywords / sizeof *keywords)
+
+static int check(struct walk *w, const struct node *n, const json_t *v)
 {
-    (void)w, (void)schema, (void)arg, (void)v;
+    for (unsigned left = n->has; left; left &= left - 1)
+        if (keywords[__builtin_ctz(left)].check(w, n, v) < 0)
+            return -1;
     return 0;
 }
 
-/* In the order in which they are applied: what is cheap and tells most comes first. */
-static const struct {
-    const char *name;
-    int (*check)(struct walk *w, const json_t *schema, const json_t *arg, const json_t *v);
-} keywords[] = {
-    {"type", k_type},           {"const", k_const},         {"enum", k_enum},
-    {"required", k_required},   {"additionalProperties", k_additional}, {"properties", k_properties},
-    {"minItems", k_min_items},  {"maxItems", k_max_items},  {"items", k_items},
-    {"minimum", k_minimum},     {"maximum", k_maximum},     {"minLength", k_min_length}, {"maxLength", k_max_length},
-    {"pattern", k_pattern},     {"$ref", k_ref},            {"anyOf", k_any_of},        {"$schema", k_nothing},
-    {"$id", k_nothing},         {"$defs", k_nothing},       {"$comment", k_nothing},
-    {"title", k_nothing},       {"description", k_nothing},
-};
-
-#define KEYWORDS (sizeof keywords / sizeof *keywords)
-
-/* A schema has a few keywords of them all: they are found first, then applied in the order of the table. */
-static int check(struct walk *w, const json_t *schema, const json_t *v)
+int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const char *what, struct rp_err *err)
 {
-    const json_t *arg[KEYWORDS] = {0};
+    struct walk w = {.what = what, .err = err};
+    return check(&w, schema->root, doc);
+}
+
+/* ---- whole schemas ---- */
+
+/* The first row of those that one function checks: it is called once. */
+static unsigned bit_of(size_t keyword)
+{
+    size_t i = 0;
+    while (keywords[i].check != keywords[keyword].check)
+        i++;
+    return keywords[i].check ? 1u << i : 0;
+}
+
+static int fill(struct rp_schema *s, struct node *n, const json_t *schema, struct rp_err *err)
+{
     const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)schema, name, value)
+    json_t *arg;
+    json_object_foreach((json_t *)schema, name, arg)
     {
         size_t i = 0;
         while (i < KEYWORDS && strcmp(keywords[i].name, name) != 0)
             i++;
         if (i == KEYWORDS)
-            return rp_fail(w->err, RP_BUG, "schema: a keyword '%.40s' has no meaning here", name);
-        arg[i] = value;
-    }
-    for (size_t i = 0; i < KEYWORDS; i++)
-        if (arg[i] && keywords[i].check(w, schema, arg[i], v) < 0)
+            return rp_fail(err, RP_BUG, "schema: a keyword '%.40s' has no meaning here", name);
+        n->has |= bit_of(i);
+        if (keywords[i].compile(s, n, arg, err) < 0)
             return -1;
+    }
     return 0;
 }
 
-json_t *rp_schema_load(const char *name, struct rp_err *err)
+static const struct node *compile(struct rp_schema *s, const json_t *schema, struct rp_err *err)
 {
-    size_t size;
+    struct node *n = new_node(s);
+    return fill(s, n, schema, err) < 0 ? NULL : n;
+}
+
+/* The definitions have their nodes before any is filled: each may lead to every other. */
+static int compile_all(struct rp_schema *s, struct rp_err *err)
+{
+    const json_t *defs = json_object_get(s->doc, "$defs");
+    const char *name;
+    json_t *sub;
+    s->root = new_node(s);
+    s->definition = rp_alloc((json_object_size(defs) + 1) * sizeof *s->definition);
+    json_object_foreach((json_t *)defs, name, sub)
+        s->definition[s->definitions++] = (struct definition){name, new_node(s)};
+    for (int i = 0; i < s->definitions; i++)
+        if (fill(s, s->definition[i].node, json_object_get(defs, s->definition[i].name), err) < 0)
+            return -1;
+    return fill(s, s->root, s->doc, err);
+}
+
+void rp_schema_free(struct rp_schema *s)
+{
+    for (int i = 0; s && i < s->n; i++) {
+        if (s->node[i]->re)
+            regfree(s->node[i]->re);
+        free(s->node[i]->re);
+        free(s->node[i]->property);
+        free(s->node[i]->any);
+        free(s->node[i]);
+    }
+    if (s)
+        json_decref(s->doc);
+    free(s ? s->node : NULL);
+    free(s ? s->definition : NULL);
+    free(s);
+}
+
+struct rp_schema *rp_schema_new(const json_t *doc, struct rp_err *err)
+{
+    struct rp_schema *s = rp_alloc(sizeof *s);
+    s->doc = json_incref((json_t *)doc);
+    if (compile_all(s, err) == 0)
+        return s;
+    rp_schema_free(s);
+    return NULL;
+}
+
+const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        const char *text; /* in the program, so that its place names it */
+        const struct rp_schema *schema;
+    } kept[8];
+    const struct rp_schema *found = NULL;
+    size_t size, i = 0, most = sizeof kept / sizeof *kept;
     const char *text = rp_schema_text(name, &size);
     if (!text)
         return rp_fail_null(err, RP_BUG, "there is no schema '%s'", name);
-    return rp_json_parse(text, size, name, err);
-}
-
-int rp_schema_check(const json_t *schema, const json_t *doc, const char *what, struct rp_err *err)
-{
-    struct walk w;
-    w.root = schema;
-    w.what = what;
-    w.err = err;
-    w.at = NULL;
-    w.n = w.quiet = 0;
-    int rc = check(&w, schema, doc);
-    while (w.n)
-        regfree(&w.compiled[--w.n].re);
-    return rc;
+    pthread_mutex_lock(&lock);
+    while (i < most && kept[i].text && kept[i].text != text)
+        i++;
+    RP_BUG_IF(i == most);
+    if (!kept[i].text) {
+        RP_JSON *doc = rp_json_parse(text, size, name, err);
+        kept[i].schema = doc ? rp_schema_new(doc, err) : NULL;
+        kept[i].text = kept[i].schema ? text : NULL;
+    }
+    found = kept[i].schema;
+    pthread_mutex_unlock(&lock);
+    return found;
 }

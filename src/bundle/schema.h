@@ -1,8 +1,8 @@
 /* JSON Schema, the part of it that our documents use.
  *
  * What:    checks a document against one of the schemas in bundle/schemas/, which are embedded and double as documentation.
- * Flow:    document + schema name -> yes, or the path of the first thing that does not fit.
- * Owner:   nothing is kept.
+ * Flow:    name -> struct rp_schema, compiled; document + schema -> yes, or the path of the first thing that does not fit.
+ * Owner:   an embedded schema is compiled once and stays for the life of the process, for all its threads; another is the caller's.
  * Extend:  a keyword is one row of keywords[] in schema.c; a schema that uses one that is not there is refused, never half applied.
  */
 #ifndef RP_BUNDLE_SCHEMA_H
@@ -14,8 +14,12 @@
 #include <stddef.h>
 
 const char *rp_schema_text(const char *name, size_t *size); /* "run", "step", "statement", "env"; NULL if there is none of that name */
-json_t *rp_schema_load(const char *name, struct rp_err *err) rp_must_check; /* parsed once by callers that check many lines */
+struct rp_schema;
+const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err) rp_must_check; /* one of those; not to be freed */
+/* Of any document in that language, which is kept and must not change; RP_BUG: it uses something that has no meaning here. */
+struct rp_schema *rp_schema_new(const json_t *schema, struct rp_err *err) rp_must_check;
+void rp_schema_free(struct rp_schema *s); /* NULL is fine */
 /* RP_MALFORMED with `what` and the path of the value: "run.json: /results/windows/0/seconds is not a number" */
-int rp_schema_check(const json_t *schema, const json_t *doc, const char *what, struct rp_err *err) rp_must_check;
+int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const char *what, struct rp_err *err) rp_must_check;
 
 #endif

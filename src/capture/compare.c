@@ -106,6 +106,13 @@ static int same_value(const struct walk *w, const struct rp_field *f, const json
     return json_equal(a, b);
 }
 
+/* Both are known, and whatever their field means they are the same: most values of two captures. */
+static int identical(const json_t *a, const json_t *b)
+{
+    const json_t *x = json_object_get(a, "unit"), *y = json_object_get(b, "unit");
+    return json_equal(json_object_get(a, "value"), json_object_get(b, "value")) && (x == y || json_equal(x, y));
+}
+
 /* Both known values. */
 static int same(const struct walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
@@ -195,14 +202,17 @@ static void compare_values(struct walk *w, const json_t *a, const json_t *b)
 {
     enum known ka = known(a), kb = known(b);
     const json_t *va = json_object_get(a, "value"), *vb = json_object_get(b, "value");
-    const struct rp_field *f = rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
-    if (ka == KNOWN && kb == KNOWN ? same(w, f, a, b) : unlimited(w, a, b))
+    if (ka == KNOWN && kb == KNOWN ? identical(a, b) : unlimited(w, a, b))
         w->equal++;
-    else if (ka == KNOWN && kb == KNOWN)
-        list(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? w->not_comparable : w->different, f, a, b);
-    else if (ka == KNOWN || kb == KNOWN)
-        list_one(w, f, a, b);
-    else if (ka <= ABSENT && kb <= ABSENT)
+    else if (ka == KNOWN || kb == KNOWN) {
+        const struct rp_field *f = rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
+        if (ka != kb)
+            list_one(w, f, a, b);
+        else if (same(w, f, a, b))
+            w->equal++;
+        else
+            list(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? w->not_comparable : w->different, f, a, b);
+    } else if (ka <= ABSENT && kb <= ABSENT)
         w->absent++;
     else {
         RP_FREE char *path = shown_path(w);
@@ -219,7 +229,8 @@ static int compare_child(struct walk *w, const char *name, const json_t *a, cons
     size_t end = w->path.size;
     if (end + strlen(name) + 2 > PATH_BYTES)
         return rp_fail(w->err, RP_MALFORMED, "a value whose names have more than %d bytes: no capture has such", PATH_BYTES);
-    rp_buf_printf(&w->path, "%s%s", end ? (const char[]){RP_FIELD_SEPARATOR, 0} : "", name);
+    rp_buf_puts(&w->path, end ? (const char[]){RP_FIELD_SEPARATOR, 0} : "");
+    rp_buf_puts(&w->path, name);
     int rc = compare(w, a, b);
     w->path.size = end;
     w->path.data[end] = 0;

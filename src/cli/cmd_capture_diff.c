@@ -28,7 +28,7 @@ static json_t *parse(const char *data, size_t size, const char *what, struct rp_
 {
     if (size > DOCUMENT_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s: has %zu bytes; a capture has at most %u", what, size, DOCUMENT_MAX);
-    RP_JSON *schema = rp_schema_load("env", err);
+    const struct rp_schema *schema = rp_schema_load("env", err);
     json_t *env = schema ? rp_json_parse(data, size, what, err) : NULL;
     if (env && rp_schema_check(schema, env, what, err) < 0)
         rp_json_decref(&env);

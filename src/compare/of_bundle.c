@@ -257,7 +257,7 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
     const struct rp_member *m = rp_bundle_find(b, name);
     if (!m)
         return rp_fail_null(err, RP_MALFORMED, "it has no member %s", name);
-    RP_JSON *schema = rp_schema_load(schema_name, err);
+    const struct rp_schema *schema = rp_schema_load(schema_name, err);
     json_t *j = schema ? rp_json_parse(rp_buf_text(&m->bytes), m->bytes.size, name, err) : NULL;
     if (j && rp_schema_check(schema, j, name, err) < 0)
         rp_json_decref(&j);

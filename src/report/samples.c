@@ -70,7 +70,6 @@ void rp_sampling_write(struct rp_buf *out, const struct rp_sampling *s)
 void rp_sampling_fini(struct rp_sampling *s)
 {
     json_decref(s->line);
-    json_decref(s->schema);
     *s = (struct rp_sampling){0};
 }
 
@@ -88,7 +87,7 @@ int64_t rp_sample_ns(const struct rp_samples *s, int64_t i)
 }
 
 /* The line after the ones that are there; its distance to the first gives that of all. */
-static int add_line(struct rp_samples *s, const json_t *schema, const char *text, size_t size, struct rp_err *err)
+static int add_line(struct rp_samples *s, const struct rp_schema *schema, const char *text, size_t size, struct rp_err *err)
 {
     char what[64];
     RP_BUF again = {0};
@@ -115,7 +114,7 @@ static int add_line(struct rp_samples *s, const json_t *schema, const char *text
 
 int rp_samples_parse(struct rp_samples *out, const char *text, size_t size, struct rp_err *err)
 {
-    RP_JSON *schema = rp_schema_load("sample", err);
+    const struct rp_schema *schema = rp_schema_load("sample", err);
     *out = (struct rp_samples){.line = json_array(), .every = 1};
     rp_sha256_hex(out->sha256, text, size);
     int failed = !schema;

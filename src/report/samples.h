@@ -29,7 +29,7 @@ struct rp_sampling {
     json_t *line;          /* array of what is kept, or NULL */
     int64_t next, last_ns; /* the number that comes next; when the last one was taken */
     int64_t every;
-    json_t *schema;
+    const struct rp_schema *schema;
     char reason[256]; /* why there are none, or no more; "" */
 };
 /* One SAMPLE frame. What is none is not kept, and nothing after it. */

@@ -39,7 +39,7 @@ static json_t *document(const struct rp_verify_state *s, const char *name, const
     RP_BUF again = {0};
     const struct rp_buf *bytes = member(s, name);
     json_t *j = rp_json_parse_most(rp_buf_text(bytes), bytes->size, VALUES_MAX, name, err);
-    RP_JSON *schema = rp_schema_load(schema_name, err);
+    const struct rp_schema *schema = rp_schema_load(schema_name, err);
     if (!j || !schema || rp_schema_check(schema, j, name, err) < 0) {
         json_decref(j);
         return NULL;

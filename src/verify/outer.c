@@ -101,7 +101,7 @@ int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result
     s->statement = rp_json_parse(payload->data, payload->size, "statement", err);
     if (!s->statement)
         return -1;
-    RP_JSON *schema = rp_schema_load("statement", err);
+    const struct rp_schema *schema = rp_schema_load("statement", err);
     if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
         return -1;
     rp_json_write(&again, s->statement);

@@ -104,7 +104,7 @@ static void of_documents(json_t **a, json_t **b, const char *text, size_t size)
 
 static int is_capture(const json_t *doc)
 {
-    static json_t *schema; /* read once */
+    static const struct rp_schema *schema; /* read once */
     struct rp_err err = {0};
     if (!schema)
         must((schema = rp_schema_load("env", &err)) != NULL);

@@ -161,7 +161,7 @@ static int bend_source(struct fx *x, int member, int how, const char *text, size
         rp_json_write(&again, *doc);
         bend_member(&again, member, how, text, size);
         json_t *j = rp_json_parse(rp_buf_text(&again), again.size, "bent", &err);
-        RP_JSON *schema = rp_schema_load(member == RUN ? "run" : "env", &err);
+        const struct rp_schema *schema = rp_schema_load(member == RUN ? "run" : "env", &err);
         if (!j || rp_schema_check(schema, j, "bent", &err) < 0) { /* reports are of documents that passed it */
             json_decref(j);
             return -1;

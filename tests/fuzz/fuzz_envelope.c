@@ -18,7 +18,7 @@ static void refused(const struct rp_err *err)
 
 static void statement(const struct rp_buf *payload)
 {
-    static json_t *schema; /* read once */
+    static const struct rp_schema *schema; /* read once */
     struct rp_subject s[8];
     struct rp_err err = {0};
     if (!schema && !(schema = rp_schema_load("statement", &err)))

@@ -77,7 +77,7 @@ static void take(struct taken *t, enum rp_frame type, const json_t *body)
 /* Values of a GPU are a part of a capture, whatever the worker says. */
 static void as_values(const struct taken *t)
 {
-    static json_t *schema; /* read once */
+    static const struct rp_schema *schema; /* read once */
     struct rp_err err = {0};
     struct rp_capture_opts o = {.root = "/"};
     struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};

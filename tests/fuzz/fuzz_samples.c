@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static json_t *schema; /* read once */
+    static const struct rp_schema *schema; /* read once */
     struct rp_err err = {0};
     struct rp_samples s;
     struct rp_records none = {0};

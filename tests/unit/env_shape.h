@@ -40,7 +40,7 @@ static const char *env_fault(json_t *env, struct env_counts *c)
     static struct rp_err err;
     json_t *all = json_object_get(env, "probes");
     *c = (struct env_counts){0};
-    RP_JSON *schema = rp_schema_load("env", &err);
+    const struct rp_schema *schema = rp_schema_load("env", &err);
     if (!schema || rp_schema_check(schema, env, "environment", &err) < 0)
         return err.msg;
     for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)

@@ -56,7 +56,7 @@ static __attribute__((unused)) json_t *capture(const char *below, const char **r
     CHECK(rp_capture_select(&o, "git", &err) == 0, "%s", err.msg);
     json_t *env = rp_capture(&o, &err);
     CHECK(env != NULL, "%s", err.msg);
-    RP_JSON *schema = rp_schema_load("env", &err);
+    const struct rp_schema *schema = rp_schema_load("env", &err);
     CHECK(rp_schema_check(schema, env, "environment", &err) == 0, "%s", err.msg);
     return env;
 }

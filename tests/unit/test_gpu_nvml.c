@@ -98,7 +98,8 @@ static const char *member(json_t *flat_values, const char *path, const char *fie
 static void check_shape(json_t *values, const char *what)
 {
     struct rp_err err = {0};
-    RP_JSON *copy = json_deep_copy(values), *all = flat(copy), *schema = rp_schema_load("env", &err);
+    RP_JSON *copy = json_deep_copy(values), *all = flat(copy);
+    const struct rp_schema *schema = rp_schema_load("env", &err);
     const char *path;
     json_t *leaf;
     json_object_foreach (all, path, leaf) {

@@ -348,7 +348,7 @@ static json_t *document(const char *answers, int identify)
 static const char *schema_fault(const json_t *group)
 {
     static struct rp_err err;
-    RP_JSON *schema = rp_schema_load("env", &err);
+    const struct rp_schema *schema = rp_schema_load("env", &err);
     RP_JSON *env = json_pack("{s:s, s:s, s:s, s:b, s:{s:O}}", "schema", "repro-env/1", "captured_at", "2026-01-01T00:00:00Z", "salt",
                              "00112233445566778899aabbccddeeff", "identified", 0, "probes", "gpu", group);
     return schema && rp_schema_check(schema, env, "environment", &err) == 0 ? NULL : err.msg;

@@ -176,7 +176,7 @@ TEST(a_complete_run_has_all_its_steps_and_both_roots)
 }
 
 /* The reader of records is as strict as the schema that documents them: nothing is read that the schema refuses. */
-static void bend_every_key(const json_t *schema, const char *before, const json_t *line)
+static void bend_every_key(const struct rp_schema *schema, const char *before, const json_t *line)
 {
     static const char *const values[] = {"null", "-1", "-2", "\"x\"", "1.5", "[]", "{}", "true", "\"\"", "99999999999999999999", "0"};
     const char *key;
@@ -207,7 +207,7 @@ TEST(no_record_is_read_that_its_schema_refuses)
 {
     struct rp_err err;
     RP_BUF t = {0};
-    RP_JSON *schema = rp_schema_load("step", &err);
+    const struct rp_schema *schema = rp_schema_load("step", &err);
     fx_records(&t, 0, 1, 1);
     char *second = strchr(t.data, '\n') + 1;
     RP_JSON *step = json_loads(second, 0, NULL), *init = json_loadb(t.data, (size_t)(second - t.data), 0, NULL);
@@ -242,7 +242,7 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
     struct fx x;
     struct rp_err err = {0};
     fx_init(&x);
-    RP_JSON *run = rp_schema_load("run", &err), *env = rp_schema_load("env", &err), *step = rp_schema_load("step", &err);
+    const struct rp_schema *run = rp_schema_load("run", &err), *env = rp_schema_load("env", &err), *step = rp_schema_load("step", &err);
     CHECK(run && env && step, "%s", err.msg);
     CHECK(rp_schema_check(run, x.run, "run.json", &err) == 0 && rp_schema_check(env, x.before, "env", &err) == 0, "%s", err.msg);
     const char *key; /* without any one of its members no document fits */
@@ -267,8 +267,6 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
         json_object_set_new(other, key, json_pack("[b]", 1));
         CHECK(rp_schema_check(run, other, "run.json", &err) < 0 && err.code == RP_MALFORMED, "a list as %s fits", key);
     }
-    RP_JSON *unknown = json_pack("{s:s}", "format", "date");
-    CHECK(rp_schema_check(unknown, x.run, "x", &err) < 0 && err.code == RP_BUG, "a keyword without meaning was passed over");
     fx_fini(&x);
 }
 
@@ -277,7 +275,8 @@ static int fits_as_value(const char *text, struct rp_err *err)
 {
     struct fx f;
     fx_init(&f);
-    RP_JSON *schema = rp_schema_load("env", err), *value = rp_json_parse(text, strlen(text), "value", err);
+    const struct rp_schema *schema = rp_schema_load("env", err);
+    RP_JSON *value = rp_json_parse(text, strlen(text), "value", err);
     CHECK(schema && value, "%s", err->msg);
     json_object_set(json_object_get(json_object_get(f.before, "probes"), "cpu"), "x", value);
     int fits = rp_schema_check(schema, f.before, "env", err) == 0;

@@ -1,0 +1,131 @@
+/* The language of schemas: what each keyword refuses and in which words, in which order faults are told, and what no schema may hold. */
+#include "base/json.h"
+#include "bundle/schema.h"
+#include "tests/unit/tap.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static json_t *json(const char *text)
+{
+    struct rp_err err;
+    json_t *j = rp_json_parse(text, strlen(text), "text", &err);
+    CHECK(j, "%s: %s", text, err.msg);
+    return j;
+}
+
+/* What is said of a value; "" where it fits. */
+static const char *said(const char *schema, const char *value, struct rp_err *err)
+{
+    RP_JSON *doc = json(schema), *v = json(value);
+    struct rp_schema *s = rp_schema_new(doc, err);
+    CHECK(s, "%s: %s", schema, err->msg);
+    int refused = rp_schema_check(s, v, "doc", err) < 0;
+    CHECK(!refused || err->code == RP_MALFORMED, "%s", err->msg);
+    rp_schema_free(s);
+    return refused ? err->msg : "";
+}
+
+TEST(each_keyword_refuses_in_its_words)
+{
+    static const struct {
+        const char *schema, *value, *said;
+    } cases[] = {
+        {"{\"type\": \"object\"}", "{}", ""},
+        {"{\"type\": \"object\"}", "[]", "doc: the document is not of type object"},
+        {"{\"type\": \"array\"}", "{}", "doc: the document is not of type array"},
+        {"{\"type\": \"integer\"}", "[1]", "doc: the document is not of type integer"},
+        {"{\"items\": {\"type\": \"number\"}}", "[1, 1.5]", ""},
+        {"{\"items\": {\"type\": \"integer\"}}", "[1, 1.5]", "doc: /1 is not of type integer"},
+        {"{\"items\": {\"type\": [\"boolean\", \"null\"]}}", "[true, false, null]", ""},
+        {"{\"items\": {\"type\": [\"boolean\", \"null\"]}}", "[true, \"true\"]", "doc: /1 is of none of its types"},
+        {"{\"items\": {\"const\": \"x\"}}", "[\"x\", \"y\"]", "doc: /1 is not 'x'"},
+        {"{\"items\": {\"const\": 1}}", "[1.0]", "doc: /0 is not 'what it must be'"},
+        {"{\"items\": {\"enum\": [1, \"x\"]}}", "[1, \"x\", \"y\"]", "doc: /2 is none of the allowed values"},
+        {"{\"minItems\": 1}", "[]", "doc: the document has fewer than 1 items"},
+        {"{\"maxItems\": 1}", "[1, 2]", "doc: the document has more than 1 items"},
+        {"{\"items\": {\"minimum\": 1, \"maximum\": 2}}", "[1, 2, 1.5, \"9\"]", ""},
+        {"{\"items\": {\"minimum\": 1.5}}", "[1]", "doc: /0 is less than 1.5"},
+        {"{\"items\": {\"maximum\": 2}}", "[2.5]", "doc: /0 is more than 2"},
+        {"{\"items\": {\"minLength\": 1, \"maxLength\": 2}}", "[\"a\", \"ab\", 7]", ""},
+        {"{\"items\": {\"minLength\": 1}}", "[\"\"]", "doc: /0 is shorter than 1 bytes"},
+        {"{\"items\": {\"maxLength\": 2}}", "[\"abc\"]", "doc: /0 is longer than 2 bytes"},
+        {"{\"items\": {\"pattern\": \"^[a-f]+$\"}}", "[\"abc\", 1]", ""},
+        {"{\"items\": {\"pattern\": \"^[a-f]+$\"}}", "[\"abcg\"]", "doc: /0 does not match ^[a-f]+$"},
+        {"{\"required\": [\"a\"]}", "[]", ""},
+        {"{\"required\": [\"a\"]}", "{\"b\": 1}", "doc: the document has no 'a'"},
+        {"{\"properties\": {\"a\": {\"type\": \"null\"}}}", "{\"b\": 1}", ""},
+        {"{\"properties\": {\"a\": {\"properties\": {\"b\": {\"type\": \"null\"}}}}}", "{\"a\": {\"b\": 1}}", "doc: /a/b is not of type null"},
+        {"{\"properties\": {\"a\": {}, \"ab\": {}}, \"additionalProperties\": false}", "{\"a\": 1, \"ab\": 1}", ""},
+        {"{\"properties\": {\"a\": {}, \"ab\": {}}, \"additionalProperties\": false}", "{\"a\": 1, \"ac\": 1}",
+         "doc: the document has 'ac', which has no meaning there"},
+        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}", "{\"a\": 1, \"b\": null}", ""},
+        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}", "{\"b\": 1}", "doc: /b is not of type null"},
+        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "[]", ""},
+        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{\"a\": 1}", ""},
+        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{}", "doc: the document has no 'a'"},
+        {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": {}}}", ""},
+        {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": 1}}", "doc: /a/b is not of type object"},
+        {"{\"$ref\": \"#/$defs/x\", \"$defs\": {\"x\": {\"items\": {\"$ref\": \"#/$defs/y\"}}, \"y\": {\"type\": \"null\"}}}", "[null, 1]",
+         "doc: /1 is not of type null"},
+    };
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_STR(said(cases[i].schema, cases[i].value, &err), cases[i].said);
+}
+
+/* A document with several faults names the same one as ever. */
+TEST(faults_have_an_order)
+{
+    static const char schema[] = "{\"properties\": {\"b\": {\"type\": \"null\"}, \"a\": {\"type\": \"null\"}}, "
+                                 "\"additionalProperties\": {\"type\": \"null\"}, \"required\": [\"c\", \"a\"], \"type\": \"object\"}";
+    struct rp_err err;
+    CHECK_STR(said(schema, "{\"x\": 1, \"b\": 1}", &err), "doc: the document has no 'c'");
+    CHECK_STR(said(schema, "{\"c\": null, \"x\": 1}", &err), "doc: the document has no 'a'");
+    CHECK_STR(said(schema, "{\"a\": 1, \"b\": 1, \"x\": 1, \"c\": 1}", &err), "doc: /x is not of type null");
+    CHECK_STR(said(schema, "{\"a\": 1, \"b\": 1, \"c\": null}", &err), "doc: /b is not of type null");
+    CHECK_STR(said(schema, "{\"a\": 1, \"b\": null, \"c\": null}", &err), "doc: /a is not of type null");
+}
+
+TEST(what_has_no_meaning_is_never_half_applied)
+{
+    static const char *const bad[] = {
+        "{\"format\": \"date\"}", "{\"items\": {\"anyOf\": [{\"format\": \"date\"}]}}", "{\"type\": \"float\"}", "{\"type\": [\"null\", 1]}",
+        "{\"$ref\": \"#/$defs/x\"}", "{\"$ref\": \"other\"}", "{\"$defs\": {\"x\": {\"colour\": 1}}}", "{\"pattern\": \"[\"}",
+        "{\"properties\": {\"a\": {\"properties\": {\"b\": {\"x\": 1}}}}}", "{\"additionalProperties\": {\"x\": 1}}"};
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        RP_JSON *doc = json(bad[i]);
+        CHECK(!rp_schema_new(doc, &err) && err.code == RP_BUG && strncmp(err.msg, "schema: ", 8) == 0, "%s is a schema", bad[i]);
+    }
+    RP_BUF many = {0};
+    rp_buf_puts(&many, "{\"properties\": {\"p\": {}");
+    for (int i = 0; i < 64; i++)
+        rp_buf_printf(&many, ", \"p%d\": {}", i);
+    rp_buf_puts(&many, "}}");
+    RP_JSON *doc = json(many.data);
+    CHECK(!rp_schema_new(doc, &err) && err.code == RP_BUG, "65 properties");
+    CHECK(!rp_schema_load("nothing", &err) && err.code == RP_BUG, "%s", err.msg);
+}
+
+static void *load_all(void *arg)
+{
+    static const char *const names[] = {"run", "env", "step", "sample", "statement"};
+    const struct rp_schema **got = arg;
+    struct rp_err err;
+    for (int i = 0; i < 5; i++)
+        got[i] = rp_schema_load(names[i], &err);
+    return NULL;
+}
+
+TEST(an_embedded_schema_is_compiled_once_for_all_threads)
+{
+    const struct rp_schema *got[4][5] = {{0}};
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&thread[i], NULL, load_all, got[i]) == 0, "a thread");
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < 5; i++)
+        CHECK(got[0][i] && got[0][i] == got[1][i] && got[0][i] == got[2][i] && got[0][i] == got[3][i], "schema %d", i);
+}
