@@ -34,19 +34,26 @@ struct log {
     int64_t now;     /* ns of the records */
 };
 
+/* Takes it; 0 bytes are no JSON. */
+static char *text_of(json_t *j)
+{
+    const size_t flags = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
+    size_t size = json_dumpb(j, NULL, 0, flags);
+    char *text = rp_alloc(size + 1);
+    RP_BUG_IF(size == 0 || json_dumpb(j, text, size, flags) != size);
+    json_decref(j);
+    return text;
+}
+
 /* Takes value and metadata. */
 static void put(struct log *l, const char *type, const char *key, json_t *value, json_t *metadata)
 {
-    const size_t flags = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
-    RP_FREE char *v = json_dumps(value, flags);
-    RP_FREE char *m = json_dumps(metadata, flags);
-    RP_BUG_IF(!v || !m);
+    RP_FREE char *v = text_of(value);
+    RP_FREE char *m = text_of(metadata);
     rp_buf_printf(l->out,
                   ":::MLLOG {\"namespace\": \"repro\", \"time_ms\": %" PRId64
                   ", \"event_type\": \"%s\", \"key\": \"%s\", \"value\": %s, \"metadata\": %s}\n",
                   (l->wall_ns + l->now) / 1000000, type, key, v, m);
-    json_decref(value);
-    json_decref(metadata);
 }
 
 static void event(struct log *l, const char *key, json_t *value, json_t *metadata)

@@ -229,10 +229,11 @@ char *rp_st_temporary(const char *path, pid_t pid)
 int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *t, int n, const json_t *metadata, struct rp_err *err)
 {
     RP_JSON *header = header_of(t, n, metadata);
-    RP_FREE char *text = json_dumps(header, JSON_COMPACT);
     RP_BUF head = {0};
     unsigned char word[8];
-    size_t length = strlen(text), padded = (length + 7) & ~(size_t)7;
+    size_t length = json_dumpb(header, NULL, 0, JSON_COMPACT), padded = (length + 7) & ~(size_t)7;
+    RP_FREE char *text = rp_alloc(length + 1);
+    RP_BUG_IF(json_dumpb(header, text, length, JSON_COMPACT) != length);
     for (int i = 0; i < 8; i++)
         word[i] = (unsigned char)((uint64_t)padded >> 8 * i);
     rp_buf_add(&head, word, sizeof word);
