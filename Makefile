@@ -421,7 +421,7 @@ test:
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(T)
 bench:
 	$(Q)env/setup.sh bench
-	$(again) $(BUILD)/repro $(BUILD)/native/repro
+	$(again) $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/native/tests/bench/bundle_gen
 	$(Q)tests/bench/run.sh $(BUILD)
 oracle:
 	$(Q)env/setup.sh bench
