@@ -23,6 +23,8 @@
 VERSION := 0.1.0
 
 BUILD ?= build
+# One spelling: it stands in command lines, and these are compared.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 DEPS_DIR ?= $(BUILD)/deps
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -65,7 +67,7 @@ git := git -c safe.directory='*' -C .
 at := $(shell $(git) log -1 --format='%H %ct' 2>/dev/null || sed -n '/^[0-9a-f]\{40\} /p' env/commit)
 ifndef COMMIT
 COMMIT := $(or $(word 1,$(at)),unknown)
-DIRTY := $(shell if [ -e .git ]; then [ -z "`$(git) status --porcelain -- src env recipes Makefile 2>&1`" ] && echo clean || echo dirty; \
+DIRTY := $(shell if [ -e .git ]; then [ -z "`$(git) status --porcelain -- src env recipes results/published Makefile 2>&1`" ] && echo clean || echo dirty; \
 	elif [ $(COMMIT) = unknown ]; then echo unknown; else echo clean; fi)
 endif
 DIRTY ?= unknown
@@ -81,7 +83,7 @@ common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffil
 harden := -fPIE -fstack-protector-strong
 avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter asan/src/backend/cpu/%,$2/$1), -O2)
 
 static_libs := -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
@@ -116,13 +118,15 @@ native_cc := $(CC)
 native_flags := -O2 -g
 # Sanitizers' own code makes gcc see truncations and uninitialised paths that are not there.
 quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
-# -O2: the matrix kernels need their offsets folded into constants.
+# -O1 and lines without variables take half the time of the compiler; the matrix kernels need -O2, their offsets folded into constants.
 asan_cc := $(CC)
-asan_flags := -O2 -g $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+asan_flags := -O1 -g1 $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
 tsan_flags := -O2 -g $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
+# Tests of threads need no more.
+tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops recipe sign backend model data workload worker)),$(sources))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
@@ -312,7 +316,7 @@ $(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_samples
 endif
 
 define variant
-$1_objects := $(patsubst %.c,$(BUILD)/$1/%.o,$(sources))
+$1_objects := $(patsubst %.c,$(BUILD)/$1/%.o,$(or $($1_sources),$(sources)))
 $1_line := $$($1_cc) $(common) $$($1_flags)
 
 # The line of the compiler, its version, and the file lists: a change of any rebuilds what depends on it.
@@ -325,7 +329,7 @@ $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
 $(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
-	$$(Q)$$($1_line) $$(call isa,$$<) -MMD -MP -c $$< -o $$@
+	$$(Q)$$($1_line) $$(call isa,$$<,$1) -MMD -MP -c $$< -o $$@
 
 $(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter static,$1),$(sysroot)/sources.txt) $(if $($1_gpu),$(cuda_ready))
 	$$(Q)$(if $(filter static,$1),{ $(if $($1_gpu),$$(cuda_sources); )cat $(sysroot)/sources.txt; },dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
@@ -335,7 +339,7 @@ $(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
 	$$(Q)$(if $(filter static,$1),{ cat $(sysroot)/LICENSES.txt$(if $($1_gpu),; $$(cuda_licenses)); },echo This build uses libraries of the system it was built on.) >$$@
 $(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $($1_gpu),$(gpu)/about.txt $(gpu)/images.txt)
 	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
-		'$$(subst $(sysroot),SYSROOT,$$(subst $(CURDIR),.,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" \
+		'$$(subst $(CURDIR),.,$$(subst $(sysroot),SYSROOT,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" \
 		$(if $($1_gpu),$(gpu)/images.txt,/dev/null) | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $($1_gpu) env/gen-embed.sh
 	$$(call say,EMBED,$$@)

@@ -13,7 +13,7 @@ commit=$(git rev-parse HEAD 2>/dev/null || sed -n 's/^\([0-9a-f]\{40\}\) .*/\1/p
 dirty=unknown
 if git rev-parse HEAD >/dev/null 2>&1; then
     dirty=clean
-    [ -z "$(git status --porcelain -- src env recipes Makefile)" ] || dirty=dirty
+    [ -z "$(git status --porcelain -- src env recipes results/published Makefile)" ] || dirty=dirty
 fi
 if docker info >/dev/null 2>&1; then
     tool="docker build"

@@ -141,7 +141,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
-groups="lint unit tsan ops cuda fuzz cli valgrind build"
+groups="lint unit tsan ops cuda fuzz cli build"
 pattern=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -164,8 +164,7 @@ members() { # GROUP: the ids of its tests
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
     fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
-    cli) variants="sh" && set -- tests/cli/*/*.sh ;;
-    valgrind) variants="sh" && set -- tests/valgrind/*.sh ;;
+    cli) variants="sh" && set -- tests/valgrind/*.sh tests/cli/*/*.sh ;; # the longest first
     build) variants="sh" && set -- tests/build/*.sh ;;
     esac
     for f; do

@@ -35,6 +35,7 @@ for image in repro:1.2.3 repro:1.2.3-cuda; do
 done
 jq -e '.OCIv1.config.Env | index("NVIDIA_VISIBLE_DEVICES=all") and index("NVIDIA_DRIVER_CAPABILITIES=compute,utility")' inspect.json >/dev/null ||
     fail "the environment of the image for GPUs"
+made_by='[.compiler, .commit, .dirty]'
 for image in repro:1.2.3 repro:1.2.3-cuda; do
     container=$(buildah from --pull=never "$image")
     root=$(buildah mount "$container")
@@ -42,6 +43,8 @@ for image in repro:1.2.3 repro:1.2.3-cuda; do
     chroot "$root" $program version --json >version.json || fail "the program of $image does not run"
     jq -e --arg cuda "$cuda" '(.gpu_worker != null) == ($cuda == "1")' version.json >/dev/null || fail "the GPU worker of $image"
     jq -e --arg c "$commit" '.commit == $c' version.json >/dev/null || fail "the commit of $image: $(jq .commit version.json)"
+    # What a Debian 12 builds is what a Debian 12 builds, here or in a container: published tables and device code included.
+    [ "$(jq -c "$made_by" version.json)" != "$("$REPRO" version --json | jq -c "$made_by")" ] || cmp "$root$program" "$REPRO"
     [ "$image" != repro:1.2.3 ] || [ "$(find "$root" -type f | wc -l)" = 1 ] || fail "the scratch image holds more than the program"
     buildah umount "$container" >/dev/null
 done
