@@ -1,6 +1,5 @@
 /* Capture of the machine the tests run on: shape, time, hidden names, withheld secrets. */
 #include "base/build.h"
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "capture/capture.h"
@@ -10,6 +9,7 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static json_t *capture(int identify)
@@ -49,17 +49,17 @@ TEST(this_machine)
     json_decref(env);
 }
 
-/* Sanitizers and what runs beside take their part: tests/cli/capture/time.sh holds the real program to its 300 ms. */
+/* Processor time, whatever runs beside; sanitizers take their part: tests/cli/capture/time.sh holds the real program to its 300 ms. */
 TEST(takes_no_longer_than_a_second_with_sanitizers)
 {
-    uint64_t best = UINT64_MAX;
+    double best = 1e9;
     for (int i = 0; i < 5; i++) {
-        uint64_t start = rp_now_ns();
+        clock_t start = clock();
         json_decref(capture(0));
-        uint64_t took = rp_now_ns() - start;
+        double took = (double)(clock() - start) / CLOCKS_PER_SEC;
         best = took < best ? took : best;
     }
-    CHECK(best < 1200000000, "%.1f ms", (double)best * 1e-6);
+    CHECK(best < 1, "%.3f s", best);
 }
 
 /* The form that env.schema.json promises, so that an owner can prove a hidden text later. */
