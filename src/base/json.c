@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include "base/json_plain.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +64,9 @@ json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const 
     json_error_t e;
     if (check_size(data, size, values, what, err) < 0)
         return NULL;
-    json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
+    json_t *j = size ? rp_json_plain(data, size) : NULL;
+    if (!j)
+        j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
     if (!j)
         return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column, e.text);
     return j;
