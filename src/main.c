@@ -7,7 +7,9 @@
 
 int main(int argc, char **argv)
 {
+#ifndef __GLIBC__ /* which has lists for every thread, and tools that look for leaks know its blocks */
     rp_json_memory();
+#endif
     if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
         return rp_worker_main(RP_WORKER_FD);
     return rp_cli_main(argc, argv);

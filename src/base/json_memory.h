@@ -2,7 +2,7 @@
  *
  * What:    jansson allocates some bytes for every value, and musl takes one lock for all threads each time: two that read documents waited
  *          for each other most of the time. Blocks of up to 512 bytes come from here, larger ones from malloc().
- * Flow:    main() calls rp_json_memory() before there is any document; jansson asks from then on.
+ * Flow:    main() calls rp_json_memory() with musl, before there is any document; jansson asks from then on.
  * Owner:   what jansson hands out for the caller to free (json_dumps) is none of free()'s: json_dumpb() writes into the caller's own.
  *          A thread keeps what it freed for its own next documents, until the process ends. A block may be freed by another thread.
  * Extend:  nothing: who needs memory for something else calls rp_alloc().
