@@ -47,12 +47,12 @@ void rp_policy_fini(struct rp_policy *p)
 
 /* ---- names ---- */
 
-static const char *rule_name(int i)
+const char *rp_policy_rule(int i)
 {
     return texts[i].id;
 }
 
-static const char *check_name(int i)
+const char *rp_policy_check(int i)
 {
     return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
 }
@@ -133,7 +133,7 @@ static int read_checks(struct reader *r, const struct rp_event *start)
             return n ? 0 : FAIL(r, start, "checks: an empty mapping asks for nothing; name a check or leave the rule out");
         if (!key.text)
             return FAIL(r, &key, "checks: expected the name of a check");
-        int id = find(r, &key, "check", check_name, RP_CHECK_COUNT), state = 0;
+        int id = find(r, &key, "check", rp_policy_check, RP_CHECK_COUNT), state = 0;
         rp_event_fini(&key);
         if (id >= 0 && r->out->worst[id])
             return FAIL(r, &key, "checks: %s is given twice", rp_check_name(id));
@@ -181,122 +181,13 @@ static int read_rules(struct reader *r)
             return 0;
         if (!e.text)
             return FAIL(r, &e, "expected the name of a rule");
-        int id = find(r, &e, "rule", rule_name, RP_RULE_COUNT);
+        int id = find(r, &e, "rule", rp_policy_rule, RP_RULE_COUNT);
         rp_event_fini(&e);
         if (id >= 0 && r->out->rule[id].line)
             return FAIL(r, &e, "%s is given twice, first in line %d", texts[id].id, r->out->rule[id].line);
         if (id < 0 || read_rule(r, id) < 0)
             return -1;
     }
-}
-
-/* ---- what one lost byte could hide ----
- * YAML takes what stands behind '#' for nothing. One damaged byte, a line end or the first letter of a rule, must not make a rule, or a word of a
- * list, into a comment without anybody noticing: so comments have a form in which a rule cannot hide. */
-
-struct scan {
-    const char *file, *line; /* where the line begins */
-    size_t n, left;          /* its bytes, and those from its beginning to the end of the file */
-    int number, depth;       /* of brackets */
-    char quote;
-};
-
-static int hides(const struct scan *s, size_t at, struct rp_err *err, const char *why)
-{
-    rp_fail(err, RP_USAGE, "%s", why);
-    return rp_at(s->file, s->number, (int)at + 1, err);
-}
-
-/* Where text holds `name` as the key of a mapping. */
-static const char *key_in(const char *text, size_t n, const char *name)
-{
-    size_t size = strlen(name);
-    for (const char *p = text; size && (p = memmem(p, n - (size_t)(p - text), name, size)); p++)
-        if (p + size < text + n && p[size] == ':')
-            return p;
-    return NULL;
-}
-
-/* What stands behind "# " as it would stand without it was made a comment on purpose: its length. */
-static size_t on_purpose(const char *text, size_t n, const char *(*name)(int), int count)
-{
-    size_t longest = 0;
-    for (int i = 0; i < count; i++) {
-        size_t size = strlen(name(i));
-        if (size > longest && n > size + 1 && key_in(text + 1, size + 1, name(i)) == text + 1)
-            longest = size;
-    }
-    return longest ? longest + 1 : 0;
-}
-
-/* A rule that is a comment stands in the first column, a check keeps the blanks before it. */
-static int check_names(const struct scan *s, size_t at, const char *text, size_t n, struct rp_err *err)
-{
-    size_t skip = at == 0 ? on_purpose(text, n, rule_name, RP_RULE_COUNT)
-                  : strspn(s->line, " ") == at ? on_purpose(text, n, check_name, RP_CHECK_COUNT) : 0;
-    for (int i = 0; i < RP_RULE_COUNT; i++)
-        if (key_in(text + skip, n - skip, rule_name(i)))
-            return hides(s, at, err, "a comment holds a rule with its ':', as if a line end were lost; write '# rule: value' in the first column, or other words");
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        if (key_in(text + skip, n - skip, check_name(i)))
-            return hides(s, at, err, "a comment holds a check with its ':', as if a line end were lost; write '  # check: state', or other words");
-    return 0;
-}
-
-static int check_comment(const struct scan *s, size_t at, struct rp_err *err)
-{
-    const char *text = s->line + at + 1, *next = s->line + s->n;
-    size_t n = s->n - at - 1, rest = s->left - s->n;
-    for (; n && *text == '#'; n--)
-        text++;
-    if (s->depth > 0)
-        return hides(s, at, err, "a comment inside brackets could hide a word: put it above");
-    if (n && *text != ' ')
-        return hides(s, at, err, "a comment begins with '# ': is this a rule whose first letter was lost?");
-    if (strspn(text, " ") < n)
-        return check_names(s, at, text, n, err);
-    if (rest > 1 && strcspn(next + 1, "#\n") > strspn(next + 1, " "))
-        return hides(s, at, err, "an empty comment above a rule could hide it: take it out");
-    return 0;
-}
-
-static int check_line(struct scan *s, struct rp_err *err)
-{
-    size_t blanks = strspn(s->line, " ");
-    if (!s->depth && !s->quote && s->line[blanks] == '-')
-        return hides(s, blanks, err, "a list is written [a, b], so that no word of it can become a comment");
-    for (size_t i = 0; i < s->n; i++) {
-        char c = s->line[i];
-        int begins = i == 0 || strchr(" [{,:\"'", s->line[i - 1]) != NULL;
-        if (s->quote) {
-            i += c == '\\' && s->quote == '"';
-            s->quote = c == s->quote ? 0 : s->quote;
-        } else if (c == '#' && (begins || strchr("]}", s->line[i - 1]))) {
-            return check_comment(s, i, err);
-        } else if ((c == '"' || c == '\'') && begins) {
-            s->quote = c;
-        } else if (strchr("[{", c)) {
-            s->depth++;
-        } else if (strchr("]}", c)) {
-            s->depth--;
-        }
-    }
-    return 0;
-}
-
-/* text: ends in NUL, and holds none besides. */
-static int check_comments(const char *text, size_t size, const char *file, struct rp_err *err)
-{
-    struct scan s = {.file = file, .line = text, .left = size, .number = 1};
-    for (; s.left; s.number++) {
-        s.n = strcspn(s.line, "\n");
-        if (check_line(&s, err) < 0)
-            return -1;
-        size_t step = s.n + (s.n < s.left);
-        s.line += step;
-        s.left -= step;
-    }
-    return 0;
 }
 
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err)
@@ -313,7 +204,7 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
     rp_events_close(&r.events);
     if (!failed) {
         RP_FREE char *text = rp_asprintf("%.*s", (int)size, data);
-        failed = check_comments(text, strlen(text), file, err) < 0;
+        failed = rp_policy_comments(text, file, err) < 0;
     }
     if (failed)
         rp_policy_fini(out);
