@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "sign/minisign.h"
 #include "sign/passphrase.h"
+#include "sign/spki.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -432,6 +433,13 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
     return k;
 }
 
+/* A public key as rp_key_public_pem() writes it; NULL: of another form. */
+static EVP_PKEY *read_usual(const char *pem, size_t size)
+{
+    unsigned char key[32];
+    return rp_spki_read(key, pem, size) == 0 ? EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, sizeof key) : NULL;
+}
+
 struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err)
 {
     ssl_init();
@@ -445,8 +453,10 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
         return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key, and none of signify or minisign", what);
     if (only_one_block(pem, size, what, err) < 0)
         return NULL;
-    AUTO_BIO *bio = BIO_new_mem_buf(pem, (int)size);
-    AUTO_PKEY *pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
+    AUTO_PKEY *pkey = read_usual(pem, size);
+    AUTO_BIO *bio = pkey ? NULL : BIO_new_mem_buf(pem, (int)size);
+    if (bio)
+        pkey = PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL);
     if (!pkey) {
         fail_ssl(err, RP_MALFORMED, "%s is no valid public key", what);
         return NULL;
@@ -475,21 +485,20 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
 
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE])
 {
-    unsigned char *der = NULL;
-    int n = i2d_PUBKEY(k->pkey, &der);
-    RP_BUG_IF(n <= 0);
+    unsigned char key[32], der[RP_SPKI_SIZE];
+    rp_key_public_bytes(k, key);
+    rp_spki(der, key);
     memcpy(out, "SHA256:", 7);
-    rp_sha256_hex(out + 7, der, (size_t)n);
-    OPENSSL_free(der);
+    rp_sha256_hex(out + 7, der, sizeof der);
 }
 
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out)
 {
-    char *pem;
-    AUTO_BIO *bio = BIO_new(BIO_s_mem());
-    RP_BUG_IF(!bio || !PEM_write_bio_PUBKEY(bio, k->pkey));
-    long n = BIO_get_mem_data(bio, &pem);
-    rp_buf_add(out, pem, (size_t)n);
+    unsigned char key[32];
+    char pem[RP_SPKI_PEM];
+    rp_key_public_bytes(k, key);
+    rp_spki_pem(pem, key);
+    rp_buf_puts(out, pem);
 }
 
 void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32])

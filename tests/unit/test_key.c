@@ -86,6 +86,49 @@ TEST(signatures_are_those_of_rfc_8032)
     }
 }
 
+/* Its own form is read without OpenSSL's decoders, any other by them; both are the same key. */
+TEST(public_keys_are_written_and_read_as_openssl_does)
+{
+    static const char *const line_ends[] = {"\n", "\r\n", "\n\n", " \n"};
+    for (int turn = 0; turn < 8; turn++) {
+        RP_FREE char *name = rp_asprintf("spelled%d", turn);
+        struct rp_key_pair *k = fx_key(name);
+        RP_BUF ours = {0};
+        struct rp_err err = {0};
+        unsigned char raw[32], *der = NULL;
+        char print[RP_FINGERPRINT_SIZE], expected[RP_FINGERPRINT_SIZE] = "SHA256:", *pem;
+        rp_key_public_bytes(k, raw);
+        rp_key_public_pem(k, &ours);
+        rp_key_fingerprint(k, print);
+        EVP_PKEY *theirs = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw);
+        BIO *bio = BIO_new(BIO_s_mem());
+        CHECK(theirs && PEM_write_bio_PUBKEY(bio, theirs) == 1, "OpenSSL");
+        long n = BIO_get_mem_data(bio, &pem);
+        CHECK(rp_buf_is(&ours, pem, (size_t)n), "%s", ours.data);
+        int size = i2d_PUBKEY(theirs, &der);
+        rp_sha256_hex(expected + 7, der, (size_t)size);
+        CHECK_STR(print, expected);
+        for (size_t i = 0; i < sizeof line_ends / sizeof *line_ends; i++) {
+            RP_BUF text = {0};
+            for (const char *p = ours.data; *p; p++)
+                if (*p == '\n')
+                    rp_buf_puts(&text, line_ends[i]);
+                else
+                    rp_buf_add(&text, p, 1);
+            struct rp_key_pair *read = rp_key_load_public(text.data, text.size, "key", &err);
+            CHECK((read != NULL) == (i != 2), "line ends %zu: %s", i, err.msg); /* a blank line ends the block for OpenSSL */
+            if (read)
+                rp_key_fingerprint(read, expected);
+            CHECK_STR(print, expected);
+            rp_key_free(read);
+        }
+        OPENSSL_free(der);
+        BIO_free(bio);
+        EVP_PKEY_free(theirs);
+        rp_key_free(k);
+    }
+}
+
 TEST(a_new_key_is_private_and_never_replaces_anything)
 {
     struct rp_err err = {0};
