@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 64 /* our documents need 6 */
-#define STRING_MAX (4ul << 20) /* jansson holds it three times; a document of a bundle is no larger */
 #define VALUES_MAX 1000000 /* jansson takes about 200 bytes for an empty object: three bytes of text must not become gigabytes */
 
 void rp_json_decref(json_t **j)
@@ -32,15 +30,15 @@ static int check_size(const char *p, size_t size, int64_t most, const char *what
             for (; i < size && p[i] != '"'; i++) {
                 line += p[i] == '\n';
                 i += p[i] == '\\';
-                if (i - begin > STRING_MAX)
-                    return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, STRING_MAX);
+                if (i - begin > RP_JSON_STRING_MAX)
+                    return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, RP_JSON_STRING_MAX);
             }
             break;
         }
         case '[':
         case '{':
-            if (++depth > DEPTH_MAX)
-                return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, DEPTH_MAX);
+            if (++depth > RP_JSON_DEPTH_MAX)
+                return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, RP_JSON_DEPTH_MAX);
             /* fall through */
         case ',': /* every value follows one of these three, but the first */
             if (++values > most)
@@ -54,6 +52,18 @@ static int check_size(const char *p, size_t size, int64_t most, const char *what
     return 0;
 }
 
+/* Of any text, by jansson. */
+static json_t *full(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
+{
+    json_error_t e;
+    if (check_size(data, size, values, what, err) < 0)
+        return NULL;
+    json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
+    if (!j)
+        return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column, e.text);
+    return j;
+}
+
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err)
 {
     return rp_json_parse_most(data, size, VALUES_MAX, what, err);
@@ -61,14 +71,21 @@ json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp
 
 json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
 {
-    json_error_t e;
-    if (check_size(data, size, values, what, err) < 0)
-        return NULL;
-    json_t *j = size ? rp_json_plain(data, size) : NULL;
-    if (!j)
-        j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
-    if (!j)
-        return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column, e.text);
+    int own;
+    json_t *j = size ? rp_json_plain(data, size, values, &own) : NULL;
+    return j ? j : full(data, size, values, what, err);
+}
+
+json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err)
+{
+    RP_BUF again = {0};
+    json_t *j = size ? rp_json_plain(data, size, values, own) : NULL;
+    if (j)
+        return j;
+    j = full(data, size, values, what, err);
+    if (j)
+        rp_json_write(&again, j);
+    *own = j && rp_buf_is(&again, data, size);
     return j;
 }
 
@@ -80,7 +97,7 @@ static int append(const char *bytes, size_t size, void *buf)
 
 static void dump(struct rp_buf *out, const json_t *j, size_t flags)
 {
-    int failed = json_dump_callback(j, append, out, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    int failed = json_dump_callback(j, append, out, flags | JSON_SORT_KEYS | RP_JSON_REALS);
     RP_BUG_IF(failed); /* only a NULL or cyclic document, or no memory */
     rp_buf_add(out, "\n", 1);
 }

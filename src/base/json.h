@@ -20,6 +20,8 @@ void rp_json_decref(json_t **j);
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
 /* The same for at most that many values, each of which may take 200 bytes: for what strangers wrote and memory is bounded for. */
 json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err) rp_must_check;
+/* The same; *own: whether the text is, byte for byte, what rp_json_write() makes of the document. */
+json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err) rp_must_check;
 /* Sorted keys, two-space indent, reals with 17 digits, "\n" at the end: equal documents are equal bytes. */
 void rp_json_write(struct rp_buf *out, const json_t *j);
 void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* the same with \u escapes for all else: a terminal obeys nothing in it */

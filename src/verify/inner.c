@@ -36,20 +36,17 @@ const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key
 /* A member in the one spelling of this program and of the form of its schema. */
 static json_t *document(const struct rp_verify_state *s, const char *name, const char *schema_name, struct rp_err *err)
 {
-    RP_BUF again = {0};
     const struct rp_buf *bytes = member(s, name);
-    json_t *j = rp_json_parse_most(rp_buf_text(bytes), bytes->size, VALUES_MAX, name, err);
+    int own = 0, failed;
+    json_t *j = rp_json_parse_own(rp_buf_text(bytes), bytes->size, VALUES_MAX, &own, name, err);
     const struct rp_schema *schema = rp_schema_load(schema_name, err);
-    if (!j || !schema || rp_schema_check(schema, j, name, err) < 0) {
-        json_decref(j);
-        return NULL;
-    }
-    rp_json_write(&again, j);
-    if (!rp_buf_is(&again, bytes->data, bytes->size)) {
-        json_decref(j);
-        return rp_fail_null(err, RP_MALFORMED, "%s is not spelled as this program writes it (order, white space, numbers)", name);
-    }
-    return j;
+    failed = !j || !schema || rp_schema_check(schema, j, name, err) < 0;
+    if (!failed && !own)
+        failed = rp_fail(err, RP_MALFORMED, "%s is not spelled as this program writes it (order, white space, numbers)", name);
+    if (!failed)
+        return j;
+    json_decref(j);
+    return NULL;
 }
 
 /* This program trains one rank on one node: records of another would be signed and looked at by no check. */
