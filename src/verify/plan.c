@@ -22,7 +22,7 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
     o.max_rows = (int)rows;
     /* what is compared does not depend on the backend, only the memory does */
-    if (rp_workloads[s->recipe.workload]->plan(&plan, &s->recipe, rp_backend_find("cpu"), &o, err) < 0) {
+    if (rp_workloads[s->recipe.workload]->size(&plan, &s->recipe, rp_backend_find("cpu"), &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning again");
     }
@@ -83,7 +83,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     struct rp_err ignored; /* more than the model can address */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    return rp_workloads[s->recipe.workload]->plan(plan, &sized, rp_backend_find("cpu"), o, &ignored);
+    return rp_workloads[s->recipe.workload]->size(plan, &sized, rp_backend_find("cpu"), o, &ignored);
 }
 
 /* The largest batch is the last one that fits into what was available. */

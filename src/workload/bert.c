@@ -66,20 +66,44 @@ static void size_for(struct rp_plan *p, struct rp_bert_config *c, int64_t batch,
     p->batch = batch;
 }
 
+#define BATCH_MOST 65536
+
+/* Into c, with the largest batch that can be addressed; an empty plan. */
+static int begin_plan(struct rp_plan *plan, struct rp_bert_config *c, int64_t *most, const struct rp_recipe *r, struct rp_err *err)
+{
+    *plan = (struct rp_plan){0};
+    if (rp_bert_config_from(c, r, err) < 0)
+        return -1;
+    *most = BATCH_MOST < INT_MAX / c->seq ? BATCH_MOST : INT_MAX / c->seq;
+    if (r->train_batch_size > *most)
+        return rp_fail(err, RP_USAGE, "train.batch_size %lld is more than %lld, the most this model can address",
+                       (long long)r->train_batch_size, (long long)*most);
+    plan->flops_formula = rp_bert_flops_formula;
+    return 0;
+}
+
+static int bert_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                     struct rp_err *err)
+{
+    struct rp_bert_config c;
+    int64_t most;
+    if (begin_plan(plan, &c, &most, r, err) < 0)
+        return -1;
+    if (r->train_batch_size < 1)
+        return rp_fail(err, RP_USAGE, "train.batch_size %lld is no number of sequences", (long long)r->train_batch_size);
+    size_for(plan, &c, r->train_batch_size, backend, o);
+    plan->flops_per_sample = rp_bert_flops(&c);
+    return 0;
+}
+
 static int bert_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                      struct rp_err *err)
 {
     struct rp_bert_config c;
-    *plan = (struct rp_plan){0};
-    if (rp_bert_config_from(&c, r, err) < 0)
+    int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
+    if (begin_plan(plan, &c, &hi, r, err) < 0)
         return -1;
-    int64_t lo = 0, hi = 65536; /* the largest that fits is in [lo, hi] */
     uint64_t available = backend->memory(o);
-    if (hi > INT_MAX / c.seq)
-        hi = INT_MAX / c.seq;
-    if (r->train_batch_size > hi)
-        return rp_fail(err, RP_USAGE, "train.batch_size %lld is more than %lld, the most this model can address",
-                       (long long)r->train_batch_size, (long long)hi);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
         size_for(plan, &c, mid, backend, o);
@@ -92,7 +116,6 @@ static int bert_plan(struct rp_plan *plan, const struct rp_recipe *r, const stru
     plan->available = available;
     plan->max_batch = lo;
     plan->flops_per_sample = rp_bert_flops(&c);
-    plan->flops_formula = rp_bert_flops_formula;
     return 0;
 }
 
@@ -294,6 +317,7 @@ const struct rp_workload rp_workload_bert = {
     .name = "bert",
     .sample_unit = "sequences",
     .plan = bert_plan,
+    .size = bert_size,
     .open = bert_open,
     .close = bert_close,
     .load = bert_load,
