@@ -13,7 +13,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-const char *rp_schema_text(const char *name, size_t *size); /* "run", "step", "statement", "env"; NULL if there is none of that name */
+/* "run", "step", "sample", "statement", "env"; NULL if there is none of that name */
+const char *rp_schema_text(const char *name, size_t *size);
 struct rp_schema;
 const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err) rp_must_check; /* one of those; not to be freed */
 /* Of any document in that language, which is kept and must not change; RP_BUG: it uses something that has no meaning here. */

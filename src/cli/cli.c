@@ -58,6 +58,13 @@ int rp_cli_has_stdout(void)
     return flags >= 0 && !(flags & O_PATH); /* which hold_standard_fds() put there */
 }
 
+int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err)
+{
+    if (path && access(path, R_OK) < 0)
+        return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", option, path, strerror(errno));
+    return 0;
+}
+
 int rp_cli_check_output(const char *path, int force, struct rp_err *err)
 {
     struct stat st;

@@ -77,5 +77,7 @@ int rp_cli_has_stdout(void); /* 0: this process was started without one, so that
 /* Before the work for it begins: may --output be that name? One that something has only with --force, and what is no file and no device
  * like /dev/null never: a pipe would wait for somebody who reads it. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;
+/* The file that --OPTION names, if it names one, can be read: a mistyped name is said before the work, and says nothing about a bundle. */
+int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err) rp_must_check;
 
 #endif

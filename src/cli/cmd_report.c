@@ -4,12 +4,10 @@
 #include "cli/cli.h"
 #include "page/page.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct report_opts {
     const char *output, *trust, *format, *ledger, *original;
@@ -42,14 +40,6 @@ static int is_device(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
-}
-
-/* A name that was mistyped says nothing about the bundle. */
-static int check_readable(const char *option, const char *path, struct rp_err *err)
-{
-    if (path && access(path, R_OK) < 0)
-        return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", option, path, strerror(errno));
-    return 0;
 }
 
 static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
@@ -134,7 +124,7 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
         return rp_fail(err, RP_USAGE, "--%s belongs to one bundle: give one, or leave it out", o->ledger ? "ledger" : "original");
-    if (check_readable("ledger", o->ledger, err) < 0 || check_readable("original", o->original, err) < 0 || choose_format(o, &markdown, err) < 0)
+    if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 || choose_format(o, &markdown, err) < 0)
         return -1;
     struct shown *s = rp_alloc(sizeof *s);
     failed = 0;

@@ -224,8 +224,8 @@ static int check_save(const char *save, int foreign, int force, struct rp_err *e
 static int check_checkpoints(const struct run *r, struct rp_err *err)
 {
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
-    if (init && *init && access(init, R_OK) < 0)
-        return rp_fail(err, RP_IO, "cannot read '%s' (--init): %s", init, strerror(errno));
+    if (init && *init && rp_cli_check_readable("init", init, err) < 0)
+        return -1;
     if (!save || !*save)
         return 0;
     return check_save(save, r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, r->o->force, err);

@@ -11,7 +11,6 @@
 #include "verify/policy.h"
 #include "verify/verify.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,11 +184,11 @@ static int check_named(const struct verify_opts *o, struct rp_err *err)
     if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
         return rp_wrap(err, "--trust");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i][1] && access(files[i][1], R_OK) < 0)
-            return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", files[i][0], files[i][1], strerror(errno));
+        if (rp_cli_check_readable(files[i][0], files[i][1], err) < 0)
+            return -1;
     for (int i = 0; i < o->beside.n; i++)
-        if (access(o->beside.item[i], R_OK) < 0)
-            return rp_fail(err, RP_IO, "--beside: cannot read '%s': %s", o->beside.item[i], strerror(errno));
+        if (rp_cli_check_readable("beside", o->beside.item[i], err) < 0)
+            return -1;
     if (o->beside.n && !o->report)
         return rp_fail(err, RP_USAGE, "--beside names what else is on the page of --report: there is none");
     if (o->beside.n >= RP_PAGE_BUNDLES)

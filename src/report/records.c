@@ -303,8 +303,9 @@ static int learning_rate(struct rp_record *r, struct line *l, struct rp_err *err
     if (!f)
         return -1;
     r->learning_rate = decimal(f->value, f->size);
-    int beyond = f->type == 'i' && f->size > 18; /* a whole number that not every reader of JSON takes */
-    if (!(r->learning_rate >= 0) || !isfinite(r->learning_rate) || beyond)
+    if (f->type == 'i' && f->size > 18) /* not every reader of JSON takes it */
+        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is a whole number of more than 18 digits", at(l));
+    if (!(r->learning_rate >= 0) || !isfinite(r->learning_rate))
         return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is not a number from 0 up", at(l));
     return 0;
 }

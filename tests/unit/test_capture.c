@@ -49,7 +49,8 @@ TEST(this_machine)
     json_decref(env);
 }
 
-/* Processor time, whatever runs beside; sanitizers take their part: tests/cli/capture/time.sh holds the real program to its 300 ms. */
+/* Processor time of this process, without its children's, whatever runs beside; sanitizers take their part: tests/cli/capture/time.sh holds
+ * the real program to its 300 ms. */
 TEST(takes_no_longer_than_a_second_with_sanitizers)
 {
     double best = 1e9;

@@ -247,19 +247,6 @@ static enum rp_check_state checked(const char *file, const struct rp_buf *page, 
     return r.state;
 }
 
-/* The page with the first `was` after `behind` replaced. */
-static void bend(struct rp_buf *out, const struct rp_buf *page, const char *behind, const char *was, const char *is)
-{
-    const char *at = strstr(page->data, behind);
-    at = at ? strstr(at, was) : NULL;
-    CHECK(at, "no '%s' behind '%s'", was, behind);
-    if (!at)
-        return;
-    rp_buf_add(out, page->data, (size_t)(at - page->data));
-    rp_buf_puts(out, is);
-    rp_buf_puts(out, at + strlen(was));
-}
-
 TEST(a_page_that_says_something_else_is_found)
 {
     static const char figure[] = "data-src=\"run.json#/results/sequences_per_s\"", maker[] = "<meta name=\"generator\" content=\"repro ";

@@ -107,19 +107,6 @@ TEST(a_page_wants_what_its_maker_was_given)
     }
 }
 
-/* The page with the first `was` after `behind` replaced. */
-static void bend(struct rp_buf *out, const struct rp_buf *page, const char *behind, const char *was, const char *is)
-{
-    const char *at = strstr(page->data, behind);
-    at = at ? strstr(at, was) : NULL;
-    CHECK(at, "no '%s' behind '%s'", was, behind);
-    if (!at)
-        return;
-    rp_buf_add(out, page->data, (size_t)(at - page->data));
-    rp_buf_puts(out, is);
-    rp_buf_puts(out, at + strlen(was));
-}
-
 TEST(what_is_bent_in_the_new_sections_is_found)
 {
     static const struct {

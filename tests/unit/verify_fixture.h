@@ -55,4 +55,17 @@ static __attribute__((unused)) enum rp_check_state state_of(const char *file, en
     return state;
 }
 
+/* The page with the first `was` after `behind` replaced. */
+static __attribute__((unused)) void bend(struct rp_buf *out, const struct rp_buf *page, const char *behind, const char *was, const char *is)
+{
+    const char *at = strstr(page->data, behind);
+    at = at ? strstr(at, was) : NULL;
+    CHECK(at, "no '%s' behind '%s'", was, behind);
+    if (!at)
+        return;
+    rp_buf_add(out, page->data, (size_t)(at - page->data));
+    rp_buf_puts(out, is);
+    rp_buf_puts(out, at + strlen(was));
+}
+
 #endif
