@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/sort.h"
-#include "capture/compare.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,10 +16,10 @@
 #define REPLICATES 2000
 #define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
 #define LONG 50000
-#define LISTED 40 /* differences of machines; the rest is counted */
+#define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
-enum scope { REQUIRED, ALWAYS, SEQUENCES, KNOWN };
+enum scope { REQUIRED, ALWAYS, SEQUENCES, PROCESSORS, KNOWN, MUCH };
 
 static const struct confounder {
     const char *key, *name, *why;
@@ -58,6 +58,8 @@ static int less_exact(const char *a, const char *b)
     return n && strncasecmp(a, b, n) == 0 && (a[n] == '-' || b[n] == '-');
 }
 
+#define VAGUE "the shorter name may be of the other model or of another, several times the work: 'repro import --set model=NAME' says which"
+
 static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
                      const char *why)
 {
@@ -68,6 +70,23 @@ static void name_one(json_t *list, const char *key, const char *name, const char
 static int in_images(const struct rp_row *row)
 {
     return row->unit && strcmp(row->unit, "images/s") == 0;
+}
+
+static int on_processors(const struct rp_row *row)
+{
+    return row->gpus_per_node == 0;
+}
+
+/* Does the scope of a confounder have these results in it at all? */
+static int is_asked(enum scope scope, const struct rp_row *a, const struct rp_row *b)
+{
+    return scope == SEQUENCES ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
+}
+
+static int is_near(const char *a, const char *b)
+{
+    double x = strtod(a, NULL), y = strtod(b, NULL);
+    return x <= y * MUCH_MORE && y <= x * MUCH_MORE;
 }
 
 static enum rp_comparable worse(enum rp_comparable a, enum rp_comparable b)
@@ -83,10 +102,11 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         const struct confounder *c = &confounders[i];
         rp_row_get(x, sizeof x, a, c->key);
         rp_row_get(y, sizeof y, b, c->key);
-        int known = *x && *y && !(strcmp(c->key, "model") == 0 && less_exact(x, y));
-        if ((known && same(x, y)) || (!known && c->scope == KNOWN) || (c->scope == SEQUENCES && (in_images(a) || in_images(b))))
+        int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
+        int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y));
+        if (equal || (!known && (c->scope == KNOWN || c->scope == MUCH)) || !is_asked(c->scope, a, b))
             continue;
-        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y, c->why);
+        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y, vague ? VAGUE : c->why);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
         verdict = worse(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
     }
@@ -124,6 +144,23 @@ static enum rp_comparable evidence(json_t *list, const struct rp_row *a, const s
     evidence_text(y, sizeof y, b);
     name_one(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records rests on somebody's word");
     return RP_COMPARABLE_WITH_RESERVATIONS;
+}
+
+/* Names what of the machines no other confounder stands for. */
+static json_t *machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict, struct rp_err *err)
+{
+    struct rp_machines_high high = {0};
+    json_t *env = rp_compare_machines(&high, a, b, list, err);
+    if (env && high.n) {
+        RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect)", high.n, high.n == 1 ? "value" : "values");
+        rp_clean(high.a.data);
+        rp_clean(high.b.data);
+        name_one(list, "environment", name, "machine", "differs", high.a.data, high.b.data, "captured before the runs: each of them moves throughput");
+        *verdict = worse(*verdict, RP_COMPARABLE_WITH_RESERVATIONS);
+    }
+    rp_buf_fini(&high.a);
+    rp_buf_fini(&high.b);
+    return env;
 }
 
 /* Without the same unit on both sides there is nothing to divide. */
@@ -212,36 +249,6 @@ void rp_row_interval(struct rp_row *row)
     row->high = all[n * 975 / 1000 - 1];
 }
 
-/* ---- machines ---- */
-
-static int weight(const json_t *difference)
-{
-    const char *impact = json_string_value(json_object_get(difference, "impact"));
-    return impact && strcmp(impact, "high") == 0 ? 0 : 1;
-}
-
-static json_t *environment(const struct rp_row *a, const struct rp_row *b, struct rp_err *err)
-{
-    RP_JSON *c = rp_capture_compare(a->environment, b->environment, err);
-    if (!c)
-        return NULL;
-    const json_t *different = json_object_get(c, "different");
-    json_t *important = json_array();
-    size_t other = 0, more = 0;
-    for (int w = 0; w < 2; w++)
-        for (size_t i = 0; i < json_array_size(different); i++) {
-            json_t *d = json_array_get(different, i);
-            if (!rp_capture_important(d))
-                other += w == 0;
-            else if (weight(d) == w && json_array_size(important) < LISTED)
-                json_array_append(important, d);
-            else
-                more += weight(d) == w;
-        }
-    return json_pack("{s:o, s:I, s:I, s:I}", "important", important, "more", (json_int_t)more, "other", (json_int_t)other, "not_compared",
-                     (json_int_t)(json_array_size(json_object_get(c, "one_side")) + json_array_size(json_object_get(c, "not_comparable"))));
-}
-
 /* ---- which ---- */
 
 static int of_another_model(const struct rp_row *row, const struct rp_row *first)
@@ -276,20 +283,19 @@ static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_co
     *verdict = units(list, a, b);
     if (!is_one_bundle(a, b))
         *verdict = worse(*verdict, properties(list, a, b));
+    RP_JSON *env = NULL;
+    if (a->environment && b->environment && !(env = machines(list, a, b, verdict, err))) {
+        json_decref(list);
+        return NULL;
+    }
     *verdict = worse(*verdict, evidence(list, a, b));
     json_t *j = json_pack("{s:i, s:i, s:s, s:o}", "a", 0, "b", i, "verdict", rp_comparable_text(*verdict), "confounders", list);
     if (*verdict == RP_NOT_COMPARABLE)
         json_object_set_new(j, "no_ratio", json_string("not comparable"));
     else
         json_object_set_new(j, "ratio", ratio(a, b, base));
-    if (a->environment && b->environment) {
-        json_t *env = environment(a, b, err);
-        if (!env) {
-            json_decref(j);
-            return NULL;
-        }
-        json_object_set_new(j, "environment", env);
-    }
+    if (env)
+        json_object_set(j, "environment", env);
     return j;
 }
 

@@ -36,6 +36,17 @@ void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_
 void rp_row_interval(struct rp_row *row);
 double rp_row_estimate(const struct rp_row *row); /* the figure of its samples as they are; NaN without any */
 
+/* The machines before the runs, of two rows that have captures: "environment" of a pair. *high, zeroed and freed by the caller: what of
+ * it alone makes a reservation, values graded high that follow from no confounder named so far. */
+struct rp_machines_high {
+    size_t n;
+    struct rp_buf a, b; /* "cpu.cores 2, cpu.allowed 0-1" */
+};
+json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
+                            struct rp_err *err) rp_must_check;
+
+void rp_row_other_work(struct rp_row *row, const json_t *probes); /* of a run on processors: "none", or its load; unknown stays unknown */
+
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
 

@@ -25,20 +25,21 @@ static int section_of(struct rp_layout_names *names, const struct rp_row *row)
     return rp_layout_names_add(names, "%s, %s, batch size per device: %lld", model, precision, (long long)row->batch_per_device);
 }
 
-static const char *hardware_of(const struct rp_row *row)
+static char *hardware_of(const struct rp_row *row)
 {
-    return row->device_model ? row->device_model : "unknown hardware";
+    char *known = rp_row_hardware(row);
+    return known ? known : rp_strdup("unknown hardware");
 }
 
 /* A column: a framework, the batch where the section does not say it, and the hardware where the results are of several kinds. */
 static int series_of(struct plan *p, const struct rp_row *row)
 {
     char batch[40] = "";
-    RP_FREE char *name = rp_row_name(row);
+    RP_FREE char *name = rp_row_name(row), *hardware = hardware_of(row);
     if (rp_row_is(row->batch_mode, "max") && row->batch_per_device >= 0)
         snprintf(batch, sizeof batch, ", bsz=%lld", (long long)row->batch_per_device);
     int several = p->hardware.n > 1;
-    return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware_of(row) : "");
+    return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware : "");
 }
 
 static void plan_init(struct plan *p, const struct rp_rows *rows)
@@ -46,8 +47,10 @@ static void plan_init(struct plan *p, const struct rp_rows *rows)
     *p = (struct plan){.rows = rows};
     p->in_section = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_section);
     p->in_series = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_series);
-    for (int i = 0; i < rows->n; i++)
-        rp_layout_names_add(&p->hardware, "%s", hardware_of(&rows->row[i]));
+    for (int i = 0; i < rows->n; i++) {
+        RP_FREE char *hardware = hardware_of(&rows->row[i]);
+        rp_layout_names_add(&p->hardware, "%s", hardware);
+    }
     for (int i = 0; i < rows->n; i++) {
         p->in_section[i] = section_of(&p->section, &rows->row[i]);
         p->in_series[i] = series_of(p, &rows->row[i]);

@@ -1,5 +1,5 @@
 /* A bundle as a row: what its run.json says after verification, the cycles of its steps, its capture. */
-#include "compare/row.h"
+#include "compare/compare.h"
 
 #include "base/json.h"
 #include "bundle/bundle.h"
@@ -145,6 +145,30 @@ static void clocks(struct rp_row *row, const json_t *probes)
     say(&row->clocks, text);
 }
 
+/* "Intel(R) Xeon(R) Processor (model 6/207/8)", family, model and stepping: hypervisors give processors of many kinds one name. */
+static void cpu_name(struct rp_row *row, const json_t *probes)
+{
+    const char *name = rp_known_text(probes, "cpu.model_name"), *family = rp_known_text(probes, "cpu.family"),
+               *number = rp_known_text(probes, "cpu.model"), *stepping = rp_known_text(probes, "cpu.stepping");
+    char text[RP_ROW_TEXT_MAX + 1];
+    if (number)
+        snprintf(text, sizeof text, "%.200s (model %.20s/%.20s/%.20s)", name ? name : "processor", family ? family : "?", number, stepping ? stepping : "?");
+    else
+        snprintf(text, sizeof text, "%.200s", name ? name : "");
+    say(&row->device_model, text);
+}
+
+/* "isa=avx512 threads=2", as the backend for processors describes itself. */
+static void threads(struct rp_row *row, const char *device)
+{
+    char isa[16];
+    long long n;
+    if (!device || sscanf(device, "isa=%15[a-z0-9] threads=%9lld", isa, &n) != 2 || n < 1)
+        return;
+    say(&row->isa, isa);
+    row->threads = n;
+}
+
 static void machine(struct rp_row *row, const json_t *run, const json_t *env)
 {
     const char *backend = json_string_value(json_object_get(run, "backend")), *device = json_string_value(json_object_get(run, "device"));
@@ -153,7 +177,6 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
                         ? row->data_parallel * row->tensor_parallel * row->pipeline_parallel
                         : -1;
     const json_t *probes = json_object_get(env, "probes");
-    char text[RP_ROW_TEXT_MAX + 1];
     row->nodes = 1;
     row->devices = ranks;
     row->gpus_per_node = cuda ? ranks : 0;
@@ -162,14 +185,14 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
         row->memory_mib_per_device = bytes / 1048576;
     if (cuda && device)
         gpu_name(row, device);
-    const json_t *name = cuda ? NULL : rp_known(probes, "cpu.model_name");
-    if (json_is_string(name)) {
-        const json_t *threads = rp_known(probes, "cpu.threads");
-        snprintf(text, sizeof text, "%.200s, %lld threads", json_string_value(name), (long long)json_integer_value(threads));
-        say(&row->device_model, json_is_integer(threads) ? text : json_string_value(name));
-    }
-    if (!cuda)
+    if (!cuda) {
+        cpu_name(row, probes);
+        threads(row, device);
+        rp_row_other_work(row, probes);
         clocks(row, probes);
+    }
+    double share = real_of(json_object_get(json_object_get(json_object_get(run, "ceilings"), "achieved"), "gemm_share"));
+    row->ceiling_share = round(share * 1000) / 1000;
 }
 
 static void figures(struct rp_row *row, const json_t *run)

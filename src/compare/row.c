@@ -205,6 +205,13 @@ int rp_row_get(char *out, size_t size, const struct rp_row *row, const char *key
     return 0;
 }
 
+char *rp_row_hardware(const struct rp_row *row)
+{
+    if (!row->device_model || row->threads < 1)
+        return row->device_model ? rp_strdup(row->device_model) : NULL;
+    return rp_asprintf("%lld %s of %s", (long long)row->threads, row->threads == 1 ? "thread" : "threads", row->device_model);
+}
+
 void rp_row_samples(struct rp_row *row, const double *sample, int64_t n)
 {
     free(row->sample);

@@ -83,6 +83,8 @@ int rp_row_number(double *to, const char *key, const char *text, struct rp_err *
 void rp_row_complete(struct rp_row *row);
 /* A figure for people; one that was published as it was published. "unknown" for NaN. */
 const char *rp_row_figure(char out[32], double x, int as_it_is);
+/* The device, and of processors how many threads of it the run used: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
+char *rp_row_hardware(const struct rp_row *row);
 /* Every sample a group of its own: repeats; copies them. */
 void rp_row_samples(struct rp_row *row, const double *sample, int64_t n);
 

@@ -11,7 +11,7 @@
 /* What a series has in common. What follows from the number of devices (global batch, data-parallel degree, nodes) may differ. */
 static const char *const fixed[] = {"framework",       "model",  "task",   "precision",      "batch_per_device", "batch_mode",
                                     "sequence_length", "optimizer", "clipping", "dropout",      "accumulation",     "device_model",
-                                    "tensor_parallel", "pipeline_parallel", "micro_batch", "hidden_size",      "layers"};
+                                    "tensor_parallel", "pipeline_parallel", "micro_batch", "hidden_size",      "layers", "threads", "isa"};
 #define FIXED (sizeof fixed / sizeof *fixed)
 
 struct place {

@@ -72,7 +72,7 @@ static void name_cell(struct rp_doc *d, const struct rp_row *row)
 
 static void results(struct rp_doc *d, const struct rp_rows *rows)
 {
-    static const char *const columns[] = {"framework", "model", "precision", "batch_per_device", "devices", "device_model"};
+    static const char *const columns[] = {"framework", "model", "precision", "batch_per_device", "devices"};
     static const char *const names[] = {"framework", "model", "precision", "batch per device", "devices", "of what"};
     rp_doc_table(d);
     rp_doc_column(d, 1, "#");
@@ -87,8 +87,10 @@ static void results(struct rp_doc *d, const struct rp_rows *rows)
         char text[40];
         rp_doc_cell(d, "%d", i + 1);
         name_cell(d, row);
-        for (int c = 1; c < 6; c++)
+        for (int c = 1; c < 5; c++)
             property_cell(d, row, columns[c]);
+        RP_FREE char *hardware = rp_row_hardware(row);
+        rp_doc_text(d, hardware, RP_UNKNOWN);
         rp_doc_cell(d, "%s %s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED), row->unit ? row->unit : "");
         interval_cell(d, row->low, row->high, RP_UNKNOWN);
         evidence_cell(d, row);
@@ -328,14 +330,15 @@ static void number_cell(struct rp_doc *d, double x)
 
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
 {
-    static const char *const properties[] = {"model", "precision", "batch_per_device", "nodes", "devices", "device_model"};
+    static const char *const properties[] = {"model", "precision", "batch_per_device", "nodes", "devices", "device_model", "threads", "isa"};
+    enum { PROPERTIES = sizeof properties / sizeof *properties };
     static const char *const names[] = {"throughput", "unit", "low", "high", "evidence", "source", "verdict", "ratio", "ratio_low", "ratio_high",
                                         "confounders"};
     char text[RP_ROW_TEXT_MAX + 1];
     rp_doc_table(out);
     rp_doc_column(out, 1, "result");
     rp_doc_column(out, 0, "name");
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < PROPERTIES; i++)
         rp_doc_column(out, 0, "%s", properties[i]);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rp_doc_column(out, 0, "%s", names[i]);
@@ -344,7 +347,7 @@ void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_
         const json_t *p = i ? json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1) : NULL, *r = json_object_get(p, "ratio");
         rp_doc_cell(out, "%d", i + 1);
         name_cell(out, row);
-        for (int k = 0; k < 6; k++) {
+        for (int k = 0; k < PROPERTIES; k++) {
             rp_row_get(text, sizeof text, row, properties[k]);
             rp_doc_cell(out, "%s", text);
         }

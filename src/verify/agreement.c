@@ -1,6 +1,7 @@
 /* A run that says it repeats another: held against that other, where it is given. */
 #include "base/json.h"
 #include "base/text.h"
+#include "capture/compare.h"
 #include "report/agreement.h"
 #include "verify/state.h"
 
@@ -42,6 +43,15 @@ static int check_settings(const json_t *first, const struct rp_verify_state *s, 
     return 0;
 }
 
+/* "24 values of the machine differ, 0 of them of high or medium impact": graded here, whatever the run recorded. */
+static size_t important(const json_t *environment)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(environment); i++)
+        n += rp_capture_important(json_array_get(environment, i)) != 0;
+    return n;
+}
+
 static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_verified *kept,
                      struct rp_check_result *result, struct rp_err *err)
 {
@@ -61,9 +71,10 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
         result->state = RP_CHECK_NOTE;
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
     rp_check_say(result, "bits %s over %" JSON_INTEGER_FORMAT " steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / first %s, "
-                         "%zu values of the machine differ; the first run is signed by %s%s",
+                         "%zu values of the machine differ, %zu of them of high or medium impact; the first run is signed by %s%s",
                  json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", json_integer_value(json_object_get(bits, "steps")),
-                 json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(is, "environment")), v->fingerprint,
+                 json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
+                 important(json_object_get(again, "environment")), v->fingerprint,
                  strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
     return 0;
 }

@@ -30,12 +30,15 @@ TEST(an_honest_replication)
     char text[512];
     struct rp_err err;
     second_run(&x);
+    fx_capture_value(x.before, "cpu", "stepping", json_string("3")); /* of low impact */
     say_agreement(&x);
     seal_second(&x);
     enum rp_check_state state = agreement_state(NULL, text, &err);
     CHECK(state == RP_CHECK_NOTE && strstr(text, "it repeats first.zst"), "%s %s", text, err.msg);
     state = agreement_state(first_path(), text, &err);
     CHECK(state == RP_CHECK_PASSED && strstr(text, "bits equal over 7 steps and 2 state roots"), "%s %s", text, err.msg);
+    CHECK(strstr(text, "2 values of the machine differ, 1 of them of high or medium impact"), "%s", text);
+    CHECK(strstr(x.report.data, "\n1 of 2 values that differ between the two machines"), "%s", x.report.data); /* as the report counts them */
     CHECK(strstr(x.report.data, "| bits | equal; 7 steps and 2 state roots compared |"), "%s", x.report.data);
     CHECK(strstr(x.report.data, "| cpu.model\\_name | "), "the processor is listed");
     const json_t *rate = json_object_get(json_object_get(x.run, "agreement"), "throughput"), *ends = json_object_get(rate, "interval");

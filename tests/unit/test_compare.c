@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "compare/layout.h"
+#include "verify/verify.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
@@ -70,6 +71,14 @@ TEST(comparable_and_its_interval)
     rp_rows_fini(&rows);
 }
 
+static void processor(struct rp_row *row)
+{
+    set(row, "gpus_per_node", "0");
+    set(row, "threads", "2");
+    set(row, "isa", "avx512");
+    set(row, "other_work", "none");
+}
+
 /* Every confounder by itself: another value, and none; on one side and on both. */
 TEST(each_confounder)
 {
@@ -83,15 +92,24 @@ TEST(each_confounder)
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char value[RP_ROW_TEXT_MAX + 1];
-        int known_only = strcmp(all[i].scope, "KNOWN") == 0;
+        int much = strcmp(all[i].scope, "MUCH") == 0, known_only = much || strcmp(all[i].scope, "KNOWN") == 0;
+        const char *of_processors = strcmp(all[i].scope, "PROCESSORS") == 0 ? "0" : "1";
         enum rp_comparable if_unknown = known_only ? RP_COMPARABLE
                                         : strcmp(all[i].scope, "REQUIRED") == 0 ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS;
         struct rp_rows rows = {0};
         complete(&rows);
         complete(&rows);
         struct rp_row *a = rows.row, *b = a + 1;
+        set(a, "gpus_per_node", of_processors);
+        set(b, "gpus_per_node", of_processors);
+        for (int k = 0; k < 2 && *of_processors == '0'; k++)
+            processor(&rows.row[k]);
         set(a, all[i].key, "7");
         set(b, all[i].key, "8");
+        if (much) {
+            json_decref(compared(&rows, RP_COMPARABLE)); /* 8 is less than a fifth above 7 */
+            set(b, all[i].key, "8.5");
+        }
         RP_JSON *differs = compared(&rows, all[i].is_work ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
         const json_t *one = json_array_get(json_object_get(first_pair(differs), "confounders"), 0);
         CHECK_STR(json_string_value(json_object_get(one, "key")), all[i].key);
@@ -118,11 +136,132 @@ TEST(less_exact_model)
     struct rp_rows rows = {0};
     complete(&rows);
     set(complete(&rows), "model", "bert");
-    json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
+    RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
+    const char *why = json_string_value(json_object_get(json_array_get(json_object_get(first_pair(c), "confounders"), 0), "why"));
+    CHECK(why && strstr(why, "may be") && strstr(why, "--set model=") && !strstr(why, "other work"), "%s", why);
     set(&rows.row[1], "model", "bert-large");
     json_decref(compared(&rows, RP_NOT_COMPARABLE));
     set(&rows.row[1], "model", "be");
     json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    rp_rows_fini(&rows);
+}
+
+/* What is asked of processors is no noise between GPUs, nor where one side is no processor. */
+TEST(threads_of_processors_only)
+{
+    struct rp_rows rows = {0};
+    complete(&rows);
+    set(complete(&rows), "threads", "3");
+    json_decref(compared(&rows, RP_COMPARABLE));
+    processor(&rows.row[1]);
+    json_decref(compared(&rows, RP_COMPARABLE));
+    processor(&rows.row[0]);
+    json_decref(compared(&rows, RP_COMPARABLE));
+    set(&rows.row[1], "other_work", "load 5.02 on 2 CPUs, 6 tasks running");
+    RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
+    CHECK_STR(json_string_value(json_object_get(json_array_get(json_object_get(first_pair(c), "confounders"), 0), "name")), "other work");
+    rp_rows_fini(&rows);
+}
+
+/* ---- machines ---- */
+
+static json_t *leaf(const char *json)
+{
+    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    CHECK(value, "%s", json);
+    return json_pack("{s:s, s:s, s:o}", "state", "ok", "source", "test", "value", value);
+}
+
+/* A capture of two CPUs; path=JSON pairs, ended by NULL, replace values of it. */
+static json_t *capture(const char *const *change)
+{
+    static const char *const values[][3] = {
+        {"cpu", "model_name", "\"Xeon\""}, {"cpu", "family", "\"6\""},  {"cpu", "model", "\"207\""},       {"cpu", "stepping", "\"8\""},
+        {"cpu", "cores", "2"},             {"cpu", "online", "\"0-1\""}, {"cpu", "allowed", "\"0-1\""},     {"kernel", "load_1min", "0.1"},
+        {"kernel", "tasks_running", "1"},  {"gpu", "count", "0"},        {"frequency", "governor", "\"performance\""}};
+    json_t *probes = json_object();
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        const char *value = values[i][2];
+        for (const char *const *c = change; c && *c; c += 2)
+            value = strcmp(c[0], values[i][1]) == 0 ? c[1] : value;
+        if (!json_object_get(probes, values[i][0]))
+            json_object_set_new(probes, values[i][0], json_object());
+        if (*value)
+            json_object_set_new(json_object_get(probes, values[i][0]), values[i][1], leaf(value));
+    }
+    return json_pack("{s:b, s:s, s:o}", "identified", 1, "salt", "x", "probes", probes);
+}
+
+/* The row of a verified bundle with that device and that capture; everything that they do not say is as in complete(). */
+static struct rp_row *run_on(struct rp_rows *rows, const char *device, const char *const *change)
+{
+    struct rp_rows of = {0};
+    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:s}", "backend", "cpu", "device", device);
+    struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
+    struct rp_verified kept = {.before = env};
+    const struct rp_row *from = rp_rows_add_verified(&of, &v, &kept);
+    struct rp_row *row = complete(rows);
+    static const char *const keys[] = {"device_model", "threads", "isa", "other_work", "clocks", "gpus_per_node"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char text[RP_ROW_TEXT_MAX + 1];
+        rp_row_get(text, sizeof text, from, keys[i]);
+        set(row, keys[i], text);
+    }
+    row->environment = json_incref(env);
+    rp_rows_fini(&of);
+    return row;
+}
+
+/* Two runs, the second of which was made so: the verdict, and the names of the confounders with both values. */
+static void expect_pair(const char *device, const char *const *change, enum rp_comparable verdict, const char *says)
+{
+    struct rp_rows rows = {0};
+    RP_BUF all = {0};
+    run_on(&rows, "isa=avx512 threads=2", NULL);
+    run_on(&rows, device, change);
+    RP_JSON *c = compared(&rows, verdict);
+    const json_t *list = json_object_get(first_pair(c), "confounders");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *a = json_string_value(json_object_get(one, "a")), *b = json_string_value(json_object_get(one, "b"));
+        rp_buf_printf(&all, "%s: %s | %s\n", json_string_value(json_object_get(one, "name")), a ? a : "?", b ? b : "?");
+    }
+    CHECK_STR(rp_buf_text(&all), says);
+    rp_rows_fini(&rows);
+}
+#define CHANGE(...) (const char *const[]){__VA_ARGS__, NULL}
+
+TEST(one_recipe_twice_on_one_machine)
+{
+    expect_pair("isa=avx512 threads=2", NULL, RP_COMPARABLE, "");
+    /* the load that the first run left behind, and a GPU that a run on processors does not use */
+    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "2.24"), RP_COMPARABLE, "");
+    expect_pair("isa=avx512 threads=2", CHANGE("count", "8"), RP_COMPARABLE, "");
+}
+
+TEST(one_recipe_otherwise)
+{
+    expect_pair("isa=avx512 threads=1", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "threads: 2 | 1\n");
+    expect_pair("isa=avx2 threads=2", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "instruction set: avx512 | avx2\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", "6"), RP_COMPARABLE_WITH_RESERVATIONS,
+                "other work: none | load 5.02 on 2 CPUs, 6 tasks running\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", ""), RP_COMPARABLE_WITH_RESERVATIONS, "other work: none | ?\n");
+    expect_pair("something else", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "threads: 2 | ?\ninstruction set: avx512 | ?\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("model", "\"143\"", "cores", "4"), RP_COMPARABLE_WITH_RESERVATIONS,
+                "hardware: Xeon (model 6/207/8) | Xeon (model 6/143/8)\n"); /* of another processor the cores are told with it */
+    expect_pair("isa=avx512 threads=2", CHANGE("stepping", "\"6\""), RP_COMPARABLE_WITH_RESERVATIONS,
+                "hardware: Xeon (model 6/207/8) | Xeon (model 6/207/6)\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("governor", "\"powersave\""), RP_COMPARABLE_WITH_RESERVATIONS,
+                "clocks: governor performance | governor powersave\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("cores", "4", "allowed", "\"0\\u001b\""), RP_COMPARABLE_WITH_RESERVATIONS,
+                "environment (2 values of high effect): cpu.allowed 0-1, cpu.cores 2 | cpu.allowed 0?, cpu.cores 4\n");
+}
+
+TEST(hardware_of_a_run_has_its_threads)
+{
+    struct rp_rows rows = {0};
+    RP_FREE char *text = rp_row_hardware(run_on(&rows, "isa=avx512 threads=1", NULL));
+    CHECK_STR(text, "1 thread of Xeon (model 6/207/8)");
     rp_rows_fini(&rows);
 }
 

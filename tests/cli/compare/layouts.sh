@@ -14,7 +14,7 @@ says "OneFlow, Tesla V100-SXM2-16GB"
 exit_of 0 "$REPRO" compare --layout dlperf "$BUNDLE" "$BUNDLE" --format md
 says "| 1 | 1 | 4.212 (first of 2) |"
 says "| 1 | 0 (CPU) | 32 | 4.212 | sequences/s | - |"
-says "Hardware of all results: Intel(R) Xeon(R) Processor, 2 threads."
+says "Hardware of all results: 2 threads of Intel(R) Xeon(R) Processor (model 6/207/2)."
 exit_of 0 "$REPRO" compare --layout gpt published:gpt_v100 published:gpt_v100
 says "4.92 (first of 2)"
 

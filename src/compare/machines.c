@@ -1,0 +1,154 @@
+/* What differs between the machines of two results, and whether that is a reservation of its own. */
+#include "compare/compare.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/compare.h"
+#include "capture/doctor.h"
+#include "capture/fields.h"
+#include "capture/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LISTED 40      /* differences; the rest is counted */
+#define NAMED_BYTES 160 /* of the text that names those of high effect */
+
+/* Fields that another confounder stands for, where it is named: another processor has other caches, and more of its cores. */
+static const struct {
+    const char *key, *fields;
+} told[] = {
+    {"device_model", "cpu."},        {"device_model", "topology."}, {"device_model", "memory."},         {"device_model", "dimms."},
+    {"device_model", "frequency."},  {"device_model", "gpu.devices"}, {"device_model", "nvidia.gpus."},  {"device_model", "kernel.machine"},
+    {"devices", "gpu.count"},        {"devices", "gpu.devices"},    {"devices", "gpu.cuda_devices"},     {"devices", "nvidia.gpus."},
+    {"devices", "jobs."},            {"nodes", "jobs."},            {"clocks", "frequency."},            {"clocks", "gpu.devices.*.clock_"},
+};
+/* What runs on processors do not use. */
+static const char *const of_gpus[] = {"gpu.", "nvidia.", "cuda.", "rdma.", "environment.CUDA_", "environment.NCCL_"};
+
+static int begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static const char *str(const json_t *j, const char *key)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    return s ? s : "";
+}
+
+static int is_high(const json_t *difference)
+{
+    return strcmp(str(difference, "impact"), rp_impact_name(RP_IMPACT_HIGH)) == 0;
+}
+
+static int is_named(const json_t *list, const char *key)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(str(json_array_get(list, i), "key"), key) == 0)
+            return 1;
+    return 0;
+}
+
+/* By the pattern of the field, in which the names of devices are a '*'. */
+static int is_told(const json_t *list, const char *pattern)
+{
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (begins(pattern, told[i].fields) && is_named(list, told[i].key))
+            return 1;
+    return 0;
+}
+
+static int is_of_gpus(const char *pattern)
+{
+    for (size_t i = 0; i < sizeof of_gpus / sizeof *of_gpus; i++)
+        if (begins(pattern, of_gpus[i]))
+            return 1;
+    return 0;
+}
+
+/* A value for a cell: of a list only how many entries. */
+static void put_value(struct rp_buf *out, const json_t *side)
+{
+    RP_BUF text = {0};
+    const json_t *value = json_object_get(side, "value");
+    if (json_is_string(value))
+        rp_buf_puts(&text, json_string_value(value));
+    else if (json_is_array(value) || json_is_object(value))
+        rp_buf_printf(&text, "(%zu entries)", json_array_size(value) + json_object_size(value));
+    else if (value && !json_is_null(value))
+        rp_json_write_line(&text, value);
+    else
+        rp_buf_puts(&text, *str(side, "state") ? str(side, "state") : "not there");
+    rp_buf_printf(out, "%.*s", (int)strcspn(rp_buf_text(&text), "\n"), rp_buf_text(&text));
+}
+
+static void name_high(struct rp_machines_high *high, const json_t *difference)
+{
+    struct rp_buf *const text[] = {&high->a, &high->b};
+    for (int i = 0; i < 2; i++) {
+        if (text[i]->size > NAMED_BYTES)
+            continue;
+        rp_buf_printf(text[i], "%s%s ", text[i]->size ? ", " : "", str(difference, "field"));
+        put_value(text[i], json_object_get(difference, i ? "b" : "a"));
+        if (text[i]->size > NAMED_BYTES)
+            rp_buf_puts(text[i], ", ...");
+    }
+    high->n++;
+}
+
+static json_t *listed(const json_t *compared)
+{
+    const json_t *different = json_object_get(compared, "different");
+    json_t *important = json_array();
+    size_t other = 0, more = 0;
+    for (int high = 1; high >= 0; high--)
+        for (size_t i = 0; i < json_array_size(different); i++) {
+            json_t *d = json_array_get(different, i);
+            if (!rp_capture_important(d))
+                other += high;
+            else if (is_high(d) == high && json_array_size(important) < LISTED)
+                json_array_append(important, d);
+            else
+                more += is_high(d) == high;
+        }
+    return json_pack("{s:o, s:I, s:I, s:I}", "important", important, "more", (json_int_t)more, "other", (json_int_t)other, "not_compared",
+                     (json_int_t)(json_array_size(json_object_get(compared, "one_side")) +
+                                  json_array_size(json_object_get(compared, "not_comparable"))));
+}
+
+json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
+                            struct rp_err *err)
+{
+    RP_JSON *c = rp_capture_compare(a->environment, b->environment, err);
+    const json_t *different = json_object_get(c, "different");
+    const int no_gpus = a->gpus_per_node == 0 && b->gpus_per_node == 0;
+    if (!c)
+        return NULL;
+    for (size_t i = 0; i < json_array_size(different); i++) {
+        const json_t *d = json_array_get(different, i);
+        const char *pattern = str(d, "pattern");
+        if (rp_capture_important(d) && is_high(d) && !is_told(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
+            name_high(high, d);
+    }
+    return listed(c);
+}
+
+/* What doctor finds in the capture before the run, unless nothing but the capture itself wanted to run just then: load is a mean of
+ * the last minute, in which this very program may have trained or have been built. */
+void rp_row_other_work(struct rp_row *row, const json_t *probes)
+{
+    struct rp_doctor d = {.probes = probes, .check = "load", .concerns = "run", .what = "other work", .found = json_array()};
+    double load, running;
+    struct rp_err err;
+    rp_doctor_load(&d);
+    const char *found = json_string_value(json_object_get(json_array_get(d.found, 0), "value"));
+    int seen = rp_known_number(probes, "kernel.tasks_running", &running) == 0 && running < 1e9;
+    if (rp_known_number(probes, "kernel.load_1min", &load) == 0) {
+        RP_FREE char *text = !found || (seen && running <= 1) ? rp_strdup("none")
+                             : seen                           ? rp_asprintf("%s, %.0f tasks running", found, running)
+                                                              : rp_strdup(found);
+        RP_BUG_IF(rp_row_text(&row->other_work, "other_work", text, &err) < 0); /* a finding has at most 255 bytes */
+    }
+    json_decref(d.found);
+}
