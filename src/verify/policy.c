@@ -57,6 +57,14 @@ const char *rp_policy_check(int i)
     return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
 }
 
+static int is_check(const char *text)
+{
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (*text && strcmp(rp_policy_check(i), text) == 0)
+            return 1;
+    return 0;
+}
+
 /* The index of the name, or -1 with the nearest one in the message. */
 static int find(struct reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
 {
@@ -68,6 +76,10 @@ static int find(struct reader *r, const struct rp_event *e, const char *kind, co
         if (*name(i))
             rp_nearest_try(&nearest, name(i));
     }
+    if (name == rp_policy_rule && is_check(e->text)) {
+        FAIL(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'", e->text, e->text);
+        return -1;
+    }
     FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_shown(shown, e->text), nearest.best ? ": did you mean '" : "",
          nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
     return -1;
@@ -78,9 +90,10 @@ static int find(struct reader *r, const struct rp_event *e, const char *kind, co
 static int wrong(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
     return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
+                                                        : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum prints them,"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
                                                         : t->type == 'N' ? "a whole number from 0 to 1000000000"
-                                                        : t->type == 'B' ? "true or false"
+                                                        : t->type == 'B' ? "true, or no such line,"
                                                                          : "a mapping of checks",
                 t->example);
 }
@@ -98,9 +111,11 @@ static int read_number(struct reader *r, const struct rp_event *e, const struct 
 
 static int read_flag(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
 {
-    if (!e->plain || (strcmp(e->text, "true") != 0 && strcmp(e->text, "false") != 0))
+    if (e->plain && strcmp(e->text, "false") == 0)
+        return FAIL(r, e, "%s: false asks for nothing; leave the rule out", t->id);
+    if (!e->plain || strcmp(e->text, "true") != 0)
         return wrong(r, e, t);
-    rule->number = *e->text == 't';
+    rule->number = 1;
     return 0;
 }
 
@@ -112,7 +127,7 @@ static int read_list(struct reader *r, const struct rp_event *start, const struc
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
-        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS) {
+        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS || (t->type == 'D' && !rp_is_sha256(e.text))) {
             rp_event_fini(&e);
             return wrong(r, &e, t);
         }
@@ -161,7 +176,7 @@ static int read_rule(struct reader *r, int id)
     rule->col = e.col;
     if (e.type == YAML_SCALAR_EVENT && strchr("INB", t->type))
         failed = t->type != 'B' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
-    else if (e.type == YAML_SEQUENCE_START_EVENT && t->type == 'L')
+    else if (e.type == YAML_SEQUENCE_START_EVENT && strchr("LD", t->type))
         failed = read_list(r, &e, t, rule);
     else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
         failed = read_checks(r, &e);

@@ -18,7 +18,7 @@
 
 struct answer {
     int holds;
-    char text[256];
+    char text[400];
 };
 
 static void say(struct answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -51,7 +51,7 @@ static void rule_signed_by(const struct rp_verify_state *s, const struct rp_rule
             return;
         }
     }
-    say(a, 0, "%s signed, which is none of those named%s%.100s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
+    say(a, 0, "%s signed, which is none of those named%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
 static void rule_countersigned_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -61,7 +61,7 @@ static void rule_countersigned_by(const struct rp_verify_state *s, const struct 
     for (int i = 0; i < r->n; i++) {
         struct rp_err err = {0};
         if (rp_trust_resolve(print, r->word[i], &err) < 0)
-            say(a, 0, "'%.64s': %.150s", r->word[i], err.msg);
+            say(a, 0, "'%.64s': %.300s", r->word[i], err.msg);
         else if (!rp_counter_role(s->v, print))
             say(a, 0, "'%.64s' did not countersign", r->word[i]);
         if (!a->holds)
@@ -184,13 +184,19 @@ static void rule_in_ledger(const struct rp_verify_state *s, const struct rp_rule
         say(a, 0, "in none: %.180s", reason ? reason : "the bundle is older");
 }
 
-static const char not_looked_up[] = "not known: no ledger was given (--ledger), or it has no such place";
+/* Why nothing is known of the ledger: a given one that lacks the place fails the check of that name before. */
+static const char *not_looked_up(const struct rp_verify_state *s)
+{
+    return !s->o->ledger ? "not known: no ledger was given (--ledger)"
+                         : run_field(s, "ledger", "position") ? "not known: the ledger that was given does not have it (see the check ledger)"
+                                                              : "not known: the run names no place in a ledger";
+}
 
 static void rule_ledger_checked(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
     int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
     (void)r;
-    say(a, recorded, "%s", recorded ? "found, with this bundle" : s->v->ledger ? "found, but that it ended in this bundle is not recorded" : not_looked_up);
+    say(a, recorded, "%s", recorded ? "found, with this bundle" : s->v->ledger ? "found, but that it ended in this bundle is not recorded" : not_looked_up(s));
 }
 
 static void rule_max_attempts_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -210,9 +216,9 @@ static void rule_max_failed_before(const struct rp_verify_state *s, const struct
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         n += json_integer_value(json_object_get(s->v->ledger, ends[i]));
     if (!s->v->ledger)
-        say(a, 0, "%s", not_looked_up);
+        say(a, 0, "%s", not_looked_up(s));
     else
-        say(a, n <= r->number, "%" PRId64 " before it came to no bundle, %" PRId64 " allowed", n, r->number);
+        say(a, n <= r->number, "%" PRId64 " before it failed, were broken off or have no end, %" PRId64 " allowed", n, r->number);
 }
 
 /* Against the first run, or nothing is known. 0, or -1 with the answer. */
@@ -339,7 +345,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     };
     const struct rp_policy *p = s->o->policy;
     int asked = 0, broken = 0;
-    char first[400] = "";
+    char first[480] = "";
     if (!p) {
         result->state = RP_CHECK_SKIPPED;
         rp_check_say(result, "not asked for; --policy FILE says what the bundle must be for you");
@@ -349,7 +355,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     for (int i = 0; i < RP_RULE_COUNT; i++) {
         struct answer a = {0};
         char safe[sizeof a.text];
-        if (!p->rule[i].line || (rp_rule_text(i)->type == 'B' && !p->rule[i].number))
+        if (!p->rule[i].line)
             continue;
         asked++;
         rules[i](s, &p->rule[i], &a);
@@ -359,12 +365,12 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
             snprintf(first, sizeof first, "%s: %s", rp_rule_text(i)->id, safe);
     }
     if (broken)
-        return rp_fail(err, RP_MISMATCH, "%d of %d rules do not hold; %s", broken, asked, first);
+        return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, asked, broken == 1 ? "does" : "do", first);
     if (!asked) {
         result->state = RP_CHECK_NOTE;
         rp_check_say(result, "the policy asks for nothing");
         return 0;
     }
-    rp_check_say(result, "%d rules hold", asked);
+    rp_check_say(result, asked == 1 ? "%d rule holds" : "%d rules hold", asked);
     return 0;
 }
