@@ -23,6 +23,7 @@
 #define DISTINCT_STEPS 8     /* from so many on, lengths are counted: */
 #define ROOM 8               /* where the middle half of them spans this many nanoseconds for each step, */
 #define DISTINCT_PART 4      /* and only one in so many is different, they were made up */
+#define WIDE_SHARE 25.0      /* per cent of the median: steps that differ by so much were hardly alone on the machine */
 #define UNNAMED_S 30.0       /* a run may spend so much outside its phases */
 #define UNNAMED_PART 0.5
 
@@ -188,6 +189,12 @@ static int spread_of(const int64_t *ns, int64_t n, int fine, struct rp_check_res
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns", n,
                        distinct, range);
     result->state = fine && n >= DISTINCT_STEPS && share < 1e-4 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    if (share >= WIDE_SHARE) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or clocks that change; "
+                             "see samples and load", n, share);
+        return 0;
+    }
     rp_check_say(result, "%" PRId64 " timed steps within %.2g %% of their median%s", n, share,
                  result->state == RP_CHECK_WARNING ? ": steadier than any machine that was seen" : "");
     return 0;

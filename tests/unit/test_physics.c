@@ -76,6 +76,21 @@ static int64_t steady(int i)
     return 100000000 + i % 3;
 }
 
+static int64_t slow_some(int i)
+{
+    return 100000000 + (i == 9 ? 24000000 : i);
+}
+
+static int64_t slow_more(int i)
+{
+    return 100000000 + (i == 9 ? 26000000 : i);
+}
+
+static int64_t slow_much(int i)
+{
+    return 100000000 + (i == 9 ? 190000000 : i);
+}
+
 static int64_t slow_ninth(int i)
 {
     return natural(i) + (i == 9 ? 120000000 : 0);
@@ -109,6 +124,20 @@ TEST(step_times_that_nobody_measured)
     refused(&x, RP_CHECK_spread, "19 timed steps have only 4 different lengths");
     records(&x, 20, 5000000123, 1001, steady);
     stands(&x, RP_CHECK_spread, RP_CHECK_WARNING, "steadier than any machine");
+    fx_fini(&x);
+}
+
+TEST(steps_that_differ_by_much_are_no_pass_without_a_word)
+{
+    struct fx x;
+    fx_init(&x);
+    fine(&x);
+    records(&x, 16, 5000000123, 1000, slow_some);
+    stands(&x, RP_CHECK_spread, RP_CHECK_PASSED, "15 timed steps within 24 % of their median");
+    records(&x, 16, 5000000123, 1000, slow_more);
+    stands(&x, RP_CHECK_spread, RP_CHECK_NOTE, "15 timed steps differ by 26 % of their median: other work on the machine, or clocks that change");
+    records(&x, 16, 5000000123, 1000, slow_much);
+    stands(&x, RP_CHECK_spread, RP_CHECK_NOTE, "15 timed steps differ by 190 % of their median");
     fx_fini(&x);
 }
 
