@@ -261,7 +261,8 @@ const struct rp_command rp_cmd_ledger_export = {
     .max_operands = 1,
     .summary = "check the ledger and write it out, to go with a bundle",
     .details = "Every line, as it is: names of recipes and bundles without their folders, digests, times, exit statuses. Nothing names the "
-               "machine or its users. " OPERAND_HELP "\n"
+               "machine or its users. The chain is written whole, with what was verified here too: lines that are left out would break it, and look "
+               "as if results had been picked. 'repro verify --no-ledger' keeps a verification out of it beforehand. " OPERAND_HELP "\n"
                "\n"
                "Example:\n"
                "  repro ledger export -o ledger.jsonl\n",

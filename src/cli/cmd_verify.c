@@ -202,7 +202,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     if (o->list)
         return list_checks(cli, err);
     if (cli->argc < 1)
-        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE");
+        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
     if (check_named(o, err) < 0)
         return -1;
     struct rp_verification v = {0};
@@ -299,6 +299,8 @@ const struct rp_command rp_cmd_verify = {
         "its maker gave, such as --trust. A page of several bundles is compared when the others are named with --beside; with less, and of a page "
         "by another version of repro, every figure of this bundle is made again and compared, but what else the page shows, hides or paints over "
         "is not: then the verdict is not decided (status 7).\n"
+        "\n"
+        "What was verified, and how that ended, becomes a line of your own ledger ('repro ledger list'), unless --no-ledger is given.\n"
         "\n"
         "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
         "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, a page says "

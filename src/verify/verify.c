@@ -192,6 +192,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
         v->verdict = RP_VERDICT_UNDECIDED;
     else
         v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
+    v->bundle = v->verdict;
     v->run = json_incref(s.run);
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
         keep(o->keep, &s);
@@ -261,13 +262,16 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
     }
     list_warnings(out, v);
     const json_t *results = json_object_get(v->run, "results"), *rate = json_object_get(results, "sequences_per_s");
-    if (v->verdict != RP_VERDICT_FAILED && json_is_number(rate))
+    if (v->bundle != RP_VERDICT_FAILED && json_is_number(rate))
         rp_buf_printf(out, "\n%.3f sequences/s, last loss %s\n", json_number_value(rate),
                       json_string_value(json_object_get(results, "loss_last")));
-    if (v->verdict != RP_VERDICT_FAILED) {
+    if (v->bundle != RP_VERDICT_FAILED) {
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
         rp_signatures_text(out, v);
     }
+    if (v->bundle != v->verdict)
+        rp_buf_printf(out, "\nthe bundle itself: %s; what %s is the page of --report\n", rp_verdict_text(v->bundle),
+                      v->verdict == RP_VERDICT_FAILED ? "failed" : "is not decided");
     rp_buf_puts(out, "\n");
     rp_verification_line(out, v);
     rp_buf_puts(out, "\n");
@@ -282,8 +286,9 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "fingerprint",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+                     v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "signatures", v->signatures, "checks",
-                     list, "results", v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
+                     list, "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
                      "ledger", v->ledger);
 }

@@ -78,6 +78,7 @@ struct rp_verify_opts {
 struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
+    enum rp_verdict bundle; /* the verdict without --report and what a policy asks of that page */
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char statement[65];                    /* SHA-256 of statement.dsse.json: what names this bundle; "" where there is none */
     char signer[128];                      /* its name in the trust store, or "" */
@@ -102,7 +103,8 @@ void rp_verification_fini(struct rp_verification *v);
 void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
 const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint); /* of the first by that key; NULL: none */
 
-/* The table and the verdict for people; as {"verdict", "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
+/* The table and the verdict for people; as {"verdict", "bundle_verdict" where a page alone
+ * makes another of it, "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
  * "proves"}],
  * "results", "replay", "policy", "signatures", "ledger"} for programs. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);

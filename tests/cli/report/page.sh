@@ -3,6 +3,7 @@
 . "$TOP/tests/common.inc"
 bundle=$TOP/results/xeon-2core-2026-11-21/bert_fp32.repro.tar.zst
 key=$TOP/results/xeon-2core-2026-11-21/key.pem
+{ cat "$bundle"; echo; } >longer.repro.tar.zst
 same_verdict() { # PAGE OPTION...: the page's heading is the last line of verify
     page=$1
     shift
@@ -41,6 +42,13 @@ row skipped "not asked for"
 sed 's/>4\.212</>42.12</' a.html >bent.html
 row FAILED "says '42.12' for run.json#/results/sequences_per_s, the bundle '4.212'" --report bent.html
 [ "$status" = 5 ] && [ "$(tail -n 1 out.txt)" = FAILED ] || fail "a bent page passes: status $status"
+grep -q "^4\.212 sequences/s" out.txt && grep -q "^signed by SHA256:" out.txt || fail "a bad page takes away what the bundle says"
+grep -q "^the bundle itself: verified, but the key is unknown; what failed is the page" out.txt || fail "nothing says that the bundle holds"
+exit_of 5 "$REPRO" verify "$bundle" --report bent.html --json
+says_in '"bundle_verdict": "verified-unknown-key"' out.txt
+says_in '"verdict": "failed"' out.txt
+exit_of 4 "$REPRO" verify longer.repro.tar.zst --report bent.html
+grep -q "the bundle itself" out.txt && fail "a bundle that failed holds"
 # Markdown is the sealed report below the verdict.
 exit_of 0 "$REPRO" report "$bundle" -o a.md
 [ "$(head -n 1 a.md)" = "> **verified, but the key is unknown**" ] || fail "no verdict in a.md"
@@ -51,7 +59,6 @@ row note "sealed report" --report sealed.md
 sed 's/4\.212/42.12/' a.md >bent.md
 row FAILED "was changed" --report bent.md
 # A bundle that fails: its checks, the status of verify, and no figure.
-{ cat "$bundle"; echo; } >longer.repro.tar.zst
 exit_of 4 "$REPRO" report longer.repro.tar.zst -o failed.html
 says_in 'data-verdict="0">FAILED</h1>' failed.html
 grep -q '<data ' failed.html && fail "figures of a bundle that failed"
