@@ -478,6 +478,9 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
                                                    : !has_block(s->data, s->size, "PRIVATE KEY") && has_block(s->data, s->size, "PUBLIC KEY");
     if (has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY"))
         public = 0;
+    if (!public && !is_foreign_secret(s) && !is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY"))
+        return rp_fail_null(err, RP_MALFORMED, "%s holds no key; expected a public key in PEM form or one of signify or minisign, or the private key "
+                                               "that it belongs to", what);
     return public ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
 }
 

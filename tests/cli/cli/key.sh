@@ -55,6 +55,13 @@ exit_of 0 "$REPRO" key trust bob.pem --name lab7
 [ "$("$REPRO" key trust --json | jq -r '.trusted[].name' | tr '\n' ' ')" = "alice lab7 " ] || fail "not both are listed"
 exit_of 2 "$REPRO" key trust bob.pem --name ../evil
 exit_of 2 "$REPRO" key trust --name x
+# what is no key at all is asked for as a public one
+: >empty.pem
+echo "my key is in another file" >note.txt
+for file in empty.pem note.txt; do
+    exit_of 4 "$REPRO" key trust $file
+    says "'$file' holds no key; expected a public key in PEM form or one of signify or minisign"
+done
 # a file that is no key hides no other
 echo rubbish >"$XDG_CONFIG_HOME/repro/trust/mallory.pem"
 exit_of 0 "$REPRO" key trust
