@@ -141,10 +141,10 @@ static void take_overrides(struct set *set, const struct rp_first *first)
 }
 
 /* Adds what it takes for the settings to be the first run's: the section of another backend, a batch size that was found out. Nothing that
- * names a file comes from there. Returns how many were added. */
+ * names a file or a device comes from there. Returns how many were added. */
 static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_first *first)
 {
-    static const char *const files[] = {"run.save", "run.init", "data.path"};
+    static const char *const files[] = {"run.save", "run.init", "run.device", "data.path"};
     RP_JSON *is = rp_recipe_to_json(r);
     json_t *entry;
     const char *key;

@@ -2,6 +2,7 @@
 #include "worker/job.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,19 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
                                    .max_rows = (int)(r->train_batch_size * r->task_seq_length)};
 }
 
+/* A GPU that is named is meant: nothing else trains in its place. */
+static const struct rp_backend *named_device(const struct rp_recipe *r, const char *backend, const struct rp_device_opts *o, struct rp_err *err)
+{
+    char shown[72];
+    rp_shown(shown, r->run_device);
+    if (strcmp(backend, "cpu") == 0)
+        return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
+    const struct rp_backend *b = rp_backend_find("cuda");
+    const char *reason = b ? b->unavailable(o) : "this build has no backend for GPUs";
+    return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train", shown, reason)
+                  : (void *)b;
+}
+
 const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err)
 {
     char name[32];
@@ -80,6 +94,8 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
     const char *reason = "none is built in";
     *passed = (struct rp_err){0};
     choice_text("run.backend", r->run_backend, name, sizeof name);
+    if (r->run_device && *r->run_device && strcmp(name, "cuda") != 0)
+        return named_device(r, name, &o, err);
     if (strcmp(name, "auto") != 0) {
         const struct rp_backend *b = rp_backend_find(name);
         reason = b ? b->unavailable(&o) : "this build has no such backend";
