@@ -35,6 +35,11 @@ plan SHIM_DEVICES=2 -- --backend cuda --device MIG-10101010-1010-1010-1010-10101
 expect 0
 plan SHIM_DEVICES=2 -- --backend cuda --device GPU-12345678-1111-1111-1111-111111111111
 expect 7 "none of the 2 GPUs"
+plan SHIM_DEVICES=2 SHIM_MEMORY=3000000000 -- --device 1 --json # without --backend a GPU that is named is meant too
+expect 0
+jq -e '.available_bytes == 3000000000 - 134217728' out.txt >answer.txt || { cat out.txt; fail "not the plan of the GPU that was named"; }
+plan -- --device 1
+expect 7 "GPU '1' cannot be used here: there is no GPU 1"
 plan -- --backend cuda --device first
 expect 2 "a number from 0 or a UUID"
 plan SHIM_VERSION=11080 -- --backend cuda
@@ -64,3 +69,5 @@ expect 0
 shim=$PWD # nothing is there
 plan -- --backend cuda
 expect 7 "no NVIDIA driver that this program can load"
+plan -- --device 0
+expect 7 "without run.device (--device) the CPU can train"

@@ -56,3 +56,6 @@ exit_of 3 "$REPRO" ledger check none.jsonl
     fail "stock tools compute another digest"
 # nothing that names the machine or its user
 ! grep -qF -e "$PWD" -e "$(uname -n)" ledger.jsonl || fail "the ledger says where it was written"
+# that verify writes to it, and export hands that out, is said where it is looked for
+"$REPRO" verify --help | tr -s '\n ' ' ' | grep -q "becomes a line of your own ledger .*unless --no-ledger" || fail "verify does not say that it writes to the ledger"
+"$REPRO" ledger export --help | tr -s '\n ' ' ' | grep -q "written whole, with what was verified here too" || fail "export does not say what it holds"
