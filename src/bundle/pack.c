@@ -11,7 +11,7 @@
 #include <zstd.h>
 
 #define BLOCK 512
-#define CHUNK (1u << 17) /* what comes out at once */
+#define CHUNK (1u << 15) /* what comes out at once */
 #define INPUT (1u << 18) /* what is read at once */
 #define WINDOW_LOG 23    /* memory that a frame may ask for; ours asked for 22 once */
 #define OWN_WINDOW_LOG 20 /* stays in a processor's cache when it is read */
@@ -134,6 +134,7 @@ struct rp_unpack {
     char *input, *output;
     ZSTD_inBuffer in;
     ZSTD_DCtx *d; /* NULL: no frame, and `piece` holds everything */
+    size_t hint;  /* how much it wants next: the block at hand and the header of another, which it then takes from where it was read */
     int ended;    /* the frame */
     const char *piece;
     size_t piece_size;
@@ -175,7 +176,7 @@ static int more_input(struct rp_unpack *u, struct rp_err *err)
 {
     if (u->fd < 0 || u->in.pos < u->in.size || u->file_at == u->file_size)
         return 0;
-    ssize_t n = rp_pread_all(u->fd, u->input, INPUT, u->file_at);
+    ssize_t n = rp_pread_all(u->fd, u->input, u->hint && u->hint < INPUT ? u->hint : INPUT, u->file_at);
     if (n < 0)
         return rp_fail(err, RP_IO, "cannot read the file: %s", strerror(errno));
     if (n == 0 || u->file_at + (uint64_t)n > u->file_size)
@@ -230,11 +231,11 @@ static int decompress(struct rp_unpack *u, ZSTD_outBuffer *out, struct rp_err *e
         size_t before = out->pos;
         if (more_input(u, err) < 0)
             return -1;
-        size_t hint = ZSTD_decompressStream(u->d, out, &u->in);
-        if (ZSTD_isError(hint))
+        u->hint = ZSTD_decompressStream(u->d, out, &u->in);
+        if (ZSTD_isError(u->hint))
             return rp_fail(err, RP_MALFORMED, "zstd: damaged after %llu bytes of content: %s", (unsigned long long)(u->made + out->pos),
-                           ZSTD_getErrorName(hint));
-        u->ended = hint == 0;
+                           ZSTD_getErrorName(u->hint));
+        u->ended = u->hint == 0;
         if (!u->ended && out->pos == before && u->in.pos == u->in.size && u->file_at == u->file_size)
             return rp_fail(err, RP_MALFORMED, "the file ends early: %llu of %llu bytes of content are there",
                            (unsigned long long)(u->made + out->pos), (unsigned long long)u->content);
