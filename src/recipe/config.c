@@ -65,6 +65,24 @@ static int take(struct rp_recipe *r, const char *name, const json_t *value, cons
     return 0;
 }
 
+int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)recorded, name, value) {
+        struct rp_value v;
+        int k = rp_key_find(name);
+        if (k < 0 || k == RP_KEY_model_config || strncmp(name, "model.", 6) != 0)
+            return rp_fail(err, RP_MALFORMED, "model.config: no file of that kind sets '%.64s'", k < 0 ? "?" : name);
+        if (rp_value_from_json(&v, k, value, err) < 0)
+            return rp_wrap(err, "model.config");
+        if (!skip[k])
+            rp_value_store(r, k, &v, RP_FROM_CONFIG);
+        rp_value_fini(&v);
+    }
+    return 0;
+}
+
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err)
 {
     RP_BUF text = {0};

@@ -46,14 +46,21 @@ int rp_key_unknown(const char *name, struct rp_err *err);
 int rp_text_is_typed(const char *text);
 
 void rp_recipe_defaults(struct rp_recipe *r); /* initialises *r */
-/* rp_recipe_parse() of *source, which it takes, also on failure. dir_of: the file beside which a model.config lies; NULL: none. */
-int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const char *dir_of, const char *backend,
-                          const char *const *set, int n_set, struct rp_err *err) rp_must_check;
+/* Where the values of a model.config come from: the file itself, or what a run recorded of it. Both NULL: nowhere, it is refused. */
+struct rp_config_source {
+    const char *dir_of;     /* the file beside which it lies */
+    const json_t *recorded; /* {"model.hidden_size": 1024, ...}: no file is read */
+};
+/* rp_recipe_parse() of *source, which it takes, also on failure. */
+int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
+                          const char *backend, const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
 /* How keys agree with each other. *key: the row to blame. */
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err) rp_must_check;
 
 /* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
+/* The same from what a run recorded. */
+int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err) rp_must_check;
 
 #endif

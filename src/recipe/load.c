@@ -119,7 +119,7 @@ int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, 
             rp_buf_fini(&source);
             return rp_wrap(err, "recipe");
         }
-        return rp_recipe_from_source(r, &source, path, path, backend, set, n_set, err);
+        return rp_recipe_from_source(r, &source, path, &(struct rp_config_source){.dir_of = path}, backend, set, n_set, err);
     }
     const struct rp_embed *e = embedded(where);
     if (!e)

@@ -111,9 +111,14 @@ static char *beside(const char *file, const char *path)
     return *path == '/' || !slash ? rp_strdup(path) : rp_asprintf("%.*s%s", (int)(slash + 1 - file), file, path);
 }
 
-/* `dir_of`: the file whose directory model.config is relative to; NULL: bytes without a directory. */
-static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const char *file, const char *dir_of, struct place *place,
-                      struct rp_err *err)
+/* `path`: as the recipe or the command line names it. */
+static int apply_config(struct rp_recipe *r, const char *path, const struct rp_config_source *from, const char *skip, struct rp_err *err)
+{
+    return from && from->recorded ? rp_recipe_config_recorded(r, from->recorded, skip, err) : rp_recipe_config(r, path, skip, err);
+}
+
+static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const char *file, const struct rp_config_source *from,
+                      struct place *place, struct rp_err *err)
 {
     char in_file[RP_KEY_COUNT] = {0};
     const struct rp_setting *config = NULL;
@@ -128,13 +133,13 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const ch
         if (it->key == RP_KEY_model_config && r->model_config)
             config = it;
     }
-    if (config && !dir_of) {
+    if (config && !(from && (from->dir_of || from->recorded))) {
         rp_fail(err, RP_USAGE, "model.config: a recipe that is no file of its own cannot name another file: write the model.* keys out");
         return rp_at(file, config->line, config->col, err);
     }
     if (config) {
-        RP_FREE char *path = beside(dir_of, r->model_config);
-        if (rp_recipe_config(r, path, in_file, err) < 0)
+        RP_FREE char *path = beside(from->dir_of ? from->dir_of : "", r->model_config);
+        if (apply_config(r, path, from, in_file, err) < 0)
             return rp_at(file, config->line, config->col, err);
     }
     return 0;
@@ -162,13 +167,14 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
     return 0;
 }
 
-static int apply_command_line(struct rp_recipe *r, const char *const *set, int n_set, struct place *place, struct rp_err *err)
+static int apply_command_line(struct rp_recipe *r, const struct rp_config_source *from, const char *const *set, int n_set,
+                              struct place *place, struct rp_err *err)
 {
     char given[RP_KEY_COUNT] = {0};
     for (int i = 0; i < n_set; i++)
         if (set_from_text(r, set[i], given, place, err) < 0)
             return -1;
-    if (given[RP_KEY_model_config] && r->model_config && rp_recipe_config(r, r->model_config, given, err) < 0)
+    if (given[RP_KEY_model_config] && r->model_config && apply_config(r, r->model_config, from, given, err) < 0)
         return rp_wrap(err, "--set model.config=%.100s", r->model_config);
     /* Data named on the command line takes the place of the recipe's, whichever kind that is. */
     if (given[RP_KEY_data_path] && r->data_path && !given[RP_KEY_data_archive] && !given[RP_KEY_data_sha256]) {
@@ -180,7 +186,7 @@ static int apply_command_line(struct rp_recipe *r, const char *const *set, int n
     return 0;
 }
 
-static int apply_all(struct rp_recipe *r, const char *dir_of, const char *backend, const char *const *set, int n_set,
+static int apply_all(struct rp_recipe *r, const struct rp_config_source *from, const char *backend, const char *const *set, int n_set,
                      struct rp_err *err)
 {
     struct rp_settings settings;
@@ -189,24 +195,24 @@ static int apply_all(struct rp_recipe *r, const char *dir_of, const char *backen
     int key = 0;
     if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, file, err) < 0)
         return -1;
-    int failed = apply_keys(r, &settings, file, dir_of, place, err) < 0 || apply_sections(r, &settings, file, backend, place, err) < 0;
+    int failed = apply_keys(r, &settings, file, from, place, err) < 0 || apply_sections(r, &settings, file, backend, place, err) < 0;
     rp_settings_fini(&settings);
-    if (failed || apply_command_line(r, set, n_set, place, err) < 0)
+    if (failed || apply_command_line(r, from, set, n_set, place, err) < 0)
         return -1;
     if (rp_recipe_check(r, &key, err) == 0)
         return 0;
     return place[key].line ? rp_at(file, place[key].line, place[key].col, err) : rp_wrap(err, "%.160s", file);
 }
 
-int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const char *dir_of, const char *backend,
-                          const char *const *set, int n_set, struct rp_err *err)
+int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
+                          const char *backend, const char *const *set, int n_set, struct rp_err *err)
 {
     rp_recipe_defaults(r);
     r->source = *source;
     *source = (struct rp_buf){0};
     r->source_name = rp_strdup(name);
     rp_sha256_hex(r->sha256, rp_buf_text(&r->source), r->source.size);
-    if (apply_all(r, dir_of, backend, set, n_set, err) == 0)
+    if (apply_all(r, config, backend, set, n_set, err) == 0)
         return 0;
     rp_recipe_fini(r);
     return -1;
@@ -215,10 +221,17 @@ int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char
 int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const char *name, const char *backend,
                     const char *const *set, int n_set, struct rp_err *err)
 {
+    return rp_recipe_parse_again(r, data, size, name, NULL, backend, set, n_set, err);
+}
+
+int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
+                          const char *const *set, int n_set, struct rp_err *err)
+{
     struct rp_buf source = {0};
+    struct rp_config_source from = {.recorded = config};
     *r = (struct rp_recipe){0};
     if (size > RP_RECIPE_MAX)
         return rp_fail(err, RP_MALFORMED, "%.160s: %zu bytes: a recipe has at most %u", name, size, RP_RECIPE_MAX);
     rp_buf_add(&source, data, size);
-    return rp_recipe_from_source(r, &source, name, NULL, backend, set, n_set, err);
+    return rp_recipe_from_source(r, &source, name, &from, backend, set, n_set, err);
 }

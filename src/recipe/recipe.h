@@ -53,6 +53,11 @@ int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, 
 int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const char *name, const char *backend,
                     const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
+/* The same as it was once done: what a model.config set then, {"model.hidden_size": 1024, ...}, stands for every model.config that is named
+ * in the bytes or in `set`, and no file is read either. */
+int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
+                          const char *const *set, int n_set, struct rp_err *err) rp_must_check;
+
 /* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key. A text that is not set is null, a list is an array,
  * batch_size max is "max"; reals survive the way there and back bit for bit. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);

@@ -96,45 +96,51 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
 
 /* ---- settings ---- */
 
-/* Resolve recipe.yaml again with the overrides that are recorded as such. */
-static json_t *resolve(const struct rp_verify_state *s, int *overrides, struct rp_err *err)
+/* Resolve recipe.yaml again with what is recorded as overrides, and as read from a model.config: its values are the signer's word. */
+static json_t *resolve(const struct rp_verify_state *s, int *overrides, int *configured, struct rp_err *err)
 {
     const struct rp_buf *yaml = member(s, "recipe.yaml");
     struct rp_recipe r;
     const char *key;
     json_t *entry, *out = NULL;
+    RP_JSON *config = json_object();
     int n = 0;
     char **set = rp_alloc((json_object_size(json_object_get(s->run, "recipe")) + 1) * sizeof *set);
     json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
     {
         const char *origin = json_string_value(json_object_get(entry, "origin"));
+        if (strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0)
+            json_object_set(config, key, json_object_get(entry, "value"));
         if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0)
             continue;
         RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
         set[n++] = rp_asprintf("%s=%s", key, value);
     }
-    if (rp_recipe_parse(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", json_string_value(json_object_get(s->run, "backend")),
-                        (const char *const *)set, n, err) == 0) {
+    if (rp_recipe_parse_again(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", config,
+                              json_string_value(json_object_get(s->run, "backend")), (const char *const *)set, n, err) == 0) {
         out = rp_recipe_to_json(&r);
         rp_recipe_fini(&r);
     }
     *overrides = n;
+    *configured = (int)json_object_size(config);
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
     return out;
 }
 
-/* A key that is younger than the program that made the run is not recorded, and has its default in both. */
-static void forget_younger_keys(json_t *again, const json_t *recorded)
+/* Keys that came after the first bundles: a run of a program without them does not record them, and has their default. Any other that is
+ * left out would be read as nothing by whoever compares. A new key is written here as well. */
+static const char *const younger[] = {"measure.ceilings", "run.device"};
+
+static void forget_younger_keys(json_t *again, const struct rp_verify_state *s)
 {
-    const char *key;
-    void *next;
-    json_t *entry;
-    json_object_foreach_safe(again, next, key, entry)
-        if (!json_object_get(recorded, key) &&
+    for (size_t i = 0; !rp_verify_same_build(s) && i < sizeof younger / sizeof *younger; i++) {
+        const json_t *entry = json_object_get(again, younger[i]);
+        if (!json_object_get(json_object_get(s->run, "recipe"), younger[i]) &&
             strcmp(json_string_value(json_object_get(entry, "origin")), rp_origin_name(RP_FROM_DEFAULT)) == 0)
-            json_object_del(again, key);
+            json_object_del(again, younger[i]);
+    }
 }
 
 /* The embedded recipe that has these very bytes, or NULL. */
@@ -174,22 +180,16 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     char hex[RP_SHA256_HEX], text[400];
     const char *recorded = json_string_value(json_object_get(s->run, "recipe_sha256"));
     const struct rp_buf *yaml = member(s, "recipe.yaml");
-    int n;
+    int n, configured;
     rp_sha256_hex(hex, yaml->data, yaml->size);
     if (strcmp(hex, recorded) != 0)
         return rp_fail(err, RP_MISMATCH, "run.json was made from a recipe with SHA-256 %.16s..., recipe.yaml has %.16s...", recorded, hex);
-    const char *config = json_string_value(rp_verify_setting(s, "model.config"));
-    if (config && *config) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "model.config named a file that is not in the bundle: the settings are as run.json says");
-        return 0;
-    }
-    RP_JSON *again = resolve(s, &n, err);
+    RP_JSON *again = resolve(s, &n, &configured, err);
     if (!again) {
         err->code = RP_MISMATCH; /* whoever ran it had a valid recipe */
         return rp_wrap(err, "resolving again");
     }
-    forget_younger_keys(again, json_object_get(s->run, "recipe"));
+    forget_younger_keys(again, s);
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
     static const char prefix[] = "embedded:";
@@ -202,6 +202,11 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
             return another_recipe(s, name, result, err);
     }
     RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
+    if (configured) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_say(result, "%s, %d set on the command line, %d by a model.config that is not in the bundle: the signer's word", what, n, configured);
+        return 0;
+    }
     rp_check_say(result, n ? "%s and what was set on the command line (%d)" : "%s as it stands", what, n);
     return 0;
 }

@@ -48,8 +48,7 @@ static json_t *plan_field(const struct rp_verify_state *s, const char *key)
     return json_object_get(json_object_get(s->run, "plan"), key);
 }
 
-/* The very sources that planned it, so that another sum is no other version. */
-static int same_build(const struct rp_verify_state *s)
+int rp_verify_same_build(const struct rp_verify_state *s)
 {
     const struct rp_build *here = rp_build_record();
     const json_t *tool = json_object_get(s->run, "tool");
@@ -118,7 +117,7 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
                      own ? "" : "; what the device takes for itself is the signer's word");
         return 0;
     }
-    if (same_build(s))
+    if (rp_verify_same_build(s))
         return rp_fail(err, RP_MISMATCH, "the plan of memory does not follow from the settings: %s", text);
     result->state = RP_CHECK_NOTE;
     rp_check_say(result, "another version planned it otherwise than this one: %s", text);

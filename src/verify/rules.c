@@ -90,17 +90,19 @@ static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
     return e || rp_is_sha256(word) ? 0 : -1;
 }
 
-/* A setting from the command line that is more than how long and where to run; NULL: there is none. */
-static const char *changed_setting(const struct rp_verify_state *s)
+/* A setting that is not the recipe's and more than how long and where to run, and who set it; NULL: there is none. */
+static const char *changed_setting(const struct rp_verify_state *s, const char **by)
 {
     static const char *const free_of[] = {"run.", "measure.", "evidence."};
     const char *key;
     json_t *entry;
     json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
     {
-        int harmless = strcmp(json_string_value(json_object_get(entry, "origin")), rp_origin_name(RP_FROM_COMMAND_LINE)) != 0;
+        const char *origin = json_string_value(json_object_get(entry, "origin"));
+        int harmless = strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0 && strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) != 0;
         for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)
             harmless |= strncmp(key, free_of[i], strlen(free_of[i])) == 0 && strcmp(key, "run.init") != 0;
+        *by = strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0 ? "a model.config" : "the command line";
         if (!harmless)
             return key;
     }
@@ -110,12 +112,12 @@ static const char *changed_setting(const struct rp_verify_state *s)
 static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
     char digest[RP_SHA256_HEX];
-    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *changed = changed_setting(s), *unknown = NULL;
+    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by), *unknown = NULL;
     for (int i = 0; i < r->n; i++) {
         if (recipe_digest(digest, r->word[i]) < 0)
             unknown = r->word[i];
         else if (strcmp(digest, is) == 0) {
-            say(a, !changed, changed ? "'%.64s', but the command line set %.64s" : "'%.64s'", r->word[i], changed);
+            say(a, !changed, changed ? "'%.64s', but %s set %.64s" : "'%.64s'", r->word[i], by, changed);
             return;
         }
     }
