@@ -521,6 +521,17 @@ static int rate_matches(const struct rp_record *s, const struct rp_recipe *r, st
                    s->learning_rate, expected);
 }
 
+/* The worker takes a root where the recipe asks for one and after the last step, and nowhere else: its time is no part of the throughput. */
+static int root_matches(const struct rp_record *s, const struct rp_recipe *r, int64_t steps, struct rp_err *err)
+{
+    int64_t every = r->evidence_state_root_every;
+    int due = s->step == steps - 1 || (every > 0 && (s->step + 1) % every == 0);
+    if (due == (s->root != 0))
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "step %d has %s state root; with evidence.state_root_every %" PRId64 " and %" PRId64 " steps there is %s",
+                   s->step, s->root ? "a" : "no", every, steps, s->root ? "none" : "one");
+}
+
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err)
 {
     int64_t first = rs->n && rs->r[0].step < 0, steps = rs->n - first;
@@ -548,7 +559,7 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
         if (expected && s->samples != expected)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples; the recipe gives %" PRId64, s->step,
                            s->samples, expected);
-        if (rate_matches(s, r, err) < 0)
+        if (root_matches(s, r, all, err) < 0 || rate_matches(s, r, err) < 0)
             return -1;
     }
     return 0;

@@ -54,7 +54,7 @@ int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err
 int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
 
 /* Do they follow from the recipe: phases, repeats, samples per step, learning rates (not of a run that began from a file: how many
- * steps that had behind it is not recorded); complete: all steps, and roots at both ends. */
+ * steps that had behind it is not recorded), roots of the state; complete: all steps, and roots at both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
 void rp_records_fini(struct rp_records *rs);
 

@@ -102,17 +102,22 @@ static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t s
                   root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step, 50 + step % 14);
 }
 
-/* Steps of 100 ms and a little, 1 ms apart; state roots before the first and after the last. */
-static __attribute__((unused)) void fx_records(struct rp_buf *out, int warm, int timed, int repeats)
+/* Steps of 100 ms and a little, 1 ms apart; state roots before the first and after the last; the first n of them. */
+static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeats, int n)
 {
     int64_t now = 5000000000;
-    int n = warm + timed * repeats;
+    int all = warm + timed * repeats;
     rp_buf_puts(out, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < n; i++) {
         int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
-        fx_step(out, i, warm, timed, now, ns, i + 1 == n ? 2000000 : 0);
+        fx_step(out, i, warm, timed, now, ns, i + 1 == all ? 2000000 : 0);
         now += ns + 1000000;
     }
+}
+
+static __attribute__((unused)) void fx_records(struct rp_buf *out, int warm, int timed, int repeats)
+{
+    fx_records_until(out, warm, timed, repeats, warm + timed * repeats);
 }
 
 static json_t *fx_capture(const char *when)

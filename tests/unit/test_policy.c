@@ -142,7 +142,7 @@ TEST(what_happened_to_a_run_breaks_rules)
     struct rp_err err;
     fx_init(&x);
     rp_buf_fini(&x.steps);
-    fx_records(&x.steps, 1, 1, 1);
+    fx_records_until(&x.steps, 1, 3, 2, 2);
     CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);
     seal(&x);
     broken("complete: true", "the run is incomplete");

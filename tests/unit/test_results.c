@@ -18,7 +18,8 @@ static json_t *results_of_text(const char *text, size_t size, const struct rp_re
 
 TEST(figures_equal_those_of_a_second_implementation)
 {
-    static const char yaml[] = "train: {batch_size: 8}\nschedule: {decay: constant}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n";
+    static const char yaml[] = "train: {batch_size: 8}\nschedule: {decay: constant}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n"
+                               "evidence: {state_root_every: 4}\n";
     RP_BUF steps = {0}, expected = {0};
     struct rp_err err = {0};
     struct rp_recipe r;
@@ -41,18 +42,23 @@ TEST(figures_equal_those_of_a_second_implementation)
     rp_recipe_fini(&r);
 }
 
-/* Lines of step records for a recipe of no warm-up and `timed` steps. */
-static json_t *results_of(const char *text, int timed, int repeats, int complete, struct rp_err *err)
+/* Lines of step records for a recipe of no warm-up, `timed` steps, and a state root after so many each; 0: after the last alone. */
+static json_t *results_with_roots(const char *text, int timed, int repeats, int complete, int every, struct rp_err *err)
 {
     struct rp_recipe r;
     RP_FREE char *yaml = rp_asprintf("task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\n"
-                                     "measure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\n",
-                                     timed, repeats);
+                                     "measure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\nevidence: {state_root_every: %d}\n",
+                                     timed, repeats, every);
     int failed = rp_recipe_parse(&r, yaml, strlen(yaml), "y", NULL, NULL, 0, err);
     CHECK(!failed, "%s", err->msg);
     json_t *j = results_of_text(text, strlen(text), &r, 1, complete, err);
     rp_recipe_fini(&r);
     return j;
+}
+
+static json_t *results_of(const char *text, int timed, int repeats, int complete, struct rp_err *err)
+{
+    return results_with_roots(text, timed, repeats, complete, 0, err);
 }
 
 static double real_at(const json_t *j, const char *key)
@@ -66,7 +72,7 @@ TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
     struct rp_err err = {0};
     fx_step(&t, 0, 0, 2, 0, 1000000000, 500000000);            /* 1 s, then a state root of 0.5 s */
     fx_step(&t, 1, 0, 2, 2000000000, 3000000000, 1);           /* 0.5 s of loading, then 3 s */
-    RP_JSON *j = results_of(t.data, 2, 1, 0, &err);
+    RP_JSON *j = results_with_roots(t.data, 2, 1, 0, 1, &err);
     CHECK(j, "%s", err.msg);
     CHECK(real_at(j, "sequences_per_s") == 8 / 4.5, "%.17g", real_at(j, "sequences_per_s")); /* 5 s less the root */
     CHECK(real_at(j, "between_steps_s") == 0.5, "%.17g", real_at(j, "between_steps_s"));
@@ -83,7 +89,7 @@ TEST(repeats_become_one_figure_by_their_median)
     struct rp_err err = {0};
     int64_t now = 0, ns[4] = {1000000000, 4000000000, 2000000000, 500000000};
     for (int i = 0; i < 4; i++) {
-        fx_step(&t, i, 0, 1, now, ns[i], 0);
+        fx_step(&t, i, 0, 1, now, ns[i], i == 3);
         now += ns[i];
     }
     RP_JSON *j = results_of(t.data, 1, 4, 0, &err); /* 4, 1, 2, 8 samples/s */
@@ -117,7 +123,7 @@ static void bent(const char *from, const char *to, enum rp_code code, const char
     rp_buf_add(&b, t.data, (size_t)(at - t.data));
     rp_buf_puts(&b, to);
     rp_buf_puts(&b, at + strlen(from));
-    RP_JSON *j = results_of(b.data, 2, 1, 0, &err);
+    RP_JSON *j = results_with_roots(b.data, 2, 1, 0, 1, &err);
     CHECK(!j && err.code == code && strstr(err.msg, says), "'%s' for '%s': expected '%s', got: %s", to, from, says, j ? "accepted" : err.msg);
 }
 
@@ -173,6 +179,32 @@ TEST(a_complete_run_has_all_its_steps_and_both_roots)
     rp_buf_puts(&more, no_last.data);
     RP_JSON *b = results_of(more.data, 1, 1, 1, &err);
     CHECK(!b && strstr(err.msg, "state root before its first and after its last"), "%s", err.msg);
+}
+
+/* What a root took is no part of the throughput: whoever puts one where the recipe has none would be faster by it. */
+TEST(state_roots_are_where_the_recipe_asks_for_them)
+{
+    static const struct {
+        int every, with[4], good; /* after which of four steps there is one */
+    } cases[] = {
+        {0, {0, 0, 0, 1}, 1}, {0, {0, 0, 0, 0}, 0}, {0, {0, 1, 0, 1}, 0}, {0, {1, 1, 1, 1}, 0}, {2, {0, 1, 0, 1}, 1}, {2, {0, 0, 0, 1}, 0},
+        {2, {1, 1, 0, 1}, 0}, {3, {0, 0, 1, 1}, 1}, {3, {0, 0, 1, 0}, 0}, {1, {1, 1, 1, 1}, 1}, {1, {1, 0, 1, 1}, 0}, {5, {0, 0, 0, 1}, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int steps = 1; steps <= 4; steps++) { /* of a run that was broken off: the last one of all may be missing */
+            RP_BUF t = {0};
+            struct rp_err err = {0};
+            int bad = -1;
+            for (int k = 0; k < steps; k++) {
+                fx_step(&t, k, 0, 4, 1000 + 1000 * k, 100, cases[i].with[k]);
+                int due = k == 3 || (cases[i].every && (k + 1) % cases[i].every == 0);
+                bad = bad < 0 && due != cases[i].with[k] ? k : bad;
+            }
+            RP_JSON *j = results_with_roots(t.data, 4, 1, 0, cases[i].every, &err);
+            RP_FREE char *says = rp_asprintf("step %d has %s state root", bad, bad >= 0 && cases[i].with[bad] ? "a" : "no");
+            CHECK(steps < 4 || cases[i].good == (bad < 0), "case %zu", i);
+            CHECK(bad < 0 ? j != NULL : !j && err.code == RP_MISMATCH && strstr(err.msg, says), "case %zu, %d steps: %s", i, steps, err.msg);
+        }
 }
 
 /* The reader of records is as strict as the schema that documents them: nothing is read that the schema refuses. */
