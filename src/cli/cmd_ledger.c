@@ -128,7 +128,7 @@ const struct rp_command rp_cmd_ledger_list = {
 /* ---- ledger check ---- */
 
 struct tally {
-    int64_t started, ended, sealed, failed, interrupted, judged, refused, undecided; /* judged: lines of verify, whatever came of it */
+    int64_t started, sealed, failed, interrupted, judged, refused, undecided; /* judged: lines of verify, whatever came of it */
 };
 
 static int count(void *arg, const json_t *line, struct rp_err *err)
@@ -141,7 +141,6 @@ static int count(void *arg, const json_t *line, struct rp_err *err)
         *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
     t->refused += strcmp(text(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
     t->undecided += strcmp(text(line, "verdict"), rp_verdict_name(RP_VERDICT_UNDECIDED)) == 0;
-    t->ended += json_is_integer(json_object_get(line, "run"));
     return 0;
 }
 
@@ -164,6 +163,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     char said[512] = "";
     RP_FREE char *path = path_of(cli);
     int failed = rp_ledger_read(path, count, &t, &s, err) < 0;
+    int64_t open = t.started - t.sealed - t.failed - t.interrupted;
     if (!failed && o->bundle)
         failed = check_bundle(o, path, said, err) < 0;
     if (cli->json) {
@@ -171,7 +171,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
                                 !failed, "lines", (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed",
                                 (json_int_t)t.sealed,
                                 "failed", (json_int_t)t.failed, "interrupted", (json_int_t)t.interrupted, "without_end",
-                                (json_int_t)(t.started - t.ended), "verified", (json_int_t)(t.judged - t.refused - t.undecided), "refused",
+                                (json_int_t)open, "verified", (json_int_t)(t.judged - t.refused - t.undecided), "refused",
                                 (json_int_t)t.refused, "undecided", (json_int_t)t.undecided, "torn_bytes", (json_int_t)s.torn,
                                 "aside_bytes", (json_int_t)s.aside, "bundle", *said ? said : NULL);
         return failed ? -1 : 0;
@@ -181,7 +181,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     printf("%" PRId64 " lines hold together, head %s\n", s.lines, s.head);
     printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
            " without an end (killed, or they still run)\n",
-           t.started, t.sealed, t.failed, t.interrupted, t.started - t.ended);
+           t.started, t.sealed, t.failed, t.interrupted, open);
     printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " not decided\n", t.judged,
            t.judged - t.refused - t.undecided, t.refused, t.undecided);
     if (s.aside)
@@ -204,7 +204,8 @@ const struct rp_command rp_cmd_ledger_check = {
     .summary = "check that every line follows from the one before, and where a bundle stands",
     .details = OPERAND_HELP "\n"
                "\n"
-               "Each line has its own SHA-256 and that of the line before it, so that a line that was changed, taken out or put in shows. A "
+               "Each line has its own SHA-256 and that of the line before it, so that a line that was changed, taken out or put in shows, and "
+               "so does a second end of one run, or an end of a run that never started. A "
                "ledger that was cut at its end does not show by itself: a bundle that was sealed later does, because it names the line that "
                "started it. Exit status 5: it does not hold together, or is not the one that the bundle names; 4: something in it is no line, "
                "or its last line is torn.\n"

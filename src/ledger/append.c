@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,14 @@ const char *rp_ledger_event_name(enum rp_ledger_event e)
 #undef X
     };
     return names[e];
+}
+
+const char *rp_ledger_end(const char *name)
+{
+    for (int e = RP_LEDGER_SEALED; e <= RP_LEDGER_INTERRUPTED; e++)
+        if (strcmp(name, rp_ledger_event_name((enum rp_ledger_event)e)) == 0)
+            return rp_ledger_event_name((enum rp_ledger_event)e);
+    return NULL;
 }
 
 char *rp_ledger_path(int *named)
@@ -184,30 +193,72 @@ static int contains(const char *line, size_t size, const char *text)
     return memmem(line, size, text, strlen(text)) != NULL;
 }
 
-/* Runs of a recipe that were started. Their lines are taken as they are: to check them is the business of rp_ledger_read(). */
-static int64_t count_starts(int fd, off_t size, const char *recipe)
+/* What the lines before the new one say. They are taken as they are: to check them is the business of rp_ledger_read(). */
+struct before {
+    int64_t line;           /* so many were seen */
+    char *of;               /* starts of this recipe */
+    int64_t starts;
+    int64_t run;            /* what ends now, 0: nothing */
+    char *head, *end;       /* texts of the line that started it, and of one that ends it */
+    int started, ended;
+};
+
+static void note_line(struct before *b, const char *line, size_t size)
+{
+    int start = contains(line, size, "\"event\":\"started\"");
+    b->line++;
+    if (b->of)
+        b->starts += start && contains(line, size, b->of);
+    if (b->line == b->run)
+        b->started = start && contains(line, size, b->head);
+    else if (b->run && contains(line, size, b->end))
+        b->ended |= contains(line, size, "\"event\":\"sealed\"") || contains(line, size, "\"event\":\"failed\"") ||
+                    contains(line, size, "\"event\":\"interrupted\"");
+}
+
+static int each_line(struct before *b, int fd, off_t size)
 {
     const size_t block_size = 1 << 16;
-    RP_FREE char *block = rp_alloc(block_size), *of = rp_asprintf("\"recipe\":\"%s\"", recipe);
+    RP_FREE char *block = rp_alloc(block_size);
     size_t have = 0;
-    int64_t n = 0;
     for (off_t at = 0; at < size;) {
         size_t want = block_size - have;
         if ((off_t)want > size - at)
             want = (size_t)(size - at);
         if (rp_pread_all(fd, block + have, want, (uint64_t)at) < (ssize_t)want)
-            break;
+            return -1;
         at += (off_t)want;
         have += want;
         char *line = block, *end;
         for (; (end = memchr(line, '\n', (size_t)(block + have - line))); line = end + 1)
-            n += contains(line, (size_t)(end - line), "\"event\":\"started\"") && contains(line, (size_t)(end - line), of);
+            note_line(b, line, (size_t)(end - line));
         have = (size_t)(block + have - line);
         if (have == block_size)
             break; /* no line of ours */
         memmove(block, line, have);
     }
-    return n;
+    return 0;
+}
+
+/* Of a run that starts: how many of its recipe did before. One that ends: is it of this file, and has it no end yet? */
+static int look_back(const struct target *t, int fd, off_t size, const struct rp_ledger_mark *start, const json_t *line)
+{
+    const char *recipe = json_string_value(json_object_get(line, "recipe"));
+    struct before b = {.run = start ? start->position : 0};
+    RP_FREE char *of = !start && recipe ? rp_asprintf("\"recipe\":\"%s\"", recipe) : NULL;
+    RP_FREE char *head = start ? rp_asprintf("\"sha256\":\"%s\"", start->head) : NULL;
+    RP_FREE char *end = start ? rp_asprintf("\"run\":%" PRId64 ",", start->position) : NULL;
+    b.of = of;
+    b.head = head;
+    b.end = end;
+    if (each_line(&b, fd, size) < 0)
+        return io(t, "read it");
+    t->mark->earlier = b.starts;
+    if (start && !b.started)
+        return fail(t, RP_MISMATCH, "the run that ends did not start in it: it was moved or cut meanwhile");
+    if (b.ended)
+        return fail(t, RP_MISMATCH, "the run that line %" PRId64 " started has its end already", start->position);
+    return 0;
 }
 
 /* The digest is over the line as it is without it. */
@@ -234,7 +285,7 @@ static int write_line(const struct target *t, int fd, const struct end *e, const
     return io(t, "write to it");
 }
 
-static int append(const struct target *t, enum rp_ledger_event event, json_t *line)
+static int append(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_mark *start, json_t *line)
 {
     char when[32], head[RP_SHA256_HEX], torn[RP_SHA256_HEX];
     struct end e = {0};
@@ -246,7 +297,8 @@ static int append(const struct target *t, enum rp_ledger_event event, json_t *li
     RP_FD fd = open_file(t, t->path, O_RDWR, t->named);
     if (fd < 0 || lock(t, fd) < 0)
         return -1;
-    if (find_end(t, fd, &e) < 0 || keep_aside(t, fd, &e) < 0) {
+    int looks = event == RP_LEDGER_STARTED || start;
+    if (find_end(t, fd, &e) < 0 || (looks && look_back(t, fd, e.size, start, line) < 0) || keep_aside(t, fd, &e) < 0) {
         rp_buf_fini(&e.torn);
         return -1;
     }
@@ -255,13 +307,13 @@ static int append(const struct target *t, enum rp_ledger_event event, json_t *li
         json_object_set_new(line, "torn", json_pack("{s:I, s:s}", "bytes", (json_int_t)e.torn.size, "sha256", torn));
     }
     rp_buf_fini(&e.torn);
-    const char *recipe = json_string_value(json_object_get(line, "recipe"));
-    t->mark->earlier = event == RP_LEDGER_STARTED && recipe ? count_starts(fd, e.size, recipe) : 0;
     rp_rfc3339(when, rp_wall_ns());
     json_object_set_new(line, "at", json_string(when));
     json_object_set_new(line, "event", json_string(rp_ledger_event_name(event)));
     json_object_set_new(line, "n", json_integer(e.n + 1));
     json_object_set_new(line, "previous", json_string(e.head));
+    if (start)
+        json_object_set_new(line, "run", json_integer(start->position));
     if (finish_line(&text, line, head) < 0)
         return fail(t, RP_BUG, "a line of %zu bytes", text.size);
     if (write_line(t, fd, &e, &text) < 0)
@@ -273,10 +325,12 @@ static int append(const struct target *t, enum rp_ledger_event event, json_t *li
     return 0;
 }
 
-int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark, struct rp_err *err)
+int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
+                     struct rp_ledger_mark *mark, struct rp_err *err)
 {
     struct target t = {.path = path, .named = named, .mark = mark, .err = err};
     RP_JSON *line = fields;
+    RP_BUG_IF(!start != !rp_ledger_end(rp_ledger_event_name(e)));
     *mark = (struct rp_ledger_mark){0};
-    return append(&t, e, line);
+    return append(&t, e, start, line);
 }

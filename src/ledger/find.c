@@ -28,14 +28,6 @@ static const char *text(const json_t *j, const char *key)
     return s ? s : "";
 }
 
-static const char *static_name(const char *event)
-{
-    for (int e = RP_LEDGER_SEALED; e <= RP_LEDGER_INTERRUPTED; e++)
-        if (strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0)
-            return rp_ledger_event_name((enum rp_ledger_event)e);
-    return NULL;
-}
-
 static int note_start(struct search *s, const json_t *line, int64_t n, struct rp_err *err)
 {
     if (n == s->position) {
@@ -45,21 +37,28 @@ static int note_start(struct search *s, const json_t *line, int64_t n, struct rp
                            s->recipe);
     }
     if (strcmp(text(line, "recipe"), s->recipe) == 0) {
-        s->attempt = rp_realloc(s->attempt, (size_t)(s->n + 1) * sizeof *s->attempt);
+        if (s->n == 0 || (s->n >= 16 && (s->n & (s->n - 1)) == 0))
+            s->attempt = rp_realloc(s->attempt, (size_t)(s->n ? 2 * s->n : 16) * sizeof *s->attempt);
         s->attempt[s->n++] = (struct attempt){.n = n};
     }
     return 0;
 }
 
+static int by_line(const void *a, const void *b)
+{
+    const struct attempt *x = a, *y = b;
+    return (x->n > y->n) - (x->n < y->n);
+}
+
 static void note_end(struct search *s, const json_t *line)
 {
-    const char *end = static_name(text(line, "event"));
-    int64_t run = json_integer_value(json_object_get(line, "run")), i = s->n - 1;
-    while (end && i >= 0 && s->attempt[i].n > run)
-        i--;
-    if (!end || i < 0 || s->attempt[i].n != run)
+    const char *end = rp_ledger_end(text(line, "event"));
+    int64_t run = json_integer_value(json_object_get(line, "run"));
+    const struct attempt key = {.n = run};
+    struct attempt *of = end && s->n ? bsearch(&key, s->attempt, (size_t)s->n, sizeof *of, by_line) : NULL;
+    if (!of)
         return;
-    s->attempt[i].end = end;
+    of->end = end;
     if (run != s->position)
         return;
     snprintf(s->place->end, sizeof s->place->end, "%s", end);

@@ -9,7 +9,7 @@
  * A line is compact JSON of sorted keys in ASCII:
  *   {"at":"2026-11-21T12:18:09Z","event":"started","n":57,"previous":HEX,"recipe":HEX,"recipe_name":"bert_fp32","sha256":HEX}
  * n counts from 1; sha256 is that of the line without this key (`jq -cS 'del(.sha256)' | sha256sum`), previous the sha256 of the line before
- * and zeros in the first. Further keys: "run" (n of the line that started it), "bundle" {"name", "statement"}, "exit", "verdict", "check",
+ * and zeros in the first. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle" {"name", "statement"}, "exit", "verdict", "check",
  * "replicates", "torn" {"bytes", "sha256"}: what a crash had left at the end of the file, kept aside in FILE.torn.
  */
 #ifndef RP_LEDGER_LEDGER_H
@@ -38,6 +38,8 @@ enum rp_ledger_event {
 #undef X
 };
 const char *rp_ledger_event_name(enum rp_ledger_event e);
+/* The event that ends a run, by its name; NULL: it is none. */
+const char *rp_ledger_end(const char *name);
 
 /* $REPRO_LEDGER, else ledger.jsonl in the directory that store.h chooses when no --store is given (free it). *named: the first. */
 char *rp_ledger_path(int *named);
@@ -52,9 +54,10 @@ struct rp_ledger_mark {
 };
 
 /* Takes the reference of fields ({"recipe": ...}: what is particular to the event) and adds the rest. Several processes may append at once.
- * A last line that is damaged, other than torn, is never built upon. named 0: the file has to be the user's own. */
-int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark,
-                     struct rp_err *err) rp_must_check;
+ * A last line that is damaged, other than torn, is never built upon. named 0: the file has to be the user's own.
+ * start: what ends, for SEALED, FAILED and INTERRUPTED; RP_MISMATCH where this file has not that line, or an end of it. Otherwise NULL. */
+int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
+                     struct rp_ledger_mark *mark, struct rp_err *err) rp_must_check;
 
 struct rp_ledger_summary {
     int64_t lines;            /* good ones, from the first */
@@ -63,7 +66,7 @@ struct rp_ledger_summary {
     uint64_t aside;           /* bytes in FILE.torn */
 };
 /* Every line in order, as long as they hold together: to each(), unless that is NULL. Stops at the first that does not: RP_MISMATCH where a
- * digest is wrong, RP_MALFORMED where it is no such line or the last one is torn; *s is what came before. */
+ * digest is wrong, or where it ends a run that no line before it started or that ended before; RP_MALFORMED where it is no such line or the last one is torn; *s is what came before. */
 int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
                    struct rp_ledger_summary *s, struct rp_err *err) rp_must_check;
 

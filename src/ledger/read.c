@@ -74,21 +74,47 @@ struct reading {
     struct rp_ledger_summary *s;
     int (*each)(void *arg, const json_t *line, struct rp_err *err);
     void *arg;
+    struct rp_buf runs; /* a byte for each line: enum run */
 };
 
-static int one_line(const struct reading *r, const char *text, size_t size, struct rp_err *err)
+/* A run ends once. Else a line at the end could make a failed attempt into a sealed one, long after bundles named the head before it. */
+enum run { RUN_NONE, RUN_OPEN, RUN_ENDED };
+
+static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
+{
+    const char *event = json_string_value(json_object_get(line, "event"));
+    int64_t run = json_integer_value(json_object_get(line, "run"));
+    int start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    char state = start ? RUN_OPEN : RUN_NONE;
+    if (rp_ledger_end(event)) {
+        char *of = run >= 1 && (uint64_t)run <= r->runs.size ? &r->runs.data[run - 1] : NULL;
+        if (!of || *of == RUN_NONE)
+            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was put in, or comes from another ledger; move the "
+                                             "file aside, or ask its owner for the whole of it");
+        if (*of == RUN_ENDED)
+            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was put in, no run ends twice; only the "
+                                             "lines before it can be gone by", run);
+        *of = RUN_ENDED;
+    }
+    rp_buf_add(&r->runs, &state, 1);
+    return 0;
+}
+
+static int one_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
 {
     RP_JSON *line = rp_ledger_line(text, size, r->s->lines + 1, err);
     if (!line)
         return -1;
     if (strcmp(json_string_value(json_object_get(line, "previous")), r->s->head) != 0)
         return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, taken out or put in");
+    if (check_run(r, line, err) < 0)
+        return -1;
     memcpy(r->s->head, json_string_value(json_object_get(line, "sha256")), sizeof r->s->head);
     r->s->lines++;
     return r->each ? r->each(r->arg, line, err) : 0;
 }
 
-static int read_lines(const struct reading *r, int fd, struct rp_err *err)
+static int read_lines(struct reading *r, int fd, struct rp_err *err)
 {
     char block[2 * RP_LEDGER_LINE_MAX];
     char shown[72];
@@ -143,5 +169,7 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
     for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
         nanosleep(&nap, NULL); /* somebody is in the middle of an append */
     s->aside = size_aside(path);
-    return read_lines(&r, fd, err);
+    int failed = read_lines(&r, fd, err);
+    rp_buf_fini(&r.runs);
+    return failed;
 }

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!whole && (err.code == RP_OK || !*err.msg || strchr(err.msg, '\n')))
         abort();
     err = (struct rp_err){0};
-    int added = rp_ledger_append(path, 1, RP_LEDGER_VERIFIED, json_object(), &mark, &err) == 0;
+    int added = rp_ledger_append(path, 1, RP_LEDGER_VERIFIED, NULL, json_object(), &mark, &err) == 0;
     if (!added && (err.code == RP_OK || !*mark.reason || strchr(err.msg, '\n')))
         abort();
     if (whole && (!added || mark.position != was.lines + 1 || rp_ledger_read(path, NULL, NULL, &is, &err) < 0 ||

@@ -32,10 +32,12 @@ static void shown_fini(struct shown *s)
     rp_verified_fini(&s->kept);
 }
 
+/* What ends is the run of *mark. */
 static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark)
 {
     struct rp_err err = {0};
-    CHECK(rp_ledger_append(path, 1, e, fields, mark, &err) == 0, "%s", err.msg);
+    const struct rp_ledger_mark start = *mark, *of = rp_ledger_end(rp_ledger_event_name(e)) ? &start : NULL;
+    CHECK(rp_ledger_append(path, 1, e, of, fields, mark, &err) == 0, "%s", err.msg);
 }
 
 static void countersign(const char *file, const char *to)
@@ -62,7 +64,7 @@ static char *ledger_file;
 static void make_bundles(void)
 {
     struct fx x;
-    struct rp_ledger_mark mark;
+    struct rp_ledger_mark mark = {0};
     struct shown second;
     if (ledger_file)
         return;
@@ -72,13 +74,13 @@ static void make_bundles(void)
     ledger_file = fx_path("ledger.jsonl");
     const char *recipe = json_string_value(json_object_get(x.run, "recipe_sha256"));
     append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
-    append(ledger_file, RP_LEDGER_FAILED, json_pack("{s:i, s:s}", "run", 1, "recipe", recipe), &mark);
+    append(ledger_file, RP_LEDGER_FAILED, json_pack("{s:s}", "recipe", recipe), &mark);
     append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
     append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
     json_object_set_new(x.run, "ledger", json_pack("{s:I, s:s, s:I}", "position", (json_int_t)mark.position, "head", mark.head, "earlier", (json_int_t)mark.earlier));
     seal_second(&x);
     show(&second, "second.zst", NULL, NULL);
-    append(ledger_file, RP_LEDGER_SEALED, json_pack("{s:i, s:s, s:{s:s, s:s}}", "run", 4, "recipe", recipe, "bundle", "name", "second.zst", "statement",
+    append(ledger_file, RP_LEDGER_SEALED, json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "second.zst", "statement",
                                                     second.v.statement), &mark);
     shown_fini(&second);
     fx_fini(&x);

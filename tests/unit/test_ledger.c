@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -46,13 +47,31 @@ static char *in_dir(const char *name)
     return rp_asprintf("%s/%s", dir, name);
 }
 
+/* The line that started that run, as its writer was told of it. */
+static struct rp_ledger_mark start_of(const char *path, int64_t run)
+{
+    struct rp_ledger_mark mark = {.position = run};
+    char line[RP_LEDGER_LINE_MAX] = "";
+    FILE *f = fopen(path, "r");
+    for (int64_t n = 0; f && n < run && fgets(line, sizeof line, f); n++) {
+    }
+    if (f)
+        fclose(f);
+    RP_JSON *is = json_loads(line, 0, NULL);
+    const char *head = json_string_value(json_object_get(is, "sha256"));
+    CHECK(head, "%s has no line %lld", path, (long long)run);
+    snprintf(mark.head, sizeof mark.head, "%s", head ? head : "");
+    return mark;
+}
+
 static int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run, struct rp_ledger_mark *mark, struct rp_err *err)
 {
+    struct rp_ledger_mark start = {0};
     json_t *fields = json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny.yaml");
     if (run)
-        json_object_set_new(fields, "run", json_integer(run));
+        start = start_of(path, run);
     *err = (struct rp_err){0};
-    return rp_ledger_append(path, 1, e, fields, mark, err);
+    return rp_ledger_append(path, 1, e, run ? &start : NULL, fields, mark, err);
 }
 
 static struct rp_ledger_mark append(const char *path, enum rp_ledger_event e, int64_t run)
@@ -436,12 +455,12 @@ TEST(links_are_followed_only_where_the_user_named_them)
     append(target, RP_LEDGER_STARTED, 0);
     CHECK(symlink(target, path) == 0, "no link");
     json_t *fields = json_pack("{s:s}", "recipe", RECIPE);
-    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, fields, &mark, &err) < 0 && err.code == RP_IO, "followed");
+    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, NULL, fields, &mark, &err) < 0 && err.code == RP_IO, "followed");
     append(path, RP_LEDGER_STARTED, 0);
     check_whole(target, 2);
     CHECK(unlink(path) == 0 && link(target, path) == 0, "no link");
     fields = json_pack("{s:s}", "recipe", RECIPE);
-    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, fields, &mark, &err) < 0 && strstr(err.msg, "not ours alone"), "%s", err.msg);
+    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, NULL, fields, &mark, &err) < 0 && strstr(err.msg, "not ours alone"), "%s", err.msg);
 }
 
 /* What follows the last line is moved aside only where it is part of a line of ours, and never through a link, whoever made it. */
@@ -468,6 +487,124 @@ TEST(what_lies_beside_a_ledger_is_not_written_to)
     }
     append(path, RP_LEDGER_STARTED, 0);
     check_whole(path, 1);
+}
+
+/* Every digest is right, and the head that a bundle names is among them: what shows is that no run ends twice, or before it began. */
+static int read_forged(const char *path, const char *const *lines, int n, struct rp_err *err)
+{
+    struct rp_ledger_summary s;
+    RP_BUF text = {0};
+    char head[RP_SHA256_HEX] = RP_LEDGER_NOTHING;
+    for (int i = 0; i < n; i++) {
+        json_t *line = json_loads(lines[i], 0, NULL);
+        CHECK(line, "%s", lines[i]);
+        json_object_set_new(line, "at", json_string("2026-11-22T05:46:08Z"));
+        json_object_set_new(line, "n", json_integer(i + 1));
+        size_t at = text.size;
+        forge(&text, line, head);
+        RP_JSON *is = json_loads(rp_buf_text(&text) + at, 0, NULL);
+        snprintf(head, sizeof head, "%s", json_string_value(json_object_get(is, "sha256")));
+    }
+    put(path, text.data, text.size);
+    return read_it(path, &s, err);
+}
+
+TEST(a_run_ends_once_and_after_its_start)
+{
+#define START "{\"event\": \"started\", \"recipe\": \"" RECIPE "\"}"
+#define END(event, run) "{\"event\": \"" event "\", \"recipe\": \"" RECIPE "\", \"run\": " run "}"
+    static const struct {
+        const char *line[5];
+        const char *says; /* NULL: good */
+    } cases[] = {
+        {{START, END("failed", "1"), START, END("sealed", "3")}, NULL},
+        {{START, START, END("sealed", "2"), END("interrupted", "1")}, NULL},
+        {{START, "{\"event\": \"verified\", \"run\": 1}", "{\"event\": \"aborted\", \"run\": 7}", END("sealed", "1")}, NULL},
+        {{START, END("failed", "1"), START, END("sealed", "3"), END("sealed", "1")}, "line 5: a second end of the run that line 1 started"},
+        {{START, END("sealed", "1"), END("sealed", "1")}, "line 3: a second end"},
+        {{END("sealed", "1")}, "line 1: it ends a run that no line before it started"},
+        {{START, END("sealed", "3"), START}, "line 2: it ends a run that no line before"},
+        {{START, END("sealed", "1"), END("failed", "2")}, "line 3: it ends a run that no line before"},
+        {{START, END("sealed", "0")}, "line 2: it ends a run that no line before"},
+        {{START, END("sealed", "-1")}, "line 2: it ends a run that no line before"},
+        {{START, END("sealed", "9223372036854775807")}, "line 2: it ends a run that no line before"},
+        {{START, END("sealed", "\"1\"")}, "line 2: it ends a run that no line before"},
+        {{START, "{\"event\": \"failed\"}"}, "line 2: it ends a run that no line before"},
+    };
+    RP_FREE char *path = in_dir("ends.jsonl");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err;
+        int n = 0;
+        while (n < 5 && cases[i].line[n])
+            n++;
+        int failed = read_forged(path, cases[i].line, n, &err) < 0;
+        CHECK(failed == (cases[i].says != NULL) && (!failed || (err.code == RP_MISMATCH && strstr(err.msg, cases[i].says))), "case %zu: %d %s", i,
+              (int)err.code, err.msg);
+    }
+}
+
+/* What reads as forged is never written: a ledger that was moved, cut or replaced while a run went on takes no end of that run. */
+TEST(an_end_is_written_only_to_the_ledger_of_its_start)
+{
+    RP_FREE char *path = in_dir("mine.jsonl"), *other = in_dir("replaced.jsonl"), *fresh = in_dir("fresh.jsonl");
+    struct rp_ledger_mark mark, start = append(path, RP_LEDGER_STARTED, 0), later;
+    struct rp_err err = {0};
+    RP_BUF was = {0}, is = {0};
+    append(other, RP_LEDGER_VERIFIED, 0);
+    append(other, RP_LEDGER_STARTED, 0);
+    later = append(other, RP_LEDGER_STARTED, 0);
+    later.position = 2; /* the place of one run and the head of another */
+    slurp(&was, other);
+    const struct rp_ledger_mark wrong[] = {start, later, {.position = 7, .head = RECIPE}};
+    for (size_t i = 0; i < 3; i++) {
+        int failed = rp_ledger_append(other, 1, RP_LEDGER_SEALED, &wrong[i], json_object(), &mark, &err);
+        CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "did not start in it") && mark.position == 0, "%zu: %s", i, err.msg);
+    }
+    slurp(&is, other);
+    CHECK(rp_buf_is(&is, was.data, was.size), "it was changed");
+    int failed = rp_ledger_append(fresh, 1, RP_LEDGER_SEALED, &start, json_object(), &mark, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH, "a new file took it: %s", err.msg);
+    failed = rp_ledger_append(path, 1, RP_LEDGER_INTERRUPTED, &start, json_object(), &mark, &err);
+    CHECK(failed == 0 && mark.position == 2, "%s", err.msg);
+    failed = rp_ledger_append(path, 1, RP_LEDGER_SEALED, &start, json_object(), &mark, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "line 1 started has its end already"), "%s", err.msg);
+    check_whole(path, 2);
+}
+
+/* Twice the lines take twice the time: every end of a long ledger names an early run. */
+TEST(many_open_runs_are_no_burden)
+{
+    enum { RUNS = 40000 };
+    RP_FREE char *path = in_dir("long.jsonl");
+    RP_BUF text = {0};
+    struct rp_ledger_place place;
+    struct rp_err err;
+    struct timespec t0, t1, t2;
+    char head[RP_SHA256_HEX] = RP_LEDGER_NOTHING, third[RP_SHA256_HEX] = "";
+    for (int i = 0; i < 2 * RUNS; i++) {
+        RP_BUF bare = {0};
+        char run[32] = "";
+        if (i >= RUNS)
+            snprintf(run, sizeof run, ",\"run\":%d", i - RUNS + 1);
+        rp_buf_printf(&bare, "{\"at\":\"2026-11-22T05:46:08Z\",\"event\":\"%s\",\"n\":%d,\"previous\":\"%s\",\"recipe\":\"" RECIPE "\"%s}\n",
+                      i < RUNS ? "started" : "failed", i + 1, head, run);
+        rp_sha256_hex(head, bare.data, bare.size);
+        rp_buf_add(&text, bare.data, bare.size - 2);
+        rp_buf_printf(&text, ",\"sha256\":\"%s\"}\n", head);
+        if (i == 2)
+            memcpy(third, head, sizeof head);
+    }
+    put(path, text.data, text.size);
+    RP_JSON *run = json_pack("{s:s, s:{s:i, s:s, s:i}}", "recipe_sha256", RECIPE, "ledger", "position", 3, "head", third, "earlier", 2);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
+    check_whole(path, 2 * RUNS);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
+    int failed = rp_ledger_find(path, run, &place, &err);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t2);
+    CHECK(!failed && place.failed == 2 && place.later == RUNS - 3, "%s", err.msg);
+    double read_s = (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
+    double find_s = (double)(t2.tv_sec - t1.tv_sec) + 1e-9 * (double)(t2.tv_nsec - t1.tv_nsec);
+    CHECK(find_s < 1.7 * read_s + 0.05, "reading takes %.2f s, finding %.2f s", read_s, find_s);
 }
 
 TEST(where_it_is)
