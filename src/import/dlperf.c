@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum clock { NO_CLOCK, AT_END, IN_LINE }; /* unix seconds as the last word; a date or a time of day anywhere */
 
@@ -68,6 +69,34 @@ struct state {
     int begun, repeat;
 };
 
+/* What logs and their names call otherwise than the tables. */
+static const struct {
+    const char *said, *model;
+} models[] = {{"rn50", "resnet50-v1.5"}, {"r50", "resnet50-v1.5"}, {"resnet50", "resnet50-v1.5"}};
+
+static void take_model(struct state *s, const char *text, size_t n, int64_t line)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strlen(models[i].said) == n && strncasecmp(models[i].said, text, n) == 0) {
+            rp_draft_text(&s->draft, "model", models[i].model, line);
+            return;
+        }
+    rp_draft_textn(&s->draft, "model", text, n, line);
+}
+
+/* DLPerf trains no BERT but the base one; a log that prints its layers says which it is. */
+static void which_bert(struct rp_draft *d)
+{
+    const char *model = rp_draft_get_text(d, "model"), *from = json_string_value(json_object_get(d->from, "model"));
+    int64_t layers = rp_draft_get(d, "layers");
+    if (!model || strcmp(model, "bert") != 0 || (from && strcmp(from, "command line") == 0))
+        return;
+    if (layers < 0)
+        rp_draft_note(d, "bert is taken for bert-base, the one that DLPerf trains");
+    if (layers < 0 || layers == 12 || layers == 24)
+        json_object_set_new(d->row, "model", json_string(layers == 24 ? "bert-large" : "bert-base"));
+}
+
 /* ---- the name ---- */
 
 /* "32" of "b32" and the like: what the word says behind `letter`, or -1. */
@@ -97,7 +126,7 @@ static void words_of(struct state *s, const char *base)
         else if (at && strspn(word, "0123456789") == n)
             s->repeat = 1;
         else if (!at && batch < 0 && all > n)
-            rp_draft_textn(d, "model", word, n, RP_DRAFT_NAMED);
+            take_model(s, word, n, RP_DRAFT_NAMED);
     }
 }
 
@@ -131,7 +160,7 @@ static void take_setting(struct state *s, const char *line, int64_t number)
         if (strlen(settings[i].key) == n && memcmp(settings[i].key, line, n) == 0 && rp_scan_count(equals + 3, &value))
             rp_draft_count(&s->draft, settings[i].fact, value, number);
     if (n == 5 && memcmp(line, "model", n) == 0)
-        rp_draft_text(&s->draft, "model", equals + 3, number);
+        take_model(s, equals + 3, strlen(equals + 3), number);
 }
 
 static double number_after(const char *line, const char *mark)
@@ -239,6 +268,7 @@ static int dlperf_end(struct rp_import_source *src, void *state, struct rp_err *
         rp_draft_text(&s->draft, "framework", d->framework, s->window.first_line);
     if (rp_window_finish(&s->window, &s->draft, unit, d->rate_unit ? d->rate_unit : unit, &src->lines, err) < 0)
         return -1;
+    which_bert(&s->draft);
     if (!json_object_get(s->draft.row, "label"))
         name_it(s);
     if (s->repeat)

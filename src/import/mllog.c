@@ -18,7 +18,6 @@
 static const struct {
     const char *key, *fact;
 } facts[] = {
-    {"submission_benchmark", "model"},
     {"global_batch_size", "global_batch"},
     {"gradient_accumulation_steps", "accumulation"},
     {"max_sequence_length", "sequence_length"},
@@ -28,6 +27,11 @@ static const struct {
     {"pipeline_parallelism", "pipeline_parallel"},
     {"micro_batch_size", "micro_batch"},
 };
+
+/* Benchmarks whose name is not that of their model. */
+static const struct {
+    const char *benchmark, *model;
+} models[] = {{"bert", "bert-large"}, {"resnet", "resnet50-v1.5"}};
 
 struct state {
     struct rp_draft draft;
@@ -119,6 +123,23 @@ static void take_result(struct state *s, const json_t *result, int64_t line)
         rp_tagged_fact(&s->draft, f->key, json_object_get(result, f->key), line);
 }
 
+static void take_benchmark(struct state *s, const json_t *value, const json_t *metadata, int64_t line)
+{
+    const json_t *result = json_object_get(metadata, "result");
+    const char *name = json_string_value(value);
+    if (json_object_get(result, "model")) {
+        take_result(s, result, line);
+        return;
+    }
+    for (size_t i = 0; name && i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].benchmark, name) == 0) {
+            if (!rp_draft_get_text(&s->draft, "model"))
+                rp_draft_note(&s->draft, "MLPerf's benchmark %s is %s", name, models[i].model);
+            name = models[i].model;
+        }
+    rp_draft_text(&s->draft, "model", name ? name : "", line);
+}
+
 static void take(struct state *s, const char *key, const json_t *j, int64_t line)
 {
     const json_t *value = json_object_get(j, "value"), *metadata = json_object_get(j, "metadata");
@@ -150,8 +171,8 @@ static void take(struct state *s, const char *key, const json_t *j, int64_t line
         }
     } else if (strcmp(key, "opt_gradient_clip_norm") == 0) {
         take_clipping(s, value, line);
-    } else if (strcmp(key, "submission_benchmark") == 0 && json_object_get(json_object_get(metadata, "result"), "model")) {
-        take_result(s, json_object_get(metadata, "result"), line);
+    } else if (strcmp(key, "submission_benchmark") == 0) {
+        take_benchmark(s, value, metadata, line);
     } else {
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
             if (strcmp(facts[i].key, key) == 0)
@@ -177,7 +198,7 @@ static int mllog_line(struct rp_import_source *src, void *state, char *line, siz
 static int put_rates(const struct state *s, struct rp_draft *d, const char *unit)
 {
     const char *model = rp_draft_get_text(d, "model");
-    if (!s->rate_count || !model || (strcmp(model, "bert") != 0 && strcmp(model, "resnet") != 0))
+    if (!s->rate_count || !model || (strncmp(model, "bert", 4) != 0 && strncmp(model, "resnet", 6) != 0))
         return 0;
     rp_draft_throughput(d, s->rate_sum / (double)s->rate_count, unit, s->rate_first, s->rate_last);
     json_object_set_new(d->row, "estimator", json_string("mean of the rates that the log prints in tracked_stats"));

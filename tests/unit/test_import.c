@@ -23,7 +23,7 @@ TEST(oneflow_counts_from_step_19_to_step_119_by_the_times_behind_the_lines)
     NEAR(value(doc, 0), 48.0 * 100 / 40); /* samples per step * steps / seconds */
     CHECK_STR(unit(doc, 0), "sequences/s");
     CHECK_STR(text(doc, 0, "timed_window"), "step 19 to step 119 of the log");
-    CHECK_STR(text(doc, 0, "model"), "bert");
+    CHECK_STR(text(doc, 0, "model"), "bert-base");
     CHECK_STR(text(doc, 0, "precision"), "fp32");
     CHECK_STR(text(doc, 0, "framework"), "OneFlow");
     CHECK(count(doc, 0, "global_batch") == 48 && count(doc, 0, "devices") == 2 && count(doc, 0, "sequence_length") == 128);
@@ -38,6 +38,27 @@ TEST(oneflow_counts_from_step_19_to_step_119_by_the_times_behind_the_lines)
     RP_BUF all = {0};
     rp_json_write(&all, doc);
     CHECK(!strstr(all.data, "somebody"), "where the logs are kept is nobody's business");
+}
+
+/* Names of the tables of DLPerf, so that its logs meet them; what the log itself or the command line says goes before. */
+TEST(models_of_dlperf_have_the_names_of_its_tables)
+{
+    static const struct {
+        const char *path, *log, *set, *model;
+    } cases[] = {{"rn50_b128_fp32_1.log", "", NULL, "resnet50-v1.5"},        {"r50_b128_fp32_1.log", "model = resnet50\n", NULL, "resnet50-v1.5"},
+                 {"bert_b32_fp32_1.log", "", NULL, "bert-base"},            {"bert_b32_fp32_1.log", "num_hidden_layers = 24\n", NULL, "bert-large"},
+                 {"bert_b32_fp32_1.log", "num_hidden_layers = 3\n", NULL, "bert"}, {"bert_b32_fp32_1.log", "", "model=bert", "bert"},
+                 {"vgg16_b32_fp32_1.log", "", NULL, "vgg16"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_import_opts o = {.from = -1, .to = -1, .set = (const char **)&cases[i].set, .sets = cases[i].set != NULL};
+        RP_FREE char *log = rp_asprintf("%s%s", cases[i].log, oneflow);
+        RP_JSON *doc = import_with("dlperf", &(struct file){cases[i].path, log}, 1, &o);
+        if (!CHECK(doc, "%s", err.msg))
+            continue;
+        CHECK_STR(text(doc, 0, "model"), cases[i].model);
+        CHECK(!strstr(note(doc, 0), "model is"), "%s", note(doc, 0));
+        CHECK((strstr(note(doc, 0), "taken for bert-base") != NULL) == (i == 2), "%s: %s", cases[i].path, note(doc, 0));
+    }
 }
 
 TEST(the_window_can_be_chosen)
@@ -244,7 +265,8 @@ TEST(mllog_counts_blocks_and_leaves_evaluation_out)
         return;
     NEAR(value(doc, 0), 3000 / 3.0);
     CHECK_STR(unit(doc, 0), "sequences/s");
-    CHECK_STR(text(doc, 0, "label"), "ORG bert");
+    CHECK_STR(text(doc, 0, "label"), "ORG bert-large");
+    CHECK(strstr(note(doc, 0), "MLPerf's benchmark bert is bert-large"), "%s", note(doc, 0));
     CHECK_STR(text(doc, 0, "date"), "1970-01-01T00:00:02Z");
     CHECK(strstr(note(doc, 0), "run of 10.000 s, status success") && strstr(note(doc, 0), "prints 500 in tracked_stats"), "%s",
           note(doc, 0));
@@ -273,7 +295,7 @@ TEST(mllog_counts_blocks_and_leaves_evaluation_out)
     RP_FREE char *of_gpt = rp_asprintf(rates, "gpt3");
     RP_JSON *bert = import_one("mllog", "a", of_bert), *gpt = import_one("mllog", "a", of_gpt);
     is_near(value(bert, 0), 600, __LINE__);
-    CHECK_STR(text(bert, 0, "label"), "bert, 8 x P");
+    CHECK_STR(text(bert, 0, "label"), "bert-large, 8 x P");
     CHECK_STR(text(bert, 0, "estimator"), "mean of the rates that the log prints in tracked_stats");
     CHECK_STR(from(bert, 0, "throughput"), "[3,4]");
     CHECK(gpt && !json_object_get(row(gpt, 0), "throughput"), "it may be tokens");
