@@ -18,12 +18,12 @@ struct compare_opts {
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
     {.name = "format", .letter = 'f', .type = RP_OPT_CHOICE, .offset = AT(format), .choices = "text|md|csv",
-     .help = "for people, as Markdown, or one line per result as CSV"},
+     .help = "for people, as Markdown, or one line per result as CSV; with --layout its tables as CSV"},
     {.name = "layout", .letter = 'l', .type = RP_OPT_CHOICE, .offset = AT(layout), .choices = "dlperf|paddle|gpt|mlperf|index",
      .help = "in the tables of a published report instead, without a verdict; index: what lies in a folder"},
     {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict), .help = "status 5 also for results that are comparable with reservations"},
     {.name = "all", .letter = 'a', .type = RP_OPT_FLAG, .offset = AT(all),
-     .help = "also results of tables named whole that are of another model than the first"},
+     .help = "also results of tables named whole that are of another model than the first, with --layout too"},
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
      .help = "the key that must have signed every bundle, as of 'repro verify'"},
     {.name = "unverified", .type = RP_OPT_FLAG, .offset = AT(unverified),
@@ -64,15 +64,20 @@ static int show_layout(struct rp_cli *cli, struct rp_doc *d)
     return 0;
 }
 
-static int lay_out(struct rp_cli *cli, const struct rp_rows *rows)
+/* Against the first result; tables alone are laid out whole, as no model was chosen. */
+static int lay_out(struct rp_cli *cli, struct rp_rows *rows)
 {
+    RP_BUF models = {0};
     const struct compare_opts *o = cli->opts;
     const struct rp_layout *l = rp_layouts;
     struct rp_doc out = {0};
     while (l->name && strcmp(l->name, o->layout) != 0)
         l++;
     RP_BUG_IF(!l->name);
+    int left_out = o->all || !rows->n || !rows->row->selected ? 0 : rp_compare_narrow(rows, &models);
     l->write(&out, rows);
+    if (left_out)
+        rp_doc_line(&out, "%d results of other models left out: %s (--all shows them)", left_out, rp_buf_text(&models));
     return show_layout(cli, &out);
 }
 
@@ -94,7 +99,11 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
     enum rp_comparable verdict;
-    int left_out = o->all ? 0 : rp_compare_narrow(rows);
+    RP_BUF models = {0};
+    int left_out = o->all ? 0 : rp_compare_narrow(rows, &models);
+    if (left_out && rows->n < 2)
+        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them all the same)",
+                       left_out, rows->row->model, rp_buf_text(&models));
     json_t *doc = rp_compare(rows, &verdict, err);
     if (!doc)
         return -1;
@@ -143,7 +152,8 @@ const struct rp_command rp_cmd_compare = {
         ".csv: dlperf_v100, gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
         "a selector picks some of its results: key=value,key=value with the names that --json shows; gpus and batch stand for devices and "
         "batch_per_device. Everything is compared with the first result. Of a table named without a selector, results of another model "
-        "than the first are left out, and counted; --all keeps them.\n"
+        "than the first are left out, and counted, with --layout too (there only where the first was itself named by file or selector: tables "
+        "alone are laid out whole); if nothing is left, that is not comparable. --all keeps them.\n"
         "\n"
         "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, and both figures "
         "have signed records. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
@@ -155,7 +165,8 @@ const struct rp_command rp_cmd_compare = {
         "\n"
         "--layout prints the same results in the tables of a published report: DLPerf's nodes x devices, Paddle's cards with the sections "
         "that its authors left to be done, the 18 cases of the GPT report, a summary like MLPerf's. What nothing measured says 'no "
-        "evidence'. --layout index FOLDER lists what lies in a folder, each bundle verified with the key.pem beside it.\n"
+        "evidence'. In CSV, tables stand below each other, an empty line between them, each with a line of names; the first two columns of "
+        "every table are 'section', the heading above it, and 'table', its title there. --layout index FOLDER lists what lies in a folder, each bundle verified with the key.pem beside it.\n"
         "\n"
         "Exit status 0: comparable, with or without reservations (with --strict: without). 5: not comparable, or a bundle does not "
         "verify. Of several results the worst verdict decides: one that is not comparable is enough. 2: a selector that nothing fits.\n"

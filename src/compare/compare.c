@@ -16,6 +16,7 @@
 #define REPLICATES 2000
 #define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
 #define LONG 50000
+#define NAMES_MAX 200 /* bytes of a list of models */
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
@@ -59,6 +60,8 @@ static int less_exact(const char *a, const char *b)
 }
 
 #define VAGUE "the shorter name may be of the other model or of another, several times the work: 'repro import --set model=NAME' says which"
+
+#define NO_MODEL "without the name of the model nothing says that it is the same work: 'repro import --set model=NAME' says it"
 
 static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
                      const char *why)
@@ -106,7 +109,8 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y));
         if (equal || (!known && (c->scope == KNOWN || c->scope == MUCH)) || !is_asked(c->scope, a, b))
             continue;
-        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y, vague ? VAGUE : c->why);
+        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
+                 vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
         verdict = worse(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
     }
@@ -155,7 +159,8 @@ static json_t *machines(json_t *list, const struct rp_row *a, const struct rp_ro
         RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect)", high.n, high.n == 1 ? "value" : "values");
         rp_clean(high.a.data);
         rp_clean(high.b.data);
-        name_one(list, "environment", name, "machine", "differs", high.a.data, high.b.data, "captured before the runs: each of them moves throughput");
+        name_one(list, "environment", name, "machine", "differs", high.a.data, high.b.data,
+                 "captured before the runs: each of them moves throughput");
         *verdict = worse(*verdict, RP_COMPARABLE_WITH_RESERVATIONS);
     }
     rp_buf_fini(&high.a);
@@ -257,21 +262,28 @@ static int of_another_model(const struct rp_row *row, const struct rp_row *first
            !less_exact(row->model, first->model);
 }
 
-int rp_compare_narrow(struct rp_rows *rows)
+static void add_name(struct rp_buf *names, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = rp_buf_text(names); (p = strstr(p, name)); p += n)
+        if ((p == names->data || p[-1] == ' ') && (!p[n] || p[n] == ','))
+            return;
+    if (names->size < NAMES_MAX)
+        rp_buf_printf(names, "%s%s", names->size ? ", " : "", names->size + n < NAMES_MAX ? name : "...");
+}
+
+int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 {
     int kept = 1, had = rows->n;
     for (int i = 1; i < had; i++)
-        kept += !of_another_model(&rows->row[i], rows->row);
-    if (kept < 2 || kept == had)
-        return 0;
-    kept = 1;
-    for (int i = 1; i < had; i++)
-        if (of_another_model(&rows->row[i], rows->row))
+        if (of_another_model(&rows->row[i], rows->row)) {
+            add_name(models, rows->row[i].model);
             rp_row_fini(&rows->row[i]);
-        else
+        } else {
             rows->row[kept++] = rows->row[i];
-    rows->n = kept;
-    return had - kept;
+        }
+    rows->n = had ? kept : 0;
+    return had - rows->n;
 }
 
 /* ---- all ---- */

@@ -14,8 +14,9 @@
 enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };
 const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ... */
 
-/* Takes rows of whole tables out that are of another model than the first, unless nothing would be left to compare; how many. */
-int rp_compare_narrow(struct rp_rows *rows);
+/* Takes rows of whole tables out that are of another model than the first; how many. What was named by itself, a bundle, a document or
+ * table of one result, or one that a selector chose, stays. models: of those taken out, "gpt, resnet50-v1.5". */
+int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
 
 /* Every row against the first:
  * {"schema": "urn:repro:compare:1", "verdict", "rows": [row...],

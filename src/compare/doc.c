@@ -14,7 +14,7 @@
 #define SHOWN_NARROW 24 /* where the table is wider than the terminal */
 #define GAP 2           /* between columns */
 
-enum kind { HEADING, LINE, COMMAND, TABLE };
+enum kind { HEADING, LINE, TITLE, COMMAND, TABLE };
 
 struct rp_doc_block {
     enum kind kind;
@@ -70,6 +70,11 @@ void rp_doc_heading(struct rp_doc *d, const char *fmt, ...)
 void rp_doc_line(struct rp_doc *d, const char *fmt, ...)
 {
     ADD_TEXT(LINE);
+}
+
+void rp_doc_title(struct rp_doc *d, const char *fmt, ...)
+{
+    ADD_TEXT(TITLE);
 }
 
 void rp_doc_command(struct rp_doc *d, const char *fmt, ...)
@@ -291,15 +296,40 @@ static void csv(struct rp_buf *out, const char *s)
     rp_buf_puts(out, quoted ? "\"" : "");
 }
 
-static void csv_table(struct rp_buf *out, const struct rp_doc_block *b)
+/* Where a table stands, for its first columns; both NULL: the document has no headings. */
+struct place {
+    const char *section, *title;
+};
+
+static void csv_table(struct rp_buf *out, const struct rp_doc_block *b, const struct place *where)
 {
     for (size_t i = 0; i < b->cells; i++) {
+        if (where->section && i % (size_t)b->columns == 0) {
+            csv(out, i ? where->section : "section");
+            rp_buf_puts(out, ",");
+            csv(out, i ? where->title : "table");
+            rp_buf_puts(out, ",");
+        }
         csv(out, b->cell[i]);
         rp_buf_puts(out, (i + 1) % (size_t)b->columns ? "," : "\n");
     }
 }
 
 /* ---- all of it ---- */
+
+/* A title is that of the next table only. */
+static void csv_block(struct rp_buf *out, const struct rp_doc_block *b, struct place *where, int *tables)
+{
+    if (b->kind == HEADING)
+        *where = (struct place){b->text, ""};
+    else if (b->kind == TITLE && where->section)
+        where->title = b->text;
+    if (b->kind != TABLE)
+        return;
+    rp_buf_puts(out, (*tables)++ ? "\n" : "");
+    csv_table(out, b, where);
+    where->title = "";
+}
 
 /* How many cells were cut. */
 static int write_text(struct rp_buf *out, const struct rp_doc_block *b, int most)
@@ -320,7 +350,7 @@ static void write_md(struct rp_buf *out, const struct rp_doc_block *b, int is_fi
     } else if (b->kind == COMMAND) {
         rp_buf_printf(out, "    %s\n", b->text); /* indented code: nothing in it is markup */
     } else {
-        rp_buf_puts(out, b->kind == LINE ? "" : is_first ? "# " : "## ");
+        rp_buf_puts(out, b->kind != HEADING ? "" : is_first ? "# " : "## ");
         md_line(out, b->text);
     }
 }
@@ -328,14 +358,12 @@ static void write_md(struct rp_buf *out, const struct rp_doc_block *b, int is_fi
 void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format)
 {
     int tables = 0, cut = 0;
+    struct place where = {0};
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
         int joined = i && b->kind == COMMAND && d->block[i - 1].kind == COMMAND; /* commands in a row are one block */
-        if (format == RP_DOC_CSV) { /* tables alone, each under the heading before it where there are several */
-            if (b->kind != TABLE)
-                continue;
-            rp_buf_puts(out, tables++ ? "\n" : "");
-            csv_table(out, b);
+        if (format == RP_DOC_CSV) {
+            csv_block(out, b, &where, &tables);
             continue;
         }
         rp_buf_puts(out, i && !joined ? "\n" : "");
@@ -361,7 +389,7 @@ static json_t *table_json(const struct rp_doc_block *b)
 
 json_t *rp_doc_json(const struct rp_doc *d)
 {
-    static const char *const names[] = {"heading", "text", "command"};
+    static const char *const names[] = {"heading", "text", "text", "command"};
     json_t *out = json_array();
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];

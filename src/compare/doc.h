@@ -27,6 +27,7 @@ struct rp_doc {
 void rp_doc_fini(struct rp_doc *d);
 void rp_doc_heading(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rp_doc_line(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a paragraph */
+void rp_doc_title(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a paragraph that names the next table */
 void rp_doc_command(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* to be pasted into a shell */
 /* A table: then its columns, then its cells row by row. A column of numbers stands to the right. */
 void rp_doc_table(struct rp_doc *d);
@@ -34,6 +35,8 @@ void rp_doc_column(struct rp_doc *d, int number, const char *fmt, ...) __attribu
 void rp_doc_cell(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rp_doc_text(struct rp_doc *d, const char *text, const char *missing); /* one cell: the text, or `missing` where it is NULL or "" */
 
+/* CSV has the tables alone, an empty line between them; in a document with headings two columns in front of each say below which heading
+ * it stands, and its title. */
 void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format);
 json_t *rp_doc_json(const struct rp_doc *d); /* [{"heading"} | {"text"} | {"command"} | {"columns", "rows"}] */
 /* 'text' as one word of a shell, quoted where it must be. */

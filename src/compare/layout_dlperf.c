@@ -178,9 +178,9 @@ static void of_series(struct rp_doc *d, const struct plan *p, int section, int s
     int of;
     const struct rp_row *one = find(p, section, series, 1, 1, &of);
     if (of > 1)
-        rp_doc_line(d, "%s (speed-up: against the first of its %d results of one device)", p->series.name[series], of);
+        rp_doc_title(d, "%s (speed-up: against the first of its %d results of one device)", p->series.name[series], of);
     else
-        rp_doc_line(d, "%s", p->series.name[series]);
+        rp_doc_title(d, "%s", p->series.name[series]);
     rp_doc_table(d);
     rp_doc_column(d, 1, "num_nodes");
     rp_doc_column(d, 1, "gpu_num_per_node");

@@ -80,7 +80,7 @@ static void logs(struct rp_doc *d, const struct rp_rows *rows, const char *model
             if (!row)
                 continue;
             if (!begun++) {
-                rp_doc_line(d, "Raw logs");
+                rp_doc_title(d, "Raw logs");
                 rp_doc_table(d);
                 rp_doc_column(d, 1, "cards");
                 rp_doc_column(d, 0, "column");
@@ -146,7 +146,7 @@ static void environment(struct rp_doc *d, const struct rp_row *row)
         {"RDMA devices", "rdma.count"},       {"container engine", "container.engine"},
     };
     const json_t *probes = json_object_get(row->environment, "probes");
-    rp_doc_line(d, "Environment");
+    rp_doc_title(d, "Environment");
     rp_doc_table(d);
     rp_doc_column(d, 0, "what");
     rp_doc_column(d, 0, "value");

@@ -208,6 +208,8 @@ int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opt
     for (int i = first; i < rows->n; i++)
         rp_row_complete(&rows->row[i]);
     rc = hash ? select_rows(rows, first, what, hash + 1, err) : 0;
+    if (rows->n == first + 1)
+        rows->row[first].selected = 1;
     for (int i = first; i < rows->n && rc == 0; i++)
         rp_row_interval(&rows->row[i]);
     return rc;

@@ -55,7 +55,7 @@ struct rp_row {
     char **link; /* names of raw logs */
     int links;
     struct rp_row_source source;
-    int selected;        /* by name or property, not as one of a whole table */
+    int selected;        /* by name or property, or the only one of its file: not as one of a whole table */
     json_t *environment; /* of a bundle: the capture before the run; NULL */
     json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value} beside the recipe}; NULL */
 };

@@ -346,9 +346,41 @@ TEST(foreign_text_in_documents)
     CHECK(!strstr(md.data, "<s") && !strstr(md.data, "l](") && !strstr(md.data, " `") && !strstr(md.data, " *") && !strstr(md.data, "http://") &&
               !strstr(md.data, "www.e") && !strstr(md.data, "u@") && !strstr(md.data, "\n1. ") && !strstr(md.data, "a|b"),
           "%s", md.data);
-    CHECK(lines(&csv) == 3 && strstr(csv.data, ",\"'=1+1\"\n-1.5,no evidence\n"), "%s", csv.data);
+    CHECK(lines(&csv) == 3 && strncmp(csv.data, "section,table,", 14) == 0, "%s", csv.data);
+    CHECK(strstr(csv.data, ",\"'=1+1\"\n") && strstr(csv.data, "\",,-1.5,no evidence\n"), "%s", csv.data);
     CHECK(strstr(csv.data, "\"\"q\"\", z"), "%s", csv.data);
     CHECK(json_array_size(j) == 3 && json_array_size(json_object_get(json_array_get(j, 2), "rows")) == 2);
+}
+
+static void one_table(struct rp_doc *d, const char *name)
+{
+    rp_doc_table(d);
+    rp_doc_column(d, 0, "%s", name);
+    rp_doc_cell(d, "1");
+}
+
+/* Programs tell the tables apart by the same two columns in each; a document without headings is one table and has none. */
+TEST(tables_in_csv_say_where_they_stand)
+{
+    struct rp_doc d = {0};
+    RP_BUF out = {0};
+    rp_doc_heading(&d, "All");
+    one_table(&d, "a");
+    rp_doc_heading(&d, "bert-base, fp32");
+    rp_doc_line(&d, "A remark.");
+    rp_doc_title(&d, "OneFlow");
+    one_table(&d, "b");
+    one_table(&d, "c");
+    rp_doc_write(&out, &d, RP_DOC_CSV);
+    CHECK_STR(rp_buf_text(&out), "section,table,a\nAll,,1\n\nsection,table,b\n\"bert-base, fp32\",OneFlow,1\n\n"
+                                 "section,table,c\n\"bert-base, fp32\",,1\n");
+    rp_doc_fini(&d);
+    rp_buf_fini(&out);
+    rp_doc_title(&d, "no heading");
+    one_table(&d, "a");
+    rp_doc_write(&out, &d, RP_DOC_CSV);
+    CHECK_STR(rp_buf_text(&out), "a\n1\n");
+    rp_doc_fini(&d);
 }
 
 TEST(words_of_a_shell)

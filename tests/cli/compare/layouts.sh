@@ -10,6 +10,14 @@ says "0 are of bundles verified for this table with a trusted key, 1 of bundles 
 
 says "OneFlow, Tesla V100-SXM2-16GB"
 
+# in CSV the table of each implementation says whose it is
+exit_of 0 "$REPRO" compare --layout dlperf "$DL" --format csv
+says '"bert-base, fp32, batch size per device: 32",OneFlow,4,8,32,3689.8,'
+says '"bert-base, fp32, batch size per device: 32",PaddlePaddle,4,8,32,2073.6,'
+[ "$(grep -c '^section,table,' out.txt)" = "$(grep -c '^$' out.txt | awk '{print $1 + 1}')" ] || fail "a table without names of columns"
+exit_of 0 "$REPRO" compare --layout paddle "$BUNDLE" --format csv
+says ',Environment,processor,'
+
 # two results of one place: said in the summary, and neither is a speed-up of the other
 exit_of 0 "$REPRO" compare --layout dlperf "$BUNDLE" "$BUNDLE" --format md
 says "| 1 | 1 | 4.212 (first of 2) |"
@@ -25,6 +33,18 @@ says "| processor | Intel(R) Xeon(R) Processor |"
 says "    repro run bert_fp32.yaml"
 says ": steps/rank0.jsonl"
 says "no evidence: results/published/dlperf\\_v100.csv:69 is the published figure alone"
+
+# what compare leaves out, layouts leave out; tables alone are laid out whole
+exit_of 0 "$REPRO" compare --layout dlperf "$BUNDLE" published:dlperf_v100 --all
+says "resnet50-v1.5, fp32"
+exit_of 0 "$REPRO" compare --layout dlperf published:dlperf_v100
+says "resnet50-v1.5, fp32"
+says "bert-base, fp32"
+for layout in dlperf paddle mlperf gpt; do
+    exit_of 0 "$REPRO" compare --layout $layout "$BUNDLE" published:dlperf_v100
+    says "64 results of other models left out: resnet50-v1.5 (--all shows them)"
+    [ "$(grep -c resnet50 out.txt)" = 1 ] || fail "$layout: a result of another model"
+done
 
 exit_of 0 "$REPRO" compare --layout gpt published:gpt_v100 "$BUNDLE" --json
 jq -e '.blocks[] | select(.columns) | (.rows | length) == 18 and (.columns | length) == 13 and
