@@ -22,6 +22,7 @@ struct checking {
     const struct rp_buf *page;
     struct rp_buf own; /* what this program makes of b alone */
     struct rp_section section;
+    int many; /* bundles on the page */
     size_t figures, unknown; /* of this bundle; those whose form or source this program does not use */
 };
 
@@ -142,14 +143,24 @@ static size_t common(struct rp_span a, struct rp_span b)
     return n;
 }
 
+/* Of the word that a place is in, as far as it is in reach of a message. */
+static size_t word_begin(struct rp_span in, size_t place)
+{
+    size_t n = place;
+    while (n && place - n < 30 && !strchr(" \n<>\"", in.at[n - 1]))
+        n--;
+    return place - n < 30 ? n : place;
+}
+
 static int same(const struct checking *c, struct rp_span is, struct rp_span expected, struct rp_err *err)
 {
-    size_t n = common(is, expected);
+    size_t n = common(is, expected), from = word_begin(is, n);
     char a[72], b[72];
     if (n == is.n && n == expected.n)
         return 0;
     return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: '%s' stands where this program writes '%s'", line_of(c->page, is.at + n),
-                   rp_span_shown(a, (struct rp_span){is.at + n, is.n - n}), rp_span_shown(b, (struct rp_span){expected.at + n, expected.n - n}));
+                   rp_span_shown(a, (struct rp_span){is.at + from, is.n - from}),
+                   rp_span_shown(b, (struct rp_span){expected.at + from, expected.n - from}));
 }
 
 static int one_bundle(struct checking *c, struct rp_check_result *r, struct rp_err *err)
@@ -262,11 +273,25 @@ static int add_all(struct several *all, const struct checking *c, struct rp_err 
     return 0;
 }
 
-static int compare_all(const struct several *all, const struct checking *c, struct rp_check_result *r, struct rp_err *err)
+/* Who names a bundle means to see it on the page. */
+static int none_besides(const struct checking *c, const struct rp_shown_bundle *shown, int n, struct rp_err *err)
 {
-    RP_BUF again = {0}, words = {0};
-    rp_page_html(&again, all->b, all->n);
-    if (same(c, rp_span_of(c->page), rp_span_of(&again), err) < 0)
+    for (int i = 0; i < c->n_others; i++) {
+        int there = 0;
+        char name[72];
+        for (int k = 0; k < n; k++)
+            there |= strcmp(shown[k].v->statement, c->others[i].v->statement) == 0;
+        if (!there)
+            return rp_fail(err, RP_UNAVAILABLE, "not decided: --beside names '%s', which is not on the page; leave it out", rp_shown(name, c->others[i].name));
+    }
+    return 0;
+}
+
+/* What is on the page is what was made again; is what its maker found what is found here? */
+static int judge_all(const struct several *all, const struct checking *c, struct rp_check_result *r, struct rp_err *err)
+{
+    RP_BUF words = {0};
+    if (none_besides(c, all->b, all->n, err) < 0)
         return -1;
     rp_buf_puts(&words, "");
     for (int i = 0; i < all->n; i++) {
@@ -282,13 +307,26 @@ static int compare_all(const struct several *all, const struct checking *c, stru
     return 0;
 }
 
-static int several(struct checking *c, struct rp_span section, struct rp_check_result *r, struct rp_err *err)
+static int made_again(const struct several *all, const struct checking *c, struct rp_err *err)
 {
-    struct several *all = rp_alloc(sizeof *all);
-    int failed = one_of_many(c, section, err) < 0 || add_all(all, c, err) < 0 || compare_all(all, c, r, err) < 0;
+    RP_BUF again = {0};
+    rp_page_html(&again, all->b, all->n);
+    return same(c, rp_span_of(c->page), rp_span_of(&again), err);
+}
+
+static void several_free(struct several *all)
+{
     for (int i = 0; i < all->n; i++)
         rp_said_fini(&all->said[i]);
     free(all);
+}
+
+static int several(struct checking *c, struct rp_span section, struct rp_check_result *r, struct rp_err *err)
+{
+    struct several *all = rp_alloc(sizeof *all);
+    c->many = 1;
+    int failed = one_of_many(c, section, err) < 0 || add_all(all, c, err) < 0 || made_again(all, c, err) < 0 || judge_all(all, c, r, err) < 0;
+    several_free(all);
     return failed ? -1 : 0;
 }
 
@@ -330,43 +368,113 @@ static int html(struct checking *c, struct rp_check_result *r, struct rp_err *er
 
 /* ---- Markdown ---- */
 
-/* The head is a verdict, who signed, and nothing else: what stands above, in or below it that this program does not write is somebody's
- * invention in the name of a signed report. Only the verdict is of whoever made the file, in words that a verdict can have. */
-static int markdown(struct checking *c, struct rp_check_result *r, struct rp_err *err)
+/* From the heading of the sealed report on. */
+static struct rp_span report_in(struct rp_span in, const struct rp_shown_bundle *b)
 {
-    const struct rp_buf *sealed = &rp_bundle_find(&c->here->kept->bundle, "report.md")->bytes;
-    struct rp_span page = rp_span_of(c->page);
-    RP_FREE char *heading = rp_asprintf("%.*s", (int)strcspn(rp_buf_text(sealed), "\n") + 1, rp_buf_text(sealed));
+    const char *sealed = rp_buf_text(&rp_bundle_find(&b->kept->bundle, "report.md")->bytes);
+    RP_FREE char *heading = rp_asprintf("%.*s", (int)strcspn(sealed, "\n") + 1, sealed);
+    return rp_span_find(in, heading);
+}
+
+/* The head is a verdict, who signed, and nothing else: what stands above, in or below it that this program does not write is somebody's
+ * invention in the name of a signed report. Only the verdict is of whoever made the file, in words that a verdict can have. 0: `part` is
+ * all that this program writes of b, verified as *said, whose caller gives it back in any case. */
+static int report_of(const struct checking *c, struct rp_span part, const struct rp_shown_bundle *b, struct rp_verification *said, struct rp_err *err)
+{
     RP_BUF nearest = {0};
-    if (rp_buf_is(c->page, sealed->data, sealed->size)) {
-        say(r, RP_CHECK_NOTE, "it is the sealed report byte for byte, without a verdict above it");
-        return 0;
-    }
-    struct rp_span head = page, below = rp_span_find(page, heading);
+    struct rp_span head = part, below = report_in(part, b);
+    struct rp_shown_bundle as_said = *b;
     head.n -= below.n;
+    as_said.v = said;
     if (!below.at)
         return rp_fail(err, RP_MISMATCH, "the file is no report of this bundle: it does not hold the heading of the sealed report.md");
-    if (rp_said_head(&c->said, c->here->v, head, err) < 0)
+    if (rp_said_head(said, b->v, head, err) < 0)
         return -1;
-    c->b.v = &c->said;
     for (int verdict = RP_VERDICT_FAILED + 1; verdict <= RP_VERDICT_UNDECIDED; verdict++) {
-        RP_BUF again = {0}, words = {0};
-        c->said.verdict = (enum rp_verdict)verdict;
-        rp_page_markdown(&again, &c->b, 1);
-        if (rp_buf_is(c->page, again.data, again.size)) {
-            rp_said_differences(&words, &c->said, c->here->v, 0);
-            say(r, RP_CHECK_NOTE, "the sealed report byte for byte; what stands above it is its maker's%s", rp_buf_text(&words));
+        RP_BUF again = {0};
+        said->verdict = (enum rp_verdict)verdict;
+        rp_page_markdown(&again, &as_said, 1);
+        if (again.size == part.n && memcmp(again.data, part.at, part.n) == 0)
             return 0;
-        }
-        if (!nearest.size || common(page, rp_span_of(&again)) > common(page, rp_span_of(&nearest))) {
+        if (!nearest.size || common(part, rp_span_of(&again)) > common(part, rp_span_of(&nearest))) {
             rp_buf_fini(&nearest);
             rp_buf_add(&nearest, again.data, again.size);
         }
     }
-    if (rp_span_find(page, "\n---\n\n> **").at)
-        return rp_fail(err, RP_MISMATCH, "the file holds more than the report of this bundle: Markdown is compared of one bundle alone, "
-                                         "several in HTML");
-    return same(c, page, rp_span_of(&nearest), err);
+    return same(c, part, rp_span_of(&nearest), err);
+}
+
+/* Adds the report to *all if it is one of the bundles that are named; -1: of none, and *why says so of the bundle that is verified. */
+static int add_report(struct several *all, const struct checking *c, struct rp_span part, struct rp_err *why)
+{
+    struct rp_err not_it;
+    int n = all->n;
+    for (int i = -1; i < c->n_others && n < RP_PAGE_BUNDLES; i++) {
+        const struct rp_shown_bundle *b = i < 0 ? c->here : &c->others[i];
+        all->said[n] = (struct rp_verification){0};
+        if (report_of(c, part, b, &all->said[n], i < 0 ? why : &not_it) == 0) {
+            all->b[n] = *b;
+            all->here[n] = b->v;
+            all->n++;
+            return 0;
+        }
+        rp_said_fini(&all->said[n]);
+    }
+    return -1;
+}
+
+/* One report after the other, with a line between two. Every byte of the file is in one of them: what is of none stays undecided. */
+static int add_reports(struct several *all, const struct checking *c, struct rp_err *err)
+{
+    struct rp_span rest = rp_span_of(c->page), strange = {0};
+    int ours = 0, headed = 0;
+    while (rest.n) {
+        struct rp_span part = rest, next = rp_span_find(rest, RP_BETWEEN_REPORTS "> **");
+        struct rp_err why = {0};
+        part.n -= next.n;
+        rest = next.at ? (struct rp_span){next.at + sizeof RP_BETWEEN_REPORTS - 1, next.n - (sizeof RP_BETWEEN_REPORTS - 1)} : next;
+        if (add_report(all, c, part, &why) == 0)
+            ours |= all->here[all->n - 1] == c->here->v;
+        else if (!strange.at || (!headed && report_in(part, c->here).at)) {
+            headed = report_in(part, c->here).at != NULL;
+            strange = part;
+            *err = why;
+        }
+    }
+    if (!ours)
+        return -1;
+    if (strange.at)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "not decided: the report of this bundle is its own, byte for byte, but what begins in line %zu of the file is of no bundle that "
+                       "is named, or was changed; name each with --beside, or have a file made of this bundle alone", line_of(c->page, strange.at));
+    return 0;
+}
+
+static int several_reports(struct checking *c, struct rp_check_result *r, struct rp_err *err)
+{
+    struct several *all = rp_alloc(sizeof *all);
+    c->many = 1;
+    int failed = add_reports(all, c, err) < 0 || judge_all(all, c, r, err) < 0;
+    several_free(all);
+    return failed ? -1 : 0;
+}
+
+static int markdown(struct checking *c, struct rp_check_result *r, struct rp_err *err)
+{
+    const struct rp_buf *sealed = &rp_bundle_find(&c->here->kept->bundle, "report.md")->bytes;
+    struct rp_span page = rp_span_of(c->page);
+    RP_BUF words = {0};
+    if (rp_span_find(page, RP_BETWEEN_REPORTS "> **").at)
+        return several_reports(c, r, err);
+    if (rp_buf_is(c->page, sealed->data, sealed->size)) {
+        say(r, RP_CHECK_NOTE, "it is the sealed report byte for byte, without a verdict above it");
+        return 0;
+    }
+    if (report_of(c, page, c->here, &c->said, err) < 0)
+        return -1;
+    rp_said_differences(&words, &c->said, c->here->v, 0);
+    say(r, RP_CHECK_NOTE, "the sealed report byte for byte; what stands above it is its maker's%s", rp_buf_text(&words));
+    return 0;
 }
 
 /* Would a browser that is given the file as HTML see another page than one who reads Markdown? */
@@ -399,6 +507,7 @@ int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const st
         say(r, RP_CHECK_PASSED, "it is byte for byte what this program makes of the bundle");
     else
         failed = is_html ? html(&c, r, err) < 0 : no_markup(page, err) < 0 || markdown(&c, r, err) < 0;
+    failed = failed || (!c.many && none_besides(&c, c.here, 1, err) < 0);
     if (failed)
         say(r, err->code == RP_UNAVAILABLE ? RP_CHECK_SKIPPED : RP_CHECK_FAILED, "%s", err->msg);
     rp_said_fini(&c.said);

@@ -212,7 +212,7 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
     for (int i = 0; i < n; i++) {
         RP_BUF line = {0};
         rp_verification_line(&line, b[i].v);
-        rp_buf_printf(out, "%s> **%s**\n", i ? "\n---\n\n" : "", rp_buf_text(&line));
+        rp_buf_printf(out, "%s> **%s**\n", i ? RP_BETWEEN_REPORTS : "", rp_buf_text(&line));
         if (!b[i].kept) {
             rp_buf_puts(out, ">\n> Nothing that this file says is shown, because nothing of it could be relied on. `repro verify` says what failed.\n");
             continue;

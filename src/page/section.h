@@ -23,6 +23,7 @@
 #define RP_STANDING_ORIGINAL "When this page was made, that run was verified beside this one and all of this computed again from both."
 #define RP_STANDING_ATTEMPT "; attempt "
 #define RP_STANDING_TRUSTED "trusts"
+#define RP_BETWEEN_REPORTS "\n---\n\n" /* of a Markdown file of several bundles; no sealed report holds it */
 
 struct rp_section {
     struct rp_buf *out;

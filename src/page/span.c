@@ -66,5 +66,8 @@ const char *rp_span_shown(char out[72], struct rp_span s)
 {
     char text[200];
     snprintf(text, sizeof text, "%.*s", (int)(s.n < 190 ? s.n : 190), s.n ? s.at : "");
+    for (char *p = text; *p; p++)
+        if (*p == '\n' || *p == '\t')
+            *p = ' ';
     return rp_shown(out, text);
 }

@@ -192,6 +192,59 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
     shown_fini(&signed_);
 }
 
+TEST(a_markdown_file_of_several_is_compared_when_all_are_there)
+{
+    static const struct {
+        const char *behind, *was, *is;
+        enum rp_check_state state;
+        const char *says;
+    } bends[] = {
+        {"> **", "verified, but the key is unknown", "verified", RP_CHECK_FAILED, "bundle 1 of the page: the page says 'verified', here"},
+        {"> **", "verified, but the key is unknown", "verified by NVIDIA", RP_CHECK_FAILED, "line 1 of the page was changed"},
+        {"| step time, median | ", "0", "1", RP_CHECK_FAILED, "of the page was changed: '1"},
+        {"\n---\n", "> **verified", "> **audited", RP_CHECK_SKIPPED, "is of no bundle that is named, or was changed"},
+        {"\n---\n", "| step time, median | 0", "| step time, median | 9", RP_CHECK_SKIPPED, "is of no bundle that is named, or was changed"},
+        {"\n---\n", "\n> **", "9999 sequences/s\n\n> **", RP_CHECK_FAILED, "was changed"},
+    };
+    struct shown first, signed_;
+    struct rp_shown_bundle b[2];
+    RP_BUF page = {0}, alone = {0}, more = {0};
+    char text[512];
+    make_bundles();
+    show(&first, "first.zst", NULL, NULL);
+    show(&signed_, "signed.zst", NULL, NULL);
+    b[0] = first.b;
+    b[1] = signed_.b;
+    rp_page_markdown(&page, b, 2);
+    CHECK(checked(&page, &first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
+    CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_PASSED && strstr(text, "of its 2 bundles"), "%s", text);
+    CHECK(checked(&page, &signed_, &first, 1, text) == RP_CHECK_PASSED, "%s", text);
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_BUF bent = {0};
+        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
+        enum rp_check_state state = checked(&bent, &first, &signed_, 1, text);
+        CHECK(state == bends[i].state && strstr(text, bends[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
+    }
+    rp_buf_add(&more, page.data, page.size);
+    rp_buf_puts(&more, "\n---\n\n> **verified**\n>\n> by NVIDIA\n");
+    CHECK(checked(&more, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "of no bundle that is named"), "%s", text);
+    for (size_t n = 0; n < page.size; n += 499) { /* cut anywhere */
+        RP_BUF cut = {0};
+        rp_buf_add(&cut, page.data, n);
+        enum rp_check_state state = checked(&cut, &first, &signed_, 1, text);
+        CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%zu bytes: %s", n, text);
+    }
+    rp_page_markdown(&alone, b, 1); /* who names another bundle means to see it */
+    CHECK(checked(&alone, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "which is not on the page"), "%s", text);
+    rp_buf_fini(&alone);
+    rp_page_html(&alone, b, 1);
+    CHECK(checked(&alone, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "which is not on the page"), "%s", text);
+    signed_.v.verdict = RP_VERDICT_VERIFIED; /* here more is found than its maker found */
+    CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_NOTE && strstr(text, "; its verdict is 'verified, but"), "%s", text);
+    shown_fini(&first);
+    shown_fini(&signed_);
+}
+
 /* What the row of a policy says of fx_path(file). */
 static enum rp_check_state asked(const char *file, const char *rules, const char *ledger, const char *original, char text[512])
 {

@@ -77,6 +77,15 @@ row passed "of its 2 bundles" --report two.html --beside tiny.repro.tar.zst
 row skipped "'longer.repro.tar.zst' does not verify" --report two.html --beside longer.repro.tar.zst
 sed 's/<footer><p>/<footer><p>9999 sequences\/s /' two.html >bent.html
 row FAILED "was changed: '9999" --report bent.html --beside tiny.repro.tar.zst
+exit_of 0 "$REPRO" report "$bundle" tiny.repro.tar.zst -o two.md
+row skipped "name each with --beside" --report two.md
+[ "$status" = 7 ] || fail "half of a file of two: status $status"
+row passed "of its 2 bundles" --report two.md --beside tiny.repro.tar.zst
+[ "$status" = 0 ] || fail "a file of two: status $status"
+sed 's/4\.212/42.12/' two.md >bent.md
+row FAILED "was changed: '[^ ]*42.12" --report bent.md --beside tiny.repro.tar.zst
+row skipped "'tiny.repro.tar.zst', which is not on the page" --report a.html --beside tiny.repro.tar.zst
+grep -q "^the bundle itself: verified, but the key is unknown; what is not decided is the page" out.txt || fail "nothing says that the bundle holds"
 exit_of 3 "$REPRO" verify "$bundle" --report two.html --beside none.repro.tar.zst
 exit_of 2 "$REPRO" verify "$bundle" --beside tiny.repro.tar.zst
 # What a run says of its attempts, with the ledger and without.
