@@ -107,6 +107,20 @@ static void headline(struct rp_section *s)
     rp_buf_puts(s->out, "</dl>\n");
 }
 
+int rp_section_on_processor(const struct rp_section *s)
+{
+    const char *backend = json_string_value(json_object_get(s->run, "backend"));
+    return backend && strcmp(backend, "cpu") == 0;
+}
+
+void rp_section_hardware(struct rp_section *s)
+{
+    if (rp_section_on_processor(s))
+        rp_before_figure(s, "/probes/cpu/model_name", "u");
+    else
+        rp_run_figure(s, "/device", "t");
+}
+
 /* Two sentences: what was done, and on what. */
 static void about(struct rp_section *s)
 {
@@ -120,10 +134,14 @@ static void about(struct rp_section *s)
     }
     rp_buf_puts(s->out, "<p>Recipe ");
     rp_run_figure(s, "/recipe_name", "t");
-    rp_buf_puts(s->out, " on ");
+    rp_buf_puts(s->out, " on <b>");
+    rp_section_hardware(s);
+    rp_buf_puts(s->out, "</b> (");
     rp_run_figure(s, "/backend", "t");
-    rp_buf_puts(s->out, " (");
-    rp_run_figure(s, "/device", "t");
+    if (rp_section_on_processor(s)) {
+        rp_buf_puts(s->out, ", ");
+        rp_run_figure(s, "/device", "t");
+    }
     rp_buf_puts(s->out, "): batch size ");
     rp_run_figure(s, "/plan/batch", "d0");
     rp_buf_puts(s->out, ", sequence length ");

@@ -3,6 +3,8 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/hash.h"
+#include "base/text.h"
+#include "capture/value.h"
 #include "page/section.h"
 
 #include <stdio.h>
@@ -93,7 +95,9 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
     rp_section_init(&s, out, index, b);
     rp_buf_printf(out, "<tr data-bundle=\"%s\"><td><a href=\"#b%d\">", s.digest, index);
     rp_run_figure(&s, "/recipe_name", "t");
-    rp_buf_puts(out, "</a></td>");
+    rp_buf_puts(out, "</a><span class=\"below when\">");
+    rp_run_figure(&s, "/started_at", "t");
+    rp_buf_puts(out, "</span></td>");
     overview_verdict(out, b->v);
     rp_buf_puts(out, "<span class=\"below\">signed by ");
     rp_html_text(out, b->v->fingerprint);
@@ -106,7 +110,12 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
         rp_run_figure(&s, "/results/sequences_per_s_interval/1", "d3");
     }
     rp_buf_puts(out, "</td><td>");
-    rp_run_figure(&s, "/device", "t");
+    rp_section_hardware(&s);
+    if (rp_section_on_processor(&s)) {
+        rp_buf_puts(out, "<span class=\"below\">");
+        rp_run_figure(&s, "/device", "t");
+        rp_buf_puts(out, "</span>");
+    }
     rp_buf_puts(out, "</td><td class=\"r\">");
     rp_run_figure(&s, "/plan/batch", "d0");
     rp_buf_puts(out, "</td></tr>\n");
@@ -118,7 +127,7 @@ static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
                        "compared.</p>\n",
                   n);
     rp_buf_puts(out, "<div class=\"overview\">");
-    rp_table_open(out, "What each says", "recipe|verdict|#sequences/s|#95 % interval|device|#batch");
+    rp_table_open(out, "What each says", "recipe and start|verdict|#sequences/s|#95 % interval|device|#batch");
     for (int i = 0; i < n; i++)
         overview_row(out, &b[i], i + 1);
     rp_table_close(out);
@@ -206,6 +215,33 @@ static void standing(struct rp_buf *out, const struct rp_verification *v)
     rp_buf_puts(out, "\n");
 }
 
+/* As code, in which Markdown does nothing, and without what the head is read by again. */
+static void code(struct rp_buf *out, const char *text)
+{
+    char safe[101];
+    rp_safe(safe, sizeof safe, text);
+    for (char *p = safe; *p; p++)
+        if (strchr("`;<>&", *p))
+            *p = '?';
+    rp_buf_printf(out, "`%s`", *safe ? safe : "unknown");
+}
+
+static void machine(struct rp_buf *out, const struct rp_shown_bundle *b)
+{
+    struct rp_section s;
+    const char *model = rp_known_text(b->kept->before, "probes.cpu.model_name"), *device = json_string_value(rp_pointer(b->v->run, "/device"));
+    rp_section_init(&s, out, 0, b);
+    rp_buf_puts(out, ">\n> ran on ");
+    if (rp_section_on_processor(&s)) {
+        code(out, model ? model : "unknown");
+        rp_buf_puts(out, ", ");
+    }
+    code(out, device ? device : "unknown");
+    rp_buf_puts(out, ", begun ");
+    code(out, json_string_value(rp_pointer(b->v->run, "/started_at")));
+    rp_buf_puts(out, "\n");
+}
+
 /* The report that was sealed, and above it the verdict. */
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
@@ -220,6 +256,7 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
         const struct rp_member *report = rp_bundle_find(&b[i].kept->bundle, "report.md");
         rp_buf_printf(out, ">\n> signed by %s\n", b[i].v->fingerprint);
         standing(out, b[i].v);
+        machine(out, &b[i]);
         rp_buf_puts(out, "\n");
         rp_buf_add(out, report->bytes.data, report->bytes.size);
     }

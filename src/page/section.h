@@ -57,6 +57,9 @@ void rp_section_settings(struct rp_section *s);
 void rp_section_repeat(struct rp_section *s);
 int rp_page_plain_name(const char *name, size_t n); /* may a bundle's name stand in its commands? */
 
+/* What trained: of a GPU its name is in the device that the backend names, of a processor in the capture alone. */
+int rp_section_on_processor(const struct rp_section *s);
+void rp_section_hardware(struct rp_section *s);
 void rp_section_open(struct rp_section *s, const char *id, const char *title); /* <section> with its heading */
 void rp_section_close(struct rp_section *s);
 /* A table with a caption and names of columns, separated by '|'; '#' before one of figures. */

@@ -170,7 +170,7 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     fx_fini(&x);
 }
 
-#define EVIL "\"'><script>alert(1)</script><img src=x onerror=alert(1)>]]>--><!--\xe2\x80\xae\033[2J"
+#define EVIL "\"'><script>alert(1)</script><img src=x onerror=alert(1)>]]>--><!--\xe2\x80\xae\033[2J`; attempt "
 
 TEST(a_hostile_bundle_cannot_add_markup)
 {
@@ -207,6 +207,12 @@ TEST(a_hostile_bundle_cannot_add_markup)
     CHECK(!bad, "at: %.60s", bad ? bad : "");
     CHECK(!strstr(page.data, "<script") && !strstr(page.data, "<img") && !strstr(page.data, "\033") && !strstr(page.data, "\xe2\x80\xae"), "markup of a stranger");
     CHECK(count(page.data, "data-verdict=") == 1 && count(page.data, "<h1") == 1, "a forged verdict");
+    page_of(&markdown, "hostile", 1, v.verdict);
+    char *ran = strstr(rp_buf_text(&markdown), "\n> ran on "), *end = ran ? strchr(ran + 1, '\n') : NULL;
+    CHECK(ran && end && end < strstr(markdown.data, "\n# "), "no machine above the report");
+    if (end)
+        *end = 0;
+    CHECK(ran && count(ran, "`") == 4 && !strpbrk(ran, "<&;\033"), "markup of a stranger: %s", ran ? ran : "");
     rp_verification_fini(&v);
     fx_fini(&x);
 }
@@ -414,7 +420,7 @@ TEST(a_markdown_file_holds_the_sealed_report)
         {"", "> **", "The fastest of all.\n\n> **", RP_CHECK_FAILED, "line 1 of the page was changed: 'The fastest"},
         {">\n> signed by ", "SHA256:", "SHA256:0000", RP_CHECK_FAILED, "line 3 of the page was changed: 'SHA256:0000"},
         {">\n> signed by ", "SHA256:", "NVIDIA, SHA256:", RP_CHECK_FAILED, "line 3 of the page was changed: 'NVIDIA"},
-        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 4 of the page was changed: '> > also by NVIDIA  #"},
+        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 6 of the page was changed: '> > also by NVIDIA"},
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         RP_BUF head = {0};
