@@ -46,7 +46,9 @@ struct rp_machines_high {
 json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
                             struct rp_err *err) rp_must_check;
 
-void rp_row_other_work(struct rp_row *row, const json_t *probes); /* of a run on processors: "none", or its load; unknown stays unknown */
+/* Of a run on processors whose threads are known: "none", or the load that was not its own, by the limits of doctor's check of load.
+ * changes: environment_changes of run.json. */
+void rp_row_other_work(struct rp_row *row, const json_t *probes, const json_t *changes);
 
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);

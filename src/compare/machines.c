@@ -4,10 +4,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/compare.h"
-#include "capture/doctor.h"
 #include "capture/fields.h"
+#include "capture/probe.h"
 #include "capture/value.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,21 +135,56 @@ json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *
     return listed(c);
 }
 
-/* What doctor finds in the capture before the run, unless nothing but the capture itself wanted to run just then: load is a mean of
- * the last minute, in which this very program may have trained or have been built. */
-void rp_row_other_work(struct rp_row *row, const json_t *probes)
+/* ---- other work ---- */
+
+struct moment {
+    double load, running; /* NaN: unknown */
+};
+
+static struct moment before(const json_t *probes)
 {
-    struct rp_doctor d = {.probes = probes, .check = "load", .concerns = "run", .what = "other work", .found = json_array()};
-    double load, running;
-    struct rp_err err;
-    rp_doctor_load(&d);
-    const char *found = json_string_value(json_object_get(json_array_get(d.found, 0), "value"));
-    int seen = rp_known_number(probes, "kernel.tasks_running", &running) == 0 && running < 1e9;
-    if (rp_known_number(probes, "kernel.load_1min", &load) == 0) {
-        RP_FREE char *text = !found || (seen && running <= 1) ? rp_strdup("none")
-                             : seen                           ? rp_asprintf("%s, %.0f tasks running", found, running)
-                                                              : rp_strdup(found);
-        RP_BUG_IF(rp_row_text(&row->other_work, "other_work", text, &err) < 0); /* a finding has at most 255 bytes */
+    struct moment m;
+    if (rp_known_number(probes, "kernel.load_1min", &m.load) < 0)
+        m.load = NAN;
+    if (rp_known_number(probes, "kernel.tasks_running", &m.running) < 0)
+        m.running = NAN;
+    return m;
+}
+
+/* run.json lists what changed; the rest is as it was. */
+static struct moment after(struct moment m, const json_t *changes)
+{
+    for (size_t i = 0; i < json_array_size(changes); i++) {
+        const json_t *one = json_array_get(changes, i), *value = json_object_get(json_object_get(one, "after"), "value");
+        double *to = strcmp(str(one, "field"), "kernel.load_1min") == 0       ? &m.load
+                     : strcmp(str(one, "field"), "kernel.tasks_running") == 0 ? &m.running
+                                                                              : NULL;
+        if (to)
+            *to = json_is_number(value) ? json_number_value(value) : NAN;
     }
-    json_decref(d.found);
+    return m;
+}
+
+/* Load is a mean of the last minute, in which this very program may have been built or have trained: where nothing but the capture wants
+ * to run just then it was that. Of the load after the run as much as it has threads is its own. */
+static int is_loaded(struct moment m, double own, double cpus)
+{
+    return m.load - own > 0.5 && m.load - own > 0.1 * cpus && !(m.running <= 1);
+}
+
+void rp_row_other_work(struct rp_row *row, const json_t *probes, const json_t *changes)
+{
+    const char *online = rp_known_text(probes, "cpu.online");
+    int cpus = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
+    struct moment at[2] = {before(probes), after(before(probes), changes)};
+    struct rp_err err;
+    RP_FREE char *text = isnan(at[0].load) ? NULL : rp_strdup("none");
+    for (int i = 0; i < 2 && text; i++)
+        if (is_loaded(at[i], i && row->threads > 0 ? (double)row->threads : 0, cpus > 0 ? cpus : 0)) {
+            RP_FREE char *running = isnan(at[i].running) ? NULL : rp_asprintf(", %.6g tasks running", at[i].running);
+            free(text);
+            text = rp_asprintf("load %.6g %s the run%s", at[i].load, i ? "after" : "before", running ? running : "");
+            break;
+        }
+    RP_BUG_IF(rp_row_text(&row->other_work, "other_work", text ? text : "", &err) < 0);
 }

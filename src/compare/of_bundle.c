@@ -188,7 +188,7 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
     if (!cuda) {
         cpu_name(row, probes);
         threads(row, device);
-        rp_row_other_work(row, probes);
+        rp_row_other_work(row, probes, json_object_get(run, "environment_changes"));
         clocks(row, probes);
     }
     double share = real_of(json_object_get(json_object_get(json_object_get(run, "ceilings"), "achieved"), "gemm_share"));

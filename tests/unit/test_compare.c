@@ -244,8 +244,10 @@ TEST(one_recipe_otherwise)
     expect_pair("isa=avx512 threads=1", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "threads: 2 | 1\n");
     expect_pair("isa=avx2 threads=2", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "instruction set: avx512 | avx2\n");
     expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", "6"), RP_COMPARABLE_WITH_RESERVATIONS,
-                "other work: none | load 5.02 on 2 CPUs, 6 tasks running\n");
+                "other work: none | load 5.02 before the run, 6 tasks running\n");
     expect_pair("isa=avx512 threads=2", CHANGE("load_1min", ""), RP_COMPARABLE_WITH_RESERVATIONS, "other work: none | ?\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", ""), RP_COMPARABLE_WITH_RESERVATIONS,
+                "other work: none | load 5.02 before the run\n");
     expect_pair("something else", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "threads: 2 | ?\ninstruction set: avx512 | ?\n");
     expect_pair("isa=avx512 threads=2", CHANGE("model", "\"143\"", "cores", "4"), RP_COMPARABLE_WITH_RESERVATIONS,
                 "hardware: Xeon (model 6/207/8) | Xeon (model 6/143/8)\n"); /* of another processor the cores are told with it */
@@ -255,6 +257,26 @@ TEST(one_recipe_otherwise)
                 "clocks: governor performance | governor powersave\n");
     expect_pair("isa=avx512 threads=2", CHANGE("cores", "4", "allowed", "\"0\\u001b\""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "environment (2 values of high effect): cpu.allowed 0-1, cpu.cores 2 | cpu.allowed 0?, cpu.cores 4\n");
+}
+
+/* After the run: what it did itself is no other work. */
+TEST(work_that_came_while_it_ran)
+{
+    static const struct {
+        const char *load, *running, *says;
+    } cases[] = {{"2.2", "1", "none"}, {"2.4", "4", "none"}, {"4.1", "3", "load 4.1 after the run, 3 tasks running"}, {"4.1", "1", "none"},
+                 {"\"x\"", "3", "none"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_rows rows = {0};
+        RP_JSON *env = capture(NULL), *load = leaf(cases[i].load), *running = leaf(cases[i].running);
+        RP_JSON *changes = json_pack("[{s:s, s:O}, {s:s, s:O}, i]", "field", "kernel.load_1min", "after", load, "field", "kernel.tasks_running",
+                                     "after", running, 5);
+        struct rp_row *row = rp_rows_add(&rows);
+        row->threads = 2;
+        rp_row_other_work(row, json_object_get(env, "probes"), changes);
+        CHECK_STR(row->other_work, cases[i].says);
+        rp_rows_fini(&rows);
+    }
 }
 
 TEST(hardware_of_a_run_has_its_threads)
