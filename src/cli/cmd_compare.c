@@ -102,8 +102,8 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
     RP_BUF models = {0};
     int left_out = o->all ? 0 : rp_compare_narrow(rows, &models);
     if (left_out && rows->n < 2)
-        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them all the same)",
-                       left_out, rows->row->model, rp_buf_text(&models));
+        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them "
+                                         "all the same)", left_out, rows->row->model, rp_buf_text(&models));
     json_t *doc = rp_compare(rows, &verdict, err);
     if (!doc)
         return -1;
@@ -148,15 +148,16 @@ const struct rp_command rp_cmd_compare = {
     .max_operands = -1,
     .summary = "say whether results are comparable, and by how much they differ",
     .details =
-        "A RESULT is a bundle, which is verified first; published:NAME for a table of others that is inside this program (NAME without "
-        ".csv: dlperf_v100, gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
+        "A RESULT is a bundle, which is verified first; published:NAME for a table of others that is inside this program (dlperf_v100, "
+        "gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
         "a selector picks some of its results: key=value,key=value with the names that --json shows; gpus and batch stand for devices and "
         "batch_per_device. Everything is compared with the first result. Of a table named without a selector, results of another model "
         "than the first are left out, and counted, with --layout too (there only where the first was itself named by file or selector: tables "
         "alone are laid out whole); if nothing is left, that is not comparable. --all keeps them.\n"
         "\n"
-        "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, and both figures "
-        "have signed records. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
+        "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, no captured value "
+        "of high effect differs, and both figures have signed records. Of runs on processors threads, instruction set and other work on the "
+        "machine are such properties too. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
         "on both sides is not equal. Not comparable: another model, task, sequence length or unit, or a model that nobody names, and then no ratio is given.\n"
         "\n"
         "A ratio is the other figure over that of result 1. Its interval of 95 % is a bootstrap over the samples of both, repeats and "
@@ -166,7 +167,8 @@ const struct rp_command rp_cmd_compare = {
         "--layout prints the same results in the tables of a published report: DLPerf's nodes x devices, Paddle's cards with the sections "
         "that its authors left to be done, the 18 cases of the GPT report, a summary like MLPerf's. What nothing measured says 'no "
         "evidence'. In CSV, tables stand below each other, an empty line between them, each with a line of names; the first two columns of "
-        "every table are 'section', the heading above it, and 'table', its title there. --layout index FOLDER lists what lies in a folder, each bundle verified with the key.pem beside it.\n"
+        "every table are 'section', the heading above it, and 'table', its title there. --layout index FOLDER lists what "
+        "lies in a folder, each bundle verified with the key.pem beside it.\n"
         "\n"
         "Exit status 0: comparable, with or without reservations (with --strict: without). 5: not comparable, or a bundle does not "
         "verify. Of several results the worst verdict decides: one that is not comparable is enough. 2: a selector that nothing fits.\n"

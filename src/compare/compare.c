@@ -20,7 +20,7 @@
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
-enum scope { REQUIRED, ALWAYS, SEQUENCES, PROCESSORS, KNOWN, MUCH };
+enum scope { REQUIRED, ALWAYS, SEQUENCES, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
 
 static const struct confounder {
     const char *key, *name, *why;
@@ -75,14 +75,25 @@ static int in_images(const struct rp_row *row)
     return row->unit && strcmp(row->unit, "images/s") == 0;
 }
 
+/* As the importer of nccl-tests has it. */
+static int is_collective(const struct rp_row *row)
+{
+    return row->unit && strcmp(row->unit, "GB/s") == 0;
+}
+
 static int on_processors(const struct rp_row *row)
 {
     return row->gpus_per_node == 0;
 }
 
 /* Does the scope of a confounder have these results in it at all? */
-static int is_asked(enum scope scope, const struct rp_row *a, const struct rp_row *b)
+static int is_asked(const struct confounder *c, const struct rp_row *a, const struct rp_row *b)
 {
+    enum scope scope = c->scope;
+    if (is_collective(a) && is_collective(b))
+        return scope == COLLECTIVES || strcmp(c->key, "task") == 0 || (scope == ALWAYS && (c->kind == METHOD || c->kind == MACHINE));
+    if (scope == COLLECTIVES)
+        return 0;
     return scope == SEQUENCES ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
 }
 
@@ -107,7 +118,7 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         rp_row_get(y, sizeof y, b, c->key);
         int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y));
-        if (equal || (!known && (c->scope == KNOWN || c->scope == MUCH)) || !is_asked(c->scope, a, b))
+        if (equal || (!known && (c->scope == KNOWN || c->scope == MUCH)) || !is_asked(c, a, b))
             continue;
         name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
                  vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
@@ -311,6 +322,11 @@ static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_co
     return j;
 }
 
+static int are_same(const char *a, const char *b)
+{
+    return same(a ? a : "", b ? b : "");
+}
+
 /* What is odd about a result by itself. */
 static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
 {
@@ -328,7 +344,8 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
     }
     for (int k = 0; k < i && k < 100; k++)
         if (row->source.sha256 && rows->row[k].source.sha256 && strcmp(row->source.sha256, rows->row[k].source.sha256) == 0 &&
-            row->source.line == rows->row[k].source.line && same(row->framework ? row->framework : "", rows->row[k].framework ? rows->row[k].framework : "")) {
+            row->source.line == rows->row[k].source.line && are_same(row->framework, rows->row[k].framework) &&
+            are_same(row->label, rows->row[k].label)) {
             snprintf(text, sizeof text, "%d is the very same result as %d", i + 1, k + 1);
             json_array_append_new(notes, json_string(text));
             break;

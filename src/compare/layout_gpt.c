@@ -55,9 +55,10 @@ static void header(struct rp_doc *d, const struct rp_layout_names *frameworks)
     for (int i = 0; i < 6; i++)
         rp_doc_column(d, 1, "%s", names[i]);
     for (int f = 0; f < frameworks->n; f++) {
-        rp_doc_column(d, 1, "%s latency (ms)", frameworks->name[f]);
-        rp_doc_column(d, 1, "%s memory (MiB)", frameworks->name[f]);
-        rp_doc_column(d, 1, "%s sequences/s", frameworks->name[f]);
+        const char *name = frameworks->name[f], *gap = *name ? " " : "";
+        rp_doc_column(d, 1, "%s%slatency (ms)", name, gap);
+        rp_doc_column(d, 1, "%s%smemory (MiB)", name, gap);
+        rp_doc_column(d, 1, "%s%ssequences/s", name, gap);
     }
 }
 
@@ -79,7 +80,7 @@ void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
     if (!frameworks.n)
         rp_doc_line(d, "None of the results is of a GPT: every cell is without evidence.");
     if (!frameworks.n)
-        rp_layout_names_add(&frameworks, "results");
+        rp_layout_names_add(&frameworks, "%s", "");
     header(d, &frameworks);
     for (int i = 0; i < report.n; i++) {
         const struct rp_row *r = &report.row[i];

@@ -20,6 +20,7 @@
 #define PUBLISHED "published:"
 #define FOLDER "results/published/"
 #define FACTS FOLDER "facts.json"
+#define VALUES_SHOWN 6 /* of a property, where a selector fits nothing */
 
 /* ---- selectors ---- */
 
@@ -29,6 +30,16 @@ static int no_property(const char *selector, const char *key, struct rp_err *err
     const char *near = rp_row_nearest_key(key);
     return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'%s%s%s", rp_shown(shown, selector), key, near ? "; did you mean '" : "",
                    near ? near : "", near ? "'?" : "");
+}
+
+/* Is the text in a list with ", " between its entries? */
+static int is_listed(const struct rp_buf *list, const char *text)
+{
+    size_t n = strlen(*text ? text : "''");
+    for (const char *p = rp_buf_text(list); (p = strstr(p, *text ? text : "''")); p++)
+        if ((p == list->data || p[-1] == ' ') && (!p[n] || p[n] == ','))
+            return 1;
+    return 0;
 }
 
 /* key=value,key=value: does the row have all of them? Letters of either case are the same. */
@@ -54,11 +65,34 @@ static int selected(const struct rp_row *row, const char *selector, struct rp_er
     return 1;
 }
 
+/* "; model is resnet50-v1.5 or bert-base" for each key whose value no row has; what is there is shown as it is. */
+static void what_there_is(struct rp_buf *out, const struct rp_rows *rows, int first, const char *selector)
+{
+    struct rp_err err;
+    char is[RP_ROW_TEXT_MAX + 1];
+    for (const char *p = selector; *p;) {
+        size_t n = strcspn(p, ","), k = strcspn(p, "=");
+        RP_FREE char *one = rp_asprintf("%.*s", (int)n, p), *key = rp_asprintf("%.*s", (int)k, p);
+        RP_BUF values = {0};
+        int fits = 0, shown = 0;
+        p += n + (p[n] == ',');
+        for (int i = first; i < rows->n; i++) {
+            fits += selected(&rows->row[i], one, &err) == 1;
+            if (rp_row_get(is, sizeof is, &rows->row[i], key) < 0 || shown > VALUES_SHOWN || is_listed(&values, is))
+                continue;
+            rp_buf_printf(&values, "%s%s", values.size ? ", " : "", shown++ == VALUES_SHOWN ? "..." : *is ? is : "''");
+        }
+        if (!fits && values.size)
+            rp_buf_printf(out, "; %s is one of %s", key, values.data);
+    }
+}
+
 /* Of the rows from `first` on, those that fit. */
 static int select_rows(struct rp_rows *rows, int first, const char *what, const char *selector, struct rp_err *err)
 {
     char shown[72];
     int kept = first;
+    RP_BUF there = {0};
     for (int i = first; i < rows->n; i++) {
         int fits = selected(&rows->row[i], selector, err);
         if (fits < 0)
@@ -70,11 +104,14 @@ static int select_rows(struct rp_rows *rows, int first, const char *what, const 
         rows->row[i] = other;
         rows->row[kept - 1].selected = 1;
     }
+    if (kept == first)
+        what_there_is(&there, rows, first, selector);
     for (int i = kept; i < rows->n; i++)
         rp_row_fini(&rows->row[i]);
     int had = rows->n - first;
     rows->n = kept;
-    return kept > first ? 0 : rp_fail(err, RP_USAGE, "'%s': none of its %d results fits", rp_shown(shown, what), had);
+    return kept > first ? 0 : rp_fail(err, RP_USAGE, "'%s': none of its %d results fits%s", rp_shown(shown, what), had,
+                                     there.size ? there.data : " all of that together");
 }
 
 /* ---- published files, inside the program ---- */
@@ -126,8 +163,10 @@ static int facts(struct rp_rows *rows, int first, const char *name, struct rp_er
     return 0;
 }
 
-static int published(struct rp_rows *rows, const char *name, struct rp_err *err)
+static int published(struct rp_rows *rows, const char *given, struct rp_err *err)
 {
+    size_t n = strlen(given);
+    RP_FREE char *name = rp_asprintf("%.*s", (int)(n > 4 && strcmp(given + n - 4, ".csv") == 0 ? n - 4 : n), given);
     int first = rows->n;
     char sha256[RP_SHA256_HEX], list[200] = "none", shown[72];
     RP_FREE char *path = rp_asprintf(FOLDER "%s.csv", name);

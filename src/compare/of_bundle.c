@@ -152,7 +152,8 @@ static void cpu_name(struct rp_row *row, const json_t *probes)
                *number = rp_known_text(probes, "cpu.model"), *stepping = rp_known_text(probes, "cpu.stepping");
     char text[RP_ROW_TEXT_MAX + 1];
     if (number)
-        snprintf(text, sizeof text, "%.200s (model %.20s/%.20s/%.20s)", name ? name : "processor", family ? family : "?", number, stepping ? stepping : "?");
+        snprintf(text, sizeof text, "%.200s (model %.20s/%.20s/%.20s)", name ? name : "processor", family ? family : "?", number,
+                 stepping ? stepping : "?");
     else
         snprintf(text, sizeof text, "%.200s", name ? name : "");
     say(&row->device_model, text);

@@ -239,11 +239,32 @@ static void scaling(struct rp_doc *d, const struct rp_rows *rows, const json_t *
     }
 }
 
-static void side_cell(struct rp_doc *d, const json_t *side)
+#define WORDS_MAX 4096 /* of lists that are told apart word by word */
+
+/* "only here: avx512_bf16 amx_tile": of two lists of words what only this one has. */
+static void only_here(struct rp_buf *out, const json_t *list, const json_t *other)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        int found = 0;
+        for (size_t k = 0; k < json_array_size(other) && !found; k++)
+            found = json_equal(json_array_get(list, i), json_array_get(other, k));
+        if (!found && word)
+            rp_buf_printf(out, "%s%s", n++ ? " " : "only here: ", word);
+    }
+    if (!n)
+        rp_buf_puts(out, "nothing that the other has not");
+}
+
+static void side_cell(struct rp_doc *d, const json_t *side, const json_t *beside)
 {
     RP_BUF text = {0};
-    const json_t *value = json_object_get(side, "value");
-    if (json_is_string(value))
+    const json_t *value = json_object_get(side, "value"), *other = json_object_get(beside, "value");
+    const size_t words = json_array_size(value), others = json_array_size(other);
+    if (words && others && words <= WORDS_MAX && others <= WORDS_MAX && json_is_string(json_array_get(value, 0)))
+        only_here(&text, value, other);
+    else if (json_is_string(value))
         rp_buf_puts(&text, json_string_value(value));
     else if (value)
         rp_json_write_line(&text, value);
@@ -275,8 +296,8 @@ static void machines(struct rp_doc *d, const json_t *list)
             rp_doc_cell(d, "%d", whole(p, "b") + 1);
             rp_doc_cell(d, "%s", str(one, "impact"));
             rp_doc_cell(d, "%s", str(one, "field"));
-            side_cell(d, json_object_get(one, "a"));
-            side_cell(d, json_object_get(one, "b"));
+            side_cell(d, json_object_get(one, "a"), json_object_get(one, "b"));
+            side_cell(d, json_object_get(one, "b"), json_object_get(one, "a"));
         }
     }
     for (size_t i = 0; i < json_array_size(list); i++) {

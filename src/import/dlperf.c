@@ -238,7 +238,7 @@ static void name_it(struct state *s)
     if (batch > 0)
         n += snprintf(label + n, sizeof label - (size_t)n, " b%" PRId64, batch);
     if (devices > 0)
-        snprintf(label + n, sizeof label - (size_t)n, ", %" PRId64 " devices", devices);
+        snprintf(label + n, sizeof label - (size_t)n, ", %" PRId64 " %s", devices, devices == 1 ? "device" : "devices");
     rp_draft_text(d, "label", label, RP_DRAFT_NAMED);
 }
 

@@ -79,6 +79,13 @@ static void processor(struct rp_row *row)
     set(row, "other_work", "none");
 }
 
+static void in_gigabytes(struct rp_row *row)
+{
+    free(row->unit);
+    row->unit = rp_strdup("GB/s");
+    set(row, "label", "all_reduce 8 B float sum");
+}
+
 /* Every confounder by itself: another value, and none; on one side and on both. */
 TEST(each_confounder)
 {
@@ -104,6 +111,8 @@ TEST(each_confounder)
         set(b, "gpus_per_node", of_processors);
         for (int k = 0; k < 2 && *of_processors == '0'; k++)
             processor(&rows.row[k]);
+        for (int k = 0; k < 2 && strcmp(all[i].scope, "COLLECTIVES") == 0; k++)
+            in_gigabytes(&rows.row[k]);
         set(a, all[i].key, "7");
         set(b, all[i].key, "8");
         if (much) {
@@ -160,6 +169,25 @@ TEST(threads_of_processors_only)
     set(&rows.row[1], "other_work", "load 5.02 on 2 CPUs, 6 tasks running");
     RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
     CHECK_STR(json_string_value(json_object_get(json_array_get(json_object_get(first_pair(c), "confounders"), 0), "name")), "other work");
+    rp_rows_fini(&rows);
+}
+
+/* A collective trains nothing: nobody asks it for its optimizer, but for what it moves. */
+TEST(collectives)
+{
+    static const char *const none[] = {"model", "precision", "batch_per_device", "optimizer", "clipping", "dropout", "data", "padding", "data_parallel"};
+    struct rp_rows rows = {0};
+    for (int k = 0; k < 2; k++) {
+        struct rp_row *row = complete(&rows);
+        in_gigabytes(row);
+        for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+            set(row, none[i], "");
+    }
+    json_decref(compared(&rows, RP_COMPARABLE));
+    set(&rows.row[1], "nodes", "2");
+    json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
+    set(&rows.row[1], "label", "all_reduce 16 B float sum");
+    json_decref(compared(&rows, RP_NOT_COMPARABLE));
     rp_rows_fini(&rows);
 }
 

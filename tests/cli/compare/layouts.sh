@@ -50,6 +50,7 @@ exit_of 0 "$REPRO" compare --layout gpt published:gpt_v100 "$BUNDLE" --json
 jq -e '.blocks[] | select(.columns) | (.rows | length) == 18 and (.columns | length) == 13 and
     ([.rows[] | .[10]] | unique) == ["no evidence"] and .rows[0][7:10] == ["406.16", "11066", "4.92"]' out.txt >/dev/null || fail "the 18 cases"
 exit_of 0 "$REPRO" compare --layout gpt "$BUNDLE" --json
+jq -e '.blocks[] | select(.columns) | .columns[7:] == ["latency (ms)", "memory (MiB)", "sequences/s"]' out.txt >/dev/null || fail "odd columns"
 jq -e '[.blocks[] | select(.columns) | .rows[][7:] | .[]] | unique == ["no evidence"]' out.txt >/dev/null || fail "a cell was made up"
 exit_of 0 "$REPRO" compare --layout mlperf "$BUNDLE" --json
 jq -e '.blocks[] | select(.columns) | [.columns, .rows[0]] | transpose | map({key: .[0], value: .[1]}) | from_entries |

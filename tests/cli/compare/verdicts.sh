@@ -17,6 +17,12 @@ exit_of 5 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#model=resnet50-v1.5,
 grep -q '[0-9]x ' out.txt && fail "a ratio where nothing can be compared"
 exit_of 2 "$REPRO" compare "$BUNDLE"
 exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#gpus=5'
+says "none of its 168 results fits; gpus is one of 1, 8, 16, 32"
+exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#model=bert,gpus=1'
+says "none of its 168 results fits; model is one of resnet50-v1.5, bert-base"
+exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#model=bert-base,batch=128,precision=fp32'
+says "none of its 168 results fits all of that together"
+exit_of 0 "$REPRO" compare "$BUNDLE" "published:dlperf_v100.csv#${FIRST#*#}"
 exit_of 2 "$REPRO" compare "$BUNDLE" 'published:dlperf_v100#gpu=5'
 says "did you mean 'gpus'?"
 exit_of 2 "$REPRO" compare "$BUNDLE" published:nothing
@@ -32,6 +38,7 @@ jq -e '.verdict == "comparable with reservations" and (.pairs[0].confounders | m
     >/dev/null || { jq .pairs out.txt >&2; fail "another processor under the same name"; }
 exit_of 0 "$REPRO" compare "$BUNDLE" "$OTHER"
 says "environment (1 value of high effect)"
+says "only here: ssbd ibrs ibpb"
 says "2 threads of Intel(R) Xeon(R) Processor (model 6/143/8)"
 
 # a table named whole: other models are left out, and counted; what was selected, or is all there is, is not
