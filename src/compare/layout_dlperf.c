@@ -7,11 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where a row belongs. */
+struct place {
+    int section, series;
+    int64_t nodes, devices;
+    int row;
+};
+
 struct plan {
     const struct rp_rows *rows;
     struct rp_layout_names hardware;
     struct rp_layout_names section, series; /* of the report; of all of it */
-    int *in_section, *in_series;     /* by row */
+    struct place *by_row, *by_shape;        /* [rows]: by section and series, then in the order of the rows or by nodes and devices */
+};
+
+/* The rows of one series in one section: [n] of by_row, and the same ones of by_shape. */
+struct group {
+    const struct place *by_row, *by_shape;
+    int n;
 };
 
 /* The report has a table per fixed batch, and one for the largest that fits, whatever that is. */
@@ -42,19 +55,57 @@ static int series_of(struct plan *p, const struct rp_row *row)
     return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware : "");
 }
 
+static int in_order(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int section = in_order(x->section, y->section);
+    return section ? section : in_order(x->series, y->series);
+}
+
+static int by_row(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int group = by_group(a, b);
+    return group ? group : in_order(x->row, y->row);
+}
+
+static int by_cell(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int nodes = in_order(x->nodes, y->nodes);
+    return nodes ? nodes : in_order(x->devices, y->devices);
+}
+
+static int by_shape(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int order = by_group(a, b);
+    order = order ? order : by_cell(a, b);
+    return order ? order : in_order(x->row, y->row);
+}
+
 static void plan_init(struct plan *p, const struct rp_rows *rows)
 {
     *p = (struct plan){.rows = rows};
-    p->in_section = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_section);
-    p->in_series = rp_alloc((size_t)(rows->n + 1) * sizeof *p->in_series);
+    p->by_row = rp_alloc((size_t)(rows->n + 1) * sizeof *p->by_row);
+    p->by_shape = rp_alloc((size_t)(rows->n + 1) * sizeof *p->by_shape);
     for (int i = 0; i < rows->n; i++) {
         RP_FREE char *hardware = hardware_of(&rows->row[i]);
         rp_layout_names_add(&p->hardware, "%s", hardware);
     }
     for (int i = 0; i < rows->n; i++) {
-        p->in_section[i] = section_of(&p->section, &rows->row[i]);
-        p->in_series[i] = series_of(p, &rows->row[i]);
+        const struct rp_row *row = &rows->row[i];
+        int section = section_of(&p->section, row);
+        p->by_row[i] = (struct place){section, series_of(p, row), row->nodes, row->devices, i};
+        p->by_shape[i] = p->by_row[i];
     }
+    qsort(p->by_row, (size_t)rows->n, sizeof *p->by_row, by_row);
+    qsort(p->by_shape, (size_t)rows->n, sizeof *p->by_shape, by_shape);
 }
 
 static void plan_fini(struct plan *p)
@@ -62,21 +113,36 @@ static void plan_fini(struct plan *p)
     rp_layout_names_fini(&p->hardware);
     rp_layout_names_fini(&p->section);
     rp_layout_names_fini(&p->series);
-    free(p->in_section);
-    free(p->in_series);
+    free(p->by_row);
+    free(p->by_shape);
+}
+
+/* The groups of the section that begins at the row `from` of the order; *end: where the next one begins. */
+static int groups(struct group *out, const struct plan *p, int from, int *end)
+{
+    int n = 0, i = from;
+    for (; i < p->rows->n && p->by_row[i].section == p->by_row[from].section; out[n - 1].n++, i++)
+        if (i == from || p->by_row[i].series != p->by_row[i - 1].series)
+            out[n++] = (struct group){&p->by_row[i], &p->by_shape[i], 0};
+    *end = i;
+    return n;
 }
 
 /* The first result of that place, of *n; all of them stand in the tables of each framework. */
-static const struct rp_row *find(const struct plan *p, int section, int series, int64_t nodes, int64_t devices, int *n)
+static const struct rp_row *find(const struct plan *p, const struct group *g, int64_t nodes, int64_t devices, int *n)
 {
-    const struct rp_row *first = NULL;
-    *n = 0;
-    for (int i = 0; i < p->rows->n; i++)
-        if (p->in_section[i] == section && p->in_series[i] == series && p->rows->row[i].nodes == nodes && p->rows->row[i].devices == devices) {
-            first = first ? first : &p->rows->row[i];
-            ++*n;
-        }
-    return first;
+    const struct place key = {.nodes = nodes, .devices = devices};
+    int low = 0, high = g->n;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (by_cell(&g->by_shape[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*n = 0; low + *n < g->n && by_cell(&g->by_shape[low + *n], &key) == 0; ++*n) {
+    }
+    return *n ? &p->rows->row[g->by_shape[low].row] : NULL;
 }
 
 static void count_cell(struct rp_doc *d, int64_t n)
@@ -99,26 +165,18 @@ static int by_devices(const void *a, const void *b)
     return (x->nodes > y->nodes) - (x->nodes < y->nodes);
 }
 
-static int shapes(struct shape *out, const struct plan *p, int section)
+/* Of the rows from .. end - 1 of the order. */
+static int shapes(struct shape *out, const struct plan *p, int from, int end)
 {
     int n = 0;
-    for (int i = 0; i < p->rows->n; i++)
-        if (p->in_section[i] == section)
-            out[n++] = (struct shape){p->rows->row[i].nodes, p->rows->row[i].devices};
+    for (int i = from; i < end; i++)
+        out[n++] = (struct shape){p->by_row[i].nodes, p->by_row[i].devices};
     qsort(out, (size_t)n, sizeof *out, by_devices);
     int kept = 0;
     for (int i = 0; i < n; i++)
         if (i == 0 || by_devices(&out[i], &out[kept - 1]) != 0)
             out[kept++] = out[i];
     return kept;
-}
-
-static int is_in(const struct plan *p, int section, int series)
-{
-    for (int i = 0; i < p->rows->n; i++)
-        if (p->in_section[i] == section && p->in_series[i] == series)
-            return 1;
-    return 0;
 }
 
 #define COLUMNS_MAX 40 /* frameworks beside each other; more go to tables of their own */
@@ -132,11 +190,9 @@ static void gpus_cell(struct rp_doc *d, const struct rp_row *row)
         count_cell(d, row->gpus_per_node);
 }
 
-static void summary(struct rp_doc *d, const struct plan *p, int section, const struct shape *shape, int n)
+static void summary(struct rp_doc *d, const struct plan *p, const struct group *group, int columns, const struct shape *shape, int n)
 {
-    int columns = 0, several = 0, of;
-    for (int s = 0; s < p->series.n; s++)
-        columns += is_in(p, section, s);
+    int several = 0, of;
     if (columns > COLUMNS_MAX) {
         rp_doc_line(d, "%d frameworks or versions: see the tables of each.", columns);
         return;
@@ -144,18 +200,16 @@ static void summary(struct rp_doc *d, const struct plan *p, int section, const s
     rp_doc_table(d);
     rp_doc_column(d, 1, "node num");
     rp_doc_column(d, 1, "device num");
-    for (int s = 0; s < p->series.n; s++)
-        if (is_in(p, section, s))
-            rp_doc_column(d, 1, "%s", p->series.name[s]);
+    for (int k = 0; k < columns; k++)
+        rp_doc_column(d, 1, "%s", p->series.name[group[k].by_row->series]);
     for (int i = 0; i < n; i++) {
         count_cell(d, shape[i].nodes);
         count_cell(d, shape[i].devices);
-        for (int s = 0; s < p->series.n; s++)
-            if (is_in(p, section, s)) {
-                const struct rp_row *first = find(p, section, s, shape[i].nodes, shape[i].devices, &of);
-                rp_layout_throughput_of(d, first, of);
-                several += of > 1;
-            }
+        for (int k = 0; k < columns; k++) {
+            const struct rp_row *first = find(p, &group[k], shape[i].nodes, shape[i].devices, &of);
+            rp_layout_throughput_of(d, first, of);
+            several += of > 1;
+        }
     }
     if (several)
         rp_doc_line(d, RP_LAYOUT_SEVERAL "; the tables below have all.");
@@ -173,10 +227,10 @@ static void speedup_cell(struct rp_doc *d, const struct rp_row *one, const struc
         rp_doc_cell(d, "%.2f", row->throughput / one->throughput);
 }
 
-static void of_series(struct rp_doc *d, const struct plan *p, int section, int series)
+static void of_series(struct rp_doc *d, const struct plan *p, const struct group *g)
 {
-    int of;
-    const struct rp_row *one = find(p, section, series, 1, 1, &of);
+    int of, series = g->by_row->series;
+    const struct rp_row *one = find(p, g, 1, 1, &of);
     if (of > 1)
         rp_doc_title(d, "%s (speed-up: against the first of its %d results of one device)", p->series.name[series], of);
     else
@@ -189,10 +243,8 @@ static void of_series(struct rp_doc *d, const struct plan *p, int section, int s
     rp_doc_column(d, 0, "unit");
     rp_doc_column(d, 1, "speedup");
     rp_doc_column(d, 0, "evidence");
-    for (int i = 0; i < p->rows->n; i++) {
-        const struct rp_row *row = &p->rows->row[i];
-        if (p->in_section[i] != section || p->in_series[i] != series)
-            continue;
+    for (int i = 0; i < g->n; i++) {
+        const struct rp_row *row = &p->rows->row[g->by_row[i].row];
         count_cell(d, row->nodes);
         gpus_cell(d, row);
         count_cell(d, row->batch_per_device);
@@ -208,17 +260,17 @@ void rp_layout_dlperf(struct rp_doc *d, const struct rp_rows *rows)
     struct plan p;
     plan_init(&p, rows);
     RP_FREE struct shape *shape = rp_alloc((size_t)(rows->n + 1) * sizeof *shape);
+    RP_FREE struct group *group = rp_alloc((size_t)(rows->n + 1) * sizeof *group);
     rp_doc_heading(d, "Throughput in the layout of DLPerf");
     rp_layout_footnote(d, rows);
     if (p.hardware.n == 1)
         rp_doc_line(d, "Hardware of all results: %s.", p.hardware.name[0]);
-    for (int s = 0; s < p.section.n; s++) {
-        int n = shapes(shape, &p, s);
-        rp_doc_heading(d, "%s", p.section.name[s]);
-        summary(d, &p, s, shape, n);
-        for (int k = 0; k < p.series.n; k++)
-            if (is_in(&p, s, k))
-                of_series(d, &p, s, k);
+    for (int from = 0, end; from < rows->n; from = end) {
+        int columns = groups(group, &p, from, &end), n = shapes(shape, &p, from, end);
+        rp_doc_heading(d, "%s", p.section.name[p.by_row[from].section]);
+        summary(d, &p, group, columns, shape, n);
+        for (int k = 0; k < columns; k++)
+            of_series(d, &p, &group[k]);
     }
     plan_fini(&p);
 }

@@ -19,8 +19,8 @@ static int check_bytes(const char *data, size_t size, const char *file, const ch
     for (size_t i = 0, len; i < size; i += len) {
         unsigned c = 0;
         len = rp_utf8(data + i, size - i, &c);
-        int fine = len && (!rp_is_control(c) || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) && c != 0x2028 &&
-                   c != 0x2029 && c != 0xfeff;
+        int fine = len && (!rp_is_control(c) || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) && !rp_turns(c) &&
+                   c != 0xfeff;
         if (!fine) {
             if (c == '\t')
                 rp_fail(err, RP_MALFORMED, "a tab; indent and separate with spaces");
@@ -75,6 +75,7 @@ int rp_events_next(struct rp_events *r, struct rp_event *e)
     e->type = y.type;
     e->line = (int)y.start_mark.line + 1;
     e->col = (int)y.start_mark.column + 1;
+    e->last_line = (int)y.end_mark.line + 1;
     int anchor = 0, tag = 0, nul = 0, version = 0;
     if (y.type == YAML_SCALAR_EVENT) {
         anchor = y.data.scalar.anchor != NULL;

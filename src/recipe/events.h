@@ -1,6 +1,7 @@
 /* YAML as events, in the strict subset that this program reads: recipes, policies.
  *
- * What:    one pull parser for both. No anchors, aliases, tags, merge keys, directives, tabs or control characters.
+ * What:    one pull parser for both. No anchors, aliases, tags, merge keys, directives, tabs or control characters, and nothing that turns
+ *          the direction of text.
  * Flow:    bytes -> rp_events_next() -> events with their places, until the end of the stream.
  * Owner:   an event owns its text, rp_event_fini(); the bytes are borrowed until rp_events_close().
  * Extend:  another kind of file passes its own word for itself ("recipe", "policy") and walks the events.
@@ -16,7 +17,7 @@
 struct rp_event {
     yaml_event_type_t type;
     char *text; /* scalar */
-    int plain, line, col;
+    int plain, line, col, last_line;
 };
 
 struct rp_events {

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define DRAWS 2000
+#define DRAWS_LONG 200 /* where one of the two has more than LONG_RUN timed steps: as for the interval of each (results.c) */
+#define LONG_RUN 50000
 #define METHOD                                                                                                                    \
     "percentile bootstrap of here / first: the estimator over draws of each run as for its own interval, seeded with the first 8 " \
     "bytes of its records_sha256"
@@ -61,18 +63,27 @@ static json_t *bits(const struct rp_records *a, const struct rp_records *b)
 
 /* ---- throughput ---- */
 
+static int is_long(const struct rp_records *rs)
+{
+    int64_t timed = 0;
+    for (int64_t i = 0; i < rs->n; i++)
+        timed += rs->r[i].timed;
+    return timed > LONG_RUN;
+}
+
 static json_t *throughput(const struct rp_agreement_side *first, const struct rp_agreement_side *here)
 {
     json_t *a = json_object_get(json_object_get(first->run, "results"), "sequences_per_s"), *interval = json_null();
     json_t *b = json_object_get(json_object_get(here->run, "results"), "sequences_per_s"), *ratio = json_null();
+    int draws = is_long(first->records) || is_long(here->records) ? DRAWS_LONG : DRAWS;
     RP_FREE double *as = rp_alloc(DRAWS * sizeof *as), *bs = rp_alloc(DRAWS * sizeof *bs);
     if (json_number_value(a) > 0 && json_is_number(b))
         ratio = json_real(json_number_value(b) / json_number_value(a));
-    if (rp_results_draws(as, DRAWS, first->records) && rp_results_draws(bs, DRAWS, here->records)) {
-        for (int i = 0; i < DRAWS; i++)
+    if (rp_results_draws(as, draws, first->records) && rp_results_draws(bs, draws, here->records)) {
+        for (int i = 0; i < draws; i++)
             bs[i] /= as[i];
-        rp_sort_double(bs, DRAWS);
-        interval = json_pack("[f, f]", bs[DRAWS * 25 / 1000 - 1], bs[DRAWS * 975 / 1000 - 1]);
+        rp_sort_double(bs, (size_t)draws);
+        interval = json_pack("[f, f]", bs[draws * 25 / 1000 - 1], bs[draws * 975 / 1000 - 1]);
     }
     return json_pack("{s:O?, s:O?, s:o, s:o, s:f, s:s}", "first", a, "here", b, "ratio", ratio, "interval", interval, "level", 0.95, "method",
                      METHOD);

@@ -43,6 +43,12 @@ static int check_settings(const json_t *first, const struct rp_verify_state *s, 
     return 0;
 }
 
+int64_t rp_verify_steps(const json_t *run)
+{
+    const json_t *steps = json_object_get(json_object_get(run, "results"), "steps");
+    return json_integer_value(json_object_get(steps, "warm-up")) + json_integer_value(json_object_get(steps, "timed"));
+}
+
 /* "24 values of the machine differ, 0 of them of high or medium impact": graded here, whatever the run recorded. */
 static size_t important(const json_t *environment)
 {
@@ -55,7 +61,7 @@ static size_t important(const json_t *environment)
 static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_verified *kept,
                      struct rp_check_result *result, struct rp_err *err)
 {
-    char say[400];
+    char say[400], few[48];
     const json_t *is = json_object_get(s->run, "agreement"), *bits = json_object_get(is, "bits");
     const json_t *ratio = json_object_get(json_object_get(is, "throughput"), "ratio");
     const struct rp_agreement_side first = {v->run, kept->before, &kept->records}, here = {s->run, s->before, &s->records};
@@ -67,12 +73,15 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
     RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
     if (rp_check_differ(say, sizeof say, recorded, expected))
         return rp_fail(err, RP_MISMATCH, "run.json does not say how the two runs agree: agreement/%s", say);
-    if (!json_is_true(json_object_get(bits, "equal")))
+    int64_t steps = json_integer_value(json_object_get(bits, "steps"));
+    s->v->original_steps = rp_verify_steps(v->run);
+    if (!json_is_true(json_object_get(bits, "equal")) || steps == 0 || steps < s->v->original_steps)
         result->state = RP_CHECK_NOTE;
+    snprintf(few, sizeof few, steps < s->v->original_steps ? " of the first run's %" PRId64 : "", s->v->original_steps);
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
-    rp_check_say(result, "bits %s over %" JSON_INTEGER_FORMAT " steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / first %s, "
+    rp_check_say(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / first %s, "
                          "%zu values of the machine differ, %zu of them of high or medium impact; the first run is signed by %s%s",
-                 json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", json_integer_value(json_object_get(bits, "steps")),
+                 json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
                  json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
                  important(json_object_get(again, "environment")), v->fingerprint,
                  strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");

@@ -25,6 +25,7 @@ _Static_assert(RP_CHECK_COUNT <= RP_POLICY_CHECKS, "a policy has a place for eve
 
 struct reader {
     struct rp_events events;
+    const char *data; /* the whole file */
     struct rp_policy *out;
 };
 
@@ -43,6 +44,17 @@ void rp_policy_fini(struct rp_policy *p)
         free(p->rule[i].word);
     }
     *p = (struct rp_policy){0};
+}
+
+/* A word over several lines could have swallowed the rules between its ends. */
+static int next(struct reader *r, struct rp_event *e)
+{
+    if (rp_events_next(&r->events, e) < 0)
+        return -1;
+    if (e->type != YAML_SCALAR_EVENT || e->last_line == e->line)
+        return 0;
+    rp_event_fini(e);
+    return FAIL(r, e, "a word goes on in line %d: it has to end in the line where it begins, so that no rule can be lost in it", e->last_line);
 }
 
 /* ---- names ---- */
@@ -85,6 +97,20 @@ static int find(struct reader *r, const struct rp_event *e, const char *kind, co
     return -1;
 }
 
+/* A name stands as it is, with its ':' next to it: policy_comments.c looks for no other form in a comment. */
+static int check_key(struct reader *r, const struct rp_event *e)
+{
+    const char *p = r->data;
+    unsigned c;
+    for (int line = 1; line < e->line; line++)
+        p = strchr(p, '\n') + 1;
+    for (int col = 1; col < e->col; col++)
+        p += rp_utf8(p, strlen(p), &c);
+    if (e->plain && p[strlen(e->text)] == ':')
+        return 0;
+    return FAIL(r, e, "write '%s:', without quotes and blanks, so that a comment cannot hide it", e->text);
+}
+
 /* ---- values ---- */
 
 static int wrong(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
@@ -123,7 +149,7 @@ static int read_list(struct reader *r, const struct rp_event *start, const struc
 {
     for (;;) {
         struct rp_event e;
-        if (rp_events_next(&r->events, &e) < 0)
+        if (next(r, &e) < 0)
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
@@ -142,17 +168,19 @@ static int read_checks(struct reader *r, const struct rp_event *start)
 {
     for (int n = 0;; n++) {
         struct rp_event key, value;
-        if (rp_events_next(&r->events, &key) < 0)
+        if (next(r, &key) < 0)
             return -1;
         if (key.type == YAML_MAPPING_END_EVENT)
             return n ? 0 : FAIL(r, start, "checks: an empty mapping asks for nothing; name a check or leave the rule out");
         if (!key.text)
             return FAIL(r, &key, "checks: expected the name of a check");
         int id = find(r, &key, "check", rp_policy_check, RP_CHECK_COUNT), state = 0;
+        if (id >= 0 && check_key(r, &key) < 0)
+            id = -1;
         rp_event_fini(&key);
         if (id >= 0 && r->out->worst[id])
             return FAIL(r, &key, "checks: %s is given twice", rp_check_name(id));
-        if (id < 0 || rp_events_next(&r->events, &value) < 0)
+        if (id < 0 || next(r, &value) < 0)
             return -1;
         for (int i = RP_CHECK_PASSED; i <= RP_CHECK_WARNING && value.text; i++)
             if (strcmp(states[i], value.text) == 0)
@@ -170,7 +198,7 @@ static int read_rule(struct reader *r, int id)
     struct rp_rule *rule = &r->out->rule[id];
     struct rp_event e;
     int failed;
-    if (rp_events_next(&r->events, &e) < 0)
+    if (next(r, &e) < 0)
         return -1;
     rule->line = e.line;
     rule->col = e.col;
@@ -190,13 +218,15 @@ static int read_rules(struct reader *r)
 {
     for (;;) {
         struct rp_event e;
-        if (rp_events_next(&r->events, &e) < 0)
+        if (next(r, &e) < 0)
             return -1;
         if (e.type == YAML_MAPPING_END_EVENT)
             return 0;
         if (!e.text)
             return FAIL(r, &e, "expected the name of a rule");
         int id = find(r, &e, "rule", rp_policy_rule, RP_RULE_COUNT);
+        if (id >= 0 && check_key(r, &e) < 0)
+            id = -1;
         rp_event_fini(&e);
         if (id >= 0 && r->out->rule[id].line)
             return FAIL(r, &e, "%s is given twice, first in line %d", texts[id].id, r->out->rule[id].line);
@@ -207,7 +237,8 @@ static int read_rules(struct reader *r)
 
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err)
 {
-    struct reader r = {.out = out};
+    RP_FREE char *text = rp_asprintf("%.*s", (int)(size < RP_POLICY_MAX ? size : RP_POLICY_MAX), data);
+    struct reader r = {.out = out, .data = text};
     *out = (struct rp_policy){0};
     if (size > RP_POLICY_MAX) {
         rp_fail(err, RP_MALFORMED, "%zu bytes: a policy has at most %u", size, RP_POLICY_MAX);
@@ -217,13 +248,9 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
         return -1;
     int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 || rp_events_end(&r.events) < 0;
     rp_events_close(&r.events);
-    if (!failed) {
-        RP_FREE char *text = rp_asprintf("%.*s", (int)size, data);
-        failed = rp_policy_comments(text, file, err) < 0;
-    }
-    if (failed)
-        rp_policy_fini(out);
-    return failed ? -1 : 0;
+    if (failed || rp_policy_comments(text, file, err) < 0)
+        return rp_policy_fini(out), -1;
+    return 0;
 }
 
 int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err)

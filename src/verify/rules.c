@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define DAY_S 86400.0
+#define CLOCKS_S 300.0 /* two machines that do not keep their clocks together differ by less; policy.def says it too */
 
 struct answer {
     int holds;
@@ -71,11 +72,12 @@ static void rule_countersigned_by(const struct rp_verify_state *s, const struct 
 
 static void rule_max_age_days(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
-    double days = ((double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at")) / DAY_S;
-    if (days < -1)
-        say(a, 0, "the run ends %.1f days in the future, by the clock of this machine", -days);
+    double age = (double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at"), days = age > 0 ? age / DAY_S : 0;
+    if (age < -CLOCKS_S)
+        say(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are taken for clocks that differ", -age / 60,
+            CLOCKS_S / 60);
     else
-        say(a, days <= (double)r->number, "%.1f days old", days > 0 ? days : 0);
+        say(a, age <= DAY_S * (double)r->number, "%.2f days old, %" PRId64 " allowed", days, r->number);
 }
 
 /* The SHA-256 that the word stands for: it is one, or the name of an embedded recipe. */
@@ -137,17 +139,39 @@ static void rule_programs(const struct rp_verify_state *s, const struct rp_rule 
         is ? is : "");
 }
 
+/* A repository of the capture: the working directory's, or one that --repo named. "absent" is no repository; what could not be looked at,
+ * or is not in the capture, may be changed. 0, or -1 with the answer. */
+static int check_repository(const char *name, const json_t *values, struct answer *a)
+{
+    const char *state = rp_state_at(values, "modified"), *below = rp_state_at(values, "submodules_changed");
+    double modified = 0, submodules = 0;
+    int none = strcmp(state, "absent") == 0 && rp_value_at(values, "modified");
+    if (rp_known_number(values, "modified", &modified) < 0 && !none)
+        say(a, 0, "not known: whether the repository '%.64s' was changed is '%.16s'", name, rp_value_at(values, "modified") ? state : "not captured");
+    else if (rp_known_number(values, "submodules_changed", &submodules) < 0 && strcmp(below, "absent") != 0)
+        say(a, 0, "not known: whether submodules of the repository '%.64s' were changed is '%.16s'", name, below);
+    else if (modified > 0 || submodules > 0)
+        say(a, 0, "%.0f files and %.0f submodules of the repository '%.64s' were modified", modified, submodules, name);
+    else
+        return 0;
+    return -1;
+}
+
 static void rule_clean_tree(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
-    const char *tool = json_string_value(run_field(s, "tool", "dirty"));
-    double modified = 0;
+    const char *tool = json_string_value(run_field(s, "tool", "dirty")), *name;
+    json_t *all = json_object_get(json_object_get(s->before, "probes"), "git"), *values;
     (void)r;
-    if (strcmp(tool, "clean") != 0)
+    if (strcmp(tool, "clean") != 0) {
         say(a, 0, "the program was built from a tree that is '%.32s'", tool);
-    else if (rp_known_number(s->before, "probes.git.workdir.modified", &modified) == 0 && modified > 0)
-        say(a, 0, "%.0f files of the working directory's repository were modified", modified);
-    else
-        say(a, 1, "built from a clean tree");
+        return;
+    }
+    say(a, 1, "built from a clean tree");
+    json_object_foreach(all, name, values)
+        if (check_repository(name, values, a) < 0)
+            return;
+    if (!json_object_get(all, "workdir"))
+        say(a, 0, "not known: the capture does not say what the working directory was");
 }
 
 static void rule_complete(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -235,10 +259,15 @@ static int compared(const struct rp_verify_state *s, struct answer *a)
 static void rule_bits_equal(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
     const json_t *bits = run_field(s, "agreement", "bits");
+    int equal = json_is_true(json_object_get(bits, "equal"));
+    int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_verify_steps(s->run), first = s->v->original_steps;
     (void)r;
-    if (compared(s, a) == 0)
-        say(a, json_is_true(json_object_get(bits, "equal")), "%s over %" JSON_INTEGER_FORMAT " steps",
-            json_is_true(json_object_get(bits, "equal")) ? "equal" : "not equal", json_integer_value(json_object_get(bits, "steps")));
+    if (compared(s, a) < 0)
+        return;
+    if (equal && steps >= 1 && steps == own && steps == first)
+        say(a, 1, "equal over %" PRId64 " steps", steps);
+    else
+        say(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the first %" PRId64, equal ? "equal" : "not equal", steps, own, first);
 }
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -256,11 +285,15 @@ static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
     static const char *const counts[] = {"probes.frequency.core_throttles", "probes.frequency.package_throttles"};
     double before, after, more = 0;
     int known = 0;
-    for (int i = 0; i < 2; i++)
-        if (rp_known_number(s->before, counts[i], &before) == 0 && rp_known_number(s->after, counts[i], &after) == 0) {
-            known = 1;
-            more += after - before;
+    for (int i = 0; i < 2; i++) {
+        int knew = rp_known_number(s->before, counts[i], &before) == 0, knows = rp_known_number(s->after, counts[i], &after) == 0;
+        if (knew != knows || (knew && after < before)) {
+            say(a, 0, knew != knows ? "not known: %s has only one end" : "not known: %s went backwards, as after a restart", counts[i]);
+            return;
         }
+        known |= knew;
+        more += knew ? after - before : 0;
+    }
     if (!known)
         say(a, 0, "not known: this processor counts no throttling, or not for guests");
     else

@@ -42,6 +42,7 @@ const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key
 int rp_verify_same_build(const struct rp_verify_state *s); /* the run says that the very sources of this program made it, and nothing else */
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a day that no calendar has. */
 double rp_verify_wall(const json_t *j, const char *key);
+int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed */
 /* What the CPU backend called itself; -1 when that is not in 'device', and then 0 threads. */
 struct rp_verify_device {
     char isa[16];

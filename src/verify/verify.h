@@ -92,6 +92,7 @@ struct rp_verification {
     json_t *ledger;                        /* what --ledger says of the run: {"position", "lines", "attempt", "attempts", "sealed", "failed",
                                               "interrupted", "open", "later", "recorded"}, or NULL; NULL where it was not found there */
     int original;                          /* the run of --original was verified, and how both agree computed again */
+    int64_t original_steps;                /* that it trained */
 };
 
 /* 0: verified, or verified by a key that is not known. -1: the first failed check's code and message are in *err. *v is filled

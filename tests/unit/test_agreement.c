@@ -1,6 +1,8 @@
 /* A run that says it repeats another: what it says follows from both bundles, or the check fails. */
 #include "tests/unit/agreement_fixture.h"
 
+#include "verify/policy.h"
+
 static enum rp_check_state agreement_state(const char *original, char text[512], struct rp_err *err)
 {
     struct rp_verification v;
@@ -73,6 +75,57 @@ TEST(other_bits_are_found_and_named)
     set_path(x.run, "agreement/bits/first_difference", json_null());
     expect_refused(&x, "agreement/bits");
     fx_fini(&x);
+}
+
+/* A policy over second.zst with first.zst beside it: whether bits_equal holds, and what it says. */
+static int bits_rule(char says[256])
+{
+    struct rp_verification v;
+    struct rp_policy p;
+    struct rp_err err;
+    RP_FREE char *second = fx_path("second.zst");
+    static const char text[] = "bits_equal: true\n";
+    CHECK(rp_policy_parse(&p, text, sizeof text - 1, "p.yaml", &err) == 0, "%s", err.msg);
+    struct rp_verify_opts o = {.original = first_path(), .policy = &p};
+    int failed = rp_verify(&v, second, &o, &err) < 0;
+    CHECK(!failed || v.check[RP_CHECK_policy].state == RP_CHECK_FAILED, "%s", err.msg);
+    const char *said = json_string_value(json_object_get(json_array_get(v.policy, 0), "text"));
+    snprintf(says, 256, "%s", said ? said : "");
+    rp_verification_fini(&v);
+    rp_policy_fini(&p);
+    return !failed;
+}
+
+TEST(equal_bits_are_those_of_every_step)
+{
+    struct fx x;
+    char text[512], says[256];
+    struct rp_err err;
+    second_run(&x);
+    say_agreement(&x);
+    seal_second(&x);
+    int holds = bits_rule(says);
+    CHECK(holds && strstr(says, "equal over 7 steps"), "%s", says);
+    fx_fini(&x);
+    for (int steps = 0; steps <= 3; steps += 3) { /* broken off */
+        second_run(&x);
+        char *cut = x.steps.data;
+        for (int line = 0; line <= steps; line++)
+            cut = strchr(cut, '\n') + 1;
+        *cut = 0;
+        x.steps.size = (size_t)(cut - x.steps.data);
+        CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);
+        say_agreement(&x);
+        CHECK(json_is_true(json_object_get(json_object_get(json_object_get(x.run, "agreement"), "bits"), "equal")), "%d steps", steps);
+        seal_second(&x);
+        enum rp_check_state state = agreement_state(first_path(), text, &err);
+        RP_FREE char *expected = rp_asprintf("bits equal over %d of the first run's 7 steps", steps);
+        CHECK(state == RP_CHECK_NOTE && strstr(text, expected), "%s %s", text, err.msg);
+        RP_FREE char *rule = rp_asprintf("equal over %d steps; the run has %d, the first 7", steps, steps);
+        holds = bits_rule(says);
+        CHECK(!holds && strstr(says, rule), "%s", says);
+        fx_fini(&x);
+    }
 }
 
 TEST(lies_about_the_other_run)

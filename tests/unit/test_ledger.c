@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -569,42 +568,6 @@ TEST(an_end_is_written_only_to_the_ledger_of_its_start)
     failed = rp_ledger_append(path, 1, RP_LEDGER_SEALED, &start, json_object(), &mark, &err);
     CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "line 1 started has its end already"), "%s", err.msg);
     check_whole(path, 2);
-}
-
-/* Twice the lines take twice the time: every end of a long ledger names an early run. */
-TEST(many_open_runs_are_no_burden)
-{
-    enum { RUNS = 40000 };
-    RP_FREE char *path = in_dir("long.jsonl");
-    RP_BUF text = {0};
-    struct rp_ledger_place place;
-    struct rp_err err;
-    struct timespec t0, t1, t2;
-    char head[RP_SHA256_HEX] = RP_LEDGER_NOTHING, third[RP_SHA256_HEX] = "";
-    for (int i = 0; i < 2 * RUNS; i++) {
-        RP_BUF bare = {0};
-        char run[32] = "";
-        if (i >= RUNS)
-            snprintf(run, sizeof run, ",\"run\":%d", i - RUNS + 1);
-        rp_buf_printf(&bare, "{\"at\":\"2026-11-22T05:46:08Z\",\"event\":\"%s\",\"n\":%d,\"previous\":\"%s\",\"recipe\":\"" RECIPE "\"%s}\n",
-                      i < RUNS ? "started" : "failed", i + 1, head, run);
-        rp_sha256_hex(head, bare.data, bare.size);
-        rp_buf_add(&text, bare.data, bare.size - 2);
-        rp_buf_printf(&text, ",\"sha256\":\"%s\"}\n", head);
-        if (i == 2)
-            memcpy(third, head, sizeof head);
-    }
-    put(path, text.data, text.size);
-    RP_JSON *run = json_pack("{s:s, s:{s:i, s:s, s:i}}", "recipe_sha256", RECIPE, "ledger", "position", 3, "head", third, "earlier", 2);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
-    check_whole(path, 2 * RUNS);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
-    int failed = rp_ledger_find(path, run, &place, &err);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t2);
-    CHECK(!failed && place.failed == 2 && place.later == RUNS - 3, "%s", err.msg);
-    double read_s = (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
-    double find_s = (double)(t2.tv_sec - t1.tv_sec) + 1e-9 * (double)(t2.tv_nsec - t1.tv_nsec);
-    CHECK(find_s < 1.7 * read_s + 0.05, "reading takes %.2f s, finding %.2f s", read_s, find_s);
 }
 
 TEST(where_it_is)

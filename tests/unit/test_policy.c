@@ -1,6 +1,7 @@
 /* Policies: every rule holds and is broken once, and what is no policy is refused with its place. */
 #include "tests/unit/verify_fixture.h"
 
+#include "base/clock.h"
 #include "sign/counter.h"
 #include "verify/policy.h"
 
@@ -70,13 +71,13 @@ TEST(rules_hold_or_are_broken)
     broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]", "none of those named");
     broken("countersigned_by: [nobody]", "no name in the trust store");
     holds("max_age_days: 1000000", NULL);
-    broken("max_age_days: 1", "days old");
+    broken("max_age_days: 1", "days old, 1 allowed");
     holds(own, NULL);
     broken("recipes: [bert_fp32]", "none of those named");
     broken("recipes: [bert_hoax]", "no recipe 'bert_hoax'");
     holds("programs: [" FX_ROOT "]", NULL);
     broken("programs: [ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff]", "none of those named");
-    holds("clean_tree: true", NULL);
+    broken("clean_tree: true", "not known: the capture does not say");
     holds("complete: true", NULL);
     holds("min_steps: 6", NULL);
     broken("min_steps: 7", "6 timed steps, 7 asked for");
@@ -93,15 +94,122 @@ TEST(rules_hold_or_are_broken)
     json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("dirty"));
     seal(&x);
     broken("clean_tree: true", "a tree that is 'dirty'");
+    fx_fini(&x);
+}
+
+static void git_of(struct fx *x, const char *repo, const char *name, const char *state, json_t *value)
+{
+    json_t *probes = json_object_get(x->before, "probes"), *git = json_object_get(probes, "git");
+    if (!git)
+        json_object_set_new(probes, "git", git = json_object());
+    if (!json_object_get(git, repo))
+        json_object_set_new(git, repo, json_object());
+    json_object_set_new(json_object_get(git, repo), name, json_pack("{s:s, s:o, s:s, s:s*}", "state", state, "value", value, "source",
+                                                                                "libgit2", "detail", strcmp(state, "error") == 0 ? "a test" : NULL));
+    json_object_set(json_object_get(x->after, "probes"), "git", git);
+}
+
+TEST(a_tree_is_clean_where_that_is_known)
+{
+    static const struct {
+        const char *repo, *name, *state;
+        int value; /* -1: null */
+        const char *why; /* NULL: it holds */
+    } cases[] = {
+        {"workdir", "modified", "absent", -1, NULL}, /* no repository */
+        {"workdir", "modified", "ok", 0, NULL},
+        {"workdir", "modified", "ok", 3, "3 files and 0 submodules of the repository 'workdir'"},
+        {"workdir", "modified", "denied", -1, "not known: whether the repository 'workdir' was changed is 'denied'"},
+        {"workdir", "modified", "error", -1, "is 'error'"},
+        {"workdir", "modified", "ok", 0, NULL},
+        {"workdir", "submodules_changed", "error", -1, "not known: whether submodules of the repository 'workdir'"},
+        {"workdir", "submodules_changed", "ok", 1, "0 files and 1 submodules"},
+        {"workdir", "submodules_changed", "absent", -1, NULL},
+        {"model", "modified", "ok", 1, "of the repository 'model'"},
+        {"model", "modified", "error", -1, "the repository 'model' was changed is 'error'"},
+        {"model", "modified", "ok", 0, NULL},
+        {"other", "commit", "absent", -1, "the repository 'other' was changed is 'not captured'"},
+    };
+    struct fx x;
+    fx_init(&x);
     json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
-    json_object_set_new(json_object_get(x.before, "probes"), "git",
-                        json_pack("{s:{s:{s:s, s:i, s:s}}}", "workdir", "modified", "state", "ok", "value", 3, "source", "libgit2"));
-    json_object_set(json_object_get(x.after, "probes"), "git", json_object_get(json_object_get(x.before, "probes"), "git"));
-    fx_capture_value(x.before, "frequency", "core_throttles", json_integer(7));
-    fx_capture_value(x.after, "frequency", "core_throttles", json_integer(7));
-    seal(&x);
-    broken("clean_tree: true", "3 files of the working directory");
-    holds("no_throttling: true", NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        git_of(&x, cases[i].repo, cases[i].name, cases[i].state, cases[i].value < 0 ? json_null() : json_integer(cases[i].value));
+        seal(&x);
+        if (cases[i].why)
+            broken("clean_tree: true", cases[i].why);
+        else
+            holds("clean_tree: true", NULL);
+    }
+    fx_fini(&x);
+}
+
+TEST(throttling_is_counted_by_each_counter)
+{
+    static const struct {
+        int core[2], package[2]; /* before and after; -1: not known */
+        const char *why;
+    } cases[] = {
+        {{7, 7}, {-1, -1}, NULL},
+        {{7, 7}, {9, 9}, NULL},
+        {{7, 9}, {9, 9}, "throttled 2 times"},
+        {{2000, 1000}, {1000, 2000}, "core_throttles went backwards"}, /* they cancel out */
+        {{1000, 2000}, {2000, 1000}, "package_throttles went backwards"},
+        {{7, 7}, {9, -1}, "not known: probes.frequency.package_throttles has only one end"},
+        {{-1, 7}, {9, 9}, "not known: probes.frequency.core_throttles has only one end"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fx x;
+        fx_init(&x);
+        for (int k = 0; k < 2; k++) {
+            json_t *side = k ? x.after : x.before;
+            if (cases[i].core[k] >= 0)
+                fx_capture_value(side, "frequency", "core_throttles", json_integer(cases[i].core[k]));
+            if (cases[i].package[k] >= 0)
+                fx_capture_value(side, "frequency", "package_throttles", json_integer(cases[i].package[k]));
+        }
+        struct rp_err err;
+        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        seal(&x);
+        if (cases[i].why)
+            broken("no_throttling: true", cases[i].why);
+        else
+            holds("no_throttling: true", NULL);
+        fx_fini(&x);
+    }
+}
+
+/* The whole run so many seconds from now. */
+static void move_to(struct fx *x, int64_t seconds)
+{
+    uint64_t end = rp_wall_ns() + (uint64_t)(seconds * 1000000000);
+    const struct {
+        json_t *doc;
+        const char *key;
+        uint64_t before_end_s;
+    } times[] = {{x->run, "started_at", 2}, {x->run, "ended_at", 0}, {x->before, "captured_at", 2}, {x->after, "captured_at", 0}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        char text[32];
+        rp_rfc3339(text, end - times[i].before_end_s * 1000000000u);
+        json_object_set_new(times[i].doc, times[i].key, json_string(text));
+    }
+    seal(x);
+}
+
+TEST(a_run_from_the_future_has_no_age)
+{
+    struct fx x;
+    fx_init(&x);
+    move_to(&x, -12 * 3600);
+    holds("max_age_days: 1", NULL);
+    move_to(&x, -25 * 3600);
+    broken("max_age_days: 1", "1.04 days old, 1 allowed");
+    move_to(&x, 120); /* two clocks */
+    holds("max_age_days: 1", NULL);
+    move_to(&x, 900);
+    broken("max_age_days: 1000", "minutes in the future by the clock of this machine; 5 are taken");
+    move_to(&x, 20 * 3600);
+    broken("max_age_days: 1000", "the run ends 1200 minutes in the future");
     fx_fini(&x);
 }
 
@@ -232,6 +340,18 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"complete: true\n\033[31m", RP_MALFORMED, "U+001B does not belong in a policy"},
         {"complete: \xff\n", RP_MALFORMED, "is no UTF-8"},
         {"complete: true\n#omplete: true\n", RP_USAGE, "p.yaml:2:1: a comment begins with '# '"},
+        {"complete: true # \342\200\256 6\n", RP_MALFORMED, "p.yaml:1:18: character U+202E does not belong in a policy"},
+        {"# \342\201\246\ncomplete: true\n", RP_MALFORMED, "p.yaml:1:3: character U+2066"},
+        {"complete: true # the run ended\nmin_steps : 6\n", RP_USAGE, "p.yaml:2:1: write 'min_steps:', without quotes and blanks"},
+        {"complete: true # the run ended\n\"min_steps\": 6\n", RP_USAGE, "p.yaml:2:1: write 'min_steps:'"},
+        {"'complete': true\n", RP_USAGE, "p.yaml:1:1: write 'complete:'"},
+        {"? complete\n: true\n", RP_USAGE, "p.yaml:1:3: write 'complete:'"},
+        {"checks:\n  key: note # yes\n  outliers : passed\n", RP_USAGE, "p.yaml:3:3: write 'outliers:'"},
+        {"checks: {key: note, \"data\":passed}\n", RP_USAGE, "p.yaml:1:21: write 'data:'"},
+        {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE, "p.yaml:1:18: a word goes on in line 4"},
+        {"signed_by: [alice, bob\n  carol]\n", RP_USAGE, "p.yaml:1:20: a word goes on in line 2"},
+        {"checks:\n  key: >-\n    passed\n", RP_USAGE, "p.yaml:2:8: a word goes on in line"},
+        {"complete: true\n\"min\n steps\": 6\n", RP_MALFORMED, "p.yaml:3:8: not YAML"},
         {"complete: true # so that*min_steps: 6\n", RP_USAGE, "p.yaml:1:16: a comment holds a rule"},
         {"complete: true\n#  min_steps: 6\n", RP_USAGE, "p.yaml:2:1: a comment holds a rule"},
         {"checks:\n  key: note # yes*  data: passed\n", RP_USAGE, "p.yaml:2:13: a comment holds a check"},

@@ -107,6 +107,7 @@ TEST(hostile_yaml_is_refused)
         {"title: \xc0\xaf\n", RP_MALFORMED, "t.yaml:1:8: byte 0xc0 is no UTF-8 text"},
         {"title: \xed\xa0\x80\n", RP_MALFORMED, "t.yaml:1:8: byte 0xed is no UTF-8 text"},
         {"# caf\xc3\xa9 \x1b[31m\n", RP_MALFORMED, "t.yaml:1:8: character U+001B does not belong"},
+        {"# caf\xc3\xa9 \xe2\x80\xae gnp.exe\n", RP_MALFORMED, "t.yaml:1:8: character U+202E does not belong"},
         {"title: \"a\\0b\"\n", RP_MALFORMED, "t.yaml:1:8: a NUL character"},
         {"title: \"a\\x1b[31m\"\n", RP_USAGE, "t.yaml:1:8: title: expected one line of UTF-8 text, found byte 0x1b"},
         {"", RP_MALFORMED, "t.yaml:1:1: the recipe is empty"},

@@ -1,0 +1,115 @@
+/* Long input from strangers costs time by its length, not by its square: what once did not is here, in processor time against itself. */
+#include "tests/unit/verify_fixture.h"
+
+#include "compare/layout.h"
+#include "ledger/ledger.h"
+#include "report/agreement.h"
+
+#include <time.h>
+
+#define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* First all runs start, then they end in the order in which they started; *third: digest of the third line. */
+static void long_ledger(struct rp_buf *out, int runs, char third[RP_SHA256_HEX])
+{
+    char head[RP_SHA256_HEX] = RP_LEDGER_NOTHING;
+    for (int i = 0; i < 2 * runs; i++) {
+        RP_BUF bare = {0};
+        char run[32] = "";
+        if (i >= runs)
+            snprintf(run, sizeof run, ",\"run\":%d", i - runs + 1);
+        rp_buf_printf(&bare, "{\"at\":\"2026-11-22T05:46:08Z\",\"event\":\"%s\",\"n\":%d,\"previous\":\"%s\",\"recipe\":\"" RECIPE "\"%s}\n",
+                      i < runs ? "started" : "failed", i + 1, head, run);
+        rp_sha256_hex(head, bare.data, bare.size);
+        rp_buf_add(out, bare.data, bare.size - 2);
+        rp_buf_printf(out, ",\"sha256\":\"%s\"}\n", head);
+        if (i == 2)
+            memcpy(third, head, sizeof head);
+    }
+}
+
+TEST(many_open_runs_in_a_ledger)
+{
+    enum { RUNS = 40000 };
+    RP_BUF text = {0};
+    struct rp_ledger_summary s;
+    struct rp_ledger_place place;
+    struct rp_err err = {0};
+    char third[RP_SHA256_HEX] = "";
+    fx_dir();
+    RP_FREE char *path = fx_path("long.jsonl");
+    long_ledger(&text, RUNS, third);
+    CHECK(rp_write_file(path, text.data, text.size, 0600, &err) == 0, "%s", err.msg);
+    RP_JSON *run = json_pack("{s:s, s:{s:i, s:s, s:i}}", "recipe_sha256", RECIPE, "ledger", "position", 3, "head", third, "earlier", 2);
+    double t0 = cpu_s();
+    int failed = rp_ledger_read(path, NULL, NULL, &s, &err);
+    double reading = cpu_s() - t0;
+    CHECK(!failed && s.lines == 2 * RUNS, "%s", err.msg);
+    failed = rp_ledger_find(path, run, &place, &err);
+    double finding = cpu_s() - t0 - reading;
+    CHECK(!failed && place.failed == 2 && place.later == RUNS - 3, "%s", err.msg);
+    CHECK(finding < 1.7 * reading + 0.05, "reading takes %.2f s, finding %.2f s", reading, finding);
+}
+
+/* Each row a section and a series of its own. */
+static double dlperf_s(int n)
+{
+    RP_BUF csv = {0};
+    struct rp_rows rows = {0};
+    struct rp_doc d = {0};
+    struct rp_err err = {0};
+    rp_buf_puts(&csv, "model,precision,batch_per_device,framework,nodes,gpus,throughput,unit\n");
+    for (int i = 0; i < n; i++)
+        rp_buf_printf(&csv, "bert-base,fp32,%d,f%d,1,1,%d,sequences/s\n", i + 1, i, i + 1);
+    CHECK(rp_rows_from_csv(&rows, csv.data, csv.size, "long.csv", NULL, &err) == 0 && rows.n == n, "%s", err.msg);
+    double t0 = cpu_s();
+    rp_layout_dlperf(&d, &rows);
+    double took = cpu_s() - t0;
+    rp_doc_fini(&d);
+    rp_rows_fini(&rows);
+    return took;
+}
+
+TEST(many_series_in_the_layout_of_dlperf)
+{
+    double few = dlperf_s(250), many = dlperf_s(2000);
+    CHECK(many < 130 * few + 0.1, "8 times the rows take %.3f s instead of %.3f s", many, few); /* the cube would be 512 times */
+}
+
+static void long_records(struct rp_records *rs, int64_t n)
+{
+    *rs = (struct rp_records){.r = rp_alloc((size_t)n * sizeof *rs->r), .n = n, .sha256 = RECIPE};
+    for (int64_t i = 0; i < n; i++)
+        rs->r[i] = (struct rp_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .device_ns = -1, .step = (int32_t)i,
+                                      .repeat = 1, .samples = 1, .tokens = 8, .padded_tokens = 8, .timed = 1};
+}
+
+/* Of a run of n steps with itself. */
+static double agreement_s(int64_t n)
+{
+    struct rp_records rs;
+    struct rp_err err = {0};
+    RP_JSON *run = json_pack("{s:{s:f}}", "results", "sequences_per_s", 1000.0), *before = fx_capture("2026-09-21T14:13:20Z");
+    long_records(&rs, n);
+    const struct rp_agreement_side side = {run, before, &rs};
+    double t0 = cpu_s();
+    RP_JSON *is = rp_agreement(&side, &side, &err);
+    double took = cpu_s() - t0;
+    CHECK(is && json_is_array(json_object_get(json_object_get(is, "throughput"), "interval")), "%s", err.msg);
+    rp_records_fini(&rs);
+    return took;
+}
+
+/* Above 50000 timed steps there are fewer draws, as for the interval of each run: shorter runs keep the intervals that they were sealed with. */
+TEST(agreement_of_long_runs)
+{
+    double draws_2000 = agreement_s(50000), draws_200 = agreement_s(50001);
+    CHECK(draws_200 < 0.4 * draws_2000, "%.3f s, and one step more takes %.3f s", draws_2000, draws_200);
+}
