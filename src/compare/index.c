@@ -94,7 +94,10 @@ static void bundle(struct rp_doc *d, struct tally *t, const char *root, const ch
     rp_doc_text(d, row->precision, RP_UNKNOWN);
     count_cell(d, row->batch_per_device);
     RP_FREE char *hardware = rp_row_hardware(row);
-    rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
+    if (row->devices == 1 && row->threads > 0)
+        rp_doc_cell(d, "%s", hardware ? hardware : RP_UNKNOWN);
+    else
+        rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
     rp_layout_throughput(d, row);
     if (isnan(row->low))
         rp_doc_text(d, NULL, RP_NO_EVIDENCE);

@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define LISTED 40      /* differences; the rest is counted */
-#define NAMED_BYTES 160 /* of the text that names those of high effect */
+#define NAMED_BYTES 160 /* of the text that names those of high effect; the one that goes beyond is the last */
+#define VALUE_BYTES 80  /* of one value in it */
 
 /* Fields that another confounder stands for, where it is named: another processor has other caches, and more of its cores. */
 static const struct {
@@ -81,7 +82,8 @@ static void put_value(struct rp_buf *out, const json_t *side)
         rp_json_write_line(&text, value);
     else
         rp_buf_puts(&text, *str(side, "state") ? str(side, "state") : "not there");
-    rp_buf_printf(out, "%.*s", (int)strcspn(rp_buf_text(&text), "\n"), rp_buf_text(&text));
+    size_t n = strcspn(rp_buf_text(&text), "\n");
+    rp_buf_printf(out, "%.*s%s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES), rp_buf_text(&text), n < VALUE_BYTES ? "" : "...");
 }
 
 static void name_high(struct rp_machines_high *high, const json_t *difference)

@@ -283,6 +283,10 @@ TEST(one_recipe_otherwise)
                 "hardware: Xeon (model 6/207/8) | Xeon (model 6/207/6)\n");
     expect_pair("isa=avx512 threads=2", CHANGE("governor", "\"powersave\""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "clocks: governor performance | governor powersave\n");
+    char longest[400], says[400]; /* a value that goes on and on is cut */
+    snprintf(longest, sizeof longest, "\"0%0150d\\u00e9\"", 7);
+    snprintf(says, sizeof says, "environment (1 value of high effect): cpu.allowed 0-1 | cpu.allowed 0%079d...\n", 0);
+    expect_pair("isa=avx512 threads=2", CHANGE("allowed", longest), RP_COMPARABLE_WITH_RESERVATIONS, says);
     expect_pair("isa=avx512 threads=2", CHANGE("cores", "4", "allowed", "\"0\\u001b\""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "environment (2 values of high effect): cpu.allowed 0-1, cpu.cores 2 | cpu.allowed 0?, cpu.cores 4\n");
 }
