@@ -103,6 +103,12 @@ static int is_near(const char *a, const char *b)
     return x <= y * MUCH_MORE && y <= x * MUCH_MORE;
 }
 
+/* Two machines of the same load are no more alike than two of which nothing is known. */
+static int is_disturbed(const struct confounder *c, const char *value)
+{
+    return strcmp(c->key, "other_work") == 0 && strcmp(value, "none") != 0;
+}
+
 static enum rp_comparable worse(enum rp_comparable a, enum rp_comparable b)
 {
     return a > b ? a : b;
@@ -117,7 +123,7 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         rp_row_get(x, sizeof x, a, c->key);
         rp_row_get(y, sizeof y, b, c->key);
         int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
-        int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y));
+        int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y)) && !is_disturbed(c, x);
         if (equal || (!known && (c->scope == KNOWN || c->scope == MUCH)) || !is_asked(c, a, b))
             continue;
         name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,

@@ -134,7 +134,7 @@ TEST(each_confounder)
         set(b, all[i].key, "7");
         rp_row_get(value, sizeof value, b, all[i].key);
         CHECK_STR(value, "7");
-        json_decref(compared(&rows, RP_COMPARABLE));
+        json_decref(compared(&rows, strcmp(all[i].key, "other_work") == 0 ? RP_COMPARABLE_WITH_RESERVATIONS : RP_COMPARABLE));
         rp_rows_fini(&rows);
     }
 }
