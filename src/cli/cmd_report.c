@@ -100,6 +100,9 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
         rp_page_markdown(&page, s->bundle, s->n);
     else
         rp_page_html(&page, s->bundle, s->n);
+    if (page.size > RP_PAGE_MAX)
+        return rp_fail(err, RP_USAGE, "the page would have %zu MiB, and verify --report reads %u: make pages of fewer bundles", page.size >> 20,
+                       RP_PAGE_MAX >> 20);
     if (o->output && (o->force || is_device(o->output) ? rp_write_file(o->output, page.data, page.size, 0644, err)
                                                        : rp_write_new_file(o->output, page.data, page.size, 0644, err)) < 0)
         return -1;

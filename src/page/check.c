@@ -13,6 +13,10 @@
 #include <string.h>
 #include <strings.h>
 
+#define TAG_MAX 4096   /* bytes of a tag, and of the source of a figure */
+#define HEAD_MAX 65536 /* of what stands above a Markdown report */
+#define WORDS_MAX 380  /* of what is not the same, in the text of the check */
+
 struct checking {
     const struct rp_shown_bundle *here, *others; /* [n_others] */
     int n_others;
@@ -23,6 +27,9 @@ struct checking {
     struct rp_buf own; /* what this program makes of b alone */
     struct rp_section section;
     int many; /* bundles on the page */
+    struct rp_span *sources; /* [n_sources], in order: what own says of the source and form of each of its figures */
+    size_t n_sources;
+    int another; /* version of this program made the page */
     size_t figures, unknown; /* of this bundle; those whose form or source this program does not use */
 };
 
@@ -58,11 +65,44 @@ static const json_t *document(const struct checking *c, const char *member)
                                                          : NULL;
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+    const struct rp_span *x = a, *y = b;
+    int order = memcmp(x->at, y->at, x->n < y->n ? x->n : y->n);
+    return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+/* Every SOURCE" data-form="FORM of our own page. */
+static void collect_sources(struct checking *c)
+{
+    static const char mark[] = " data-src=\"", form[] = "\" data-form=\"";
+    struct rp_span rest = rp_span_of(&c->own);
+    size_t room = 0;
+    while ((rest = rp_span_find(rest, mark)).at) {
+        rest = (struct rp_span){rest.at + sizeof mark - 1, rest.n - (sizeof mark - 1)};
+        const char *end = memchr(rest.at, '"', rest.n);
+        size_t n = end ? (size_t)(end - rest.at) : 0, left = rest.n - n;
+        if (!end || left < sizeof form || memcmp(end, form, sizeof form - 1) != 0)
+            continue; /* a link to data */
+        const char *close = memchr(end + sizeof form - 1, '"', left - (sizeof form - 1));
+        if (c->n_sources == room)
+            c->sources = rp_realloc(c->sources, (room = 2 * room + 256) * sizeof *c->sources);
+        if (close)
+            c->sources[c->n_sources++] = (struct rp_span){rest.at, (size_t)(close - rest.at)};
+    }
+    if (c->n_sources)
+        qsort(c->sources, c->n_sources, sizeof *c->sources, by_bytes);
+}
+
 /* Does our own page show that source in that form? Otherwise a page could scale a figure to anything. */
 static int is_ours(const struct checking *c, struct rp_span src, struct rp_span form)
 {
-    RP_FREE char *pair = rp_asprintf("data-src=\"%.*s\" data-form=\"%.*s\"", (int)src.n, src.at, (int)form.n, form.at);
-    return strstr(rp_buf_text(&c->own), pair) != NULL;
+    RP_BUF pair = {0};
+    rp_buf_add(&pair, src.at, src.n);
+    rp_buf_puts(&pair, "\" data-form=\"");
+    rp_buf_add(&pair, form.at, form.n);
+    struct rp_span key = rp_span_of(&pair);
+    return c->n_sources && bsearch(&key, c->sources, c->n_sources, sizeof key, by_bytes) != NULL;
 }
 
 /* One <data>...</data>. */
@@ -72,17 +112,20 @@ static int figure(struct checking *c, struct rp_span element, struct rp_err *err
     RP_BUF source = {0}, again = {0};
     char is[72], expected[72];
     c->figures++;
-    if (!src.at || !form.at || !text.at || src.n > 4096 || form.n > 32)
+    if (!src.at || !form.at || !text.at || src.n > TAG_MAX || form.n > 32)
         return rp_fail(err, RP_MISMATCH, "line %zu of the page has a figure that does not say where it comes from", line_of(c->page, element.at));
+    if (!is_ours(c, src, form)) {
+        c->unknown++;
+        if (c->another)
+            return 0;
+        return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: a figure there has a source or form that this program does not write",
+                       line_of(c->page, element.at));
+    }
     rp_unescape(&source, src);
     char *hash = strchr(source.data, '#');
     if (hash)
         *hash++ = 0;
     const json_t *doc = hash ? document(c, source.data) : NULL;
-    if (!is_ours(c, src, form)) {
-        c->unknown++;
-        return 0;
-    }
     RP_FREE char *how = rp_asprintf("%.*s", (int)form.n, form.at);
     rp_figure(&again, doc, source.data, hash ? hash : "", how);
     if (again.size == element.n && memcmp(again.data, element.at, element.n) == 0)
@@ -106,21 +149,38 @@ static struct rp_span find_data(struct rp_span in)
     return in;
 }
 
+static const char bundle_mark[] = " data-bundle=\"";
+
+static struct rp_span find_bundle(struct rp_span in)
+{
+    return rp_span_find(in, bundle_mark);
+}
+
+/* The first in rest: the last that was found if it lies there, so that nothing is looked through twice. There is none: n is 0. */
+static struct rp_span first_in(struct rp_span rest, struct rp_span last, struct rp_span (*find)(struct rp_span))
+{
+    if (last.at && last.at >= rest.at)
+        return last;
+    last = find(rest);
+    return last.at ? last : (struct rp_span){rest.at + rest.n, 0};
+}
+
 /* All figures below a data-bundle that is this one. */
 static int figures(struct checking *c, struct rp_err *err)
 {
-    static const char mark[] = " data-bundle=\"", close[] = "</data>";
-    struct rp_span rest = rp_span_of(c->page);
+    static const char close[] = "</data>";
+    const size_t skip = sizeof bundle_mark - 1;
+    struct rp_span rest = rp_span_of(c->page), d = {0}, b = {0};
     int ours = 0;
     while (rest.n) {
-        struct rp_span d = find_data(rest), b = rp_span_find(rest, mark);
-        if (b.at && (!d.at || b.at < d.at)) {
-            size_t skip = sizeof mark - 1;
+        d = first_in(rest, d, find_data);
+        b = first_in(rest, b, find_bundle);
+        if (b.n && b.at < d.at) {
             ours = b.n > skip + 64 && memcmp(b.at + skip, c->section.digest, 64) == 0 && b.at[skip + 64] == '"';
             rest = (struct rp_span){b.at + skip, b.n - skip};
             continue;
         }
-        if (!d.at)
+        if (!d.n)
             break;
         struct rp_span end = rp_span_find(d, close);
         if (!end.at)
@@ -170,7 +230,7 @@ static int one_bundle(struct checking *c, struct rp_check_result *r, struct rp_e
     if (rp_said_header(&c->said, rp_span_of(c->page)) < 0)
         return rp_fail(err, RP_MISMATCH, "the page was changed: it has no verdict and table of checks as this program writes them");
     rp_page_html(&again, &c->b, 1);
-    if (same(c, rp_span_of(c->page), rp_span_of(&again), err) < 0 || rp_said_no_better(&c->said, here, 1, err) < 0)
+    if (same(c, rp_span_of(c->page), rp_span_of(&again), err) < 0 || rp_said_no_better(&c->said, here, c->here->kept, err) < 0)
         return -1;
     rp_said_differences(&words, &c->said, here, 1);
     say(r, RP_CHECK_NOTE,
@@ -193,18 +253,21 @@ static void call_it(struct rp_shown_bundle *b, struct rp_span page, char name[20
 
 static const char section_mark[] = "<section class=\"bundle\" id=\"b";
 
-/* The section of a bundle with that mark in its tag, up to the next; or nothing. */
+/* The section of a bundle with that mark in its tag, up to the next; or nothing, also behind a tag that is longer than any of ours. */
 static struct rp_span section_of(struct rp_span page, const char *mark)
 {
-    struct rp_span at = page, next;
-    for (; (at = rp_span_find(at, section_mark)).at; at.at++, at.n--) {
-        if (*mark && !rp_span_find(rp_span_between(at, "<section", ">"), mark).at)
+    struct rp_span at = page, tag, next;
+    for (; (at = rp_span_find(at, section_mark)).at; at = rp_span_behind(at, tag)) {
+        tag = rp_span_between((struct rp_span){at.at, at.n < TAG_MAX ? at.n : TAG_MAX}, "<section", ">");
+        if (!tag.at)
+            break;
+        if (*mark && !rp_span_find(tag, mark).at)
             continue;
         next = rp_span_find((struct rp_span){at.at + 1, at.n - 1}, section_mark);
         at.n -= next.n;
         return at;
     }
-    return at;
+    return (struct rp_span){NULL, 0};
 }
 
 static int one_of_many(struct checking *c, struct rp_span section, struct rp_err *err)
@@ -290,18 +353,21 @@ static int none_besides(const struct checking *c, const struct rp_shown_bundle *
 /* What is on the page is what was made again; is what its maker found what is found here? */
 static int judge_all(const struct several *all, const struct checking *c, struct rp_check_result *r, struct rp_err *err)
 {
-    RP_BUF words = {0};
+    RP_BUF words = {0}, numbers = {0};
     if (none_besides(c, all->b, all->n, err) < 0)
         return -1;
     rp_buf_puts(&words, "");
     for (int i = 0; i < all->n; i++) {
-        if (rp_said_no_better(&all->said[i], all->here[i], 0, err) < 0)
+        size_t before = words.size;
+        if (rp_said_no_better(&all->said[i], all->here[i], NULL, err) < 0)
             return rp_wrap(err, "bundle %d of the page", i + 1);
         rp_said_differences(&words, &all->said[i], all->here[i], 0);
+        if (words.size > before)
+            rp_buf_printf(&numbers, "%s%d", numbers.size ? ", " : "; of numbers ", i + 1);
     }
     if (words.size)
         say(r, RP_CHECK_NOTE, "all of its %d bundles is theirs, byte for byte; what the page's maker found is not what is found here%s", all->n,
-            rp_buf_text(&words));
+            rp_buf_text(words.size > WORDS_MAX ? &numbers : &words));
     else
         say(r, RP_CHECK_PASSED, "it is byte for byte what this program makes of its %d bundles", all->n);
     return 0;
@@ -339,28 +405,27 @@ static int html(struct checking *c, struct rp_check_result *r, struct rp_err *er
     RP_FREE char *mark = rp_asprintf("data-bundle=\"%s\"", c->section.digest);
     struct rp_span page = rp_span_of(c->page), section = section_of(page, mark);
     struct rp_span made = rp_span_between(page, maker_mark, "\">"), own = rp_span_between(rp_span_of(&c->own), maker_mark, "\">");
-    int another = made.n != own.n || memcmp(made.at, own.at, own.n) != 0;
+    c->another = made.n != own.n || memcmp(made.at, own.at, own.n) != 0;
     if (!rp_span_find(page, mark).at)
         return rp_fail(err, RP_MISMATCH, "the page does not show this bundle, whose statement has SHA-256 %s", c->section.digest);
     if (rp_said_section(&c->said, c->here->v, section.at ? section : page, err) < 0) {
         struct rp_err why = *err;
-        return another ? rp_fail(err, RP_UNAVAILABLE, "not decided: another version of repro made the page, and %s", why.msg) : -1;
+        return c->another ? rp_fail(err, RP_UNAVAILABLE, "not decided: another version of repro made the page, and %s", why.msg) : -1;
     }
     c->b.v = &c->said;
     call_it(&c->b, section, c->name);
     rp_buf_fini(&c->own);
     rp_page_html(&c->own, &c->b, 1);
+    collect_sources(c);
     if (figures(c, err) < 0)
         return -1;
     if (c->figures == 0)
         return rp_fail(err, RP_MISMATCH, "the page shows no figure of this bundle");
-    if (another)
+    if (c->another)
         return rp_fail(err, RP_UNAVAILABLE,
                        "not decided: of %zu figures of this bundle on the page %zu are made again and equal, but another version of repro made it "
                        "(%s): what else it says, hides or paints over is not compared, so do not rely on it; have it made again with this one",
                        c->figures, c->figures - c->unknown, rp_span_shown(maker, made));
-    if (c->unknown)
-        return rp_fail(err, RP_MISMATCH, "the page was changed: %zu figures have sources or forms that this program does not write", c->unknown);
     if (!section.at)
         return rp_fail(err, RP_MISMATCH, "the page has no section of this bundle");
     return section.at[sizeof section_mark - 1] == '0' ? one_bundle(c, r, err) : several(c, section, r, err);
@@ -388,6 +453,8 @@ static int report_of(const struct checking *c, struct rp_span part, const struct
     as_said.v = said;
     if (!below.at)
         return rp_fail(err, RP_MISMATCH, "the file is no report of this bundle: it does not hold the heading of the sealed report.md");
+    if (head.n > HEAD_MAX)
+        return rp_fail(err, RP_MISMATCH, "the file was changed: above the report it holds more than this program writes");
     if (rp_said_head(said, b->v, head, err) < 0)
         return -1;
     for (int verdict = RP_VERDICT_FAILED + 1; verdict <= RP_VERDICT_UNDECIDED; verdict++) {
@@ -427,8 +494,10 @@ static int add_report(struct several *all, const struct checking *c, struct rp_s
 static int add_reports(struct several *all, const struct checking *c, struct rp_err *err)
 {
     struct rp_span rest = rp_span_of(c->page), strange = {0};
-    int ours = 0, headed = 0;
+    int ours = 0, headed = 0, n = 0;
     while (rest.n) {
+        if (n++ == RP_PAGE_BUNDLES)
+            return rp_fail(err, RP_MISMATCH, "the file was changed: it holds more than the %d reports that this program writes", RP_PAGE_BUNDLES);
         struct rp_span part = rest, next = rp_span_find(rest, RP_BETWEEN_REPORTS "> **");
         struct rp_err why = {0};
         part.n -= next.n;
@@ -470,7 +539,7 @@ static int markdown(struct checking *c, struct rp_check_result *r, struct rp_err
         say(r, RP_CHECK_NOTE, "it is the sealed report byte for byte, without a verdict above it");
         return 0;
     }
-    if (report_of(c, page, c->here, &c->said, err) < 0)
+    if (report_of(c, page, c->here, &c->said, err) < 0 || rp_said_no_better(&c->said, c->here->v, NULL, err) < 0)
         return -1;
     rp_said_differences(&words, &c->said, c->here->v, 0);
     say(r, RP_CHECK_NOTE, "the sealed report byte for byte; what stands above it is its maker's%s", rp_buf_text(&words));
@@ -512,5 +581,6 @@ int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const st
         say(r, err->code == RP_UNAVAILABLE ? RP_CHECK_SKIPPED : RP_CHECK_FAILED, "%s", err->msg);
     rp_said_fini(&c.said);
     rp_buf_fini(&c.own);
+    free(c.sources);
     return failed ? -1 : 0;
 }

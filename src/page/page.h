@@ -18,7 +18,7 @@
 
 #define RP_PAGE_FORMAT "repro-page/1"
 #define RP_PAGE_BUNDLES 64        /* on one page */
-#define RP_PAGE_MAX (256u << 20) /* bytes of a page that is checked */
+#define RP_PAGE_MAX (16u << 20)   /* bytes of a page that is checked; with ROWS_MAX of steps.c records it is well below */
 
 struct rp_shown_bundle {
     const char *name; /* as the user called it: for its commands, and for failed bundles, which say nothing that could be believed */

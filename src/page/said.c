@@ -49,6 +49,7 @@ static json_t *signature(const struct rp_verification *here, struct rp_span row,
 
 static int read_signatures(struct rp_verification *said, const struct rp_verification *here, struct rp_span section, struct rp_err *err)
 {
+    json_int_t last = -1;
     said->signatures = json_array();
     for (size_t i = 0; i <= json_array_size(here->signatures); i++) {
         char mark[64];
@@ -57,10 +58,15 @@ static int read_signatures(struct rp_verification *said, const struct rp_verific
         if (!row.at)
             return 0;
         row.n -= end.n;
+        section = rp_span_behind(section, row);
         json_t *one = signature(here, row, err);
         if (!one)
             return -1;
+        json_int_t number = json_integer_value(json_object_get(one, "number"));
         json_array_append_new(said->signatures, one);
+        if (number <= last)
+            return rp_fail(err, RP_MISMATCH, "the page was changed: it shows a signature twice, or not in the order of the bundle");
+        last = number;
     }
     return 0;
 }
@@ -159,76 +165,144 @@ int rp_said_row(struct rp_verification *said, struct rp_span row)
     return -1;
 }
 
-/* A page may say less than is found here. More would be believed because the page was checked. */
-int rp_said_no_better(const struct rp_verification *said, const struct rp_verification *here, int checks, struct rp_err *err)
+/* Names are of whoever made the page: here nothing vouches for any other than the reader's own. */
+static int no_better_names(const struct rp_verification *said, const struct rp_verification *here, struct rp_err *err)
 {
-    static const int verdicts[] = {[RP_VERDICT_UNDECIDED] = 1, [RP_VERDICT_UNKNOWN_KEY] = 2, [RP_VERDICT_VERIFIED] = 3};
-    static const int states[] = {[RP_CHECK_WARNING] = 1, [RP_CHECK_SKIPPED] = 2, [RP_CHECK_NOTE] = 3, [RP_CHECK_PASSED] = 4};
-    char name[72];
+    char name[72], mine_is[72];
     size_t i, k;
     json_t *one, *mine;
-    if (verdicts[said->verdict] > verdicts[here->verdict])
-        return rp_fail(err, RP_MISMATCH, "the page says '%s', here it is '%s'; " REMEDY "--trust", rp_verdict_text(said->verdict),
-                       rp_verdict_text(here->verdict));
     if (*said->signer && !*here->signer)
         return rp_fail(err, RP_MISMATCH, "the page names '%s' as the signer, here the key has no name; add it with repro key trust",
                        rp_shown(name, said->signer));
+    if (*said->signer && strcmp(said->signer, here->signer) != 0)
+        return rp_fail(err, RP_MISMATCH, "the page names '%s' as the signer, in your trust store the key is '%s'; have it made again here",
+                       rp_shown(name, said->signer), rp_shown(mine_is, here->signer));
     json_array_foreach(said->signatures, i, one)
-        json_array_foreach(here->signatures, k, mine)
-            if (strcmp(text_of(one, "fingerprint"), text_of(mine, "fingerprint")) == 0 && json_is_true(json_object_get(one, "trusted")) &&
-                !json_is_true(json_object_get(mine, "trusted")))
-                return rp_fail(err, RP_MISMATCH, "the page's maker trusts who countersigned as %s, here that key is not known; add it with repro key trust",
-                               text_of(mine, "role"));
-    for (int c = 0; checks && c < RP_CHECK_COUNT; c++)
-        if (states[said->check[c].state] > states[here->check[c].state])
-            return rp_fail(err, RP_MISMATCH, "the page says '%s' of the check %s, here it is '%s'; " REMEDY "--trust",
-                           rp_check_state_name(said->check[c].state), rp_check_name(c), rp_check_state_name(here->check[c].state));
+        json_array_foreach(here->signatures, k, mine) {
+            if (!json_is_true(json_object_get(one, "trusted")) ||
+                !json_equal(json_object_get(one, "number"), json_object_get(mine, "number")))
+                continue;
+            if (!json_is_true(json_object_get(mine, "trusted")))
+                return rp_fail(err, RP_MISMATCH, "the page's maker trusts who countersigned as %s, here that key is not known; add it with "
+                                                 "repro key trust", text_of(mine, "role"));
+            if (strcmp(text_of(one, "name"), text_of(mine, "name")) != 0)
+                return rp_fail(err, RP_MISMATCH,
+                               "the page names '%s' as who countersigned as %s, in your trust store it is '%s'; have it made again here",
+                               rp_shown(name, text_of(one, "name")), text_of(mine, "role"), rp_shown(mine_is, text_of(mine, "name")));
+        }
     return 0;
+}
+
+static const char *found(char out[72], const struct rp_check_result *r)
+{
+    return rp_shown(out, rp_check_found(r));
+}
+
+/* One check; RP_UNAVAILABLE: it says what cannot be told from here. */
+static int no_better_check(int id, const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept,
+                           struct rp_err *err)
+{
+    static const int states[] = {[RP_CHECK_WARNING] = 1, [RP_CHECK_SKIPPED] = 2, [RP_CHECK_NOTE] = 3, [RP_CHECK_PASSED] = 4};
+    const struct rp_check_result *is = &said->check[id], *mine = &here->check[id];
+    char a[72], b[72];
+    enum rp_told told = rp_check_told(id, said, here, kept);
+    if (told == RP_TOLD_SAME || told == RP_TOLD_LESS)
+        return 0;
+    if (states[is->state] > states[mine->state])
+        return rp_fail(err, RP_MISMATCH, "the page says '%s' of the check %s, here it is '%s'; " REMEDY "--trust",
+                       rp_check_state_name(is->state), rp_check_name(id), rp_check_state_name(mine->state));
+    if (told == RP_TOLD_NEVER)
+        return rp_fail(err, RP_MISMATCH, "the page was changed: of the check %s it says '%s: %s', here it is '%s: %s'", rp_check_name(id),
+                       rp_check_state_name(is->state), found(a, is), rp_check_state_name(mine->state), found(b, mine));
+    return rp_fail(err, RP_UNAVAILABLE, "%s", rp_check_name(id));
+}
+
+/* A page may say less than is found here. More would be believed because the page was checked, as would what cannot be checked. */
+int rp_said_no_better(const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept,
+                      struct rp_err *err)
+{
+    static const int verdicts[] = {[RP_VERDICT_UNDECIDED] = 1, [RP_VERDICT_UNKNOWN_KEY] = 2, [RP_VERDICT_VERIFIED] = 3};
+    char shown[72];
+    int first = -1;
+    RP_BUF names = {0};
+    if (verdicts[said->verdict] > verdicts[here->verdict])
+        return rp_fail(err, RP_MISMATCH, "the page says '%s', here it is '%s'; " REMEDY "--trust", rp_verdict_text(said->verdict),
+                       rp_verdict_text(here->verdict));
+    if (no_better_names(said, here, err) < 0)
+        return -1;
+    for (int c = 0; kept && c < RP_CHECK_COUNT; c++) {
+        if (no_better_check(c, said, here, kept, err) == 0)
+            continue;
+        if (err->code != RP_UNAVAILABLE)
+            return -1;
+        rp_buf_printf(&names, "%s%s", first < 0 ? "" : ", ", rp_check_name(c));
+        first = first < 0 ? c : first;
+    }
+    if (first < 0)
+        return 0;
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "not decided: what the page says of %s, as '%s', is on its maker's word; have it made again here with repro report",
+                   rp_buf_text(&names), found(shown, &said->check[first]));
 }
 
 /* ---- differences ---- */
 
-static const char *found(const struct rp_check_result *r)
-{
-    return *r->text ? r->text : r->proves;
-}
+#define ROOM 380 /* of the text of a check, beside what stands before it */
 
 static void other_signatures(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here)
 {
-    size_t n = json_array_size(said->signatures), mine = json_array_size(here->signatures);
-    char name[72];
+    size_t n = json_array_size(said->signatures), mine = json_array_size(here->signatures), fewer = 0;
+    const char *role = "";
     if (n != mine) {
         rp_buf_printf(out, "; it shows %zu of the %zu signatures beside the author's", n, mine);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *a = json_array_get(said->signatures, i), *b = json_array_get(here->signatures, i);
-        int trusted = json_is_true(json_object_get(a, "trusted")), same = trusted == json_is_true(json_object_get(b, "trusted"));
-        if (!same || (trusted && strcmp(text_of(a, "name"), text_of(b, "name")) != 0))
-            rp_buf_printf(out, "; who signed as %s is %strusted there%s%s", text_of(b, "role"), trusted ? "" : "not ",
-                          trusted && *text_of(a, "name") ? " as " : "", trusted ? rp_shown(name, text_of(a, "name")) : "");
+        if (json_is_true(json_object_get(a, "trusted")) || !json_is_true(json_object_get(b, "trusted")))
+            continue;
+        role = text_of(b, "role");
+        fewer++;
+    }
+    if (fewer == 1)
+        rp_buf_printf(out, "; who signed as %s is not trusted there", role);
+    else if (fewer)
+        rp_buf_printf(out, "; %zu of those who signed besides are not trusted there", fewer);
+}
+
+static void other_checks(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here, int whole)
+{
+    const char *before = "; of ";
+    char is[72];
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        const struct rp_check_result *a = &said->check[i], *b = &here->check[i];
+        if (a->state == b->state && strcmp(rp_check_found(a), rp_check_found(b)) == 0)
+            continue;
+        rp_buf_printf(out, "%s%s", before, rp_check_name(i));
+        if (whole)
+            rp_buf_printf(out, " %s '%s'", rp_check_state_name(a->state), found(is, a));
+        else
+            before = ", ";
     }
 }
 
-/* The first ones whole, then names of checks. */
+/* What of the checks is shown whole where there is room, else by its name. */
 void rp_said_differences(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here, int checks)
 {
-    char is[72];
     if (said->verdict != here->verdict)
         rp_buf_printf(out, "; its verdict is '%s', here '%s'", rp_verdict_text(said->verdict), rp_verdict_text(here->verdict));
     if (strcmp(said->signer, here->signer) != 0)
-        rp_buf_printf(out, "; its signer is '%s', here '%s'", rp_shown(is, said->signer), here->signer);
+        rp_buf_puts(out, "; it does not name the signer");
     if (!said->ledger != !here->ledger)
         rp_buf_puts(out, "; it was made without the ledger");
     if (said->original != here->original)
         rp_buf_puts(out, "; it was made without the first run");
     other_signatures(out, said, here);
-    for (int i = 0; checks && i < RP_CHECK_COUNT; i++) {
-        const struct rp_check_result *a = &said->check[i], *b = &here->check[i];
-        if (a->state == b->state && strcmp(found(a), found(b)) == 0)
-            continue;
-        rp_buf_printf(out, "; of %s %s", rp_check_name(i), rp_check_state_name(a->state));
-        if (out->size < 330)
-            rp_buf_printf(out, " '%s'", rp_shown(is, found(a)));
-    }
+    RP_BUF whole = {0};
+    if (checks)
+        other_checks(&whole, said, here, 1);
+    if (out->size + whole.size <= ROOM)
+        rp_buf_add(out, rp_buf_text(&whole), whole.size);
+    else
+        other_checks(out, said, here, 0);
 }

@@ -19,9 +19,11 @@ int rp_said_header(struct rp_verification *said, struct rp_span page) rp_must_ch
 int rp_said_row(struct rp_verification *said, struct rp_span row) rp_must_check;
 /* Of a Markdown file, of what stands above the report; its verdict is tried by the caller. */
 int rp_said_head(struct rp_verification *said, const struct rp_verification *here, struct rp_span head, struct rp_err *err) rp_must_check;
-/* Of a page of several there are no checks. */
-int rp_said_no_better(const struct rp_verification *said, const struct rp_verification *here, int checks, struct rp_err *err) rp_must_check;
-/* Every word of the page that is not ours, as long as there is room; nothing where all is the same. */
+/* RP_MISMATCH: it says more than is found here, or what this program says to nobody; RP_UNAVAILABLE: what cannot be told from here.
+ * kept: of what is found here; NULL where the page has no checks: one of several, Markdown. */
+int rp_said_no_better(const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept,
+                      struct rp_err *err) rp_must_check;
+/* What of the page is not ours, each by its name at least; nothing where all is the same. At most 400 bytes. */
 void rp_said_differences(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here, int checks);
 void rp_said_fini(struct rp_verification *said);
 

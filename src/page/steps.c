@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MAX 200000 /* of CSV in the page; more stay in the bundle */
+#define ROWS_MAX 50000 /* of CSV in the page; more stay in the bundle: a page has RP_PAGE_MAX */
 #define HISTOGRAM_MIN 8
 #define BINS_MAX 60
 

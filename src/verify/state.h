@@ -56,6 +56,14 @@ int rp_verify_harmless(const char *reason);
 /* A line for each counter-signature that holds. */
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
 
+/* What told.c compares with: rows that read otherwise for others. */
+#define RP_KEY_UNKNOWN "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it with repro key trust"
+#define RP_KEY_NAMED "the key you named"
+#define RP_KEY_OF_ROLE "the key you named countersigned as %s; the author is '%s' of your trust store"
+#define RP_KEY_IN_STORE "in your trust store as '%s'"
+void rp_container_found(struct rp_check_result *result, int members, size_t total);
+void rp_signatures_found(struct rp_check_result *result, const json_t *rows); /* all of them valid */
+
 /* Printable ASCII into the result's text. */
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The first place where two documents differ: "results/sequences_per_s is 9, expected 3.5", into text. 0 when they are equal. */

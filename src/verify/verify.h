@@ -102,6 +102,11 @@ void rp_verification_fini(struct rp_verification *v);
 /* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED, when it was
  * skipped UNDECIDED. */
 void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
+/* What a check of the same bundle says to somebody else: the same, what this program says where less was given, what somebody may have found
+ * and cannot be told from here, or what it says to nobody. Of *said its checks, signatures, ledger and original count. */
+enum rp_told { RP_TOLD_SAME, RP_TOLD_LESS, RP_TOLD_UNSURE, RP_TOLD_NEVER };
+enum rp_told rp_check_told(int id, const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept);
+const char *rp_check_found(const struct rp_check_result *r); /* as it is shown: its text, or what it proves */
 const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint); /* of the first by that key; NULL: none */
 
 /* The table and the verdict for people; as {"verdict", "bundle_verdict" where a page alone

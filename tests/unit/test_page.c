@@ -292,7 +292,7 @@ TEST(a_page_that_says_something_else_is_found)
         {">claims</th>", "</tr>\n", "</tr>\n<tr><td class=\"state good\">passed</td><th scope=\"row\">mlperf</th><td>x</td></tr>\n",
          RP_CHECK_FAILED, "was changed"},
         {"\">passed</td>", ">loss</th>", ">bert</th>", RP_CHECK_FAILED, "was changed"},
-        {">replay</th>", "<td>", "<td>9999 sequences/s; ", RP_CHECK_NOTE, "of replay skipped '9999 sequences/s; "},
+        {">replay</th>", "<td>", "<td>9999 sequences/s; ", RP_CHECK_SKIPPED, "what the page says of replay, as '9999 sequences/s; "},
         {"<title>", "verified", "9999 sequences/s, verified", RP_CHECK_FAILED, "was changed"},
         {maker, "repro ", "repro 9", RP_CHECK_SKIPPED, "are made again and equal, but another version"},
         {"<!", "doctype", "DOCTYPE", RP_CHECK_FAILED, "a page begins with"},
@@ -375,8 +375,8 @@ TEST(a_page_may_say_less_of_the_verification_and_no_more)
         {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_replay, RP_CHECK_PASSED, 1, RP_CHECK_FAILED, "says 'passed' of the check replay, here it is 'skipped'"},
         {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_report_file, RP_CHECK_PASSED, 1, RP_CHECK_FAILED, "says 'passed' of the check report_file"},
         {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_loss, RP_CHECK_FAILED, 1, RP_CHECK_FAILED, "no verdict and table"},
-        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_loss, RP_CHECK_WARNING, 1, RP_CHECK_NOTE, "; of loss warning '"},
-        {RP_VERDICT_UNDECIDED, "", RP_CHECK_loss, RP_CHECK_NOTE, 1, RP_CHECK_NOTE, "its verdict is 'not decided: "},
+        {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_loss, RP_CHECK_WARNING, 1, RP_CHECK_FAILED, "of the check loss it says 'warning: "},
+        {RP_VERDICT_UNDECIDED, "", RP_CHECK_key, RP_CHECK_NOTE, 1, RP_CHECK_NOTE, "its verdict is 'not decided: "},
         {RP_VERDICT_UNKNOWN_KEY, "", RP_CHECK_key, RP_CHECK_NOTE, 2, RP_CHECK_PASSED, "of its 2 bundles"},
     };
     struct fx x;
@@ -412,8 +412,10 @@ TEST(a_markdown_file_holds_the_sealed_report)
         enum rp_check_state state;
         const char *says;
     } heads[] = {
-        {"> **", "verified, but the key is unknown", "verified", RP_CHECK_NOTE,
-         "is its maker's; its verdict is 'verified', here 'verified, but the key is unknown'"},
+        {"> **", "verified, but the key is unknown", "verified", RP_CHECK_FAILED,
+         "the page says 'verified', here it is 'verified, but the key is unknown'"},
+        {"> **", "verified, but the key is unknown", "not decided: what was asked for was not done; nothing else failed", RP_CHECK_NOTE,
+         "is its maker's; its verdict is 'not decided"},
         {"> **", "verified, but the key is unknown", "verified, and audited by everybody", RP_CHECK_FAILED,
          "line 1 of the page was changed: 'and audited"},
         {"> **", "verified, but the key is unknown", "FAILED", RP_CHECK_FAILED, "line 1 of the page was changed"},

@@ -78,7 +78,7 @@ TEST(a_page_wants_what_its_maker_was_given)
         {"signed.zst", 0, 0, 0, "signed.zst", 0, 0, 1, RP_CHECK_NOTE, RP_CHECK_NOTE, "who signed as replicator is not trusted there", "is not trusted there"},
         {"signed.zst", 1, 0, 0, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_FAILED, "such as --ledger", "such as --ledger"},
         {"signed.zst", 0, 1, 0, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_PASSED, "such as --original", "byte for byte"},
-        {"signed.zst", 0, 0, 1, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_NOTE, "maker trusts who countersigned as replicator", "as replicator is trusted there"},
+        {"signed.zst", 0, 0, 1, "signed.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_FAILED, "maker trusts who countersigned as replicator", "here that key is not known"},
         {"second.zst", 0, 0, 0, "signed.zst", 0, 0, 0, RP_CHECK_NOTE, RP_CHECK_NOTE, "; it shows 0 of the 1 signatures", "; it shows 0 of the 1 signatures"},
         {"signed.zst", 0, 0, 0, "second.zst", 0, 0, 0, RP_CHECK_FAILED, RP_CHECK_FAILED, "", "was changed"},
     };
@@ -119,7 +119,7 @@ TEST(what_is_bent_in_the_new_sections_is_found)
         {"run.json#/ledger/earlier", ">2<", ">0<", "says '0' for run.json#/ledger/earlier"},
         {"run.json#/agreement/throughput/ratio", ">0.", ">1.", "says '1."},
         {"run.json#/agreement/bits/equal", ">equal<", ">EQUAL<", "says 'EQUAL'"},
-        {"agreement/throughput/interval/1", "d4", "d2", "sources or forms that this program does not write"},
+        {"agreement/throughput/interval/1", "d4", "d2", "source or form that this program does not write"},
         {"b0-signatures\">Who", ">replicator<", ">author<", "shows a signature as author that this bundle does not carry"},
         {"b0-signatures\">Who", "<code>SHA256:", "<code>SHA256:00", "was changed: it shows a signature in a form"},
         {"b0-signatures\">Who", "2026-11-21", "2026-11-20", "says '2026-11-20T06:27:54Z' for verify/signatures#/0/at"},
