@@ -69,14 +69,13 @@ struct progress {
     uint64_t start_ns;
 };
 
-static void say_estimate(void *arg, int64_t first, int64_t steps, double seconds)
+static void say_estimate(void *arg, int64_t first, int64_t steps, const double seconds[2])
 {
     struct progress *p = arg;
-    if (isnan(seconds))
-        rp_meter_note(&p->meter, "replay: steps %lld to %lld", (long long)first, (long long)(first + steps - 1));
-    else
-        rp_meter_note(&p->meter, "replay: steps %lld to %lld, about %.*f s here", (long long)first, (long long)(first + steps - 1),
-                      seconds < 9.5, seconds);
+    char time[64] = "";
+    if (seconds)
+        snprintf(time, sizeof time, ", %.*f to %.*f s here", seconds[0] < 9.5, seconds[0], seconds[0] < 9.5, seconds[1]);
+    rp_meter_note(&p->meter, "replay: steps %lld to %lld%s", (long long)first, (long long)(first + steps - 1), time);
     p->start_ns = rp_now_ns();
 }
 

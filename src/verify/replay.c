@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "data/store.h"
 #include "model/safetensors.h"
-#include "report/ceilings.h"
 #include "worker/ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
@@ -17,8 +16,9 @@
 #include <unistd.h>
 
 #define POLL_MS 200
-#define PROBE_NS 60000000          /* of products, for the estimate */
-#define OF_PRODUCT 0.7             /* of which a step achieves about so much */
+#define PROBE_NS 400000000         /* of products, for the estimate: longer than other work is away from a processor, or on it */
+#define OF_BEST 0.9                /* of the quickest of them a step achieves hardly more, */
+#define OF_MEAN 0.7                /* and of all of them hardly less, as long as the load stays what it is */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to say which tensors it has, after a divergence */
 
 struct replay {
@@ -106,23 +106,35 @@ static int check_state(const struct replay *p, struct rp_err *err)
     return 0;
 }
 
-/* Seconds, from a few products here and the FLOPs of a step; NaN where the device is another program's. */
-static double estimate(const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_plan *plan)
+/* Seconds at least and at most, from a few products here and the FLOPs of the steps; -1: not known, as where the device is another program's. */
+static int estimate(double seconds[2], const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_plan *plan)
 {
     struct rp_err err;
-    int64_t samples = plan->batch * p->recipe.train_accumulation_steps;
     struct rp_dev *dev = b->remote ? NULL : b->open(o, &err);
+    double flops = (double)(plan->batch * p->recipe.train_accumulation_steps * p->steps) * plan->flops_per_sample, best = 0, all = 0;
+    const json_t *ns;
+    size_t i;
     if (!dev)
-        return NAN;
+        return -1;
     struct rp_ceiling_size size = rp_ceiling_size(dev, plan);
     size.gemm_ns = PROBE_NS;
     size.copy = (size_t)1 << 20;
     size.copy_ns = 1;
-    RP_JSON *raw = rp_ceilings(dev, &size, NULL, NULL, &err), *both = json_pack("{s:O*}", "before", raw), *none = json_object();
-    RP_JSON *is = rp_ceilings_json(both, none);
-    double rate = json_number_value(json_object_get(json_object_get(json_object_get(is, "before"), "gemm"), "flops_per_s"));
+    RP_JSON *raw = rp_ceilings(dev, &size, NULL, NULL, &err);
     dev->backend->close(dev);
-    return rate > 0 ? (double)(samples * p->steps) * plan->flops_per_sample / (rate * OF_PRODUCT) : NAN;
+    const json_t *times = json_object_get(json_object_get(raw, "gemm"), "ns");
+    json_array_foreach((json_t *)times, i, ns)
+    {
+        double one = json_number_value(ns) / 1e9;
+        best = i == 0 || one < best ? one : best;
+        all += one;
+    }
+    if (best <= 0)
+        return -1;
+    double steps = flops / (2.0 * size.product.rows * size.product.width * size.product.depth * size.times); /* as so many products */
+    seconds[0] = steps * best / OF_BEST;
+    seconds[1] = steps * all / (double)i / OF_MEAN;
+    return 0;
 }
 
 static int prepare(struct replay *p, struct rp_err *err)
@@ -141,8 +153,9 @@ static int prepare(struct replay *p, struct rp_err *err)
     struct rp_device_opts device = rp_job_device(&p->recipe);
     if (!b || rp_job_plan(&plan, &p->recipe, batch, b, &device, err) < 0)
         return -1;
+    double seconds[2];
     if (p->o->begin)
-        p->o->begin(p->o->arg, p->o->first, p->steps, estimate(p, b, &device, &plan));
+        p->o->begin(p->o->arg, p->o->first, p->steps, estimate(seconds, p, b, &device, &plan) < 0 ? NULL : seconds);
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
     return rp_job_start(&p->worker, &job, err);
 }

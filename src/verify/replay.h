@@ -27,8 +27,8 @@ struct rp_replay_opts {
     const char *store;   /* content-addressed store, NULL: the default */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
-    /* before the first step: so many will be trained, in about so many seconds here; NaN: not known. May be NULL. */
-    void (*begin)(void *arg, int64_t first, int64_t steps, double seconds);
+    /* before the first step: so many will be trained, in seconds[0] to seconds[1] here if the load stays; NULL: not known. May be NULL. */
+    void (*begin)(void *arg, int64_t first, int64_t steps, const double seconds[2]);
     /* called several times a second with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
     int (*progress)(void *arg, int64_t step, int64_t steps);
     void *arg;
