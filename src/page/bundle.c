@@ -67,7 +67,15 @@ void rp_run_row(struct rp_section *s, const char *name, const char *pointer, con
         return;
     rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td>", name);
     rp_run_figure(s, pointer, form);
-    rp_buf_printf(s->out, "%s%s</td></tr>\n", *unit ? " " : "", unit);
+    rp_buf_printf(s->out, *unit ? " <span class=\"whole\">%s</span></td></tr>\n" : "%s</td></tr>\n", unit);
+}
+
+/* A percentile of too few steps is their longest under another name. */
+int rp_section_has_steps_for(const struct rp_section *s, const char *pointer)
+{
+    json_int_t timed = json_integer_value(rp_pointer(s->run, "/results/steps/timed"));
+    int least = strcmp(pointer, "/results/step_s/p99") == 0 ? RP_P99_STEPS : strcmp(pointer, "/results/step_s/p90") == 0 ? RP_P90_STEPS : 0;
+    return timed >= least;
 }
 
 /* The figures that people look for first. */
@@ -98,7 +106,7 @@ static void headline(struct rp_section *s)
     rp_buf_puts(s->out, "</dd></div>\n");
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         const json_t *v = rp_pointer(s->run, cards[i].pointer);
-        if (!v || json_is_null(v))
+        if (!v || json_is_null(v) || !rp_section_has_steps_for(s, cards[i].pointer))
             continue;
         rp_buf_printf(s->out, "<div><dt>%s</dt><dd>", cards[i].name);
         rp_run_figure(s, cards[i].pointer, cards[i].form);

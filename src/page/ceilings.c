@@ -69,7 +69,7 @@ static void ceiling_row(struct rp_section *s, const char *name, const char *key,
         rp_run_figure(s, pointer, form);
         rp_buf_puts(s->out, "</td>");
     }
-    rp_buf_printf(s->out, "<td>%s</td></tr>\n", unit);
+    rp_buf_printf(s->out, "<td class=\"whole\">%s</td></tr>\n", unit);
 }
 
 void rp_section_ceilings(struct rp_section *s)

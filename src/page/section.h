@@ -57,6 +57,10 @@ void rp_section_settings(struct rp_section *s);
 void rp_section_repeat(struct rp_section *s);
 int rp_page_plain_name(const char *name, size_t n); /* may a bundle's name stand in its commands? */
 
+/* Of so many timed steps on a percentile of them says something; 1 for any other figure. */
+#define RP_P90_STEPS 10
+#define RP_P99_STEPS 100
+int rp_section_has_steps_for(const struct rp_section *s, const char *pointer);
 /* What trained: of a GPU its name is in the device that the backend names, of a processor in the capture alone. */
 int rp_section_on_processor(const struct rp_section *s);
 void rp_section_hardware(struct rp_section *s);

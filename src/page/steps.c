@@ -144,10 +144,12 @@ static void histogram(struct rp_section *s, const struct steps *c)
     struct rp_mark marks[] = {{median, 1, "median"}, {p90, 1, "p90"}, {json_number_value(rp_pointer(s->run, "/results/step_s/p99")), 1, "p99"}};
     struct rp_series bars = {.kind = RP_BARS, .x = edge, .y = count, .n = bins, .class = "s1"};
     snprintf(id, sizeof id, "b%d-histogram", s->index);
-    snprintf(says, sizeof says, "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s, 90th percentile %.4g s.",
-             n, bins, low, high, most, median, p90);
+    snprintf(says, sizeof says, "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s.", n, bins, low, high,
+             most, median);
+    if (n >= RP_P90_STEPS)
+        snprintf(says + strlen(says), sizeof says - strlen(says), " 90th percentile %.4g s.", p90);
     struct rp_plot p = {.id = id, .title = "Distribution of the timed steps", .x_label = "seconds", .y_label = "steps", .says = says,
-                        .series = &bars, .n_series = 1, .mark = marks, .n_marks = 3, .height = 150, .from_zero = 1};
+                        .series = &bars, .n_series = 1, .mark = marks, .n_marks = n >= RP_P99_STEPS ? 3 : n >= RP_P90_STEPS ? 2 : 1, .height = 150, .from_zero = 1};
     rp_plot(s->out, &p);
 }
 
@@ -190,8 +192,12 @@ static void figures(struct rp_section *s)
     };
     rp_table_open(s->out, "Figures of the timed windows", "figure|value");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        rp_run_row(s, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
+        if (rp_section_has_steps_for(s, rows[i][1]))
+            rp_run_row(s, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
     rp_table_close(s->out);
+    if (!rp_section_has_steps_for(s, "/results/step_s/p99"))
+        rp_buf_printf(s->out, "<p class=\"note\">The 90th percentile is shown from %d timed steps on, the 99th from %d: of fewer they are the longest step.</p>\n",
+                      RP_P90_STEPS, RP_P99_STEPS);
 }
 
 static void method(struct rp_section *s)

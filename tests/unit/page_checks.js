@@ -52,6 +52,9 @@
   for (const e of all('.wide,pre'))
     if (seen(e) && e.scrollWidth > e.clientWidth + 1 && e.tabIndex !== 0) wrong.push(`scrolls, and no key reaches it: ${name(e)}`);
 
+  for (const e of all('data[data-form^=d],data[data-form=x],.whole,dd .unit'))
+    if (seen(e) && e.getClientRects().length > 1) wrong.push(`a figure or a unit breaks: ${name(e)}`);
+
   // colours
   const parse = (text) => {
     const m = text.match(/[\d.]+/g);

@@ -30,6 +30,8 @@ cp "$bundle" renamed.repro.tar.zst
 exit_of 0 "$REPRO" verify renamed.repro.tar.zst --report a.html
 says_in "byte for byte" out.txt
 cmp -s a.html again.html || fail "made again it is another page"
+grep -q 'step_s/p[0-9]' a.html && fail "percentiles of 6 steps"
+says_in "The 90th percentile is shown from 10 timed steps on, the 99th from 100" a.html
 [ "$(wc -c <a.html)" -lt 400000 ] || fail "larger than 400 kB"
 grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
 row passed "byte for byte" --report a.html
