@@ -160,7 +160,7 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
         return rp_fail(err, RP_USAGE, "%s is set twice on the command line", name);
     if (rp_recipe_set(r, name, set + n + 1, RP_FROM_COMMAND_LINE, err) < 0) {
         const char *flag = k >= 0 ? rp_key_at(k)->flag : "";
-        return *flag ? rp_wrap(err, "--%s %s", flag, rp_shown(shown, set + n + 1)) : rp_wrap(err, "--set %s", rp_shown(shown, set));
+        return *flag ? rp_wrap(err, "--%s or --set", flag) : rp_wrap(err, "--set %s", rp_shown(shown, set));
     }
     given[k] = 1;
     place[k] = (struct place){0};

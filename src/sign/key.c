@@ -154,7 +154,7 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
         RP_FREE char *dir = rp_strdup(path);
         dir[slash - path] = 0;
         if (rp_mkdirs(dir, 0700, err) < 0)
-            return rp_wrap(err, "making a key");
+            return rp_wrap(err, "making a key (another place: --output of 'key new', --key of a run, or REPRO_KEY)");
     }
     AUTO_PKEY *pkey = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     AUTO_BIO *bio = BIO_new(BIO_s_secmem());

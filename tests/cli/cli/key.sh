@@ -55,6 +55,10 @@ exit_of 0 "$REPRO" key trust bob.pem --name lab7
 [ "$("$REPRO" key trust --json | jq -r '.trusted[].name' | tr '\n' ' ')" = "alice lab7 " ] || fail "not both are listed"
 exit_of 2 "$REPRO" key trust bob.pem --name ../evil
 exit_of 2 "$REPRO" key trust --name x
+# where no key can be made, the message says how to name another place
+: >file
+exit_of 3 "$REPRO" key new -o file/keys/k.pem
+says "another place: --output of 'key new', --key of a run, or REPRO_KEY"
 # what is no key at all is asked for as a public one
 : >empty.pem
 echo "my key is in another file" >note.txt
