@@ -47,6 +47,15 @@ exit_of 5 "$REPRO" ledger check changed.jsonl
 says "line 5: it was changed"
 exit_of 5 "$REPRO" ledger export changed.jsonl -o not.jsonl
 [ ! -e not.jsonl ] || fail "a broken ledger was exported"
+# the interrupted run was sealed after all, says a line that was added with all its digests
+tail -n 1 ledger.jsonl | jq -cS '.previous = .sha256 | .n += 1 | .run = 4 | del(.sha256)' >bare.txt
+{ cat ledger.jsonl && jq -cS --arg s "$(sha256sum <bare.txt | cut -c 1-64)" '.sha256 = $s' bare.txt; } >twice.jsonl
+exit_of 5 "$REPRO" ledger check twice.jsonl
+says "line 9: a second end of the run that line 4 started"
+exit_of 5 "$REPRO" ledger list twice.jsonl
+exit_of 5 "$REPRO" ledger export twice.jsonl
+exit_of 5 "$REPRO" verify b.repro.tar.zst --ledger twice.jsonl --no-ledger
+says "line 9: a second end"
 head -c 700 ledger.jsonl >torn.jsonl
 exit_of 4 "$REPRO" ledger check torn.jsonl
 says "torn line"

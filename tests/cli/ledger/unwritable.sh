@@ -33,6 +33,19 @@ short_run b.repro.tar.zst --no-ledger
 "$REPRO" inspect b.repro.tar.zst run.json | jq -e '.ledger.reason | contains("--no-ledger")' >answer.txt || fail "not in run.json"
 [ "$(events)" = verified ] || fail "--no-ledger wrote a line"
 
+# the end of a run is not written to another ledger than its start
+rm -f err.txt
+mv ledger.jsonl all.jsonl
+start_endless
+mv ledger.jsonl moved.jsonl
+mv all.jsonl ledger.jsonl
+kill -INT "$parent"
+expect_end 130 "the run that ends did not start in it: it was moved or cut meanwhile" incomplete
+[ "$(jq -r .event moved.jsonl)" = started ] || fail "the ledger that was moved"
+[ "$(events)" = "verified verified" ] || fail "an end without its start: $(events)"
+mv ledger.jsonl both.jsonl
+head -n 1 both.jsonl >ledger.jsonl
+
 # a failed verification is an attempt too
 head -c 1000 b.repro.tar.zst >cut.zst
 exit_of 4 "$REPRO" verify cut.zst
