@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include "base/buf.h"
+
 #include <string.h>
 
 size_t rp_utf8(const char *text, size_t n, unsigned *c)
@@ -44,17 +46,42 @@ int rp_turns(unsigned c)
     return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
+/* Unicode's Default_Ignorable_Code_Point, which has no shape of its own, and the anchors of annotations. Without U+FE00 to U+FE0F: those stand
+ * behind honest emoji, and titles of sealed runs have them. */
+int rp_hides(unsigned c)
+{
+    static const unsigned ranges[][2] = {{0xad, 0xad},     {0x34f, 0x34f},   {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f},
+                                         {0x200b, 0x200f}, {0x2060, 0x206f}, {0x3164, 0x3164}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0},
+                                         {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (c >= ranges[i][0] && c <= ranges[i][1])
+            return 1;
+    return rp_turns(c);
+}
+
 void rp_clean(char *text)
 {
     size_t n = strlen(text);
     for (size_t i = 0, len; i < n; i += len) {
         unsigned c = 0;
         len = rp_utf8(text + i, n - i, &c);
-        if (len && !rp_is_control(c) && !rp_turns(c))
+        if (len && !rp_is_control(c) && !rp_hides(c))
             continue;
         len = len ? len : 1;
         memset(text + i, c == '\n' || c == '\t' ? ' ' : '?', len);
     }
+}
+
+char *rp_quoted(const char *text)
+{
+    char *out = rp_alloc(2 * strlen(text) + 3), *o = out;
+    *o++ = '"';
+    for (; *text; *o++ = *text++)
+        if (*text == '"' || *text == '\\')
+            *o++ = '\\';
+    *o = '"';
+    rp_clean(out);
+    return out;
 }
 
 const char *rp_safe(char *out, size_t size, const char *text)
@@ -72,7 +99,7 @@ const char *rp_shown(char out[72], const char *text)
     while (n && o < 60) {
         unsigned c = 0;
         size_t len = rp_utf8(text, n, &c);
-        int good = len && !rp_is_control(c) && !rp_turns(c);
+        int good = len && !rp_is_control(c) && !rp_hides(c);
         if (good && o + len > 60)
             break;
         if (good)

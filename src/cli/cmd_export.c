@@ -43,7 +43,7 @@ static int check(const struct export_opts *o, struct rp_err *err)
     for (size_t at = 0, n; o->org && o->org[at]; at += n) {
         unsigned c;
         n = rp_utf8(o->org + at, strlen(o->org + at), &c);
-        if (!n || rp_is_control(c) || rp_turns(c))
+        if (!n || rp_is_control(c) || rp_hides(c))
             return rp_fail(err, RP_USAGE, "--org: the name has characters that are no text");
     }
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;

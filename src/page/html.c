@@ -38,7 +38,7 @@ static void escape(struct rp_buf *out, const char *text, size_t size, size_t lim
             rp_buf_puts(out, "...");
             return;
         }
-        if (!len || (rp_is_control(c) && !is_line(c)) || rp_turns(c)) {
+        if (!len || (rp_is_control(c) && !is_line(c)) || rp_hides(c)) {
             rp_buf_puts(out, "\xef\xbf\xbd");
             len = len ? len : 1;
         } else if (is_line(c)) {
@@ -198,6 +198,15 @@ static int equal(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
+static int quoted(struct rp_buf *out, const json_t *v)
+{
+    if (!json_is_string(v))
+        return -1;
+    RP_FREE char *text = rp_quoted(json_string_value(v));
+    rp_buf_puts(out, text);
+    return 0;
+}
+
 int rp_form(struct rp_buf *out, const json_t *value, const char *form)
 {
     int rc = -1;
@@ -211,6 +220,8 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
         rc = captured(out, value);
     else if (*form == 'e')
         rc = equal(out, value);
+    else if (*form == 'q')
+        rc = quoted(out, value);
     if (rc < 0)
         rp_buf_puts(out, "unknown");
     return rc;
@@ -242,7 +253,7 @@ void rp_csv_text(struct rp_buf *out, const char *text)
     for (size_t i = 0, len; i < size; i += len) {
         unsigned c = 0;
         len = rp_utf8(text + i, size - i, &c);
-        if (!len || rp_is_control(c) || rp_turns(c))
+        if (!len || rp_is_control(c) || rp_hides(c))
             rp_buf_puts(out, "?");
         else if (c == '"')
             rp_buf_puts(out, "\"\"");

@@ -15,7 +15,7 @@
 #define RP_HTML_LIMIT 600 /* characters of one foreign text; longer ones are in the bundle */
 
 /* Safe as text of HTML and SVG and between the double quotes of an attribute. Markup characters become entities; malformed bytes, control
- * characters and what turns the direction of writing U+FFFD. After `limit` characters "..." stands for the rest; 0: no limit. */
+ * characters, what turns the direction of writing and what nobody sees U+FFFD. After `limit` characters "..." stands for the rest; 0: no limit. */
 void rp_html(struct rp_buf *out, const char *text, size_t size, size_t limit);
 void rp_html_text(struct rp_buf *out, const char *text); /* one line: line ends and tabs are blanks; RP_HTML_LIMIT */
 void rp_html_lines(struct rp_buf *out, const char *text, size_t size); /* for <pre>: line ends and tabs stay */
@@ -26,7 +26,8 @@ const json_t *rp_pointer(const json_t *document, const char *pointer);
 void rp_pointer_add(struct rp_buf *out, const char *name);
 
 /* A value as text of a page, not yet escaped. Forms: "t" as it is; "d3" with three decimals, "d1/1048576" or "d2*100" scaled before;
- * "x" a hex float in decimal; "u" a value of a capture with its unit; "e" whether two runs have the same bits. 0, or -1: there is nothing known to show, and "unknown" stands there. */
+ * "x" a hex float in decimal; "u" a value of a capture with its unit; "e" whether two runs have the same bits; "q" between
+ * quotes. 0, or -1: there is nothing known to show, and "unknown" stands there. */
 int rp_form(struct rp_buf *out, const json_t *value, const char *form);
 
 /* <data> with source and exact value; member "run.json". `value` is what the pointer leads to, NULL: looked up in document. */

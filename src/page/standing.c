@@ -199,11 +199,11 @@ void rp_section_attempts(struct rp_section *s)
 
 /* ---- those who signed besides ---- */
 
-static void signature_figure(struct rp_section *s, size_t i, const char *key)
+static void signature_figure(struct rp_section *s, size_t i, const char *key, const char *form)
 {
     char pointer[64];
     snprintf(pointer, sizeof pointer, "/%zu/%s", i, key);
-    rp_figure(s->out, s->b->v->signatures, RP_OF_SIGNATURES, pointer, "t");
+    rp_figure(s->out, s->b->v->signatures, RP_OF_SIGNATURES, pointer, form);
 }
 
 void rp_section_signatures(struct rp_section *s)
@@ -217,16 +217,16 @@ void rp_section_signatures(struct rp_section *s)
     json_array_foreach(s->b->v->signatures, i, row) {
         const char *name = json_string_value(json_object_get(row, "name")), *note = json_string_value(json_object_get(row, "note"));
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
-        signature_figure(s, i, "role");
+        signature_figure(s, i, "role", "t");
         rp_buf_puts(s->out, "<span class=\"below when\">");
-        signature_figure(s, i, "at");
+        signature_figure(s, i, "at", "t");
         rp_buf_puts(s->out, "</span></th><td><code>");
         rp_html_text(s->out, json_string_value(json_object_get(row, "fingerprint")));
         rp_buf_puts(s->out, "</code>");
         if (note && *note) {
-            rp_buf_puts(s->out, "<span class=\"below\">&quot;");
-            signature_figure(s, i, "note");
-            rp_buf_puts(s->out, "&quot;</span>");
+            rp_buf_puts(s->out, "<span class=\"below\">");
+            signature_figure(s, i, "note", "q");
+            rp_buf_puts(s->out, "</span>");
         }
         rp_buf_puts(s->out, "</td><td class=\"trust\">");
         if (json_is_true(json_object_get(row, "trusted"))) {

@@ -1,5 +1,6 @@
 /* Who signed: counter-signatures, and what the reader of the bundle thinks of each key. */
 #include "base/json.h"
+#include "base/text.h"
 #include "sign/counter.h"
 #include "sign/trust.h"
 #include "verify/state.h"
@@ -154,8 +155,10 @@ void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v)
         else
             rp_buf_puts(out, " (key unknown)");
         rp_buf_printf(out, " on %.10s", text_of(row, "at"));
-        if (*note)
-            rp_buf_printf(out, ": \"%s\"", note);
+        if (*note) {
+            RP_FREE char *quoted = rp_quoted(note);
+            rp_buf_printf(out, ": %s", quoted);
+        }
         rp_buf_puts(out, "\n");
     }
 }

@@ -22,7 +22,7 @@ static void check_text(const struct rp_buf *b)
     for (size_t i = 0, n; i < b->size; i += n) {
         unsigned c = 0;
         n = rp_utf8(b->data + i, b->size - i, &c);
-        must(n && ((!rp_is_control(c) && !rp_turns(c)) || c == '\n'));
+        must(n && ((!rp_is_control(c) && !rp_hides(c)) || c == '\n'));
     }
 }
 

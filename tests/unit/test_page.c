@@ -102,6 +102,7 @@ TEST(foreign_text_is_text)
         {"a\nb\tc", "a b c"},
         {"\033[31mred\x7f", "\xef\xbf\xbd[31mred\xef\xbf\xbd"},
         {"\xe2\x80\xaeliam", "\xef\xbf\xbdliam"},            /* U+202E turns what follows */
+        {"N\xe2\x80\x8bV", "N\xef\xbf\xbdV"},              /* U+200B has no width */
         {"\xc2\x9b", "\xef\xbf\xbd"},                        /* C1 */
         {"\xff\xc3(", "\xef\xbf\xbd\xef\xbf\xbd("},          /* malformed */
         {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
@@ -122,7 +123,8 @@ TEST(foreign_text_is_text)
 TEST(cells_of_csv_are_no_formulas)
 {
     static const char *const cases[][2] = {{"plain", "\"plain\""},     {"=1+1", "\"'=1+1\""}, {"+1", "\"'+1\""},        {"-1", "\"'-1\""},
-                                           {"@SUM(A1)", "\"'@SUM(A1)\""}, {"a\"b", "\"a\"\"b\""}, {"a\r\nb", "\"a??b\""}, {"\t=1", "\"'?=1\""}, {"", "\"\""}};
+                                           {"@SUM(A1)", "\"'@SUM(A1)\""}, {"a\"b", "\"a\"\"b\""}, {"a\r\nb", "\"a??b\""}, {"\t=1", "\"'?=1\""}, {"", "\"\""},
+                                           {"N\xc2\xadV", "\"N?V\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF out = {0};
         rp_csv_text(&out, cases[i][0]);

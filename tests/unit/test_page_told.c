@@ -232,6 +232,22 @@ TEST(a_page_is_looked_through_in_time_that_grows_as_it_does)
     shown_fini(&s);
 }
 
+TEST(a_markdown_file_has_no_more_reports_than_this_program_writes)
+{
+    struct shown s;
+    RP_BUF one = {0}, page = {0};
+    char text[512];
+    make_bundles();
+    show(&s, "signed.zst", NULL, NULL);
+    rp_page_markdown(&one, &s.b, 1);
+    for (int i = 0; i < RP_PAGE_BUNDLES; i++)
+        rp_buf_printf(&page, "%s%s", i ? "\n---\n\n" : "", rp_buf_text(&one));
+    CHECK(checked(&page, &s, text) == RP_CHECK_PASSED, "%s", text);
+    rp_buf_puts(&page, "\n---\n\n> **verified**\n");
+    CHECK(checked(&page, &s, text) == RP_CHECK_FAILED && strstr(text, "more than the 64 reports"), "%s", text);
+    shown_fini(&s);
+}
+
 /* As many records as are written into a page, each as long as they come. */
 TEST(the_largest_page_can_be_checked)
 {

@@ -29,7 +29,8 @@ TEST(a_page_says_where_its_run_stands)
         ">Agreement with the run that it repeats</h2>", "data-form=\"e\">equal</data></b> over ", "/agreement/throughput/ratio\" data-form=\"d4\">0.",
         "of high or medium impact", "all of this computed again from both.", "attempts before it</dt>",
         "data-src=\"verify/ledger#/attempt\" data-form=\"d0\">3</data> of ", "data-src=\"verify/ledger#/failed\" data-form=\"d0\">1<", "its end is recorded with this bundle",
-        ">Who else signed</h2>", "#/0/role\" data-form=\"t\">replicator<", "<td class=\"trust\">no</td>", "<a href=\"#b0-attempts\">", "<a href=\"#b0-signatures\">"};
+        ">Who else signed</h2>", "#/0/role\" data-form=\"t\">replicator<", "<td class=\"trust\">no</td>", "<a href=\"#b0-attempts\">", "<a href=\"#b0-signatures\">",
+        "data-form=\"q\">&quot;seen &lt;img", "\\&quot;&#39;&quot;</data>"};
     static const char *const md[] = {"> countersigned as replicator by SHA256:", " by a key that who made this file does not know\n",
                                      "> line 4 of its signer's ledger; by that account 2 runs", "; attempt 3 of 3 in the ledger that was looked up, before it 0 sealed, "
                                      "1 failed, 0 interrupted, 1 without an end\n"};

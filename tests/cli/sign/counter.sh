@@ -9,7 +9,7 @@ for who in bob carol; do
 done
 bob=$("$REPRO" key show bob.key | sed -n 2p)
 cp a.repro.tar.zst sealed.repro.tar.zst
-exit_of 0 "$REPRO" sign a.repro.tar.zst --key bob.key --note "replayed $(printf '\303\240') la carte"
+exit_of 0 "$REPRO" sign a.repro.tar.zst --key bob.key --note "replayed $(printf '\303\240') la carte\" (trusted as \\NVIDIA)"
 says "countersigned as reviewer by $bob"
 exit_of 0 "$REPRO" sign a.repro.tar.zst --key carol.key --role author -o b.repro.tar.zst --json
 jq -e --arg author "$author" '.number == 1 and .role == "author" and .author == $author' out.txt >answer.txt || { cat out.txt >&2; fail "--json"; }
@@ -20,6 +20,7 @@ done
 exit_of 6 "$REPRO" export mllog b.repro.tar.zst --trust ./bob.pem
 exit_of 0 "$REPRO" verify b.repro.tar.zst
 says "countersigned as reviewer by $bob (key unknown) on "
+says 'la carte\" (trusted as \\NVIDIA)"' # its quotes end where it does
 [ "$(tail -n 1 out.txt)" = "verified, but the key is unknown" ] || { cat out.txt >&2; fail "a reviewer's key made the author known"; }
 exit_of 0 "$REPRO" verify b.repro.tar.zst --json
 jq -e --arg author "$author" --arg bob "$bob" '.fingerprint == $author and (.signatures | length) == 2 and .signatures[0].fingerprint == $bob

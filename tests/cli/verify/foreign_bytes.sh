@@ -1,13 +1,13 @@
 #!/bin/sh
 # What a stranger wrote into a bundle reaches the terminal and the report without anything that a terminal obeys.
 . "$TEST_DIR/common.inc"
-name=$(printf 'a\033[31m\302\233m\342\200\256b\342\201\246c\330\234') # ESC, C1, override, isolate, mark
+name=$(printf 'a\033[31m\302\233m\342\200\256b\342\201\246c\330\234d\342\200\213e\302\255f\363\240\201\201g') # ESC, C1, override, isolate, mark; unseen
 "$REPRO" recipes show bert_tiny_fp32 | grep -v '^title' >"$name.yaml"
 exit_of 0 "$REPRO" run "./$name.yaml" --threads 1 --steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 \
     --set train.accumulation_steps=1 -o a.repro.tar.zst
-clean() { # FILE: printable text and line ends, of UTF-8 only what turns nothing
+clean() { # FILE: printable text and line ends, of UTF-8 only what turns and hides nothing
     tr -d '\n\t\040-\176\200-\377' <"$1" | cmp -s - /dev/null || fail "control characters in $1: $(od -c "$1" | head -n 40)"
-    for bytes in '\302\233' '\342\200\256' '\342\201\246' '\330\234'; do
+    for bytes in '\302\233' '\342\200\256' '\342\201\246' '\330\234' '\342\200\213' '\302\255' '\363\240\201\201'; do
         ! grep -q -a -F -e "$(printf %b "$(printf %s "$bytes" | sed 's/\\/\\0/g')")" "$1" || fail "$bytes in $1"
     done
 }
