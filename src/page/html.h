@@ -15,7 +15,8 @@
 #define RP_HTML_LIMIT 600 /* characters of one foreign text; longer ones are in the bundle */
 
 /* Safe as text of HTML and SVG and between the double quotes of an attribute. Markup characters become entities; malformed bytes, control
- * characters, what turns the direction of writing and what nobody sees U+FFFD. After `limit` characters "..." stands for the rest; 0: no limit. */
+ * characters, what turns the direction of writing and what nobody sees U+FFFD. After `limit` characters "..." stands for
+ * the rest; 0: no limit. */
 void rp_html(struct rp_buf *out, const char *text, size_t size, size_t limit);
 void rp_html_text(struct rp_buf *out, const char *text); /* one line: line ends and tabs are blanks; RP_HTML_LIMIT */
 void rp_html_lines(struct rp_buf *out, const char *text, size_t size); /* for <pre>: line ends and tabs stay */

@@ -27,7 +27,8 @@ static char *plain(const char *text)
     return s;
 }
 
-/* Text inside a table cell: besides, nothing that Markdown would act on. */
+/* Text inside a table cell: besides, nothing that Markdown would act on. But for addresses, ~~ and $, of which some renderers make links,
+ * lines and formulas within the cell: honest commands and titles have them, and what was sealed has to come out the same for ever. */
 static void cell(struct rp_buf *out, const char *text, size_t limit)
 {
     size_t n = 0;

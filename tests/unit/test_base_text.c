@@ -47,9 +47,9 @@ TEST(controls_are_c0_del_and_c1)
 
 TEST(what_turns_text_or_is_not_seen_hides)
 {
-    static const unsigned hides[] = {0xad,   0x34f,  0x61c,  0x115f, 0x17b4, 0x180e, 0x200b, 0x200c, 0x200d,  0x200e,  0x200f, 0x2028, 0x202e,
+    static const unsigned hides[] = {0xad,   0x34f,  0x61c,  0x115f, 0x17b4, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f, 0x2028, 0x202e,
                                      0x2060, 0x2064, 0x2066, 0x206f, 0x3164, 0xfeff, 0xffa0, 0xfff9, 0xe0001, 0xe0041, 0xe0100};
-    static const unsigned seen[] = {' ',    '~',    0xa0,   0xac,   0xae,   0x34e,  0x350,  0x2010, 0x2014, 0x200a, 0x202f,  0x205f,  0x2070,
+    static const unsigned seen[] = {' ',    '~',    0xa0,   0xac,   0xae,   0x34e,  0x350,  0x2010, 0x2014, 0x200a, 0x202f, 0x205f,  0x2070,
                                     0x3000, 0x3163, 0x4e2d, 0xfe0f, 0xfefe, 0xff21, 0xfffc, 0xfffd, 0x1f600, 0xdffff, 0xe1000};
     for (size_t i = 0; i < sizeof hides / sizeof *hides; i++)
         CHECK(rp_hides(hides[i]), "U+%04X", hides[i]);
@@ -65,7 +65,8 @@ TEST(what_turns_text_or_is_not_seen_hides)
 
 TEST(quotes_end_where_the_text_does)
 {
-    static const char *const cases[][2] = {{"", "\"\""}, {"good", "\"good\""}, {"good\" (trusted as NVIDIA Corp)", "\"good\\\" (trusted as NVIDIA Corp)\""},
+    static const char *const cases[][2] = {{"", "\"\""}, {"good", "\"good\""},
+                                           {"good\" (trusted as NVIDIA Corp)", "\"good\\\" (trusted as NVIDIA Corp)\""},
                                            {"\\\"", "\"\\\\\\\"\""}, {"a\033[2J\xe2\x80\x8b", "\"a?[2J???\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_FREE char *quoted = rp_quoted(cases[i][0]);
