@@ -329,7 +329,7 @@ static int by_point(const void *a, const void *b)
 static void mounts(struct launch *l)
 {
     char none[8];
-    RP_FREE const struct rp_mount **volumes = rp_alloc((size_t)(l->m.n + 1) * sizeof *volumes);
+    RP_FREE const struct rp_mount **volumes = rp_alloc((size_t)(l->m.n + 1) * sizeof(void *));
     size_t n = 0;
     const struct rp_mount *top = rp_mounts_at(&l->m, "/");
     if (top && rp_mount_option(top->options, "ro", none, sizeof none) == 0)
@@ -347,7 +347,7 @@ static void mounts(struct launch *l)
         else if (!is_usual(at->point))
             volumes[n++] = at;
     }
-    qsort(volumes, n, sizeof *volumes, by_point); /* a mount comes before what is mounted in it */
+    qsort(volumes, n, sizeof(void *), by_point); /* a mount comes before what is mounted in it */
     for (size_t i = 0; i < n; i++)
         volume(l, volumes[i]);
 }

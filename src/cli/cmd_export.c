@@ -80,8 +80,10 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
                                     .status = o->status ? o->status : "research"};
     int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 &&
                  rp_wrap(err, "'%s' is not exported, as it does not verify", rp_shown(shown, cli->argv[1])) < 0;
-    if (!failed)
-        from.result = result = rp_row_to_json(rp_rows_add_verified(&rows, &v, &kept));
+    if (!failed) {
+        result = rp_row_to_json(rp_rows_add_verified(&rows, &v, &kept));
+        from.result = result;
+    }
     failed = failed || e->write(&text, &from, err) < 0 || write_text(cli, &text, err) < 0;
     rp_rows_fini(&rows);
     rp_verification_fini(&v);

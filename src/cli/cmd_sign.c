@@ -166,7 +166,7 @@ static int sign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err
 static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
 {
     const struct sign_opts *o = cli->opts;
-    struct stat st;
+    struct stat st = {0};
     RP_FREE char *path = realpath(cli->argv[0], NULL); /* behind a link the file is replaced, not the link */
     if (!path)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", cli->argv[0], strerror(errno));

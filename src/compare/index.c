@@ -184,7 +184,8 @@ int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *e
     struct tally t = {0};
     int rc = collect(&f, folder, "", 1, err);
     if (rc == 0) {
-        qsort(f.path, (size_t)f.n, sizeof *f.path, by_name);
+        if (f.n)
+            qsort(f.path, (size_t)f.n, sizeof *f.path, by_name);
         rp_doc_heading(d, "Results");
         RP_FREE char *word = rp_doc_quoted(folder);
         rp_doc_line(d, "Made by: repro compare --layout index %s --format md", word);

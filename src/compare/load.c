@@ -213,7 +213,7 @@ static int looks_like(const char *path, unsigned char head[4], struct rp_err *er
 static int from_file(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
 {
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
-    unsigned char head[4];
+    unsigned char head[4] = {0};
     char sha256[RP_SHA256_HEX];
     int first = rows->n;
     size_t n = strlen(path);
