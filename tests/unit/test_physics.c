@@ -365,6 +365,36 @@ TEST(roots_of_tensors_make_the_state_root)
     fx_fini(&x);
 }
 
+/* Time that is called a root's is no part of the throughput: a reader learns how much it is. */
+TEST(what_roots_took_between_the_steps_is_said)
+{
+    static const char *const set[] = {"evidence.state_root_every=1"};
+    static const struct {
+        int64_t root_ns;
+        enum rp_check_state state;
+        const char *says;
+    } cases[] = {{4000000, RP_CHECK_PASSED, "; 4 between timed steps took 0.016 s, 2.09 % of the time, which is not counted"},
+                 {40000000, RP_CHECK_NOTE, "; 4 between timed steps took 0.16 s, 2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fx x;
+        struct rp_err err;
+        char root[RP_SHA256_HEX];
+        fx_init(&x);
+        rp_recipe_fini(&x.recipe);
+        CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
+        json_t *tensors = tensors_with_root(&x.recipe, root);
+        rp_buf_fini(&x.steps);
+        rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+        for (int k = 0; k < 7; k++)
+            fx_step(&x.steps, k, 1, 3, 1000000000 + k * 141000123ll, natural(k), cases[i].root_ns);
+        json_decref(x.done);
+        x.done = json_pack("{s:{s:o, s:O}}", "tensor_roots", "init", tensors, "final", tensors);
+        replace(&x, FX_ROOT, root);
+        stands(&x, RP_CHECK_roots, cases[i].state, cases[i].says);
+        fx_fini(&x);
+    }
+}
+
 TEST(both_captures_are_of_one_machine)
 {
     static const struct {
