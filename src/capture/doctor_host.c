@@ -16,7 +16,7 @@ void rp_doctor_sight(struct rp_doctor *d)
                                            "mount -t cgroup2 cgroup2 /sys/fs/cgroup"};
     const char *tree;
     int n = 0;
-    for (int i = 0; (tree = rp_capture_unseen(d->probes, i, &n)); i++)
+    for (int i = 0; i < (int)(sizeof remedies / sizeof *remedies) && (tree = rp_capture_unseen(d->probes, i, &n)); i++)
         if (n)
             rp_find(d, RP_SEVERITY_NOTE, remedies[i], "%s is not mounted: %d values are unknown", tree, n);
 }
