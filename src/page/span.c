@@ -17,9 +17,11 @@ struct rp_span rp_span_of(const struct rp_buf *b)
 struct rp_span rp_span_find(struct rp_span in, const char *what)
 {
     size_t n = strlen(what);
-    const char *end = in.at + in.n, *p = in.n >= n ? in.at : NULL;
+    if (!in.at || in.n < n)
+        return (struct rp_span){NULL, 0};
+    const char *end = in.at + in.n, *p = in.at;
     if (n > SHORT)
-        p = p ? memmem(p, in.n, what, n) : NULL;
+        p = memmem(p, in.n, what, n);
     else
         while (p && (p = memchr(p, *what, (size_t)(end - p))) && ((size_t)(end - p) < n || memcmp(p, what, n) != 0))
             p = (size_t)(end - p) > n ? p + 1 : NULL;
