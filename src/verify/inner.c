@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "data/embedded.h"
-#include "data/files.h"
 #include "report/report.h"
 #include "report/results.h"
 #include "sign/statement.h"
@@ -289,39 +288,6 @@ int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, s
     return 0;
 }
 
-/* The digest of the samples in the archive of this program that has that SHA-256: 1, 0 when there is none, -1. Kept, as whoever compares
- * bundles verifies many. */
-static int digest_here(char digest[RP_SHA256_HEX], const char *sha256, struct rp_err *err)
-{
-    static _Thread_local char kept[2][RP_SHA256_HEX];
-    const char *name;
-    if (*kept[0] && strcmp(kept[0], sha256) == 0) {
-        memcpy(digest, kept[1], RP_SHA256_HEX);
-        return 1;
-    }
-    for (int i = 0; (name = rp_embedded_archive_name(i)); i++) {
-        struct rp_archive_source archive;
-        struct rp_files files;
-        char hex[RP_SHA256_HEX];
-        if (rp_embedded_archive(name, &archive) < 0)
-            continue;
-        rp_sha256_hex(hex, archive.data, archive.size);
-        if (strcmp(hex, sha256) != 0)
-            continue;
-        RP_FREE char *path = rp_asprintf(RP_FILES_EMBEDDED "%s", name);
-        if (rp_files_open(&files, path, err) < 0)
-            return -1;
-        int failed = rp_files_digest(&files, digest, err) < 0;
-        rp_files_close(&files);
-        if (failed)
-            return -1;
-        memcpy(kept[0], hex, sizeof hex);
-        memcpy(kept[1], digest, RP_SHA256_HEX);
-        return 1;
-    }
-    return 0;
-}
-
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *data = json_object_get(s->run, "data");
@@ -330,7 +296,6 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
     const char *own = json_string_value(rp_verify_setting(s, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
     const char *name = json_string_value(json_object_get(data, "archive"));
     const char *archive = json_string_value(rp_verify_setting(s, "data.archive"));
-    char here[RP_SHA256_HEX];
     if (!json_is_true(json_object_get(data, "pinned"))) {
         result->state = RP_CHECK_NOTE;
         rp_check_say(result, "not pinned: the owner's own samples, digest %s", digest);
@@ -338,14 +303,12 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
     }
     if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || !name || !archive || strcmp(name, archive) != 0 || (own && *own))
         return rp_fail(err, RP_MISMATCH, "run.json says that the samples are pinned, and the settings do not pin them");
-    int known = digest_here(here, sha256, err);
-    if (known < 0)
-        return -1;
-    if (known && strcmp(here, digest) != 0)
+    const char *here = rp_embedded_digest(sha256);
+    if (here && strcmp(here, digest) != 0)
         return rp_fail(err, RP_MISMATCH, "the samples of archive %.16s... have the digest %s; run.json says %.64s", sha256, here, digest);
-    if (!known)
+    if (!here)
         result->state = RP_CHECK_NOTE;
-    rp_check_say(result, known ? "pinned, archive %s; its samples have the recorded digest"
+    rp_check_say(result, here ? "pinned, archive %s; its samples have the recorded digest"
                                : "pinned, archive %s; that its samples have the recorded digest is checked by --replay only", sha256);
     return 0;
 }

@@ -58,6 +58,26 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     fx_fini(&x);
 }
 
+TEST(digests_of_embedded_archives_are_those_of_their_samples)
+{
+    const char *name;
+    int n = 0;
+    for (; (name = rp_embedded_archive_name(n)); n++) {
+        struct rp_archive_source archive;
+        struct rp_files files;
+        struct rp_err err;
+        char sha256[RP_SHA256_HEX], digest[RP_SHA256_HEX];
+        RP_FREE char *path = rp_asprintf(RP_FILES_EMBEDDED "%s", name);
+        CHECK(rp_embedded_archive(name, &archive) == 0, "%s", name);
+        rp_sha256_hex(sha256, archive.data, archive.size);
+        CHECK(rp_files_open(&files, path, &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+        rp_files_close(&files);
+        const char *listed = rp_embedded_digest(sha256);
+        CHECK(listed && strcmp(listed, digest) == 0, "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded.c", name, sha256, digest);
+    }
+    CHECK(n > 0 && !rp_embedded_digest(FX_ROOT), "%d archives", n);
+}
+
 TEST(samples_of_an_archive_in_this_program_have_its_digest)
 {
     struct rp_archive_source archive;
