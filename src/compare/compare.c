@@ -167,21 +167,30 @@ static enum rp_comparable evidence(json_t *list, const struct rp_row *a, const s
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 
+static enum rp_comparable name_machines(json_t *list, const char *key, const char *state, struct rp_machines_named *named, const char *what,
+                                        const char *why)
+{
+    int any = named->n > 0;
+    if (any) {
+        RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
+        rp_clean(named->a.data);
+        rp_clean(named->b.data);
+        name_one(list, key, name, "machine", state, named->a.data, named->b.data, why);
+    }
+    rp_buf_fini(&named->a);
+    rp_buf_fini(&named->b);
+    return any ? RP_COMPARABLE_WITH_RESERVATIONS : RP_COMPARABLE;
+}
+
 /* Names what of the machines no other confounder stands for. */
 static json_t *machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict, struct rp_err *err)
 {
     struct rp_machines_high high = {0};
     json_t *env = rp_compare_machines(&high, a, b, list, err);
-    if (env && high.n) {
-        RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect)", high.n, high.n == 1 ? "value" : "values");
-        rp_clean(high.a.data);
-        rp_clean(high.b.data);
-        name_one(list, "environment", name, "machine", "differs", high.a.data, high.b.data,
-                 "captured before the runs: each of them moves throughput");
-        *verdict = worse(*verdict, RP_COMPARABLE_WITH_RESERVATIONS);
-    }
-    rp_buf_fini(&high.a);
-    rp_buf_fini(&high.b);
+    *verdict = worse(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
+                                             "captured before the runs: each of them moves throughput"));
+    *verdict = worse(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
+                                             "known of one machine only: they may differ"));
     return env;
 }
 

@@ -39,9 +39,12 @@ double rp_row_estimate(const struct rp_row *row); /* the figure of its samples a
 
 /* The machines before the runs, of two rows that have captures: "environment" of a pair. *high, zeroed and freed by the caller: what of
  * it alone makes a reservation, values graded high that follow from no confounder named so far. */
-struct rp_machines_high {
+struct rp_machines_named {
     size_t n;
     struct rp_buf a, b; /* "cpu.cores 2, cpu.allowed 0-1" */
+};
+struct rp_machines_high {
+    struct rp_machines_named differs, unknown; /* unknown: known on one side only, or in a form that cannot be compared */
 };
 json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
                             struct rp_err *err) rp_must_check;

@@ -86,18 +86,54 @@ static void put_value(struct rp_buf *out, const json_t *side)
     rp_buf_printf(out, "%.*s%s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES), rp_buf_text(&text), n < VALUE_BYTES ? "" : "...");
 }
 
-static void name_high(struct rp_machines_high *high, const json_t *difference)
+/* In both texts, as long as there is room. */
+static void name_both(struct rp_machines_named *to, const char *field, const json_t *of_a, const json_t *of_b)
 {
-    struct rp_buf *const text[] = {&high->a, &high->b};
+    struct rp_buf *const text[] = {&to->a, &to->b};
     for (int i = 0; i < 2; i++) {
         if (text[i]->size > NAMED_BYTES)
             continue;
-        rp_buf_printf(text[i], "%s%s ", text[i]->size ? ", " : "", str(difference, "field"));
-        put_value(text[i], json_object_get(difference, i ? "b" : "a"));
+        rp_buf_printf(text[i], "%s%s ", text[i]->size ? ", " : "", field);
+        put_value(text[i], i ? of_b : of_a);
         if (text[i]->size > NAMED_BYTES)
             rp_buf_puts(text[i], ", ...");
     }
-    high->n++;
+    to->n++;
+}
+
+/* Those of a list that make a reservation: of high effect, about what these runs used, and not told already. */
+static void name_list(struct rp_machines_named *to, const json_t *list, const json_t *confounders, int no_gpus)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *d = json_array_get(list, i);
+        const char *pattern = str(d, "pattern");
+        if (rp_capture_important(d) && is_high(d) && !is_told(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
+            name_both(to, str(d, "field"), json_object_get(d, "a"), json_object_get(d, "b"));
+    }
+}
+
+/* Has the probe of that name a field of high effect? */
+static int probe_is_high(const char *name)
+{
+    size_t size = strlen(name);
+    for (const struct rp_field *f = rp_fields; f->pattern; f++)
+        if (strncmp(f->pattern, name, size) == 0 && f->pattern[size] == '.' && f->impact == RP_IMPACT_HIGH && !f->moment)
+            return 1;
+    return 0;
+}
+
+/* Who leaves out what another one tells is not the more comparable for it. */
+static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_row *a, const json_t *confounders, int no_gpus)
+{
+    RP_JSON *there = json_pack("{s:s}", "value", "captured"), *not_there = json_pack("{s:s}", "value", "not captured");
+    const json_t *probes = json_object_get(a->environment, "probes");
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        RP_FREE char *pattern = rp_asprintf("%s.", name);
+        int in_a = json_object_get(probes, name) != NULL;
+        if (probe_is_high(name) && !is_told(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
+            name_both(to, name, in_a ? there : not_there, in_a ? not_there : there);
+    }
 }
 
 static json_t *listed(const json_t *compared)
@@ -117,23 +153,21 @@ static json_t *listed(const json_t *compared)
         }
     return json_pack("{s:o, s:I, s:I, s:I}", "important", important, "more", (json_int_t)more, "other", (json_int_t)other, "not_compared",
                      (json_int_t)(json_array_size(json_object_get(compared, "one_side")) +
-                                  json_array_size(json_object_get(compared, "not_comparable"))));
+                                  json_array_size(json_object_get(compared, "not_comparable")) +
+                                  json_array_size(json_object_get(compared, "not_captured"))));
 }
 
 json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
                             struct rp_err *err)
 {
     RP_JSON *c = rp_capture_compare(a->environment, b->environment, err);
-    const json_t *different = json_object_get(c, "different");
     const int no_gpus = a->gpus_per_node == 0 && b->gpus_per_node == 0;
     if (!c)
         return NULL;
-    for (size_t i = 0; i < json_array_size(different); i++) {
-        const json_t *d = json_array_get(different, i);
-        const char *pattern = str(d, "pattern");
-        if (rp_capture_important(d) && is_high(d) && !is_told(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
-            name_high(high, d);
-    }
+    name_list(&high->differs, json_object_get(c, "different"), confounders, no_gpus);
+    name_list(&high->unknown, json_object_get(c, "one_side"), confounders, no_gpus);
+    name_list(&high->unknown, json_object_get(c, "not_comparable"), confounders, no_gpus);
+    name_missing(&high->unknown, json_object_get(c, "not_captured"), a, confounders, no_gpus);
     return listed(c);
 }
 

@@ -283,12 +283,30 @@ TEST(one_recipe_otherwise)
                 "hardware: Xeon (model 6/207/8) | Xeon (model 6/207/6)\n");
     expect_pair("isa=avx512 threads=2", CHANGE("governor", "\"powersave\""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "clocks: governor performance | governor powersave\n");
+    expect_pair("isa=avx512 threads=2", CHANGE("allowed", ""), RP_COMPARABLE_WITH_RESERVATIONS,
+                "environment (1 value of high effect, not comparable): cpu.allowed 0-1 | cpu.allowed not there\n");
     char longest[400], says[400]; /* a value that goes on and on is cut */
     snprintf(longest, sizeof longest, "\"0%0150d\\u00e9\"", 7);
     snprintf(says, sizeof says, "environment (1 value of high effect): cpu.allowed 0-1 | cpu.allowed 0%079d...\n", 0);
     expect_pair("isa=avx512 threads=2", CHANGE("allowed", longest), RP_COMPARABLE_WITH_RESERVATIONS, says);
     expect_pair("isa=avx512 threads=2", CHANGE("cores", "4", "allowed", "\"0\\u001b\""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "environment (2 values of high effect): cpu.allowed 0-1, cpu.cores 2 | cpu.allowed 0?, cpu.cores 4\n");
+}
+
+/* A probe that is taken out is no machine that is alike. */
+TEST(what_is_left_out_is_not_the_same)
+{
+    struct rp_rows rows = {0};
+    run_on(&rows, "isa=avx512 threads=2", NULL);
+    run_on(&rows, "isa=avx512 threads=2", NULL);
+    json_decref(compared(&rows, RP_COMPARABLE));
+    CHECK(json_object_del(json_object_get(rows.row[1].environment, "probes"), "cpu") == 0, "no cpu");
+    RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
+    const json_t *one = json_array_get(json_object_get(first_pair(c), "confounders"), 0);
+    CHECK_STR(json_string_value(json_object_get(one, "key")), "environment_unknown");
+    CHECK_STR(json_string_value(json_object_get(one, "b")), "cpu not captured");
+    CHECK(json_integer_value(json_object_get(json_object_get(first_pair(c), "environment"), "not_compared")) == 1, "not counted");
+    rp_rows_fini(&rows);
 }
 
 /* After the run: what it did itself is no other work. */
