@@ -129,6 +129,13 @@ static double expected(const struct rp_verify_state *s, int64_t every)
     return (double)(end - begin) / 1e9 / PERIOD_S / (double)every;
 }
 
+int rp_verify_few_samples(const struct rp_verify_state *s)
+{
+    const json_t *is = json_object_get(s->run, "samples");
+    double timed = json_number_value(json_object_get(is, "timed"));
+    return timed == 0 || timed < expected(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
+}
+
 int rp_verify_harmless(const char *reason)
 {
     static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
@@ -149,10 +156,10 @@ static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
     }
     double room = expected(s, json_integer_value(json_object_get(is, "every")));
-    int few = (double)timed < room / 2 - 2;
-    if (timed == 0 || few || *text)
+    int few = rp_verify_few_samples(s);
+    if (few || *text)
         result->state = RP_CHECK_NOTE;
-    if (timed == 0 || few)
+    if (few)
         rp_check_say(result, "%" PRId64 " in the timed windows, which have room for %.0f: little is known%s%s", timed, room,
                      *text ? "; throttled: " : "", text);
     else

@@ -8,10 +8,13 @@
 
 #include <string.h>
 
+#define CHECK_BLANKS 2 /* in front of what stands below "checks:" */
+
 struct scan {
     const char *file, *line; /* where the line begins */
     size_t n, left;          /* its bytes, and those from its beginning to the end of the file */
     int number, depth;       /* of brackets */
+    int checks;              /* the last line that began in the first column was "checks:" */
     char quote;
 };
 
@@ -43,11 +46,11 @@ static size_t on_purpose(const char *text, size_t n, const char *(*name)(int), i
     return longest ? longest + 1 : 0;
 }
 
-/* A rule that is a comment stands in the first column, a check keeps the blanks before it. */
+/* A rule that is a comment stands in the first column, a check keeps the blanks before it: no single byte makes the one of the other. */
 static int check_names(const struct scan *s, size_t at, const char *text, size_t n, struct rp_err *err)
 {
     size_t skip = at == 0 ? on_purpose(text, n, rp_policy_rule, RP_RULE_COUNT)
-                  : strspn(s->line, " ") == at ? on_purpose(text, n, rp_policy_check, RP_CHECK_COUNT) : 0;
+                  : at == CHECK_BLANKS && s->checks && strspn(s->line, " ") == at ? on_purpose(text, n, rp_policy_check, RP_CHECK_COUNT) : 0;
     for (int i = 0; i < RP_RULE_COUNT; i++)
         if (key_in(text + skip, n - skip, rp_policy_rule(i)))
             return hides(s, at, err, "a comment holds a rule with its ':', as if a line end were lost; write '# rule: value' in the first column, or other words");
@@ -77,8 +80,14 @@ static int check_comment(const struct scan *s, size_t at, struct rp_err *err)
 static int check_line(struct scan *s, struct rp_err *err)
 {
     size_t blanks = strspn(s->line, " ");
-    if (!s->depth && !s->quote && s->line[blanks] == '-')
+    int outside = !s->depth && !s->quote && blanks < s->n && !strchr("#\r", s->line[blanks]);
+    if (outside && s->line[blanks] == '-')
         return hides(s, blanks, err, "a list is written [a, b], so that no word of it can become a comment");
+    if (outside && blanks && !(blanks == CHECK_BLANKS && s->checks))
+        return hides(s, blanks, err, "a rule begins in the first column, what stands below 'checks:' behind two blanks: only there a comment is seen "
+                                     "for what it was");
+    if (outside && !blanks)
+        s->checks = strncmp(s->line, "checks:", 7) == 0;
     for (size_t i = 0; i < s->n; i++) {
         char c = s->line[i];
         int begins = i == 0 || strchr(" [{,:\"'", s->line[i - 1]) != NULL;

@@ -305,13 +305,21 @@ static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_
     const json_t *is = json_object_get(s->run, "samples"), *shares = json_object_get(is, "throttle");
     const char *name;
     json_t *share;
+    int64_t silent = 0;
     (void)r;
     if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0) {
         cpu_throttling(s, a);
         return;
     }
+    for (int64_t i = 0; i < s->samples.n; i++)
+        silent += !json_is_array(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"));
     if (s->samples.n == 0 || !json_is_object(shares)) {
         say(a, 0, "not known: no sample says it");
+        return;
+    }
+    if (silent || rp_verify_few_samples(s)) {
+        say(a, 0, silent ? "not known: %" PRId64 " of %" PRId64 " samples do not say it" : "not known: there are too few samples (%" PRId64 " less of %" PRId64 ")",
+            silent, s->samples.n);
         return;
     }
     say(a, 1, "none in %" JSON_INTEGER_FORMAT " samples", json_integer_value(json_object_get(is, "timed")));

@@ -52,6 +52,7 @@ int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state 
 
 /* A reason for a lower clock that says nothing about heat or power. */
 int rp_verify_harmless(const char *reason);
+int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of what the timed windows have room for */
 
 /* A line for each counter-signature that holds. */
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
