@@ -108,6 +108,35 @@ TEST(a_page_wants_what_its_maker_was_given)
     }
 }
 
+/* A ledger that says how the run ended says it of this bundle too. */
+TEST(a_complete_run_did_not_end_as_failed)
+{
+    static const enum rp_ledger_event ends[] = {RP_LEDGER_SEALED, RP_LEDGER_FAILED, RP_LEDGER_INTERRUPTED};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct fx x;
+        struct rp_ledger_mark mark = {0};
+        struct rp_verification v;
+        struct rp_err err = {0};
+        RP_FREE char *file = rp_asprintf("ended%zu.jsonl", i);
+        RP_FREE char *ledger = fx_path(file), *bundle = fx_path("ended.zst");
+        fx_init(&x);
+        const char *recipe = json_string_value(json_object_get(x.run, "recipe_sha256"));
+        append(ledger, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
+        json_object_set_new(x.run, "ledger", json_pack("{s:I, s:s, s:I}", "position", (json_int_t)mark.position, "head", mark.head, "earlier", 0));
+        CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "ended.zst");
+        struct rp_verify_opts o = {0};
+        CHECK(rp_verify(&v, bundle, &o, &err) == 0, "%s", err.msg);
+        append(ledger, ends[i], json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "ended.zst", "statement", v.statement), &mark);
+        rp_verification_fini(&v);
+        o.ledger = ledger;
+        CHECK((rp_verify(&v, bundle, &o, &err) == 0) == (i == 0), "%s: %s", rp_ledger_event_name(ends[i]), v.check[RP_CHECK_ledger].text);
+        CHECK(i == 0 || (err.code == RP_MISMATCH && strstr(err.msg, "and this bundle says that it is complete")), "%s", err.msg);
+        rp_verification_fini(&v);
+        fx_fini(&x);
+    }
+}
+
 TEST(what_is_bent_in_the_new_sections_is_found)
 {
     static const struct {
