@@ -11,6 +11,7 @@
 
 #define UPTIME_SLACK_S 120.0 /* a probe that hangs makes a capture last this long at most */
 #define UPTIME_DRIFT 1.01
+#define THREADS_MAX 4096 /* as run.threads */
 
 static const json_t *probes(const json_t *capture)
 {
@@ -108,14 +109,17 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
     int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_verify_setting(s, "run.isa"));
     int64_t threads = json_integer_value(rp_verify_setting(s, "run.threads"));
+    double here;
     size_t i = 0;
     if (json_is_null(json_object_get(s->run, "device")) && s->records.n == 0)
         return 0; /* it ended before there was one */
     if (rp_verify_device(&d, s) == 0)
         while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
             i++;
-    if (!d.threads || i == 3)
+    if (!d.threads || d.threads > THREADS_MAX || i == 3)
         return rp_fail(err, RP_MISMATCH, "'device' is nothing that this program's CPU backend calls itself");
+    if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
+        return rp_fail(err, RP_MISMATCH, "the device has %" PRId64 " threads, and the captured machine %.0f processors", d.threads, here);
     for (const char *const *f = sets[i].flag; flags_known && *f; f++)
         if (!rp_known_has(probes(s->before), "cpu.flags", *f))
             return rp_fail(err, RP_MISMATCH, "the run used %s, and the captured CPU has no %s", d.isa, *f);

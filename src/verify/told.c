@@ -1,5 +1,6 @@
 /* What a check says to somebody else: of the same bundle, by the same program, to a reader with other keys and files. Most checks say the
  * same to everybody. The others say what is made again here, with nothing asked of them, or something that cannot be told from here. */
+#include "sign/trust.h"
 #include "verify/state.h"
 
 #include <stdio.h>
@@ -87,6 +88,18 @@ static int is_until(const char *text)
     return form[i] == text[i];
 }
 
+/* " until 2027-06-30" or nothing, for ever: not longer than the reader's own store believes it. */
+static int no_longer(const struct rp_verification *here, const char *text)
+{
+    char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
+    struct rp_err unread;
+    if (rp_trust_find(here->fingerprint, name, until, &unread) <= 0)
+        return 0;
+    if (!*until)
+        return !*text || is_until(text);
+    return is_until(text) && strcmp(text + strlen(" until "), until) <= 0;
+}
+
 /* Of a key that is known here, by the name that it has here. */
 static int same_key(const struct rp_check_result *is, const struct rp_verification *here)
 {
@@ -108,7 +121,7 @@ static int same_key(const struct rp_check_result *is, const struct rp_verificati
     }
     rp_check_say(&named, RP_KEY_IN_STORE, here->signer);
     n = strlen(named.text);
-    return strncmp(is->text, named.text, n) == 0 && (!is->text[n] || is_until(is->text + n));
+    return strncmp(is->text, named.text, n) == 0 && no_longer(here, is->text + n);
 }
 
 /* ---- all of them ---- */

@@ -70,6 +70,7 @@ static const struct bend claims[] = {
     {"memory of a device that has none", RUN, "/device_bytes", "{\"reserved\": 1, \"taken\": 1}", REPORTED, RP_CHECK_machine, 5},
     {"a device that is none of this backend", RUN, "/device", "\"isa=avx1024 threads=1\"", REPORTED, RP_CHECK_machine, 5},
     {"no threads", RUN, "/device", "\"isa=avx2 threads=0\"", REPORTED, RP_CHECK_machine, 5},
+    {"more threads than there can be", RUN, "/device", "\"isa=avx2 threads=4097\"", REPORTED, RP_CHECK_machine, 5},
     {"a device with an escape", RUN, "/device", "\"isa=avx2 threads=1\\u001b[2J\"", REPORTED, RP_CHECK_machine, 5},
     {"a GPU, and no samples of it", RUN, "/backend", "\"cuda\"", REPORTED, KEY_ALONE},
     {"a pinned archive of another digest", RUN, "/data/archive_sha256", "\"" FF_ROOT "\"", REPORTED, RP_CHECK_data, 5},

@@ -3,6 +3,7 @@
 #include "tests/unit/standing_fixture.h"
 
 #include "base/text.h"
+#include "sign/trust.h"
 
 #include <time.h>
 
@@ -78,6 +79,9 @@ TEST(a_row_may_say_less_in_the_words_of_this_program)
          "; of key passed 'in your trust"},
         {"carl", "the key you named", "carl", "in your trust store as 'carl' until next Sunday", RP_CHECK_FAILED,
          "of the check key it says"},
+        {"carl", "the key you named", "carl", "in your trust store as 'carl' until 2027-07-01", RP_CHECK_FAILED, /* a day longer than here */
+         "of the check key it says"},
+        {"carl", "the key you named", "carl", "in your trust store as 'carl'", RP_CHECK_FAILED, "of the check key it says"},
         {"carl", "the key you named", "carl", "in your trust store as 'carl' until 2027-01-311", RP_CHECK_FAILED,
          "of the check key it says"},
         {"carl", "the key you named", "", "the key you named: NVIDIA, root key 2026", RP_CHECK_FAILED, "of the check key it says"},
@@ -88,7 +92,9 @@ TEST(a_row_may_say_less_in_the_words_of_this_program)
         {"", "the key you named", "NVIDIA", "the key you named", RP_CHECK_FAILED, "names 'NVIDIA' as the signer, here the key has no name"},
     };
     char text[512];
+    struct rp_err err = {0};
     make_bundles();
+    struct rp_key_pair *key = fx_key("bob.pem");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shown maker, here;
         RP_BUF page = {0};
@@ -98,11 +104,14 @@ TEST(a_row_may_say_less_in_the_words_of_this_program)
         if (cases[i].key)
             known(&maker, cases[i].signer, cases[i].key);
         rp_page_html(&page, &maker.b, 1);
+        CHECK(rp_trust_add("carl", "2027-06-30", key, &err) == 0, "%s", err.msg);
         enum rp_check_state state = checked(&page, &here, text);
+        CHECK(rp_trust_remove("carl", &err) == 0, "%s", err.msg);
         CHECK(state == cases[i].state && strstr(text, cases[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
         shown_fini(&maker);
         shown_fini(&here);
     }
+    rp_key_free(key);
 }
 
 TEST(countersigners_have_the_names_of_this_store)
