@@ -310,6 +310,11 @@ TEST(faster_than_any_processor_is_refused)
     fx_capture_value(x.before, "cpu", "threads", json_integer(1));
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "fast");
+    expect("fast", NULL, RP_VERDICT_FAILED, RP_CHECK_machine, RP_MISMATCH, "the device has 256 threads, and the captured machine 1 processors");
+    set_path(x.run, "recipe/run.threads/value", json_integer(256)); /* as many as its user asked for */
+    set_path(x.run, "recipe/run.threads/origin", json_string("command line"));
+    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "fast");
     expect("fast", NULL, RP_VERDICT_FAILED, RP_CHECK_peak, RP_MISMATCH, "the peak of at most 1 threads of avx512");
     json_object_del(cpu, "threads"); /* nobody knows how many there were */
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
