@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WORDS_MAX 4096 /* of lists that are told apart word by word */
 #define PATH_BYTES 1024 /* of names on the way to a value */
 #define ROUGHLY 0.01
 
@@ -351,4 +352,24 @@ int rp_capture_important(const json_t *difference)
     const char *impact = json_string_value(json_object_get(difference, "impact"));
     return impact && !json_is_true(json_object_get(difference, "moment")) &&
            (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
+}
+
+static int has_word(const json_t *list, const json_t *word)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_equal(json_array_get(list, i), word))
+            return 1;
+    return 0;
+}
+
+json_t *rp_capture_only_here(const json_t *list, const json_t *other)
+{
+    const size_t words = json_array_size(list), others = json_array_size(other);
+    if (!words || !others || words > WORDS_MAX || others > WORDS_MAX)
+        return NULL;
+    json_t *rest = json_array();
+    for (size_t i = 0; i < words; i++)
+        if (!has_word(other, json_array_get(list, i)))
+            json_array_append(rest, json_array_get(list, i));
+    return rest;
 }

@@ -35,5 +35,7 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
 /* Of a D or an entry of environment_changes: a setting that is likely to move throughput, of high or medium impact and not of the moment
  * alone. A figure measured across such a difference is no figure of either side. */
 int rp_capture_important(const json_t *difference);
+/* Of two lists what only `list` has: a new one. NULL where there are no two lists, or they are too long to be told apart word by word. */
+json_t *rp_capture_only_here(const json_t *list, const json_t *other);
 
 #endif

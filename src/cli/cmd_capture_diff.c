@@ -19,7 +19,6 @@
 
 #define DOCUMENT_MAX (4u << 20) /* a capture of eight GPUs has 300 KiB */
 #define SHOWN 72                /* bytes of a value for people */
-#define WORDS_MAX 4096          /* of lists that are told apart word by word */
 
 /* ---- reading ---- */
 
@@ -169,24 +168,6 @@ static void show_side(struct rp_buf *out, const json_t *side, const json_t *othe
         rp_buf_printf(out, " %s", unit);
 }
 
-static int has_word(const json_t *list, const json_t *word)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_equal(json_array_get(list, i), word))
-            return 1;
-    return 0;
-}
-
-/* The words of a that b has not. */
-static json_t *without(const json_t *a, const json_t *b)
-{
-    json_t *rest = json_array();
-    for (size_t i = 0; i < json_array_size(a); i++)
-        if (!has_word(b, json_array_get(a, i)))
-            json_array_append(rest, json_array_get(a, i));
-    return rest;
-}
-
 static void show_cut(struct rp_buf *out, struct rp_buf *text)
 {
     char shown[SHOWN];
@@ -200,11 +181,9 @@ static void show_sides(struct rp_buf *out, const json_t *d)
     int is_row = strncmp(text_of(d, "field"), "topology.matrix.", 16) == 0;
     const json_t *side[] = {json_object_get(d, "a"), json_object_get(d, "b")};
     const json_t *list[] = {json_object_get(side[0], "value"), json_object_get(side[1], "value")};
-    size_t words = json_array_size(list[0]), others = json_array_size(list[1]);
-    int lists = words && others && words <= WORDS_MAX && others <= WORDS_MAX && !is_row;
     for (int i = 0; i < 2; i++) {
         RP_BUF text = {0};
-        RP_JSON *rest = lists ? without(list[i], list[1 - i]) : NULL;
+        RP_JSON *rest = is_row ? NULL : rp_capture_only_here(list[i], list[1 - i]);
         if (cells) {
             show_cells(&text, cells, i ? "b" : "a");
         } else if (json_array_size(rest)) {

@@ -37,8 +37,7 @@ void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_
 void rp_row_interval(struct rp_row *row);
 double rp_row_estimate(const struct rp_row *row); /* the figure of its samples as they are; NaN without any */
 
-/* The machines before the runs, of two rows that have captures: "environment" of a pair. *high, zeroed and freed by the caller: what of
- * it alone makes a reservation, values graded high that follow from no confounder named so far. */
+/* Values graded high that follow from no confounder named so far: what of two machines makes a reservation. */
 struct rp_machines_named {
     size_t n;
     struct rp_buf a, b; /* "cpu.cores 2, cpu.allowed 0-1" */
@@ -46,6 +45,7 @@ struct rp_machines_named {
 struct rp_machines_high {
     struct rp_machines_named differs, unknown; /* unknown: known on one side only, or in a form that cannot be compared */
 };
+/* The machines before the runs, of two rows that have captures: "environment" of a pair. *high: zeroed and freed by the caller. */
 json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
                             struct rp_err *err) rp_must_check;
 

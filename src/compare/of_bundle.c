@@ -162,12 +162,11 @@ static void cpu_name(struct rp_row *row, const json_t *probes)
 /* "isa=avx512 threads=2", as the backend for processors describes itself. */
 static void threads(struct rp_row *row, const char *device)
 {
-    char isa[16];
-    long long n;
-    if (!device || sscanf(device, "isa=%15[a-z0-9] threads=%9lld", isa, &n) != 2 || n < 1)
+    struct rp_verify_device d;
+    if (rp_verify_device_text(&d, device) < 0)
         return;
-    say(&row->isa, isa);
-    row->threads = n;
+    say(&row->isa, d.isa);
+    row->threads = d.threads;
 }
 
 static void machine(struct rp_row *row, const json_t *run, const json_t *env)

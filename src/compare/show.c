@@ -2,6 +2,7 @@
 #include "compare/compare.h"
 
 #include "base/json.h"
+#include "capture/compare.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -239,21 +240,14 @@ static void scaling(struct rp_doc *d, const struct rp_rows *rows, const json_t *
     }
 }
 
-#define WORDS_MAX 4096 /* of lists that are told apart word by word */
-
-/* "only here: avx512_bf16 amx_tile": of two lists of words what only this one has. */
-static void only_here(struct rp_buf *out, const json_t *list, const json_t *other)
+/* "only here: avx512_bf16 amx_tile" */
+static void show_words(struct rp_buf *out, const json_t *words)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-        int found = 0;
-        for (size_t k = 0; k < json_array_size(other) && !found; k++)
-            found = json_equal(json_array_get(list, i), json_array_get(other, k));
-        if (!found && word)
-            rp_buf_printf(out, "%s%s", n++ ? " " : "only here: ", word);
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const char *word = json_string_value(json_array_get(words, i));
+        rp_buf_printf(out, "%s%s", i ? " " : "only here: ", word ? word : "");
     }
-    if (!n)
+    if (json_array_size(words) == 0)
         rp_buf_puts(out, "nothing that the other has not");
 }
 
@@ -261,9 +255,9 @@ static void side_cell(struct rp_doc *d, const json_t *side, const json_t *beside
 {
     RP_BUF text = {0};
     const json_t *value = json_object_get(side, "value"), *other = json_object_get(beside, "value");
-    const size_t words = json_array_size(value), others = json_array_size(other);
-    if (words && others && words <= WORDS_MAX && others <= WORDS_MAX && json_is_string(json_array_get(value, 0)))
-        only_here(&text, value, other);
+    RP_JSON *words = json_is_string(json_array_get(value, 0)) ? rp_capture_only_here(value, other) : NULL;
+    if (words)
+        show_words(&text, words);
     else if (json_is_string(value))
         rp_buf_puts(&text, json_string_value(value));
     else if (value)

@@ -15,7 +15,6 @@
 
 #define TAG_MAX 4096   /* bytes of a tag, and of the source of a figure */
 #define HEAD_MAX 65536 /* of what stands above a Markdown report */
-#define WORDS_MAX 380  /* of what is not the same, in the text of the check */
 
 struct checking {
     const struct rp_shown_bundle *here, *others; /* [n_others] */
@@ -367,7 +366,7 @@ static int judge_all(const struct several *all, const struct checking *c, struct
     }
     if (words.size)
         say(r, RP_CHECK_NOTE, "all of its %d bundles is theirs, byte for byte; what the page's maker found is not what is found here%s", all->n,
-            rp_buf_text(words.size > WORDS_MAX ? &numbers : &words));
+            rp_buf_text(words.size > RP_SAID_ROOM ? &numbers : &words));
     else
         say(r, RP_CHECK_PASSED, "it is byte for byte what this program makes of its %d bundles", all->n);
     return 0;

@@ -247,8 +247,6 @@ int rp_said_no_better(const struct rp_verification *said, const struct rp_verifi
 
 /* ---- differences ---- */
 
-#define ROOM 380 /* of the text of a check, beside what stands before it */
-
 static void other_signatures(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here)
 {
     size_t n = json_array_size(said->signatures), mine = json_array_size(here->signatures), fewer = 0;
@@ -301,7 +299,7 @@ void rp_said_differences(struct rp_buf *out, const struct rp_verification *said,
     RP_BUF whole = {0};
     if (checks)
         other_checks(&whole, said, here, 1);
-    if (out->size + whole.size <= ROOM)
+    if (out->size + whole.size <= RP_SAID_ROOM)
         rp_buf_add(out, rp_buf_text(&whole), whole.size);
     else
         other_checks(out, said, here, 0);

@@ -23,6 +23,7 @@ int rp_said_head(struct rp_verification *said, const struct rp_verification *her
  * kept: of what is found here; NULL where the page has no checks: one of several, Markdown. */
 int rp_said_no_better(const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept,
                       struct rp_err *err) rp_must_check;
+#define RP_SAID_ROOM 380 /* bytes of differences in the text of a check: more is told by names */
 /* What of the page is not ours, each by its name at least; nothing where all is the same. At most 400 bytes. */
 void rp_said_differences(struct rp_buf *out, const struct rp_verification *said, const struct rp_verification *here, int checks);
 void rp_said_fini(struct rp_verification *said);

@@ -84,10 +84,9 @@ static int check_program(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
-int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s)
+int rp_verify_device_text(struct rp_verify_device *out, const char *text)
 {
     char again[64];
-    const char *text = json_string_value(json_object_get(s->run, "device"));
     if (text && sscanf(text, "isa=%15[a-z0-9] threads=%9" SCNd64, out->isa, &out->threads) == 2 && out->threads > 0) {
         snprintf(again, sizeof again, "isa=%s threads=%" PRId64, out->isa, out->threads);
         if (strcmp(again, text) == 0)
@@ -95,6 +94,11 @@ int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state 
     }
     *out = (struct rp_verify_device){0};
     return -1;
+}
+
+int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s)
+{
+    return rp_verify_device_text(out, json_string_value(json_object_get(s->run, "device")));
 }
 
 /* The instruction set is one of this backend's, the CPU has it, and both are what the settings asked for. */

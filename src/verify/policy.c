@@ -248,9 +248,10 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
         return -1;
     int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 || rp_events_end(&r.events) < 0;
     rp_events_close(&r.events);
-    if (failed || rp_policy_comments(text, file, err) < 0)
-        return rp_policy_fini(out), -1;
-    return 0;
+    failed = failed || rp_policy_comments(text, file, err) < 0;
+    if (failed)
+        rp_policy_fini(out);
+    return failed ? -1 : 0;
 }
 
 int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err)

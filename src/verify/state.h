@@ -43,11 +43,7 @@ int rp_verify_same_build(const struct rp_verify_state *s); /* the run says that 
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a day that no calendar has. */
 double rp_verify_wall(const json_t *j, const char *key);
 int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed */
-/* What the CPU backend called itself; -1 when that is not in 'device', and then 0 threads. */
-struct rp_verify_device {
-    char isa[16];
-    int64_t threads;
-};
+/* Of 'device'; -1 when it is not that of the CPU backend. */
 int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s);
 
 /* A reason for a lower clock that says nothing about heat or power. */

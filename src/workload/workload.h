@@ -1,7 +1,8 @@
 /* A workload is something that can be trained: one table row, one folder under model/ for its mathematics.
  *
  * What:    the border between the worker's loop (worker/) and what it trains.
- * Flow:    plan() sizes everything without allocating; open() allocates and initialises; step() trains one step; root() digests.
+ * Flow:    plan() sizes everything without allocating, size() the same without a look at this machine; open() allocates and
+ *          initialises; step() trains one step; root() digests.
  * Owner:   struct rp_train belongs to the workload; the worker holds the pointer between open() and close().
  * Extend:  a .c file with its functions and one row in workload.c.
  */

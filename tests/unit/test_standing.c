@@ -173,6 +173,35 @@ TEST(what_is_bent_in_the_new_sections_is_found)
     shown_fini(&s);
 }
 
+static void show_two(struct rp_shown_bundle b[2], struct shown *first, struct shown *other)
+{
+    make_bundles();
+    show(first, "first.zst", NULL, NULL);
+    show(other, "signed.zst", NULL, NULL);
+    b[0] = first->b;
+    b[1] = other->b;
+}
+
+/* A page of both is decided where both are named, for whichever of them it is asked. */
+static void holds_beside(const struct rp_buf *page, const struct shown *first, const struct shown *other)
+{
+    char text[512];
+    CHECK(checked(page, first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
+    CHECK(checked(page, first, other, 1, text) == RP_CHECK_PASSED && strstr(text, "of its 2 bundles"), "%s", text);
+    CHECK(checked(page, other, first, 1, text) == RP_CHECK_PASSED, "%s", text);
+}
+
+static void refused_where_cut(const struct rp_buf *page, size_t step, const struct shown *first, const struct shown *other)
+{
+    char text[512];
+    for (size_t n = 0; n < page->size; n += step) {
+        RP_BUF cut = {0};
+        rp_buf_add(&cut, page->data, n);
+        enum rp_check_state state = checked(&cut, first, other, 1, text);
+        CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%zu bytes: %s", n, text);
+    }
+}
+
 TEST(a_page_of_several_is_compared_when_all_are_there)
 {
     static const struct {
@@ -191,15 +220,9 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
     struct rp_shown_bundle b[2];
     RP_BUF page = {0};
     char text[512];
-    make_bundles();
-    show(&first, "first.zst", NULL, NULL);
-    show(&signed_, "signed.zst", NULL, NULL);
-    b[0] = first.b;
-    b[1] = signed_.b;
+    show_two(b, &first, &signed_);
     rp_page_html(&page, b, 2);
-    CHECK(checked(&page, &first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
-    CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_PASSED && strstr(text, "of its 2 bundles"), "%s", text);
-    CHECK(checked(&page, &signed_, &first, 1, text) == RP_CHECK_PASSED, "%s", text);
+    holds_beside(&page, &first, &signed_);
     pair[0] = first;
     pair[1] = signed_;
     CHECK(checked(&page, &signed_, pair, 2, text) == RP_CHECK_PASSED, "one too many: %s", text);
@@ -210,12 +233,7 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
         CHECK((state == RP_CHECK_FAILED || (i >= 6 && state == RP_CHECK_SKIPPED)) && strstr(text, bends[i].says), "%zu: %s, %s", i,
               rp_check_state_name(state), text);
     }
-    for (size_t n = 0; n < page.size; n += 1499) { /* cut anywhere */
-        RP_BUF cut = {0};
-        rp_buf_add(&cut, page.data, n);
-        enum rp_check_state state = checked(&cut, &first, &signed_, 1, text);
-        CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%zu bytes: %s", n, text);
-    }
+    refused_where_cut(&page, 1499, &first, &signed_);
     signed_.v.verdict = RP_VERDICT_VERIFIED; /* here more is found than its maker found */
     CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_NOTE && strstr(text, "; its verdict is 'verified, but"), "%s", text);
     shown_fini(&first);
@@ -240,15 +258,9 @@ TEST(a_markdown_file_of_several_is_compared_when_all_are_there)
     struct rp_shown_bundle b[2];
     RP_BUF page = {0}, alone = {0}, more = {0};
     char text[512];
-    make_bundles();
-    show(&first, "first.zst", NULL, NULL);
-    show(&signed_, "signed.zst", NULL, NULL);
-    b[0] = first.b;
-    b[1] = signed_.b;
+    show_two(b, &first, &signed_);
     rp_page_markdown(&page, b, 2);
-    CHECK(checked(&page, &first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
-    CHECK(checked(&page, &first, &signed_, 1, text) == RP_CHECK_PASSED && strstr(text, "of its 2 bundles"), "%s", text);
-    CHECK(checked(&page, &signed_, &first, 1, text) == RP_CHECK_PASSED, "%s", text);
+    holds_beside(&page, &first, &signed_);
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
         RP_BUF bent = {0};
         bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
@@ -258,12 +270,7 @@ TEST(a_markdown_file_of_several_is_compared_when_all_are_there)
     rp_buf_add(&more, page.data, page.size);
     rp_buf_puts(&more, "\n---\n\n> **verified**\n>\n> by NVIDIA\n");
     CHECK(checked(&more, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "of no bundle that is named"), "%s", text);
-    for (size_t n = 0; n < page.size; n += 499) { /* cut anywhere */
-        RP_BUF cut = {0};
-        rp_buf_add(&cut, page.data, n);
-        enum rp_check_state state = checked(&cut, &first, &signed_, 1, text);
-        CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%zu bytes: %s", n, text);
-    }
+    refused_where_cut(&page, 499, &first, &signed_);
     rp_page_markdown(&alone, b, 1); /* who names another bundle means to see it */
     CHECK(checked(&alone, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "which is not on the page"), "%s", text);
     rp_buf_fini(&alone);

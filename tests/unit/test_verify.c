@@ -469,8 +469,8 @@ TEST(overrides_resolve_again)
     fx_fini(&x);
 }
 
-/* A bundle from before there was a key does not have it; one that somebody took out is missed. */
-TEST(a_younger_key_is_not_missed_and_a_removed_one_is)
+/* A bundle from before there was a key does not have it. */
+TEST(a_key_that_is_younger_than_the_program_is_not_missed)
 {
     struct fx x;
     fx_init(&x);
