@@ -41,7 +41,8 @@ static void run_gemm(struct bench *b, const struct call *c)
 
 static struct rp_dropout dropout(long rows_per_sample)
 {
-    return (struct rp_dropout){.seed = 1, .step = 2, .site = 3, .rows_per_sample = (int)rows_per_sample, .threshold = 429496729u, .scale = 1.0f / 0.9f};
+    return (struct rp_dropout){.seed = 1, .step = 2, .site = 3, .rows_per_sample = (int)rows_per_sample, .threshold = 429496729u,
+                               .scale = 1.0f / 0.9f};
 }
 
 static struct rp_attention attention(const struct bench *b, const struct call *c)
@@ -66,15 +67,15 @@ static void run_attention_backward(struct bench *b, const struct call *c)
 static void run_layernorm(struct bench *b, const struct call *c)
 {
     struct rp_dropout d = dropout(128);
-    b->dev->op->residual_layernorm_forward(b->dev, b->y, b->z, b->small, b->mask, b->x, b->w, &d, b->work, b->work + c->n, 1e-12f, (int)c->m,
-                                           (int)c->n);
+    b->dev->op->residual_layernorm_forward(b->dev, b->y, b->z, b->small, b->mask, b->x, b->w, &d, b->work, b->work + c->n, 1e-12f,
+                                           (int)c->m, (int)c->n);
 }
 
 static void run_layernorm_backward(struct bench *b, const struct call *c)
 {
     struct rp_dropout d = dropout(128);
-    b->dev->op->layernorm_backward(b->dev, b->y, b->z, b->work, b->work + c->n, b->work + 2 * c->n, b->w, b->x, b->small, b->work + 3 * c->n,
-                                   b->mask, &d, (int)c->m, (int)c->n, b->work + 4 * c->n);
+    b->dev->op->layernorm_backward(b->dev, b->y, b->z, b->work, b->work + c->n, b->work + 2 * c->n, b->w, b->x, b->small,
+                                   b->work + 3 * c->n, b->mask, &d, (int)c->m, (int)c->n, b->work + 4 * c->n);
 }
 
 static void run_gelu(struct bench *b, const struct call *c)
@@ -126,7 +127,8 @@ static int products(struct call *out, long rows)
     }
     for (int i = 0; i < n; i++) {
         out[i].flops = 2.0 * (double)out[i].m * (double)out[i].n * (double)out[i].k;
-        out[i].bytes = 4.0 * ((double)out[i].m * (double)out[i].k + (double)out[i].k * (double)out[i].n + (double)out[i].m * (double)out[i].n);
+        out[i].bytes = 4.0 * ((double)out[i].m * (double)out[i].k + (double)out[i].k * (double)out[i].n +
+                              (double)out[i].m * (double)out[i].n);
     }
     return n;
 }
@@ -158,8 +160,8 @@ static int others(struct call *out)
         double bs = (double)(sizes[i][0] * sizes[i][1]), s = (double)sizes[i][1];
         out[n++] = (struct call){run_attention, "attention forward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0, 4.0 * bs * s * HIDDEN,
                                  4.0 * 4.0 * bs * HIDDEN};
-        out[n++] = (struct call){run_attention_backward, "attention backward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0, 10.0 * bs * s * HIDDEN,
-                                 4.0 * 8.0 * bs * HIDDEN};
+        out[n++] = (struct call){run_attention_backward, "attention backward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0,
+                                 10.0 * bs * s * HIDDEN, 4.0 * 8.0 * bs * HIDDEN};
     }
     for (long rows = 4096; rows <= RP_SPEED_ROWS; rows *= 3) {
         out[n++] = whole(run_layernorm, "dropout, residual, layer norm", rows, HIDDEN, 4);
@@ -213,8 +215,9 @@ static int measure(struct bench *b, const struct call *c)
     char shape[64];
     qsort(s, (size_t)windows, sizeof *s, by_value);
     snprintf(shape, sizeof shape, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
-    json_array_append_new(b->rows, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape, "seconds",
-                                             s[windows / 2], "flops", c->flops, "bytes", c->bytes, "calls", (json_int_t)(calls * windows)));
+    json_array_append_new(b->rows, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape,
+                                             "seconds", s[windows / 2], "flops", c->flops, "bytes", c->bytes, "calls",
+                                             (json_int_t)(calls * windows)));
     return 0;
 }
 
@@ -226,7 +229,8 @@ static void *block(struct bench *b, size_t bytes)
 static int prepare(struct bench *b)
 {
     float **large[] = {&b->x, &b->y, &b->z, &b->w};
-    size_t work = rp_colsum_work(RP_SPEED_ROWS, 3 * INNER) + 8 * INNER, small = 24 * RP_SPEED_ROWS, mask = rp_mask_bytes(12 * RP_SPEED_ROWS, 512);
+    size_t work = rp_colsum_work(RP_SPEED_ROWS, 3 * INNER) + 8 * INNER, small = 24 * RP_SPEED_ROWS,
+        mask = rp_mask_bytes(12 * RP_SPEED_ROWS, 512);
     for (size_t i = 0; i < 4; i++) {
         *large[i] = block(b, ELEMENTS * sizeof(float));
         if (!*large[i])

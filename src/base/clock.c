@@ -49,7 +49,8 @@ int rp_is_date(const char *text, size_t n)
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     if (!has_shape(text, n, "0000-00-00"))
         return 0;
-    int year = two(text) * 100 + two(text + 2), month = two(text + 5), day = two(text + 8), leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    int year = two(text) * 100 + two(text + 2), month = two(text + 5), day = two(text + 8);
+    int leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     return month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1] + (month == 2 && leap);
 }
 

@@ -16,7 +16,8 @@
 
 /* Kubernetes' device plugins mount the first; container runtimes the second, whose cache of the loader may be an older one; WSL; NixOS. */
 #ifndef RP_LIBRARY_FOLDERS
-#define RP_LIBRARY_FOLDERS "/usr/local/nvidia/lib64", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/wsl/lib", "/run/opengl-driver/lib"
+#define RP_LIBRARY_FOLDERS \
+    "/usr/local/nvidia/lib64", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/wsl/lib", "/run/opengl-driver/lib"
 #endif
 
 static inline void *rp_library_open(const char *name)

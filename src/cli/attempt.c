@@ -30,7 +30,8 @@ static void append(const char *path, int named, enum rp_ledger_event e, const st
     if (rp_ledger_append(path, named, e, start, fields, mark, &why) < 0)
         rp_meter_note(meter, "not in the ledger: %s", why.msg);
     if (mark->torn)
-        rp_meter_note(meter, "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: they are kept in '%s" RP_LEDGER_ASIDE "'",
+        rp_meter_note(meter,
+                      "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: they are kept in '%s" RP_LEDGER_ASIDE "'",
                       mark->torn, path);
 }
 

@@ -21,7 +21,8 @@ static const struct rp_opt opts[] = {
      .help = "for people, as Markdown, or one line per result as CSV; with --layout its tables as CSV"},
     {.name = "layout", .letter = 'l', .type = RP_OPT_CHOICE, .offset = AT(layout), .choices = "dlperf|paddle|gpt|mlperf|index",
      .help = "in the tables of a published report instead, without a verdict; index: what lies in a folder"},
-    {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict), .help = "status 5 also for results that are comparable with reservations"},
+    {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict),
+     .help = "status 5 also for results that are comparable with reservations"},
     {.name = "all", .letter = 'a', .type = RP_OPT_FLAG, .offset = AT(all),
      .help = "also results of tables named whole that are of another model than the first, with --layout too"},
     {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
@@ -152,13 +153,14 @@ const struct rp_command rp_cmd_compare = {
         "gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
         "a selector picks some of its results: key=value,key=value with the names that --json shows; gpus and batch stand for devices and "
         "batch_per_device. Everything is compared with the first result. Of a table named without a selector, results of another model "
-        "than the first are left out, and counted, with --layout too (there only where the first was itself named by file or selector: tables "
-        "alone are laid out whole); if nothing is left, that is not comparable. --all keeps them.\n"
+        "than the first are left out, and counted, with --layout too (there only where the first was itself named by file or selector: "
+        "tables alone are laid out whole); if nothing is left, that is not comparable. --all keeps them.\n"
         "\n"
         "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, no captured value "
-        "of high effect differs, and both figures have signed records. Of runs on processors threads, instruction set and other work on the "
-        "machine are such properties too. With reservations: each one is named, with both values; 'unknown' where a report does not say, and unknown "
-        "on both sides is not equal. Not comparable: another model, task, sequence length or unit, or a model that nobody names, and then no ratio is given.\n"
+        "of high effect differs, and both figures have signed records. Of runs on processors threads, instruction set and other work on "
+        "the machine are such properties too. With reservations: each one is named, with both values; 'unknown' where a report does not "
+        "say, and unknown on both sides is not equal. Not comparable: another model, task, sequence length or unit, or a model that nobody "
+        "names, and then no ratio is given.\n"
         "\n"
         "A ratio is the other figure over that of result 1. Its interval of 95 % is a bootstrap over the samples of both, repeats and "
         "steps in them drawn again, seeded by the digests of the files, so that it is the same everywhere; where a side has no samples "

@@ -204,11 +204,10 @@ const struct rp_command rp_cmd_ledger_check = {
     .summary = "check that every line follows from the one before, and where a bundle stands",
     .details = OPERAND_HELP "\n"
                "\n"
-               "Each line has its own SHA-256 and that of the line before it, so that a line that was changed, taken out or put in shows, and "
-               "so does a second end of one run, or an end of a run that never started. A "
-               "ledger that was cut at its end does not show by itself: a bundle that was sealed later does, because it names the line that "
-               "started it. Exit status 5: it does not hold together, or is not the one that the bundle names; 4: something in it is no line, "
-               "or its last line is torn.\n"
+               "Each line has its own SHA-256 and that of the line before it, so that a line that was changed, taken out or put in shows, "
+               "and so does a second end of one run, or an end of a run that never started. A ledger that was cut at its end does not show "
+               "by itself: a bundle that was sealed later does, because it names the line that started it. Exit status 5: it does not hold "
+               "together, or is not the one that the bundle names; 4: something in it is no line, or its last line is torn.\n"
                "\n"
                "With stock tools, line N: sed -n Np FILE | jq -cS 'del(.sha256)' | sha256sum.\n"
                "\n"
@@ -242,7 +241,8 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
     if (o->output && rp_write_file(o->output, rp_buf_text(&out), out.size, 0644, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head", s.head,
+        cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head",
+                                s.head,
                                 "text", o->output ? NULL : rp_buf_text(&out));
     else if (!o->output)
         rp_cli_print(&out);
@@ -262,8 +262,9 @@ const struct rp_command rp_cmd_ledger_export = {
     .max_operands = 1,
     .summary = "check the ledger and write it out, to go with a bundle",
     .details = "Every line, as it is: names of recipes and bundles without their folders, digests, times, exit statuses. Nothing names the "
-               "machine or its users. The chain is written whole, with what was verified here too: lines that are left out would break it, and look "
-               "as if results had been picked. 'repro verify --no-ledger' keeps a verification out of it beforehand. " OPERAND_HELP "\n"
+               "machine or its users. The chain is written whole, with what was verified here too: lines that are left out would break it, "
+               "and look as if results had been picked. 'repro verify --no-ledger' keeps a verification out of it beforehand. "
+                OPERAND_HELP "\n"
                "\n"
                "Example:\n"
                "  repro ledger export -o ledger.jsonl\n",

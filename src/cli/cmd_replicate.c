@@ -29,7 +29,8 @@ static const struct rp_opt opts[] = {
     {.name = "data", .type = RP_OPT_TEXT, .offset = AT(run.data_path), .arg = "DIR",
      .help = "the samples, where the first run had its own or their archive is not here; their digest has to be the same"},
     {.name = "init", .type = RP_OPT_TEXT, .offset = AT(run.run_init), .arg = "FILE", .help = "the file that the first run started from"},
-    {.name = "save", .type = RP_OPT_TEXT, .offset = AT(run.run_save), .arg = "FILE", .help = "write parameters and optimizer state to FILE"},
+    {.name = "save", .type = RP_OPT_TEXT, .offset = AT(run.run_save), .arg = "FILE",
+     .help = "write parameters and optimizer state to FILE"},
     {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(run.run_backend), .choices = "auto|cpu|cuda",
      .help = "what trains; the bits do not depend on it"},
     {.name = "device", .type = RP_OPT_TEXT, .offset = AT(run.run_device), .arg = "N|UUID", .help = "GPU of the cuda backend"},
@@ -57,7 +58,8 @@ json_t *rp_first_json(const struct rp_first *first)
 {
     char safe[NAME_MAX_CHARS];
     const char *slash = strrchr(first->path, '/');
-    return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle", rp_safe(safe, sizeof safe, slash ? slash + 1 : first->path),
+    return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle",
+                     rp_safe(safe, sizeof safe, slash ? slash + 1 : first->path),
                      "signer", first->v->fingerprint);
 }
 
@@ -247,8 +249,8 @@ const struct rp_command rp_cmd_replicate = {
     .summary = "repeat the run of a bundle here, and seal how both agree",
     .details =
         "Verifies the bundle, trains its recipe with the same settings and data (their digest is compared), and seals a bundle of its own "
-        "whose signed statement points at the first by digest. Its report says whether the bits are equal, how the throughputs compare, with "
-        "an interval, and how the machines differ. Only where it runs is free: backend, device, instruction set, threads.\n"
+        "whose signed statement points at the first by digest. Its report says whether the bits are equal, how the throughputs compare, "
+        "with an interval, and how the machines differ. Only where it runs is free: backend, device, instruction set, threads.\n"
         "\n"
         "Anybody checks it with: repro verify NEW --original FIRST. Exit status 5: the bits differ; the bundle is sealed all the same. To "
         "repeat only the first steps, without a bundle: repro verify FIRST --replay K.\n"

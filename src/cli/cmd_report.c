@@ -89,8 +89,8 @@ static json_t *summary(const struct shown *s, const struct rp_buf *page, int mar
     json_t *list = json_array();
     for (int i = 0; i < s->n; i++)
         json_array_append_new(list, rp_verification_json(&s->v[i]));
-    return json_pack("{s:s, s:s*, s:I, s:o, s:s*}", "format", markdown ? "md" : "html", "file", file, "bytes", (json_int_t)page->size, "bundles",
-                     list, "report", file ? NULL : rp_buf_text(page));
+    return json_pack("{s:s, s:s*, s:I, s:o, s:s*}", "format", markdown ? "md" : "html", "file", file, "bytes", (json_int_t)page->size,
+                     "bundles", list, "report", file ? NULL : rp_buf_text(page));
 }
 
 static int write_page(struct rp_cli *cli, const struct shown *s, const struct report_opts *o, int markdown, struct rp_err *err)
@@ -101,8 +101,8 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
     else
         rp_page_html(&page, s->bundle, s->n);
     if (page.size > RP_PAGE_MAX)
-        return rp_fail(err, RP_USAGE, "the page would have %zu MiB, and verify --report reads %u: make pages of fewer bundles", page.size >> 20,
-                       RP_PAGE_MAX >> 20);
+        return rp_fail(err, RP_USAGE, "the page would have %zu MiB, and verify --report reads %u: make pages of fewer bundles",
+                       page.size >> 20, RP_PAGE_MAX >> 20);
     if (o->output && (o->force || is_device(o->output) ? rp_write_file(o->output, page.data, page.size, 0644, err)
                                                        : rp_write_new_file(o->output, page.data, page.size, 0644, err)) < 0)
         return -1;
@@ -127,7 +127,8 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
         return rp_fail(err, RP_USAGE, "--%s belongs to one bundle: give one, or leave it out", o->ledger ? "ledger" : "original");
-    if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 || choose_format(o, &markdown, err) < 0)
+    if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 ||
+        choose_format(o, &markdown, err) < 0)
         return -1;
     struct shown *s = rp_alloc(sizeof *s);
     failed = 0;
@@ -155,13 +156,13 @@ const struct rp_command rp_cmd_report = {
         "temperature, ceilings, memory, topology, environment, and the commands that check it all. The raw data are in the page as CSV. As "
         "Markdown it is the report that is sealed in the bundle, below the verdict.\n"
         "\n"
-        "With --ledger and --original it also shows which attempt this was among all of its signer, and that the run it repeats was compared. "
-        "'repro verify --report' then wants them too.\n"
+        "With --ledger and --original it also shows which attempt this was among all of its signer, and that the run it repeats was "
+        "compared. 'repro verify --report' then wants them too.\n"
         "\n"
         "Of a bundle that fails, a report has the failed checks and nothing else, and the exit status is that of 'repro verify'.\n"
         "\n"
-        "Every figure names the place that it comes from; 'repro verify BUNDLE --report FILE' compares them with the bundle. A report is made "
-        "from the bundle alone, without a date: made again it is the same bytes.\n"
+        "Every figure names the place that it comes from; 'repro verify BUNDLE --report FILE' compares them with the bundle. A report is "
+        "made from the bundle alone, without a date: made again it is the same bytes.\n"
         "\n"
         "Examples:\n"
         "  repro report bert_fp32.repro.tar.zst -o report.html\n"

@@ -291,7 +291,8 @@ static int check_data(const struct run *r, struct rp_err *err)
     const struct rp_first *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
     return strcmp(had, r->data.digest) == 0 ? 0
-                                            : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the first run %.24s...",
+                                            : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the first run "
+                                                                        "%.24s...",
                                                       r->data.digest, had);
 }
 
@@ -471,7 +472,8 @@ static void print_agreement(const json_t *is)
     if (!is)
         return;
     printf("bits %s over %lld steps and %lld state roots\n",
-           json_is_true(json_object_get(bits, "equal")) ? "equal" : json_is_false(json_object_get(bits, "equal")) ? "NOT EQUAL" : "not compared",
+           json_is_true(json_object_get(bits, "equal")) ? "equal"
+           : json_is_false(json_object_get(bits, "equal")) ? "NOT EQUAL" : "not compared",
            (long long)json_integer_value(json_object_get(bits, "steps")), (long long)json_integer_value(json_object_get(bits, "roots")));
     if (json_is_number(json_object_get(rate, "ratio")))
         printf("throughput here / first %.3f", json_number_value(json_object_get(rate, "ratio")));

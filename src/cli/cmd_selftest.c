@@ -167,8 +167,8 @@ static void print_speed(const json_t *rows)
     printf("%-30s %-18s %-16s %10s %9s %9s\n", "operation", "", "size", "ms", "TFLOP/s", "GB/s");
     json_array_foreach((json_t *)rows, i, row) {
         double s = json_number_value(json_object_get(row, "seconds")), flops = json_number_value(json_object_get(row, "flops"));
-        printf("%-30s %-18s %-16s %10.4f ", json_string_value(json_object_get(row, "what")), json_string_value(json_object_get(row, "name")),
-               json_string_value(json_object_get(row, "shape")), s * 1e3);
+        printf("%-30s %-18s %-16s %10.4f ", json_string_value(json_object_get(row, "what")),
+               json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "shape")), s * 1e3);
         if (flops > 0)
             printf("%9.3f ", flops / s * 1e-12);
         else
@@ -230,9 +230,9 @@ const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
     .summary = "check that this machine computes what the definitions say",
-    .details = "Runs every operation on small awkward sizes with every instruction set usable here, and on a GPU where one can be used, and "
-               "compares each bit with the literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. Exit "
-               "status 5 when anything differs.\n",
+    .details = "Runs every operation on small awkward sizes with every instruction set usable here, and on a GPU where one can be used, "
+               "and compares each bit with the literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. "
+               "Exit status 5 when anything differs.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -54,7 +54,8 @@ static int open_locked(const char *path, struct stat *st, struct rp_err *err)
     }
 }
 
-static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_opts *o, char print[RP_FINGERPRINT_SIZE], struct rp_err *err)
+static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_opts *o, char print[RP_FINGERPRINT_SIZE],
+                                    struct rp_err *err)
 {
     int created = 0;
     struct rp_key_pair *k = rp_key_load_or_create(o->key, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, &created, err);
@@ -70,7 +71,8 @@ static int may_sign(const struct rp_verification *v, const char *print, const ch
 {
     const char *before = rp_counter_role(v, print);
     if (strcmp(print, v->fingerprint) == 0)
-        return rp_fail(err, RP_USAGE, "this key is the author's, who signed already; a counter-signature is somebody else's word (--key FILE)");
+        return rp_fail(err, RP_USAGE, "this key is the author's, who signed already; a counter-signature is somebody else's word (--key "
+                                      "FILE)");
     if (before && strcmp(before, role) == 0)
         return rp_fail(err, RP_USAGE, "this key signed the bundle as %s before", role);
     if (json_array_size(v->signatures) >= RP_COUNTER_MAX)

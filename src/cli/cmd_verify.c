@@ -108,7 +108,8 @@ static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_er
         count = "";
     if (whole(&o->steps, count, 0, &count, 1) == 0)
         return 0;
-    return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on", text, STEPS_MAX);
+    return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on",
+                   text, STEPS_MAX);
 }
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)
@@ -298,8 +299,8 @@ const struct rp_command rp_cmd_verify = {
         "its maker gave, such as --trust. Names of signers are those of your trust store, or none; a row that says what "
         "cannot be told from here, such as somebody's replay, leaves the page not decided. A page of several bundles is compared "
         "when the others are named with --beside; with less, and of a page "
-        "by another version of repro, every figure of this bundle is made again and compared, but what else the page shows, hides or paints over "
-        "is not: then the verdict is not decided (status 7).\n"
+        "by another version of repro, every figure of this bundle is made again and compared, but what else the page shows, hides or "
+        "paints over is not: then the verdict is not decided (status 7).\n"
         "\n"
         "What was verified, and how that ended, becomes a line of your own ledger ('repro ledger list'), unless --no-ledger is given.\n"
         "\n"

@@ -23,7 +23,8 @@ json_t *rp_first_json(const struct rp_first *first); /* "replicates" of run.json
 
 struct rp_run_from {
     /* As rp_recipe_load(). Called twice: without a backend, to know it, and with it. */
-    int (*load)(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n, struct rp_err *err);
+    int (*load)(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
+                struct rp_err *err);
     const char *where;             /* operand of `run` */
     const struct rp_first *first;  /* NULL: the run repeats none */
 };

@@ -131,7 +131,8 @@ static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
     if (w->full && !*stop_ns) {
         *stop_ns = now;
         o->status = RP_RUN_INCOMPLETE;
-        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld steps: a bundle holds no more records; run fewer steps (--steps), or several runs",
+        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld steps: a bundle holds no more records; run fewer steps (--steps), or several "
+                                            "runs",
                 (long long)o->steps_done);
         rp_meter_note(w->meter, "no room for more records: sealing what was measured");
         rp_worker_stop(worker);

@@ -66,8 +66,8 @@ static int less_exact(const char *a, const char *b)
 static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
                      const char *why)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state, "a",
-                                          *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state,
+                                          "a", *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
 }
 
 static int in_images(const struct rp_row *row)
@@ -375,7 +375,8 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
     if (rows->n < 2)
         return rp_fail_null(err, RP_USAGE, "one result alone cannot be compared: name another bundle, document or published:NAME");
     if (rows->n > COMPARED_MAX)
-        return rp_fail_null(err, RP_USAGE, "%d results at once; at most %d are compared: choose some with FILE#key=value", rows->n, COMPARED_MAX);
+        return rp_fail_null(err, RP_USAGE, "%d results at once; at most %d are compared: choose some with FILE#key=value", rows->n,
+                            COMPARED_MAX);
     for (int i = 0; i < rows->n; i++) {
         json_array_append_new(list, rp_row_to_json(&rows->row[i]));
         notes_of(notes, rows, i);
@@ -389,6 +390,6 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
         *verdict = worse(*verdict, one);
     }
     json_t *scaling = rp_scaling(rows, notes);
-    return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "urn:repro:compare:1", "verdict", rp_comparable_text(*verdict), "rows", list,
-                     "pairs", pairs, "scaling", scaling, "notes", notes);
+    return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "urn:repro:compare:1", "verdict", rp_comparable_text(*verdict), "rows",
+                     list, "pairs", pairs, "scaling", scaling, "notes", notes);
 }

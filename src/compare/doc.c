@@ -247,7 +247,8 @@ static void md(struct rp_buf *out, const char *s)
     for (const char *p = s; *p; p++) {
         if (*p == '<' || *p == '&')
             rp_buf_puts(out, *p == '<' ? "&lt;" : "&amp;");
-        else if (strchr("\\`*_|>[]#~!$^@", *p) || (*p == ':' && p[1] == '/') || (*p == '.' && p - s >= 3 && strncasecmp(p - 3, "www", 3) == 0))
+        else if (strchr("\\`*_|>[]#~!$^@", *p) || (*p == ':' && p[1] == '/') ||
+                 (*p == '.' && p - s >= 3 && strncasecmp(p - 3, "www", 3) == 0))
             rp_buf_printf(out, "\\%c", *p);
         else
             rp_buf_add(out, p, 1);

@@ -1,4 +1,5 @@
-/* What lies in a folder of results: bundles, verified with the key beside them, and tables that others published. results/README.md is this. */
+/* What lies in a folder of results: bundles, verified with the key beside them, and tables that others published. results/README.md is
+ * this. */
 #include "compare/layout.h"
 
 #include "base/text.h"
@@ -78,7 +79,8 @@ static void bundle(struct rp_doc *d, struct tally *t, const char *root, const ch
     struct rp_err err;
     char low[32], high[32];
     const char *slash = strrchr(name, '/');
-    RP_FREE char *path = rp_asprintf("%s/%s", root, name), *key = rp_asprintf("%s/%.*s/key.pem", root, slash ? (int)(slash - name) : 1, slash ? name : ".");
+    RP_FREE char *path = rp_asprintf("%s/%s", root, name);
+    RP_FREE char *key = rp_asprintf("%s/%.*s/key.pem", root, slash ? (int)(slash - name) : 1, slash ? name : ".");
     struct rp_row_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
     rp_doc_cell(d, "%s", name);
     if (rp_rows_load(&rows, path, &o, &err) < 0) {
@@ -112,7 +114,8 @@ static void bundle(struct rp_doc *d, struct tally *t, const char *root, const ch
 
 static void bundles(struct rp_doc *d, struct tally *t, const char *root, const struct found *f)
 {
-    static const char *const names[] = {"file", "model", "precision", "batch per device", "devices", "sequences/s", "95 % interval", "started", "verdict"};
+    static const char *const names[] = {"file", "model", "precision", "batch per device", "devices", "sequences/s", "95 % interval",
+                                        "started", "verdict"};
     rp_doc_heading(d, "Bundles");
     rp_doc_table(d);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -120,8 +123,8 @@ static void bundles(struct rp_doc *d, struct tally *t, const char *root, const s
     for (int i = 0; i < f->n; i++)
         if (!ends_with(f->path[i], ".csv"))
             bundle(d, t, root, f->path[i]);
-    rp_doc_line(d, "Of %d bundles %d verified with the key.pem beside them, %d verified with a key that is not there to compare, %d did NOT verify. To "
-                   "check one: 'repro verify FILE --trust KEY', or the verify.sh inside it.",
+    rp_doc_line(d, "Of %d bundles %d verified with the key.pem beside them, %d verified with a key that is not there to compare, %d did "
+                   "NOT verify. To check one: 'repro verify FILE --trust KEY', or the verify.sh inside it.",
                 t->trusted + t->unknown_key + t->failed, t->trusted, t->unknown_key, t->failed);
 }
 
@@ -175,7 +178,8 @@ static void tables(struct rp_doc *d, const char *root, const struct found *f)
         if (ends_with(f->path[i], ".csv") && table(d, root, f->path[i]) < 0 && n++ < NAMED)
             rp_buf_printf(&others, "%s%s", others.size ? ", " : "", f->path[i]);
     if (n)
-        rp_doc_line(d, "Not listed, as they are no tables of results: %s%s (%d CSV files)", rp_buf_text(&others), n > NAMED ? ", ..." : "", n);
+        rp_doc_line(d, "Not listed, as they are no tables of results: %s%s (%d CSV files)", rp_buf_text(&others), n > NAMED ? ", ..." : "",
+                    n);
 }
 
 int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *err)

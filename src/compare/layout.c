@@ -90,7 +90,8 @@ void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows)
         unknown_key += s->signed_by && !s->key_known;
         unverified += s->kind == RP_ROW_BUNDLE && !s->signed_by;
     }
-    rp_doc_line(d, "Of %d results %d are of bundles verified for this table with a trusted key, %d of bundles verified but signed by an unknown key, %d "
-                   "of bundles that did NOT verify, %d published or imported and unsigned. This is a layout, not a verdict: 'repro compare' without --layout says what may stand beside what.",
+    rp_doc_line(d, "Of %d results %d are of bundles verified for this table with a trusted key, %d of bundles verified but signed by an "
+                   "unknown key, %d of bundles that did NOT verify, %d published or imported and unsigned. This is a layout, not a "
+                   "verdict: 'repro compare' without --layout says what may stand beside what.",
                 rows->n, trusted, unknown_key, unverified, rows->n - trusted - unknown_key - unverified);
 }

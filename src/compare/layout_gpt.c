@@ -9,8 +9,8 @@
 static int fits(const struct rp_row *row, const struct rp_row *of)
 {
     return row->data_parallel == of->data_parallel && row->tensor_parallel == of->tensor_parallel &&
-           row->pipeline_parallel == of->pipeline_parallel && row->global_batch == of->global_batch && row->hidden_size == of->hidden_size &&
-           row->layers == of->layers && rp_row_is(row->model, "gpt");
+           row->pipeline_parallel == of->pipeline_parallel && row->global_batch == of->global_batch &&
+           row->hidden_size == of->hidden_size && row->layers == of->layers && rp_row_is(row->model, "gpt");
 }
 
 /* A result that carries the name of a case belongs to that alone: two cases of the report are the same work. */
@@ -49,7 +49,8 @@ static int cells(struct rp_doc *d, const struct rp_rows *rows, const char *frame
 
 static void header(struct rp_doc *d, const struct rp_layout_names *frameworks)
 {
-    static const char *const names[] = {"nodes", "GPUs per node", "data x tensor x pipeline", "micro-batch", "global batch", "hidden x layers"};
+    static const char *const names[] = {"nodes", "GPUs per node", "data x tensor x pipeline", "micro-batch", "global batch",
+                                        "hidden x layers"};
     rp_doc_table(d);
     rp_doc_column(d, 0, "case");
     for (int i = 0; i < 6; i++)

@@ -1,4 +1,5 @@
-/* A summary like that of MLPerf's training results. Its figure is the time to a quality target: what was measured for some steps has none. */
+/* A summary like that of MLPerf's training results. Its figure is the time to a quality target: what was measured for some steps has
+ * none. */
 #include "compare/layout.h"
 
 #include "capture/value.h"
@@ -35,8 +36,8 @@ void rp_layout_mlperf(struct rp_doc *d, const struct rp_rows *rows)
                                         "benchmark", "precision", "global batch", "time to train", "throughput", "unit", "evidence"};
     rp_doc_heading(d, "Summary in the manner of MLPerf training results");
     rp_layout_footnote(d, rows);
-    rp_doc_line(d, "None of this is an MLPerf result. Those are minutes to a quality target, reviewed by peers; a throughput over some steps does not "
-                   "say how long that takes.");
+    rp_doc_line(d, "None of this is an MLPerf result. Those are minutes to a quality target, reviewed by peers; a throughput over some "
+                   "steps does not say how long that takes.");
     rp_doc_table(d);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rp_doc_column(d, i == 2 || i == 4 || i == 6 || i == 10 || i == 12, "%s", names[i]);

@@ -168,7 +168,8 @@ static void steps(struct rp_doc *d, const struct rp_row *row)
         return;
     }
     rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeats; timed window: %s; estimator: %s",
-                (long long)json_integer_value(json_object_get(count, "warm-up")), (long long)json_integer_value(json_object_get(count, "timed")),
+                (long long)json_integer_value(json_object_get(count, "warm-up")),
+                (long long)json_integer_value(json_object_get(count, "timed")),
                 (long long)row->groups, row->timed_window ? row->timed_window : RP_UNKNOWN, row->estimator ? row->estimator : RP_UNKNOWN);
 }
 

@@ -28,8 +28,8 @@ static int no_property(const char *selector, const char *key, struct rp_err *err
 {
     char shown[72];
     const char *near = rp_row_nearest_key(key);
-    return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'%s%s%s", rp_shown(shown, selector), key, near ? "; did you mean '" : "",
-                   near ? near : "", near ? "'?" : "");
+    return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'%s%s%s", rp_shown(shown, selector), key,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* Is the text in a list with ", " between its entries? */
@@ -226,7 +226,8 @@ static int from_file(struct rp_rows *rows, const char *path, const struct rp_row
         return -1;
     rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
     if (n > 4 && strcmp(path + n - 4, ".csv") == 0)
-        return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1 : facts_of_bytes(rows, first, &bytes, err);
+        return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1
+               : facts_of_bytes(rows, first, &bytes, err);
     if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)
         return rp_fail(err, RP_MALFORMED, "'%s' is no bundle, no imported document (JSON) and no CSV by its name", path);
     RP_JSON *doc = rp_json_parse_most(rp_buf_text(&bytes), bytes.size, VALUES_MAX, path, err);
@@ -241,7 +242,8 @@ int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opt
     if (hash && strncmp(what, PUBLISHED, strlen(PUBLISHED)) != 0 && stat(what, &st) == 0)
         hash = NULL; /* a file may have a # in its name */
     RP_FREE char *name = hash ? rp_asprintf("%.*s", (int)(hash - what), what) : rp_strdup(what);
-    int rc = strncmp(name, PUBLISHED, strlen(PUBLISHED)) == 0 ? published(rows, name + strlen(PUBLISHED), err) : from_file(rows, name, o, err);
+    int rc = strncmp(name, PUBLISHED, strlen(PUBLISHED)) == 0 ? published(rows, name + strlen(PUBLISHED), err)
+             : from_file(rows, name, o, err);
     if (rc < 0)
         return -1;
     for (int i = first; i < rows->n; i++)

@@ -216,7 +216,8 @@ static void cycles(struct rp_row *row, const struct rp_records *rs)
     RP_FREE int64_t *group = rp_alloc((size_t)(rs->n + 1) * sizeof *group);
     int64_t groups = 0;
     for (int64_t i = 0; i < rs->n; i++) {
-        const struct rp_record *r = &rs->r[i], *next = i + 1 < rs->n && rs->r[i + 1].timed && rs->r[i + 1].repeat == r->repeat ? r + 1 : NULL;
+        const struct rp_record *r = &rs->r[i];
+        const struct rp_record *next = i + 1 < rs->n && r[1].timed && r[1].repeat == r->repeat ? r + 1 : NULL;
         if (!r->timed)
             continue;
         if (n == 0 || r[-1].repeat != r->repeat || !r[-1].timed)

@@ -268,8 +268,8 @@ const char *rp_row_figure(char out[32], double x, int as_it_is)
 
 static json_t *source_json(const struct rp_row_source *s)
 {
-    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", rp_row_kind_name(s->kind), "file", s->file, "sha256", s->sha256,
-                          "format", s->format, "signed_by", s->signed_by, "note", s->note, "verdict", s->verdict);
+    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", rp_row_kind_name(s->kind), "file", s->file, "sha256",
+                          s->sha256, "format", s->format, "signed_by", s->signed_by, "note", s->note, "verdict", s->verdict);
     RP_BUG_IF(!j); /* only texts that are not UTF-8, and those were cleaned */
     if (s->line > 0)
         json_object_set_new(j, "line", json_integer(s->line));
@@ -351,7 +351,8 @@ static int throughput_of(struct rp_row *row, const json_t *v, struct rp_err *err
     const char *unit = json_string_value(json_object_get(v, "unit"));
     if (!json_is_number(value) || !unit || !*unit)
         return rp_fail(err, RP_MALFORMED, "'throughput' is no object with a number 'value' and a text 'unit'");
-    if (take_number(&row->throughput, "throughput/value", json_number_value(value), err) < 0 || rp_row_text(&row->unit, "throughput/unit", unit, err) < 0)
+    if (take_number(&row->throughput, "throughput/value", json_number_value(value), err) < 0 ||
+        rp_row_text(&row->unit, "throughput/unit", unit, err) < 0)
         return -1;
     if (!low && !high)
         return 0;
@@ -417,7 +418,8 @@ static int source_of(struct rp_row *row, const json_t *v, struct rp_err *err)
     const json_t *kind = json_object_get(v, "kind");
     const char *imported = rp_row_kind_name(RP_ROW_IMPORTED);
     if (kind && (!json_is_string(kind) || strcmp(json_string_value(kind), imported) != 0))
-        return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': what a document says of itself makes it neither published nor a bundle",
+        return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': what a document says of itself makes it neither published nor a "
+                                          "bundle",
                        imported);
     for (int i = 0; i < 3; i++) {
         const json_t *text = json_object_get(v, texts[i]);
@@ -433,7 +435,8 @@ static int row_of(struct rp_row *row, const json_t *j, struct rp_err *err)
     static const struct {
         const char *key;
         int (*take)(struct rp_row *row, const json_t *v, struct rp_err *err);
-    } parts[] = {{"throughput", throughput_of}, {"samples", samples_of}, {"sample_groups", groups_of}, {"links", links_of}, {"source", source_of}};
+    } parts[] = {{"throughput", throughput_of}, {"samples", samples_of}, {"sample_groups", groups_of}, {"links", links_of},
+                 {"source", source_of}};
     size_t known = 0;
     for (size_t i = 0; i < PROPERTIES; i++) {
         const json_t *v = json_object_get(j, properties[i].key);

@@ -62,8 +62,8 @@ static void series(json_t *out, json_t *notes, const struct rp_rows *rows, const
         json_array_append_new(out, one);
         char text[200];
         if (!isnan(row->speedup) && p->devices == 1 && fabs(row->speedup - speedup) > 0.0051) {
-            snprintf(text, sizeof text, "%d: its source says speed-up %.4g; its own figures give %.6g / %.6g = %.4g", p[i].row + 1, row->speedup,
-                     row->throughput, base->throughput, speedup);
+            snprintf(text, sizeof text, "%d: its source says speed-up %.4g; its own figures give %.6g / %.6g = %.4g", p[i].row + 1,
+                     row->speedup, row->throughput, base->throughput, speedup);
             json_array_append_new(notes, json_string(text));
         }
         if (speedup > shape * 1.005) {

@@ -144,8 +144,8 @@ struct cause {
 
 static int is_same(const json_t *a, const json_t *b)
 {
-    return strcmp(str(a, "key"), str(b, "key")) == 0 && strcmp(str(a, "state"), str(b, "state")) == 0 && strcmp(str(a, "a"), str(b, "a")) == 0 &&
-           strcmp(str(a, "b"), str(b, "b")) == 0;
+    return strcmp(str(a, "key"), str(b, "key")) == 0 && strcmp(str(a, "state"), str(b, "state")) == 0 &&
+        strcmp(str(a, "a"), str(b, "a")) == 0 && strcmp(str(a, "b"), str(b, "b")) == 0;
 }
 
 static void close_range(struct cause *c)
@@ -297,7 +297,8 @@ static void machines(struct rp_doc *d, const json_t *list)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *p = json_array_get(list, i), *e = json_object_get(p, "environment");
         if (e && json_array_size(list) <= 10)
-            rp_doc_line(d, "%d against 1: %zu values of high or medium effect differ, %d others; %d could not be compared. 'repro capture diff' lists all.",
+            rp_doc_line(d, "%d against 1: %zu values of high or medium effect differ, %d others; %d could not be compared. 'repro capture "
+                           "diff' lists all.",
                         whole(p, "b") + 1, json_array_size(json_object_get(e, "important")) + (size_t)whole(e, "more"), whole(e, "other"),
                         whole(e, "not_compared"));
     }
@@ -345,10 +346,11 @@ static void number_cell(struct rp_doc *d, double x)
 
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
 {
-    static const char *const properties[] = {"model", "precision", "batch_per_device", "nodes", "devices", "device_model", "threads", "isa"};
+    static const char *const properties[] = {"model", "precision", "batch_per_device", "nodes", "devices", "device_model", "threads",
+                                             "isa"};
     enum { PROPERTIES = sizeof properties / sizeof *properties };
-    static const char *const names[] = {"throughput", "unit", "low", "high", "evidence", "source", "verdict", "ratio", "ratio_low", "ratio_high",
-                                        "confounders"};
+    static const char *const names[] = {"throughput", "unit", "low", "high", "evidence", "source", "verdict", "ratio", "ratio_low",
+                                        "ratio_high", "confounders"};
     char text[RP_ROW_TEXT_MAX + 1];
     rp_doc_table(out);
     rp_doc_column(out, 1, "result");

@@ -9,7 +9,8 @@
 static const struct {
     const char *archive, *samples;
 } digests[] = {
-    {"d9b5800599a0088feef16500bba741d3e4ba74f05622458c27dcbc86a5ce045a", "ee395fe4f74f35b188402cf4819d69461824ae7553594bf3df3775f7c48a1cc9"},
+    {"d9b5800599a0088feef16500bba741d3e4ba74f05622458c27dcbc86a5ce045a",
+     "ee395fe4f74f35b188402cf4819d69461824ae7553594bf3df3775f7c48a1cc9"},
 };
 
 const char *rp_embedded_digest(const char *archive_sha256)

@@ -132,7 +132,8 @@ static int open_glob(struct rp_files *f, const char *pattern, struct rp_err *err
 static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)
 {
     (void)f;
-    return rp_fail(err, RP_IO, "'%s' has to be unpacked before a GPU can train on it: name a directory that can be written with --store", name);
+    return rp_fail(err, RP_IO, "'%s' has to be unpacked before a GPU can train on it: name a directory that can be written with --store",
+                   name);
 }
 #else
 static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)

@@ -55,14 +55,16 @@ static int answer_device(const json_t *question, struct rp_err *err)
 static json_t *report_of(enum rp_frame type, const json_t *question)
 {
     struct rp_err err = {0};
-    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device")), .max_seq = RP_SPEED_SEQ, .max_rows = RP_SPEED_ROWS};
+    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device")), .max_seq = RP_SPEED_SEQ,
+                               .max_rows = RP_SPEED_ROWS};
     const struct rp_backend *b = rp_backends[0];
     struct rp_dev *dev = b->open(&o, &err);
     if (!dev)
         return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
     json_t *report = type == RP_FRAME_SELFTEST ? json_array() : NULL;
     int failed = type == RP_FRAME_SELFTEST ? rp_ops_selftest_device(dev, b->name, 0, report, &err) < 0
-                                           : rp_ops_speed(dev, json_number_value(json_object_get(question, "seconds")), NULL, &report, &err) < 0;
+                                           : rp_ops_speed(dev, json_number_value(json_object_get(question, "seconds")), NULL, &report,
+                                                          &err) < 0;
     b->close(dev);
     return json_pack("{s:s*, s:o}", "failed", failed ? err.msg : NULL, "report", report);
 }

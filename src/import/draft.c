@@ -216,10 +216,10 @@ int rp_rate_rank(const char *name)
     static const char *const before[] = {"training", "train", "average", "avg", "mean"};
     static const char *const names[] = {
         "sequences_per_second", "sequences_per_sec", "sequences/s", "sequences/sec", "seq/s", "seqs_per_sec", "throughput",
-        "throughput_train", "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec", "samples/s", "samples/sec", "samples_per_s",
-        "examples_per_second", "examples_per_sec", "examples/s", "examples/sec", "images_per_second", "images_per_sec", "images/s",
-        "images/sec", "imgs_per_sec", "imgs/s", "img/s", "img/sec", "tokens_per_second", "tokens_per_sec", "tokens/s", "tokens/sec",
-        "tok/s",
+        "throughput_train", "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec", "samples/s", "samples/sec",
+        "samples_per_s", "examples_per_second", "examples_per_sec", "examples/s", "examples/sec", "images_per_second", "images_per_sec",
+        "images/s", "images/sec", "imgs_per_sec", "imgs/s", "img/s", "img/sec", "tokens_per_second", "tokens_per_sec",
+        "tokens/s", "tokens/sec", "tok/s",
     };
     int of_training = 0;
     for (size_t i = 0; i < sizeof before / sizeof *before;) {

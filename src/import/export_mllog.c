@@ -95,8 +95,8 @@ static json_t *platform(const struct log *l)
     return json_string(text);
 }
 
-/* What a comparable result says of what was run, under its own keys: MLPerf has none for most, and "bert" is not yet bert-base. The importer
- * reads them back. */
+/* What a comparable result says of what was run, under its own keys: MLPerf has none for most, and "bert" is not yet bert-base. The
+ * importer reads them back. */
 static json_t *result_of(const struct log *l)
 {
     json_t *out = json_object();
@@ -118,7 +118,8 @@ static void submission(struct log *l)
     event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
     event(l, "submission_benchmark", json_string("bert"),
           json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name,
-                    "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict), "result", result_of(l)));
+                    "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict), "result",
+                    result_of(l)));
     event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
           json_pack("{s:s}", "note", l->from->org ? "as named by who exported it" : "the key that signed"));
     event(l, "submission_division", json_string("open"), json_object());

@@ -33,8 +33,8 @@ static int note_start(struct search *s, const json_t *line, int64_t n, struct rp
     if (n == s->position) {
         s->found = 1;
         if (strcmp(text(line, "recipe"), s->recipe) != 0)
-            return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...", text(line, "recipe"),
-                           s->recipe);
+            return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...",
+                           text(line, "recipe"), s->recipe);
     }
     if (strcmp(text(line, "recipe"), s->recipe) == 0) {
         if (s->n == 0 || (s->n >= 16 && (s->n & (s->n - 1)) == 0))
@@ -71,7 +71,8 @@ static int note(void *arg, const json_t *line, struct rp_err *err)
     int64_t n = json_integer_value(json_object_get(line, "n"));
     int start = strcmp(text(line, "event"), rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
     if (n == s->position && (!start || strcmp(text(line, "sha256"), s->head) != 0))
-        return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten", s->head);
+        return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
+                       s->head);
     if (start)
         return note_start(s, line, n, err);
     note_end(s, line);
@@ -116,7 +117,8 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *
     if (!failed)
         count(&s);
     if (!failed && place->earlier != json_integer_value(json_object_get(is, "earlier")))
-        failed = rp_fail(err, RP_MISMATCH, "the run says that it had %" JSON_INTEGER_FORMAT " of its recipe before it, ledger '%s' %" PRId64,
+        failed = rp_fail(err, RP_MISMATCH,
+                         "the run says that it had %" JSON_INTEGER_FORMAT " of its recipe before it, ledger '%s' %" PRId64,
                          json_integer_value(json_object_get(is, "earlier")), path, place->earlier) < 0;
     free(s.attempt);
     return failed ? -1 : 0;

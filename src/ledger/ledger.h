@@ -8,9 +8,10 @@
  *
  * A line is compact JSON of sorted keys in ASCII:
  *   {"at":"2026-11-21T12:18:09Z","event":"started","n":57,"previous":HEX,"recipe":HEX,"recipe_name":"bert_fp32","sha256":HEX}
- * n counts from 1; sha256 is that of the line without this key (`jq -cS 'del(.sha256)' | sha256sum`), previous the sha256 of the line before
- * and zeros in the first. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle" {"name", "statement"}, "exit", "verdict", "check",
- * "replicates", "torn" {"bytes", "sha256"}: what a crash had left at the end of the file, kept aside in FILE.torn.
+ * n counts from 1; sha256 is that of the line without this key (`jq -cS 'del(.sha256)' | sha256sum`), previous the sha256 of the line
+ * before and zeros in the first. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle"
+ * {"name", "statement"}, "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: what a crash had left at the end of the
+ * file, kept aside in FILE.torn.
  */
 #ifndef RP_LEDGER_LEDGER_H
 #define RP_LEDGER_LEDGER_H
@@ -66,7 +67,8 @@ struct rp_ledger_summary {
     uint64_t aside;           /* bytes in FILE.torn */
 };
 /* Every line in order, as long as they hold together: to each(), unless that is NULL. Stops at the first that does not: RP_MISMATCH where a
- * digest is wrong, or where it ends a run that no line before it started or that ended before; RP_MALFORMED where it is no such line or the last one is torn; *s is what came before. */
+ * digest is wrong, or where it ends a run that no line before it started or that ended before; RP_MALFORMED where it is no such line or the
+ * last one is torn; *s is what came before. */
 int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
                    struct rp_ledger_summary *s, struct rp_err *err) rp_must_check;
 

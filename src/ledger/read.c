@@ -89,11 +89,11 @@ static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
     if (rp_ledger_end(event)) {
         char *of = run >= 1 && (uint64_t)run <= r->runs.size ? &r->runs.data[run - 1] : NULL;
         if (!of || *of == RUN_NONE)
-            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was put in, or comes from another ledger; move the "
-                                             "file aside, or ask its owner for the whole of it");
+            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was put in, or comes from another ledger; "
+                                             "move the file aside, or ask its owner for the whole of it");
         if (*of == RUN_ENDED)
-            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was put in, no run ends twice; only the "
-                                             "lines before it can be gone by", run);
+            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was put in, no run ends twice; "
+                                             "only the lines before it can be gone by", run);
         *of = RUN_ENDED;
     }
     rp_buf_add(&r->runs, &state, 1);
@@ -132,8 +132,8 @@ static int read_lines(struct reading *r, int fd, struct rp_err *err)
                 return rp_wrap(err, "ledger '%s', line %" PRId64, rp_shown(shown, r->path), r->s->lines + 1);
         have = (size_t)(block + have - line);
         if (have >= RP_LEDGER_LINE_MAX)
-            return rp_fail(err, RP_MALFORMED, "ledger '%s', line %" PRId64 ": longer than the %d bytes of any line", rp_shown(shown, r->path),
-                           r->s->lines + 1, RP_LEDGER_LINE_MAX);
+            return rp_fail(err, RP_MALFORMED, "ledger '%s', line %" PRId64 ": longer than the %d bytes of any line",
+                           rp_shown(shown, r->path), r->s->lines + 1, RP_LEDGER_LINE_MAX);
         memmove(block, line, have);
         if (!got)
             break;
@@ -141,8 +141,8 @@ static int read_lines(struct reading *r, int fd, struct rp_err *err)
     r->s->torn = have;
     if (have)
         return rp_fail(err, RP_MALFORMED,
-                       "ledger '%s': %zu bytes after line %" PRId64 " are a torn line: a crash in the middle of an append, or the file was cut; "
-                       "the next append keeps them aside",
+                       "ledger '%s': %zu bytes after line %" PRId64 " are a torn line: a crash in the middle of an append, or the file was "
+                       "cut; the next append keeps them aside",
                        rp_shown(shown, r->path), have, r->s->lines);
     return 0;
 }

@@ -537,7 +537,8 @@ static void give_back(const struct ctx *c, const struct tensor *t)
 int rp_ops_compare_in(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                       const struct rp_op_shape *s, struct rp_err *err)
 {
-    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .shape = s, .seed = s->seed * 64 + (uint64_t)op};
+    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .shape = s,
+                    .seed = s->seed * 64 + (uint64_t)op};
     cases[op].run(&c, s);
     int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;
     if (c.failed.code != RP_OK) {

@@ -31,8 +31,8 @@ static void confounders(struct rp_buf *out, const json_t *pair)
 
 static void bar(struct rp_buf *out, double value, double most, const char *class)
 {
-    rp_buf_printf(out, "<td class=\"lane\"><svg width=\"100%%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
-                       "<rect class=\"%s\" width=\"%.1f\" height=\"14\"/></svg></td>",
+    rp_buf_printf(out, "<td class=\"lane\"><svg width=\"100%%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
+                       "aria-hidden=\"true\"><rect class=\"%s\" width=\"%.1f\" height=\"14\"/></svg></td>",
                   class, fmax(value / most * 1000, 1));
 }
 
@@ -111,8 +111,9 @@ void rp_section_baselines(struct rp_section *s)
     RP_JSON *compared = rows.n > 1 && isfinite(rows.row[0].throughput) ? rp_compare(&rows, &verdict, &err) : NULL;
     if (compared) {
         table(s, &rows, compared);
-        rp_buf_puts(s->out, "<p class=\"note\">Tables and lines are those of results/published. Side by side is no comparison: <code>repro compare BUNDLE published:dlperf_v100</code> gives ratios, each confounder with "
-                            "both values, and why it matters.</p>\n");
+        rp_buf_puts(s->out, "<p class=\"note\">Tables and lines are those of results/published. Side by side is no comparison: <code>repro "
+                            "compare BUNDLE published:dlperf_v100</code> gives ratios, each confounder with both values, and why it "
+                            "matters.</p>\n");
     } else {
         rp_buf_puts(s->out, "<p>No evidence: of this model on one device in fp32 the tables inside this program have nothing.</p>\n");
     }

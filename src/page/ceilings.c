@@ -47,13 +47,15 @@ static void roofline(struct rp_section *s, double gemm, double copy)
         {.kind = RP_LINE, .x = at, .y = level, .n = 2, .class = "s2", .name = "this run"},
     };
     snprintf(id, sizeof id, "b%d-roofline", s->index);
-    snprintf(says, sizeof says, "Roofline: memory of %.4g GB/s and matrix products of %.4g GFLOP/s meet at %.4g FLOP per byte. The run reached %.4g GFLOP/s.",
+    snprintf(says, sizeof says, "Roofline: memory of %.4g GB/s and matrix products of %.4g GFLOP/s meet at %.4g FLOP per byte. The run "
+                                "reached %.4g GFLOP/s.",
              copy / 1e9, gemm / 1e9, ridge, run / 1e9);
     struct rp_plot p = {.id = id, .title = "Roofline", .x_label = "FLOP per byte of memory traffic", .y_label = "FLOP/s", .says = says,
                         .series = lines, .n_series = isfinite(run) && run > 0 ? 2 : 1, .height = 200, .log_x = 1, .log_y = 1};
     rp_plot(s->out, &p);
-    rp_buf_puts(s->out, "<p class=\"note\">The run is a line because its traffic was not measured: from the left, where it could be no faster than "
-                        "memory, to what it would be if a step moved parameters, gradients and optimizer state only once.</p>\n");
+    rp_buf_puts(s->out, "<p class=\"note\">The run is a line because its traffic was not measured: from the left, where it could be no "
+                        "faster than memory, to what it would be if a step moved parameters, gradients and optimizer state only "
+                        "once.</p>\n");
 }
 
 static void ceiling_row(struct rp_section *s, const char *name, const char *key, const char *form, const char *unit)
@@ -107,9 +109,10 @@ static void memory_bar(struct rp_section *s, const json_t *classes, double total
     json_t *bytes;
     double scale = 1000 / fmax(total, isfinite(peak) ? peak : 0), x = 0;
     int k = 0;
-    rp_buf_printf(s->out, "<figure id=\"b%d-memory-bar\"><figcaption><b>Memory planned</b> <span class=\"unit\">by what it holds</span></figcaption>"
-                          "<div class=\"bar\" role=\"img\" aria-label=\"Planned memory by class: the table below has the figures.\">"
-                          "<svg width=\"100%%\" height=\"34\" viewBox=\"0 0 1000 34\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+    rp_buf_printf(s->out, "<figure id=\"b%d-memory-bar\"><figcaption><b>Memory planned</b> <span class=\"unit\">by what it "
+                          "holds</span></figcaption><div class=\"bar\" role=\"img\" aria-label=\"Planned memory by class: the table below "
+                          "has the figures.\"><svg width=\"100%%\" height=\"34\" viewBox=\"0 0 1000 34\" preserveAspectRatio=\"none\" "
+                          "aria-hidden=\"true\">",
                   s->index);
     rp_buf_puts(s->out, "<rect class=\"lane\" y=\"4\" width=\"1000\" height=\"26\"/>");
     json_object_foreach((json_t *)classes, name, bytes) {
@@ -146,15 +149,16 @@ void rp_section_memory(struct rp_section *s)
             break;
         rp_buf_puts(&pointer, "/plan/bytes");
         rp_pointer_add(&pointer, name);
-        rp_buf_printf(s->out, "<tr><th scope=\"row\"><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"c%d\" width=\"12\" "
-                              "height=\"12\"/></svg> planned: ",
+        rp_buf_printf(s->out, "<tr><th scope=\"row\"><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect "
+                              "class=\"c%d\" width=\"12\" height=\"12\"/></svg> planned: ",
                       k++ % 8);
         rp_html_text(s->out, name);
         rp_buf_puts(s->out, "</th><td class=\"r\">");
         rp_run_figure(s, rp_buf_text(&pointer), "d1/1048576");
         rp_buf_puts(s->out, "</td></tr>\n");
     }
-    static const char *const rows[][2] = {{"planned: of the host besides", "/plan/host_bytes"}, {"planned in all", "/plan/total_bytes"}, {"reserved on the device", "/device_bytes/reserved"},
+    static const char *const rows[][2] = {{"planned: of the host besides", "/plan/host_bytes"}, {"planned in all", "/plan/total_bytes"},
+                                          {"reserved on the device", "/device_bytes/reserved"},
                                           {"less free on the device than before", "/device_bytes/taken"},
                                           {"of the process at most", "/peak_rss_bytes"}, {"available before", "/plan/available_bytes"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

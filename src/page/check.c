@@ -107,17 +107,20 @@ static int is_ours(const struct checking *c, struct rp_span src, struct rp_span 
 /* One <data>...</data>. */
 static int figure(struct checking *c, struct rp_span element, struct rp_err *err)
 {
-    struct rp_span src = rp_span_between(element, " data-src=\"", "\""), form = rp_span_between(element, " data-form=\"", "\""), text = rp_span_between(element, ">", "</data>");
+    struct rp_span src = rp_span_between(element, " data-src=\"", "\""), form = rp_span_between(element, " data-form=\"", "\""),
+        text = rp_span_between(element, ">", "</data>");
     RP_BUF source = {0}, again = {0};
     char is[72], expected[72];
     c->figures++;
     if (!src.at || !form.at || !text.at || src.n > TAG_MAX || form.n > 32)
-        return rp_fail(err, RP_MISMATCH, "line %zu of the page has a figure that does not say where it comes from", line_of(c->page, element.at));
+        return rp_fail(err, RP_MISMATCH, "line %zu of the page has a figure that does not say where it comes from",
+                       line_of(c->page, element.at));
     if (!is_ours(c, src, form)) {
         c->unknown++;
         if (c->another)
             return 0;
-        return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: a figure there has a source or form that this program does not write",
+        return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: a figure there has a source or form that this program does not "
+                                         "write",
                        line_of(c->page, element.at));
     }
     rp_unescape(&source, src);
@@ -217,8 +220,8 @@ static int same(const struct checking *c, struct rp_span is, struct rp_span expe
     char a[72], b[72];
     if (n == is.n && n == expected.n)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: '%s' stands where this program writes '%s'", line_of(c->page, is.at + n),
-                   rp_span_shown(a, (struct rp_span){is.at + from, is.n - from}),
+    return rp_fail(err, RP_MISMATCH, "line %zu of the page was changed: '%s' stands where this program writes '%s'",
+                   line_of(c->page, is.at + n), rp_span_shown(a, (struct rp_span){is.at + from, is.n - from}),
                    rp_span_shown(b, (struct rp_span){expected.at + from, expected.n - from}));
 }
 
@@ -311,8 +314,9 @@ static int add_section(struct several *all, const struct checking *c, struct rp_
     const struct rp_shown_bundle *b = bundle_of(c, digest);
     if (!b)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not decided: %zu figures and all plots of this bundle are its own, but the page also shows the bundle whose statement has "
-                       "SHA-256 %.16s...; name each with --beside, or have a page made of this bundle alone", c->figures, digest.at);
+                       "not decided: %zu figures and all plots of this bundle are its own, but the page also shows the bundle whose "
+                       "statement has SHA-256 %.16s...; name each with --beside, or have a page made of this bundle alone",
+                       c->figures, digest.at);
     int i = all->n++;
     all->b[i] = *b;
     all->here[i] = b->v;
@@ -344,7 +348,8 @@ static int none_besides(const struct checking *c, const struct rp_shown_bundle *
         for (int k = 0; k < n; k++)
             there |= strcmp(shown[k].v->statement, c->others[i].v->statement) == 0;
         if (!there)
-            return rp_fail(err, RP_UNAVAILABLE, "not decided: --beside names '%s', which is not on the page; leave it out", rp_shown(name, c->others[i].name));
+            return rp_fail(err, RP_UNAVAILABLE, "not decided: --beside names '%s', which is not on the page; leave it out",
+                           rp_shown(name, c->others[i].name));
     }
     return 0;
 }
@@ -365,8 +370,8 @@ static int judge_all(const struct several *all, const struct checking *c, struct
             rp_buf_printf(&numbers, "%s%d", numbers.size ? ", " : "; of numbers ", i + 1);
     }
     if (words.size)
-        say(r, RP_CHECK_NOTE, "all of its %d bundles is theirs, byte for byte; what the page's maker found is not what is found here%s", all->n,
-            rp_buf_text(words.size > RP_SAID_ROOM ? &numbers : &words));
+        say(r, RP_CHECK_NOTE, "all of its %d bundles is theirs, byte for byte; what the page's maker found is not what is found here%s",
+            all->n, rp_buf_text(words.size > RP_SAID_ROOM ? &numbers : &words));
     else
         say(r, RP_CHECK_PASSED, "it is byte for byte what this program makes of its %d bundles", all->n);
     return 0;
@@ -390,7 +395,8 @@ static int several(struct checking *c, struct rp_span section, struct rp_check_r
 {
     struct several *all = rp_alloc(sizeof *all);
     c->many = 1;
-    int failed = one_of_many(c, section, err) < 0 || add_all(all, c, err) < 0 || made_again(all, c, err) < 0 || judge_all(all, c, r, err) < 0;
+    int failed = one_of_many(c, section, err) < 0 || add_all(all, c, err) < 0 || made_again(all, c, err) < 0 ||
+        judge_all(all, c, r, err) < 0;
     several_free(all);
     return failed ? -1 : 0;
 }
@@ -422,8 +428,9 @@ static int html(struct checking *c, struct rp_check_result *r, struct rp_err *er
         return rp_fail(err, RP_MISMATCH, "the page shows no figure of this bundle");
     if (c->another)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not decided: of %zu figures of this bundle on the page %zu are made again and equal, but another version of repro made it "
-                       "(%s): what else it says, hides or paints over is not compared, so do not rely on it; have it made again with this one",
+                       "not decided: of %zu figures of this bundle on the page %zu are made again and equal, but another version of repro "
+                       "made it (%s): what else it says, hides or paints over is not compared, so do not rely on it; have it made again "
+                       "with this one",
                        c->figures, c->figures - c->unknown, rp_span_shown(maker, made));
     if (!section.at)
         return rp_fail(err, RP_MISMATCH, "the page has no section of this bundle");
@@ -443,7 +450,8 @@ static struct rp_span report_in(struct rp_span in, const struct rp_shown_bundle 
 /* The head is a verdict, who signed, and nothing else: what stands above, in or below it that this program does not write is somebody's
  * invention in the name of a signed report. Only the verdict is of whoever made the file, in words that a verdict can have. 0: `part` is
  * all that this program writes of b, verified as *said, whose caller gives it back in any case. */
-static int report_of(const struct checking *c, struct rp_span part, const struct rp_shown_bundle *b, struct rp_verification *said, struct rp_err *err)
+static int report_of(const struct checking *c, struct rp_span part, const struct rp_shown_bundle *b, struct rp_verification *said,
+                     struct rp_err *err)
 {
     RP_BUF nearest = {0};
     struct rp_span head = part, below = report_in(part, b);
@@ -496,7 +504,8 @@ static int add_reports(struct several *all, const struct checking *c, struct rp_
     int ours = 0, headed = 0, n = 0;
     while (rest.n) {
         if (n++ == RP_PAGE_BUNDLES)
-            return rp_fail(err, RP_MISMATCH, "the file was changed: it holds more than the %d reports that this program writes", RP_PAGE_BUNDLES);
+            return rp_fail(err, RP_MISMATCH, "the file was changed: it holds more than the %d reports that this program writes",
+                           RP_PAGE_BUNDLES);
         struct rp_span part = rest, next = rp_span_find(rest, RP_BETWEEN_REPORTS "> **");
         struct rp_err why = {0};
         part.n -= next.n;
@@ -513,8 +522,9 @@ static int add_reports(struct several *all, const struct checking *c, struct rp_
         return -1;
     if (strange.at)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not decided: the report of this bundle is its own, byte for byte, but what begins in line %zu of the file is of no bundle that "
-                       "is named, or was changed; name each with --beside, or have a file made of this bundle alone", line_of(c->page, strange.at));
+                       "not decided: the report of this bundle is its own, byte for byte, but what begins in line %zu of the file is of no "
+                       "bundle that is named, or was changed; name each with --beside, or have a file made of this bundle alone",
+                       line_of(c->page, strange.at));
     return 0;
 }
 
@@ -559,8 +569,8 @@ static int no_markup(const struct rp_buf *file, struct rp_err *err)
     return 0;
 }
 
-int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b, const struct rp_shown_bundle *others,
-                  int n_others, struct rp_err *err)
+int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b,
+                  const struct rp_shown_bundle *others, int n_others, struct rp_err *err)
 {
     struct checking c = {.here = b, .others = others, .n_others = n_others, .b = *b, .page = page};
     RP_BUG_IF(!b->kept);

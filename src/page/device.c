@@ -102,10 +102,11 @@ static void one(struct rp_section *s, const struct device *d, const struct rp_ba
     }
     if (low <= high) {
         snprintf(id, sizeof id, "b%d-%s", s->index, name);
-        snprintf(says, sizeof says, "Over %.1f s between %.6g and %.6g %s; %zu stretches with throttling are shaded.", d->t[d->n - 1] - d->t[0], low,
-                 high, unit, n_bands);
+        snprintf(says, sizeof says, "Over %.1f s between %.6g and %.6g %s; %zu stretches with throttling are shaded.",
+                 d->t[d->n - 1] - d->t[0], low, high, unit, n_bands);
         struct rp_series line = {.kind = RP_LINE, .x = d->t, .y = y, .n = d->n, .class = class};
-        struct rp_plot p = {.id = id, .title = title, .x_label = last ? "seconds since the first step began" : NULL, .y_label = unit, .says = says,
+        struct rp_plot p = {.id = id, .title = title, .x_label = last ? "seconds since the first step began" : NULL, .y_label = unit,
+                            .says = says,
                             .series = &line, .n_series = 1, .band = band, .n_bands = n_bands, .height = 110, .from_zero = 1};
         rp_plot(s->out, &p);
     }
@@ -137,12 +138,12 @@ static void reasons(struct rp_section *s, const struct device *d, struct rp_band
         rp_html_text(s->out, reason);
         rp_buf_puts(s->out, "</th><td class=\"r\">");
         rp_run_figure(s, rp_buf_text(&pointer), "d1*100");
-        rp_buf_puts(s->out, "</td><td class=\"lane\"><svg width=\"100%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
-                            "aria-hidden=\"true\"><rect class=\"lane\" width=\"1000\" height=\"14\"/>");
+        rp_buf_puts(s->out, "</td><td class=\"lane\"><svg width=\"100%\" height=\"14\" viewBox=\"0 0 1000 14\" "
+                            "preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"lane\" width=\"1000\" height=\"14\"/>");
         size_t n = bands_of(band, s, d, reason);
         for (size_t i = 0; i < n; i++)
-            rp_buf_printf(s->out, "<rect class=\"throttle\" x=\"%.1f\" width=\"%.1f\" height=\"14\"/>", (band[i].from - t0) / (t1 - t0) * 1000,
-                          fmax((band[i].to - band[i].from) / (t1 - t0) * 1000, 0.8));
+            rp_buf_printf(s->out, "<rect class=\"throttle\" x=\"%.1f\" width=\"%.1f\" height=\"14\"/>",
+                          (band[i].from - t0) / (t1 - t0) * 1000, fmax((band[i].to - band[i].from) / (t1 - t0) * 1000, 0.8));
         rp_buf_printf(s->out, "</svg><span class=\"hidden\">%zu stretches</span></td></tr>\n", n);
     }
     rp_table_close(s->out);
@@ -205,7 +206,8 @@ void rp_section_device(struct rp_section *s)
     struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
     size_t n = bands_of(band, s, &d, NULL);
     for (size_t i = 0; i < sizeof plots / sizeof *plots; i++)
-        one(s, &d, band, n, plots[i].key, plots[i].scale, plots[i].name, plots[i].title, plots[i].unit, plots[i].class, i + 1 == sizeof plots / sizeof *plots);
+        one(s, &d, band, n, plots[i].key, plots[i].scale, plots[i].name, plots[i].title, plots[i].unit, plots[i].class,
+            i + 1 == sizeof plots / sizeof *plots);
     if (n)
         rp_buf_puts(s->out, "<p class=\"note\">Shaded: something other than idleness or a setting held the clocks back.</p>\n");
     reasons(s, &d, band);

@@ -161,7 +161,8 @@ static void file_name(struct rp_buf *out, const struct rp_section *s)
         rp_buf_puts(out, name);
         return;
     }
-    const char *recipe = json_string_value(json_object_get(s->run, "recipe_name")), *when = json_string_value(json_object_get(s->run, "started_at"));
+    const char *recipe = json_string_value(json_object_get(s->run, "recipe_name")),
+        *when = json_string_value(json_object_get(s->run, "started_at"));
     const char *slash = strrchr(recipe, '/'), *colon = strrchr(recipe, ':');
     recipe = slash ? slash + 1 : colon ? colon + 1 : recipe;
     size_t n = strcspn(recipe, ".");
@@ -188,7 +189,8 @@ void rp_section_repeat(struct rp_section *s)
     file_name(&name, s);
     const char *file = rp_buf_text(&name);
     rp_section_open(s, "repeat", "Verify and repeat it");
-    rp_buf_puts(s->out, "<p>This page is a rendering and proves nothing by itself. The bundle does; these commands check it and this page against it:</p>\n"
+    rp_buf_puts(s->out, "<p>This page is a rendering and proves nothing by itself. The bundle does; these commands check it and this page "
+                        "against it:</p>\n"
                         "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">");
     rp_buf_printf(s->out, "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n", file);
     rp_buf_printf(s->out, "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n", file);
@@ -196,8 +198,9 @@ void rp_section_repeat(struct rp_section *s)
     rp_buf_printf(s->out, "# with stock tools alone\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n", file, file);
     rp_buf_printf(s->out, "# repeat the run on your machine, compare bits and speed, and seal what comes of it\n"
                           "repro replicate %s\n</pre>\n", file);
-    rp_buf_puts(s->out, "<p>KEY is the signer's public key or fingerprint from somewhere else than the bundle: the key inside shows that nothing changed since it "
-                        "was signed, not who signed it. If your copy of the bundle has another name, use that.</p>\n");
+    rp_buf_puts(s->out, "<p>KEY is the signer's public key or fingerprint from somewhere else than the bundle: the key inside shows that "
+                        "nothing changed since it was signed, not who signed it. If your copy of the bundle has another name, use "
+                        "that.</p>\n");
     if (json_is_true(rp_pointer(s->run, "/data/pinned"))) {
         rp_buf_puts(s->out, "<p>The data are pinned: archive ");
         rp_run_figure(s, "/data/archive", "t");

@@ -46,21 +46,24 @@ static void head(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     style_of(&style, digest);
     rp_buf_printf(out,
                   "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'none'; base-uri 'none'; "
-                  "form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'none'; "
+                  "base-uri 'none'; form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                   "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
                   "<meta name=\"generator\" content=\"repro %s %s %s %s\">\n<title>",
                   digest, build->version, build->commit, build->dirty, RP_PAGE_FORMAT);
     title(out, b, n);
-    rp_buf_printf(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n", rp_buf_text(&style));
+    rp_buf_printf(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n",
+                  rp_buf_text(&style));
 }
 
 static void contents(struct rp_buf *out, const struct rp_section *s)
 {
     static const char *const parts[][2] = {
-        {"agreement", "Agreement"}, {"steps", "Steps"},         {"loss", "Loss"},         {"device", "Device"},           {"ceilings", "Ceilings"},
-        {"memory", "Memory"},       {"baselines", "Baselines"}, {"topology", "Topology"}, {"environment", "Environment"}, {"settings", "Settings"},
-        {"attempts", "Attempts"},   {"signatures", "Signatures"}, {"repeat", "Verify it"}};
+        {"agreement", "Agreement"},     {"steps", "Steps"},       {"loss", "Loss"},           {"device", "Device"},
+        {"ceilings", "Ceilings"},       {"memory", "Memory"},     {"baselines", "Baselines"}, {"topology", "Topology"},
+        {"environment", "Environment"}, {"settings", "Settings"}, {"attempts", "Attempts"},   {"signatures", "Signatures"},
+        {"repeat", "Verify it"},
+    };
     rp_buf_puts(out, "<nav aria-label=\"Sections\"><ul>");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (rp_section_is_there(s, parts[i][0]))
@@ -123,8 +126,8 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
 
 static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    rp_buf_printf(out, "<h1>%d bundles</h1>\n<p>Side by side as they are, which makes them no comparison: <code>repro compare</code> says whether they can be "
-                       "compared.</p>\n",
+    rp_buf_printf(out, "<h1>%d bundles</h1>\n<p>Side by side as they are, which makes them no comparison: <code>repro compare</code> says "
+                       "whether they can be compared.</p>\n",
                   n);
     rp_buf_puts(out, "<div class=\"overview\">");
     rp_table_open(out, "What each says", "recipe and start|verdict|#sequences/s|#95 % interval|device|#batch");
@@ -177,14 +180,16 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
         for (int i = 0; n > 1 && i < n; i++)
             one_of_many(out, &b[i], i + 1);
     }
-    rp_buf_puts(out, "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>; no script, nothing fetched. Every figure names its source: "
-                     "<code>repro verify BUNDLE --report THIS_PAGE</code> compares them.</p></footer>\n</body>\n</html>\n");
+    rp_buf_puts(out, "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>; no script, nothing fetched. "
+                     "Every figure names its source: <code>repro verify BUNDLE --report THIS_PAGE</code> compares "
+                     "them.</p></footer>\n</body>\n</html>\n");
 }
 
 /* Everything in it is checked before it gets there: a word of a list, a fingerprint, a time. */
 void rp_page_signature_line(struct rp_buf *out, const json_t *row)
 {
-    rp_buf_printf(out, "> countersigned as %s by %s on %s, by a key that who made this file ", json_string_value(json_object_get(row, "role")),
+    rp_buf_printf(out, "> countersigned as %s by %s on %s, by a key that who made this file ",
+                  json_string_value(json_object_get(row, "role")),
                   json_string_value(json_object_get(row, "fingerprint")), json_string_value(json_object_get(row, "at")));
 }
 
@@ -206,10 +211,11 @@ static void standing(struct rp_buf *out, const struct rp_verification *v)
         rp_buf_puts(out, ">\n> in no ledger: nobody can say how often it was tried\n");
     if (!rp_pointer(v->run, "/ledger/position"))
         return;
-    rp_buf_printf(out, ">\n> line %lld of its signer's ledger; by that account %lld runs of this recipe were started before it", whole(v->run, "/ledger/position"),
-                  whole(v->run, "/ledger/earlier"));
+    rp_buf_printf(out, ">\n> line %lld of its signer's ledger; by that account %lld runs of this recipe were started before it",
+                  whole(v->run, "/ledger/position"), whole(v->run, "/ledger/earlier"));
     if (v->ledger)
-        rp_buf_printf(out, RP_STANDING_ATTEMPT "%lld of %lld in the ledger that was looked up, before it %lld sealed, %lld failed, %lld interrupted, %lld without an end",
+        rp_buf_printf(out, RP_STANDING_ATTEMPT "%lld of %lld in the ledger that was looked up, before it %lld sealed, %lld failed, %lld "
+                                               "interrupted, %lld without an end",
                       whole(v->ledger, "/attempt"), whole(v->ledger, "/attempts"), whole(v->ledger, "/sealed"), whole(v->ledger, "/failed"),
                       whole(v->ledger, "/interrupted"), whole(v->ledger, "/open"));
     rp_buf_puts(out, "\n");
@@ -229,7 +235,8 @@ static void code(struct rp_buf *out, const char *text)
 static void machine(struct rp_buf *out, const struct rp_shown_bundle *b)
 {
     struct rp_section s;
-    const char *model = rp_known_text(b->kept->before, "probes.cpu.model_name"), *device = json_string_value(rp_pointer(b->v->run, "/device"));
+    const char *model = rp_known_text(b->kept->before, "probes.cpu.model_name"),
+        *device = json_string_value(rp_pointer(b->v->run, "/device"));
     rp_section_init(&s, out, 0, b);
     rp_buf_puts(out, ">\n> ran on ");
     if (rp_section_on_processor(&s)) {
@@ -250,7 +257,8 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
         rp_verification_line(&line, b[i].v);
         rp_buf_printf(out, "%s> **%s**\n", i ? RP_BETWEEN_REPORTS : "", rp_buf_text(&line));
         if (!b[i].kept) {
-            rp_buf_puts(out, ">\n> Nothing that this file says is shown, because nothing of it could be relied on. `repro verify` says what failed.\n");
+            rp_buf_puts(out, ">\n> Nothing that this file says is shown, because nothing of it could be relied on. `repro verify` says "
+                             "what failed.\n");
             continue;
         }
         const struct rp_member *report = rp_bundle_find(&b[i].kept->bundle, "report.md");

@@ -31,9 +31,9 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 
 /* Does a page of either kind say what this bundle says? r: PASSED or NOTE with its text; with -1 and *err FAILED, or SKIPPED
- * (RP_UNAVAILABLE) where nothing wrong was found but not all could be compared: a page of another version, or of several bundles that are not
- * all among the n_others. */
-int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b, const struct rp_shown_bundle *others,
-                  int n_others, struct rp_err *err) rp_must_check;
+ * (RP_UNAVAILABLE) where nothing wrong was found but not all could be compared: a page of another version, or of several bundles that are
+ * not all among the n_others. */
+int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b,
+                  const struct rp_shown_bundle *others, int n_others, struct rp_err *err) rp_must_check;
 
 #endif

@@ -111,7 +111,8 @@ static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis
 }
 
 /* Least and greatest of each column, in the order in which they came. */
-static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                            const struct axis *y)
 {
     int pen = 0;
     for (size_t from = 0, to; from < s->n; from = to) {
@@ -174,7 +175,8 @@ static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
     rp_buf_printf(out, "<path class=\"bars %s\" d=\"", s->class);
     for (size_t i = 0; i < s->n; i++)
         if (s->y[i] > 0)
-            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", px(x, s->x[i]) + 0.8, p->height, py(p, y, s->y[i]), px(x, s->x[i + 1]) - 0.8, p->height);
+            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", px(x, s->x[i]) + 0.8, p->height, py(p, y, s->y[i]), px(x, s->x[i + 1]) - 0.8,
+                          p->height);
     rp_buf_puts(out, "\"/>");
 }
 
@@ -223,11 +225,11 @@ static void grid(struct rp_buf *out, const struct rp_plot *p, const struct axis 
 
 static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
-    rp_buf_printf(out, "<svg x=\"0\" y=\"14\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">", p->height,
-                  p->height);
+    rp_buf_printf(out, "<svg x=\"0\" y=\"14\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">",
+                  p->height, p->height);
     for (size_t i = 0; i < p->n_bands; i++)
-        rp_buf_printf(out, "<rect class=\"band %s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>", p->band[i].class, px(x, p->band[i].from),
-                      fmax(px(x, p->band[i].to) - px(x, p->band[i].from), 0.8), p->height);
+        rp_buf_printf(out, "<rect class=\"band %s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>", p->band[i].class,
+                      px(x, p->band[i].from), fmax(px(x, p->band[i].to) - px(x, p->band[i].from), 0.8), p->height);
     grid(out, p, x, y);
     for (size_t i = 0; i < p->n_series; i++) {
         static void (*const draw[])(struct rp_buf *, const struct rp_plot *, const struct rp_series *, const struct axis *,
@@ -256,7 +258,8 @@ static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axi
             rp_buf_printf(out, "<text class=\"said\" x=\"%.1f%%\" y=\"10\" text-anchor=\"%s\">%s</text>", on(x, m->at) * 100,
                           anchor(on(x, m->at)), m->label);
         else
-            rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>", 14 + py(p, y, m->at) - 5, m->label);
+            rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>", 14 + py(p, y, m->at) - 5,
+                          m->label);
     }
 }
 

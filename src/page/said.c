@@ -1,6 +1,6 @@
-/* The verdict, the table of checks, the ledger, the first run and who is trusted are of whoever made the page. They are read from the page, and
- * the page is made again from them, byte for byte: so nothing can hide or paint over what was compared. They may be less than ours, never
- * more. */
+/* The verdict, the table of checks, the ledger, the first run and who is trusted are of whoever made the page. They are read from the page,
+ * and the page is made again from them, byte for byte: so nothing can hide or paint over what was compared. They may be less than ours,
+ * never more. */
 #include "page/said.h"
 
 #include "base/text.h"
@@ -25,7 +25,8 @@ static const char *text_of(const json_t *row, const char *key)
 static json_t *signature(const struct rp_verification *here, struct rp_span row, struct rp_err *err)
 {
     char role[32], print[RP_FINGERPRINT_SIZE], name[RP_TRUST_NAME] = "", shown[72];
-    struct rp_span trust = rp_span_between(row, "<td class=\"trust\">", "</td>"), called = rp_span_between(trust, "yes, as <bdi>", "</bdi>");
+    struct rp_span trust = rp_span_between(row, "<td class=\"trust\">", "</td>"),
+        called = rp_span_between(trust, "yes, as <bdi>", "</bdi>");
     size_t i;
     json_t *mine;
     if (rp_span_text(role, sizeof role, rp_span_between(row, ">", "</data>")) < 0 ||

@@ -13,7 +13,8 @@
 #include "verify/verify.h"
 
 /* Of a section: the ledger, the first run and the keys that stood behind it. RP_MISMATCH: it says what nothing here says. */
-int rp_said_section(struct rp_verification *said, const struct rp_verification *here, struct rp_span section, struct rp_err *err) rp_must_check;
+int rp_said_section(struct rp_verification *said, const struct rp_verification *here, struct rp_span section,
+                    struct rp_err *err) rp_must_check;
 /* Of a page of one bundle, on top of that: verdict, signer, checks; of the row in the table of several: the verdict. -1: there is none. */
 int rp_said_header(struct rp_verification *said, struct rp_span page) rp_must_check;
 int rp_said_row(struct rp_verification *said, struct rp_span row) rp_must_check;

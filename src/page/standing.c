@@ -1,7 +1,7 @@
 /* Where a run stands: among the attempts of its signer, beside the run that it repeats, and with those who signed it besides.
  *
- * What is of the bundle is shown from it. What depends on whoever made the page, the ledger that they were given, the first run, the keys that
- * they trust, has a form that check.c finds again (said.c). */
+ * What is of the bundle is shown from it. What depends on whoever made the page, the ledger that they were given, the first run, the keys
+ * that they trust, has a form that check.c finds again (said.c). */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -101,8 +101,9 @@ static void machines(struct rp_section *s)
     }
     if (shown)
         rp_table_close(s->out);
-    rp_buf_printf(s->out, "<p class=\"note\">%zu of the %zu captured values that differ before the two runs are of high or medium impact%s.</p>\n", important,
-                  json_array_size(list), important > shown ? "; the first of them are listed" : "");
+    rp_buf_printf(s->out, "<p class=\"note\">%zu of the %zu captured values that differ before the two runs are of high or medium "
+                          "impact%s.</p>\n",
+                  important, json_array_size(list), important > shown ? "; the first of them are listed" : "");
 }
 
 void rp_section_agreement(struct rp_section *s)
@@ -118,8 +119,8 @@ void rp_section_agreement(struct rp_section *s)
     rp_run_figure(s, "/replicates/signer", "t");
     rp_buf_printf(s->out, "</code>. %s</p>\n",
                   s->b->v->original ? RP_STANDING_ORIGINAL
-                                    : "What it says of that run is its own account: <code>repro verify BUNDLE --original FIRST</code> computes it again "
-                                      "from both.");
+                                    : "What it says of that run is its own account: <code>repro verify BUNDLE --original FIRST</code> "
+                                      "computes it again from both.");
     rp_table_open(s->out, "The two runs", "what|value");
     rp_buf_puts(s->out, "<tr><th scope=\"row\">bits</th><td><b>");
     rp_run_figure(s, "/agreement/bits/equal", "e");
@@ -192,8 +193,8 @@ void rp_section_attempts(struct rp_section *s)
     if (s->b->v->ledger)
         looked_up(s);
     else
-        rp_buf_puts(s->out, "<p>The ledger itself was not looked at here. Ask the signer for it: <code>repro verify BUNDLE --ledger FILE</code> finds the line and "
-                            "counts how the other attempts ended.</p>\n");
+        rp_buf_puts(s->out, "<p>The ledger itself was not looked at here. Ask the signer for it: <code>repro verify BUNDLE --ledger "
+                            "FILE</code> finds the line and counts how the other attempts ended.</p>\n");
     rp_section_close(s);
 }
 
@@ -213,7 +214,8 @@ void rp_section_signatures(struct rp_section *s)
     if (!rp_section_is_there(s, "signatures"))
         return;
     rp_section_open(s, "signatures", "Who else signed");
-    rp_table_open(s->out, "Each signature holds; the role is what its signer calls it", "role and time|key and note|trusted by who made this page");
+    rp_table_open(s->out, "Each signature holds; the role is what its signer calls it",
+                  "role and time|key and note|trusted by who made this page");
     json_array_foreach(s->b->v->signatures, i, row) {
         const char *name = json_string_value(json_object_get(row, "name")), *note = json_string_value(json_object_get(row, "note"));
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");

@@ -82,7 +82,8 @@ static void download(struct rp_buf *out, const struct rp_section *s)
     RP_BUF text = {0};
     char file[48];
     if (s->records->n > ROWS_MAX) {
-        rp_buf_printf(out, "<p>The %" PRId64 " records are in the bundle: <code>repro inspect BUNDLE %s</code></p>", s->records->n, RP_STEPS);
+        rp_buf_printf(out, "<p>The %" PRId64 " records are in the bundle: <code>repro inspect BUNDLE %s</code></p>", s->records->n,
+                      RP_STEPS);
         return;
     }
     csv(&text, s->records);
@@ -141,15 +142,17 @@ static void histogram(struct rp_section *s, const struct steps *c)
     }
     double median = json_number_value(rp_pointer(s->run, "/results/step_s/median"));
     double p90 = json_number_value(rp_pointer(s->run, "/results/step_s/p90"));
-    struct rp_mark marks[] = {{median, 1, "median"}, {p90, 1, "p90"}, {json_number_value(rp_pointer(s->run, "/results/step_s/p99")), 1, "p99"}};
+    struct rp_mark marks[] = {{median, 1, "median"}, {p90, 1, "p90"}, {json_number_value(rp_pointer(s->run, "/results/step_s/p99")), 1,
+                                                                       "p99"}};
     struct rp_series bars = {.kind = RP_BARS, .x = edge, .y = count, .n = bins, .class = "s1"};
     snprintf(id, sizeof id, "b%d-histogram", s->index);
-    snprintf(says, sizeof says, "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s.", n, bins, low, high,
-             most, median);
+    snprintf(says, sizeof says, "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s.", n,
+             bins, low, high, most, median);
     if (n >= RP_P90_STEPS)
         snprintf(says + strlen(says), sizeof says - strlen(says), " 90th percentile %.4g s.", p90);
     struct rp_plot p = {.id = id, .title = "Distribution of the timed steps", .x_label = "seconds", .y_label = "steps", .says = says,
-                        .series = &bars, .n_series = 1, .mark = marks, .n_marks = n >= RP_P99_STEPS ? 3 : n >= RP_P90_STEPS ? 2 : 1, .height = 150, .from_zero = 1};
+                        .series = &bars, .n_series = 1, .mark = marks, .n_marks = n >= RP_P99_STEPS ? 3 : n >= RP_P90_STEPS ? 2 : 1,
+                        .height = 150, .from_zero = 1};
     rp_plot(s->out, &p);
 }
 
@@ -157,7 +160,8 @@ static void windows(struct rp_section *s)
 {
     const json_t *list = rp_pointer(s->run, "/results/windows");
     char pointer[64];
-    static const char *const cells[][2] = {{"repeat", "d0"}, {"steps", "d0"}, {"samples", "d0"}, {"seconds", "d3"}, {"sequences_per_s", "d3"}};
+    static const char *const cells[][2] = {{"repeat", "d0"}, {"steps", "d0"}, {"samples", "d0"}, {"seconds", "d3"},
+                                           {"sequences_per_s", "d3"}};
     if (json_array_size(list) < 2)
         return;
     rp_table_open(s->out, "Timed windows", "#repeat|#steps|#samples|#seconds|#sequences/s");
@@ -196,7 +200,8 @@ static void figures(struct rp_section *s)
             rp_run_row(s, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
     rp_table_close(s->out);
     if (!rp_section_has_steps_for(s, "/results/step_s/p99"))
-        rp_buf_printf(s->out, "<p class=\"note\">The 90th percentile is shown from %d timed steps on, the 99th from %d: of fewer they are the longest step.</p>\n",
+        rp_buf_printf(s->out, "<p class=\"note\">The 90th percentile is shown from %d timed steps on, the 99th from %d: of fewer they are "
+                              "the longest step.</p>\n",
                       RP_P90_STEPS, RP_P99_STEPS);
 }
 
@@ -241,11 +246,12 @@ static void curve(struct rp_section *s, const struct steps *c, const double *y, 
         else
             gaps++;
     snprintf(id, sizeof id, "b%d-%s", s->index, name);
-    snprintf(says, sizeof says, "%.6g at the first step, %.6g at the last, between %.6g and %.6g over %zu steps%s", y[0], y[c->n - 1], low, high,
-             c->n, gaps ? "; gaps are values that are not finite." : ".");
+    snprintf(says, sizeof says, "%.6g at the first step, %.6g at the last, between %.6g and %.6g over %zu steps%s", y[0], y[c->n - 1], low,
+             high, c->n, gaps ? "; gaps are values that are not finite." : ".");
     struct rp_series line[] = {{.kind = RP_LINE, .x = c->number, .y = y, .n = c->n, .class = class},
                                {.kind = RP_DOTS, .x = c->number, .y = y, .n = c->n <= 100 ? c->n : 0, .class = class}};
-    struct rp_plot p = {.id = id, .title = title, .x_label = "step", .y_label = "", .says = says, .series = line, .n_series = 2, .height = 160};
+    struct rp_plot p = {.id = id, .title = title, .x_label = "step", .y_label = "", .says = says, .series = line, .n_series = 2,
+                        .height = 160};
     rp_plot(s->out, &p);
 }
 

@@ -116,7 +116,8 @@ static void place(struct drawing *d)
 /* "NV2" between two devices, from the matrix. */
 static const char *between(const json_t *probes, const struct drawing *d, int i, int j)
 {
-    const json_t *columns = rp_known(probes, "topology.matrix.columns"), *row = json_object_get(rp_group(probes, "topology.matrix.rows"), d->box[i].name);
+    const json_t *columns = rp_known(probes, "topology.matrix.columns");
+    const json_t *row = json_object_get(rp_group(probes, "topology.matrix.rows"), d->box[i].name);
     const json_t *cells = json_object_get(row, "value");
     for (size_t k = 0; k < json_array_size(columns); k++) {
         const char *name = json_string_value(json_array_get(columns, k));
@@ -148,13 +149,13 @@ static void link_line(struct rp_buf *out, const struct box *a, const struct box 
     double ax = a->x + BOX_W / 2.0, bx = b->x + BOX_W / 2.0, ay = a->y + BOX_H / 2.0, by = b->y + BOX_H / 2.0;
     double width = fmin(1 + n, 6);
     if (fabs(a->y - b->y) > 1)
-        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax, a->y < b->y ? a->y + BOX_H : a->y, bx,
-                      a->y < b->y ? b->y : b->y + BOX_H);
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax,
+                      a->y < b->y ? a->y + BOX_H : a->y, bx, a->y < b->y ? b->y : b->y + BOX_H);
     else if (fabs(ax - bx) < BOX_W + GAP + 1)
         rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax, ay, bx, by);
     else
-        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fQ%.0f %.0f %.0f %.0f\"/>", width, ax, a->y, (ax + bx) / 2,
-                      a->y - 22, bx, b->y);
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fQ%.0f %.0f %.0f %.0f\"/>", width, ax, a->y,
+                      (ax + bx) / 2, a->y - 22, bx, b->y);
 }
 
 static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t *probes)
@@ -165,14 +166,16 @@ static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t
         for (int i = 0; i < d->gpus; i++) {
             const struct box *b = &d->box[i];
             bottom = fmax(bottom, b->y + BOX_H);
-            rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"2\" d=\"M%.0f %.0fV%.0fH%.0f\"/>", b->x + BOX_W / 2.0, b->y + BOX_H, b->y + BOX_H + 6,
-                          x + 5);
+            rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"2\" d=\"M%.0f %.0fV%.0fH%.0f\"/>", b->x + BOX_W / 2.0, b->y + BOX_H,
+                          b->y + BOX_H + 6, x + 5);
             for (int j = 0; j < d->gpus; j++)
                 most = links(between(probes, d, i, j)) > most ? links(between(probes, d, i, j)) : most;
         }
-        rp_buf_printf(out, "<rect class=\"switch\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"%.0f\" rx=\"3\"/>", x, top, bottom - top + 8);
-        rp_buf_printf(out, "<text class=\"said\" text-anchor=\"middle\" transform=\"translate(%.0f %.0f) rotate(90)\">NVSwitch, %d links each</text>", x + 3.5,
-                      (top + bottom) / 2, most);
+        rp_buf_printf(out, "<rect class=\"switch\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"%.0f\" rx=\"3\"/>", x, top,
+                      bottom - top + 8);
+        rp_buf_printf(out, "<text class=\"said\" text-anchor=\"middle\" transform=\"translate(%.0f %.0f) rotate(90)\">NVSwitch, %d links "
+                           "each</text>",
+                      x + 3.5, (top + bottom) / 2, most);
         return;
     }
     for (int i = 0; i < d->gpus; i++)
@@ -188,8 +191,8 @@ static void draw_box(struct rp_buf *out, const struct box *b)
     RP_BUF line = {0};
     double generation, width;
     const char *name = rp_known_text(b->of, "name");
-    rp_buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"6\"/>", b->is_gpu ? "gpu" : "nic", b->x, b->y, BOX_W,
-                  BOX_H);
+    rp_buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"6\"/>", b->is_gpu ? "gpu" : "nic", b->x,
+                  b->y, BOX_W, BOX_H);
     text(out, b->x + 8, b->y + 18, "name", b->name);
     if (b->is_gpu && rp_known_number(b->of, "pcie_width", &width) == 0 && rp_known_number(b->of, "pcie_generation_max", &generation) == 0)
         rp_buf_printf(&line, "PCIe %.0f x%.0f", generation, width);
@@ -251,8 +254,8 @@ static void matrix(struct rp_section *s, const json_t *probes)
     size_t i;
     if (!json_array_size(columns))
         return;
-    rp_buf_puts(s->out, "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"Connections between devices\"><table class=\"matrix\"><caption>How "
-                        "each reaches each other</caption><thead><tr><td></td>");
+    rp_buf_puts(s->out, "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"Connections between devices\"><table "
+                        "class=\"matrix\"><caption>How each reaches each other</caption><thead><tr><td></td>");
     json_array_foreach((json_t *)columns, i, cell) {
         rp_buf_puts(s->out, "<th scope=\"col\">");
         rp_html_text(s->out, json_is_string(cell) ? json_string_value(cell) : "?");
@@ -268,14 +271,16 @@ static void matrix(struct rp_section *s, const json_t *probes)
             rp_buf_puts(&pointer, "/probes/topology/matrix/rows");
             rp_pointer_add(&pointer, name);
             rp_buf_printf(&pointer, "/value/%zu", i);
-            rp_buf_printf(s->out, "<td%s>", links(json_string_value(json_array_get(json_object_get(row, "value"), i))) ? " class=\"nv\"" : "");
+            rp_buf_printf(s->out, "<td%s>", links(json_string_value(json_array_get(json_object_get(row, "value"), i)))
+                                  ? " class=\"nv\"" : "");
             rp_before_figure(s, rp_buf_text(&pointer), "t");
             rp_buf_puts(s->out, "</td>");
         }
         rp_buf_puts(s->out, "</tr>\n");
     }
     rp_table_close(s->out);
-    rp_buf_puts(s->out, "<p class=\"note\">NV# is over so many NVLinks; PIX, PXB, PHB, NODE, SYS over ever more of PCIe and the processors.</p>\n");
+    rp_buf_puts(s->out, "<p class=\"note\">NV# is over so many NVLinks; PIX, PXB, PHB, NODE, SYS over ever more of PCIe and the "
+                        "processors.</p>\n");
 }
 
 /* Sockets, cores, threads and caches, where there is no GPU to draw. */
@@ -285,7 +290,8 @@ static void processors(struct rp_section *s)
         {"processors in sockets", "/probes/topology/packages"},   {"NUMA nodes", "/probes/topology/numa_nodes"},
         {"cores", "/probes/topology/cores"},                      {"threads", "/probes/topology/threads"},
         {"level 1 data cache, each", "/probes/topology/caches/l1d/size"}, {"level 2 cache, each", "/probes/topology/caches/l2/size"},
-        {"level 3 cache, each", "/probes/topology/caches/l3/size"}, {"threads that share a level 3 cache", "/probes/topology/caches/l3/threads"},
+        {"level 3 cache, each", "/probes/topology/caches/l3/size"},
+        {"threads that share a level 3 cache", "/probes/topology/caches/l3/threads"},
     };
     rp_table_open(s->out, "Processors as this run saw them", "what|value");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -311,8 +317,8 @@ static void draw_cores(struct rp_section *s, const json_t *probes)
     char size[32] = "";
     if (rp_known_number(rp_value_at(probes, "topology.caches.l3"), "size", &l3) == 0)
         rp_show_number(size, l3, "B");
-    rp_buf_printf(s->out, "<figure id=\"b%d-cores\"><figcaption><b>Processors</b></figcaption><svg class=\"topology\" role=\"img\" aria-label=\"%.0f cores in %.0f NUMA "
-                          "nodes; the table below has the figures.\" viewBox=\"0 0 %d %d\">",
+    rp_buf_printf(s->out, "<figure id=\"b%d-cores\"><figcaption><b>Processors</b></figcaption><svg class=\"topology\" role=\"img\" "
+                          "aria-label=\"%.0f cores in %.0f NUMA nodes; the table below has the figures.\" viewBox=\"0 0 %d %d\">",
                   s->index, cores, nodes, WIDTH, (int)nodes * (tall + 12) + 8);
     for (int k = 0; k < (int)nodes; k++) {
         int y = 6 + k * (tall + 12);
@@ -321,8 +327,8 @@ static void draw_cores(struct rp_section *s, const json_t *probes)
         rp_buf_printf(s->out, "<rect class=\"node\" x=\"6\" y=\"%d\" width=\"396\" height=\"%d\" rx=\"8\"/>", y, tall);
         text(s->out, 18, y + 20, "small", rp_buf_text(&words));
         for (int i = 0; i < each; i++)
-            rp_buf_printf(s->out, "<rect class=\"gpu\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\"/>", 18 + i % columns * (side + 4),
-                          y + 32 + i / columns * (side + 4), side, side);
+            rp_buf_printf(s->out, "<rect class=\"gpu\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\"/>",
+                          18 + i % columns * (side + 4), y + 32 + i / columns * (side + 4), side, side);
         rp_buf_puts(&words, "");
         RP_BUF below = {0};
         rp_buf_printf(&below, "%d core%s%s%s", each, each == 1 ? "" : "s", *size ? ", level 3 cache " : "", size);
@@ -340,8 +346,8 @@ void rp_section_topology(struct rp_section *s)
     place(d);
     rp_section_open(s, "topology", "Topology");
     if (d->gpus) {
-        snprintf(says, sizeof says, "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.", d->gpus, d->n - d->gpus,
-                 d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
+        snprintf(says, sizeof says, "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.", d->gpus,
+                 d->n - d->gpus, d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
         draw(s, d, probes, says);
         matrix(s, probes);
     } else {

@@ -23,8 +23,8 @@ static const char *sign_of(const char *class)
 static void signer(struct rp_buf *out, const struct rp_verification *v)
 {
     if (v->verdict == RP_VERDICT_FAILED) {
-        rp_buf_puts(out, "<p>Something in this file is not what it claims to be. Nothing that it says is shown here, because nothing of it could "
-                         "be relied on; the checks below say what failed.</p>\n");
+        rp_buf_puts(out, "<p>Something in this file is not what it claims to be. Nothing that it says is shown here, because nothing of it "
+                         "could be relied on; the checks below say what failed.</p>\n");
         return;
     }
     rp_buf_puts(out, "<p class=\"signer\">signed by <code>");
@@ -35,7 +35,9 @@ static void signer(struct rp_buf *out, const struct rp_verification *v)
         rp_html_text(out, v->signer);
         rp_buf_puts(out, "</bdi> in the trust store of who made this page)");
     }
-    rp_buf_puts(out, v->verdict == RP_VERDICT_UNKNOWN_KEY ? ". Whose key that is, is not known here: ask the signer for this fingerprint by other means.</p>\n" : "</p>\n");
+    rp_buf_puts(out, v->verdict == RP_VERDICT_UNKNOWN_KEY
+                         ? ". Whose key that is, is not known here: ask the signer for this fingerprint by other means.</p>\n"
+                         : "</p>\n");
 }
 
 static void checks(struct rp_buf *out, const struct rp_verification *v, int index)
@@ -43,7 +45,8 @@ static void checks(struct rp_buf *out, const struct rp_verification *v, int inde
     int count[RP_CHECK_FAILED + 1] = {0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         count[v->check[i].state]++;
-    rp_buf_printf(out, "<details%s id=\"b%d-checks\"><summary>%d checks: %d passed, %d with a note, %d suspicious, %d skipped, %d failed</summary>\n",
+    rp_buf_printf(out, "<details%s id=\"b%d-checks\"><summary>%d checks: %d passed, %d with a note, %d suspicious, %d skipped, %d "
+                       "failed</summary>\n",
                   count[RP_CHECK_FAILED] ? " open" : "", index, RP_CHECK_COUNT, count[RP_CHECK_PASSED], count[RP_CHECK_NOTE],
                   count[RP_CHECK_WARNING], count[RP_CHECK_SKIPPED], count[RP_CHECK_FAILED]);
     rp_table_open(out, "Every check, as repro verify prints it", "state|check|found");
@@ -66,8 +69,8 @@ void rp_section_verdict(struct rp_buf *out, const struct rp_shown_bundle *b, int
     int level = alone ? 1 : 3;
     RP_BUF line = {0};
     rp_verification_line(&line, b->v);
-    rp_buf_printf(out, "<div class=\"verdict %s\"><svg width=\"28\" height=\"28\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" r=\"11\"/>%s</svg>"
-                       "<h%d id=\"b%d-verdict\" data-verdict=\"%d\">",
+    rp_buf_printf(out, "<div class=\"verdict %s\"><svg width=\"28\" height=\"28\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle "
+                       "cx=\"12\" cy=\"12\" r=\"11\"/>%s</svg><h%d id=\"b%d-verdict\" data-verdict=\"%d\">",
                   class, sign_of(class), level, index, b->v->verdict);
     rp_html_text(out, rp_buf_text(&line));
     rp_buf_printf(out, "</h%d>\n", level);

@@ -57,8 +57,8 @@ static json_t *bits(const struct rp_records *a, const struct rp_records *b)
         steps += a->r[i].step >= 0;
         roots += a->r[i].root && b->r[i].root;
     }
-    return json_pack("{s:o, s:I, s:I, s:o?}", "equal", steps + roots ? json_boolean(!first) : json_null(), "steps", (json_int_t)steps, "roots",
-                     (json_int_t)roots, "first_difference", first);
+    return json_pack("{s:o, s:I, s:I, s:o?}", "equal", steps + roots ? json_boolean(!first) : json_null(), "steps", (json_int_t)steps,
+                     "roots", (json_int_t)roots, "first_difference", first);
 }
 
 /* ---- throughput ---- */
@@ -85,8 +85,8 @@ static json_t *throughput(const struct rp_agreement_side *first, const struct rp
         rp_sort_double(bs, (size_t)draws);
         interval = json_pack("[f, f]", bs[draws * 25 / 1000 - 1], bs[draws * 975 / 1000 - 1]);
     }
-    return json_pack("{s:O?, s:O?, s:o, s:o, s:f, s:s}", "first", a, "here", b, "ratio", ratio, "interval", interval, "level", 0.95, "method",
-                     METHOD);
+    return json_pack("{s:O?, s:O?, s:o, s:o, s:f, s:s}", "first", a, "here", b, "ratio", ratio, "interval", interval, "level", 0.95,
+                     "method", METHOD);
 }
 
 /* ---- settings ---- */
@@ -133,7 +133,8 @@ static json_t *settings(const json_t *first, const json_t *here)
             names[n++] = key;
     qsort(names, n, sizeof *names, by_text);
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "first", value_of(a, names[i]), "here", value_of(b, names[i])));
+        json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "first", value_of(a, names[i]), "here",
+                                             value_of(b, names[i])));
     return out;
 }
 
@@ -154,7 +155,8 @@ static json_t *environment(const json_t *first, const json_t *here, struct rp_er
         const json_t *a = json_object_get(d, "before"), *b = json_object_get(d, "after");
         if (!hidden(a) || !hidden(b))
             json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O, s:O}", "field", json_object_get(d, "field"), "impact",
-                                                 json_object_get(d, "impact"), "moment", json_object_get(d, "moment"), "first", a, "here", b));
+                                                 json_object_get(d, "impact"), "moment", json_object_get(d, "moment"), "first", a, "here",
+                                                 b));
     }
     return out;
 }

@@ -531,10 +531,11 @@ static void replication(struct rp_buf *out, const json_t *run)
         cell(out, str(differs, "here"), 64);
         rp_buf_puts(out, " |\n");
     }
-    rp_buf_printf(out, "| throughput here / first | %s / %s = %s", num(a, is, "throughput/here", 3, 1), num(b, is, "throughput/first", 3, 1),
-                  num(c, is, "throughput/ratio", 3, 1));
+    rp_buf_printf(out, "| throughput here / first | %s / %s = %s", num(a, is, "throughput/here", 3, 1),
+                  num(b, is, "throughput/first", 3, 1), num(c, is, "throughput/ratio", 3, 1));
     if (json_array_size(ends) == 2)
-        rp_buf_printf(out, ", 95 %% interval %s to %s", number(low, json_array_get(ends, 0), 3, 1), number(high, json_array_get(ends, 1), 3, 1));
+        rp_buf_printf(out, ", 95 %% interval %s to %s", number(low, json_array_get(ends, 0), 3, 1),
+                      number(high, json_array_get(ends, 1), 3, 1));
     RP_FREE char *method = plain(str(is, "throughput/method"));
     rp_buf_printf(out, " |\n\nInterval: %s.\n\n", method);
     listed_differences(out, at(is, "environment"));

@@ -37,8 +37,9 @@ void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const 
  * A line is a flat JSON object as rp_json_write_line() spells it: {"key":value,...} without blanks, keys ascending, values numbers or texts
  * of printable ASCII without escapes. A run can have a million lines, for each of which a JSON library makes fifty allocations. */
 
-static const char *const keys[] = {"device_ns", "end_ns", "grad_norm", "learning_rate", "loss",     "mlm_loss",   "nsp_loss", "padded_tokens",
-                                   "phase",     "repeat", "root_ns",   "samples",       "start_ns", "state_root", "step",     "tokens"};
+static const char *const keys[] = {"device_ns", "end_ns", "grad_norm", "learning_rate", "loss", "mlm_loss", "nsp_loss",
+                                   "padded_tokens", "phase", "repeat", "root_ns", "samples", "start_ns", "state_root",
+                                   "step", "tokens"};
 enum key { DEVICE_NS, END_NS, GRAD_NORM, LEARNING_RATE, LOSS, MLM_LOSS, NSP_LOSS, PADDED_TOKENS,
            PHASE, REPEAT, ROOT_NS, SAMPLES, START_NS, STATE_ROOT, STEP, TOKENS, KEYS }; /* ascending, as in a line */
 _Static_assert(sizeof keys / sizeof *keys == KEYS, "a name for every key");
@@ -521,14 +522,16 @@ static int rate_matches(const struct rp_record *s, const struct rp_recipe *r, st
                    s->learning_rate, expected);
 }
 
-/* The worker takes a root where the recipe asks for one and after the last step, and nowhere else: its time is no part of the throughput. */
+/* The worker takes a root where the recipe asks for one and after the last step, and nowhere else: its time is no part of the
+ * throughput. */
 static int root_matches(const struct rp_record *s, const struct rp_recipe *r, int64_t steps, struct rp_err *err)
 {
     int64_t every = r->evidence_state_root_every;
     int due = s->step == steps - 1 || (every > 0 && (s->step + 1) % every == 0);
     if (due == (s->root != 0))
         return 0;
-    return rp_fail(err, RP_MISMATCH, "step %d has %s state root; with evidence.state_root_every %" PRId64 " and %" PRId64 " steps there is %s",
+    return rp_fail(err, RP_MISMATCH,
+                   "step %d has %s state root; with evidence.state_root_every %" PRId64 " and %" PRId64 " steps there is %s",
                    s->step, s->root ? "a" : "no", every, steps, s->root ? "none" : "one");
 }
 

@@ -40,7 +40,8 @@ static int check(const struct rp_counter *c, enum rp_code code, struct rp_err *e
     if (!rp_is_rfc3339(c->at))
         return rp_fail(err, code, "'%s' is no time like 2026-11-21T06:27:54Z", rp_shown(shown, c->at));
     if (!is_plain(c->note) || !is_plain(c->program))
-        return rp_fail(err, code, "a note is one line of UTF-8 without control characters and without those that turn the direction of writing");
+        return rp_fail(err, code, "a note is one line of UTF-8 without control characters and without those that turn the direction of "
+                                  "writing");
     return 0;
 }
 
@@ -49,13 +50,14 @@ static void statement(struct rp_buf *out, const struct rp_counter *c, const stru
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
     RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name", SUBJECT,
-                           "digest", "sha256", hex, "predicateType", RP_COUNTER_TYPE, "predicate", "role", c->role, "note", c->note, "at", c->at,
-                           "program", c->program);
+                           "digest", "sha256", hex, "predicateType", RP_COUNTER_TYPE, "predicate", "role", c->role, "note", c->note, "at",
+                           c->at, "program", c->program);
     RP_BUG_IF(!j);
     rp_json_write(out, j);
 }
 
-int rp_counter_seal(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *of, const struct rp_key_pair *key, struct rp_err *err)
+int rp_counter_seal(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *of, const struct rp_key_pair *key,
+                    struct rp_err *err)
 {
     RP_BUF payload = {0};
     if (check(c, RP_USAGE, err) < 0)
@@ -115,7 +117,8 @@ static int check_subject(const struct rp_buf *payload, const struct rp_buf *of, 
     return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
 }
 
-int rp_counter_open(struct rp_counter *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key, struct rp_err *err)
+int rp_counter_open(struct rp_counter *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key,
+                    struct rp_err *err)
 {
     struct rp_envelope e;
     RP_BUF again = {0};

@@ -264,7 +264,8 @@ static int only_one_block(const char *data, size_t size, const char *what, struc
     int blocks = 0;
     for (size_t i = 0; i + n <= size; i++)
         blocks += memcmp(data + i, begin, n) == 0;
-    return blocks <= 1 ? 0 : rp_fail(err, RP_MALFORMED, "%s holds %d PEM blocks; expected one key: keep each in a file of its own", what, blocks);
+    return blocks <= 1 ? 0 : rp_fail(err, RP_MALFORMED, "%s holds %d PEM blocks; expected one key: keep each in a file of its own", what,
+                                     blocks);
 }
 
 /* Under a point of small order signatures hold that nobody made. Their y are these five; another spelling of one is above the prime. */
@@ -328,7 +329,8 @@ static struct rp_key_pair *load_foreign(const struct secret *s, const char *path
     int encrypted = foreign_is_encrypted(s, what, err);
     if (encrypted < 0 || (encrypted && get_passphrase(&p, path, fd, err) < 0))
         return NULL;
-    if ((rp_record_size(s->data, s->size) == SIGNIFY_RECORD ? rp_signify_open : rp_minisign_open)(&raw, s->data, s->size, p.text, what, err) < 0)
+    if ((rp_record_size(s->data, s->size) == SIGNIFY_RECORD ? rp_signify_open : rp_minisign_open)(&raw, s->data, s->size, p.text, what,
+                                                                                                  err) < 0)
         return NULL;
     AUTO_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw.seed, sizeof raw.seed);
     if (!pkey || EVP_PKEY_get_raw_public_key(pkey, key, &n) != 1 || memcmp(key, raw.key, sizeof key) != 0) {
@@ -474,13 +476,14 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
     RP_FREE char *what = rp_asprintf("'%s'", path);
     if (read_secret_file(s, path, err) < 0)
         return NULL;
-    int public = rp_is_commented(s->data, s->size) ? !is_foreign_secret(s)
-                                                   : !has_block(s->data, s->size, "PRIVATE KEY") && has_block(s->data, s->size, "PUBLIC KEY");
+    int public = rp_is_commented(s->data, s->size)
+                     ? !is_foreign_secret(s)
+                     : !has_block(s->data, s->size, "PRIVATE KEY") && has_block(s->data, s->size, "PUBLIC KEY");
     if (has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY"))
         public = 0;
     if (!public && !is_foreign_secret(s) && !is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY"))
-        return rp_fail_null(err, RP_MALFORMED, "%s holds no key; expected a public key in PEM form or one of signify or minisign, or the private key "
-                                               "that it belongs to", what);
+        return rp_fail_null(err, RP_MALFORMED, "%s holds no key; expected a public key in PEM form or one of signify or minisign, or the "
+                                               "private key that it belongs to", what);
     return public ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
 }
 

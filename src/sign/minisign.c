@@ -196,8 +196,9 @@ static void blake2b_256(unsigned char out[32], const void *data, size_t size)
 {
     static const uint64_t iv[8] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
                                    0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
-    static const char *const order[10] = {"0123456789abcdef", "ea489fd61c02b753", "b8c052fdae367194", "7931dcbe265a40f8", "905724afe1bc683d",
-                                          "2c6a0b834d75fe19", "c51fed4a0763928b", "db7ec13950f4862a", "6fe9b308c2d714a5", "a2847615fb9e3cd0"};
+    static const char *const order[10] = {"0123456789abcdef", "ea489fd61c02b753", "b8c052fdae367194", "7931dcbe265a40f8",
+                                          "905724afe1bc683d", "2c6a0b834d75fe19", "c51fed4a0763928b", "db7ec13950f4862a",
+                                          "6fe9b308c2d714a5", "a2847615fb9e3cd0"};
     uint64_t m[16] = {0}, v[16], h0 = iv[0] ^ 0x01010020; /* 32 bytes of digest, no key */
     RP_BUG_IF(size > sizeof m);
     memcpy(m, data, size); /* x86: little endian, as the digest is */
@@ -236,7 +237,8 @@ static int good_checksum(const struct secret_record *r)
     return memcmp(digest, r->hidden.checksum, 32) == 0 || (!r->kdf[0] && memcmp(none, r->hidden.checksum, 32) == 0);
 }
 
-int rp_minisign_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase, const char *what, struct rp_err *err)
+int rp_minisign_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase, const char *what,
+                     struct rp_err *err)
 {
     RECORD r;
     if (read_secret(&r, text, size, what, err) < 0)

@@ -8,7 +8,8 @@
  *            base64 of   signature 64                        of the first signature's 64 bytes and TEXT of the line before
  *
  *          a secret key two, the second being the base64 of
- *            "Ed" | "Sc" or two zeros | "B2" | salt 32 | operations 8 | memory 8, little endian | number 8 | seed 32 | public key 32 | checksum 32
+ *            "Ed" | "Sc" or two zeros | "B2" | salt 32 | operations 8 | memory 8, little endian | number 8 | seed 32 |
+ *            public key 32 | checksum 32
  *          With "Sc" the last 104 bytes are XORed with scrypt(passphrase, salt), and the checksum is BLAKE2b-256 of "Ed", number, seed and
  *          public key; without a passphrase it is zero or the same.
  * Flow:    as in signify.h.

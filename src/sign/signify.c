@@ -82,7 +82,8 @@ static int check_comment(const char *text, size_t n, const char *what, struct rp
     return 0;
 }
 
-int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what, struct rp_err *err)
+int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
+                   struct rp_err *err)
 {
     ssize_t n = line_size(*text, *left);
     if (n < 0 || !rp_is_commented(*text, (size_t)n))
@@ -208,8 +209,8 @@ int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size
     if (read_secret(&r, text, size, what, err) < 0)
         return -1;
     if (has_rounds(&r))
-        return rp_fail(err, RP_UNAVAILABLE, "%s is encrypted with bcrypt_pbkdf, which this program does not have; signify -G -n makes a key "
-                                            "without a passphrase",
+        return rp_fail(err, RP_UNAVAILABLE, "%s is encrypted with bcrypt_pbkdf, which this program does not have; signify -G -n makes a "
+                                            "key without a passphrase",
                        what);
     if (EVP_Digest(r.pair, sizeof r.pair, digest, NULL, EVP_sha512(), NULL) != 1)
         return rp_fail(err, RP_BUG, "SHA-512 is not there");

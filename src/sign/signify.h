@@ -35,14 +35,16 @@ void rp_foreign_fini(struct rp_foreign_secret *s);
 
 /* Is it a comment line and what follows one, rather than PEM? */
 int rp_is_commented(const char *text, size_t size);
-/* How many bytes the second line stands for: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if it is no base64. */
+/* How many bytes the second line stands for: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if it is no
+ * base64. */
 size_t rp_record_size(const char *text, size_t size);
 /* The comment line and the line of base64 at *text, which must stand for exactly `size` bytes, beginning with "Ed" or one of `kinds`
  * (pairs of letters, "EdED"). Moves *text and *left behind them. */
 int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
                    struct rp_err *err) rp_must_check;
 /* The line of base64 alone, at line `number` of the file. */
-int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number, struct rp_err *err) rp_must_check;
+int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number,
+                   struct rp_err *err) rp_must_check;
 void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes, size_t size);
 
 int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;

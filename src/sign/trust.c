@@ -101,7 +101,8 @@ static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (text.size > strlen(begins[i]) && memcmp(text.data, begins[i], strlen(begins[i])) == 0)
             return read_public(fingerprint, until, path, err);
-    return rp_fail(err, RP_MALFORMED, "'%s' is no entry of the trust store: it begins neither with repro-trust/1 nor with a public key", path);
+    return rp_fail(err, RP_MALFORMED, "'%s' is no entry of the trust store: it begins neither with repro-trust/1 nor with a public key",
+                   path);
 }
 
 /* ---- the store ---- */
@@ -247,8 +248,8 @@ static int resolve_name(char fingerprint[RP_FINGERPRINT_SIZE], const char *name,
         return -1;
     if (!is_over(until))
         return 0;
-    return rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which is over; repro key trust %s --name %s --until DATE renews it", name, until,
-                   path, name);
+    return rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which is over; repro key trust %s --name %s --until DATE renews it", name,
+                   until, path, name);
 }
 
 int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, struct rp_err *err)

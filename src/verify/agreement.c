@@ -122,7 +122,8 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
         rp_check_say(result, "it repeats no other run");
         return 0;
     }
-    if (!json_equal(json_object_get(json_object_get(is, "throughput"), "here"), json_object_get(json_object_get(s->run, "results"), "sequences_per_s")))
+    if (!json_equal(json_object_get(json_object_get(is, "throughput"), "here"),
+                    json_object_get(json_object_get(s->run, "results"), "sequences_per_s")))
         return rp_fail(err, RP_MISMATCH, "agreement/throughput/here is not the throughput of this run");
     if (s->o->original)
         return check_original(s, result, err);

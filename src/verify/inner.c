@@ -203,7 +203,8 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
     if (configured) {
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "%s, %d set on the command line, %d by a model.config that is not in the bundle: the signer's word", what, n, configured);
+        rp_check_say(result, "%s, %d set on the command line, %d by a model.config that is not in the bundle: the signer's word", what, n,
+                     configured);
         return 0;
     }
     rp_check_say(result, n ? "%s and what was set on the command line (%d)" : "%s as it stands", what, n);

@@ -12,21 +12,22 @@ static int find(const struct rp_verify_state *s, struct rp_check_result *result,
     if (rp_ledger_find(s->o->ledger, s->run, &p, err) < 0)
         return -1;
     if (*p.statement && strcmp(p.statement, s->v->statement) != 0)
-        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run that line %" PRId64 " started ended in another bundle, %.16s...", s->o->ledger,
-                       p.position, p.statement);
+        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run that line %" PRId64 " started ended in another bundle, %.16s...",
+                       s->o->ledger, p.position, p.statement);
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
     if (complete && *p.end && strcmp(p.end, rp_ledger_event_name(RP_LEDGER_SEALED)) != 0)
-        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run that line %" PRId64 " started ended as '%s', and this bundle says that it is complete",
+        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run that line %" PRId64 " started ended as '%s', and this bundle says that it "
+                                                                                   "is complete",
                        s->o->ledger, p.position, p.end);
-    s->v->ledger = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "position", (json_int_t)p.position, "lines", (json_int_t)p.lines,
-                             "attempt", (json_int_t)p.earlier + 1, "attempts", (json_int_t)(p.earlier + 1 + p.later), "sealed",
-                             (json_int_t)p.sealed, "failed", (json_int_t)p.failed, "interrupted", (json_int_t)p.interrupted, "open",
-                             (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
+    s->v->ledger = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "position", (json_int_t)p.position, "lines",
+                             (json_int_t)p.lines, "attempt", (json_int_t)p.earlier + 1, "attempts", (json_int_t)(p.earlier + 1 + p.later),
+                             "sealed", (json_int_t)p.sealed, "failed", (json_int_t)p.failed, "interrupted", (json_int_t)p.interrupted,
+                             "open", (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
     rp_check_say(result,
-                 "line %" PRId64 " of %" PRId64 "; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, %" PRId64
-                 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
+                 "line %" PRId64 " of %" PRId64 "; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
+                 "%" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
                  p.position, p.lines, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
                  *p.statement ? "" : "; that it ended in this bundle is not recorded");
     return 0;

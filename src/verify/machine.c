@@ -54,9 +54,11 @@ static int check_gpus(const struct rp_verify_state *s, struct rp_err *err)
     json_object_foreach((json_t *)rp_group(probes(s->before), "gpu.devices"), number, gpu)
         for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
             char safe[32];
-            const json_t *a = rp_known(gpu, fixed[i]), *b = rp_known(json_object_get(rp_group(probes(s->after), "gpu.devices"), number), fixed[i]);
+            const json_t *a = rp_known(gpu, fixed[i]);
+            const json_t *b = rp_known(json_object_get(rp_group(probes(s->after), "gpu.devices"), number), fixed[i]);
             if (a && b && !json_equal(a, b))
-                return rp_fail(err, RP_MISMATCH, "gpu.devices.%s.%s is another before and after the run: these are captures of two machines",
+                return rp_fail(err, RP_MISMATCH, "gpu.devices.%s.%s is another before and after the run: these are captures of two "
+                                                 "machines",
                                rp_safe(safe, sizeof safe, number), fixed[i]);
         }
     return 0;

@@ -189,7 +189,8 @@ int rp_check_forms(struct rp_verify_state *s, struct rp_check_result *result, st
     if (!sig || !minisig)
         return rp_fail(err, RP_MISMATCH, "SHA256SUMS is signed in the form of %s alone", sig ? "signify" : "minisign");
     if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0 ||
-        rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name, err) < 0)
+        rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name,
+                          err) < 0)
         return -1;
     return 0;
 }

@@ -144,7 +144,8 @@ static double best_of(const struct rp_verify_state *s, const char *kind, const c
 int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct bound b = {0};
-    double run = json_number_value(json_object_get(json_object_get(s->run, "results"), "flops_per_s")), gemm = best_of(s, "gemm", "flops_per_s");
+    double run = json_number_value(json_object_get(json_object_get(s->run, "results"), "flops_per_s")),
+        gemm = best_of(s, "gemm", "flops_per_s");
     double copy = best_of(s, "copy", "bytes_per_s");
     if (strcmp(text_of(s, "backend"), "cpu") == 0)
         cpu_bound(&b, s);
@@ -225,7 +226,8 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
     sum = integral(s, &span);
     double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    rp_check_say(result, "%.4g J; sample by sample %.4g W in the mean, against %.4g W%s", json_number_value(json_object_get(is, "energy_j")),
+    rp_check_say(result, "%.4g J; sample by sample %.4g W in the mean, against %.4g W%s",
+                 json_number_value(json_object_get(is, "energy_j")),
                  span > 0 ? sum / span : mean, mean, apart > ENERGY_APART ? ": samples are unevenly spaced or power jumps" : "");
     return 0;
 }
@@ -286,8 +288,9 @@ int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result,
         return 0;
     }
     if (known < found)
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without a sample that says why; "
-                       "step %d took %.4g s", found, limit / 1e9, found - known, worst->step, longest);
+        return rp_fail(err, RP_MISMATCH,
+                       "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without a sample that says why; step %d "
+                       "took %.4g s", found, limit / 1e9, found - known, worst->step, longest);
     result->state = RP_CHECK_NOTE;
     rp_check_say(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
                  limit / 1e9, worst->step, longest);

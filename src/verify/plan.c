@@ -97,7 +97,8 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
     int more = batch < INT_MAX && plan_for(&plan, s, batch + 1, o) == 0 && plan.total <= (uint64_t)available;
     if (fits && !more)
         return 0;
-    snprintf(text, size, "max_batch is %" PRId64 ", and in %" PRId64 " bytes %s", batch, available, fits ? "more fits" : "that does not fit");
+    snprintf(text, size, "max_batch is %" PRId64 ", and in %" PRId64 " bytes %s", batch, available,
+             fits ? "more fits" : "that does not fit");
     return -1;
 }
 
@@ -108,7 +109,8 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
     char text[300];
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
     int own = strcmp(backend, "cpu") == 0 && rp_verify_device(&d, s) == 0;
-    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1, .max_seq = (int)s->recipe.task_seq_length};
+    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1,
+                               .max_seq = (int)s->recipe.task_seq_length};
     o.max_rows = (int)(s->recipe.train_batch_size * s->recipe.task_seq_length); /* the plan was made of as many */
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
         return rp_fail(err, RP_MISMATCH, "no plan can be made of these settings");

@@ -54,7 +54,8 @@ static int next(struct reader *r, struct rp_event *e)
     if (e->type != YAML_SCALAR_EVENT || e->last_line == e->line)
         return 0;
     rp_event_fini(e);
-    return FAIL(r, e, "a word goes on in line %d: it has to end in the line where it begins, so that no rule can be lost in it", e->last_line);
+    return FAIL(r, e, "a word goes on in line %d: it has to end in the line where it begins, so that no rule can be lost in it",
+                e->last_line);
 }
 
 /* ---- names ---- */
@@ -116,7 +117,8 @@ static int check_key(struct reader *r, const struct rp_event *e)
 static int wrong(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
     return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
-                                                        : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum prints them,"
+                                                        : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
+                                                                           "prints them,"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
                                                         : t->type == 'N' ? "a whole number from 0 to 1000000000"
                                                         : t->type == 'B' ? "true, or no such line,"

@@ -1,6 +1,6 @@
-/* What one lost byte could hide in a policy. YAML takes what stands behind '#' for nothing. One damaged byte, a line end or the first letter
- * of a rule, must not make a rule, or a word of a list, into a comment without anybody noticing: so comments have a form in which a rule
- * cannot hide. */
+/* What one lost byte could hide in a policy. YAML takes what stands behind '#' for nothing. One damaged byte, a line end or the first
+ * letter of a rule, must not make a rule, or a word of a list, into a comment without anybody noticing: so comments have a form in which a
+ * rule cannot hide. */
 #include "verify/policy.h"
 
 #include "recipe/events.h"
@@ -50,13 +50,16 @@ static size_t on_purpose(const char *text, size_t n, const char *(*name)(int), i
 static int check_names(const struct scan *s, size_t at, const char *text, size_t n, struct rp_err *err)
 {
     size_t skip = at == 0 ? on_purpose(text, n, rp_policy_rule, RP_RULE_COUNT)
-                  : at == CHECK_BLANKS && s->checks && strspn(s->line, " ") == at ? on_purpose(text, n, rp_policy_check, RP_CHECK_COUNT) : 0;
+                  : at == CHECK_BLANKS && s->checks && strspn(s->line, " ") == at ? on_purpose(text, n, rp_policy_check, RP_CHECK_COUNT)
+                  : 0;
     for (int i = 0; i < RP_RULE_COUNT; i++)
         if (key_in(text + skip, n - skip, rp_policy_rule(i)))
-            return hides(s, at, err, "a comment holds a rule with its ':', as if a line end were lost; write '# rule: value' in the first column, or other words");
+            return hides(s, at, err, "a comment holds a rule with its ':', as if a line end were lost; write '# rule: value' in the first "
+                                     "column, or other words");
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         if (key_in(text + skip, n - skip, rp_policy_check(i)))
-            return hides(s, at, err, "a comment holds a check with its ':', as if a line end were lost; write '  # check: state', or other words");
+            return hides(s, at, err, "a comment holds a check with its ':', as if a line end were lost; write '  # check: state', or other "
+                                     "words");
     return 0;
 }
 
@@ -84,8 +87,8 @@ static int check_line(struct scan *s, struct rp_err *err)
     if (outside && s->line[blanks] == '-')
         return hides(s, blanks, err, "a list is written [a, b], so that no word of it can become a comment");
     if (outside && blanks && !(blanks == CHECK_BLANKS && s->checks))
-        return hides(s, blanks, err, "a rule begins in the first column, what stands below 'checks:' behind two blanks: only there a comment is seen "
-                                     "for what it was");
+        return hides(s, blanks, err, "a rule begins in the first column, what stands below 'checks:' behind two blanks: only there a "
+                                     "comment is seen for what it was");
     if (outside && !blanks)
         s->checks = strncmp(s->line, "checks:", 7) == 0;
     for (size_t i = 0; i < s->n; i++) {

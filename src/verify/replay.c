@@ -97,17 +97,20 @@ static int check_state(const struct replay *p, struct rp_err *err)
     if (r)
         rp_record_root(was, p->records, r);
     if (!*was)
-        return rp_fail(err, RP_UNAVAILABLE, "no state root was recorded after step %" PRId64 ": nothing says that --state is that state", last);
+        return rp_fail(err, RP_UNAVAILABLE, "no state root was recorded after step %" PRId64 ": nothing says that --state is that state",
+                       last);
     if (rp_state_file_root(root, p->o->state, &p->recipe, err) < 0)
         return rp_wrap(err, "--state");
     if (strcmp(root, was) != 0)
-        return rp_fail(err, RP_MISMATCH, "--state is not the state after step %" PRId64 ": its root is %.16s..., recorded is %.16s...", last,
-                       root, was);
+        return rp_fail(err, RP_MISMATCH, "--state is not the state after step %" PRId64 ": its root is %.16s..., recorded is %.16s...",
+                       last, root, was);
     return 0;
 }
 
-/* Seconds at least and at most, from a few products here and the FLOPs of the steps; -1: not known, as where the device is another program's. */
-static int estimate(double seconds[2], const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_plan *plan)
+/* Seconds at least and at most, from a few products here and the FLOPs of the steps; -1: not known, as where the device is another
+ * program's. */
+static int estimate(double seconds[2], const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o,
+                    const struct rp_plan *plan)
 {
     struct rp_err err;
     struct rp_dev *dev = b->remote ? NULL : b->open(o, &err);

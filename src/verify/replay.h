@@ -1,7 +1,8 @@
 /* Replay: train steps of somebody's run here and compare bits.
  *
  * What:    the recorded recipe, minus everything that touches the owner's files, through the worker; records compared as they come.
- * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and where a state is given the elements.
+ * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and where a state is given the
+ *          elements.
  * Owner:   nothing outlives the call.
  * Extend:  another recorded quantity is one row in compare_step().
  *

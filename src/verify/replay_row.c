@@ -12,9 +12,9 @@ static void say_where(const struct rp_replay_result *r, struct rp_check_result *
     if (*r->tensor)
         snprintf(tensors, sizeof tensors, "first tensor that differs: %.120s (of %" PRId64 ")", r->tensor, r->tensors);
     if (r->state_compared && d->tensors)
-        rp_check_say(result, "%s%sat the end %" PRId64 " tensors differ, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64 " of %" PRId64
-                     "): %s recorded, %s here", tensors, *tensors ? "; " : "", d->tensors, d->name, d->first, d->last, d->count, d->size, d->was,
-                     d->here);
+        rp_check_say(result, "%s%sat the end %" PRId64 " tensors differ, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
+                             " of %" PRId64 "): %s recorded, %s here",
+                     tensors, *tensors ? "; " : "", d->tensors, d->name, d->first, d->last, d->count, d->size, d->was, d->here);
     else if (r->state_compared)
         rp_check_say(result, "%s%sat the end all bits are equal again", tensors, *tensors ? "; " : "");
     else
@@ -26,7 +26,8 @@ static int diverged(const struct rp_verify_state *s, const struct rp_replay_resu
     char agreed[96] = "";
     say_where(r, result);
     if (r->step < r->first && r->first > 0)
-        return rp_fail(err, RP_MISMATCH, "the file of --init is not the state before step %" PRId64 ": its root is %.18s..., recorded is %.18s...",
+        return rp_fail(err, RP_MISMATCH,
+                       "the file of --init is not the state before step %" PRId64 ": its root is %.18s..., recorded is %.18s...",
                        r->first, r->here, r->recorded);
     if (r->step < 0)
         return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s", r->quantity, r->recorded,
@@ -75,7 +76,8 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     else
         rp_check_say(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s", r.steps, r.first,
                      r.roots, all_of(all, s, &r),
-                     r.start_root ? "; --init has the recorded root" : "; no root was recorded there, so that --init stands on the losses after it",
+                     r.start_root ? "; --init has the recorded root" : "; no root was recorded there, so that --init stands on the losses "
+                                                                       "after it",
                      r.state_compared ? "; every element of the last state" : "");
     return 0;
 }

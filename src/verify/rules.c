@@ -114,7 +114,8 @@ static const char *changed_setting(const struct rp_verify_state *s, const char *
 static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
 {
     char digest[RP_SHA256_HEX];
-    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by), *unknown = NULL;
+    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by);
+    const char *unknown = NULL;
     for (int i = 0; i < r->n; i++) {
         if (recipe_digest(digest, r->word[i]) < 0)
             unknown = r->word[i];
@@ -123,8 +124,8 @@ static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *
             return;
         }
     }
-    say(a, 0, "recipe.yaml has SHA-256 %.16s..., which is none of those named%s%.64s%s", is, unknown ? "; this program has no recipe '" : "",
-        unknown ? unknown : "", unknown ? "'" : "");
+    say(a, 0, "recipe.yaml has SHA-256 %.16s..., which is none of those named%s%.64s%s", is,
+        unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
 static void rule_programs(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -147,7 +148,8 @@ static int check_repository(const char *name, const json_t *values, struct answe
     double modified = 0, submodules = 0;
     int none = strcmp(state, "absent") == 0 && rp_value_at(values, "modified");
     if (rp_known_number(values, "modified", &modified) < 0 && !none)
-        say(a, 0, "not known: whether the repository '%.64s' was changed is '%.16s'", name, rp_value_at(values, "modified") ? state : "not captured");
+        say(a, 0, "not known: whether the repository '%.64s' was changed is '%.16s'", name,
+            rp_value_at(values, "modified") ? state : "not captured");
     else if (rp_known_number(values, "submodules_changed", &submodules) < 0 && strcmp(below, "absent") != 0)
         say(a, 0, "not known: whether submodules of the repository '%.64s' were changed is '%.16s'", name, below);
     else if (modified > 0 || submodules > 0)
@@ -214,7 +216,8 @@ static void rule_in_ledger(const struct rp_verify_state *s, const struct rp_rule
 static const char *not_looked_up(const struct rp_verify_state *s)
 {
     return !s->o->ledger ? "not known: no ledger was given (--ledger)"
-                         : run_field(s, "ledger", "position") ? "not known: the ledger that was given does not have it (see the check ledger)"
+                         : run_field(s, "ledger", "position") ? "not known: the ledger that was given does not have it (see the check "
+                                                                "ledger)"
                                                               : "not known: the run names no place in a ledger";
 }
 
@@ -222,7 +225,9 @@ static void rule_ledger_checked(const struct rp_verify_state *s, const struct rp
 {
     int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
     (void)r;
-    say(a, recorded, "%s", recorded ? "found, with this bundle" : s->v->ledger ? "found, but that it ended in this bundle is not recorded" : not_looked_up(s));
+    say(a, recorded, "%s", recorded       ? "found, with this bundle"
+                       : s->v->ledger ? "found, but that it ended in this bundle is not recorded"
+                                      : not_looked_up(s));
 }
 
 static void rule_max_attempts_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -232,7 +237,8 @@ static void rule_max_attempts_before(const struct rp_verify_state *s, const stru
     if (!earlier)
         say(a, 0, "not known: the run stands in no ledger");
     else
-        say(a, n <= r->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, r->number, s->v->ledger ? "" : "; by the signer's own account");
+        say(a, n <= r->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, r->number,
+            s->v->ledger ? "" : "; by the signer's own account");
 }
 
 static void rule_max_failed_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -252,7 +258,8 @@ static int compared(const struct rp_verify_state *s, struct answer *a)
 {
     if (s->v->original)
         return 0;
-    say(a, 0, "not known: %s", run_field(s, "agreement", "bits") ? "the run that it repeats was not given (--original)" : "it repeats no other run");
+    say(a, 0, "not known: %s", run_field(s, "agreement", "bits") ? "the run that it repeats was not given (--original)"
+                                                                    : "it repeats no other run");
     return -1;
 }
 
@@ -267,7 +274,8 @@ static void rule_bits_equal(const struct rp_verify_state *s, const struct rp_rul
     if (equal && steps >= 1 && steps == own && steps == first)
         say(a, 1, "equal over %" PRId64 " steps", steps);
     else
-        say(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the first %" PRId64, equal ? "equal" : "not equal", steps, own, first);
+        say(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the first %" PRId64, equal ? "equal" : "not equal", steps, own,
+            first);
 }
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
@@ -275,8 +283,8 @@ static void rule_throughput_within_percent(const struct rp_verify_state *s, cons
     const json_t *ratio = json_object_get(run_field(s, "agreement", "throughput"), "ratio");
     double off = 100 * fabs(json_number_value(ratio) - 1);
     if (compared(s, a) == 0)
-        say(a, json_is_number(ratio) && off <= (double)r->number, json_is_number(ratio) ? "%.2f %% from the first's, %" PRId64 " allowed" : "not known", off,
-            r->number);
+        say(a, json_is_number(ratio) && off <= (double)r->number,
+            json_is_number(ratio) ? "%.2f %% from the first's, %" PRId64 " allowed" : "not known", off, r->number);
 }
 
 /* Of a processor: what it counts since it started, before and after. */
@@ -318,7 +326,8 @@ static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_
         return;
     }
     if (silent || rp_verify_few_samples(s)) {
-        say(a, 0, silent ? "not known: %" PRId64 " of %" PRId64 " samples do not say it" : "not known: there are too few samples (%" PRId64 " less of %" PRId64 ")",
+        say(a, 0, silent ? "not known: %" PRId64 " of %" PRId64 " samples do not say it"
+                         : "not known: there are too few samples (%" PRId64 " less of %" PRId64 ")",
             silent, s->samples.n);
         return;
     }
@@ -343,7 +352,8 @@ static int check_holds(const struct rp_verification *v, const struct rp_policy *
     enum rp_check_state is = v->check[i].state;
     if (!p->worst[i] || ((int)is <= p->worst[i] && is != RP_CHECK_SKIPPED))
         return 1;
-    say(a, 0, "%s is '%s', allowed is '%s'%s%.150s", rp_check_name(i), rp_check_state_name(is), rp_check_state_name((enum rp_check_state)p->worst[i]),
+    say(a, 0, "%s is '%s', allowed is '%s'%s%.150s", rp_check_name(i), rp_check_state_name(is),
+        rp_check_state_name((enum rp_check_state)p->worst[i]),
         *v->check[i].text ? ": " : "", v->check[i].text);
     return 0;
 }

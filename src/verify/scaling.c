@@ -1,4 +1,5 @@
-/* Scaling: a run against one of fewer threads or devices. More of the same is at most so many times as fast, unless something else differs. */
+/* Scaling: a run against one of fewer threads or devices. More of the same is at most so many times as fast, unless something else
+ * differs. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
@@ -37,7 +38,8 @@ static void add_cause(char *out, size_t size, const char *name, const json_t *a,
 /* What else is not the same: settings that change the work, and the device. */
 static void find_causes(char *out, size_t size, const struct rp_verify_state *s, const json_t *base, const json_t *before)
 {
-    static const char *const free_of[] = {"run.threads", "run.save", "run.hang_seconds", "parallel.data", "train.global_batch_size", "title", "follows"};
+    static const char *const free_of[] = {"run.threads", "run.save", "run.hang_seconds", "parallel.data", "train.global_batch_size",
+                                          "title", "follows"};
     static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "gpu.driver_version"};
     const char *key;
     json_t *entry;
@@ -70,10 +72,11 @@ static int compare(const struct rp_verify_state *s, const json_t *base, const js
     if (least > ideal * SLACK) {
         find_causes(causes, sizeof causes, s, base, before);
         if (!*causes)
-            return rp_fail(err, RP_MISMATCH, "%.2f to %.2f times as fast with %.2f times the threads or devices, and nothing else differs", least,
-                           most, ideal);
+            return rp_fail(err, RP_MISMATCH, "%.2f to %.2f times as fast with %.2f times the threads or devices, and nothing else differs",
+                           least, most, ideal);
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices; what else differs: %s", least, most, ideal, causes);
+        rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices; what else differs: %s", least, most, ideal,
+                     causes);
         return 0;
     }
     rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices", least, most, ideal);

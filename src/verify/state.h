@@ -39,7 +39,8 @@ struct rp_verify_state {
 
 /* The recorded value of a key of the recipe, or NULL. */
 const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key);
-int rp_verify_same_build(const struct rp_verify_state *s); /* the run says that the very sources of this program made it, and nothing else */
+/* The run says that the very sources of this program made it, and nothing else. */
+int rp_verify_same_build(const struct rp_verify_state *s);
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a day that no calendar has. */
 double rp_verify_wall(const json_t *j, const char *key);
 int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed */
@@ -54,7 +55,8 @@ int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
 
 /* What told.c compares with: rows that read otherwise for others. */
-#define RP_KEY_UNKNOWN "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it with repro key trust"
+#define RP_KEY_UNKNOWN \
+    "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it with repro key trust"
 #define RP_KEY_NAMED "the key you named"
 #define RP_KEY_OF_ROLE "the key you named countersigned as %s; the author is '%s' of your trust store"
 #define RP_KEY_IN_STORE "in your trust store as '%s'"

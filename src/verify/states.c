@@ -51,7 +51,8 @@ static int compare_tensor(struct rp_state_difference *d, const struct pair *p, c
     const struct rp_st_tensor *was = rp_st_find(&p->was, here->name);
     uint64_t size = here->end - here->begin;
     if (!was || was->end - was->begin != size || strcmp(was->dtype, "F32") != 0 || strcmp(here->dtype, "F32") != 0)
-        return rp_fail(err, RP_MISMATCH, "the tensor '%s' is not in both files, or of another size", rp_safe(safe, sizeof safe, here->name));
+        return rp_fail(err, RP_MISMATCH, "the tensor '%s' is not in both files, or of another size",
+                       rp_safe(safe, sizeof safe, here->name));
     *d = (struct rp_state_difference){.size = (int64_t)(size / sizeof(float))};
     rp_safe(d->name, sizeof d->name, here->name);
     for (uint64_t at = 0; at < size; at += PIECE) {

@@ -186,8 +186,8 @@ static int spread_of(const int64_t *ns, int64_t n, int fine, struct rp_check_res
     }
     double share = (double)range / (double)ns[n / 2] * 100;
     if (fine && n >= DISTINCT_STEPS && distinct <= n / DISTINCT_PART && middle / ROOM > n)
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns", n,
-                       distinct, range);
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns",
+                       n, distinct, range);
     result->state = fine && n >= DISTINCT_STEPS && share < 1e-4 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     if (share >= WIDE_SHARE) {
         result->state = RP_CHECK_NOTE;

@@ -79,8 +79,8 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     if (check_range(s, &high, err) < 0)
         return -1;
     if (fresh(s) && e.off >= 0 && fabs(is - e.loss) > e.off)
-        return rp_fail(err, RP_MISMATCH, "the first loss is %.4f; a model initialised by this recipe begins at %.4f, within %.2f", is, e.loss,
-                       e.off);
+        return rp_fail(err, RP_MISMATCH, "the first loss is %.4f; a model initialised by this recipe begins at %.4f, within %.2f", is,
+                       e.loss, e.off);
     result->state = high >= 0 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     if (high >= 0)
         rp_check_say(result, "step %" PRId64 " has more than %.0f times the loss of guessing: training diverged", high, DIVERGED);
@@ -177,6 +177,7 @@ int rp_check_roots(struct rp_verify_state *s, struct rp_check_result *result, st
     int much = roots_beside(beside, rs);
     result->state = init && final && !much ? RP_CHECK_PASSED : RP_CHECK_NOTE;
     rp_check_say(result, "%s%s", init && final ? "before and after the run, from the roots of single tensors"
-                         : init ? "before the run only" : final ? "after the run only" : "the roots of single tensors are not listed", beside);
+                         : init ? "before the run only" : final ? "after the run only" : "the roots of single tensors are not listed",
+                         beside);
     return 0;
 }

@@ -47,7 +47,8 @@ const char *rp_check_name(int id)
 void rp_checks_text(struct rp_buf *out)
 {
     for (int i = 0; i < RP_CHECK_COUNT; i++)
-        rp_buf_printf(out, "%-11s %-6s %s\n%19s%s\n", checks[i].id, severity_names[checks[i].severity], checks[i].proves, "", checks[i].how);
+        rp_buf_printf(out, "%-11s %-6s %s\n%19s%s\n", checks[i].id, severity_names[checks[i].severity], checks[i].proves, "",
+                      checks[i].how);
 }
 
 json_t *rp_checks_json(void)
@@ -288,7 +289,8 @@ json_t *rp_verification_json(const struct rp_verification *v)
     }
     return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
-                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "signatures", v->signatures, "checks",
+                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "signatures", v->signatures,
+                     "checks",
                      list, "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
                      "ledger", v->ledger);
 }

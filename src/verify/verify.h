@@ -96,8 +96,9 @@ struct rp_verification {
     int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */
     json_t *replay;                        /* rp_replay_json() of one that was done, or NULL */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of those that were asked for, or NULL */
-    json_t *ledger;                        /* what --ledger says of the run: {"position", "lines", "attempt", "attempts", "sealed", "failed",
-                                              "interrupted", "open", "later", "recorded"}, or NULL; NULL where it was not found there */
+    json_t *ledger;                        /* what --ledger says of the run: {"position", "lines", "attempt", "attempts", "sealed",
+                                              "failed", "interrupted", "open", "later", "recorded"}, or NULL; NULL where it was not found
+                                              there */
     int original;                          /* the run of --original was verified, and how both agree computed again */
     int64_t original_steps;                /* that it trained */
 };
@@ -109,8 +110,8 @@ void rp_verification_fini(struct rp_verification *v);
 /* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED, when it was
  * skipped UNDECIDED. */
 void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
-/* What a check of the same bundle says to somebody else: the same, what this program says where less was given, what somebody may have found
- * and cannot be told from here, or what it says to nobody. Of *said its checks, signatures, ledger and original count. */
+/* What a check of the same bundle says to somebody else: the same, what this program says where less was given, what somebody may have
+ * found and cannot be told from here, or what it says to nobody. Of *said its checks, signatures, ledger and original count. */
 enum rp_told { RP_TOLD_SAME, RP_TOLD_LESS, RP_TOLD_UNSURE, RP_TOLD_NEVER };
 enum rp_told rp_check_told(int id, const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept);
 const char *rp_check_found(const struct rp_check_result *r); /* as it is shown: its text, or what it proves */

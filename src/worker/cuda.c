@@ -34,7 +34,8 @@ static int wait_for(struct rp_worker *w, int limit_ms, json_t **values, struct r
     }
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for a GPU");
-    return rp_fail(err, RP_UNAVAILABLE, "the GPU worker did not answer within %d s and was stopped: does the driver hang? (nvidia-smi, dmesg)",
+    return rp_fail(err, RP_UNAVAILABLE, "the GPU worker did not answer within %d s and was stopped: does the driver hang? (nvidia-smi, "
+                                        "dmesg)",
                    limit_ms / 1000);
 }
 

@@ -75,7 +75,8 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 }
 
 /* A GPU that is named is meant: nothing else trains in its place. */
-static const struct rp_backend *named_device(const struct rp_recipe *r, const char *backend, const struct rp_device_opts *o, struct rp_err *err)
+static const struct rp_backend *named_device(const struct rp_recipe *r, const char *backend, const struct rp_device_opts *o,
+                                             struct rp_err *err)
 {
     char shown[72];
     rp_shown(shown, r->run_device);
@@ -83,7 +84,8 @@ static const struct rp_backend *named_device(const struct rp_recipe *r, const ch
         return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
     const struct rp_backend *b = rp_backend_find("cuda");
     const char *reason = b ? b->unavailable(o) : "this build has no backend for GPUs";
-    return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train", shown, reason)
+    return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
+                                 shown, reason)
                   : (void *)b;
 }
 

@@ -47,7 +47,8 @@ struct rp_workload {
     /* Fill *plan for the recipe on this backend. A recipe that is inconsistent (hidden % heads) is RP_USAGE naming the key. */
     int (*plan)(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                 struct rp_err *err);
-    /* The same for the recipe's batch, which has to be a number, without a look at what this machine has: available and max_batch stay 0. */
+    /* The same for the recipe's batch, which has to be a number, without a look at what this machine has: available and max_batch stay
+     * 0. */
     int (*size)(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                 struct rp_err *err);
     /* data: directory, file or glob that holds the samples. Allocates every block, initialises or loads parameters. */

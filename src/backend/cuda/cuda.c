@@ -55,8 +55,8 @@ static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUd
         }
     }
     return rp_fail(err, RP_UNAVAILABLE,
-                   "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide some, and has to "
-                   "name a MIG instance other than the first)", count, uuid);
+                   "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide some, and has "
+                   "to name a MIG instance other than the first)", count, uuid);
 }
 
 static int choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err)
@@ -175,8 +175,8 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
     uint64_t left = c->allowed - c->reserved;
     RP_BUG_IF(c->blocks == RP_CUDA_BLOCKS);
     if (bytes > left)
-        return rp_fail_null(err, RP_UNAVAILABLE, "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that were free on %s; try a smaller batch", what,
-                            MIB(bytes), MIB(left), MIB(c->allowed), c->name);
+        return rp_fail_null(err, RP_UNAVAILABLE, "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that were free on %s; try a smaller batch",
+                            what, MIB(bytes), MIB(left), MIB(c->allowed), c->name);
     b->bytes = bytes ? bytes : 256;
     CUresult r = c->d->cuMemAlloc(&b->data, b->bytes);
     if (r != CUDA_SUCCESS) {

@@ -86,11 +86,13 @@ RP_DEVICE void rp_copy4_to(rp_place to, int floats, const void *from)
 }
 RP_DEVICE void rp_copy16_or_zero_to(rp_place to, int floats, const void *from, int inside)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from),
+                 "r"(inside ? 16 : 0) : "memory");
 }
 RP_DEVICE void rp_copy4_or_zero_to(rp_place to, int floats, const void *from, int inside)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from), "r"(inside ? 4 : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from),
+                 "r"(inside ? 4 : 0) : "memory");
 }
 RP_DEVICE void rp_copy_commit(void)
 {

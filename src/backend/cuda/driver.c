@@ -48,7 +48,8 @@ static const struct {
     {CUDA_ERROR_MPS_CLIENT_TERMINATED, RP_IO, "another client of the MPS daemon failed and took this one along, or somebody ended it"},
     {CUDA_ERROR_UNKNOWN, RP_UNAVAILABLE, "often a kernel module that was not loaded after boot or sleep: does nvidia-smi work?"},
     {CUDA_ERROR_NO_BINARY_FOR_GPU, RP_UNAVAILABLE, "this build has no kernels for this GPU: sm_70 to sm_120 are there"},
-    {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, RP_UNAVAILABLE, "this GPU is newer than the kernels of this build, and its driver older: update the driver"},
+    {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, RP_UNAVAILABLE,
+     "this GPU is newer than the kernels of this build, and its driver older: update the driver"},
     {CUDA_ERROR_DEVICE_UNAVAILABLE, RP_UNAVAILABLE, "another program has this GPU to itself (compute mode exclusive)"},
     {CUDA_ERROR_ECC_UNCORRECTABLE, RP_IO,
      "memory of this GPU is failing: nvidia-smi -q -d ECC,ROW_REMAPPER; results since the last state root are not to be trusted"},
@@ -83,7 +84,8 @@ static int load(struct rp_driver *d, struct rp_err *err)
     void *library = rp_library_open("libcuda.so.1");
     if (!library)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or the nvidia runtime", dlerror());
+                       "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or the nvidia runtime",
+                       dlerror());
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *f = dlsym(library, functions[i].name);
         if (!f)

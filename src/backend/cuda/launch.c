@@ -22,7 +22,8 @@ void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp
     const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
     void *parameters[1];
     *(const void **)(void *)parameters = args;
-    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared, c->stream, parameters, NULL);
+    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared, c->stream, parameters,
+                                      NULL);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, k->name);
 }
