@@ -208,7 +208,12 @@ static int allow(struct allowance *a, const json_t *value)
     return enough;
 }
 
-/* 1: not all of it. */
+static int has_state(const json_t *j)
+{
+    return json_is_string(json_object_get(j, "state"));
+}
+
+/* 1: not all of it. What is there already stays as it is, but groups grow. */
 static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s, int depth, struct allowance *a)
 {
     const char *name;
@@ -219,18 +224,17 @@ static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, co
             continue;
         if (!allow(a, j))
             return 1;
-        if (json_is_string(json_object_get(j, "state"))) {
-            if (!there)
-                put_value(p, out, name, j, s);
-        } else if (!json_is_object(j) || depth == 0) {
-            if (!there)
-                rp_put(out, name, RP_STATE_ERROR, NULL, s->source, NULL, s->complaint);
-        } else {
-            if (!there)
-                json_object_set_new(out, name, there = json_object());
-            if (put_group(p, there, j, s, depth - 1, a))
-                return 1;
-        }
+        int is_group = json_is_object(j) && !has_state(j) && depth > 0;
+        if (there && (!is_group || has_state(there)))
+            continue;
+        if (has_state(j))
+            put_value(p, out, name, j, s);
+        else if (!is_group)
+            rp_put(out, name, RP_STATE_ERROR, NULL, s->source, NULL, s->complaint);
+        else if (!there)
+            json_object_set_new(out, name, there = json_object());
+        if (is_group && put_group(p, there, j, s, depth - 1, a))
+            return 1;
     }
     return 0;
 }

@@ -408,6 +408,19 @@ TEST(values_of_cuda_join_the_device_with_their_address)
     CHECK(!schema_fault(d), "%s", schema_fault(d));
 }
 
+/* Two answers with one name: the first stays, and a value never takes in what a group of its name holds. */
+TEST(a_value_and_a_group_of_one_name_do_not_mix)
+{
+    RP_JSON *d = document("{\"nvml\": {\"first\": {\"state\": \"ok\", \"value\": 1, \"source\": \"nvml\"},"
+                          "            \"second\": {\"x\": {\"state\": \"ok\", \"value\": 2, \"source\": \"nvml\"}}},"
+                          "\"cuda\": {\"first\": {\"x\": {\"state\": \"ok\", \"value\": 3, \"source\": \"cuda\"}},"
+                          "            \"second\": {\"state\": \"ok\", \"value\": 4, \"source\": \"cuda\"}}}",
+                          0);
+    CHECK(json_integer_value(at(d, "first/value")) == 1 && json_object_size(at(d, "first")) == 3);
+    CHECK(json_integer_value(at(d, "second/x/value")) == 2 && json_object_size(at(d, "second")) == 1);
+    CHECK(!schema_fault(d), "%s", schema_fault(d));
+}
+
 TEST(what_is_no_value_becomes_an_error)
 {
     RP_JSON *d = document("{\"failed\": \"the GPU worker crashed\", \"nvml\": {"
