@@ -40,6 +40,10 @@ int rp_fail(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attri
 void *rp_fail_null(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Put "context: " before the message that is there; returns -1. */
 int rp_wrap(struct rp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#ifdef __clang_analyzer__ /* which sees one file at a time, and not that these never return 0 */
+#define rp_fail(...) (rp_fail(__VA_ARGS__), -1)
+#define rp_wrap(...) (rp_wrap(__VA_ARGS__), -1)
+#endif
 
 int rp_exit_status(enum rp_code code);
 const char *rp_code_name(enum rp_code code);    /* "RP_IO" -> "io": lower case, for --json */

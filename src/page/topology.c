@@ -101,7 +101,7 @@ static void place(struct drawing *d)
                 column = 0;
                 y += BOX_H + GAP + 14;
             }
-            d->box[i].x = LEFT + column++ * (BOX_W + GAP) + GAP / 2;
+            d->box[i].x = LEFT + column++ * (BOX_W + GAP) + GAP / 2.0;
             d->box[i].y = y;
         }
         y += BOX_H + GAP;

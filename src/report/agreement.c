@@ -24,6 +24,13 @@ static json_t *difference(int64_t step, const char *quantity, const char *first,
     return json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)step, "quantity", quantity, "first", first, "here", here);
 }
 
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 /* NULL: these two records have the same bits. What is nearest to the input comes first. */
 static json_t *differ(const struct rp_records *as, const struct rp_record *a, const struct rp_records *bs, const struct rp_record *b)
 {
@@ -36,7 +43,7 @@ static json_t *differ(const struct rp_records *as, const struct rp_record *a, co
         return difference(a->step, "tokens", first, here);
     }
     for (int i = 0; i < 2 && a->step >= 0; i++)
-        if (memcmp(&floats[i][0], &floats[i][1], sizeof(float)) != 0) {
+        if (bits_of(floats[i][0]) != bits_of(floats[i][1])) {
             rp_float_hex(first, floats[i][0]);
             rp_float_hex(here, floats[i][1]);
             return difference(a->step, names[i], first, here);

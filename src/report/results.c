@@ -40,20 +40,21 @@ int64_t rp_cycle_ns(const struct rp_record *r, const struct rp_record *next)
     return next ? next->start_ns - r->start_ns - r->root_ns : r->end_ns - r->start_ns;
 }
 
-static void close_window(struct window *w)
+static struct window window_of(const struct rp_record *r, int64_t n)
 {
+    struct window w = {.r = r, .n = n, .cycle = rp_alloc((size_t)n * sizeof *w.cycle)};
     int64_t busy = 0;
-    w->cycle = rp_alloc((size_t)w->n * sizeof *w->cycle);
-    for (int64_t i = 0; i < w->n; i++) {
-        w->cycle[i] = rp_cycle_ns(&w->r[i], i + 1 < w->n ? &w->r[i + 1] : NULL); /* they sum to w->ns */
-        w->samples += w->r[i].samples;
-        w->tokens += w->r[i].tokens;
-        w->padded += w->r[i].padded_tokens;
-        w->ns += w->cycle[i];
-        w->root_ns += i + 1 < w->n ? w->r[i].root_ns : 0;
-        busy += w->r[i].end_ns - w->r[i].start_ns;
+    for (int64_t i = 0; i < n; i++) {
+        w.cycle[i] = rp_cycle_ns(&r[i], i + 1 < n ? &r[i + 1] : NULL); /* they sum to w.ns */
+        w.samples += r[i].samples;
+        w.tokens += r[i].tokens;
+        w.padded += r[i].padded_tokens;
+        w.ns += w.cycle[i];
+        w.root_ns += i + 1 < n ? r[i].root_ns : 0;
+        busy += r[i].end_ns - r[i].start_ns;
     }
-    w->gap_ns = w->ns - busy;
+    w.gap_ns = w.ns - busy;
+    return w;
 }
 
 /* The timed windows, in order; *n of them. */
@@ -61,18 +62,15 @@ static struct window *windows(const struct rp_records *rs, int *n)
 {
     struct window *all = NULL;
     *n = 0;
-    for (int64_t i = 0; i < rs->n; i++) {
+    for (int64_t i = 0, steps; i < rs->n; i += steps) {
         const struct rp_record *r = &rs->r[i];
+        for (steps = 1; r->timed && i + steps < rs->n && r[steps].timed && r[steps].repeat == r->repeat; steps++) {
+        }
         if (!r->timed)
             continue;
-        if (*n == 0 || all[*n - 1].r->repeat != r->repeat) {
-            all = rp_realloc(all, (size_t)(*n + 1) * sizeof *all);
-            all[(*n)++] = (struct window){.r = r};
-        }
-        all[*n - 1].n++;
+        all = rp_realloc(all, (size_t)(*n + 1) * sizeof *all);
+        all[(*n)++] = window_of(r, steps);
     }
-    for (int i = 0; i < *n; i++)
-        close_window(&all[i]);
     return all;
 }
 

@@ -191,6 +191,11 @@ static void blake2b_mix(uint64_t *a, uint64_t *b, uint64_t *c, uint64_t *d, uint
     *b = rotate(*b ^ *c, 63);
 }
 
+static int hex_digit(char c)
+{
+    return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
 /* BLAKE2b-256 of at most one block of 128 bytes (RFC 7693): OpenSSL 3.0 has the digest of 512 bits alone. */
 static void blake2b_256(unsigned char out[32], const void *data, size_t size)
 {
@@ -210,7 +215,7 @@ static void blake2b_256(unsigned char out[32], const void *data, size_t size)
     for (int round = 0; round < 12; round++)
         for (int i = 0; i < 8; i++) { /* four columns, four diagonals */
             const char *o = order[round % 10] + 2 * i;
-            int turn = i / 4, x = *o <= '9' ? o[0] - '0' : o[0] - 'a' + 10, y = o[1] <= '9' ? o[1] - '0' : o[1] - 'a' + 10;
+            int turn = i / 4, x = hex_digit(o[0]), y = hex_digit(o[1]);
             blake2b_mix(&v[i % 4], &v[4 + (i + turn) % 4], &v[8 + (i + 2 * turn) % 4], &v[12 + (i + 3 * turn) % 4], m[x], m[y]);
         }
     for (int i = 0; i < 4; i++) {

@@ -184,7 +184,8 @@ static int spread_of(const int64_t *ns, int64_t n, int fine, struct rp_check_res
         rp_check_say(result, "%" PRId64 " timed steps: too few to say anything", n);
         return 0;
     }
-    double share = (double)range / (double)ns[n / 2] * 100;
+    int64_t median = ns[n / 2];
+    double share = (double)range / (double)median * 100;
     if (fine && n >= DISTINCT_STEPS && distinct <= n / DISTINCT_PART && middle / ROOM > n)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns",
                        n, distinct, range);

@@ -98,7 +98,7 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
 int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
-    const struct rp_record *first = first_step(rs);
+    const struct rp_record *first = NULL;
     int64_t n = 0, same = 0;
     double least = INFINITY, most = 0;
     for (int64_t i = 0; i < rs->n; i++) {
@@ -110,12 +110,13 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
         if (r->step < 0)
             continue;
         n++;
+        first = first ? first : r;
         same += r->grad_norm == first->grad_norm;
         least = norm < least ? norm : least;
         most = norm > most ? norm : most;
     }
     char hex[32] = "";
-    if (n)
+    if (first)
         rp_float_hex(hex, first->grad_norm);
     if (n >= SAME_STEPS && same == n)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have exactly the gradient norm %s: other samples give another", n,

@@ -126,7 +126,7 @@ static void bert_close(struct rp_train *t)
     if (!t)
         return;
     rp_prefetch_free(t->ahead);
-    for (int i = 0; t->staged && i < t->model->c.micros; i++)
+    for (int i = 0; t->staged && t->model && i < t->model->c.micros; i++)
         free(t->staged[i].start);
     free(t->staged);
     rp_bert_close(t->model);

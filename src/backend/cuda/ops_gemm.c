@@ -131,7 +131,7 @@ static int allowed(const struct rp_cuda *c, const struct tile *t, const struct r
 
 static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
 {
-    struct plan ways[TILES * 3], *best = ways;
+    struct plan ways[TILES * 3] = {0}, *best = ways;
     int n = 0;
     for (int i = 0; i < TILES; i++)
         for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_TURNS && fits(c, &tiles[i], g); mode++) {
@@ -143,6 +143,7 @@ static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
             ways[n++] = p;
             best = p.cycles < best->cycles ? &ways[n - 1] : best;
         }
+    RP_BUG_IF(n == 0); /* a tile fits every product, and to sum it whole is always allowed */
     return c->gemm_rotates ? ways[c->gemms / 4 % n] : *best;
 }
 
