@@ -5,6 +5,7 @@
 #include "sign/dsse.h"
 #include "sign/statement.h"
 
+#include <fcntl.h>
 #include <zstd.h>
 
 /* The file of an honest bundle and its members. */
@@ -409,6 +410,107 @@ TEST(frames_are_single_checked_and_honest_about_their_size)
     memcpy(packed.data + 5 + !(packed.data[4] & 0x20), "\0\0\1", 4);
     frame_refused(packed.data, packed.size, "zstd: ");
     rp_bundle_fini(&good);
+}
+
+/* ---- honest frames of every kind ---- */
+
+/* Noise that comes back after `distance` bytes, with a byte changed now and then: matches as far back as a window reaches. */
+static void far_matches(struct rp_buf *tar, size_t size, size_t distance)
+{
+    RP_FREE char *data = rp_alloc(size);
+    uint64_t state = distance;
+    for (size_t i = 0; i < size; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        data[i] = i < distance || state >> 52 == 0 ? (char)(state >> 33) : data[i - distance];
+    }
+    rp_tar_add(tar, "steps/rank0.jsonl", data, size);
+    rp_tar_end(tar);
+}
+
+/* In pieces of `flush` bytes, each at least a block of its own; 0: as large as they can be. */
+static void frame_of(struct rp_buf *out, const struct rp_buf *tar, int window_log, int level, size_t flush)
+{
+    size_t bound = ZSTD_compressBound(tar->size) + 4 * tar->size;
+    RP_FREE char *bytes = rp_alloc(bound);
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_outBuffer to = {bytes, bound, 0};
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log);
+    ZSTD_CCtx_setPledgedSrcSize(c, tar->size);
+    for (size_t at = 0, n; at < tar->size; at += n) {
+        n = flush && flush < tar->size - at ? flush : tar->size - at;
+        ZSTD_inBuffer in = {tar->data + at, n, 0};
+        size_t left = ZSTD_compressStream2(c, &to, &in, at + n == tar->size ? ZSTD_e_end : ZSTD_e_flush);
+        CHECK(left == 0 && in.pos == n, "%s", ZSTD_getErrorName(left));
+    }
+    ZSTD_freeCCtx(c);
+    rp_buf_add(out, bytes, to.pos);
+}
+
+static int comes_out(struct rp_unpack *u, const struct rp_buf *tar)
+{
+    struct rp_err err;
+    char name[RP_TAR_NAME_MAX + 1];
+    const char *data;
+    size_t size, n, at = 512;
+    int more, equal = 1;
+    CHECK(u && rp_tar_next(u, name, &size, &err) == 1, "%s", err.msg);
+    while ((more = rp_tar_piece(u, &data, &n, &err)) > 0) {
+        equal &= memcmp(tar->data + at, data, n) == 0;
+        at += n;
+    }
+    CHECK(more == 0 && at == 512 + size && rp_tar_next(u, name, &size, &err) == 0, "%s", err.msg);
+    rp_unpack_free(u);
+    return equal;
+}
+
+TEST(content_of_many_windows_comes_out_as_it_went_in)
+{
+    static const struct {
+        int window_log, level;
+        size_t distance, flush;
+    } cases[] = {
+        {20, 9, 1000000, 0},   {20, 9, 1 << 20, 0},  {20, 1, 131071, 0},      {10, 9, 1000, 0},    {10, 19, 1024, 100},
+        {17, 3, 131072, 0},    {18, 3, 250000, 777}, {23, 9, 3000000, 0},     {22, 5, 4000000, 0}, {20, 9, 3 << 20, 0},
+        {20, 9, 900000, 4096}, {15, 1, 1, 0},        {20, 9, 700000, 131073}, {20, 9, 65537, 3},
+    };
+    RP_FREE char *path = fx_path("frame");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF tar = {0}, file = {0};
+        struct rp_err err;
+        far_matches(&tar, cases[i].flush && cases[i].flush < 64 ? 200000 : (size_t)3 << 20, cases[i].distance);
+        frame_of(&file, &tar, cases[i].window_log, cases[i].level, cases[i].flush);
+        CHECK(rp_write_file(path, file.data, file.size, 0600, &err) == 0, "%s", err.msg);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK(comes_out(rp_unpack_file(fd, 1 << 24, &err), &tar), "case %zu, from a file: other bytes", i);
+        CHECK(comes_out(rp_unpack_bytes(file.data, file.size, 1 << 24, &err), &tar), "case %zu, from memory: other bytes", i);
+        close(fd);
+    }
+}
+
+TEST(a_frame_is_not_read_beyond_what_it_can_hold)
+{
+    RP_BUF tar = {0}, file = {0}, padded = {0};
+    size_t header = 10, nothing = 3u << 20;
+    far_matches(&tar, 1 << 20, 1000);
+    frame_of(&file, &tar, 17, 3, 0);
+    CHECK((file.data[4] & 0xe0) == 0x80, "four bytes of content size and one of a window were expected");
+    rp_buf_add(&padded, file.data, header);
+    for (size_t i = 0; i < nothing; i++)
+        rp_buf_add(&padded, "\0\0\0", 3); /* a block without content, and not the last */
+    rp_buf_add(&padded, file.data + header, file.size - header);
+    frame_refused(padded.data, padded.size, "blocks of nothing");
+    rp_buf_fini(&padded);
+    rp_buf_add(&padded, file.data, header);
+    rp_buf_add(&padded, "\0\0\0\0\0\0", 6);
+    rp_buf_add(&padded, file.data + header, file.size - header);
+    struct rp_err err;
+    CHECK(comes_out(rp_unpack_bytes(padded.data, padded.size, 1 << 24, &err), &tar), "two blocks of nothing are no harm");
+    for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 997) { /* cut anywhere */
+        struct rp_bundle b;
+        CHECK(rp_bundle_read(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
+    }
 }
 
 TEST(files_that_cannot_be_bundles)

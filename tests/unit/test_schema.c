@@ -26,6 +26,25 @@ static const char *said(const char *schema, const char *value, struct rp_err *er
     return refused ? err->msg : "";
 }
 
+/* The digest's pattern is not compiled: what is said is what the library says of the same pattern in other words. */
+TEST(a_digest_is_what_its_pattern_says)
+{
+    char text[80] = "[\"", digits[] = "0123456789abcdefgAF`/: -@";
+    struct rp_err err;
+    uint64_t state = 1;
+    for (int i = 0, n = 0; i < 2000; i++) {
+        int length = i % 4 ? 64 : 62 + i % 5, bad = i % 3 == 0;
+        for (n = 1; n <= length; n++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            text[n + 1] = digits[(state >> 33) % (bad && n == i % 64 ? 24 : 16)];
+        }
+        memcpy(text + n + 1, "\"]", 3);
+        int is = *said("{\"items\": {\"pattern\": \"^[0-9a-f]{64}$\"}}", text, &err) == 0;
+        int should = *said("{\"items\": {\"pattern\": \"^([0-9a-f]{64})$\"}}", text, &err) == 0;
+        CHECK(is == should, "%s: %d, as a regular expression %d", text, is, should);
+    }
+}
+
 TEST(each_keyword_refuses_in_its_words)
 {
     static const struct {
