@@ -62,9 +62,12 @@ static void gpu_name(char *out, size_t size, const char *device)
 static const struct peak *find_peak(const char *name)
 {
     const struct peak *best = NULL;
-    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
-        if (strncmp(name, peaks[i].name, strlen(peaks[i].name)) == 0 && (!best || strlen(peaks[i].name) > strlen(best->name)))
+    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
+        size_t n = strlen(peaks[i].name);
+        int is = strncmp(name, peaks[i].name, n) == 0 && strchr(" -", name[n]); /* or its end: an L40 is no L4 */
+        if (is && (!best || n > strlen(best->name)))
             best = &peaks[i];
+    }
     return best;
 }
 
