@@ -84,6 +84,8 @@ static int check_line(struct scan *s, struct rp_err *err)
 {
     size_t blanks = strspn(s->line, " ");
     int outside = !s->depth && !s->quote && blanks < s->n && !strchr("#\r", s->line[blanks]);
+    if (s->number == 1 && s->n == 3 && memcmp(s->line, "---", 3) == 0)
+        return 0; /* as many a file of YAML begins */
     if (outside && s->line[blanks] == '-')
         return hides(s, blanks, err, "a list is written [a, b], so that no word of it can become a comment");
     if (outside && blanks && !(blanks == CHECK_BLANKS && s->checks))

@@ -395,6 +395,7 @@ TEST(comments_in_their_form_are_no_harm)
     static const char *const texts[] = {
         "# a policy\n\n# signed_by: [alice] # or bob\ncomplete: true # the run reached its end\n## more\n#\n# end\n",
         "checks:\n  key: note\n  # data: passed\n  # outliers: note # perhaps\nsigned_by: [\"a # b\", c#d]\n#\n",
+        "---\n# as other files of YAML begin\ncomplete: true\n",
         "# countersigned_by: [reviewer]\nchecks: {key: note,\n  data: passed}\nrecipes: ['it''s', \"a\\\"b\"]\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -420,8 +421,8 @@ static int asks(const struct rp_policy *p, int rule)
 
 static const char marks[] = "\n #\"'{}[],:-?|>%@!&*~0aZ";
 
-/* One byte is another, 8 with one bit changed and then marks: refused, or a policy with the same rules and as many checks, so that nothing that was asked for is silently not asked
- * for any more. What it asks for may be another number or word: a policy is signed by nobody. */
+/* One byte is another, 8 with one bit changed and then marks: refused, or a policy with the same rules and as many checks, so that nothing
+ * that was asked for is silently not asked for any more. What it asks for may be another number or word: a policy is signed by nobody. */
 static void change_every_byte(const char *text, size_t n, size_t ways)
 {
     struct rp_policy was;
@@ -451,7 +452,7 @@ static void change_every_byte(const char *text, size_t n, size_t ways)
 
 TEST(a_policy_with_a_changed_byte_is_another_or_none)
 {
-    static const char text[] = "# who and when\nsigned_by: [alice, ./bob.pem]  # either\ncountersigned_by: [carol,\n  dave]\nmax_age_days: 30\n"
+    static const char text[] = "---\n# who and when\nsigned_by: [alice, ./bob.pem]  # either\ncountersigned_by: [carol,\n  dave]\nmax_age_days: 30\n"
                                "# and how\nclean_tree: true\nmax_failed_before: 0 # none\nchecks:\n  key: passed # trusted\n  # data: note\n"
                                "  outliers: note\n";
     RP_BUF shipped = {0};
