@@ -419,6 +419,14 @@ TEST(both_captures_are_of_one_machine)
                             json_pack("{s:{s:{s:{s:s, s:s, s:s}}}}", "devices", "0", "uuid", "state", "ok", "value", after ? "GPU-2" : "GPU-1", "source", "NVML"));
     refused(&x, RP_CHECK_same, "gpu.devices.0.uuid is another");
     fx_fini(&x);
+    for (int known = 0; known < 2; known++) {
+        fx_init(&x);
+        fx_capture_value(x.before, "kernel", "release", json_string("6.1"));
+        if (known)
+            fx_capture_value(x.after, "kernel", "release", json_string("6.1"));
+        stands(&x, RP_CHECK_same, known ? RP_CHECK_PASSED : RP_CHECK_NOTE, known ? "" : "nothing in common");
+        fx_fini(&x);
+    }
 }
 
 /* fx_path("wide") of the fixture's steps, `times` as fast, with so many threads; of another batch where `set` says so. */
