@@ -109,6 +109,13 @@ static int is_disturbed(const struct confounder *c, const char *value)
     return strcmp(c->key, "other_work") == 0 && strcmp(value, "none") != 0;
 }
 
+/* Nothing is said of what neither side says, or what only bundles have and one side is none. */
+static int is_passed_over(const struct confounder *c, const struct rp_row *a, const char *x, const struct rp_row *b, const char *y)
+{
+    int bundles = a->source.kind == RP_ROW_BUNDLE && b->source.kind == RP_ROW_BUNDLE;
+    return (!*x || !*y) && (c->scope == KNOWN || (c->scope == MUCH && (!bundles || *x == *y)));
+}
+
 static enum rp_comparable worse(enum rp_comparable a, enum rp_comparable b)
 {
     return a > b ? a : b;
@@ -124,7 +131,7 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         rp_row_get(y, sizeof y, b, c->key);
         int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y)) && !is_disturbed(c, x);
-        if (equal || (!known && (c->scope == KNOWN || c->scope == MUCH)) || !is_asked(c, a, b))
+        if (equal || is_passed_over(c, a, x, b, y) || !is_asked(c, a, b))
             continue;
         name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
                  vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
