@@ -465,6 +465,18 @@ static int comes_out(struct rp_unpack *u, const struct rp_buf *tar)
     return equal;
 }
 
+/* Read from a file and from memory. */
+static void both_come_out(const struct rp_buf *file, const struct rp_buf *tar, const char *what, size_t number)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path("frame");
+    CHECK(rp_write_file(path, file->data, file->size, 0600, &err) == 0, "%s", err.msg);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(comes_out(rp_unpack_file(fd, 1 << 24, &err), tar), "%s %zu, from a file: other bytes", what, number);
+    CHECK(comes_out(rp_unpack_bytes(file->data, file->size, 1 << 24, &err), tar), "%s %zu, from memory: other bytes", what, number);
+    close(fd);
+}
+
 TEST(content_of_many_windows_comes_out_as_it_went_in)
 {
     static const struct {
@@ -477,18 +489,36 @@ TEST(content_of_many_windows_comes_out_as_it_went_in)
         {18, 5, 1 << 18, 77777},   {20, 9, 900000, 4096},    {15, 1, 1, 0},             {20, 9, 700000, 131073},
         {20, 9, 65537, 3},
     };
-    RP_FREE char *path = fx_path("frame");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF tar = {0}, file = {0};
-        struct rp_err err;
         far_matches(&tar, cases[i].flush && cases[i].flush < 64 ? 200000 : (size_t)3 << 20, cases[i].distance);
         frame_of(&file, &tar, cases[i].window_log, cases[i].level, cases[i].flush);
-        CHECK(rp_write_file(path, file.data, file.size, 0600, &err) == 0, "%s", err.msg);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        CHECK(comes_out(rp_unpack_file(fd, 1 << 24, &err), &tar), "case %zu, from a file: other bytes", i);
-        CHECK(comes_out(rp_unpack_bytes(file.data, file.size, 1 << 24, &err), &tar), "case %zu, from memory: other bytes", i);
-        close(fd);
+        both_come_out(&file, &tar, "case", i);
     }
+}
+
+/* Blocks without content between any others, of which some are stored as they are and some are not. */
+TEST(blocks_of_nothing_between_others_are_no_harm)
+{
+    RP_BUF tar = {0}, file = {0}, padded = {0};
+    size_t at = 10;
+    far_matches(&tar, 1 << 20, 400000); /* noise, and then matches */
+    frame_of(&file, &tar, 19, 3, 0);
+    rp_buf_add(&padded, file.data, at);
+    for (int last = 0, number = 1; !last; number++) {
+        const unsigned char *head = (const unsigned char *)file.data + at;
+        unsigned word = head[0] | (unsigned)head[1] << 8 | (unsigned)head[2] << 16;
+        size_t size = 3 + ((word >> 1 & 3) == 1 ? 1 : word >> 3);
+        for (int i = 0; i < number % 4; i++)
+            rp_buf_add(&padded, "\0\0\0", 3);
+        rp_buf_add(&padded, file.data + at, size);
+        at += size;
+        last = word & 1;
+        CHECK(!last || number > 6, "only %d blocks", number);
+    }
+    CHECK(at + 4 == file.size, "the checksum was expected");
+    rp_buf_add(&padded, file.data + at, 4);
+    both_come_out(&padded, &tar, "padded", 0);
 }
 
 TEST(a_frame_is_not_read_beyond_what_it_can_hold)
@@ -503,12 +533,7 @@ TEST(a_frame_is_not_read_beyond_what_it_can_hold)
         rp_buf_add(&padded, "\0\0\0", 3); /* a block without content, and not the last */
     rp_buf_add(&padded, file.data + header, file.size - header);
     frame_refused(padded.data, padded.size, "blocks of nothing");
-    rp_buf_fini(&padded);
-    rp_buf_add(&padded, file.data, header);
-    rp_buf_add(&padded, "\0\0\0\0\0\0", 6);
-    rp_buf_add(&padded, file.data + header, file.size - header);
     struct rp_err err;
-    CHECK(comes_out(rp_unpack_bytes(padded.data, padded.size, 1 << 24, &err), &tar), "two blocks of nothing are no harm");
     for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 997) { /* cut anywhere */
         struct rp_bundle b;
         CHECK(rp_bundle_read(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
