@@ -128,7 +128,7 @@ tsan_ldflags := -fsanitize=thread
 # Tests of threads need no more.
 tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops recipe sign backend model data workload worker)),$(sources))
 fuzz_cc := clang
-fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
+fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
 $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
 static_libs_dir := $(sysroot)/lib

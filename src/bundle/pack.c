@@ -15,9 +15,13 @@
 #include <zstd_errors.h>
 
 #define BLOCK 512
-#define INPUT (1u << 18)       /* what is read at first; a block is half of that */
-#define INPUT_LEAST (1u << 12) /* and later */
-#define BLOCK_HEADER 3         /* bytes before a block of a frame */
+#define BLOCK_HEADER 3 /* bytes before a block of a frame */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define INPUT_LEAST 8 /* so that small files are read in several pieces too */
+#else
+#define INPUT_LEAST (1u << 12) /* what is read at once, if a block is not larger */
+#endif
+#define INPUT (ZSTD_BLOCKSIZE_MAX + BLOCK_HEADER)
 #define WINDOW_LOG 23          /* memory that a frame may ask for; ours asked for 22 once */
 #define OWN_WINDOW_LOG 18      /* stays in a processor's cache when it is read; 20 makes a bundle 1 % smaller */
 #define LEVEL 9
@@ -182,7 +186,7 @@ static int more_input(struct rp_unpack *u, size_t need, struct rp_err *err)
 {
     if (u->in_size >= need || u->fd < 0)
         return 0;
-    size_t n, want = u->file_at == 0 ? INPUT : need + BLOCK_HEADER;
+    size_t n, want = need + BLOCK_HEADER;
     if (want < INPUT_LEAST)
         want = INPUT_LEAST;
     memmove(u->input, u->in, u->in_size);
@@ -232,7 +236,7 @@ static struct rp_unpack *start(struct rp_unpack *u, size_t limit, struct rp_err 
     u->d = ZSTD_createDCtx();
     if (!u->d || ZSTD_isError(ZSTD_decompressBegin(u->d)))
         rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory");
-    else if (more_input(u, INPUT, err) == 0 && check_frame(u, limit, err) == 0)
+    else if (more_input(u, ZSTD_FRAMEHEADERSIZE_MAX, err) == 0 && check_frame(u, limit, err) == 0)
         return u;
     rp_unpack_free(u);
     return NULL;
