@@ -18,28 +18,32 @@ static const json_t *probes(const json_t *capture)
     return json_object_get(capture, "probes");
 }
 
-/* No run lives through a change of these. *known: how many of them both captures have. */
+/* No run lives through a change of these. *known: of those that tell machines apart, how many both captures have. */
 static int check_same(const struct rp_verify_state *s, int *known, struct rp_err *err)
 {
-    static const char *const fixed[] = {"cpu.vendor",     "cpu.model_name", "cpu.family",     "cpu.stepping",   "kernel.release",
-                                        "kernel.machine", "program.sha256", "program.commit", "program.version", "host.boot_id",
-                                        "host.machine_id", "gpu.driver_version", "gpu.count"};
+    static const struct {
+        const char *field;
+        int of_machine;
+    } fixed[] = {{"cpu.vendor", 0},       {"cpu.model_name", 1}, {"cpu.family", 0},     {"cpu.stepping", 0},    {"kernel.release", 1},
+                 {"kernel.machine", 0},   {"program.sha256", 0}, {"program.commit", 0}, {"program.version", 0}, {"host.boot_id", 1},
+                 {"host.machine_id", 1}, {"gpu.driver_version", 1}, {"gpu.count", 0}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        const json_t *a = rp_known(probes(s->before), fixed[i]), *b = rp_known(probes(s->after), fixed[i]);
+        const json_t *a = rp_known(probes(s->before), fixed[i].field), *b = rp_known(probes(s->after), fixed[i].field);
         if (a && b && !json_equal(a, b))
             return rp_fail(err, RP_MISMATCH, "%s is another before and after the run: these are captures of two machines or programs",
-                           fixed[i]);
-        *known += a && b;
+                           fixed[i].field);
+        *known += a && b && fixed[i].of_machine;
     }
     return 0;
 }
 
 /* Uptime goes on by as much as the time of day. */
-static int check_uptime(const struct rp_verify_state *s, struct rp_err *err)
+static int check_uptime(const struct rp_verify_state *s, int *known, struct rp_err *err)
 {
     double from, to, wall = rp_verify_wall(s->after, "captured_at") - rp_verify_wall(s->before, "captured_at");
     if (rp_known_number(probes(s->before), "kernel.uptime", &from) < 0 || rp_known_number(probes(s->after), "kernel.uptime", &to) < 0)
         return 0;
+    ++*known;
     double up = to - from;
     if (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S)
         return 0;
@@ -47,7 +51,7 @@ static int check_uptime(const struct rp_verify_state *s, struct rp_err *err)
 }
 
 /* What both captures call a GPU by its number is one GPU. */
-static int check_gpus(const struct rp_verify_state *s, struct rp_err *err)
+static int check_gpus(const struct rp_verify_state *s, int *known, struct rp_err *err)
 {
     static const char *const fixed[] = {"name", "uuid", "pci_address", "vbios"};
     const char *number;
@@ -61,6 +65,7 @@ static int check_gpus(const struct rp_verify_state *s, struct rp_err *err)
                 return rp_fail(err, RP_MISMATCH, "gpu.devices.%s.%s is another before and after the run: these are captures of two "
                                                  "machines",
                                rp_safe(safe, sizeof safe, number), fixed[i]);
+            *known += a && b;
         }
     return 0;
 }
@@ -68,7 +73,7 @@ static int check_gpus(const struct rp_verify_state *s, struct rp_err *err)
 int rp_check_same(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int known = 0;
-    if (check_same(s, &known, err) < 0 || check_gpus(s, err) < 0 || check_uptime(s, err) < 0)
+    if (check_same(s, &known, err) < 0 || check_gpus(s, &known, err) < 0 || check_uptime(s, &known, err) < 0)
         return -1;
     if (known == 0) {
         result->state = RP_CHECK_NOTE;

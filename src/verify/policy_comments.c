@@ -84,7 +84,7 @@ static int check_line(struct scan *s, struct rp_err *err)
 {
     size_t blanks = strspn(s->line, " ");
     int outside = !s->depth && !s->quote && blanks < s->n && !strchr("#\r", s->line[blanks]);
-    if (s->number == 1 && s->n == 3 && memcmp(s->line, "---", 3) == 0)
+    if (s->number == 1 && strncmp(s->line, "---", 3) == 0 && strspn(s->line + 3, "\r") == s->n - 3)
         return 0; /* as many a file of YAML begins */
     if (outside && s->line[blanks] == '-')
         return hides(s, blanks, err, "a list is written [a, b], so that no word of it can become a comment");

@@ -487,11 +487,11 @@ TEST(content_of_many_windows_comes_out_as_it_went_in)
         {10, 19, 1024, 100},       {17, 3, 131072, 0},       {18, 3, 250000, 777},      {23, 9, 3000000, 0},
         {22, 5, 4000000, 0},       {20, 9, 3 << 20, 0},      {20, 9, 1 << 20, 100003},  {17, 3, 1 << 17, 30011},
         {18, 5, 1 << 18, 77777},   {20, 9, 900000, 4096},    {15, 1, 1, 0},             {20, 9, 700000, 131073},
-        {20, 9, 65537, 3},
+        {20, 9, 65537, 50},        {17, 19, 30000, 0},       {18, 22, 200000, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF tar = {0}, file = {0};
-        far_matches(&tar, cases[i].flush && cases[i].flush < 64 ? 200000 : (size_t)3 << 20, cases[i].distance);
+        far_matches(&tar, cases[i].flush && cases[i].flush < 1500 ? 2000 * cases[i].flush : (size_t)3 << 20, cases[i].distance);
         frame_of(&file, &tar, cases[i].window_log, cases[i].level, cases[i].flush);
         both_come_out(&file, &tar, "case", i);
     }
@@ -521,23 +521,68 @@ TEST(blocks_of_nothing_between_others_are_no_harm)
     both_come_out(&padded, &tar, "padded", 0);
 }
 
-TEST(a_frame_is_not_read_beyond_what_it_can_hold)
+static void stored_block(struct rp_buf *out, const char *data, size_t size)
 {
-    RP_BUF tar = {0}, file = {0}, padded = {0};
-    size_t header = 10, nothing = 3u << 20;
-    far_matches(&tar, 1 << 20, 1000);
+    const unsigned char head[3] = {(unsigned char)(size << 3), (unsigned char)(size >> 5), (unsigned char)(size >> 13)};
+    rp_buf_add(out, head, sizeof head);
+    rp_buf_add(out, data, size);
+}
+
+/* Behind some large blocks of a member a million small ones: refused long before they are read. */
+TEST(a_frame_has_no_more_blocks_than_its_content_needs)
+{
+    static const struct {
+        const char *name, *block;
+        size_t n;
+    } cases[] = {{"blocks of nothing", "\0\0\0", 3},
+                 {"a byte each, as it is", "\10\0\0x", 4},
+                 {"a byte each, repeated once", "\12\0\0x", 4},
+                 {"compressed, of no content", "\x14\0\0\0\0", 5}};
+    RP_BUF tar = {0}, file = {0};
+    RP_FREE char *path = fx_path("frame");
+    far_matches(&tar, 3 << 20, 3 << 20);
     frame_of(&file, &tar, 17, 3, 0);
     CHECK((file.data[4] & 0xe0) == 0x80, "four bytes of content size and one of a window were expected");
-    rp_buf_add(&padded, file.data, header);
-    for (size_t i = 0; i < nothing; i++)
-        rp_buf_add(&padded, "\0\0\0", 3); /* a block without content, and not the last */
-    rp_buf_add(&padded, file.data + header, file.size - header);
-    frame_refused(padded.data, padded.size, "blocks of nothing");
-    struct rp_err err;
-    for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 997) { /* cut anywhere */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF bent = {0};
+        struct rp_err err = {0};
+        char name[RP_TAR_NAME_MAX + 1];
+        const char *data;
+        size_t size;
+        int more;
+        rp_buf_add(&bent, file.data, 10);
+        stored_block(&bent, tar.data, 512);
+        for (size_t k = 0; k < 4; k++)
+            stored_block(&bent, tar.data + 512, 131072);
+        for (size_t k = 0; k < 1 << 20; k++)
+            rp_buf_add(&bent, cases[i].block, cases[i].n);
+        CHECK(rp_write_file(path, bent.data, bent.size, 0600, &err) == 0, "%s", err.msg);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        struct rp_unpack *u = rp_unpack_file(fd, 1 << 24, &err);
+        CHECK(u && rp_tar_next(u, name, &size, &err) == 1, "%s", err.msg);
+        while ((more = rp_tar_piece(u, &data, &size, &err)) > 0) {
+        }
+        CHECK(more < 0 && err.code == RP_MALFORMED && strstr(err.msg, "more than 4864 blocks for 3147264 bytes"), "%s: %s", cases[i].name, err.msg);
+        CHECK(lseek(fd, 0, SEEK_CUR) == 0, "the offset was moved");
+        rp_unpack_free(u);
+        close(fd);
+    }
+    for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 9973) { /* cut anywhere */
         struct rp_bundle b;
+        struct rp_err err;
         CHECK(rp_bundle_read(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
     }
+}
+
+TEST(a_compressed_block_without_bytes_is_none)
+{
+    RP_BUF tar = {0}, file = {0}, bent = {0};
+    far_matches(&tar, 1 << 18, 1000);
+    frame_of(&file, &tar, 17, 3, 0);
+    rp_buf_add(&bent, file.data, 10);
+    rp_buf_add(&bent, "\4\0\0", 3);
+    rp_buf_add(&bent, file.data + 10, file.size - 10);
+    frame_refused(bent.data, bent.size, "a compressed block without bytes");
 }
 
 TEST(files_that_cannot_be_bundles)

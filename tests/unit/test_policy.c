@@ -395,6 +395,7 @@ TEST(comments_in_their_form_are_no_harm)
     static const char *const texts[] = {
         "# a policy\n\n# signed_by: [alice] # or bob\ncomplete: true # the run reached its end\n## more\n#\n# end\n",
         "checks:\n  key: note\n  # data: passed\n  # outliers: note # perhaps\nsigned_by: [\"a # b\", c#d]\n#\n",
+        "---\r\nmin_steps: 5\r\n",
         "---\n# as other files of YAML begin\ncomplete: true\n",
         "# countersigned_by: [reviewer]\nchecks: {key: note,\n  data: passed}\nrecipes: ['it''s', \"a\\\"b\"]\n",
     };
