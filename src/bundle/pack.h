@@ -6,6 +6,7 @@
  * Extend:  another kind of member needs a row in members.def, nothing here.
  *
  *   zstd frame   28 B5 2F FD | descriptor: checksum yes, dictionary no, reserved bits 0 | content size | blocks | XXH64
+ *                of blocks at most 4096, and one more for each 4 KiB of content
  *   tar          (header 512 | content | zeros to 512)* | 1024 zeros
  *   header       name 100 | mode 0000644 | uid 0 | gid 0 | size | mtime 0 | checksum | '0' | zeros | "ustar\0" "00" | zeros
  * The reader builds each header again from name and size and compares all 512 bytes.

@@ -264,7 +264,7 @@ const struct rp_command rp_cmd_ledger_export = {
     .details = "Every line, as it is: names of recipes and bundles without their folders, digests, times, exit statuses. Nothing names the "
                "machine or its users. The chain is written whole, with what was verified here too: lines that are left out would break it, "
                "and look as if results had been picked. 'repro verify --no-ledger' keeps a verification out of it beforehand. "
-                OPERAND_HELP "\n"
+               OPERAND_HELP "\n"
                "\n"
                "Example:\n"
                "  repro ledger export -o ledger.jsonl\n",

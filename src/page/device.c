@@ -106,8 +106,8 @@ static void one(struct rp_section *s, const struct device *d, const struct rp_ba
                  d->t[d->n - 1] - d->t[0], low, high, unit, n_bands);
         struct rp_series line = {.kind = RP_LINE, .x = d->t, .y = y, .n = d->n, .class = class};
         struct rp_plot p = {.id = id, .title = title, .x_label = last ? "seconds since the first step began" : NULL, .y_label = unit,
-                            .says = says,
-                            .series = &line, .n_series = 1, .band = band, .n_bands = n_bands, .height = 110, .from_zero = 1};
+                            .says = says, .series = &line, .n_series = 1, .band = band, .n_bands = n_bands, .height = 110,
+                            .from_zero = 1};
         rp_plot(s->out, &p);
     }
     free(y);

@@ -142,8 +142,8 @@ static void histogram(struct rp_section *s, const struct steps *c)
     }
     double median = json_number_value(rp_pointer(s->run, "/results/step_s/median"));
     double p90 = json_number_value(rp_pointer(s->run, "/results/step_s/p90"));
-    struct rp_mark marks[] = {{median, 1, "median"}, {p90, 1, "p90"}, {json_number_value(rp_pointer(s->run, "/results/step_s/p99")), 1,
-                                                                       "p99"}};
+    double p99 = json_number_value(rp_pointer(s->run, "/results/step_s/p99"));
+    struct rp_mark marks[] = {{median, 1, "median"}, {p90, 1, "p90"}, {p99, 1, "p99"}};
     struct rp_series bars = {.kind = RP_BARS, .x = edge, .y = count, .n = bins, .class = "s1"};
     snprintf(id, sizeof id, "b%d-histogram", s->index);
     snprintf(says, sizeof says, "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s.", n,

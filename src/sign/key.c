@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "sign/minisign.h"
+#include "sign/point.h"
 #include "sign/passphrase.h"
 #include "sign/spki.h"
 
@@ -269,39 +270,12 @@ static int only_one_block(const char *data, size_t size, const char *what, struc
                                      blocks);
 }
 
-/* Under a point of small order signatures hold that nobody made. Their y are these five; another spelling of one is above the prime. */
-static int usable_point(const unsigned char key[32], const char *what, struct rp_err *err)
-{
-    static const unsigned char small[][32] = {
-        {0},
-        {1},
-        {0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0,
-         0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05},
-        {0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f,
-         0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a},
-        {0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-         0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-    };
-    unsigned char y[32];
-    int ones = 0;
-    memcpy(y, key, sizeof y);
-    y[31] &= 0x7f; /* the sign of x */
-    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
-        if (memcmp(y, small[i], sizeof y) == 0)
-            return rp_fail(err, RP_MALFORMED, "%s is a point of small order: anyone can sign under it", what);
-    for (int i = 1; i < 31; i++)
-        ones += y[i] == 0xff;
-    if (ones == 30 && y[31] == 0x7f && y[0] >= 0xed)
-        return rp_fail(err, RP_MALFORMED, "%s is not in the one form that a public key has: its number is above 2^255 - 20", what);
-    return 0;
-}
-
 static int usable(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
 {
     unsigned char key[32];
     size_t n = sizeof key;
     RP_BUG_IF(EVP_PKEY_get_raw_public_key(pkey, key, &n) != 1 || n != sizeof key);
-    return usable_point(key, what, err);
+    return rp_point_check(key, what, err);
 }
 
 /* ---- keys that signify and minisign made ---- */
@@ -352,7 +326,7 @@ static struct rp_key_pair *load_foreign_public(const char *text, size_t size, co
         return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
     if (rp_foreign_public_read(&raw, text, size, what, err) < 0)
         return NULL;
-    if (usable_point(raw.key, what, err) < 0)
+    if (rp_point_check(raw.key, what, err) < 0)
         return NULL;
     EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw.key, sizeof raw.key);
     if (!pkey) {
