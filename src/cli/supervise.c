@@ -162,7 +162,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
 {
     struct rp_err err;
     struct rp_worker worker;
-    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_workloads[job->recipe->workload]->sample_unit};
+    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_workloads[job->recipe->workload]->model->sample_unit};
     uint64_t stop_ns = 0;
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE};
     if (rp_job_start(&worker, job, &err) < 0) {

@@ -2,6 +2,7 @@
 #include "model/bert.h"
 
 #include "base/buf.h"
+#include "model/model.h"
 
 #include <limits.h>
 #include <math.h>
@@ -366,3 +367,18 @@ int rp_bert_alive(const struct rp_bert *m, struct rp_err *err)
         return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
     return 0;
 }
+
+/* -- what others know of it -- */
+
+static int64_t padded_tokens(const struct rp_recipe *r)
+{
+    return r->task_seq_length;
+}
+
+extern const struct rp_model rp_model_bert;
+const struct rp_model rp_model_bert = {
+    .name = "bert",
+    .sample_unit = "sequences",
+    .loss_part = {"mlm", "nsp"},
+    .counter = {{.name = "tokens", .most = 1}, {.name = "padded_tokens", .per_sample = padded_tokens}},
+};

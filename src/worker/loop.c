@@ -185,13 +185,13 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
     char loss[32], norm[32], mlm[32], nsp[32];
     rp_float_hex(loss, s->loss);
     rp_float_hex(norm, s->grad_norm);
-    rp_float_hex(mlm, s->mlm_loss);
-    rp_float_hex(nsp, s->nsp_loss);
+    rp_float_hex(mlm, s->part[0]);
+    rp_float_hex(nsp, s->part[1]);
     return json_pack("{s:I, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I}", "step", (json_int_t)l->step, "phase",
                      timed < 0 ? "warm-up" : "timed", "repeat", (json_int_t)(timed < 0 ? 0 : timed / r->measure_timed_steps),
                      "start_ns", (json_int_t)start, "end_ns", (json_int_t)end, "loss", loss, "grad_norm", norm, "mlm_loss", mlm,
                      "nsp_loss", nsp, "learning_rate", s->learning_rate, "samples", (json_int_t)s->samples, "tokens",
-                     (json_int_t)s->tokens, "padded_tokens", (json_int_t)s->padded_tokens);
+                     (json_int_t)s->counter[0], "padded_tokens", (json_int_t)s->counter[1]);
 }
 
 static int one_step(struct loop *l, int64_t last, struct rp_err *err)

@@ -273,13 +273,12 @@ static int bert_step(struct rp_train *t, int64_t step, struct rp_step_result *ou
         return -1;
     *out = (struct rp_step_result){.loss = r.loss,
                                    .grad_norm = r.norm,
-                                   .mlm_loss = r.mlm,
-                                   .nsp_loss = r.nsp,
+                                   .part = {r.mlm, r.nsp},
                                    .learning_rate = rp_learning_rate(&t->optim, at + 1),
                                    .samples = (int64_t)m->c.micros * m->c.batch};
     for (int i = 0; i < m->c.micros; i++)
-        out->tokens += m->input[i].tokens;
-    out->padded_tokens = out->samples * m->c.seq;
+        out->counter[0] += m->input[i].tokens;
+    out->counter[1] = out->samples * m->c.seq;
     t->done = at + 1;
     return 0;
 }
@@ -312,10 +311,10 @@ static int bert_save(struct rp_train *t, const char *path, struct rp_err *err)
     return rp_checkpoint_save(path, t->model->dev, &t->model->manifest, block, t->done, t->model->alive, t->model->alive_arg, err);
 }
 
+extern const struct rp_model rp_model_bert; /* model/bert.c */
 extern const struct rp_workload rp_workload_bert;
 const struct rp_workload rp_workload_bert = {
-    .name = "bert",
-    .sample_unit = "sequences",
+    .model = &rp_model_bert,
     .plan = bert_plan,
     .size = bert_size,
     .open = bert_open,

@@ -10,7 +10,7 @@ const struct rp_workload *const rp_workloads[] = {&rp_workload_bert, NULL};
 const struct rp_workload *rp_workload_find(const char *name)
 {
     for (int i = 0; rp_workloads[i]; i++)
-        if (!strcmp(rp_workloads[i]->name, name))
+        if (!strcmp(rp_workloads[i]->model->name, name))
             return rp_workloads[i];
     return NULL;
 }

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "model/model.h"
 #include "recipe/recipe.h"
 
 #include <jansson.h>
@@ -32,9 +33,9 @@ struct rp_plan {
 /* What one step produced. Times are not here: the worker takes them around step(). */
 struct rp_step_result {
     float loss, grad_norm;     /* loss: mean over micro-batches; norm before clipping */
-    float mlm_loss, nsp_loss;  /* parts of loss, for people; NaN where a workload has none */
+    float part[RP_LOSS_PARTS_MAX]; /* parts of loss, as the model lists them */
     double learning_rate;
-    int64_t samples, tokens, padded_tokens; /* tokens: input_mask = 1; padded: batch * seq */
+    int64_t samples, counter[RP_COUNTERS_MAX]; /* counters as the model lists them */
 };
 
 struct rp_train; /* one opened workload */
@@ -43,7 +44,7 @@ struct rp_train; /* one opened workload */
 typedef int (*rp_alive_fn)(void *arg);
 
 struct rp_workload {
-    const char *name, *sample_unit; /* "bert", "sequences" */
+    const struct rp_model *model;
     /* Fill *plan for the recipe on this backend. A recipe that is inconsistent (hidden % heads) is RP_USAGE naming the key. */
     int (*plan)(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                 struct rp_err *err);

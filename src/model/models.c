@@ -1,0 +1,38 @@
+/* Every model that is built in. */
+#include "model/model.h"
+
+#include <string.h>
+
+extern const struct rp_model rp_model_bert; /* bert.c */
+
+/* In the order of the choices of recipe key `workload`. */
+static const struct rp_model *const models[] = {&rp_model_bert, NULL};
+
+const struct rp_model *rp_model_find(const char *name)
+{
+    for (int i = 0; models[i]; i++)
+        if (!strcmp(models[i]->name, name))
+            return models[i];
+    return NULL;
+}
+
+const struct rp_model *rp_model_of(const struct rp_recipe *r)
+{
+    return models[r->workload];
+}
+
+int rp_model_loss_parts(const struct rp_model *m)
+{
+    int n = 0;
+    while (n < RP_LOSS_PARTS_MAX && m->loss_part[n])
+        n++;
+    return n;
+}
+
+int rp_model_counters(const struct rp_model *m)
+{
+    int n = 0;
+    while (n < RP_COUNTERS_MAX && m->counter[n].name)
+        n++;
+    return n;
+}

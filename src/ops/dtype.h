@@ -1,0 +1,43 @@
+/* Element types: every tensor and every operation carries one.
+ *
+ * What:    the list of types a tensor may have, their sizes and their names in safetensors files.
+ * Flow:    RP_DTYPES drives the enum, rp_dtype_bytes() and rp_dtype_name().
+ * Owner:   nothing.
+ * Extend:  one row here; operations that compute in it say so in ops.def, and backends in supports().
+ */
+#ifndef RP_OPS_DTYPE_H
+#define RP_OPS_DTYPE_H
+
+#include <stddef.h>
+
+/* X(id, bytes of an element) */
+#define RP_DTYPES(X) X(F32, 4) X(I32, 4) X(U8, 1)
+
+enum rp_dtype {
+#define X(id, bytes) RP_##id,
+    RP_DTYPES(X)
+#undef X
+};
+
+static inline size_t rp_dtype_bytes(enum rp_dtype t)
+{
+    static const unsigned char size[] = {
+#define X(id, bytes) bytes,
+        RP_DTYPES(X)
+#undef X
+    };
+    return size[t];
+}
+
+/* As safetensors files spell it: "F32" */
+static inline const char *rp_dtype_name(enum rp_dtype t)
+{
+    static const char *const name[] = {
+#define X(id, bytes) #id,
+        RP_DTYPES(X)
+#undef X
+    };
+    return name[t];
+}
+
+#endif
