@@ -1,379 +1,442 @@
-/* The list of tensors and the layout of memory. One function per tensor class lays out; with no block behind it, it only counts. */
-#include "model/bert.h"
-
+/* BERT pre-training as its authors published it: embeddings (word, position, type), post-LN encoder layers with erf GELU, pooler,
+ * masked-language-model head with the tied decoder, next-sentence head.
+ *
+ * Sizes in comments: B batch, S seq, R = B * S rows, H hidden, I inner, V vocab, P predictions, M = B * P.
+ *
+ * Dropout sites: 0 embeddings; layer l from 0: 3l+1 attention probabilities, 3l+2 attention output, 3l+3 feed-forward output.
+ *
+ * Losses of a micro-batch: mlm = weighted_sum(coef, loss) with coef[i] = w[i] / (sum128(w) + 1e-5f), all M slots counted (an unused
+ * slot has weight 0); nsp = weighted_sum with coef 1/B; loss = mlm + nsp.
+ *
+ * dy [R, H] is the gradient of a layer's output on the way down: layer norm's backward leaves the residual's gradient in it, and the data
+ * gradient that meets the residual adds into it. What a layer no longer needs is overwritten: norm2.y by the gradient of a dropout's input,
+ * mlp.g by gradients of g and u, norm1.xhat by the gradient of ctx, mlp.u by that of qkv. */
 #include "base/buf.h"
-#include "model/model.h"
+#include "model/nn/attention.h"
+#include "model/nn/classifier.h"
+#include "model/nn/groups.h"
+#include "model/nn/linear.h"
+#include "model/nn/mlp.h"
+#include "model/nn/norm.h"
 
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int rp_bert_config_from(struct rp_bert_config *c, const struct rp_recipe *r, struct rp_err *err)
-{
-    *c = (struct rp_bert_config){
-        .vocab = (int)r->model_vocab_size,
-        .hidden = (int)r->model_hidden_size,
-        .layers = (int)r->model_num_hidden_layers,
-        .heads = (int)r->model_num_attention_heads,
-        .inner = (int)r->model_intermediate_size,
-        .positions = (int)r->model_max_position_embeddings,
-        .types = (int)r->model_type_vocab_size,
-        .pair = 2,
-        .seq = (int)r->task_seq_length,
-        .predictions = (int)r->task_max_predictions,
-        .batch = (int)r->train_batch_size,
-        .micros = (int)r->train_accumulation_steps,
-        .moments = 2,
-        .eps = (float)r->model_layer_norm_eps,
-        .init_range = (float)r->model_initializer_range,
-        .hidden_dropout = r->model_hidden_dropout_prob,
-        .attention_dropout = r->model_attention_probs_dropout_prob,
-        .seed_init = (uint64_t)r->seed_init,
-        .seed_dropout = (uint64_t)r->seed_dropout,
-    };
-    if (c->hidden % c->heads)
-        return rp_fail(err, RP_USAGE, "model.hidden_size %d is not divisible by model.num_attention_heads %d", c->hidden, c->heads);
-    if (c->seq > c->positions)
-        return rp_fail(err, RP_USAGE, "task.seq_length %d is longer than model.max_position_embeddings %d", c->seq, c->positions);
-    if (c->predictions > c->seq)
-        return rp_fail(err, RP_USAGE, "task.max_predictions_per_seq %d is more than task.seq_length %d", c->predictions, c->seq);
-    return 0;
-}
-
-/* -- tensors -- */
-
-void rp_bert_manifest(struct rp_manifest *m, const struct rp_bert_config *c)
-{
-#define TENSOR(field, name, init, rows, cols, joined) rp_manifest_add(m, name, RP_INIT_##init, c->rows, c->cols, joined);
-#define LAYER(field, name, init, rows, cols, joined)                                                                   \
-    snprintf(full, sizeof full, "bert.encoder.layer.%d.%s", l, name);                                                  \
-    rp_manifest_add(m, full, RP_INIT_##init, c->rows, c->cols, joined);
-#define LAYERS                                                                                                         \
-    for (int l = 0; l < c->layers; l++) {                                                                              \
-        char full[96];
-#define LAYERS_END }
-#include "model/bert_tensors.def"
-    m->floats = (m->floats + 15) & ~(size_t)15; /* blocks follow each other */
-}
-
-void rp_bert_bind(const struct rp_bert *m, struct rp_bert_tensors *t, float *block)
-{
-    const struct rp_tensor *at = m->manifest.t;
-#define TENSOR(field, name, init, rows, cols, joined) t->field = block + at++->offset;
-#define LAYER(field, name, init, rows, cols, joined) t->layer[l].field = block + at++->offset;
-#define LAYERS for (int l = 0; l < m->c.layers; l++) {
-#define LAYERS_END }
-#include "model/bert_tensors.def"
-}
-
-/* -- memory -- */
-
-/* A block being laid out: every piece starts on 64 bytes; without a base it only counts. */
-struct lay {
-    char *base;
-    size_t at;
+struct bert_layer {
+    struct rp_nn_attention attention;
+    struct rp_nn_norm norm1; /* y: what enters the feed-forward part */
+    struct rp_nn_mlp mlp;
+    struct rp_nn_norm norm2; /* y: what leaves the layer */
 };
 
-static void *take(struct lay *l, size_t count, size_t size)
+struct bert {
+    struct rp_net net;
+    int vocab, hidden, layers, heads, inner, positions, types, seq, predictions, batch, rows, slots; /* rows: R, slots: M */
+    float eps;
+    double hidden_dropout, attention_dropout;
+    float *word, *position, *type, *ln_w, *ln_b;                        /* [V, H], [positions, H], [types, H], [H] */
+    float *pool_w, *pool_b, *mlm_w, *mlm_b, *mlm_ln_w, *mlm_ln_b;       /* [H, H], [H] */
+    struct bert_layer *layer;
+    float *xhat0, *rstd0, *x0; /* [R, H], [R], [R, H]: x0 enters layer 0 */
+    uint8_t *mask0;
+    float *h, *tu, *xhat_t, *rstd_t, *t; /* [M, H] (rstd_t [M]): gathered rows, transform before GELU, its layer norm */
+    float *cls, *pool;                   /* [B, H] */
+    struct rp_nn_classifier mlm, nsp;    /* mlm.w is the word embedding */
+    float *dy, *dpool;                   /* scratch [R, H], [B, H] */
+};
+
+struct bert_input {
+    struct rp_input in;
+    int32_t *ids, *types;           /* [R], rows are b * S + s */
+    uint8_t *key_mask;              /* [R] */
+    int32_t *masked, *labels;       /* [M] row of each prediction; what it should be */
+    float *coef;                    /* [M] */
+    int32_t *cls, *nsp_labels;      /* [B] row of the first token */
+    float *nsp_coef;                /* [B] */
+    struct rp_row_groups by_word, by_position, by_type, by_masked, by_cls; /* rows of R, M and B summed into what was looked up */
+};
+
+static void configure(struct rp_net *net, const struct rp_recipe *r)
 {
-    size_t at = l->at;
-    l->at = (at + count * size + 63) & ~(size_t)63;
-    return l->base ? l->base + at : NULL;
+    struct bert *m = (struct bert *)net;
+    m->vocab = (int)r->model_vocab_size;
+    m->hidden = (int)r->model_hidden_size;
+    m->layers = (int)r->model_num_hidden_layers;
+    m->heads = (int)r->model_num_attention_heads;
+    m->inner = (int)r->model_intermediate_size;
+    m->positions = (int)r->model_max_position_embeddings;
+    m->types = (int)r->model_type_vocab_size;
+    m->seq = (int)r->task_seq_length;
+    m->predictions = (int)r->task_max_predictions;
+    m->batch = (int)net->batch;
+    m->rows = m->batch * m->seq;
+    m->slots = m->batch * m->predictions;
+    m->eps = (float)r->model_layer_norm_eps;
+    m->hidden_dropout = r->model_hidden_dropout_prob;
+    m->attention_dropout = r->model_attention_probs_dropout_prob;
 }
 
-static float *floats(struct lay *l, size_t count)
+/* ---- tensors ---- */
+
+static struct rp_attention attention_of(const struct bert *m, const struct bert_input *in, int l)
 {
-    return take(l, count, sizeof(float));
+    int d = m->hidden / m->heads;
+    return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d, .scale = 1.0f / sqrtf((float)d),
+                                 .key_mask = in ? in->key_mask : NULL,
+                                 .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
 }
 
-static size_t max_size(size_t a, size_t b)
+#define ADD(class, ...) rp_tensors_add(&net->tensors[class], &(struct rp_tensor){__VA_ARGS__})
+#define MATRIX(p, text, rows, cols, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {rows, cols}, .init = RP_INIT_NORMAL, __VA_ARGS__)
+#define BIAS(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, __VA_ARGS__)
+#define SCALE(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, .init = RP_INIT_ONE, __VA_ARGS__)
+#define ACT(p, text, rows, cols, ...) ADD(RP_ACTIVATION, .at = p, .name = text, .dim = {rows, cols}, __VA_ARGS__)
+#define IN(p, text, type, n) ADD(RP_INPUT, .at = p, .name = text, .dtype = type, .dim = {n})
+#define ENCODER "bert.encoder.layer.%d."
+
+/* The index of a weight in this order keys its initialisation and orders norms and state roots: append to a section, never reorder. */
+static void declare_layer(struct rp_net *net, struct bert_layer *a, int l)
 {
-    return a > b ? a : b;
+    const struct bert *m = (const struct bert *)net;
+    long h = m->hidden, inner = m->inner;
+    a->norm1 = (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .site = 3 * l - 1, .eps = m->eps, .p = m->hidden_dropout};
+    a->norm2 = (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .site = 3 * l, .eps = m->eps, .p = m->hidden_dropout};
+#define AT .layer = l, .stage = l
+    MATRIX(&a->attention.qkv_w, ENCODER "attention.self.query.weight", h, h, AT, .shard = 1);
+    MATRIX(NULL, ENCODER "attention.self.key.weight", h, h, AT, .shard = 1, .joined = 1);
+    MATRIX(NULL, ENCODER "attention.self.value.weight", h, h, AT, .shard = 1, .joined = 1);
+    BIAS(&a->attention.qkv_b, ENCODER "attention.self.query.bias", h, AT, .shard = 1);
+    BIAS(NULL, ENCODER "attention.self.key.bias", h, AT, .shard = 1, .joined = 1);
+    BIAS(NULL, ENCODER "attention.self.value.bias", h, AT, .shard = 1, .joined = 1);
+    MATRIX(&a->attention.out_w, ENCODER "attention.output.dense.weight", h, h, AT, .shard = 2);
+    BIAS(&a->attention.out_b, ENCODER "attention.output.dense.bias", h, AT);
+    SCALE(&a->norm1.w, ENCODER "attention.output.LayerNorm.weight", h, AT);
+    BIAS(&a->norm1.b, ENCODER "attention.output.LayerNorm.bias", h, AT);
+    MATRIX(&a->mlp.up_w, ENCODER "intermediate.dense.weight", inner, h, AT, .shard = 1);
+    BIAS(&a->mlp.up_b, ENCODER "intermediate.dense.bias", inner, AT, .shard = 1);
+    MATRIX(&a->mlp.down_w, ENCODER "output.dense.weight", h, inner, AT, .shard = 2);
+    BIAS(&a->mlp.down_b, ENCODER "output.dense.bias", h, AT);
+    SCALE(&a->norm2.w, ENCODER "output.LayerNorm.weight", h, AT);
+    BIAS(&a->norm2.b, ENCODER "output.LayerNorm.bias", h, AT);
 }
 
-static size_t rows_of(const struct rp_bert_config *c)
+static void declare_layer_activations(struct rp_net *net, struct bert_layer *a, int l)
 {
-    return (size_t)c->batch * (size_t)c->seq;
+    const struct bert *m = (const struct bert *)net;
+    const struct rp_attention at = attention_of(m, NULL, l - 1);
+    rp_nn_attention_declare(net, &a->attention, &at, m->attention_dropout, l);
+    rp_nn_norm_declare(net, &a->norm1, "layer %d attention output, normalised", "layer %d attention output",
+                       "gemm or residual_layernorm_forward", l);
+    rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner, (size_t)m->rows * 3 * (size_t)m->hidden * sizeof(float), l);
+    rp_nn_norm_declare(net, &a->norm2, "layer %d feed-forward output, normalised", "layer %d feed-forward output",
+                       "gemm or residual_layernorm_forward", l);
+}
+#undef AT
+
+static void declare_weights(struct rp_net *net)
+{
+    struct bert *m = (struct bert *)net;
+    long h = m->hidden, v = m->vocab;
+    MATRIX(&m->word, "bert.embeddings.word_embeddings.weight", v, h, .shard = 1);
+    MATRIX(&m->position, "bert.embeddings.position_embeddings.weight", m->positions, h, .stage = 0);
+    MATRIX(&m->type, "bert.embeddings.token_type_embeddings.weight", m->types, h, .stage = 0);
+    SCALE(&m->ln_w, "bert.embeddings.LayerNorm.weight", h, .stage = 0);
+    BIAS(&m->ln_b, "bert.embeddings.LayerNorm.bias", h, .stage = 0);
+    for (int l = 0; l < m->layers; l++)
+        declare_layer(net, &m->layer[l], l + 1);
+#define AT .stage = m->layers + 1
+    MATRIX(&m->pool_w, "bert.pooler.dense.weight", h, h, AT);
+    BIAS(&m->pool_b, "bert.pooler.dense.bias", h, AT);
+    BIAS(&m->mlm.b, "cls.predictions.bias", v, AT, .shard = 1);
+    MATRIX(&m->mlm_w, "cls.predictions.transform.dense.weight", h, h, AT);
+    BIAS(&m->mlm_b, "cls.predictions.transform.dense.bias", h, AT);
+    SCALE(&m->mlm_ln_w, "cls.predictions.transform.LayerNorm.weight", h, AT);
+    BIAS(&m->mlm_ln_b, "cls.predictions.transform.LayerNorm.bias", h, AT);
+    MATRIX(&m->nsp.w, "cls.seq_relationship.weight", 2, h, AT);
+    BIAS(&m->nsp.b, "cls.seq_relationship.bias", 2, AT);
 }
 
-static size_t predictions_of(const struct rp_bert_config *c)
+static void declare(struct rp_net *net)
 {
-    return (size_t)c->batch * (size_t)c->predictions;
+    struct bert *m = (struct bert *)net;
+    long r = m->rows, h = m->hidden, n = m->slots, b = m->batch;
+    m->layer = rp_alloc((size_t)m->layers * sizeof *m->layer);
+    m->mlm = (struct rp_nn_classifier){.rows = m->slots, .width = m->hidden, .classes = m->vocab};
+    m->nsp = (struct rp_nn_classifier){.rows = m->batch, .width = m->hidden, .classes = 2};
+    declare_weights(net);
+    ACT(&m->xhat0, "embeddings, normalised", r, h, .made_by = "embed_forward or layernorm_forward");
+    ACT(&m->rstd0, "rstd of embeddings", r, 0, .stage = 0);
+    ACT(&m->x0, "embeddings", r, h, .made_by = "layernorm_forward");
+    if (m->hidden_dropout > 0)
+        ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});
+    for (int l = 0; l < m->layers; l++)
+        declare_layer_activations(net, &m->layer[l], l + 1);
+    ACT(&m->h, "rows of predictions", n, h, AT);
+    ACT(&m->tu, "mlm transform before GELU", n, h, AT, .made_by = "gemm");
+    ACT(&m->xhat_t, "mlm transform, normalised", n, h, AT);
+    ACT(&m->rstd_t, "rstd of the transform", n, 0, AT);
+    ACT(&m->t, "mlm transform", n, h, AT, .made_by = "layernorm_forward");
+    rp_nn_classifier_declare(net, &m->mlm, "mlm logits", "mlm loss", m->layers + 1);
+    ACT(&m->cls, "rows of first tokens", b, h, AT);
+    ACT(&m->pool, "pooled output", b, h, AT, .made_by = "tanh_forward");
+    rp_nn_classifier_declare(net, &m->nsp, "next-sentence logits", "next-sentence loss", m->layers + 1);
+    ACT(&net->loss, "losses", 2, 0, AT);
+#undef AT
+    ADD(RP_SCRATCH, .at = &m->dy, .name = "gradient of a layer's output", .dim = {r, h});
+    ADD(RP_SCRATCH, .at = &m->dpool, .name = "gradient of the pooled output", .dim = {b, h});
+    rp_net_work(net, n, 3 * h);
+    rp_linear_use(net, m->slots, m->hidden, m->hidden);
 }
 
-static void lay_activations(struct rp_bert *m, struct lay *b)
+static void fini(struct rp_net *net)
 {
-    const struct rp_bert_config *c = &m->c;
-    struct rp_bert_acts *a = &m->a;
-    size_t r = rows_of(c), h = (size_t)c->hidden, inner = (size_t)c->inner, p = predictions_of(c), n = (size_t)c->batch;
-    size_t scores = r * (size_t)c->heads; /* rows of attention */
-    size_t hidden_mask = c->hidden_dropout > 0 ? rp_mask_bytes((long)r, (long)h) : 0;
-    size_t score_mask = c->attention_dropout > 0 ? rp_mask_bytes((long)scores, c->seq) : 0;
-    a->xhat0 = floats(b, r * h);
-    a->rstd0 = floats(b, r);
-    a->x0 = floats(b, r * h);
-    a->mask0 = take(b, hidden_mask, 1);
-    for (int i = 0; i < c->layers; i++) {
-        struct rp_bert_layer_acts *l = &a->layer[i];
-        l->qkv = floats(b, r * 3 * h);
-        l->row_max = floats(b, scores);
-        l->row_inv = floats(b, scores);
-        l->mask_p = take(b, score_mask, 1);
-        l->ctx = floats(b, r * h);
-        l->xhat1 = floats(b, r * h);
-        l->rstd1 = floats(b, r);
-        l->mask1 = take(b, hidden_mask, 1);
-        l->y1 = floats(b, r * h);
-        l->u = floats(b, r * max_size(inner, 3 * h));
-        l->g = floats(b, r * inner);
-        l->xhat2 = floats(b, r * h);
-        l->rstd2 = floats(b, r);
-        l->mask2 = take(b, hidden_mask, 1);
-        l->y2 = floats(b, r * h);
+    free(((struct bert *)net)->layer);
+}
+
+/* ---- input ---- */
+
+static void declare_input(struct rp_net *net, struct rp_input *input)
+{
+    const struct bert *m = (const struct bert *)net;
+    struct bert_input *in = (struct bert_input *)input;
+    long r = m->rows, n = m->slots, b = m->batch;
+    IN(&in->ids, "input_ids", RP_I32, r);
+    IN(&in->types, "segment_ids", RP_I32, r);
+    IN(&in->key_mask, "input_mask", RP_U8, r);
+    IN(&in->masked, "rows of predictions", RP_I32, n);
+    IN(&in->labels, "masked_lm_ids", RP_I32, n);
+    IN(&in->coef, "coefficients of predictions", RP_F32, n);
+    IN(&in->cls, "rows of first tokens", RP_I32, b);
+    IN(&in->nsp_labels, "next_sentence_labels", RP_I32, b);
+    IN(&in->nsp_coef, "coefficients of sentences", RP_F32, b);
+    rp_net_groups(net, &in->by_word, r < m->vocab ? r : m->vocab, r);
+    rp_net_groups(net, &in->by_position, m->seq, r);
+    rp_net_groups(net, &in->by_type, m->types, r);
+    rp_net_groups(net, &in->by_masked, n, n);
+    rp_net_groups(net, &in->by_cls, b, b);
+}
+
+enum { IDS, MASK, SEGMENTS, POSITIONS, LABELS, WEIGHTS, NEXT, FIELDS };
+
+static int fields(const struct rp_net *net, struct rp_sample_field *f)
+{
+    const struct bert *m = (const struct bert *)net;
+    f[IDS] = (struct rp_sample_field){"input_ids", RP_I32, m->seq, m->vocab};
+    f[MASK] = (struct rp_sample_field){"input_mask", RP_U8, m->seq, 2};
+    f[SEGMENTS] = (struct rp_sample_field){"segment_ids", RP_I32, m->seq, m->types};
+    f[POSITIONS] = (struct rp_sample_field){"masked_lm_positions", RP_I32, m->predictions, m->seq};
+    f[LABELS] = (struct rp_sample_field){"masked_lm_ids", RP_I32, m->predictions, m->vocab};
+    f[WEIGHTS] = (struct rp_sample_field){"masked_lm_weights", RP_F32, m->predictions, 0};
+    f[NEXT] = (struct rp_sample_field){"next_sentence_labels", RP_I32, 1, 2};
+    return FIELDS;
+}
+
+static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
+{
+    const struct bert *m = (const struct bert *)net;
+    struct bert_input *in = (struct bert_input *)input;
+    const int32_t *positions = column[POSITIONS];
+    const float *weights = column[WEIGHTS];
+    float total = rp_sum128(weights, m->slots) + 1e-5f;
+    memcpy(in->ids, column[IDS], (size_t)m->rows * 4);
+    memcpy(in->types, column[SEGMENTS], (size_t)m->rows * 4);
+    memcpy(in->key_mask, column[MASK], (size_t)m->rows);
+    memcpy(in->labels, column[LABELS], (size_t)m->slots * 4);
+    memcpy(in->nsp_labels, column[NEXT], (size_t)m->batch * 4);
+    for (int i = 0; i < m->slots; i++) {
+        in->masked[i] = i / m->predictions * m->seq + positions[i];
+        in->coef[i] = weights[i] / total;
     }
-    a->h = floats(b, p * h);
-    a->tu = floats(b, p * h);
-    a->xhat_t = floats(b, p * h);
-    a->rstd_t = floats(b, p);
-    a->t = floats(b, p * h);
-    a->logits = floats(b, p * (size_t)c->vocab);
-    a->mlm_loss = floats(b, p);
-    a->cls = floats(b, n * h);
-    a->pool = floats(b, n * h);
-    a->nsp_logits = floats(b, n * 2);
-    a->nsp_loss = floats(b, n);
-    a->loss = floats(b, 2);
-}
-
-static void lay_scratch(struct rp_bert *m, struct lay *b)
-{
-    const struct rp_bert_config *c = &m->c;
-    size_t r = rows_of(c), h = (size_t)c->hidden, chunks = 0, leaves = 0;
-    long rows = (long)r, p = (long)predictions_of(c);
-    size_t work = rp_colsum_work(rows, 3l * c->hidden);
-    work = max_size(work, rp_colsum_work(rows, c->inner));
-    work = max_size(work, rp_colsum_work(p, 3l * c->hidden));
-    work = max_size(work, rp_colsum_work(p, c->vocab));
-    for (int i = 0; i < m->manifest.n; i++) {
-        size_t n = m->manifest.t[i].count;
-        chunks += (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
-        leaves = max_size(leaves, (n * sizeof(float) + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES);
+    for (int b = 0; b < m->batch; b++) {
+        in->cls[b] = b * m->seq;
+        in->nsp_coef[b] = 1.0f / (float)m->batch;
     }
-    m->dy = floats(b, r * h);
-    m->dpool = floats(b, (size_t)c->batch * h);
-    m->work = floats(b, work);
-    m->norm_chunks = floats(b, chunks);
-    m->sums = floats(b, 4);
-    m->leaves = take(b, leaves, 32);
+    RP_FREE uint64_t *work = rp_alloc(2 * (size_t)m->rows * sizeof *work);
+    RP_FREE int32_t *position = rp_alloc((size_t)m->rows * sizeof *position);
+    input->counter[0] = 0;
+    input->counter[1] = m->rows;
+    for (int i = 0; i < m->rows; i++) {
+        input->counter[0] += in->key_mask[i];
+        position[i] = i % m->seq;
+    }
+    rp_group_rows(&in->by_word, in->ids, m->rows, work);
+    rp_group_rows(&in->by_position, position, m->rows, work);
+    rp_group_rows(&in->by_type, in->types, m->rows, work);
+    rp_group_rows(&in->by_masked, in->masked, m->slots, work);
+    rp_group_rows(&in->by_cls, in->cls, m->batch, work);
 }
 
-static void lay_groups(struct rp_row_groups *g, struct lay *b, size_t keys, size_t sources)
+/* ---- forward ---- */
+
+static void embed(struct bert *m, const struct bert_input *in)
 {
-    g->key = take(b, keys, sizeof(int32_t));
-    g->start = take(b, keys + 1, sizeof(int32_t));
-    g->source = take(b, sources, sizeof(int32_t));
+    struct rp_dev *dev = m->net.dev;
+    struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 0, m->seq);
+    dev->op->embed_forward(dev, m->xhat0, in->ids, in->types, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
+    dev->op->layernorm_forward(dev, m->x0, m->xhat0, m->rstd0, m->xhat0, m->ln_w, m->ln_b, m->eps, m->rows, m->hidden);
+    if (drop.threshold)
+        dev->op->dropout_forward(dev, m->x0, m->mask0, m->x0, &drop, m->rows, m->hidden);
 }
 
-static void lay_input(const struct rp_bert_config *c, struct rp_bert_input *in, struct lay *b)
+static const float *layer_forward(struct bert *m, const struct bert_input *in, int l, const float *x)
 {
-    size_t r = rows_of(c), p = predictions_of(c), n = (size_t)c->batch, at = b->at;
-    in->start = b->base ? b->base + at : NULL;
-    in->ids = take(b, r, 4);
-    in->types = take(b, r, 4);
-    in->key_mask = take(b, r, 1);
-    in->masked = take(b, p, 4);
-    in->labels = take(b, p, 4);
-    in->coef = take(b, p, 4);
-    in->cls = take(b, n, 4);
-    in->nsp_labels = take(b, n, 4);
-    in->nsp_coef = take(b, n, 4);
-    lay_groups(&in->by_word, b, r < (size_t)c->vocab ? r : (size_t)c->vocab, r);
-    lay_groups(&in->by_position, b, (size_t)c->seq, r);
-    lay_groups(&in->by_type, b, (size_t)c->types, r);
-    lay_groups(&in->by_masked, b, p, p);
-    lay_groups(&in->by_cls, b, n, n);
-    in->bytes = b->at - at;
+    struct bert_layer *a = &m->layer[l];
+    struct rp_attention at = attention_of(m, in, l);
+    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm1.xhat, x);
+    rp_nn_norm_forward(&m->net, &a->norm1, x);
+    rp_nn_mlp_forward(&m->net, &a->mlp, a->norm2.xhat, a->norm1.y);
+    rp_nn_norm_forward(&m->net, &a->norm2, a->norm1.y);
+    return a->norm2.y;
 }
 
-int rp_bert_gradient_blocks(int micros)
+static void masked_lm(struct bert *m, const struct bert_input *in, const float *x)
 {
-    int n = 1; /* floor(log2(micros)) + 1: the most partial sums a binary counter holds, with the leaf being written */
-    while (micros >>= 1)
-        n++;
-    return n;
+    struct rp_dev *dev = m->net.dev;
+    int n = m->slots, h = m->hidden;
+    dev->op->gather_rows(dev, m->h, x, in->masked, n, h);
+    rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h);
+    dev->op->gelu_forward(dev, m->xhat_t, m->tu, n, h);
+    dev->op->layernorm_forward(dev, m->t, m->xhat_t, m->rstd_t, m->xhat_t, m->mlm_ln_w, m->mlm_ln_b, m->eps, n, h);
+    rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->t, in->labels, in->coef);
 }
 
-void rp_bert_size(const struct rp_bert_config *c, uint64_t bytes[RP_CLASS_COUNT], uint64_t *parameters)
+static void next_sentence(struct bert *m, const struct bert_input *in, const float *x)
 {
-    struct rp_bert m = {.c = *c};
-    struct lay acts = {0}, scratch = {0}, input = {0};
-    struct rp_bert_input slot;
-    rp_bert_manifest(&m.manifest, c);
-    m.a.layer = rp_alloc((size_t)c->layers * sizeof *m.a.layer);
-    lay_activations(&m, &acts);
-    lay_scratch(&m, &scratch);
-    lay_input(c, &slot, &input);
-    uint64_t block = m.manifest.floats * sizeof(float);
-    memset(bytes, 0, RP_CLASS_COUNT * sizeof *bytes);
-    bytes[RP_CLASS_PARAMETERS] = block;
-    bytes[RP_CLASS_GRADIENTS] = block * (uint64_t)rp_bert_gradient_blocks(c->micros);
-    bytes[RP_CLASS_OPTIMIZER] = block * (uint64_t)c->moments;
-    bytes[RP_CLASS_ACTIVATIONS] = acts.at;
-    bytes[RP_CLASS_SCRATCH] = scratch.at;
-    bytes[RP_CLASS_INPUT] = input.at * (uint64_t)c->micros;
-    if (parameters)
-        *parameters = m.manifest.parameters;
-    free(m.a.layer);
-    rp_manifest_fini(&m.manifest);
+    struct rp_dev *dev = m->net.dev;
+    dev->op->gather_rows(dev, m->cls, x, in->cls, m->batch, m->hidden);
+    rp_linear_forward(dev, m->pool, m->cls, m->pool_w, m->pool_b, m->batch, m->hidden, m->hidden);
+    dev->op->tanh_forward(dev, m->pool, m->pool, m->batch, m->hidden);
+    rp_nn_classifier_forward(&m->net, &m->nsp, &m->net.loss[1], m->pool, in->nsp_labels, in->nsp_coef);
 }
 
-const char rp_bert_flops_formula[] =
-    "3 x forward matrix products (backward counted as 2 x forward), padding included: "
-    "3 * (L*S*(8*H*H + 4*H*I + 4*S*H) + P*(2*H*H + 2*H*V) + 2*H*H + 4*H) per sequence";
-
-double rp_bert_flops(const struct rp_bert_config *c)
+static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
-    double s = c->seq, h = c->hidden, i = c->inner, v = c->vocab, p = c->predictions;
-    return 3 * (c->layers * s * (8 * h * h + 4 * h * i + 4 * s * h) + p * (2 * h * h + 2 * h * v) + 2 * h * h + 4 * h);
+    struct bert *m = (struct bert *)net;
+    const struct bert_input *in = (const struct bert_input *)input;
+    const float *x = m->x0;
+    m->mlm.w = m->word;
+    embed(m, in);
+    for (int l = 0; l < m->layers; l++) {
+        x = layer_forward(m, in, l, x);
+        if (rp_net_alive(net, err) < 0)
+            return -1;
+    }
+    masked_lm(m, in, x);
+    next_sentence(m, in, x);
+    return 0;
 }
 
-/* -- open and close -- */
+/* ---- backward ---- */
 
-/* One block of the class, NULL and *err when it cannot be had. */
-static void *block(struct rp_bert *m, enum rp_class c, uint64_t bytes, struct rp_err *err)
+static void masked_lm_backward(struct bert *m)
 {
-    void *p = m->dev->backend->block(m->dev, c, bytes, err);
-    if (!p)
-        (void)rp_wrap(err, "%s, %.1f MB", rp_class_name(c), (double)bytes * 1e-6);
-    return p;
+    const struct rp_net *net = &m->net;
+    struct rp_dev *dev = net->dev;
+    const struct rp_dropout none = {.scale = 1.0f};
+    int n = m->slots, h = m->hidden;
+    float *dt = m->t; /* t was needed last for the decoder's weight gradient */
+    rp_nn_classifier_backward(&m->net, &m->mlm, dt, m->t);
+    dev->op->layernorm_backward(dev, dt, NULL, rp_net_grad(net, m->mlm_ln_w), rp_net_grad(net, m->mlm_ln_b), NULL, dt, m->xhat_t, m->rstd_t,
+                                m->mlm_ln_w, NULL, &none, n, h, net->work);
+    dev->op->gelu_backward(dev, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
+    rp_linear_wrp_net_grad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h);
+    rp_linear_drp_net_grad(dev, m->h, dt, m->mlm_w, NULL, n, h, h);
 }
 
-static int allocate(struct rp_bert *m, struct rp_err *err)
+static void next_sentence_backward(struct bert *m)
 {
-    uint64_t bytes[RP_CLASS_COUNT];
-    rp_bert_size(&m->c, bytes, NULL);
-    size_t n = m->manifest.floats;
-    float *moments;
-    struct lay acts = {0}, scratch = {0}, input = {0};
-    if (!(m->parameters = block(m, RP_CLASS_PARAMETERS, bytes[RP_CLASS_PARAMETERS], err)) ||
-        !(m->gradient[0] = block(m, RP_CLASS_GRADIENTS, bytes[RP_CLASS_GRADIENTS], err)) ||
-        !(moments = block(m, RP_CLASS_OPTIMIZER, bytes[RP_CLASS_OPTIMIZER], err)) ||
-        !(acts.base = block(m, RP_CLASS_ACTIVATIONS, bytes[RP_CLASS_ACTIVATIONS], err)) ||
-        !(scratch.base = block(m, RP_CLASS_SCRATCH, bytes[RP_CLASS_SCRATCH], err)) ||
-        !(input.base = block(m, RP_CLASS_INPUT, bytes[RP_CLASS_INPUT], err)))
+    const struct rp_net *net = &m->net;
+    struct rp_dev *dev = net->dev;
+    int n = m->batch, h = m->hidden;
+    rp_nn_classifier_backward(&m->net, &m->nsp, m->dpool, m->pool);
+    dev->op->tanh_backward(dev, m->dpool, rp_net_grad(net, m->pool_b), m->dpool, m->pool, n, h, net->work);
+    rp_linear_wrp_net_grad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h);
+    rp_linear_drp_net_grad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h);
+}
+
+/* x [R, H]: the layer's input. Leaves its gradient in m->dy. */
+static int layer_backward(struct bert *m, const struct bert_input *in, int l, const float *x, struct rp_err *err)
+{
+    struct bert_layer *a = &m->layer[l];
+    struct rp_attention at = attention_of(m, in, l);
+    float *dx = a->norm2.y; /* the layer above and the heads are done with it */
+    rp_nn_norm_backward(&m->net, &a->norm2, m->dy, dx, rp_net_grad(&m->net, a->mlp.down_b));
+    rp_nn_mlp_backward(&m->net, &a->mlp, m->dy, m->dy, dx, a->norm1.y);
+    if (rp_net_alive(&m->net, err) < 0)
         return -1;
-    m->moment[0] = moments;
-    m->moment[1] = moments + n;
-    m->gradients = rp_bert_gradient_blocks(m->c.micros);
-    for (int i = 1; i < m->gradients; i++)
-        m->gradient[i] = m->gradient[0] + (size_t)i * n;
-    lay_activations(m, &acts);
-    lay_scratch(m, &scratch);
-    for (int i = 0; i < m->c.micros; i++)
-        lay_input(&m->c, &m->input[i], &input);
-    rp_bert_bind(m, &m->w, m->parameters);
+    rp_nn_norm_backward(&m->net, &a->norm1, m->dy, dx, rp_net_grad(&m->net, a->attention.out_b));
+    rp_nn_attention_backward(&m->net, &a->attention, &at, m->dy, m->dy, dx, x, a->norm1.xhat, a->mlp.u);
+    return rp_net_alive(&m->net, err);
+}
+
+/* The decoder's gradient of the word embedding is there already: the rows of the input add to it. */
+static void embed_backward(struct bert *m, const struct bert_input *in)
+{
+    const struct rp_net *net = &m->net;
+    struct rp_dev *dev = net->dev;
+    const struct rp_dropout none = {.scale = 1.0f};
+    struct rp_dropout drop = rp_net_dropout(net, m->hidden_dropout, 0, m->seq);
+    float *dz = m->dy, *position = rp_net_grad(net, m->position), *type = rp_net_grad(net, m->type);
+    if (drop.threshold) {
+        dz = m->x0; /* layer 0's weight gradient was the last to read it */
+        dev->op->dropout_backward(dev, dz, m->dy, m->mask0, &drop, m->rows, m->hidden);
+    }
+    dev->op->layernorm_backward(dev, dz, NULL, rp_net_grad(net, m->ln_w), rp_net_grad(net, m->ln_b), NULL, dz, m->xhat0, m->rstd0, m->ln_w,
+                                NULL, &none, m->rows, m->hidden, net->work);
+    dev->op->fill(dev, position, 0.0f, (size_t)m->positions * (size_t)m->hidden);
+    dev->op->fill(dev, type, 0.0f, (size_t)m->types * (size_t)m->hidden);
+    dev->op->row_sums(dev, rp_net_grad(net, m->word), dz, &in->by_word, m->hidden, 1);
+    dev->op->row_sums(dev, position, dz, &in->by_position, m->hidden, 0);
+    dev->op->row_sums(dev, type, dz, &in->by_type, m->hidden, 0);
+}
+
+static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
+{
+    struct bert *m = (struct bert *)net;
+    const struct bert_input *in = (const struct bert_input *)input;
+    struct rp_dev *dev = net->dev;
+    masked_lm_backward(m);
+    next_sentence_backward(m);
+    dev->op->fill(dev, m->dy, 0.0f, (size_t)m->rows * (size_t)m->hidden); /* both heads meet */
+    dev->op->row_sums(dev, m->dy, m->h, &in->by_masked, m->hidden, 0);
+    dev->op->row_sums(dev, m->dy, m->cls, &in->by_cls, m->hidden, 1);
+    for (int l = m->layers - 1; l >= 0; l--)
+        if (layer_backward(m, in, l, l ? m->layer[l - 1].norm2.y : m->x0, err) < 0)
+            return -1;
+    embed_backward(m, in);
     return 0;
 }
 
-void rp_bert_staging(const struct rp_bert_config *c, struct rp_bert_input *staging)
+/* ---- what others know of it ---- */
+
+static double flops(const struct rp_net *net)
 {
-    struct lay count = {0}, real = {0};
-    lay_input(c, staging, &count);
-    real.base = rp_alloc(count.at);
-    lay_input(c, staging, &real);
+    const struct bert *m = (const struct bert *)net;
+    double s = m->seq, h = m->hidden, i = m->inner, v = m->vocab, p = m->predictions;
+    return 3 * (m->layers * s * (8 * h * h + 4 * h * i + 4 * s * h) + p * (2 * h * h + 2 * h * v) + 2 * h * h + 4 * h);
 }
 
-struct rp_bert *rp_bert_open(const struct rp_bert_config *c, struct rp_dev *dev, struct rp_err *err)
+/* Guessing costs ln V for a masked word and ln 2 for the next sentence. The last layer norm leaves vectors of length sqrt(H), decoder weights
+ * are normal with the initialiser's range; the pooler's tanh keeps the logits of the next sentence as narrow. */
+static void untrained(const struct rp_net *net, double *guessing, double *logit_width)
 {
-    RP_BUG_IF(c->batch < 1 || (int64_t)c->batch * c->seq > INT_MAX || rp_bert_gradient_blocks(c->micros) > RP_GRADIENT_BLOCKS);
-    struct rp_bert *m = rp_alloc(sizeof *m);
-    size_t layers = (size_t)c->layers;
-    m->c = *c;
-    m->dev = dev;
-    m->a.layer = rp_alloc(layers * sizeof *m->a.layer);
-    m->w.layer = rp_alloc(layers * sizeof *m->w.layer);
-    m->dw.layer = rp_alloc(layers * sizeof *m->dw.layer);
-    m->input = rp_alloc((size_t)c->micros * sizeof *m->input);
-    rp_bert_manifest(&m->manifest, c);
-    rp_bert_staging(c, &m->staging);
-    if (allocate(m, err) < 0) {
-        rp_bert_close(m);
-        return NULL;
-    }
-    return m;
+    const struct bert *m = (const struct bert *)net;
+    *guessing = log(m->vocab) + log(2);
+    *logit_width = (double)net->init_range * sqrt(m->hidden);
 }
-
-void rp_bert_close(struct rp_bert *m)
-{
-    if (!m)
-        return;
-    free(m->staging.start);
-    free(m->input);
-    free(m->a.layer);
-    free(m->w.layer);
-    free(m->dw.layer);
-    rp_manifest_fini(&m->manifest);
-    free(m);
-}
-
-int rp_bert_init(struct rp_bert *m, struct rp_err *err)
-{
-    for (int i = 0; i < m->manifest.n; i++) {
-        const struct rp_tensor *t = &m->manifest.t[i];
-        float *w = m->parameters + t->offset;
-        if (t->init == RP_INIT_NORMAL)
-            m->dev->op->init_normal(m->dev, w, t->count, m->c.init_range, m->c.seed_init, (uint32_t)i);
-        else
-            m->dev->op->fill(m->dev, w, t->init == RP_INIT_ONE ? 1.0f : 0.0f, t->count);
-    }
-    return m->dev->backend->sync(m->dev, err);
-}
-
-/* -- shared by forward and backward -- */
-
-struct rp_dropout rp_bert_dropout(const struct rp_bert *m, double p, int64_t step, int site, int micro, int rows_per_sample)
-{
-    return (struct rp_dropout){
-        .seed = m->c.seed_dropout,
-        .step = (uint32_t)step,
-        .site = (uint32_t)site,
-        .first_sample = (uint32_t)micro * (uint32_t)m->c.batch,
-        .rows_per_sample = rows_per_sample,
-        .threshold = (uint32_t)(p * 4294967296.0),
-        .scale = (float)(1.0 / (1.0 - p)),
-    };
-}
-
-struct rp_attention rp_bert_attention(const struct rp_bert *m, int micro, int64_t step, int layer)
-{
-    const struct rp_bert_config *c = &m->c;
-    int d = c->hidden / c->heads;
-    return (struct rp_attention){
-        .batch = c->batch,
-        .seq = c->seq,
-        .heads = c->heads,
-        .head_dim = d,
-        .scale = 1.0f / sqrtf((float)d),
-        .key_mask = m->input[micro].key_mask,
-        .drop = rp_bert_dropout(m, c->attention_dropout, step, 3 * layer + 1, micro, c->heads * c->seq),
-    };
-}
-
-int rp_bert_alive(const struct rp_bert *m, struct rp_err *err)
-{
-    if (m->alive && m->alive(m->alive_arg))
-        return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
-    return 0;
-}
-
-/* -- what others know of it -- */
 
 static int64_t padded_tokens(const struct rp_recipe *r)
 {
     return r->task_seq_length;
 }
+
+static const struct rp_alias aliases[] = {
+    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+    {"bert.embeddings.position_ids", NULL},
+    {NULL, NULL},
+};
 
 extern const struct rp_model rp_model_bert;
 const struct rp_model rp_model_bert = {
@@ -381,4 +444,19 @@ const struct rp_model rp_model_bert = {
     .sample_unit = "sequences",
     .loss_part = {"mlm", "nsp"},
     .counter = {{.name = "tokens", .most = 1}, {.name = "padded_tokens", .per_sample = padded_tokens}},
+    .alias = aliases,
+    .flops_formula = "3 x forward matrix products (backward counted as 2 x forward), padding included: "
+                     "3 * (L*S*(8*H*H + 4*H*I + 4*S*H) + P*(2*H*H + 2*H*V) + 2*H*H + 4*H) per sequence",
+    .size = sizeof(struct bert),
+    .input_size = sizeof(struct bert_input),
+    .configure = configure,
+    .declare = declare,
+    .declare_input = declare_input,
+    .fini = fini,
+    .fields = fields,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+    .flops = flops,
+    .untrained = untrained,
 };

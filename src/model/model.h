@@ -1,19 +1,26 @@
-/* A model: what can be trained, as a row of declarations and functions.
+/* A model: what can be trained, as declarations and functions. Everything else about training is written once, in train/.
  *
  * What:    the border between the trainer and the mathematics of one model.
- * Flow:    the recipe key `workload` -> rp_model_of() -> struct rp_model.
- * Owner:   static data.
- * Extend:  a folder beside bert/ that fills a struct rp_model, and one row in models.c.
+ * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call -> prepare(), forward(),
+ *          backward() of one micro-batch at a time.
+ * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
+ * Extend:  a folder beside bert/ that fills a struct rp_model, its name in RP_MODELS of recipe/choices.h, a row in models.c, its keys.
  */
 #ifndef RP_MODEL_MODEL_H
 #define RP_MODEL_MODEL_H
 
+#include "backend/backend.h"
+#include "data/dataset.h"
+#include "model/tensors.h"
 #include "recipe/recipe.h"
 
 #include <stdint.h>
 
 #define RP_LOSS_PARTS_MAX 4
 #define RP_COUNTERS_MAX 4
+#define RP_FIELDS_MAX 8
+#define RP_GROUPS_MAX 8
+#define RP_USES_MAX 64
 
 /* Something a step counts beside its samples: tokens, say. */
 struct rp_counter {
@@ -23,10 +30,63 @@ struct rp_counter {
     int most; /* index of a counter, only where per_sample is NULL */
 };
 
+/* A tensor that others' files carry under a second name; same NULL: a tensor that nobody trains. */
+struct rp_alias {
+    const char *name, *same;
+};
+
+/* Nonzero means stop now. Called between pieces of a step (a layer, a micro-batch), which also shows life. */
+typedef int (*rp_alive_fn)(void *arg);
+
+/* The input of one micro-batch: pointers and counts, in host memory for prepare(), on the device for forward() and backward(). */
+struct rp_input {
+    int64_t counter[RP_COUNTERS_MAX];
+    /* the model's pointers and struct rp_row_groups follow */
+};
+
+/* An instance of a model; the model's own struct begins with it. */
+struct rp_net {
+    const struct rp_model *model;
+    struct rp_dev *dev;                          /* NULL while only sizes are asked for */
+    int64_t batch;                               /* samples of a micro-batch */
+    uint64_t seed_init, seed_dropout;
+    float init_range;                            /* standard deviation of RP_INIT_NORMAL without fan */
+    struct rp_tensors tensors[RP_TENSOR_CLASSES]; /* declared */
+    struct rp_input *input;                      /* whose pointers were declared; the trainer's are copies */
+    int *groups[RP_GROUPS_MAX];                  /* counts in it that are copied beside the bytes */
+    int n_groups;
+    struct rp_op_use use[RP_USES_MAX];           /* operations whose shape decides about memory or whether they can be done */
+    int uses;
+    float *w, *g;                                /* blocks of weights and buffers; of the gradient of the micro-batch at hand */
+    float *loss;                                 /* device: [loss parts] of the micro-batch */
+    float *work;                                 /* device: scratch for column sums */
+    size_t work_floats;                          /* the most that was declared */
+    int64_t step, micro;                         /* at hand: dropout counts with both, micro over all ranks */
+    rp_alive_fn alive;
+    void *alive_arg;
+};
+
 struct rp_model {
-    const char *name, *sample_unit;                  /* "bert", "sequences" */
-    const char *loss_part[RP_LOSS_PARTS_MAX + 1];    /* ended by NULL; they add up to the loss. None: the loss has no parts */
-    struct rp_counter counter[RP_COUNTERS_MAX + 1];  /* ended by a name of NULL */
+    const char *name, *sample_unit;                 /* "bert", "sequences" */
+    const char *loss_part[RP_LOSS_PARTS_MAX + 1];   /* ended by NULL; they add up to the loss. None: the loss has no parts */
+    struct rp_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
+    const struct rp_alias *alias;                   /* ended by a name of NULL; or NULL */
+    const char *flops_formula;
+    size_t size, input_size;                        /* of its structs */
+    void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */
+    /* Struct members that are arrays are allocated here and freed by fini(). */
+    void (*declare)(struct rp_net *m);
+    void (*declare_input)(struct rp_net *m, struct rp_input *in);
+    void (*fini)(struct rp_net *m); /* or NULL */
+    int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]); /* what it wants of a sample; how many */
+    /* Samples, field i as [batch, count] in column[i] and in its range, to what the device computes with. Touches nothing of the model, so
+     * that another thread may do it meanwhile. */
+    void (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column);
+    int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss */
+    int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
+    double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
+    /* The loss of a model that knows nothing, and the standard deviation of an untrained one's logits. */
+    void (*untrained)(const struct rp_net *m, double *guessing, double *logit_width);
 };
 
 const struct rp_model *rp_model_find(const char *name); /* NULL: there is none of that name */
@@ -35,5 +95,24 @@ const struct rp_model *rp_model_of(const struct rp_recipe *r);
 /* Of lists ended by NULL. */
 int rp_model_loss_parts(const struct rp_model *m);
 int rp_model_counters(const struct rp_model *m);
+
+/* An instance of the recipe's model with its tensors declared; `batch` of them a micro-batch. */
+struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch);
+void rp_net_free(struct rp_net *m);
+int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED when told to stop */
+
+/* -- for declare() -- */
+void rp_net_use(struct rp_net *m, struct rp_op_use use);
+void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */
+void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources); /* rows of the input summed by key */
+
+/* -- for forward() and backward() -- */
+/* site: number of the dropout within the model, part of the random counter */
+struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int rows_per_sample);
+/* Where the gradient of weight w goes. */
+static inline float *rp_net_grad(const struct rp_net *m, const float *w)
+{
+    return m->g + (w - m->w);
+}
 
 #endif

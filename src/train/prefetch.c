@@ -1,4 +1,4 @@
-#include "workload/prefetch.h"
+#include "train/prefetch.h"
 
 #include "base/buf.h"
 

@@ -1,9 +1,8 @@
-#include "model/checkpoint.h"
+#include "train/checkpoint.h"
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "model/safetensors.h"
-#include "model/state_root.h"
+#include "train/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,21 +13,19 @@
 
 /* -- save -- */
 
-/* names: 3 * n texts that live as long as the list */
-static void list_tensors(struct rp_st_tensor *list, char (*names)[128], const struct rp_manifest *m)
+static struct rp_st_tensor in_file(const struct rp_state_entry *e)
 {
-    for (int i = 0; i < 3 * m->n; i++) {
-        const struct rp_tensor *t = &m->t[i % m->n];
-        snprintf(names[i], sizeof *names, "%s%s", rp_state_prefix[i / m->n], t->name);
-        list[i] = (struct rp_st_tensor){.name = names[i], .dtype = "F32", .dims = t->dims, .shape = {t->shape[0], t->shape[1]}};
-    }
+    struct rp_st_tensor s = {.name = (char *)e->name, .dtype = "F32", .dims = rp_tensor_dims(e->t)};
+    for (int i = 0; i < s.dims; i++)
+        s.shape[i] = e->t->dim[i];
+    return s;
 }
 
 struct saver {
     struct rp_st_writer w;
     struct rp_dev *dev;
     void *piece;
-    int (*alive)(void *);
+    rp_alive_fn alive;
     void *alive_arg;
 };
 
@@ -45,41 +42,42 @@ static int save_tensor(struct saver *s, const float *x, size_t bytes, struct rp_
     return 0;
 }
 
-int rp_checkpoint_save(const char *path, struct rp_dev *dev, const struct rp_manifest *m, float *const block[3], int64_t step,
-                       int (*alive)(void *), void *alive_arg, struct rp_err *err)
+int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t step, rp_alive_fn alive, void *alive_arg,
+                       struct rp_err *err)
 {
     char text[32];
-    RP_FREE struct rp_st_tensor *list = rp_alloc(3 * (size_t)m->n * sizeof *list);
-    RP_FREE char(*names)[128] = rp_alloc(3 * (size_t)m->n * sizeof *names);
+    int n = rp_state_entries(state);
+    RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
+    RP_FREE struct rp_st_tensor *list = rp_alloc((size_t)n * sizeof *list);
     RP_FREE void *piece = rp_alloc(PIECE);
-    struct saver s = {.dev = dev, .piece = piece, .alive = alive, .alive_arg = alive_arg};
-    list_tensors(list, names, m);
+    struct saver s = {.dev = state->dev, .piece = piece, .alive = alive, .alive_arg = alive_arg};
+    for (int i = 0; i < n; i++) {
+        rp_state_at(&e[i], state, i);
+        list[i] = in_file(&e[i]);
+    }
     snprintf(text, sizeof text, "%lld", (long long)step);
     RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", RP_NUMERICS);
-    if (dev->backend->sync(dev, err) < 0 || rp_st_create(&s.w, path, list, 3 * m->n, metadata, err) < 0)
+    if (s.dev->backend->sync(s.dev, err) < 0 || rp_st_create(&s.w, path, list, n, metadata, err) < 0)
         return -1;
-    for (int i = 0; i < 3 * m->n; i++) {
-        const struct rp_tensor *t = &m->t[i % m->n];
-        if (save_tensor(&s, block[i / m->n] + t->offset, t->count * sizeof(float), err) < 0) {
+    for (int i = 0; i < n; i++)
+        if (save_tensor(&s, e[i].x, rp_tensor_bytes(e[i].t), err) < 0) {
             rp_st_abort(&s.w);
             return -1;
         }
-    }
     return rp_st_commit(&s.w, err);
 }
 
 /* -- load -- */
 
 /* Is there a tensor in the file that nobody asks for? */
-static int refuse_unexpected(const struct rp_st *st, const struct rp_manifest *m, const struct rp_alias *aliases, struct rp_err *err)
+static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry *e, int n, const struct rp_alias *aliases,
+                             struct rp_err *err)
 {
     for (int i = 0; i < st->n; i++) {
-        const char *name = st->t[i].name, *base = name;
+        const char *name = st->t[i].name;
         int known = 0;
-        for (int k = 1; k < 3; k++)
-            if (!strncmp(name, rp_state_prefix[k], strlen(rp_state_prefix[k])))
-                base = name + strlen(rp_state_prefix[k]);
-        known = rp_manifest_find(m, base) >= 0;
+        for (int k = 0; k < n && !known; k++)
+            known = !strcmp(e[k].name, name);
         for (const struct rp_alias *a = aliases; a && a->name && !known; a++)
             known = !strcmp(a->name, name);
         if (!known)
@@ -89,21 +87,20 @@ static int refuse_unexpected(const struct rp_st *st, const struct rp_manifest *m
     return 0;
 }
 
-/* The tensor of the file that fills `t`, checked. */
-static const struct rp_st_tensor *wanted(const struct rp_st *st, const char *name, const struct rp_tensor *t, struct rp_err *err)
+/* The tensor of the file that fills an entry, checked. */
+static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp_state_entry *e, struct rp_err *err)
 {
-    const struct rp_st_tensor *s = rp_st_find(st, name);
+    const struct rp_st_tensor *s = rp_st_find(st, e->name), expected = in_file(e);
     char have[128], want[128];
-    int64_t shape[2] = {t->shape[0], t->shape[1]};
     if (!s)
-        return rp_fail_null(err, RP_MALFORMED, "'%s' lacks tensor '%s'", st->path, name);
-    if (strcmp(s->dtype, "F32") != 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' is %s; expected F32 (convert it to fp32 first)", st->path, name,
+        return rp_fail_null(err, RP_MALFORMED, "'%s' lacks tensor '%s'", st->path, e->name);
+    if (strcmp(s->dtype, expected.dtype) != 0)
+        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' is %s; expected F32 (convert it to fp32 first)", st->path, e->name,
                             s->dtype);
     rp_st_shape(have, s->dims, s->shape);
-    rp_st_shape(want, t->dims, shape);
+    rp_st_shape(want, expected.dims, expected.shape);
     if (strcmp(have, want) != 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, name, have, want);
+        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, e->name, have, want);
     return s;
 }
 
@@ -145,13 +142,12 @@ static int check_alias(const struct rp_st *st, const struct rp_alias *a, void *p
     return 0;
 }
 
-/* Moments: all or none. 1 when they are there. */
-static int has_moments(const struct rp_st *st)
+/* Slots: all or none. 1 when the file has one. */
+static int has_slots(const struct rp_st *st, const struct rp_state_entry *e, int n)
 {
-    for (int i = 0; i < st->n; i++)
-        for (int k = 1; k < 3; k++)
-            if (!strncmp(st->t[i].name, rp_state_prefix[k], strlen(rp_state_prefix[k])))
-                return 1;
+    for (int i = 0; i < n; i++)
+        if (e[i].slot >= 0 && rp_st_find(st, e[i].name))
+            return 1;
     return 0;
 }
 
@@ -165,36 +161,38 @@ static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
     return 0;
 }
 
-static int load_all(const struct rp_st *st, struct rp_dev *dev, const struct rp_manifest *m, float *const block[3],
-                    const struct rp_alias *aliases, int64_t *step, struct rp_err *err)
+static int load_all(const struct rp_st *st, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step,
+                    struct rp_err *err)
 {
+    int n = rp_state_entries(state);
+    RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
     RP_FREE void *piece = rp_alloc(PIECE);
-    int blocks = has_moments(st) ? 3 : 1;
+    for (int i = 0; i < n; i++)
+        rp_state_at(&e[i], state, i);
+    int slots = has_slots(st, e, n);
     *step = 0;
-    if (refuse_unexpected(st, m, aliases, err) < 0 || (blocks == 3 && step_of(st, step, err) < 0))
+    if (refuse_unexpected(st, e, n, aliases, err) < 0 || (slots && step_of(st, step, err) < 0))
         return -1;
     for (const struct rp_alias *a = aliases; a && a->name; a++)
         if (check_alias(st, a, piece, err) < 0)
             return -1;
     for (int pass = 0; pass < 2; pass++) /* check all before the first byte is loaded */
-        for (int i = 0; i < blocks * m->n; i++) {
-            const struct rp_tensor *t = &m->t[i % m->n];
-            char name[128];
-            snprintf(name, sizeof name, "%s%s", rp_state_prefix[i / m->n], t->name);
-            const struct rp_st_tensor *s = wanted(st, name, t, err);
-            if (!s || (pass && load_tensor(st, s, dev, block[i / m->n] + t->offset, piece, err) < 0))
+        for (int i = 0; i < n; i++) {
+            if (e[i].slot >= 0 && !slots)
+                continue;
+            const struct rp_st_tensor *s = wanted(st, &e[i], err);
+            if (!s || (pass && load_tensor(st, s, state->dev, e[i].x, piece, err) < 0))
                 return -1;
         }
     return 0;
 }
 
-int rp_checkpoint_load(const char *path, struct rp_dev *dev, const struct rp_manifest *m, float *const block[3],
-                       const struct rp_alias *aliases, int64_t *step, struct rp_err *err)
+int rp_checkpoint_load(const char *path, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step, struct rp_err *err)
 {
     struct rp_st st;
     if (rp_st_open(&st, path, err) < 0)
         return -1;
-    int status = load_all(&st, dev, m, block, aliases, step, err);
+    int status = load_all(&st, state, aliases, step, err);
     rp_st_close(&st);
     return status;
 }

@@ -5,10 +5,18 @@
  * Owner:   everything is borrowed.
  * Extend:  a product with another order of roundings gets its own function here.
  */
-#ifndef RP_MODEL_LINEAR_H
-#define RP_MODEL_LINEAR_H
+#ifndef RP_MODEL_NN_LINEAR_H
+#define RP_MODEL_NN_LINEAR_H
 
-#include "backend/backend.h"
+#include "model/model.h"
+
+/* For declare(): the three products of a layer of this size. */
+static inline void rp_linear_use(struct rp_net *m, int rows, int in, int out)
+{
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = out, .depth = in});
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = in, .depth = out});
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = out, .width = in, .depth = rows});
+}
 
 /* y [rows, out] = x [rows, in] w^T + b */
 static inline void rp_linear_forward(struct rp_dev *dev, float *y, const float *x, const float *w, const float *b, int rows, int in,

@@ -1,4 +1,4 @@
-#include "model/optim.h"
+#include "optim/optim.h"
 
 #include "base/buf.h"
 
@@ -18,10 +18,10 @@ int rp_name_excluded(const char *name, const char *words)
     return 0;
 }
 
-void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_manifest *m)
+void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_tensors *weights)
 {
     *o = (struct rp_optim){
-        .lamb = r->optimizer_name == 1, /* "adamw|lamb" */
+        .optimizer = rp_optimizer_of(r),
         .bias_correction = r->optimizer_bias_correction,
         .lr = r->optimizer_learning_rate,
         .beta1 = r->optimizer_beta1,
@@ -32,10 +32,12 @@ void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct r
         .warmup = r->schedule_warmup_steps,
         .total = r->schedule_total_steps,
         .decay = (enum rp_decay)r->schedule_decay,
-        .excluded = rp_alloc((size_t)m->n),
+        .excluded = rp_alloc((size_t)weights->n),
     };
-    for (int i = 0; i < m->n; i++)
-        o->excluded[i] = (unsigned char)rp_name_excluded(m->t[i].name, r->optimizer_exclude);
+    for (int i = 0; i < weights->n; i++) {
+        char name[RP_TENSOR_NAME];
+        o->excluded[i] = (unsigned char)rp_name_excluded(rp_tensor_name(name, &weights->t[i]), r->optimizer_exclude);
+    }
 }
 
 void rp_optim_fini(struct rp_optim *o)
@@ -66,9 +68,9 @@ int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, st
 {
     size_t chunks = 0;
     float sum;
-    for (int i = 0; i < x->manifest->n; i++) {
-        const struct rp_tensor *t = &x->manifest->t[i];
-        x->dev->op->square_sums(x->dev, x->chunks + chunks, x->g + t->offset, t->count);
+    for (int i = 0; i < x->weights->n; i++) {
+        const struct rp_tensor *t = &x->weights->t[i];
+        x->dev->op->square_sums(x->dev, x->chunks + chunks, rp_tensor_in(x->g, t), t->count);
         chunks += (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
     }
     x->dev->op->tree_sum(x->dev, x->sums, x->chunks, chunks);
@@ -90,11 +92,11 @@ static double power(double x, int64_t n)
 static void adamw(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)
 {
     float decay = a->weight_decay;
-    for (int i = 0; i < x->manifest->n; i++) {
-        const struct rp_tensor *t = &x->manifest->t[i];
-        size_t at = t->offset;
+    for (int i = 0; i < x->weights->n; i++) {
+        const struct rp_tensor *t = &x->weights->t[i];
         a->weight_decay = o->excluded[i] ? 0.0f : decay;
-        x->dev->op->adam_update(x->dev, x->w + at, x->m + at, x->v + at, x->g + at, t->count, a);
+        x->dev->op->adam_update(x->dev, rp_tensor_in(x->w, t), rp_tensor_in(x->slot[0], t), rp_tensor_in(x->slot[1], t),
+                                rp_tensor_in(x->g, t), t->count, a);
     }
 }
 
@@ -107,23 +109,41 @@ static void trust_sums(const struct rp_trained *x, const struct rp_tensor *t, in
         op->fill(x->dev, x->sums, 0.0f, 2);
         return;
     }
-    op->square_sums(x->dev, x->chunks, x->w + t->offset, t->count);
+    op->square_sums(x->dev, x->chunks, rp_tensor_in(x->w, t), t->count);
     op->tree_sum(x->dev, &x->sums[0], x->chunks, chunks);
-    op->square_sums(x->dev, x->chunks, x->g + t->offset, t->count);
+    op->square_sums(x->dev, x->chunks, rp_tensor_in(x->g, t), t->count);
     op->tree_sum(x->dev, &x->sums[1], x->chunks, chunks);
 }
 
 static void lamb(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)
 {
     float decay = a->weight_decay;
-    for (int i = 0; i < x->manifest->n; i++) {
-        const struct rp_tensor *t = &x->manifest->t[i];
-        size_t at = t->offset;
+    for (int i = 0; i < x->weights->n; i++) {
+        const struct rp_tensor *t = &x->weights->t[i];
         a->weight_decay = o->excluded[i] ? 0.0f : decay;
-        x->dev->op->lamb_direction(x->dev, x->g + at, x->m + at, x->v + at, x->w + at, t->count, a);
+        x->dev->op->lamb_direction(x->dev, rp_tensor_in(x->g, t), rp_tensor_in(x->slot[0], t), rp_tensor_in(x->slot[1], t),
+                                   rp_tensor_in(x->w, t), t->count, a);
         trust_sums(x, t, !o->excluded[i]);
-        x->dev->op->lamb_apply(x->dev, x->w + at, x->g + at, x->sums, a->lr, t->count);
+        x->dev->op->lamb_apply(x->dev, rp_tensor_in(x->w, t), rp_tensor_in(x->g, t), x->sums, a->lr, t->count);
     }
+}
+
+static const struct rp_optimizer optimizers[] = {
+    {.name = "adamw", .slot = {"m", "v"}, .update = adamw},
+    {.name = "lamb", .slot = {"m", "v"}, .update = lamb},
+};
+
+const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r)
+{
+    return &optimizers[r->optimizer_name];
+}
+
+int rp_optimizer_slots(const struct rp_optimizer *o)
+{
+    int n = 0;
+    while (n < RP_SLOTS_MAX && o->slot[n])
+        n++;
+    return n;
 }
 
 void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros)
@@ -144,8 +164,5 @@ void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t
         a.correct1 = (float)(1.0 / (1.0 - power(o->beta1, t)));
         a.correct2 = (float)(1.0 / (1.0 - power(o->beta2, t)));
     }
-    if (o->lamb)
-        lamb(o, x, &a);
-    else
-        adamw(o, x, &a);
+    o->optimizer->update(o, x, &a);
 }

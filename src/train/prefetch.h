@@ -6,8 +6,8 @@
  * Owner:   whoever calls new() frees; `arg` is touched by the thread from start() until take() or free() has returned.
  * Extend:  more than one step ahead is a ring of what prepare() writes to.
  */
-#ifndef RP_WORKLOAD_PREFETCH_H
-#define RP_WORKLOAD_PREFETCH_H
+#ifndef RP_TRAIN_PREFETCH_H
+#define RP_TRAIN_PREFETCH_H
 
 #include "base/err.h"
 

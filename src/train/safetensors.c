@@ -1,4 +1,4 @@
-#include "model/safetensors.h"
+#include "train/safetensors.h"
 
 #include "base/buf.h"
 #include "base/json.h"

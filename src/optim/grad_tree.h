@@ -2,23 +2,27 @@
  *
  * What:    repro-fp32/1 sums micro-batches in a balanced tree over their index, whoever computes them and in whatever groups.
  * Flow:    leaf() -> where to write the next gradient; push() merges aligned siblings; finish() merges what is left.
- * Owner:   blocks are the caller's: as many as rp_bert_gradient_blocks(micro-batches) for a counter that starts at 0.
- * Extend:  another loss part is a field of struct rp_losses and a line in merge().
+ * Owner:   blocks are the caller's: as many as rp_grad_tree_blocks(micro-batches) for a counter that starts at 0.
+ * Extend:  another value that is summed over micro-batches is a field of struct rp_losses and a line in merge().
  *
  * Node i of the stack lies in block i. After leaves 0..4: [0,4) in block 0 and [4,5) in block 1. A counter may start at any index (a
  * rank's own range): it merges only [lo, lo+w) with [lo+w, lo+2w) where lo is a multiple of 2w, as the whole tree does.
  */
-#ifndef RP_MODEL_GRAD_TREE_H
-#define RP_MODEL_GRAD_TREE_H
+#ifndef RP_OPTIM_GRAD_TREE_H
+#define RP_OPTIM_GRAD_TREE_H
 
-#include "backend/backend.h"
+#include "model/model.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct rp_losses {
-    float loss, mlm, nsp;
+    float loss, part[RP_LOSS_PARTS_MAX];
 };
+
+#define RP_GRADIENT_BLOCKS 18 /* a tree over 65536 micro-batches keeps at most 17 */
+/* floor(log2(n)) + 1: the most partial sums that a binary counter over n leaves holds, with the leaf being written */
+int rp_grad_tree_blocks(int64_t leaves);
 
 struct rp_grad_tree {
     struct rp_dev *dev;

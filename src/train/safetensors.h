@@ -10,8 +10,8 @@
  * Refused, naming the tensor: a header longer than 16 MiB, repeated names, unknown fields, a size that is not shape * dtype, offsets
  * out of order or out of the file, and data that overlaps, has holes or is followed by more bytes.
  */
-#ifndef RP_MODEL_SAFETENSORS_H
-#define RP_MODEL_SAFETENSORS_H
+#ifndef RP_TRAIN_SAFETENSORS_H
+#define RP_TRAIN_SAFETENSORS_H
 
 #include "base/err.h"
 

@@ -1,6 +1,14 @@
-#include "model/grad_tree.h"
+#include "optim/grad_tree.h"
 
 #include "base/err.h"
+
+int rp_grad_tree_blocks(int64_t leaves)
+{
+    int n = 1;
+    while (leaves >>= 1)
+        n++;
+    return n;
+}
 
 void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats)
 {
@@ -19,8 +27,8 @@ static void merge(struct rp_grad_tree *t)
     int a = t->n - 2, b = t->n - 1;
     t->dev->op->add(t->dev, t->block[a], t->block[a], t->block[b], t->floats);
     t->node[a].sum.loss += t->node[b].sum.loss;
-    t->node[a].sum.mlm += t->node[b].sum.mlm;
-    t->node[a].sum.nsp += t->node[b].sum.nsp;
+    for (int i = 0; i < RP_LOSS_PARTS_MAX; i++)
+        t->node[a].sum.part[i] += t->node[b].sum.part[i];
     t->node[a].hi = t->node[b].hi;
     t->n--;
 }

@@ -1,9 +1,10 @@
 /* Optimizers: learning-rate schedule, global gradient norm, clipping, AdamW as BERT's authors wrote it, LAMB.
  *
- * What:    the summed gradient of G micro-batches -> new parameters.
- * Flow:    rp_global_norm() -> rp_optim_step(); both walk the manifest in order.
+ * What:    the summed gradient of G micro-batches -> new weights and slots.
+ * Flow:    rp_global_norm() -> rp_optim_step(); both walk the list of weights in order.
  * Owner:   struct rp_optim owns its list of exclusions; tensors are borrowed through struct rp_trained.
- * Extend:  an optimizer is a name in keys.def, a function beside adamw() and lamb(), and its expressions in ops.
+ * Extend:  a row of optimizers[] (the state root, checkpoints and the memory plan follow from its slots), its name in RP_OPTIMIZERS of
+ *          recipe/choices.h, its function in optim.c, its expressions in ops.
  *
  * Order of roundings, G micro-batches, t = step + 1:
  *   norm       = sqrtf(tree over chunks(square sums)) * (1/G)    chunks of 4096 elements, begun anew at every tensor
@@ -16,29 +17,45 @@
  * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
  * A tensor whose name contains an excluded word has no weight decay, and in LAMB the trust ratio 1.
  */
-#ifndef RP_MODEL_OPTIM_H
-#define RP_MODEL_OPTIM_H
+#ifndef RP_OPTIM_OPTIM_H
+#define RP_OPTIM_OPTIM_H
 
 #include "backend/backend.h"
 #include "base/err.h"
-#include "model/manifest.h"
+#include "model/tensors.h"
 #include "recipe/recipe.h"
 
 #include <stdint.h>
 
-/* What is trained, as blocks laid out by the manifest. */
+#define RP_SLOTS_MAX 2
+
+struct rp_optim;
+struct rp_trained;
+
+struct rp_optimizer {
+    const char *name;
+    const char *slot[RP_SLOTS_MAX + 1]; /* state beside each weight, as checkpoints and state roots name it; ended by NULL */
+    void (*update)(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a);
+};
+const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r);
+int rp_optimizer_slots(const struct rp_optimizer *o);
+
+/* What is trained: blocks on the device, laid out by the lists of tensors. */
 struct rp_trained {
     struct rp_dev *dev;
-    const struct rp_manifest *manifest;
-    float *w, *m, *v, *g;
-    float *chunks; /* device: one float per 4096-element chunk of every tensor */
-    float *sums;   /* device: 4 floats */
+    const struct rp_optimizer *optimizer;
+    const struct rp_tensors *weights, *buffers;
+    float *w, *buffer, *slot[RP_SLOTS_MAX], *g;
+    float *chunks;   /* one per 4096-element chunk of every weight */
+    float *sums;     /* 4 floats */
+    uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
 };
 
 enum rp_decay { RP_DECAY_CONSTANT, RP_DECAY_LINEAR, RP_DECAY_SQRT, RP_DECAY_SQUARE }; /* schedule.decay's choices in order */
 
 struct rp_optim {
-    int lamb, bias_correction;
+    const struct rp_optimizer *optimizer;
+    int bias_correction;
     double lr, beta1, beta2, eps, weight_decay;
     float clip;
     int64_t warmup, total;
@@ -46,7 +63,7 @@ struct rp_optim {
     unsigned char *excluded; /* [tensors] */
 };
 
-void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_manifest *m);
+void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_tensors *weights);
 void rp_optim_fini(struct rp_optim *o);
 int rp_name_excluded(const char *name, const char *words); /* words joined with ',' */
 

@@ -1,0 +1,77 @@
+/* Instances of models: what they declare, and what every model does alike. */
+#include "base/buf.h"
+#include "model/model.h"
+
+#include <stdlib.h>
+
+struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
+{
+    const struct rp_model *model = rp_model_of(r);
+    struct rp_net *m = rp_alloc(model->size);
+    m->model = model;
+    m->batch = batch;
+    m->seed_init = (uint64_t)r->seed_init;
+    m->seed_dropout = (uint64_t)r->seed_dropout;
+    m->init_range = (float)r->model_initializer_range;
+    m->input = rp_alloc(model->input_size);
+    model->configure(m, r);
+    model->declare(m);
+    model->declare_input(m, m->input);
+    for (int c = 0; c < RP_TENSOR_CLASSES; c++)
+        rp_tensors_end(&m->tensors[c]);
+    return m;
+}
+
+void rp_net_free(struct rp_net *m)
+{
+    if (!m)
+        return;
+    if (m->model->fini)
+        m->model->fini(m);
+    for (int c = 0; c < RP_TENSOR_CLASSES; c++)
+        rp_tensors_fini(&m->tensors[c]);
+    free(m->input);
+    free(m);
+}
+
+int rp_net_alive(const struct rp_net *m, struct rp_err *err)
+{
+    if (m->alive && m->alive(m->alive_arg))
+        return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
+    return 0;
+}
+
+void rp_net_use(struct rp_net *m, struct rp_op_use use)
+{
+    RP_BUG_IF(m->uses == RP_USES_MAX);
+    m->use[m->uses++] = use;
+}
+
+void rp_net_work(struct rp_net *m, long rows, long width)
+{
+    size_t n = rp_colsum_work(rows, width);
+    m->work_floats = n > m->work_floats ? n : m->work_floats;
+}
+
+void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources)
+{
+    struct rp_tensors *l = &m->tensors[RP_INPUT];
+    RP_BUG_IF(m->n_groups == RP_GROUPS_MAX);
+    rp_tensors_add(l, &(struct rp_tensor){.name = "keys of groups", .at = &g->key, .dtype = RP_I32, .dim = {keys}});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "starts of groups", .at = &g->start, .dtype = RP_I32, .dim = {keys + 1}});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "rows of groups", .at = &g->source, .dtype = RP_I32, .dim = {sources}});
+    m->groups[m->n_groups++] = &g->n;
+}
+
+struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int rows_per_sample)
+{
+    return (struct rp_dropout){
+        .seed = m->seed_dropout,
+        .step = (uint32_t)m->step,
+        .site = (uint32_t)site,
+        .first_sample = (uint32_t)m->micro * (uint32_t)m->batch,
+        .rows_per_sample = rows_per_sample,
+        .threshold = (uint32_t)(p * 4294967296.0),
+        .scale = (float)(1.0 / (1.0 - p)),
+    };
+}

@@ -1,0 +1,29 @@
+#include "model/nn/classifier.h"
+
+#include "model/nn/linear.h"
+
+void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage)
+{
+    struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
+    rp_tensors_add(l, &(struct rp_tensor){.name = logits, .at = &c->logits, .dim = {c->rows, c->classes}, .stage = stage, .shard = 2});
+    rp_tensors_add(l, &(struct rp_tensor){.name = loss, .at = &c->loss, .dim = {c->rows}, .stage = stage,
+                                          .made_by = "gemm or softmax_xent"});
+    rp_net_work(m, c->rows, c->classes);
+    rp_linear_use(m, c->rows, c->width, c->classes);
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_softmax_xent, .rows = c->rows, .width = c->classes});
+}
+
+void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,
+                              const float *coef)
+{
+    rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes);
+    m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, c->rows, c->classes);
+    m->dev->op->weighted_sum(m->dev, sum, c->loss, coef, c->rows);
+}
+
+void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, float *dx, const float *x)
+{
+    m->dev->op->colsum(m->dev, rp_net_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
+    rp_linear_wgrad(m->dev, rp_net_grad(m, c->w), c->logits, x, c->rows, c->width, c->classes);
+    rp_linear_dgrad(m->dev, dx, c->logits, c->w, NULL, c->rows, c->width, c->classes);
+}

@@ -1,0 +1,27 @@
+/* A linear classifier with softmax cross-entropy: logits = x W^T + b, a loss per row, and their weighted sum.
+ *
+ * What:    R rows, H wide, C classes: a decoder over a vocabulary, or two classes.
+ * Flow:    declare() -> forward(x, labels, coef) -> one loss; backward() -> gradients of W, b and x. The logits become their own gradient.
+ * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
+ * Extend:  label smoothing is a parameter of the operation softmax_xent, and then of forward().
+ */
+#ifndef RP_MODEL_NN_CLASSIFIER_H
+#define RP_MODEL_NN_CLASSIFIER_H
+
+#include "model/model.h"
+
+struct rp_nn_classifier {
+    float *w, *b;          /* [C, H], [C] */
+    float *logits, *loss;  /* [R, C], [R] */
+    int rows, width, classes;
+};
+
+/* c: filled in but for pointers; what the logits and the loss are called, and the stage they belong to. */
+void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage);
+/* *sum = weighted_sum(coef, loss), on the device */
+void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,
+                              const float *coef);
+/* dx [R, H] may be x. */
+void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, float *dx, const float *x);
+
+#endif

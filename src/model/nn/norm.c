@@ -1,0 +1,38 @@
+#include "model/nn/norm.h"
+
+void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *normalised, const char *name, const char *made_by, int layer)
+{
+    struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
+    struct rp_tensor t = {.name = normalised, .at = &n->xhat, .dim = {n->rows, n->width}, .layer = layer, .stage = layer, .made_by = made_by};
+    rp_tensors_add(l, &t);
+    rp_tensors_add(l, &(struct rp_tensor){.name = "rstd", .at = &n->rstd, .dim = {n->rows}, .layer = layer, .stage = layer});
+    if (n->p > 0)
+        rp_tensors_add(l, &(struct rp_tensor){.name = "dropout mask", .at = &n->mask, .dtype = RP_U8, .layer = layer, .stage = layer,
+                                              .dim = {(long)rp_mask_bytes(n->rows, n->width)}});
+    t.name = name;
+    t.at = &n->y;
+    t.made_by = "residual_layernorm_forward";
+    rp_tensors_add(l, &t);
+    rp_net_work(m, n->rows, 3l * n->width);
+    if (layer <= 1)
+        rp_net_use(m, (struct rp_op_use){.op = RP_OP_layernorm_backward, .rows = n->rows, .width = n->width});
+}
+
+static struct rp_dropout dropout(const struct rp_net *m, const struct rp_nn_norm *n)
+{
+    return rp_net_dropout(m, n->p, n->site, n->rows / (int)m->batch);
+}
+
+void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual)
+{
+    struct rp_dropout drop = dropout(m, n);
+    m->dev->op->residual_layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, n->eps, n->rows,
+                                           n->width);
+}
+
+void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias)
+{
+    struct rp_dropout drop = dropout(m, n);
+    m->dev->op->layernorm_backward(m->dev, dy, dx, rp_net_grad(m, n->w), rp_net_grad(m, n->b), dbias, dy, n->xhat, n->rstd, n->w, n->mask,
+                                   &drop, n->rows, n->width, m->work);
+}

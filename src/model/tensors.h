@@ -1,0 +1,67 @@
+/* Tensors: one list per model, from which everything about them follows.
+ *
+ * What:    weights, untrained buffers, activations, scratch and inputs, each with name, type, shape and, where they matter, initialisation,
+ *          shard axis, pipeline stage and the operation that writes it.
+ * Flow:    a model declares tensors in order -> offsets and bytes of one block per class -> rp_tensors_bind() sets the model's pointers.
+ *          Sizes, memory plan, initialisation, decay groups, checkpoints, state roots and the search for the first NaN walk the same list.
+ * Owner:   struct rp_tensors owns its array; names are static text; `at` points into the model.
+ * Extend:  a property that something derives from is a field here.
+ *
+ * Every tensor starts on 64 bytes except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM); what
+ * lies between tensors of a block stays zero. The gradient and each optimizer slot have the layout of the block of weights.
+ */
+#ifndef RP_MODEL_TENSORS_H
+#define RP_MODEL_TENSORS_H
+
+#include "ops/dtype.h"
+
+#include <stddef.h>
+
+enum rp_tensor_class { RP_WEIGHT, RP_BUFFER, RP_ACTIVATION, RP_SCRATCH, RP_INPUT, RP_TENSOR_CLASSES };
+
+enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL };
+
+struct rp_tensor {
+    const char *name;   /* public name of a weight or buffer, words for people of others; in a layer with %d for its number */
+    void *at;           /* the pointer to set, a T ** */
+    enum rp_dtype dtype;
+    long dim[4];        /* row-major; 0: no such dimension */
+    int layer;          /* from 1: number + 1 of the layer that it belongs to; 0: none */
+    int stage;          /* place in forward order: pipeline stages are ranges of it */
+    int shard;          /* 1 + the axis that tensor-parallel ranks divide; 0: whole on every rank */
+    int joined;         /* starts directly after the tensor before */
+    enum rp_init init;  /* of weights and buffers */
+    long fan;           /* RP_INIT_NORMAL: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
+    size_t room;        /* bytes to keep at least: what overwrites it may be larger */
+    const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
+    size_t offset, count; /* set by rp_tensors_add(): bytes from the start of the block, elements */
+};
+
+struct rp_tensors {
+    struct rp_tensor *t;
+    int n, cap;
+    size_t bytes;    /* of one block */
+    size_t elements; /* of all tensors */
+};
+
+#define RP_TENSOR_NAME 128
+
+void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t);
+void rp_tensors_end(struct rp_tensors *l); /* rounds the block up to 64 bytes */
+/* Sets every pointer. delta: bytes from the struct whose pointers were declared to the one to set, a copy of it; 0: itself. */
+void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta);
+void rp_tensors_fini(struct rp_tensors *l);
+
+int rp_tensor_dims(const struct rp_tensor *t);
+size_t rp_tensor_bytes(const struct rp_tensor *t);
+/* The name with the layer's number in it. */
+const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t);
+int rp_tensors_find(const struct rp_tensors *l, const char *name); /* index, or -1 */
+size_t rp_tensors_largest(const struct rp_tensors *l);             /* bytes of the largest tensor */
+
+static inline float *rp_tensor_in(float *block, const struct rp_tensor *t)
+{
+    return block + t->offset / sizeof(float);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* What the files of the trainer share, and tests of its parts: inner header of train/.
+ *
+ * What:    struct rp_train, the input of a step, forward and backward of single micro-batches.
+ * Flow:    input.c fills the slots, gradient.c walks them, train.c updates.
+ * Owner:   struct rp_train owns host memory; the backend owns every block.
+ * Extend:  state of one theme goes into the struct of its file.
+ */
+#ifndef RP_TRAIN_INNER_H
+#define RP_TRAIN_INNER_H
+
+#include "optim/grad_tree.h"
+#include "optim/optim.h"
+#include "train/prefetch.h"
+#include "train/train.h"
+
+/* Samples on their way to the device. */
+struct rp_train_input {
+    const struct rp_data_format *format;
+    struct rp_dataset *data;
+    struct rp_sample_field field[RP_FIELDS_MAX];
+    int fields;
+    void *column[RP_FIELDS_MAX]; /* samples of one micro-batch on the host: [batch, count] of each field */
+    char *slot;                  /* the device's block: one micro-batch after the other */
+    char *views;                 /* [own micro-batches] struct rp_input of the model's size: pointers into the slots */
+    char *host, *staged;         /* [staging] bytes of an input on the host, and their views */
+    int staging;                 /* 1, or all own micro-batches where they are made ahead */
+    struct rp_prefetch *ahead;   /* where the device works on its own: the next step's input is made meanwhile, or NULL */
+};
+
+struct rp_train {
+    struct rp_net *net;
+    struct rp_comm *comm;
+    struct rp_optim optim;
+    struct rp_trained state;
+    struct rp_train_input in;
+    int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
+    int64_t base, done;         /* steps behind the file we started from; steps completed in all */
+    float *activations;         /* block, for the search for NaN */
+    float *gradient[RP_GRADIENT_BLOCKS];
+    int gradients;
+};
+
+/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. */
+void rp_train_declare(struct rp_net *m, struct rp_trained *x);
+/* Bytes of one sample as a reader delivers it. */
+size_t rp_train_sample_bytes(const struct rp_net *m);
+
+int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err) rp_must_check;
+void rp_train_input_close(struct rp_train *t);
+const struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own micro-batch i, on the device */
+
+/* Own micro-batch i; step counts from 0 over the whole training. Losses to the host; the gradient into `block`, after forward of the same. */
+int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, struct rp_losses *l, struct rp_err *err) rp_must_check;
+int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err) rp_must_check;
+/* Gradients of all micro-batches summed into gradient[0], and sums of losses (not yet times 1/G). */
+int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err) rp_must_check;
+/* After a norm that is not finite: names the tensor whose gradient made it so. Always -1. */
+int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_err *err);
+
+#endif

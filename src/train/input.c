@@ -1,0 +1,143 @@
+/* The input of a step: samples are read, prepared on the host and uploaded, on devices of their own memory while the step before runs. */
+#include "base/buf.h"
+#include "train/inner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AHEAD_BYTES ((uint64_t)256 << 20) /* more than that is not made in advance */
+
+static struct rp_input *view_at(const struct rp_train *t, char *views, int64_t i)
+{
+    return (struct rp_input *)(views + (size_t)i * t->net->model->input_size);
+}
+
+const struct rp_input *rp_train_view(const struct rp_train *t, int64_t i)
+{
+    return view_at(t, t->in.views, i);
+}
+
+/* n views of inputs that lie in `block` one after the other */
+static char *views_of(const struct rp_train *t, char *block, int64_t n)
+{
+    const struct rp_tensors *list = &t->net->tensors[RP_INPUT];
+    char *views = rp_alloc((size_t)n * t->net->model->input_size);
+    for (int64_t i = 0; i < n; i++)
+        rp_tensors_bind(list, block + (size_t)i * list->bytes, (char *)view_at(t, views, i) - (char *)t->net->input);
+    return views;
+}
+
+/* ---- one micro-batch ---- */
+
+/* The reader has checked every value with file and record; this guards memory against one that did not. */
+static int check_ranges(const struct rp_train *t, struct rp_err *err)
+{
+    for (int k = 0; k < t->in.fields; k++) {
+        const struct rp_sample_field *f = &t->in.field[k];
+        const void *x = t->in.column[k];
+        int bad = 0;
+        for (int64_t i = 0, n = t->net->batch * f->count; i < n; i++)
+            bad |= f->dtype == RP_F32   ? !isfinite(((const float *)x)[i])
+                   : f->dtype == RP_I32 ? ((const int32_t *)x)[i] < 0 || ((const int32_t *)x)[i] >= f->below
+                                        : f->below && ((const uint8_t *)x)[i] >= f->below;
+        if (bad)
+            return rp_fail(err, RP_MALFORMED, "a sample has a value out of range in field '%s'", f->name);
+    }
+    return 0;
+}
+
+/* Own micro-batch i of a step into the host's view `to`. */
+static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_input *to, struct rp_err *err)
+{
+    int64_t sample = ((t->base + step) * t->micros + t->first + i) * t->net->batch;
+    for (int64_t b = 0; b < t->net->batch; b++) {
+        void *row[RP_FIELDS_MAX];
+        for (int k = 0; k < t->in.fields; k++)
+            row[k] = (char *)t->in.column[k] + (size_t)(b * t->in.field[k].count) * rp_dtype_bytes(t->in.field[k].dtype);
+        if (t->in.format->get(t->in.data, sample + b, row, err) < 0)
+            return -1;
+    }
+    if (check_ranges(t, err) < 0)
+        return -1;
+    t->net->model->prepare(t->net, to, t->in.column);
+    return 0;
+}
+
+/* Staged input k becomes own micro-batch i. */
+static int upload(struct rp_train *t, int64_t i, int64_t k, struct rp_err *err)
+{
+    const struct rp_net *m = t->net;
+    struct rp_input *to = view_at(t, t->in.views, i), *from = view_at(t, t->in.staged, k);
+    size_t bytes = m->tensors[RP_INPUT].bytes;
+    memcpy(to->counter, from->counter, sizeof to->counter);
+    for (int g = 0; g < m->n_groups; g++) {
+        ptrdiff_t at = (char *)m->groups[g] - (char *)m->input;
+        memcpy((char *)to + at, (char *)from + at, sizeof(int));
+    }
+    return m->dev->backend->upload(m->dev, t->in.slot + (size_t)i * bytes, t->in.host + (size_t)k * bytes, bytes, err);
+}
+
+/* ---- a step ---- */
+
+/* All micro-batches of a step into host memory; in the thread, which alone reads data. */
+static int prepare_step(void *arg, int64_t step, struct rp_err *err)
+{
+    struct rp_train *t = arg;
+    for (int64_t i = 0; i < t->own; i++)
+        if (prepare_one(t, step, i, view_at(t, t->in.staged, i), err) < 0)
+            return -1;
+    return 0;
+}
+
+int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err)
+{
+    if (t->in.ahead && rp_prefetch_take(t->in.ahead, step, err) < 0)
+        return -1;
+    for (int64_t i = 0; i < t->own; i++) {
+        if (!t->in.ahead && prepare_one(t, step, i, view_at(t, t->in.staged, 0), err) < 0)
+            return -1;
+        if (upload(t, i, t->in.ahead ? i : 0, err) < 0 || rp_net_alive(t->net, err) < 0)
+            return -1;
+    }
+    if (t->in.ahead)
+        rp_prefetch_start(t->in.ahead, step + 1);
+    return 0;
+}
+
+/* ---- open and close ---- */
+
+int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
+{
+    struct rp_train_input *in = &t->in;
+    const struct rp_recipe *r = o->recipe;
+    size_t bytes = t->net->tensors[RP_INPUT].bytes;
+    in->format = o->format;
+    in->fields = t->net->model->fields(t->net, in->field);
+    in->data = in->format->open(o->data, in->field, in->fields, r->data_shuffle, (uint64_t)r->seed_data, err);
+    if (!in->data)
+        return -1;
+    for (int k = 0; k < in->fields; k++)
+        in->column[k] = rp_alloc((size_t)(t->net->batch * in->field[k].count) * rp_dtype_bytes(in->field[k].dtype));
+    /* A device with memory of its own works while this program waits: that is when the next step's input is made. */
+    int ahead = o->dev->backend->separate_memory && bytes * (uint64_t)t->own <= AHEAD_BYTES;
+    in->staging = ahead ? (int)t->own : 1;
+    in->host = rp_alloc((size_t)in->staging * bytes);
+    in->views = views_of(t, in->slot, t->own);
+    in->staged = views_of(t, in->host, in->staging);
+    if (ahead)
+        in->ahead = rp_prefetch_new(prepare_step, t, err);
+    return ahead && !in->ahead ? -1 : 0;
+}
+
+void rp_train_input_close(struct rp_train *t)
+{
+    rp_prefetch_free(t->in.ahead);
+    if (t->in.data)
+        t->in.format->close(t->in.data);
+    for (int k = 0; k < t->in.fields; k++)
+        free(t->in.column[k]);
+    free(t->in.host);
+    free(t->in.views);
+    free(t->in.staged);
+}

@@ -1,0 +1,112 @@
+/* How much memory a recipe takes, class by class, and the largest batch that fits. */
+#include "train/inner.h"
+
+#include <limits.h>
+
+/* Code, stacks and C library of the static program, the record being read; measured: 4.5 MB. The data set's index is not in it. */
+#define HOST_BYTES ((uint64_t)5 << 20)
+#define BATCH_MOST 65536
+
+void rp_train_declare(struct rp_net *m, struct rp_trained *x)
+{
+    struct rp_tensors *l = &m->tensors[RP_SCRATCH];
+    long chunks = 0;
+    size_t weight = rp_tensors_largest(&m->tensors[RP_WEIGHT]), buffer = rp_tensors_largest(&m->tensors[RP_BUFFER]);
+    size_t leaves = ((weight > buffer ? weight : buffer) + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES;
+    for (int i = 0; i < m->tensors[RP_WEIGHT].n; i++)
+        chunks += (long)((m->tensors[RP_WEIGHT].t[i].count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK);
+    rp_tensors_add(l, &(struct rp_tensor){.name = "column sums", .at = &m->work, .dim = {(long)m->work_floats}});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "sums of chunks", .at = &x->chunks, .dim = {chunks}});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "sums", .at = &x->sums, .dim = {4}});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "digests", .at = &x->leaves, .dtype = RP_U8, .dim = {(long)leaves * 32}});
+    rp_tensors_end(l);
+}
+
+size_t rp_train_sample_bytes(const struct rp_net *m)
+{
+    struct rp_sample_field f[RP_FIELDS_MAX];
+    size_t bytes = 0;
+    for (int i = 0, n = m->model->fields(m, f); i < n; i++)
+        bytes += (size_t)f[i].count * rp_dtype_bytes(f[i].dtype);
+    return bytes;
+}
+
+static int size_for(struct rp_plan *p, const struct rp_recipe *r, int64_t batch, const struct rp_backend *backend,
+                    const struct rp_device_opts *o, struct rp_err *err)
+{
+    struct rp_trained unused;
+    struct rp_net *m = rp_net_new(r, batch);
+    const struct rp_tensors *t = m->tensors;
+    uint64_t own = (uint64_t)r->train_accumulation_steps; /* micro-batches of this rank */
+    size_t workspace;
+    rp_train_declare(m, &unused);
+    p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
+    p->bytes[RP_CLASS_GRADIENTS] = t[RP_WEIGHT].bytes * (uint64_t)rp_grad_tree_blocks((int64_t)own);
+    p->bytes[RP_CLASS_OPTIMIZER] = t[RP_WEIGHT].bytes * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
+    p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes;
+    p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
+    p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
+    p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
+    p->parameters = t[RP_WEIGHT].elements;
+    p->flops_per_sample = m->model->flops(m);
+    p->flops_formula = m->model->flops_formula;
+    int failed = rp_backend_ask(backend, o, m->use, m->uses, &workspace, err) < 0;
+    rp_net_free(m);
+    if (failed)
+        return -1;
+    p->bytes[RP_CLASS_BACKEND] = workspace;
+    p->total = backend->separate_memory ? 0 : p->host;
+    for (int i = 0; i < RP_CLASS_COUNT; i++)
+        p->total += p->bytes[i];
+    p->batch = batch;
+    return 0;
+}
+
+/* The largest batch whose rows can be counted; an empty plan. */
+static int begin(struct rp_plan *plan, int64_t *most, const struct rp_recipe *r, struct rp_err *err)
+{
+    struct rp_sample_field f[RP_FIELDS_MAX];
+    struct rp_net *m = rp_net_new(r, 1);
+    *plan = (struct rp_plan){0};
+    *most = BATCH_MOST;
+    for (int i = 0, n = m->model->fields(m, f); i < n; i++)
+        *most = *most < INT_MAX / f[i].count ? *most : INT_MAX / f[i].count;
+    rp_net_free(m);
+    if (r->train_batch_size > *most)
+        return rp_fail(err, RP_USAGE, "train.batch_size %lld is more than %lld, the most this model can address",
+                       (long long)r->train_batch_size, (long long)*most);
+    return 0;
+}
+
+int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                  struct rp_err *err)
+{
+    int64_t most;
+    if (begin(plan, &most, r, err) < 0)
+        return -1;
+    if (r->train_batch_size < 1)
+        return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples", (long long)r->train_batch_size);
+    return size_for(plan, r, r->train_batch_size, backend, o, err);
+}
+
+int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                  struct rp_err *err)
+{
+    int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
+    struct rp_err ignored;
+    if (begin(plan, &hi, r, err) < 0)
+        return -1;
+    uint64_t available = backend->memory(o);
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo + 1) / 2;
+        if (size_for(plan, r, mid, backend, o, &ignored) == 0 && plan->total <= available)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, backend, o, err) < 0)
+        return -1;
+    plan->available = available;
+    plan->max_batch = lo;
+    return 0;
+}

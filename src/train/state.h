@@ -1,0 +1,44 @@
+/* The state of a training: every weight, untrained buffer and optimizer slot by name, and one SHA-256 for all of them.
+ *
+ * What:    one list that state roots, checkpoints and comparisons walk; Merkle trees over 16 KiB leaves of every tensor, and one over the
+ *          tensors, so that a mismatch can be narrowed.
+ * Flow:    struct rp_trained -> entries -> 64 hex digits, and the root of each tensor by name.
+ * Owner:   *tensors is a new reference of the caller.
+ * Extend:  never for repro-fp32/1: a changed byte here is a new version.
+ *
+ *   d[i]        = SHA-256(the i-th 16384 bytes of the tensor, little-endian fp32, the last leaf shorter, NaN as 0x7fc00000)
+ *   tensor root = tree over leaves d[i]                          (32 bytes each)
+ *   state root  = tree over leaves  name || 0x00 || tensor root  (name without NUL)
+ *   tree(one leaf) = SHA-256(0x00 || leaf);  tree(n) = SHA-256(0x01 || tree(first k) || tree(rest)), k the largest power of two
+ *   below n: the tree of RFC 6962, so that a leaf can never be taken for a node.
+ * Tensors in order: weights, buffers, then for each slot of the optimizer "optimizer.<slot>." + name of every weight.
+ */
+#ifndef RP_TRAIN_STATE_H
+#define RP_TRAIN_STATE_H
+
+#include "base/err.h"
+#include "optim/optim.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define RP_STATE_NAME (RP_TENSOR_NAME + 32)
+
+struct rp_state_entry {
+    char name[RP_STATE_NAME];
+    const struct rp_tensor *t;
+    int slot; /* of the optimizer; -1: a weight or buffer */
+    float *x; /* on the device; NULL where there is none */
+};
+int rp_state_entries(const struct rp_trained *s);
+void rp_state_at(struct rp_state_entry *e, const struct rp_trained *s, int i);
+
+/* tensors: {"name": "hex"} of each, or NULL. */
+int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, struct rp_err *err) rp_must_check;
+/* The same from the roots of the tensors, without a device. RP_MISMATCH: not the tensors of that state. */
+int rp_state_root_of(char hex[65], const struct rp_trained *s, const json_t *tensors, struct rp_err *err) rp_must_check;
+
+/* tree over n >= 1 leaves of `size` bytes each */
+void rp_merkle(unsigned char out[32], const unsigned char *leaves, long n, size_t size);
+
+#endif

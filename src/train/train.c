@@ -1,0 +1,151 @@
+/* One training: open, step, evidence, close. */
+#include "base/buf.h"
+#include "train/checkpoint.h"
+#include "train/inner.h"
+#include "train/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- open and close ---- */
+
+/* One block of the class, NULL and *err when it cannot be had. */
+static void *block(struct rp_dev *dev, enum rp_class c, const struct rp_plan *plan, struct rp_err *err)
+{
+    void *p = dev->backend->block(dev, c, plan->bytes[c], err);
+    if (!p)
+        (void)rp_wrap(err, "%s, %.1f MB", rp_class_name(c), (double)plan->bytes[c] * 1e-6);
+    return p;
+}
+
+static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
+{
+    struct rp_tensors *list = t->net->tensors;
+    size_t floats = list[RP_WEIGHT].bytes / sizeof(float);
+    float *slots;
+    void *scratch;
+    if (!(t->state.w = block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
+        !(t->gradient[0] = block(o->dev, RP_CLASS_GRADIENTS, o->plan, err)) ||
+        !(slots = block(o->dev, RP_CLASS_OPTIMIZER, o->plan, err)) ||
+        !(t->activations = block(o->dev, RP_CLASS_ACTIVATIONS, o->plan, err)) ||
+        !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) || !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
+        return -1;
+    for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
+        t->state.slot[i] = slots + (size_t)i * floats;
+    for (int i = 1; i < t->gradients; i++)
+        t->gradient[i] = t->gradient[0] + (size_t)i * floats;
+    t->state.g = t->gradient[0];
+    t->state.buffer = t->state.w + floats;
+    t->net->w = t->state.w;
+    rp_tensors_bind(&list[RP_WEIGHT], t->state.w, 0);
+    rp_tensors_bind(&list[RP_BUFFER], t->state.buffer, 0);
+    rp_tensors_bind(&list[RP_ACTIVATION], t->activations, 0);
+    rp_tensors_bind(&list[RP_SCRATCH], scratch, 0);
+    return 0;
+}
+
+/* Weight i of the list draws from random stream i. */
+static int initialise(struct rp_train *t, struct rp_err *err)
+{
+    struct rp_net *m = t->net;
+    for (int i = 0; i < t->state.weights->n + t->state.buffers->n; i++) {
+        struct rp_state_entry e;
+        rp_state_at(&e, &t->state, i);
+        if (e.t->init == RP_INIT_NORMAL)
+            m->dev->op->init_normal(m->dev, e.x, e.t->count, e.t->fan ? sqrtf(2.0f / (float)e.t->fan) : m->init_range, m->seed_init,
+                                    (uint32_t)i);
+        else
+            m->dev->op->fill(m->dev, e.x, e.t->init == RP_INIT_ONE ? 1.0f : 0.0f, e.t->count);
+    }
+    return m->dev->backend->sync(m->dev, err);
+}
+
+static int start(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
+{
+    const char *init = o->recipe->run_init;
+    if (allocate(t, o, err) < 0 || rp_train_input_open(t, o, err) < 0)
+        return -1;
+    rp_optim_init(&t->optim, o->recipe, t->state.weights);
+    if (!init || !*init)
+        return initialise(t, err);
+    if (rp_checkpoint_load(init, &t->state, t->net->model->alias, &t->base, err) < 0)
+        return rp_wrap(err, "--init");
+    t->done = t->base;
+    return 0;
+}
+
+struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err)
+{
+    struct rp_train *t = rp_alloc(sizeof *t);
+    t->comm = o->comm ? o->comm : rp_comm_self();
+    t->own = o->recipe->train_accumulation_steps;
+    t->micros = t->own * t->comm->size[RP_GROUP_DATA];
+    t->first = t->own * t->comm->rank[RP_GROUP_DATA];
+    t->gradients = rp_grad_tree_blocks(t->own);
+    RP_BUG_IF(t->gradients > RP_GRADIENT_BLOCKS);
+    t->net = rp_net_new(o->recipe, o->plan->batch);
+    t->net->dev = o->dev;
+    t->net->alive = o->alive;
+    t->net->alive_arg = o->alive_arg;
+    t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
+                                   .buffers = &t->net->tensors[RP_BUFFER]};
+    rp_train_declare(t->net, &t->state);
+    if (start(t, o, err) == 0)
+        return t;
+    rp_train_close(t);
+    return NULL;
+}
+
+void rp_train_close(struct rp_train *t)
+{
+    if (!t)
+        return;
+    rp_train_input_close(t);
+    rp_optim_fini(&t->optim);
+    rp_net_free(t->net);
+    free(t);
+}
+
+/* ---- a step ---- */
+
+int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err)
+{
+    int64_t at = t->base + step;
+    float inv = 1.0f / (float)t->micros;
+    struct rp_losses sum;
+    *out = (struct rp_step_result){.samples = t->micros * t->net->batch, .learning_rate = rp_learning_rate(&t->optim, at + 1)};
+    if (rp_train_gradient(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &t->state, inv, err) < 0)
+        return -1;
+    if (!isfinite(out->grad_norm))
+        return rp_train_report_gradient(t, at, err);
+    rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv);
+    out->loss = sum.loss * inv;
+    for (int k = 0; k < RP_LOSS_PARTS_MAX; k++)
+        out->part[k] = sum.part[k] * inv;
+    for (int64_t i = 0; i < t->own; i++)
+        for (int k = 0; k < RP_COUNTERS_MAX; k++)
+            out->counter[k] += rp_train_view(t, i)->counter[k];
+    t->done = at + 1;
+    return t->net->dev->backend->sync(t->net->dev, err);
+}
+
+/* ---- evidence ---- */
+
+int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err)
+{
+    return rp_state_root(hex, tensors, &t->state, err);
+}
+
+int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err)
+{
+    struct rp_net *m = rp_net_new(r, 1);
+    struct rp_trained s = {.optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    int failed = rp_state_root_of(hex, &s, tensors, err);
+    rp_net_free(m);
+    return failed;
+}
+
+int rp_train_save(struct rp_train *t, const char *path, struct rp_err *err)
+{
+    return rp_checkpoint_save(path, &t->state, t->done, t->net->alive, t->net->alive_arg, err);
+}

@@ -1,0 +1,78 @@
+/* The trainer: one opened model on one device, and everything about training that no model has to know.
+ *
+ * What:    memory plan, batch search, input ahead of the device, micro-batches, gradient tree, norm, clipping, update, state root, save.
+ * Flow:    rp_train_plan() sizes everything without allocating, rp_train_size() the same without a look at this machine; open() allocates
+ *          and initialises; load() and step() train one step; root() digests.
+ * Owner:   the caller of open() closes.
+ * Extend:  what differs between models is a function of struct rp_model (model/model.h); what is written once goes here.
+ *
+ * A step is G = accumulation x ranks micro-batches of B samples; sample b of micro-batch i of step s is sample (s * G + i) * B + b of the
+ * data set. Rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1. --init from a file with optimizer slots goes on where they
+ * were: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
+ */
+#ifndef RP_TRAIN_TRAIN_H
+#define RP_TRAIN_TRAIN_H
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "comm/comm.h"
+#include "model/model.h"
+#include "recipe/recipe.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* The memory plan: bytes per tensor class, and what follows from it. */
+struct rp_plan {
+    uint64_t bytes[RP_CLASS_COUNT];
+    uint64_t host;      /* code, stacks, libraries, data in flight: estimated */
+    uint64_t total;     /* sum of the above */
+    uint64_t available; /* what the backend says a run may use */
+    int64_t batch;      /* batch size planned for (the recipe's, or the largest that fits for `max`) */
+    int64_t max_batch;  /* largest batch that fits in `available` */
+    uint64_t parameters; /* count of trained scalars */
+    double flops_per_sample; /* model FLOPs, forward and backward, by the formula below */
+    const char *flops_formula;
+};
+
+/* What one step produced. Times are not here: the worker takes them around step(). */
+struct rp_step_result {
+    float loss, grad_norm;         /* loss: mean over micro-batches; norm before clipping */
+    float part[RP_LOSS_PARTS_MAX]; /* parts of loss, as the model lists them */
+    double learning_rate;
+    int64_t samples, counter[RP_COUNTERS_MAX]; /* counters as the model lists them */
+};
+
+/* A device that refuses an operation is RP_UNAVAILABLE naming it; a batch that cannot be addressed is RP_USAGE. */
+int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                  struct rp_err *err) rp_must_check;
+/* For the recipe's batch, which has to be a number; available and max_batch stay 0. */
+int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                  struct rp_err *err) rp_must_check;
+
+struct rp_train;
+
+struct rp_train_opts {
+    const struct rp_recipe *recipe;
+    const struct rp_plan *plan;
+    struct rp_dev *dev;
+    struct rp_comm *comm;                /* NULL: a world of one */
+    const char *data;                    /* directory, file or glob that holds the samples */
+    const struct rp_data_format *format; /* NULL: the recipe's */
+    rp_alive_fn alive;                   /* or NULL */
+    void *alive_arg;
+};
+/* Allocates every block, initialises or loads the state. */
+struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err) rp_must_check;
+void rp_train_close(struct rp_train *t);
+/* Read and check the next step's samples (outside the timed part), then train it. step counts from 0. A loss or norm that is not finite is
+ * RP_MISMATCH naming step, tensor and operation, and leaves the state as it was. */
+int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err) rp_must_check;
+int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
+/* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
+int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;
+/* That root from those of the tensors, as a bundle lists them, without a device. RP_MISMATCH: other tensors than the recipe's. */
+int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err) rp_must_check;
+int rp_train_save(struct rp_train *t, const char *path, struct rp_err *err) rp_must_check;
+
+#endif
