@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "worker/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,17 +120,25 @@ const struct rp_backend *rp_job_remote(const struct rp_recipe *r)
     return b && b->remote ? b : NULL;
 }
 
-int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err)
+static int send_job(struct rp_process *w, const json_t *job, struct rp_err *err)
+{
+    if (rp_frame_write(w->fd, RP_FRAME_JOB, job, err) == 0)
+        return 0;
+    rp_process_kill(w);
+    return rp_wrap(err, "starting %s", w->name);
+}
+
+int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err)
+{
+    return rp_process_start_self(w, RP_WORKER_ARG, rp_worker_main, "the worker", err) < 0 ? -1 : send_job(w, job, err);
+}
+
+int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *err)
 {
     RP_JSON *body = rp_job_encode(job);
     if (!job->backend->remote)
         return rp_worker_start(w, body, err);
-    if (rp_worker_start_gpu(w, err) < 0)
-        return -1;
-    if (rp_frame_write(w->fd, RP_FRAME_JOB, body, err) == 0)
-        return 0;
-    rp_worker_kill(w);
-    return rp_wrap(err, "starting the GPU worker");
+    return rp_worker_start_gpu(w, err) < 0 ? -1 : send_job(w, body, err);
 }
 
 json_t *rp_plan_to_json(const struct rp_plan *plan)
