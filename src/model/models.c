@@ -5,13 +5,12 @@
 
 extern const struct rp_model rp_model_bert; /* bert.c */
 
-/* In the order of the choices of recipe key `workload`. */
-static const struct rp_model *const models[] = {&rp_model_bert, NULL};
+static const struct rp_model *const models[RP_MODEL_COUNT] = {[RP_MODEL_bert] = &rp_model_bert};
 
 const struct rp_model *rp_model_find(const char *name)
 {
-    for (int i = 0; models[i]; i++)
-        if (!strcmp(models[i]->name, name))
+    for (int i = 0; i < RP_MODEL_COUNT; i++)
+        if (models[i] && !strcmp(models[i]->name, name))
             return models[i];
     return NULL;
 }

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "recipe/choices.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@ const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.con
 
 #define RP_BATCH_MAX 0 /* train.batch_size: max */
 
-/* The C type behind each key type: I int64_t, F double, S char * (NULL: not set), B int (0/1), C int (index into the choices),
+/* The C type behind each key type: I int64_t, F double, S char * (NULL: not set), B int (0/1), C int (of an enum of choices.h),
  * L char * (a list of words joined with ',', NULL or "" for none). */
 typedef int64_t rp_key_I;
 typedef double rp_key_F;

@@ -533,7 +533,7 @@ TEST(lamb_states_its_batch)
     if (rc < 0)
         return;
     CHECK(r.train_accumulation_steps == 2048 && r.train_global_batch_size == 65536 && r.schedule_warmup_steps == 2000 &&
-              r.schedule_total_steps == 7038 && r.optimizer_name == 1 && r.schedule_decay == 2, "phase 1 as published");
+              r.schedule_total_steps == 7038 && r.optimizer_name == RP_OPTIMIZER_lamb && r.schedule_decay == RP_DECAY_sqrt, "phase 1 as published");
     rp_recipe_fini(&r);
     CHECK(rp_recipe_load(&r, "bert_lamb_fp32", "cpu", NULL, 0, &err) == 0, "%s", err.msg);
     CHECK(r.train_accumulation_steps < 2048 && r.train_global_batch_size == 65536, "reduced on a CPU, and on record");
