@@ -25,7 +25,7 @@ int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
     if (!job->backend)
         return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", backend);
     job->recipe = rp_alloc(sizeof *job->recipe);
-    if (rp_recipe_from_json(job->recipe, recipe, err) < 0) {
+    if (rp_recipe_from_json(job->recipe, recipe, err) < 0 || rp_model_check(job->recipe, err) < 0) {
         rp_job_fini(job);
         return rp_wrap(err, "job");
     }
