@@ -33,12 +33,7 @@ int rp_bert_config_from(struct rp_bert_config *c, const struct rp_recipe *r, str
         .seed_init = (uint64_t)r->seed_init,
         .seed_dropout = (uint64_t)r->seed_dropout,
     };
-    if (c->hidden % c->heads)
-        return rp_fail(err, RP_USAGE, "model.hidden_size %d is not divisible by model.num_attention_heads %d", c->hidden, c->heads);
-    if (c->seq > c->positions)
-        return rp_fail(err, RP_USAGE, "task.seq_length %d is longer than model.max_position_embeddings %d", c->seq, c->positions);
-    if (c->predictions > c->seq)
-        return rp_fail(err, RP_USAGE, "task.max_predictions_per_seq %d is more than task.seq_length %d", c->predictions, c->seq);
+    (void)err; /* how the keys agree: recipe/check.c */
     return 0;
 }
 

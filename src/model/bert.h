@@ -36,7 +36,7 @@ struct rp_bert_config {
     uint64_t seed_init, seed_dropout;
 };
 
-/* From a recipe, checked: RP_USAGE names the key that does not fit the others. batch may still be RP_BATCH_MAX. */
+/* From a recipe; batch may still be RP_BATCH_MAX. */
 int rp_bert_config_from(struct rp_bert_config *c, const struct rp_recipe *r, struct rp_err *err) rp_must_check;
 
 /* Its trained tensors, after those that *m has. */

@@ -21,7 +21,7 @@ int rp_name_excluded(const char *name, const char *words)
 void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_manifest *m)
 {
     *o = (struct rp_optim){
-        .lamb = r->optimizer_name == 1, /* "adamw|lamb" */
+        .lamb = r->optimizer_name == RP_OPTIMIZER_lamb,
         .bias_correction = r->optimizer_bias_correction,
         .lr = r->optimizer_learning_rate,
         .beta1 = r->optimizer_beta1,
@@ -50,13 +50,13 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t)
         return o->lr * ((double)t / (double)o->warmup);
     double left = t < o->total ? 1.0 - (double)t / (double)o->total : 0.0;
     switch (o->decay) {
-    case RP_DECAY_CONSTANT:
+    case RP_DECAY_constant:
         return o->lr;
-    case RP_DECAY_SQRT:
+    case RP_DECAY_sqrt:
         return o->lr * sqrt(left);
-    case RP_DECAY_SQUARE:
+    case RP_DECAY_square:
         return o->lr * (left * left);
-    case RP_DECAY_LINEAR:
+    case RP_DECAY_linear:
         break;
     }
     return o->lr * left;

@@ -35,8 +35,6 @@ struct rp_trained {
     float *sums;   /* device: 4 floats */
 };
 
-enum rp_decay { RP_DECAY_CONSTANT, RP_DECAY_LINEAR, RP_DECAY_SQRT, RP_DECAY_SQUARE }; /* schedule.decay's choices in order */
-
 struct rp_optim {
     int lamb, bias_correction;
     double lr, beta1, beta2, eps, weight_decay;

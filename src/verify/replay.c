@@ -52,7 +52,7 @@ static int roots_elsewhere(const struct replay *p)
  * here, and where it is trained. */
 static int local_recipe(struct replay *p, struct rp_err *err)
 {
-    static const char *const cleared[] = {"run.save", "run.init", "run.device", "data.path", "model.config"};
+    static const char *const cleared[] = {"run.save", "run.init", "run.device", "data.path"};
     const char *own = recorded_text(p, "data.path"), *init = recorded_text(p, "run.init");
     char threads[24];
     if (rp_recipe_from_json(&p->recipe, json_object_get(p->run, "recipe"), err) < 0)

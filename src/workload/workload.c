@@ -4,13 +4,12 @@
 
 extern const struct rp_workload rp_workload_bert; /* bert.c */
 
-/* In the order of the choices of recipe key `workload`. */
-const struct rp_workload *const rp_workloads[] = {&rp_workload_bert, NULL};
+const struct rp_workload *const rp_workloads[RP_MODEL_COUNT] = {[RP_MODEL_bert] = &rp_workload_bert};
 
 const struct rp_workload *rp_workload_find(const char *name)
 {
-    for (int i = 0; rp_workloads[i]; i++)
-        if (!strcmp(rp_workloads[i]->model->name, name))
+    for (int i = 0; i < RP_MODEL_COUNT; i++)
+        if (rp_workloads[i] && !strcmp(rp_workloads[i]->model->name, name))
             return rp_workloads[i];
     return NULL;
 }

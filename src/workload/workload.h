@@ -66,7 +66,7 @@ struct rp_workload {
     int (*save)(struct rp_train *t, const char *path, struct rp_err *err);
 };
 
-extern const struct rp_workload *const rp_workloads[]; /* ended by NULL */
+extern const struct rp_workload *const rp_workloads[RP_MODEL_COUNT]; /* NULL: not built in */
 const struct rp_workload *rp_workload_find(const char *name);
 
 #endif
