@@ -26,7 +26,7 @@
 
 struct rp_data_set {
     int pinned;    /* 1: the archive has the SHA-256 that the recipe names */
-    char *path;    /* directory, file, glob or "embedded:NAME": what rp_bert_data_open() takes */
+    char *path;    /* directory, file, glob or "embedded:NAME": what open() of a format takes (dataset.h) */
     char *archive; /* file name of the archive; NULL when not pinned */
     char *sha256;  /* of the archive; NULL when not pinned */
     char *digest;  /* of the files, as in data/files.h */

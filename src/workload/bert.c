@@ -4,7 +4,7 @@
  * --init from a file with moments goes on where they were: the file's step is added to every step number, so the samples, the
  * dropout and the schedule continue as if the run had never stopped. */
 #include "base/buf.h"
-#include "data/bert_data.h"
+#include "data/dataset.h"
 #include "model/bert_step.h"
 #include "model/checkpoint.h"
 #include "model/state_root.h"
@@ -23,15 +23,17 @@ static const struct rp_alias aliases[] = {
     {NULL, NULL},
 };
 
+#define FIELDS 7
+
 struct rp_train {
     struct rp_bert *model;
     struct rp_optim optim;
-    struct rp_bert_data *data;
+    struct rp_dataset *data;
     int64_t base, done;  /* steps behind the file we started from; steps completed in all */
     void *host;          /* one micro-batch of samples, below */
     struct rp_bert_samples view;
-    struct rp_bert_sample *rows; /* [B] pointers into host, as the reader wants them */
-    int32_t *next;               /* [B] */
+    struct rp_sample_field field[FIELDS]; /* what the data set is asked for */
+    void *block[FIELDS];         /* of each field in host: [B, count] */
     struct rp_prefetch *ahead;   /* where the device works on its own: the next step's micro-batches are made meanwhile, or NULL */
     struct rp_bert_input *staged; /* [micros] in host memory, the thread's */
 };
@@ -131,30 +133,33 @@ static void bert_close(struct rp_train *t)
     free(t->staged);
     rp_bert_close(t->model);
     rp_optim_fini(&t->optim);
-    rp_bert_data_close(t->data);
+    if (t->data)
+        t->data->format->close(t->data);
     free(t->host);
-    free(t->rows);
     free(t);
 }
 
 /* One buffer: ids, types, positions, labels, weights, next, mask */
 static void lay_samples(struct rp_train *t, const struct rp_bert_config *c)
 {
-    size_t b = (size_t)c->batch, r = b * (size_t)c->seq, p = b * (size_t)c->predictions;
-    t->host = rp_alloc(b * host_sample_bytes(c));
-    t->rows = rp_alloc(b * sizeof *t->rows);
-    int32_t *ids = t->host, *types = ids + r, *positions = types + r, *labels = positions + p;
-    float *weights = (float *)(labels + p);
-    t->next = (int32_t *)(weights + p);
-    uint8_t *mask = (uint8_t *)(t->next + b);
-    t->view = (struct rp_bert_samples){ids, types, mask, positions, labels, weights, t->next};
-    for (size_t i = 0; i < b; i++)
-        t->rows[i] = (struct rp_bert_sample){.input_ids = ids + i * (size_t)c->seq,
-                                             .input_mask = mask + i * (size_t)c->seq,
-                                             .segment_ids = types + i * (size_t)c->seq,
-                                             .masked_lm_positions = positions + i * (size_t)c->predictions,
-                                             .masked_lm_ids = labels + i * (size_t)c->predictions,
-                                             .masked_lm_weights = weights + i * (size_t)c->predictions};
+    const struct rp_sample_field field[FIELDS] = {
+        {"input_ids", RP_I32, c->seq, c->vocab},
+        {"segment_ids", RP_I32, c->seq, c->types},
+        {"masked_lm_positions", RP_I32, c->predictions, c->seq},
+        {"masked_lm_ids", RP_I32, c->predictions, c->vocab},
+        {"masked_lm_weights", RP_F32, c->predictions, 0},
+        {"next_sentence_labels", RP_I32, 1, 2},
+        {"input_mask", RP_U8, c->seq, 2},
+    };
+    memcpy(t->field, field, sizeof field);
+    t->host = rp_alloc((size_t)c->batch * host_sample_bytes(c));
+    unsigned char *at = t->host;
+    for (int i = 0; i < FIELDS; i++) {
+        t->block[i] = at;
+        at += (size_t)c->batch * (size_t)field[i].count * rp_dtype_bytes(field[i].dtype);
+    }
+    void **b = t->block;
+    t->view = (struct rp_bert_samples){.ids = b[0], .types = b[1], .positions = b[2], .labels = b[3], .weights = b[4], .next = b[5], .mask = b[6]};
 }
 
 /* The blocks of a checkpoint and of a state root. */
@@ -168,11 +173,10 @@ static void blocks_of(const struct rp_train *t, float *block[3])
 static int start(struct rp_train *t, const struct rp_recipe *r, const char *data, struct rp_err *err)
 {
     struct rp_bert *m = t->model;
-    struct rp_bert_limits limits = {.seq = m->c.seq, .predictions = m->c.predictions, .vocab = m->c.vocab, .type_vocab = m->c.types};
-    t->data = rp_bert_data_open(data, &limits, r->data_shuffle, (uint64_t)r->seed_data, err);
+    lay_samples(t, &m->c);
+    t->data = rp_data_format_of(r)->open(data, t->field, FIELDS, r->data_shuffle, (uint64_t)r->seed_data, err);
     if (!t->data)
         return -1;
-    lay_samples(t, &m->c);
     rp_optim_init(&t->optim, r, &m->manifest);
     if (!r->run_init || !*r->run_init)
         return rp_bert_init(m, err);
@@ -192,9 +196,11 @@ static int read_samples(struct rp_train *t, int64_t step, int i, struct rp_err *
     const struct rp_bert_config *c = &t->model->c;
     int64_t sample = ((t->base + step) * c->micros + i) * c->batch;
     for (int b = 0; b < c->batch; b++) {
-        if (rp_bert_data_get(t->data, sample + b, &t->rows[b], err) < 0)
+        void *row[FIELDS];
+        for (int f = 0; f < FIELDS; f++)
+            row[f] = (char *)t->block[f] + (size_t)b * (size_t)t->field[f].count * rp_dtype_bytes(t->field[f].dtype);
+        if (t->data->format->get(t->data, sample + b, row, err) < 0)
             return -1;
-        t->next[b] = t->rows[b].next_sentence_label;
     }
     return 0;
 }

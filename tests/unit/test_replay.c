@@ -1,8 +1,8 @@
 /* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is touched. */
 #include "tests/unit/bundle_fixture.h"
 
-#include "data/corpus.h"
 #include "data/store.h"
+#include "data/synthetic/make.h"
 #include "model/safetensors.h"
 #include "worker/worker.h"
 
@@ -96,13 +96,13 @@ static struct real *real(void)
 {
     struct real *x = &x_real;
     struct rp_err err = {0};
-    struct rp_corpus_opts o = {.seed = 5, .sequences = 32, .seq = 16, .predictions = 2, .vocab = 2048, .shards = 1};
+    struct rp_make_opts o = {.seed = 5, .sequences = 32, .seq_length = 16, .max_predictions_per_seq = 2, .vocab_size = 2048, .shards = 1};
     if (x->run)
         return x;
     RP_FREE char *cache = fx_path("cache");
     setenv("XDG_CACHE_HOME", cache, 1);
     x->data = fx_path("samples");
-    int failed = rp_corpus_write(&o, x->data, 0, &err) < 0 || train(x, &err) < 0;
+    int failed = rp_make_directory(rp_generator_find("bert"), &o, x->data, 0, &err) < 0 || train(x, &err) < 0;
     CHECK(!failed, "%s", err.msg);
     if (failed)
         exit(1);
