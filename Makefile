@@ -126,7 +126,7 @@ tsan_cc := $(CC)
 tsan_flags := -O2 -g $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 # Tests of threads need no more.
-tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops recipe sign backend model data workload worker)),$(sources))
+tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base process ops recipe sign backend model data workload worker)),$(sources))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
@@ -148,8 +148,8 @@ ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
 # What it asks, and what it trains with: the same model, data and loop as repro, over another backend.
 gpu_sources := $(sort $(wildcard src/gpu/*.c src/backend/cuda/*.c src/base/*.c src/recipe/*.c src/model/*.c src/workload/*.c)) src/capture/probe.c \
-	$(addprefix src/worker/,ceilings.c frame.c job.c loop.c) src/backend/backend.c src/backend/selftest.c src/backend/speed.c src/ops/compare.c src/ops/reference.c $(addprefix src/data/,bert_data.c files.c tfrecord.c example.c shuffle.c \
-	crc32c.c crc32c_sse42.c)
+	src/process/frame.c $(filter-out %/cuda.c,$(sort $(wildcard src/worker/*.c))) $(sort $(wildcard src/backend/*.c src/ops/*.c)) \
+	$(filter-out $(addprefix src/data/,archive%.c embedded.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
 device_code := $(sort $(wildcard src/backend/cuda/*.cu))

@@ -11,6 +11,6 @@ int main(int argc, char **argv)
     rp_json_memory();
 #endif
     if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
-        return rp_worker_main(RP_WORKER_FD);
+        return rp_worker_main(RP_PROCESS_FD);
     return rp_cli_main(argc, argv);
 }

@@ -32,7 +32,7 @@ enum rp_class {
 const char *rp_class_name(enum rp_class c);
 
 struct rp_device_opts {
-    const char *isa; /* cpu: NULL (best), "scalar", "avx2", "avx512" */
+    const char *isa; /* cpu: one of RP_ISAS; NULL: auto */
     int threads;     /* cpu: 0 = every CPU this process may use */
     const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
     int max_seq;     /* longest attention row that will be asked for */

@@ -349,6 +349,21 @@ int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err)
     return 0;
 }
 
+char *rp_store_path(const char *store, int *named)
+{
+    const char *env = getenv("REPRO_STORE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (!store || !*store)
+        store = env && *env ? env : NULL;
+    *named = store != NULL;
+    if (store)
+        return rp_strdup(store);
+    if (cache && *cache == '/') /* the XDG specification has relative paths ignored */
+        return rp_asprintf("%s/repro", cache);
+    if (home && *home == '/')
+        return rp_asprintf("%s/.cache/repro", home);
+    return rp_asprintf("/tmp/repro-%ld", (long)geteuid());
+}
+
 void rp_hex(char *out, const void *data, size_t n)
 {
     static const char digit[] = "0123456789abcdef";

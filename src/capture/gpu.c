@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "worker/program.h"
-#include "worker/worker.h"
+#include "process/process.h"
+#include "process/program.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ enum { QUESTIONS = sizeof questions / sizeof *questions };
 /* ---- asking ---- */
 
 /* The values that answer one question (a new reference), or NULL. */
-static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, struct rp_err *err)
+static json_t *ask(struct rp_process *w, const char *question, int limit_ms, struct rp_err *err)
 {
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     RP_JSON *text = json_pack("{s:s}", "probe", question);
@@ -38,7 +38,7 @@ static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, stru
     for (uint64_t now; (now = rp_now_ns()) < until && !rp_interrupted();) {
         enum rp_frame type;
         RP_JSON *body = NULL;
-        int got = rp_worker_next(w, sent < 0 ? 0 : (int)((until - now) / 1000000u) + 1, &type, &body, err);
+        int got = rp_process_next(w, sent < 0 ? 0 : (int)((until - now) / 1000000u) + 1, &type, &body, err);
         if (got < 0)
             return NULL;
         if (got == 0 || type != RP_FRAME_VALUES)
@@ -59,17 +59,17 @@ static json_t *ask(struct rp_worker *w, const char *question, int limit_ms, stru
 
 json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
 {
-    struct rp_worker w;
+    struct rp_process w;
     struct rp_err err = {0};
     json_t *answers = json_object();
-    int failed = rp_worker_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0, impossible = failed && err.sys == ENOENT;
+    int failed = rp_process_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0, impossible = failed && err.sys == ENOENT;
     for (int i = 0; i < QUESTIONS && !failed; i++) {
         json_t *values = ask(&w, questions[i], limit_ms, &err);
         failed = !values;
         if (values)
             json_object_set_new(answers, questions[i], values);
     }
-    rp_worker_kill(&w);
+    rp_process_kill(&w);
     if (failed)
         json_object_set_new(answers, impossible ? "absent" : "failed", json_string(err.msg));
     return answers;

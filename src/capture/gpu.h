@@ -4,7 +4,7 @@
  * Flow:    program -> process -> {"nvml": {...}, "cuda": {...}, "nccl": {...}} -> values. With "failed": why the rest is missing; with
  *          "absent": why this system can run no worker at all.
  * Owner:   the caller owns the json_t.
- * Extend:  what else to ask is a name in RP_GPU_PROBES (worker/worker.h).
+ * Extend:  what else to ask is a name in RP_GPU_PROBES and a file in gpu/.
  *
  * A record of a machine keeps the answers in /.repro/gpu.json, with what is to be hidden hidden.
  */
@@ -12,6 +12,9 @@
 #define RP_CAPTURE_GPU_H
 
 #include "capture/probe.h"
+
+/* What repro-gpu can be asked for, in this order; gpu/gpu.h says what each knows. */
+#define RP_GPU_PROBES(X) X(nvml) X(cuda) X(nccl)
 
 #define RP_GPU_TIMEOUT_MS 10000 /* for one answer; $RP_GPU_TIMEOUT_MS takes its place */
 

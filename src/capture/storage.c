@@ -1,9 +1,9 @@
 /* Where the data, the results and the temporary files lie: file system, mount options, disks and space below the working directory,
  * the temporary directory and the store; and every disk with its queue. */
+#include "base/buf.h"
 #include "base/json.h"
 #include "capture/device.h"
 #include "capture/mounts.h"
-#include "data/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

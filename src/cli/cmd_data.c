@@ -3,10 +3,10 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "data/archive.h"
-#include "data/bert_data.h"
-#include "data/corpus.h"
+#include "data/dataset.h"
 #include "data/embedded.h"
 #include "data/store.h"
+#include "data/synthetic/make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,63 +127,104 @@ const struct rp_command rp_cmd_data_list = {
 /* ---- data check ---- */
 
 struct check_opts {
-    const char *store;
-    long seq, predictions, vocab, type_vocab;
+    const char *store, *format;
+    struct rp_opt_list below;
 };
-#define AT(field) offsetof(struct check_opts, field)
 static const struct rp_opt check_opts[] = {
-    {.name = "seq-length", .type = RP_OPT_INT, .offset = AT(seq), .arg = "N", .lo = 1, .hi = 65536,
-     .help = "expected length of input_ids; default that of the first record"},
-    {.name = "max-predictions-per-seq", .type = RP_OPT_INT, .offset = AT(predictions), .arg = "N", .lo = 1, .hi = 65536,
-     .help = "expected length of masked_lm_ids; default that of the first record"},
-    {.name = "vocab-size", .type = RP_OPT_INT, .offset = AT(vocab), .arg = "N", .lo = 1, .hi = 100000000,
-     .help = "every id must be below; default 30522"},
-    {.name = "type-vocab-size", .type = RP_OPT_INT, .offset = AT(type_vocab), .arg = "N", .lo = 1, .hi = 65536,
-     .help = "every segment id must be below; default 2"},
-    {.name = "store", .type = RP_OPT_TEXT, .offset = AT(store), .arg = "DIR", .help = "the store to check when no PATH is given"},
+    {.name = "format", .type = RP_OPT_TEXT, .offset = offsetof(struct check_opts, format), .arg = "NAME",
+     .help = "data.format of the files; default bert_tfrecord"},
+    {.name = "below", .type = RP_OPT_LIST, .offset = offsetof(struct check_opts, below), .arg = "FIELD=N",
+     .help = "every value of that field must be below N; default as in public data"},
+    {.name = "store", .type = RP_OPT_TEXT, .offset = offsetof(struct check_opts, store), .arg = "DIR",
+     .help = "the store to check when no PATH is given"},
     {0},
 };
-#undef AT
 
+/* "a, b": to follow what is expected */
+static const char *add_name(struct rp_buf *names, const char *name)
+{
+    rp_buf_printf(names, "%s%s", names->size ? ", " : "", name);
+    return rp_buf_text(names);
+}
 
-static void report_check(struct rp_cli *cli, const char *path, const struct rp_bert_limits *l, const struct rp_bert_check *c)
+static const struct rp_data_format *find_format(const char *name, struct rp_err *err)
+{
+    const struct rp_data_format *format = name ? rp_data_format_find(name) : rp_data_formats[0];
+    RP_BUF names = {0};
+    for (int i = 0; !format && rp_data_formats[i]; i++)
+        rp_fail(err, RP_USAGE, "there is no data format '%s', only: %s", name, add_name(&names, rp_data_formats[i]->name));
+    return format;
+}
+
+/* FIELD=N */
+static int set_range(struct rp_sample_field *field, int n, const char *text, struct rp_err *err)
+{
+    const char *value = strchr(text, '=');
+    size_t length = value ? (size_t)(value - text) : 0;
+    char *end = NULL;
+    long below = value ? strtol(value + 1, &end, 10) : 0;
+    RP_BUF names = {0};
+    for (int i = 0; i < n; i++) {
+        if (below > 0 && !*end && strlen(field[i].name) == length && memcmp(field[i].name, text, length) == 0) {
+            field[i].below = below;
+            return 0;
+        }
+        rp_fail(err, RP_USAGE, "option '--below': '%s' is not FIELD=N with a positive number and one of the fields %s", text,
+                add_name(&names, field[i].name));
+    }
+    return -1;
+}
+
+static void print_facts(const struct rp_data_check *c)
+{
+    static const char *const share[] = {[RP_FACT_PER_RECORD] = "a record", [RP_FACT_SHARE_OF_RECORDS] = "% of the records"};
+    for (const struct rp_data_fact *f = c->fact; f < c->fact + c->facts; f++) {
+        double of = f->form == RP_FACT_SHARE_OF_RECORDS ? 100 * (double)f->value : (double)f->value;
+        if (f->label)
+            printf("%s%-26s ", f > c->fact ? "\n" : "", f->label);
+        else
+            printf(", ");
+        if (f->form == RP_FACT_TOTAL)
+            printf("%lld", (long long)f->value);
+        else
+            printf("%.1f %s", of / (double)c->records, share[f->form]);
+        printf("%s%s", f->unit ? " " : "", f->unit ? f->unit : "");
+    }
+    printf("%s", c->facts ? "\n" : "");
+}
+
+static void report_check(struct rp_cli *cli, const char *path, const struct rp_data_format *format, const struct rp_data_check *c)
 {
     char size[32];
-    double n = (double)c->records;
     if (cli->json) {
-        cli->result = json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "path", path, "files", c->files, "bytes",
-                                (json_int_t)c->bytes, "records", (json_int_t)c->records, "tokens", (json_int_t)c->tokens,
-                                "predictions", (json_int_t)c->predictions, "full_records", (json_int_t)c->full, "random_next",
-                                (json_int_t)c->random_next, "distinct_ids", (json_int_t)c->distinct_ids, "seq_length", l->seq,
-                                "max_predictions_per_seq", l->predictions, "digest", c->digest);
+        cli->result = json_pack("{s:s, s:s, s:i, s:I, s:I, s:s}", "path", path, "format", format->name, "files", c->files, "bytes",
+                                (json_int_t)c->bytes, "records", (json_int_t)c->records, "digest", c->digest);
+        for (int i = 0; i < c->facts; i++)
+            json_object_set_new(cli->result, c->fact[i].name, json_integer(c->fact[i].value));
         return;
     }
     printf("%-26s %d, %s\n%-26s %lld\n", "files", c->files, size_text(size, c->bytes), "records", (long long)c->records);
-    printf("%-26s %d, %d predictions\n", "sequence length", l->seq, l->predictions);
-    printf("%-26s %.1f a record, %.1f %% of the records full\n", "tokens", (double)c->tokens / n, 100 * (double)c->full / n);
-    printf("%-26s %.1f a record\n", "masked predictions", (double)c->predictions / n);
-    printf("%-26s %.1f %% of the records\n", "random next sentence", 100 * (double)c->random_next / n);
-    printf("%-26s %lld\n%-26s %s\n", "different ids", (long long)c->distinct_ids, "digest", c->digest);
+    print_facts(c);
+    printf("%-26s %s\n", "digest", c->digest);
 }
 
 static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
 {
     const struct check_opts *o = cli->opts;
-    struct rp_bert_limits l = {0};
-    struct rp_bert_check c = {0};
-    if (rp_bert_data_probe(path, &l, err) < 0)
+    const struct rp_data_format *format = find_format(o->format, err);
+    struct rp_sample_field field[RP_SAMPLE_FIELDS_MAX];
+    struct rp_data_check c;
+    int n = 0;
+    if (!format || format->probe(path, field, &n, err) < 0)
         return -1;
-    l.seq = o->seq ? (int)o->seq : l.seq;
-    l.predictions = o->predictions ? (int)o->predictions : l.predictions;
-    l.vocab = o->vocab ? (int)o->vocab : 30522;
-    l.type_vocab = o->type_vocab ? (int)o->type_vocab : 2;
-    struct rp_bert_data *d = rp_bert_data_open(path, &l, 0, 0, err);
-    if (!d)
-        return -1;
-    int failed = rp_bert_data_check(d, &c, NULL, NULL, err) < 0;
-    rp_bert_data_close(d);
+    for (int i = 0; i < o->below.n; i++)
+        if (set_range(field, n, o->below.item[i], err) < 0)
+            return -1;
+    struct rp_dataset *d = format->open(path, field, n, 0, 0, err);
+    int failed = !d || format->check(d, &c, NULL, NULL, err) < 0;
+    format->close(d);
     if (!failed)
-        report_check(cli, path, &l, &c);
+        report_check(cli, path, format, &c);
     return failed ? -1 : 0;
 }
 
@@ -227,8 +268,8 @@ const struct rp_command rp_cmd_data_check = {
     .operands = "[PATH]",
     .max_operands = 1,
     .summary = "read every record of a data set and say what is there; without PATH, hash the store again",
-    .details = "PATH is a TFRecord file, a directory of them, or a quoted glob. A bad length, checksum, field, id or position is an "
-               "error that names file, record and field, with exit status 4.\n",
+    .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names file, "
+               "record and field, with exit status 4.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,
@@ -276,25 +317,18 @@ const struct rp_command rp_cmd_data_unpack = {
 /* ---- data make ---- */
 
 struct make_opts {
-    long sequences, seq, predictions, vocab, shards, seed;
+    struct rp_make_opts data;
     int force;
 };
-#define AT(field) offsetof(struct make_opts, field)
 static const struct rp_opt make_opts[] = {
-    {.name = "sequences", .letter = 'n', .type = RP_OPT_INT, .offset = AT(sequences), .arg = "N", .lo = 1, .hi = 1000000000,
-     .help = "how many; default 2048"},
-    {.name = "seq-length", .type = RP_OPT_INT, .offset = AT(seq), .arg = "N", .lo = 1, .hi = 65536, .help = "tokens; default 128"},
-    {.name = "max-predictions-per-seq", .type = RP_OPT_INT, .offset = AT(predictions), .arg = "N", .lo = 1, .hi = 65536,
-     .help = "masked positions at most; default 20"},
-    {.name = "vocab-size", .type = RP_OPT_INT, .offset = AT(vocab), .arg = "N", .lo = 1, .hi = 100000000,
-     .help = "ids are below; default 30522"},
-    {.name = "shards", .type = RP_OPT_INT, .offset = AT(shards), .arg = "N", .lo = 1, .hi = 100000, .help = "files; default 2"},
-    {.name = "seed", .type = RP_OPT_INT, .offset = AT(seed), .arg = "N", .lo = 1, .hi = 9007199254740991,
-     .help = "another seed makes another corpus; default 1"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite files that exist"},
+#define OPTION(field, name_, letter_, def, lo_, hi_, help_)                                                            \
+    {.name = name_, .letter = letter_, .type = RP_OPT_INT, .offset = offsetof(struct make_opts, data.field), .arg = "N", .lo = lo_,         \
+     .hi = hi_, .help = help_ "; default " #def},
+#include "data/synthetic/options.def"
+#undef OPTION
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = offsetof(struct make_opts, force), .help = "overwrite files that exist"},
     {0},
 };
-#undef AT
 
 static int is_archive_name(const char *path)
 {
@@ -304,37 +338,46 @@ static int is_archive_name(const char *path)
 }
 
 /* Names that nobody gives a directory. */
-static int is_foreign_archive_name(const char *path)
+static int is_foreign_archive_name(const char *path, const char *in_name)
 {
-    static const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", ".tfrecord", NULL};
+    const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", in_name, NULL};
     for (const char *const *e = endings; *e; e++)
         if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
             return 1;
     return 0;
 }
 
+static json_t *make_json(const char *path, const struct rp_make_opts *o)
+{
+    json_t *j = json_pack("{s:s}", "path", path);
+#define OPTION(field, name, letter, def, lo, hi, help)                                                                 \
+    if (o->field)                                                                                                      \
+        json_object_set_new(j, #field, json_integer(o->field));
+#include "data/synthetic/options.def"
+#undef OPTION
+    return j;
+}
+
 static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
 {
     const struct make_opts *o = cli->opts;
+    const struct rp_generator *g = rp_generator_find(cli->argv[0]);
     const char *path = cli->argv[1];
-    struct rp_corpus_opts c = RP_CORPUS_DEFAULTS;
-    if (strcmp(cli->argv[0], "bert") != 0)
-        return rp_fail(err, RP_USAGE, "no sample data of the kind '%s' can be made, only 'bert'", cli->argv[0]);
-    c.sequences = o->sequences ? o->sequences : c.sequences;
-    c.seq = o->seq ? (int)o->seq : c.seq;
-    c.predictions = o->predictions ? (int)o->predictions : c.predictions;
-    c.vocab = o->vocab ? (int)o->vocab : c.vocab;
-    c.shards = o->shards ? (int)o->shards : c.shards;
-    c.seed = o->seed ? (uint64_t)o->seed : c.seed;
+    struct rp_make_opts made = o->data;
+    RP_BUF names = {0};
+    for (int i = 0; !g && rp_generators[i]; i++)
+        rp_fail(err, RP_USAGE, "there is no generator '%s', only: %s", cli->argv[0], add_name(&names, rp_generators[i]->name));
+    if (!g)
+        return -1;
     int archive = is_archive_name(path);
-    if (!archive && is_foreign_archive_name(path))
+    if (!archive && is_foreign_archive_name(path, g->format->in_name))
         return rp_fail(err, RP_USAGE, "'%s' looks like an archive of a form that is not written; try .tar.zst, or corpus/ for a directory",
                        path);
-    if (rp_corpus_check(&c, err) < 0 ||
-        (archive ? rp_corpus_write_archive(&c, path, o->force, err) : rp_corpus_write(&c, path, o->force, err)) < 0)
+    if (rp_make_options(&made, g, err) < 0 ||
+        (archive ? rp_make_archive(g, &made, path, o->force, err) : rp_make_directory(g, &made, path, o->force, err)) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:I, s:i}", "path", path, "sequences", (json_int_t)c.sequences, "shards", c.shards);
+        cli->result = make_json(path, &made);
     else
         printf("%s\n", path);
     return 0;
@@ -342,12 +385,12 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
 
 const struct rp_command rp_cmd_data_make = {
     .name = "data make",
-    .operands = "bert PATH",
+    .operands = "GENERATOR PATH",
     .min_operands = 2,
     .max_operands = 2,
     .summary = "write a made-up corpus that a model can learn, the same bytes on every machine",
-    .details = "PATH is a directory for the TFRecord files, or an archive when its name ends in .tar, .tar.gz, .tar.xz, .tar.zst, "
-               ".tar.bz2 or .tar.lz4.\n"
+    .details = "GENERATOR is the name of one, such as bert, or of its data format. PATH is a directory for the files, or an archive if its "
+               "name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4.\n"
                "\n"
                "Examples:\n"
                "  repro data make bert corpus/ --sequences 10000 --seq-length 512\n"

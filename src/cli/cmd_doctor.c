@@ -1,4 +1,5 @@
 /* `repro doctor`: what would stop or slow a run here. The checks are in capture/; what a capture does not look at is tried here. */
+#include "base/buf.h"
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -6,7 +7,6 @@
 #include "capture/capture.h"
 #include "capture/doctor.h"
 #include "cli/cli.h"
-#include "data/store.h"
 #include "sign/key.h"
 
 #include <errno.h>

@@ -81,21 +81,36 @@ static void form(char *out, size_t size, const struct rp_key *k)
     }
 }
 
+static json_t *models_of(const struct rp_key *k)
+{
+    json_t *models = json_array();
+    for (int m = 0; m < RP_MODEL_COUNT; m++)
+        if (k->models >> m & 1u)
+            json_array_append_new(models, json_string(rp_choice_name(RP_MODELS, m)));
+    return models;
+}
+
 static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 {
-    int n;
+    int n, shown = 0, model = cli->argc ? rp_model_parse(cli->argv[0], err) : 0;
     const struct rp_key *k = rp_key_table(&n);
-    (void)err;
+    if (model < 0)
+        return -1;
+    unsigned wanted = cli->argc ? 1u << model : ~0u;
     RP_JSON *list = json_array();
     for (int i = 0; i < n; i++, k++) {
         char expected[128];
         form(expected, sizeof expected, k);
+        if (!(k->models & wanted))
+            continue;
         if (cli->json) {
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s*}", "key", k->name, "help", k->help, "expected", expected,
-                                                  "default", k->def, "flag", *k->flag ? k->flag : NULL));
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s*}", "key", k->name, "help", k->help, "expected", expected,
+                                                  "default", k->def, "models", models_of(k), "flag", *k->flag ? k->flag : NULL));
             continue;
         }
-        printf("%s%s\n    %s\n    %s; default %s\n", i ? "\n" : "", k->name, k->help, expected, *k->def ? k->def : "none");
+        RP_FREE char *models = rp_key_models(k);
+        printf("%s%s\n    %s\n    %s; default %s\n    for %s\n", shown++ ? "\n" : "", k->name, k->help, expected,
+               *k->def ? k->def : "none", models);
         if (*k->flag)
             printf("    option of 'repro run': --%s\n", k->flag);
     }
@@ -106,8 +121,10 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 
 const struct rp_command rp_cmd_recipes_keys = {
     .name = "recipes keys",
-    .operands = "",
-    .summary = "explain every key of a recipe: form, range, default, option",
-    .details = "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",
+    .operands = "[MODEL]",
+    .max_operands = 1,
+    .summary = "explain every key of a recipe: form, range, default, models, option",
+    .details = "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
+               "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",
     .run = cmd_recipes_keys,
 };

@@ -81,7 +81,7 @@ static int load_recipe(struct run *r, struct rp_err *err)
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
     /* The backend section to apply depends on the backend, which a key may name: read once for that, then for good. */
-    failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0;
+    failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0 || rp_model_check(&r->recipe, err) < 0;
     if (!failed) {
         r->backend = rp_job_backend(&r->recipe, &r->passed, err);
         if (!r->backend && err->code == RP_UNAVAILABLE && !r->o->plan)

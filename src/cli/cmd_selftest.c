@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "recipe/choices.h"
 #include "sign/key.h"
 #include "worker/worker.h"
 
@@ -19,7 +20,7 @@ struct selftest_opts {
 #define AT(field) offsetof(struct selftest_opts, field)
 static const struct rp_opt opts[] = {
     {.name = "verbose", .letter = 'v', .type = RP_OPT_FLAG, .offset = AT(verbose), .help = "one line per operation as it is done"},
-    {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(backend), .arg = "NAME", .choices = "auto|cpu|cuda",
+    {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(backend), .arg = "NAME", .choices = RP_CHOICES(RP_BACKENDS),
      .help = "what to test; auto: the CPU, and a GPU where one can be used"},
     {.name = "speed", .type = RP_OPT_FLAG, .offset = AT(speed),
      .help = "measure instead: the matrix products of BERT-base, attention, and what memory limits, each at its real size"},

@@ -7,6 +7,7 @@
 #include "cli/attempt.h"
 #include "cli/cli.h"
 #include "page/page.h"
+#include "recipe/choices.h"
 #include "sign/trust.h"
 #include "verify/policy.h"
 #include "verify/verify.h"
@@ -49,7 +50,7 @@ static const struct rp_opt opts[] = {
      .help = "the owner's state after the last replayed step, from run --save: where it differs is told by tensor and element"},
     {.name = "store", .type = RP_OPT_TEXT, .offset = AT(store), .arg = "DIR",
      .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
-    {.name = "isa", .type = RP_OPT_CHOICE, .offset = AT(isa), .choices = "auto|scalar|avx2|avx512",
+    {.name = "isa", .type = RP_OPT_CHOICE, .offset = AT(isa), .choices = RP_CHOICES(RP_ISAS),
      .help = "instruction set of the replay; the bits do not depend on it"},
     {.name = "threads", .type = RP_OPT_INT, .offset = AT(threads), .arg = "N", .lo = 0, .hi = 4096,
      .help = "threads of the replay; the bits do not depend on it"},

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "ops/ops.h"
+#include "recipe/choices.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,13 +99,12 @@ static json_t *gpu_worker(const struct rp_build *b)
 /* Instruction sets of the CPU backend that work here, best last. */
 static json_t *usable_isa(void)
 {
-    static const char *const isas[] = {"scalar", "avx2", "avx512"};
     const struct rp_backend *cpu = rp_backend_find("cpu");
     json_t *list = json_array();
-    for (size_t i = 0; cpu && i < sizeof isas / sizeof *isas; i++) {
-        struct rp_device_opts o = {.isa = isas[i]};
+    for (int isa = RP_ISA_auto + 1; cpu && isa < RP_ISA_COUNT; isa++) {
+        struct rp_device_opts o = {.isa = rp_choice_name(RP_ISAS, isa)};
         if (!cpu->unavailable(&o))
-            json_array_append_new(list, json_string(isas[i]));
+            json_array_append_new(list, json_string(o.isa));
     }
     return list;
 }

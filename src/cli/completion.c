@@ -36,6 +36,11 @@ static void operand_words(struct rp_buf *out, const struct rp_command *c, int *f
         for (int i = 0; i < n; i++)
             rp_buf_printf(out, " %s", r[i].name);
     }
+    if (strstr(c->operands, "MODEL")) {
+        *files = 0;
+        rp_buf_puts(out, " ");
+        put_words(out, RP_CHOICES(RP_MODELS));
+    }
     if (strstr(c->operands, "COMMAND")) {
         *files = 0;
         for (const struct rp_command *const *s = rp_commands; *s; s++)

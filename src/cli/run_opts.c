@@ -19,7 +19,7 @@
 const struct rp_opt rp_run_opt_table[] = {
     {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
      .help = "set any recipe key; see 'repro recipes keys'"},
-#define KEY(name_, field, type_, def, lo_, hi_, choices_, flag, help_)                                                 \
+#define KEY(name_, field, type_, models, def, lo_, hi_, choices_, flag, help_)                                         \
     {.name = flag, .type = RP_OPT_TEXT, .offset = AT(field), .arg = sizeof(choices_) > 1 ? choices_ : ARG_##type_, .help = help_},
 #include "recipe/keys.def"
 #undef KEY
@@ -46,7 +46,7 @@ char **rp_run_settings(const struct rp_run_opts *o, int *n)
         const char *key;
         size_t offset;
     } keys[] = {
-#define KEY(name, field, type, def, lo, hi, choices, flag, help) {name, AT(field)},
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) {name, AT(field)},
 #include "recipe/keys.def"
 #undef KEY
     };

@@ -16,7 +16,7 @@ struct rp_run_opts {
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
     int plan, force, identify, no_ledger;
     /* by key; NULL where the flag was not given */
-#define KEY(name, field, type, def, lo, hi, choices, flag, help) const char *field;
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) const char *field;
 #include "recipe/keys.def"
 #undef KEY
 };

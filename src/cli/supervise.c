@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "bundle/bundle.h"
 #include "model/safetensors.h"
+#include "process/process.h"
 #include "report/records.h"
-#include "worker/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
 }
 
 /* What the clock and the user have to say while the worker works; nonzero: it is over. */
-static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
+static int check(struct watch *w, struct rp_process *worker, uint64_t *stop_ns)
 {
     struct rp_outcome *o = w->o;
     uint64_t now = rp_now_ns(), limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
@@ -126,7 +126,7 @@ static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
         o->status = RP_RUN_INCOMPLETE;
         rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->steps_done);
         rp_meter_note(w->meter, "interrupted: sealing what was measured (again to leave at once)");
-        rp_worker_stop(worker);
+        rp_process_stop(worker);
     }
     if (w->full && !*stop_ns) {
         *stop_ns = now;
@@ -135,7 +135,7 @@ static int check(struct watch *w, struct rp_worker *worker, uint64_t *stop_ns)
                                             "runs",
                 (long long)o->steps_done);
         rp_meter_note(w->meter, "no room for more records: sealing what was measured");
-        rp_worker_stop(worker);
+        rp_process_stop(worker);
     }
     if (*stop_ns && now - *stop_ns > STOP_GRACE_NS)
         return 1;
@@ -161,7 +161,7 @@ static void remove_unfinished(const struct rp_job *job, pid_t worker)
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter)
 {
     struct rp_err err;
-    struct rp_worker worker;
+    struct rp_process worker;
     struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_workloads[job->recipe->workload]->model->sample_unit};
     uint64_t stop_ns = 0;
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE};
@@ -175,7 +175,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
     while (!w.finished && !check(&w, &worker, &stop_ns)) {
         enum rp_frame type;
         json_t *frame;
-        int got = rp_worker_next(&worker, POLL_MS, &type, &frame, &err);
+        int got = rp_process_next(&worker, POLL_MS, &type, &frame, &err);
         if (got > 0)
             on_frame(&w, type, frame);
         json_decref(frame);
@@ -188,9 +188,9 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         break;
     }
     if (w.finished)
-        rp_worker_end(&worker);
+        rp_process_end(&worker);
     else
-        rp_worker_kill(&worker);
+        rp_process_kill(&worker);
     if (o->status != RP_RUN_COMPLETE)
         remove_unfinished(job, pid);
     rp_meter_end(meter);

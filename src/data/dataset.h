@@ -1,22 +1,26 @@
 /* A data set: numbered samples, each a list of named fields, read from files in one of several formats.
  *
  * What:    the border between file formats and models: a model asks for fields by name, a format fills them.
- * Flow:    path + wanted fields -> rp_dataset_open() -> rp_dataset_get(sample number) -> the caller's rows.
+ * Flow:    data.format -> rp_data_format_of() -> open(path, wanted fields) -> get(sample number) -> the caller's rows.
  * Owner:   whoever opens closes; rows belong to the caller.
- * Extend:  a file with a struct rp_data_format, and one row in the list of formats.
+ * Extend:  a file with a struct rp_data_format, one row in formats.c, and its name among the choices of data.format.
  *
- * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned order. Every value is
- * checked before it is handed out; errors are RP_MALFORMED and name file, record and field.
+ * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned order (shuffle.h).
+ * Every value is checked before it is handed out. Errors are RP_MALFORMED and read: 'FILE', record 17 (from 0), field 'input_ids': what
+ * was found and what was expected.
  */
 #ifndef RP_DATA_DATASET_H
 #define RP_DATA_DATASET_H
 
 #include "base/err.h"
 #include "ops/dtype.h"
+#include "recipe/recipe.h"
 
 #include <stdint.h>
 
-/* One field of a sample, as a model wants it. A format refuses a name it does not have and a count that is not that of its records. */
+#define RP_SAMPLE_FIELDS_MAX 16
+
+/* One field of a sample, as a model wants it. */
 struct rp_sample_field {
     const char *name;    /* the format's public name: "input_ids" */
     enum rp_dtype dtype; /* of the row that get() fills */
@@ -24,25 +28,43 @@ struct rp_sample_field {
     int64_t below;       /* integers are in [0, below); 0: the format's own range */
 };
 
-/* What reading every record once found: printed in this order by `data check`. */
+/* How `data check` shows a number. */
+enum rp_fact_form { RP_FACT_TOTAL, RP_FACT_PER_RECORD, RP_FACT_SHARE_OF_RECORDS };
+
 struct rp_data_fact {
-    const char *name; /* "records", "tokens" */
+    const char *name;  /* member of the JSON form: "full_records" */
+    const char *label; /* begins a line for people; NULL: continues the line of the fact before */
+    const char *unit;  /* follows the number, or NULL */
+    enum rp_fact_form form;
     int64_t value;
 };
+
+/* What reading every record once found, in the order in which `data check` reports it. */
 struct rp_data_check {
+    int files;
+    uint64_t bytes;
+    int64_t records;
     char digest[65]; /* of the files, as rp_files_digest() */
     struct rp_data_fact fact[12];
     int facts;
 };
 
-struct rp_dataset; /* begins with: const struct rp_data_format *format */
+struct rp_dataset { /* a format's own struct begins with it */
+    const struct rp_data_format *format;
+};
 
 struct rp_data_format {
     const char *name;    /* choice of the recipe key data.format */
     const char *summary; /* one line for people */
+    const char *in_name; /* part of the names of its files, by which they are found in directories and archives: ".tfrecord" */
+    /* The fields that the format has, with the counts of the first record at `path` and the ranges of public data. field: room for
+     * RP_SAMPLE_FIELDS_MAX. */
+    int (*probe)(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err);
+    /* path: file, directory, glob or "embedded:NAME" (files.h). A field that the format does not have, and counts that no record of it can
+     * have, are RP_USAGE; records are checked against the counts when they are read. shuffle 0: file order. */
     struct rp_dataset *(*open)(const char *path, const struct rp_sample_field *field, int fields, int shuffle, uint64_t seed,
                                struct rp_err *err);
-    void (*close)(struct rp_dataset *d);
+    void (*close)(struct rp_dataset *d);          /* NULL is fine */
     int64_t (*count)(const struct rp_dataset *d); /* records in all files, at least 1 */
     /* row[i]: where field i of the sample goes. One thread at a time for each data set. */
     int (*get)(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err);
@@ -51,6 +73,8 @@ struct rp_data_format {
                  struct rp_err *err);
 };
 
-const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: there is none of that name */
+extern const struct rp_data_format *const rp_data_formats[]; /* ended by NULL; in the order of the choices of data.format */
+const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: no format has that name */
+const struct rp_data_format *rp_data_format_of(const struct rp_recipe *r);
 
 #endif

@@ -54,8 +54,8 @@ static char *join(const char *dir, const char *name)
     return rp_asprintf("%.*s%s%s", (int)n, dir, n == 1 && *dir == '/' ? "" : "/", name);
 }
 
-/* Files named *.tfrecord* of one directory; *only is the sole directory in it, NULL when there is none or several. */
-static int scan(struct rp_files *f, const char *dir, char **only, int *others, struct rp_err *err)
+/* Files of one directory with in_name in their names; *only is the sole directory in it, NULL if there is none or several. */
+static int scan(struct rp_files *f, const char *dir, const char *in_name, char **only, int *others, struct rp_err *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -70,7 +70,7 @@ static int scan(struct rp_files *f, const char *dir, char **only, int *others, s
             continue;
         char *path = join(dir, e->d_name);
         mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
-        if (S_ISREG(mode) && strstr(e->d_name, ".tfrecord")) {
+        if (S_ISREG(mode) && strstr(e->d_name, in_name)) {
             failed = add_path(f, path, err);
             continue;
         }
@@ -90,23 +90,23 @@ static int scan(struct rp_files *f, const char *dir, char **only, int *others, s
     return failed ? -1 : 0;
 }
 
-static int open_directory(struct rp_files *f, const char *dir, struct rp_err *err)
+static int open_directory(struct rp_files *f, const char *dir, const char *in_name, struct rp_err *err)
 {
     int others;
     RP_FREE char *only = NULL;
-    if (scan(f, dir, &only, &others, err) < 0)
+    if (scan(f, dir, in_name, &only, &others, err) < 0)
         return -1;
     if (f->n == 0 && only) {
         RP_FREE char *none = NULL;
         int ignored;
-        if (scan(f, only, &none, &ignored, err) < 0)
+        if (scan(f, only, in_name, &none, &ignored, err) < 0)
             return -1;
     }
     if (f->n == 0)
         return rp_fail(err, RP_IO,
-                       "directory '%s' has no file with '.tfrecord' in its name (%d other entries); name the files by a glob in "
-                       "quotes, such as '%s/*'",
-                       dir, others, dir);
+                       "directory '%s' has no file with '%s' in its name (%d other entries); name the files by a glob in quotes, such as "
+                       "'%s/*'",
+                       dir, in_name, others, dir);
     return 0;
 }
 
@@ -129,14 +129,15 @@ static int open_glob(struct rp_files *f, const char *pattern, struct rp_err *err
 }
 
 #ifdef RP_GPU_WORKER
-static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)
+static int open_embedded(struct rp_files *f, const char *name, const char *in_name, struct rp_err *err)
 {
     (void)f;
+    (void)in_name;
     return rp_fail(err, RP_IO, "'%s' has to be unpacked before a GPU can train on it: name a directory that can be written with --store",
                    name);
 }
 #else
-static int open_embedded(struct rp_files *f, const char *name, struct rp_err *err)
+static int open_embedded(struct rp_files *f, const char *name, const char *in_name, struct rp_err *err)
 {
     struct rp_archive_source s;
     struct rp_archive_member *m;
@@ -146,24 +147,24 @@ static int open_embedded(struct rp_files *f, const char *name, struct rp_err *er
     if (rp_archive_load(&s, RP_EMBEDDED_MAX, &m, &n, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
-        if (strstr(m[i].name, ".tfrecord")) {
+        if (strstr(m[i].name, in_name)) {
             add(f, rp_asprintf(RP_FILES_EMBEDDED "%s/%s", name, m[i].name), m[i].data, m[i].size);
             m[i].data = NULL;
         }
     rp_archive_members_free(m, n);
-    return f->n ? 0 : rp_fail(err, RP_MALFORMED, "archive '%s' holds no file with '.tfrecord' in its name", name);
+    return f->n ? 0 : rp_fail(err, RP_MALFORMED, "archive '%s' holds no file with '%s' in its name", name, in_name);
 }
 #endif
 
-int rp_files_open(struct rp_files *f, const char *path, struct rp_err *err)
+int rp_files_open(struct rp_files *f, const char *path, const char *in_name, struct rp_err *err)
 {
     struct stat st;
     int failed, prefix = (int)strlen(RP_FILES_EMBEDDED);
     *f = (struct rp_files){.last = -1};
     if (strncmp(path, RP_FILES_EMBEDDED, (size_t)prefix) == 0)
-        failed = open_embedded(f, path + prefix, err);
+        failed = open_embedded(f, path + prefix, in_name, err);
     else if (stat(path, &st) == 0)
-        failed = S_ISDIR(st.st_mode) ? open_directory(f, path, err) : add_path(f, rp_strdup(path), err);
+        failed = S_ISDIR(st.st_mode) ? open_directory(f, path, in_name, err) : add_path(f, rp_strdup(path), err);
     else if (strpbrk(path, "*?["))
         failed = open_glob(f, path, err);
     else

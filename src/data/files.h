@@ -6,9 +6,9 @@
  * Extend:  another place where samples may live is one branch in rp_files_open().
  *
  * Order: byte-wise by path (LC_ALL=C sort), so the same files are the same samples everywhere.
- * A directory gives its regular files with ".tfrecord" in their name; hidden files never count. When it holds none and exactly one
- * directory, that directory is used: an archive may have one folder on top.
- * "embedded:NAME" is the archive NAME inside this program, unpacked into memory: it needs no file system at all.
+ * A directory gives its regular files whose names contain the `in_name` of the data format; hidden files never count. If it holds none
+ * and exactly one directory, that directory is used: an archive may have one folder on top.
+ * "embedded:NAME" is the archive NAME inside this program, unpacked into memory: it needs no file system.
  */
 #ifndef RP_DATA_FILES_H
 #define RP_DATA_FILES_H
@@ -34,7 +34,8 @@ struct rp_files {
     int last; /* the one file that is open, -1 for none */
 };
 
-int rp_files_open(struct rp_files *f, const char *path, struct rp_err *err) rp_must_check;
+/* in_name: part of the names of the files that count in directories and archives, ".tfrecord". */
+int rp_files_open(struct rp_files *f, const char *path, const char *in_name, struct rp_err *err) rp_must_check;
 void rp_files_close(struct rp_files *f);
 /* Exactly size bytes at offset of file i; a file that became shorter or another meanwhile is RP_IO. */
 int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t size, struct rp_err *err) rp_must_check;

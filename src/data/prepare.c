@@ -1,4 +1,5 @@
 /* From a recipe to samples that can be read. */
+#include "data/dataset.h"
 #include "data/embedded.h"
 #include "data/files.h"
 #include "data/store.h"
@@ -20,11 +21,11 @@ void rp_data_set_fini(struct rp_data_set *s)
     *s = (struct rp_data_set){0};
 }
 
-static int add_digest(struct rp_data_set *out, struct rp_err *err)
+static int add_digest(struct rp_data_set *out, const struct rp_data_format *format, struct rp_err *err)
 {
     struct rp_files f;
     char hex[65];
-    if (rp_files_open(&f, out->path, err) < 0)
+    if (rp_files_open(&f, out->path, format->in_name, err) < 0)
         return -1;
     int failed = rp_files_digest(&f, hex, err) < 0;
     rp_files_close(&f);
@@ -105,7 +106,7 @@ int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data
         failed = rp_fail(err, RP_USAGE, "the recipe names no data: set data.archive and data.sha256, or --set data.path=DIR") < 0;
     }
     if (!failed)
-        failed = add_digest(out, err) < 0;
+        failed = add_digest(out, rp_data_format_of(r), err) < 0;
     if (failed)
         rp_data_set_fini(out);
     return failed ? -1 : 0;

@@ -1,4 +1,6 @@
-#include "data/bert_data.h"
+#include "data/shuffle.h"
+
+#include "base/err.h"
 #include "ops/philox.h"
 
 uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
@@ -20,4 +22,11 @@ uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
         i = l << half | r;
     } while (i >= n); /* a permutation of the larger set: the walk comes back below n, at the latest to where it began */
     return i;
+}
+
+int64_t rp_sample_record(int64_t sample, int64_t records, int shuffle, uint64_t seed)
+{
+    RP_BUG_IF(sample < 0 || records < 1);
+    uint64_t n = (uint64_t)records, s = (uint64_t)sample;
+    return (int64_t)(shuffle ? rp_shuffle(s % n, n, seed, s / n) : s % n);
 }

@@ -23,21 +23,6 @@
 #define TMP "tmp."
 #define ANOTHER "give another directory with --store or $REPRO_STORE"
 
-char *rp_store_path(const char *store, int *named)
-{
-    const char *env = getenv("REPRO_STORE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (!store || !*store)
-        store = env && *env ? env : NULL;
-    *named = store != NULL;
-    if (store)
-        return rp_strdup(store);
-    if (cache && *cache == '/') /* the XDG specification has relative paths ignored */
-        return rp_asprintf("%s/repro", cache);
-    if (home && *home == '/')
-        return rp_asprintf("%s/.cache/repro", home);
-    return rp_asprintf("/tmp/repro-%ld", (long)geteuid());
-}
-
 /* In a directory that everybody can write, what has our name may be somebody else's. */
 static int check_shared(const char *store, struct rp_err *err)
 {

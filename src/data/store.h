@@ -6,9 +6,9 @@
  * Owner:   struct rp_data_set owns its texts; directories in the store belong to whoever owns the store.
  * Extend:  another place to find archives is one branch in find_archive() of prepare.c.
  *
- * Where the store is: --store, else $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid> (only
- * if it is ours and closed to others). Where none of the defaults can be written, an embedded archive is used from memory
- * (path "embedded:NAME"); a store that was named and cannot be written is an error.
+ * Where the store is: rp_store_path() in base/buf.h; /tmp/repro-<uid> only if it is ours and closed to others. Where none of the
+ * defaults can be written, an embedded archive is used from memory (path "embedded:NAME"); a store that was named and cannot be
+ * written is an error.
  *
  *     STORE/sha256-<hex of the archive>/           renamed into place when complete, never changed after
  *                         .repro-files             sha256sum lines of every file: `sha256sum -c .repro-files` checks it by hand
@@ -26,7 +26,7 @@
 
 struct rp_data_set {
     int pinned;    /* 1: the archive has the SHA-256 that the recipe names */
-    char *path;    /* directory, file, glob or "embedded:NAME": what rp_bert_data_open() takes */
+    char *path;    /* directory, file, glob or "embedded:NAME": what open() of a format takes (dataset.h) */
     char *archive; /* file name of the archive; NULL when not pinned */
     char *sha256;  /* of the archive; NULL when not pinned */
     char *digest;  /* of the files, as in data/files.h */
@@ -36,9 +36,6 @@ void rp_data_set_fini(struct rp_data_set *s);
 /* store: directory given with --store, or NULL. A failure leaves *out empty. RP_USAGE: the recipe names no data; RP_MISMATCH: wrong
  * digest, or files in the store were changed; RP_IO: not found, disk full, store not writable; RP_MALFORMED: a hostile archive. */
 int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err) rp_must_check;
-
-/* The directory the rules above choose, not made yet (free it). *named: 1 if the user named it. NULL text never. */
-char *rp_store_path(const char *store, int *named);
 
 /* Unpack an archive, a file or else an embedded one, into the store, or find it there: `data unpack`. sha256: expected hex, or NULL. *dir
  * (free it) is the directory, hex receives the archive's digest. */

@@ -28,7 +28,7 @@ static int answer(const json_t *question, struct rp_err *err)
     for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
         if (strcmp(name, probes[i].name) == 0) {
             RP_JSON *body = json_pack("{s:s, s:o}", "probe", name, "values", probes[i].values());
-            return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
+            return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
         }
     return rp_fail(err, RP_MALFORMED, "this worker knows no probe '%s'", name);
 }
@@ -48,7 +48,7 @@ static int answer_device(const json_t *question, struct rp_err *err)
                          : json_pack("{s:s, s:I, s:I}", "name", b->name, "memory", (json_int_t)b->memory(&o), "own_bytes",
                                      (json_int_t)b->own_bytes(&o));
     RP_JSON *body = json_pack("{s:s, s:o}", "probe", "device", "values", values);
-    return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
+    return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
 }
 
 /* Rows, what failed first, and whether it was the device itself that cannot be used. */
@@ -72,7 +72,7 @@ static json_t *report_of(enum rp_frame type, const json_t *question)
 static int answer_report(enum rp_frame type, const json_t *question, struct rp_err *err)
 {
     RP_JSON *body = json_pack("{s:s, s:o}", "probe", type == RP_FRAME_SELFTEST ? "selftest" : "speed", "values", report_of(type, question));
-    return rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, body, err);
+    return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
 }
 
 /* A job is the last thing that a worker does: *status is then what the process ends with. */
@@ -83,7 +83,7 @@ static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, int *
     if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)
         return answer_report(type, body, err);
     if (type == RP_FRAME_JOB)
-        *status = rp_worker_train(RP_WORKER_FD, in, body, &rp_gpu_sampler);
+        *status = rp_worker_train(RP_PROCESS_FD, in, body, &rp_gpu_sampler);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 
@@ -98,7 +98,7 @@ static int next(struct rp_buf *in, int *status, struct rp_err *err)
         return obey(type, body, in, status, err) < 0 ? -1 : type != RP_FRAME_JOB;
     if (got < 0)
         return -1;
-    ssize_t n = read(RP_WORKER_FD, bytes, sizeof bytes);
+    ssize_t n = read(RP_PROCESS_FD, bytes, sizeof bytes);
     if (n < 0 && errno == EINTR)
         return 1;
     if (n > 0)
@@ -121,7 +121,7 @@ int main(void)
     int status = 0;
     set_driver_up();
     RP_JSON *hello = json_pack("{s:i}", "pid", (int)getpid());
-    int more = rp_frame_write(RP_WORKER_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
+    int more = rp_frame_write(RP_PROCESS_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
     while (more > 0)
         more = next(&in, &status, &err);
     if (more < 0)

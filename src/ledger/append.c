@@ -2,9 +2,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "data/store.h"
 #include "ledger/ledger.h"
 
 #include <errno.h>

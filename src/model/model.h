@@ -90,7 +90,9 @@ struct rp_model {
 };
 
 const struct rp_model *rp_model_find(const char *name); /* NULL: there is none of that name */
-const struct rp_model *rp_model_of(const struct rp_recipe *r);
+const struct rp_model *rp_model_of(const struct rp_recipe *r); /* NULL: not built in */
+/* RP_UNAVAILABLE, with the place in the recipe, where its model is not built in. */
+int rp_model_check(const struct rp_recipe *r, struct rp_err *err) rp_must_check;
 
 /* Of lists ended by NULL. */
 int rp_model_loss_parts(const struct rp_model *m);

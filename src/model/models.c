@@ -5,13 +5,12 @@
 
 extern const struct rp_model rp_model_bert; /* bert.c */
 
-/* In the order of the choices of recipe key `workload`. */
-static const struct rp_model *const models[] = {&rp_model_bert, NULL};
+static const struct rp_model *const models[RP_MODEL_COUNT] = {[RP_MODEL_bert] = &rp_model_bert};
 
 const struct rp_model *rp_model_find(const char *name)
 {
-    for (int i = 0; models[i]; i++)
-        if (!strcmp(models[i]->name, name))
+    for (int i = 0; i < RP_MODEL_COUNT; i++)
+        if (models[i] && !strcmp(models[i]->name, name))
             return models[i];
     return NULL;
 }
@@ -19,6 +18,18 @@ const struct rp_model *rp_model_find(const char *name)
 const struct rp_model *rp_model_of(const struct rp_recipe *r)
 {
     return models[r->workload];
+}
+
+int rp_model_check(const struct rp_recipe *r, struct rp_err *err)
+{
+    RP_BUF have = {0};
+    if (models[r->workload])
+        return 0;
+    for (int i = 0; i < RP_MODEL_COUNT; i++)
+        if (models[i])
+            rp_buf_printf(&have, "%s%s", have.size ? ", " : "", models[i]->name);
+    rp_fail(err, RP_UNAVAILABLE, "this build cannot train %s; it trains %s", rp_choice_name(RP_MODELS, r->workload), rp_buf_text(&have));
+    return rp_recipe_blame(r, "workload", err);
 }
 
 int rp_model_loss_parts(const struct rp_model *m)

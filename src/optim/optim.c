@@ -52,13 +52,13 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t)
         return o->lr * ((double)t / (double)o->warmup);
     double left = t < o->total ? 1.0 - (double)t / (double)o->total : 0.0;
     switch (o->decay) {
-    case RP_DECAY_CONSTANT:
+    case RP_DECAY_constant:
         return o->lr;
-    case RP_DECAY_SQRT:
+    case RP_DECAY_sqrt:
         return o->lr * sqrt(left);
-    case RP_DECAY_SQUARE:
+    case RP_DECAY_square:
         return o->lr * (left * left);
-    case RP_DECAY_LINEAR:
+    case RP_DECAY_linear:
         break;
     }
     return o->lr * left;
@@ -129,8 +129,8 @@ static void lamb(const struct rp_optim *o, const struct rp_trained *x, struct rp
 }
 
 static const struct rp_optimizer optimizers[] = {
-    {.name = "adamw", .slot = {"m", "v"}, .update = adamw},
-    {.name = "lamb", .slot = {"m", "v"}, .update = lamb},
+    [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw},
+    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb},
 };
 
 const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r)

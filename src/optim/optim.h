@@ -51,8 +51,6 @@ struct rp_trained {
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
 };
 
-enum rp_decay { RP_DECAY_CONSTANT, RP_DECAY_LINEAR, RP_DECAY_SQRT, RP_DECAY_SQUARE }; /* schedule.decay's choices in order */
-
 struct rp_optim {
     const struct rp_optimizer *optimizer;
     int bias_correction;

@@ -6,17 +6,35 @@
 
 #define REFUSE(field, ...) return (*key = RP_KEY_##field, rp_fail(err, RP_USAGE, __VA_ARGS__))
 
-static int check_model(const struct rp_recipe *r, int *key, struct rp_err *err)
+/* What two whole numbers of a recipe must be to each other, by model. MULTIPLE_OF blames the second, AT_MOST the first. */
+enum relation { MULTIPLE_OF, AT_MOST };
+static const struct rule {
+    unsigned models;
+    int a;
+    enum relation relation;
+    int b;
+} rules[] = {
+#define RULE(models, a, relation, b) {models, RP_KEY_##a, relation, RP_KEY_##b}
+    RULE(FOR(bert) | FOR(gpt), model_hidden_size, MULTIPLE_OF, model_num_attention_heads),
+    RULE(FOR(bert) | FOR(gpt), task_seq_length, AT_MOST, model_max_position_embeddings),
+    RULE(FOR(bert), task_max_predictions, AT_MOST, task_seq_length),
+    RULE(ALL, schedule_warmup_steps, AT_MOST, schedule_total_steps),
+};
+
+static int check_rules(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    if (r->model_hidden_size % r->model_num_attention_heads != 0)
-        REFUSE(model_num_attention_heads, "model.hidden_size %lld is not divisible by model.num_attention_heads %lld",
-               (long long)r->model_hidden_size, (long long)r->model_num_attention_heads);
-    if (r->task_seq_length > r->model_max_position_embeddings)
-        REFUSE(task_seq_length, "task.seq_length %lld is more than model.max_position_embeddings %lld", (long long)r->task_seq_length,
-               (long long)r->model_max_position_embeddings);
-    if (r->task_max_predictions > r->task_seq_length)
-        REFUSE(task_max_predictions, "task.max_predictions_per_seq %lld is more than task.seq_length %lld",
-               (long long)r->task_max_predictions, (long long)r->task_seq_length);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const struct rule *u = &rules[i];
+        if (!(u->models & 1u << r->workload))
+            continue;
+        long long a = rp_key_int(r, u->a), b = rp_key_int(r, u->b);
+        int multiple = u->relation == MULTIPLE_OF;
+        if (multiple ? a % b == 0 : a <= b)
+            continue;
+        *key = multiple ? u->b : u->a;
+        return rp_fail(err, RP_USAGE, "%s %lld is %s %s %lld", rp_key_at(u->a)->name, a, multiple ? "not divisible by" : "more than",
+                       rp_key_at(u->b)->name, b);
+    }
     return 0;
 }
 
@@ -39,9 +57,6 @@ static int check_training(const struct rp_recipe *r, int *key, struct rp_err *er
     if (!r->train_global_batch_size && r->origin[RP_KEY_train_accumulation_steps] == RP_FROM_BACKEND)
         REFUSE(train_accumulation_steps, "train.accumulation_steps in a backend section needs train.global_batch_size, so that the batch "
                                          "the schedule is written for stays on record");
-    if (r->schedule_warmup_steps > r->schedule_total_steps)
-        REFUSE(schedule_warmup_steps, "schedule.warmup_steps %lld is more than schedule.total_steps %lld",
-               (long long)r->schedule_warmup_steps, (long long)r->schedule_total_steps);
     return 0;
 }
 
@@ -72,7 +87,7 @@ static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
 
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    if (check_model(r, key, err) < 0 || check_training(r, key, err) < 0)
+    if (check_rules(r, key, err) < 0 || check_training(r, key, err) < 0)
         return -1;
     return check_device(r, key, err) < 0 ? -1 : check_data(r, key, err);
 }

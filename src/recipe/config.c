@@ -57,7 +57,7 @@ static int take(struct rp_recipe *r, const char *name, const json_t *value, cons
     if (k < 0 || k == RP_KEY_model_config)
         return rp_key_unknown(key_name, err);
     struct rp_value v;
-    if (rp_value_from_json(&v, k, value, err) < 0)
+    if (rp_key_refuse(r, k, err) < 0 || rp_value_from_json(&v, k, value, err) < 0)
         return -1;
     if (!skip[k])
         rp_value_store(r, k, &v, RP_FROM_CONFIG);
@@ -74,7 +74,7 @@ int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const
         int k = rp_key_find(name);
         if (k < 0 || k == RP_KEY_model_config || strncmp(name, "model.", 6) != 0)
             return rp_fail(err, RP_MALFORMED, "model.config: no file of that kind sets '%.64s'", k < 0 ? "?" : name);
-        if (rp_value_from_json(&v, k, value, err) < 0)
+        if (rp_key_refuse(r, k, err) < 0 || rp_value_from_json(&v, k, value, err) < 0)
             return rp_wrap(err, "model.config");
         if (!skip[k])
             rp_value_store(r, k, &v, RP_FROM_CONFIG);

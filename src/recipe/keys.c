@@ -10,19 +10,19 @@
 #include <string.h>
 
 static const struct rp_key table[] = {
-#define KEY(name_, field, type_, def_, lo_, hi_, choices_, flag_, help_)                                               \
-    {.name = name_, .flag = flag_, .choices = choices_, .help = help_, .def = def_, .type = #type_[0], .lo = lo_, .hi = hi_},
+#define KEY(name_, field, type_, models_, def_, lo_, hi_, choices_, flag_, help_)                                      \
+    {.name = name_, .flag = flag_, .choices = choices_, .help = help_, .def = def_, .type = #type_[0], .models = models_, .lo = lo_, .hi = hi_},
 #include "recipe/keys.def"
 #undef KEY
 };
 
 static const size_t offsets[] = {
-#define KEY(name, field, type, def, lo, hi, choices, flag, help) offsetof(struct rp_recipe, field),
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) offsetof(struct rp_recipe, field),
 #include "recipe/keys.def"
 #undef KEY
 };
 
-_Static_assert(RP_KEY_COUNT <= sizeof((struct rp_recipe *)0)->origin / sizeof(enum rp_origin), "origin[] holds every key");
+_Static_assert(RP_KEY_COUNT <= RP_KEYS_MAX, "origin[] and place[] hold every key");
 
 const struct rp_key *rp_key_table(int *n)
 {
@@ -47,6 +47,35 @@ int rp_key_find(const char *name)
         if (strcmp(table[k].name, name) == 0)
             return k;
     return -1;
+}
+
+int rp_key_applies(const struct rp_recipe *r, int key)
+{
+    return (table[key].models >> r->workload & 1u) != 0;
+}
+
+char *rp_key_models(const struct rp_key *k)
+{
+    RP_BUF names = {0};
+    for (int m = 0; m < RP_MODEL_COUNT; m++)
+        if (k->models >> m & 1u)
+            rp_buf_printf(&names, "%s%s", names.size ? ", " : "", rp_choice_name(RP_MODELS, m));
+    return rp_buf_take(&names);
+}
+
+int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err)
+{
+    if (rp_key_applies(r, key))
+        return 0;
+    RP_FREE char *models = rp_key_models(&table[key]);
+    return rp_fail(err, RP_USAGE, "%s is a key of %s; this recipe trains %s: remove it", table[key].name, models,
+                   rp_choice_name(RP_MODELS, r->workload));
+}
+
+int rp_model_parse(const char *name, struct rp_err *err)
+{
+    struct rp_value v;
+    return rp_value_parse(&v, RP_KEY_workload, name, err) < 0 ? -1 : (int)v.i;
 }
 
 const char *rp_origin_name(enum rp_origin o)

@@ -13,11 +13,14 @@
 #include <stddef.h>
 
 enum {
-#define KEY(name, field, type, def, lo, hi, choices, flag, help) RP_KEY_##field,
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) RP_KEY_##field,
 #include "recipe/keys.def"
 #undef KEY
     RP_KEY_COUNT
 };
+
+#define FOR(model) (1u << RP_MODEL_##model) /* one bit a model: the column `models` of keys.def, and the rules of check.c */
+#define ALL ((1u << RP_MODEL_COUNT) - 1)
 
 struct rp_value {
     int64_t i; /* I; B and C as 0/1 and index */
@@ -30,7 +33,9 @@ void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_or
 
 const struct rp_key *rp_key_at(int key);
 int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
-int rp_key_find(const char *name); /* row, or -1 */
+int rp_key_find(const char *name);                      /* row, or -1 */
+int rp_key_applies(const struct rp_recipe *r, int key); /* whether it is a key of the recipe's model */
+int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check; /* -1 with RP_USAGE where it is not */
 /* What a value must look like, in words: "a whole number from 1 to 65536, or max". */
 void rp_key_expected(int key, char *out, size_t size);
 

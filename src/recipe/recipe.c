@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct place { /* where a key's value was written; line 0: not in the file */
-    int line, col;
-};
-
 void rp_recipe_fini(struct rp_recipe *r)
 {
     for (int k = 0; k < RP_KEY_COUNT; k++) {
@@ -55,7 +51,17 @@ static int set_one(struct rp_recipe *r, int key, const char *text, enum rp_origi
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err)
 {
     int k = rp_key_find(key);
-    return k < 0 ? rp_key_unknown(key, err) : set_one(r, k, value, origin, err);
+    if (k < 0)
+        return rp_key_unknown(key, err);
+    return rp_key_refuse(r, k, err) < 0 ? -1 : set_one(r, k, value, origin, err);
+}
+
+int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err)
+{
+    const struct rp_place *at = &r->place[rp_key_find(key)];
+    if (!r->source_name)
+        return -1;
+    return at->line ? rp_at(r->source_name, at->line, at->col, err) : rp_wrap(err, "%.160s", r->source_name);
 }
 
 static void clear(struct rp_recipe *r, int key)
@@ -66,12 +72,13 @@ static void clear(struct rp_recipe *r, int key)
 
 /* ---- the file ---- */
 
-static int same_name(const char *choices, int index, const char *name)
+/* The same of a text in the file, whose place is then on record. */
+static int set_from_file(struct rp_recipe *r, const struct rp_setting *s, enum rp_origin origin, struct rp_err *err)
 {
-    for (; index > 0; index--)
-        choices += strcspn(choices, "|") + 1;
-    size_t n = strcspn(choices, "|");
-    return strlen(name) == n && memcmp(choices, name, n) == 0;
+    if (set_one(r, s->key, s->text, origin, err) < 0)
+        return rp_at(r->source_name, s->value.line, s->value.col, err);
+    r->place[s->key] = s->value;
+    return 0;
 }
 
 /* A backend section shortens: what it sets is at most what the recipe says. */
@@ -88,19 +95,16 @@ static int check_shorter(const struct rp_recipe *r, const struct rp_setting *s, 
 }
 
 /* Every section is checked, whether it applies here or not; they come after every key of the recipe, wherever they stand. */
-static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *file, const char *backend,
-                          struct place *place, struct rp_err *err)
+static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *backend, struct rp_err *err)
 {
     for (int i = 0; i < s->n; i++)
         if (s->item[i].backend >= 0 && check_shorter(r, &s->item[i], err) < 0)
-            return rp_at(file, s->item[i].line, s->item[i].col, err);
+            return rp_at(r->source_name, s->item[i].value.line, s->item[i].value.col, err);
     for (int i = 0; i < s->n; i++) {
         const struct rp_setting *it = &s->item[i];
-        if (it->backend < 0 || !backend || !same_name(rp_key_at(RP_KEY_run_backend)->choices, it->backend, backend))
-            continue;
-        if (set_one(r, it->key, it->text, RP_FROM_BACKEND, err) < 0)
-            return rp_at(file, it->line, it->col, err);
-        place[it->key] = (struct place){it->line, it->col};
+        if (it->backend >= 0 && backend && strcmp(rp_choice_name(RP_BACKENDS, it->backend), backend) == 0 &&
+            set_from_file(r, it, RP_FROM_BACKEND, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -117,37 +121,33 @@ static int apply_config(struct rp_recipe *r, const char *path, const struct rp_c
     return from && from->recorded ? rp_recipe_config_recorded(r, from->recorded, skip, err) : rp_recipe_config(r, path, skip, err);
 }
 
-static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const char *file, const struct rp_config_source *from,
-                      struct place *place, struct rp_err *err)
+static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const struct rp_config_source *from, struct rp_err *err)
 {
     char in_file[RP_KEY_COUNT] = {0};
     const struct rp_setting *config = NULL;
     for (int i = 0; i < s->n; i++) {
         const struct rp_setting *it = &s->item[i];
-        if (it->backend >= 0)
+        if (it->backend >= 0 || it->key == RP_KEY_workload) /* apply_model() */
             continue;
-        if (set_one(r, it->key, it->text, RP_FROM_RECIPE, err) < 0)
-            return rp_at(file, it->line, it->col, err);
+        if (set_from_file(r, it, RP_FROM_RECIPE, err) < 0)
+            return -1;
         in_file[it->key] = 1;
-        place[it->key] = (struct place){it->line, it->col};
         if (it->key == RP_KEY_model_config && r->model_config)
             config = it;
     }
-    if (config && !(from && (from->dir_of || from->recorded))) {
+    if (!config)
+        return 0;
+    if (!(from && (from->dir_of || from->recorded))) {
         rp_fail(err, RP_USAGE, "model.config: a recipe that is no file of its own cannot name another file: write the model.* keys out");
-        return rp_at(file, config->line, config->col, err);
+        return rp_recipe_blame(r, "model.config", err);
     }
-    if (config) {
-        RP_FREE char *path = beside(from->dir_of ? from->dir_of : "", r->model_config);
-        if (apply_config(r, path, from, in_file, err) < 0)
-            return rp_at(file, config->line, config->col, err);
-    }
-    return 0;
+    RP_FREE char *path = beside(from->dir_of ? from->dir_of : "", r->model_config);
+    return apply_config(r, path, from, in_file, err) < 0 ? rp_recipe_blame(r, "model.config", err) : 0;
 }
 
 /* ---- the command line ---- */
 
-static int set_from_text(struct rp_recipe *r, const char *set, char *given, struct place *place, struct rp_err *err)
+static int set_from_text(struct rp_recipe *r, const char *set, char *given, struct rp_err *err)
 {
     char name[128], shown[72];
     size_t n = strcspn(set, "=");
@@ -163,16 +163,16 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
         return *flag ? rp_wrap(err, "--%s or --set", flag) : rp_wrap(err, "--set %s", rp_shown(shown, set));
     }
     given[k] = 1;
-    place[k] = (struct place){0};
+    r->place[k] = (struct rp_place){0};
     return 0;
 }
 
 static int apply_command_line(struct rp_recipe *r, const struct rp_config_source *from, const char *const *set, int n_set,
-                              struct place *place, struct rp_err *err)
+                              struct rp_err *err)
 {
     char given[RP_KEY_COUNT] = {0};
     for (int i = 0; i < n_set; i++)
-        if (set_from_text(r, set[i], given, place, err) < 0)
+        if (set_from_text(r, set[i], given, err) < 0)
             return -1;
     if (given[RP_KEY_model_config] && r->model_config && apply_config(r, r->model_config, from, given, err) < 0)
         return rp_wrap(err, "--set model.config=%.100s", r->model_config);
@@ -186,22 +186,37 @@ static int apply_command_line(struct rp_recipe *r, const struct rp_config_source
     return 0;
 }
 
+/* ---- all of it ---- */
+
+/* Which keys there are depends on the model, so that it comes first, wherever it is written. */
+static int apply_model(struct rp_recipe *r, const struct rp_settings *s, const char *const *set, int n_set, struct rp_err *err)
+{
+    char given[RP_KEY_COUNT] = {0};
+    for (int i = 0; i < s->n; i++)
+        if (s->item[i].key == RP_KEY_workload && set_from_file(r, &s->item[i], RP_FROM_RECIPE, err) < 0)
+            return -1;
+    for (int i = 0; i < n_set; i++)
+        if (strncmp(set[i], "workload=", strlen("workload=")) == 0 && set_from_text(r, set[i], given, err) < 0)
+            return -1;
+    for (int i = 0; i < s->n; i++)
+        if (rp_key_refuse(r, s->item[i].key, err) < 0)
+            return rp_at(r->source_name, s->item[i].name.line, s->item[i].name.col, err);
+    return 0;
+}
+
 static int apply_all(struct rp_recipe *r, const struct rp_config_source *from, const char *backend, const char *const *set, int n_set,
                      struct rp_err *err)
 {
     struct rp_settings settings;
-    struct place place[RP_KEY_COUNT] = {{0, 0}};
-    const char *file = r->source_name;
     int key = 0;
-    if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, file, err) < 0)
+    if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, r->source_name, err) < 0)
         return -1;
-    int failed = apply_keys(r, &settings, file, from, place, err) < 0 || apply_sections(r, &settings, file, backend, place, err) < 0;
+    int failed = apply_model(r, &settings, set, n_set, err) < 0 || apply_keys(r, &settings, from, err) < 0 ||
+                 apply_sections(r, &settings, backend, err) < 0;
     rp_settings_fini(&settings);
-    if (failed || apply_command_line(r, from, set, n_set, place, err) < 0)
+    if (failed || apply_command_line(r, from, set, n_set, err) < 0)
         return -1;
-    if (rp_recipe_check(r, &key, err) == 0)
-        return 0;
-    return place[key].line ? rp_at(file, place[key].line, place[key].col, err) : rp_wrap(err, "%.160s", file);
+    return rp_recipe_check(r, &key, err) < 0 ? rp_recipe_blame(r, rp_key_at(key)->name, err) : 0;
 }
 
 int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,

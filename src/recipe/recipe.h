@@ -4,13 +4,17 @@
  *          fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the documentation.
  * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that order) -> JSON and back.
  * Owner:   struct rp_recipe owns its strings and the exact bytes; rp_recipe_fini() frees them.
- * Extend:  one row in keys.def, and its name in younger[] of verify/inner.c, as bundles so far lack it; read the field where it is needed.
+ * Extend:  one row in keys.def; read the field where it is needed.
+ *
+ * The key `workload` names the model, and the model decides which of the rows are keys of the recipe, wherever in the file it stands. The
+ * fields of other rows keep their defaults, cannot be set and are not in the resolved form.
  */
 #ifndef RP_RECIPE_RECIPE_H
 #define RP_RECIPE_RECIPE_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "recipe/choices.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -19,8 +23,13 @@ enum rp_origin { RP_FROM_DEFAULT, RP_FROM_RECIPE, RP_FROM_CONFIG, RP_FROM_BACKEN
 const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.config", "backend section", "command line" */
 
 #define RP_BATCH_MAX 0 /* train.batch_size: max */
+#define RP_KEYS_MAX 160
 
-/* The C type behind each key type: I int64_t, F double, S char * (NULL: not set), B int (0/1), C int (index into the choices),
+struct rp_place { /* where a text stands in a recipe, from 1; line 0: not in the file */
+    int line, col;
+};
+
+/* The C type behind each key type: I int64_t, F double, S char * (NULL: not set), B int (0/1), C int (of an enum of choices.h),
  * L char * (a list of words joined with ',', NULL or "" for none). */
 typedef int64_t rp_key_I;
 typedef double rp_key_F;
@@ -31,10 +40,11 @@ typedef char *rp_key_L;
 
 struct rp_recipe {
     /* `train.batch_size` is field train_batch_size */
-#define KEY(name, field, type, def, lo, hi, choices, flag, help) rp_key_##type field;
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) rp_key_##type field;
 #include "recipe/keys.def"
 #undef KEY
-    enum rp_origin origin[160]; /* by row of keys.def; the table's length is checked against it */
+    enum rp_origin origin[RP_KEYS_MAX]; /* by row of keys.def */
+    struct rp_place place[RP_KEYS_MAX]; /* of the value */
     struct rp_buf source;      /* the exact bytes of the YAML file */
     char *source_name;         /* path or "embedded:bert_fp32" */
     char sha256[65];           /* of source */
@@ -58,11 +68,14 @@ int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const ch
 int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
                           const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
-/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key. A text that is not set is null, a list is an array,
+/* Puts "file:line:column: " of a key's value before a message, or the file's name alone; returns -1. */
+int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);
+
+/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is an array,
  * batch_size max is "max"; reals survive the way there and back bit for bit. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
-/* Back again, checked like a recipe; for the worker and for replay. A key that is not there has its default: documents written
- * before the key existed keep their meaning. source, source_name and sha256 stay empty. */
+/* Back again, checked like a recipe; for the worker and for replay. Exactly the keys of the model have to be there. source, source_name
+ * and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
 /* One value of that form as --set takes it (free it). */
 char *rp_recipe_value_text(const json_t *value);
@@ -74,9 +87,12 @@ int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum 
 struct rp_key {
     const char *name, *flag, *choices, *help, *def;
     char type;
+    unsigned models; /* bit 1 << enum rp_model_id */
     double lo, hi;
 };
 const struct rp_key *rp_key_table(int *n);
+char *rp_key_models(const struct rp_key *k);              /* "bert, gpt" (free it) */
+int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE, with the nearest name */
 
 /* Embedded recipes: names ("bert_fp32"), first comment line of each. */
 struct rp_recipe_name {

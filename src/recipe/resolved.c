@@ -1,4 +1,4 @@
-/* The resolved form of a recipe: every key with its value and where it came from, as JSON and back. */
+/* The resolved form of a recipe: every key of its model with its value and where it came from, as JSON and back. */
 #include "base/json.h"
 #include "recipe/keys.h"
 
@@ -8,8 +8,9 @@ json_t *rp_recipe_to_json(const struct rp_recipe *r)
 {
     json_t *j = json_object();
     for (int k = 0; k < RP_KEY_COUNT; k++)
-        json_object_set_new(j, rp_key_at(k)->name,
-                            json_pack("{s:o, s:s}", "value", rp_value_to_json(r, k), "origin", rp_origin_name(r->origin[k])));
+        if (rp_key_applies(r, k))
+            json_object_set_new(j, rp_key_at(k)->name,
+                                json_pack("{s:o, s:s}", "value", rp_value_to_json(r, k), "origin", rp_origin_name(r->origin[k])));
     return j;
 }
 
@@ -28,6 +29,8 @@ static int take(struct rp_recipe *r, const char *name, const json_t *entry, stru
     int k = rp_key_find(name);
     if (k < 0)
         return rp_key_unknown(name, err);
+    if (rp_key_refuse(r, k, err) < 0)
+        return -1;
     const json_t *value = json_object_get(entry, "value");
     if (!value || json_object_size(entry) != 2)
         return rp_fail(err, RP_MALFORMED, "%s: expected {\"value\", \"origin\"}", name);
@@ -45,16 +48,22 @@ static int take(struct rp_recipe *r, const char *name, const json_t *entry, stru
 
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err)
 {
+    static const char model[] = "workload"; /* first: which keys there are depends on it */
     const char *name;
     json_t *entry;
     int key;
     rp_recipe_defaults(r);
     int failed = json_is_object(j) ? 0 : rp_fail(err, RP_MALFORMED, "expected an object of keys");
+    if (!failed && json_object_get(j, model))
+        failed = take(r, model, json_object_get(j, model), err);
     json_object_foreach ((json_t *)j, name, entry) { /* jansson iterates over non-const objects only; no object: not at all */
         if (failed)
             break;
         failed = take(r, name, entry, err);
     }
+    for (int k = 0; k < RP_KEY_COUNT && !failed; k++)
+        if (rp_key_applies(r, k) && !json_object_get(j, rp_key_at(k)->name))
+            failed = rp_fail(err, RP_MALFORMED, "%s is missing", rp_key_at(k)->name);
     if (!failed)
         failed = rp_recipe_check(r, &key, err);
     if (!failed)

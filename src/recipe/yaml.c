@@ -15,6 +15,7 @@ struct reader {
     struct rp_events events;
     struct rp_settings *out;
     char path[MAX_PATH]; /* dotted name of the mapping at hand, "" at the top */
+    struct rp_place name; /* of the key at hand */
     int depth;
     char *seen[MAX_SECTIONS]; /* sections that were opened: each once */
     int n_seen;
@@ -32,16 +33,12 @@ void rp_settings_fini(struct rp_settings *s)
 
 /* ---- names ---- */
 
-/* Index of `name` among the choices of run.backend, "auto" excepted; -1: no such backend. */
-static int backend_index(const char *name, size_t n)
+/* enum rp_backend_id, "auto" excepted; -1: no such backend. */
+static int backend_of(const char *name, size_t n)
 {
-    const char *p = rp_key_at(RP_KEY_run_backend)->choices;
-    for (int i = 0; *p; i++) {
-        size_t len = strcspn(p, "|");
-        if (i > 0 && len == n && memcmp(p, name, n) == 0)
+    for (int i = RP_BACKEND_auto + 1; i < RP_BACKEND_COUNT; i++)
+        if (strlen(rp_choice_name(RP_BACKENDS, i)) == n && memcmp(rp_choice_name(RP_BACKENDS, i), name, n) == 0)
             return i;
-        p += len + (p[len] == '|');
-    }
     return -1;
 }
 
@@ -52,7 +49,7 @@ static const char *split_backend(const char *name, int *backend)
     if (strncmp(name, "backend.", 8) != 0)
         return name;
     size_t n = strcspn(name + 8, ".");
-    *backend = backend_index(name + 8, n);
+    *backend = backend_of(name + 8, n);
     return *backend < 0 ? NULL : name + 8 + n + (name[8 + n] == '.');
 }
 
@@ -76,7 +73,7 @@ static int unknown(struct reader *r, const struct rp_event *e, const char *name)
     if (!key) {
         char shown[72];
         rp_fail(r->events.err, RP_USAGE, "unknown backend '%s': expected one of %s", rp_shown(shown, name + 8),
-                strchr(rp_key_at(RP_KEY_run_backend)->choices, '|') + 1);
+                strchr(RP_CHOICES(RP_BACKENDS), '|') + 1);
     } else
         rp_key_unknown(key, r->events.err);
     return rp_at(r->events.file, e->line, e->col, r->events.err);
@@ -111,10 +108,10 @@ static int add(struct reader *r, int key, int backend, char *text, const struct 
     for (int i = 0; i < s->n; i++)
         if (s->item[i].key == key && s->item[i].backend == backend) {
             free(text);
-            return FAIL(r, at, RP_USAGE, "%s is given twice, first in line %d", rp_key_at(key)->name, s->item[i].line);
+            return FAIL(r, at, RP_USAGE, "%s is given twice, first in line %d", rp_key_at(key)->name, s->item[i].value.line);
         }
     s->item = rp_realloc(s->item, (size_t)(s->n + 1) * sizeof *s->item);
-    s->item[s->n++] = (struct rp_setting){.key = key, .backend = backend, .text = text, .line = at->line, .col = at->col};
+    s->item[s->n++] = (struct rp_setting){.key = key, .backend = backend, .text = text, .name = r->name, .value = {at->line, at->col}};
     return 0;
 }
 
@@ -174,6 +171,7 @@ static int read_value(struct reader *r, const struct rp_event *at, const char *n
     if (key >= 0 && backend >= 0 && !allowed_for_backend(key))
         return FAIL(r, at, RP_USAGE, "%s may not stand in a backend section: only measure.*, evidence.* and train.accumulation_steps may",
                     key_name);
+    r->name = (struct rp_place){at->line, at->col};
     struct rp_event e;
     if (rp_events_next(&r->events, &e) < 0)
         return -1;

@@ -6,7 +6,7 @@
  * Owner:   struct rp_settings owns its texts; rp_settings_fini() frees them.
  * Extend:  a section that is no key (like `backend`) is a case in enter_section().
  *
- *     train:                     setting {train.batch_size, "32", line 2, column 15, backend -1}
+ *     train:                     setting {train.batch_size, "32", name 2:3, value 2:15, backend -1}
  *       batch_size: 32
  *     backend:                   dotted and nested names are the same name
  *       cpu: {measure.timed_steps: 4}
@@ -15,16 +15,17 @@
 #define RP_RECIPE_YAML_H
 
 #include "base/err.h"
+#include "recipe/recipe.h"
 
 #include <stddef.h>
 
 #define RP_RECIPE_MAX (256u << 10) /* bytes of a recipe */
 
 struct rp_setting {
-    int key;       /* row of keys.def */
-    int backend;   /* index into the choices of run.backend, or -1: not in a backend section */
-    char *text;    /* scalar, or words joined with ',' */
-    int line, col; /* of the value, from 1 */
+    int key;     /* row of keys.def */
+    int backend; /* enum rp_backend_id, or -1: not in a backend section */
+    char *text;  /* scalar, or words joined with ',' */
+    struct rp_place name, value;
 };
 
 struct rp_settings {

@@ -85,7 +85,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
     s->after = s->before ? document(s, "env/node0.after.json", "env", err) : NULL;
     if (!s->after || read_records(s, err) < 0)
         return -1;
-    if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
+    if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0 || rp_model_check(&s->recipe, err) < 0)
         return rp_wrap(err, "run.json");
     if (s->recipe.train_batch_size == RP_BATCH_MAX)
         s->recipe.train_batch_size = json_integer_value(field(s->run, "plan", "batch"));

@@ -17,7 +17,7 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     const json_t *is = json_object_get(s->run, "plan");
     const char *name = json_string_value(json_object_get(s->run, "backend"));
     const struct rp_backend *b = rp_backend_find(name);
-    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^9 */
+    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^13 */
     if (rows > INT_MAX)
         return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
     o.max_rows = (int)rows;

@@ -28,7 +28,7 @@ struct replay {
     const struct rp_records *records;
     struct rp_recipe recipe;
     struct rp_data_set data;
-    struct rp_worker worker;
+    struct rp_process worker;
     int64_t steps;     /* to train */
     char *dir, *saved; /* where the state goes that is compared with the owner's, or NULL */
     json_t *roots;     /* per tensor, of this replay */
@@ -52,7 +52,7 @@ static int roots_elsewhere(const struct replay *p)
  * here, and where it is trained. */
 static int local_recipe(struct replay *p, struct rp_err *err)
 {
-    static const char *const cleared[] = {"run.save", "run.init", "run.device", "data.path", "model.config"};
+    static const char *const cleared[] = {"run.save", "run.init", "run.device", "data.path"};
     const char *own = recorded_text(p, "data.path"), *init = recorded_text(p, "run.init");
     char threads[24];
     if (rp_recipe_from_json(&p->recipe, json_object_get(p->run, "recipe"), err) < 0)
@@ -258,7 +258,7 @@ static int check(struct replay *p, struct rp_err *err)
         return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " steps", p->out->steps);
     if (p->out->diverged && !p->stop_ns && !p->saved) {
         p->stop_ns = now;
-        rp_worker_stop(&p->worker);
+        rp_process_stop(&p->worker);
     }
     if (p->stop_ns && now - p->stop_ns > STOP_GRACE_NS)
         return 1;
@@ -275,7 +275,7 @@ static int watch(struct replay *p, struct rp_err *err)
         int over = check(p, err);
         if (over)
             return over < 0 ? -1 : 0;
-        int got = rp_worker_next(&p->worker, POLL_MS, &type, &body, err);
+        int got = rp_process_next(&p->worker, POLL_MS, &type, &body, err);
         int failed = got < 0 || (got > 0 && on_frame(p, type, body, err) < 0);
         json_decref(body);
         if (failed)
@@ -352,7 +352,7 @@ int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_r
     *out = (struct rp_replay_result){.first = o->first, .agreed = -1};
     int failed = train(&p, err);
     pid_t worker = p.worker.pid;
-    rp_worker_kill(&p.worker);
+    rp_process_kill(&p.worker);
     remove_place(&p, worker);
     rp_recipe_fini(&p.recipe);
     rp_data_set_fini(&p.data);

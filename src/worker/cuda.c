@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "process/program.h"
+#include "worker/worker.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +20,13 @@ struct answer {
     int64_t memory, own_bytes;
 };
 
-static int wait_for(struct rp_worker *w, int limit_ms, json_t **values, struct rp_err *err)
+static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct rp_err *err)
 {
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     while (rp_now_ns() < until && !rp_interrupted()) {
         enum rp_frame type;
         RP_JSON *body = NULL;
-        int got = rp_worker_next(w, 100, &type, &body, err);
+        int got = rp_process_next(w, 100, &type, &body, err);
         if (got < 0)
             return -1;
         if (got > 0 && type == RP_FRAME_VALUES) {
@@ -39,14 +41,21 @@ static int wait_for(struct rp_worker *w, int limit_ms, json_t **values, struct r
                    limit_ms / 1000);
 }
 
+int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
+{
+    RP_BUF program = {0};
+    *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = "the GPU worker"};
+    return rp_program_gpu(&program, err) < 0 ? -1 : rp_process_start_program(w, &program, "repro-gpu", w->name, err);
+}
+
 /* Start, ask one thing, end. */
 static int ask_once(enum rp_frame type, const json_t *question, int limit_ms, json_t **values, struct rp_err *err)
 {
-    struct rp_worker w;
+    struct rp_process w;
     if (rp_worker_start_gpu(&w, err) < 0)
         return -1;
     int failed = rp_frame_write(w.fd, type, question, err) < 0 || wait_for(&w, limit_ms, values, err) < 0;
-    rp_worker_kill(&w);
+    rp_process_kill(&w);
     return failed ? -1 : 0;
 }
 

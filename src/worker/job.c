@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "worker/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
     if (!job->backend)
         return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", backend);
     job->recipe = rp_alloc(sizeof *job->recipe);
-    if (rp_recipe_from_json(job->recipe, recipe, err) < 0) {
+    if (rp_recipe_from_json(job->recipe, recipe, err) < 0 || rp_model_check(job->recipe, err) < 0) {
         rp_job_fini(job);
         return rp_wrap(err, "job");
     }
@@ -47,27 +48,9 @@ int64_t rp_job_steps(const struct rp_recipe *r)
     return r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
 }
 
-/* The text of a choice key: its index into the '|' separated choices. */
-static const char *choice_text(const char *key, int index, char *out, size_t size)
-{
-    int n;
-    const struct rp_key *k = rp_key_table(&n);
-    while (n-- && strcmp(k->name, key) != 0)
-        k++;
-    const char *p = k->choices;
-    for (; index > 0; index--)
-        p = strchr(p, '|') + 1;
-    size_t len = strcspn(p, "|");
-    RP_BUG_IF(len >= size);
-    memcpy(out, p, len);
-    out[len] = 0;
-    return out;
-}
-
 struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 {
-    static const char *const isas[] = {NULL, "scalar", "avx2", "avx512"}; /* by the index of run.isa */
-    return (struct rp_device_opts){.isa = isas[r->run_isa],
+    return (struct rp_device_opts){.isa = rp_choice_name(RP_ISAS, r->run_isa),
                                    .threads = (int)r->run_threads,
                                    .device = r->run_device,
                                    .max_seq = (int)r->task_seq_length,
@@ -75,14 +58,13 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 }
 
 /* A GPU that is named is meant: nothing else trains in its place. */
-static const struct rp_backend *named_device(const struct rp_recipe *r, const char *backend, const struct rp_device_opts *o,
-                                             struct rp_err *err)
+static const struct rp_backend *named_device(const struct rp_recipe *r, const struct rp_device_opts *o, struct rp_err *err)
 {
     char shown[72];
     rp_shown(shown, r->run_device);
-    if (strcmp(backend, "cpu") == 0)
+    if (r->run_backend == RP_BACKEND_cpu)
         return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
-    const struct rp_backend *b = rp_backend_find("cuda");
+    const struct rp_backend *b = rp_backend_find(rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));
     const char *reason = b ? b->unavailable(o) : "this build has no backend for GPUs";
     return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
                                  shown, reason)
@@ -91,14 +73,12 @@ static const struct rp_backend *named_device(const struct rp_recipe *r, const ch
 
 const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err)
 {
-    char name[32];
+    const char *name = rp_choice_name(RP_BACKENDS, r->run_backend), *reason = "none is built in";
     struct rp_device_opts o = rp_job_device(r);
-    const char *reason = "none is built in";
     *passed = (struct rp_err){0};
-    choice_text("run.backend", r->run_backend, name, sizeof name);
-    if (r->run_device && *r->run_device && strcmp(name, "cuda") != 0)
-        return named_device(r, name, &o, err);
-    if (strcmp(name, "auto") != 0) {
+    if (r->run_device && *r->run_device && r->run_backend != RP_BACKEND_cuda)
+        return named_device(r, &o, err);
+    if (r->run_backend != RP_BACKEND_auto) {
         const struct rp_backend *b = rp_backend_find(name);
         reason = b ? b->unavailable(&o) : "this build has no such backend";
         return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason) : (void *)b;
@@ -114,22 +94,29 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
 
 const struct rp_backend *rp_job_remote(const struct rp_recipe *r)
 {
-    char name[32];
-    const struct rp_backend *b = rp_backend_find(choice_text("run.backend", r->run_backend, name, sizeof name));
+    const struct rp_backend *b = rp_backend_find(rp_choice_name(RP_BACKENDS, r->run_backend));
     return b && b->remote ? b : NULL;
 }
 
-int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err)
+static int send_job(struct rp_process *w, const json_t *job, struct rp_err *err)
+{
+    if (rp_frame_write(w->fd, RP_FRAME_JOB, job, err) == 0)
+        return 0;
+    rp_process_kill(w);
+    return rp_wrap(err, "starting %s", w->name);
+}
+
+int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err)
+{
+    return rp_process_start_self(w, RP_WORKER_ARG, rp_worker_main, "the worker", err) < 0 ? -1 : send_job(w, job, err);
+}
+
+int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *err)
 {
     RP_JSON *body = rp_job_encode(job);
     if (!job->backend->remote)
         return rp_worker_start(w, body, err);
-    if (rp_worker_start_gpu(w, err) < 0)
-        return -1;
-    if (rp_frame_write(w->fd, RP_FRAME_JOB, body, err) == 0)
-        return 0;
-    rp_worker_kill(w);
-    return rp_wrap(err, "starting the GPU worker");
+    return rp_worker_start_gpu(w, err) < 0 ? -1 : send_job(w, body, err);
 }
 
 json_t *rp_plan_to_json(const struct rp_plan *plan)

@@ -23,8 +23,8 @@
 #define RP_WORKER_JOB_H
 
 #include "base/err.h"
+#include "process/process.h"
 #include "recipe/recipe.h"
-#include "worker/worker.h"
 #include "workload/workload.h"
 
 #include <jansson.h>
@@ -52,7 +52,7 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
 /* The backend that run.backend names, when another program trains with it; else NULL. */
 const struct rp_backend *rp_job_remote(const struct rp_recipe *r);
 /* Start the worker of job->backend, with the job. */
-int rp_job_start(struct rp_worker *w, const struct rp_job *job, struct rp_err *err) rp_must_check;
+int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *err) rp_must_check;
 
 /* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
 json_t *rp_plan_to_json(const struct rp_plan *plan);

@@ -6,9 +6,9 @@
 #include "base/text.h"
 #include "bundle/schema.h"
 #include "capture/gpu.h"
+#include "process/process.h"
 #include "report/records.h"
 #include "report/samples.h"
-#include "worker/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static void as_members(struct taken *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rp_worker w = {.pid = -1, .errors = -1, .name = "the worker"};
+    struct rp_process w = {.pid = -1, .errors = -1, .name = "the worker"};
     struct taken t = {.answers = json_object()};
     struct rp_err err = {0};
     int end[2], got;
@@ -136,14 +136,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     do {
         enum rp_frame type;
         RP_JSON *body = NULL;
-        got = rp_worker_next(&w, 10000, &type, &body, &err);
+        got = rp_process_next(&w, 10000, &type, &body, &err);
         must(got != 0); /* all is there */
         if (got > 0)
             take(&t, type, body);
     } while (got > 0);
     one_line(&err);
     must(w.fd < 0);
-    rp_worker_kill(&w);
+    rp_process_kill(&w);
     as_values(&t);
     as_members(&t);
     rp_sampling_fini(&t.samples);

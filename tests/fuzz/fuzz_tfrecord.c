@@ -1,7 +1,7 @@
 /* Any bytes as a TFRecord file: refused with one line, or read, and then every value is in its range. The bytes are also given to the
  * tf.Example parser alone, and framed with good checksums, because few inputs get past the checksums otherwise. */
 #include "base/buf.h"
-#include "data/bert_data.h"
+#include "data/dataset.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
 
@@ -21,44 +21,60 @@ static void one_line(const struct rp_err *err)
         abort();
 }
 
-static void check_sample(const struct rp_bert_sample *s)
+struct sample {
+    int32_t ids[SEQ], segments[SEQ], positions[PREDICTIONS], labels[PREDICTIONS], next;
+    uint8_t mask[SEQ];
+    float weights[PREDICTIONS];
+};
+
+static void check_sample(const struct sample *s)
 {
     int tokens = 0;
     for (int k = 0; k < SEQ; k++) {
-        tokens += s->input_mask[k];
-        if (s->input_ids[k] < 0 || s->input_ids[k] >= VOCAB || s->input_mask[k] > 1 || s->segment_ids[k] < 0 || s->segment_ids[k] > 1)
+        tokens += s->mask[k];
+        if (s->ids[k] < 0 || s->ids[k] >= VOCAB || s->mask[k] > 1 || s->segments[k] < 0 || s->segments[k] > 1)
             abort();
     }
     for (int k = 0; k < PREDICTIONS; k++)
-        if (s->masked_lm_positions[k] < 0 || s->masked_lm_positions[k] >= SEQ || s->masked_lm_ids[k] < 0 ||
-            s->masked_lm_ids[k] >= VOCAB || !(s->masked_lm_weights[k] >= 0))
+        if (s->positions[k] < 0 || s->positions[k] >= SEQ || s->labels[k] < 0 || s->labels[k] >= VOCAB || !(s->weights[k] >= 0))
             abort();
-    if (!tokens || (s->next_sentence_label != 0 && s->next_sentence_label != 1))
+    if (!tokens || (s->next != 0 && s->next != 1))
         abort();
 }
 
 static void read_all(const void *data, size_t size)
 {
-    static const struct rp_bert_limits limits = {.seq = SEQ, .predictions = PREDICTIONS, .vocab = VOCAB, .type_vocab = 2};
-    int32_t ids[SEQ], segments[SEQ], positions[PREDICTIONS], labels[PREDICTIONS];
-    uint8_t mask[SEQ];
-    float weights[PREDICTIONS];
-    struct rp_bert_sample s = {ids, mask, segments, positions, labels, weights, 0};
+    static const struct rp_sample_field want[] = {
+        {"input_ids", RP_I32, SEQ, VOCAB},
+        {"input_mask", RP_U8, SEQ, 2},
+        {"segment_ids", RP_I32, SEQ, 2},
+        {"masked_lm_positions", RP_I32, PREDICTIONS, SEQ},
+        {"masked_lm_ids", RP_I32, PREDICTIONS, VOCAB},
+        {"masked_lm_weights", RP_F32, PREDICTIONS, 0},
+        {"next_sentence_labels", RP_I32, 1, 2},
+    };
+    const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
+    struct rp_sample_field own[RP_SAMPLE_FIELDS_MAX];
+    struct sample s;
+    void *const row[] = {s.ids, s.mask, s.segments, s.positions, s.labels, s.weights, &s.next};
+    int n = 0;
     struct rp_err err = {0};
     char path[64];
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd < 0 || rp_write_all(fd, data, size) < 0)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct rp_bert_data *d = rp_bert_data_open(path, &limits, 1, size, &err);
+    struct rp_dataset *d = format->open(path, want, sizeof want / sizeof *want, 1, size, &err);
     if (!d)
         one_line(&err);
-    for (int64_t i = 0; d && i < rp_bert_data_count(d); i++)
-        if (rp_bert_data_get(d, i, &s, &err) == 0)
+    for (int64_t i = 0; d && i < format->count(d); i++)
+        if (format->get(d, i, row, &err) == 0)
             check_sample(&s);
         else
             one_line(&err);
-    rp_bert_data_close(d);
+    format->close(d);
+    if (format->probe(path, own, &n, &err) < 0)
+        one_line(&err);
     close(fd);
 }
 

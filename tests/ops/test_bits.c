@@ -43,7 +43,7 @@ static void rows_of(int isa, int op, int *cases, int *failed)
                                         .variant = mix, .offset = mix % 5 == 3, .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
                                         .seed = mix};
                 struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
-                if (isa == RP_ISA_SCALAR && (t > 1 || (op == RP_OP_gemm && w > 4)))
+                if (isa == RP_ISA_scalar && (t > 1 || (op == RP_OP_gemm && w > 4)))
                     continue; /* slow: the library's fmaf */
                 ++*cases;
                 compare(dev, isa, thread_counts[t], op, &s, failed);
@@ -62,7 +62,7 @@ static void attention_of(int isa, int op, int *cases, int *failed)
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
                                     .small = variant % 4 == 1, .seed = variant};
-            if (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_SCALAR ? 4u : (unsigned)i % 4))
+            if (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u : (unsigned)i % 4))
                 continue;
             ++*cases;
             compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
@@ -92,13 +92,13 @@ static void all_of(enum rp_isa isa)
 
 TEST(scalar)
 {
-    all_of(RP_ISA_SCALAR);
+    all_of(RP_ISA_scalar);
 }
 
 /* What a CPU without the FMA instruction runs: the device of this CPU with that table. */
 TEST(scalar_without_fma)
 {
-    struct rp_dev *dev = device(RP_ISA_SCALAR, 2);
+    struct rp_dev *dev = device(RP_ISA_scalar, 2);
     struct rp_ops plain = *dev->op;
     rp_cpu_ops_fill_scalar(&plain);
     for (int op = 0; op < RP_OP_COUNT; op++)
@@ -112,12 +112,12 @@ TEST(scalar_without_fma)
 
 TEST(avx2)
 {
-    all_of(RP_ISA_AVX2);
+    all_of(RP_ISA_avx2);
 }
 
 TEST(avx512)
 {
-    all_of(RP_ISA_AVX512);
+    all_of(RP_ISA_avx512);
 }
 
 /* A whole micro-batch's worth of tensor, so that parts outnumber threads in every operation on whole tensors. */

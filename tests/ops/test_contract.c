@@ -29,7 +29,7 @@ static const struct rp_op_shape shape = {.rows = 65, .width = 240, .batch = 2, .
 
 TEST(contracted_kernels_are_caught)
 {
-    struct rp_dev *dev = device(RP_ISA_AVX2, 2);
+    struct rp_dev *dev = device(RP_ISA_avx2, 2);
     if (!dev)
         SKIP("this CPU lacks AVX2");
     struct rp_ops contracted = *dev->op;
@@ -49,7 +49,7 @@ TEST(contracted_kernels_are_caught)
 
 TEST(the_product_build_is_not_contracted)
 {
-    struct rp_dev *dev = device(RP_ISA_AVX2, 2);
+    struct rp_dev *dev = device(RP_ISA_avx2, 2);
     if (!dev)
         SKIP("this CPU lacks AVX2");
     for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {

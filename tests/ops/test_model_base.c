@@ -21,7 +21,7 @@ static int one_step(struct outcome *out, const char *isa, int threads, int batch
                                .seed_dropout = 2};
     struct rp_recipe r = {.optimizer_learning_rate = 1e-4, .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6,
                           .optimizer_weight_decay = 0.01, .optimizer_exclude = (char *)"LayerNorm,bias", .optimizer_clip_norm = 1,
-                          .schedule_total_steps = 100, .schedule_decay = RP_DECAY_LINEAR};
+                          .schedule_total_steps = 100, .schedule_decay = RP_DECAY_linear};
     struct rp_bert_result s;
     struct rp_optim o;
     struct rp_dev *dev = fixture_device(isa, threads, c.seq, c.batch * c.seq);

@@ -20,7 +20,7 @@ static int train(struct outcome *out, const struct rp_bert_config *c, const char
     struct rp_recipe r = {.optimizer_name = lamb, .optimizer_bias_correction = lamb, .optimizer_learning_rate = 1e-3,
                           .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6, .optimizer_weight_decay = 0.01,
                           .optimizer_exclude = (char *)"LayerNorm,bias", .optimizer_clip_norm = 1, .schedule_total_steps = 10,
-                          .schedule_decay = RP_DECAY_LINEAR};
+                          .schedule_decay = RP_DECAY_linear};
     struct rp_optim o;
     struct rp_dev *dev = fixture_device(isa, threads, c->seq, c->batch * c->seq);
     if (!dev)

@@ -1,6 +1,6 @@
 /* What the tests of src/data/ share: a scratch directory, files, and records made field by field.
  *
- * What:    scratch() paths that vanish at exit; struct sample, a good record of seq 8 and 2 predictions that tests spoil.
+ * What:    scratch() paths that vanish at exit; struct sample, a good record of seq 8 and 2 predictions that tests spoil; reading it back.
  * Flow:    sample -> tf.Example -> TFRecord -> file.
  * Owner:   static storage of the test program.
  * Extend:  include after tap.h; a new field of BERT data gets its array here.
@@ -9,7 +9,7 @@
 #define RP_TESTS_DATA_FIXTURE_H
 
 #include "base/buf.h"
-#include "data/bert_data.h"
+#include "data/dataset.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
 
@@ -67,8 +67,42 @@ __attribute__((unused)) static const char *put_file(const char *name, const void
 }
 
 enum { SEQ = 8, PREDICTIONS = 2, VOCAB = 50 };
-static const struct rp_bert_limits small_limits __attribute__((unused)) = {
-    .seq = SEQ, .predictions = PREDICTIONS, .vocab = VOCAB, .type_vocab = 2};
+
+/* What BERT asks its data for. */
+enum { BERT_FIELDS = 7 };
+#define BERT_WANTS(seq, predictions, vocab)                                                                            \
+    {                                                                                                                  \
+        {"input_ids", RP_I32, seq, vocab}, {"input_mask", RP_U8, seq, 2}, {"segment_ids", RP_I32, seq, 2},             \
+            {"masked_lm_positions", RP_I32, predictions, seq}, {"masked_lm_ids", RP_I32, predictions, vocab},          \
+            {"masked_lm_weights", RP_F32, predictions, 0}, {"next_sentence_labels", RP_I32, 1, 2},                     \
+    }
+static const struct rp_sample_field small_fields[BERT_FIELDS] = BERT_WANTS(SEQ, PREDICTIONS, VOCAB);
+
+__attribute__((unused)) static struct rp_dataset *open_bert(const char *path, const struct rp_sample_field *field, int shuffle, uint64_t seed,
+                                                            struct rp_err *err)
+{
+    return rp_data_format_find("bert_tfrecord")->open(path, field ? field : small_fields, BERT_FIELDS, shuffle, seed, err);
+}
+
+__attribute__((unused)) static void close_data(struct rp_dataset *d)
+{
+    if (d)
+        d->format->close(d);
+}
+
+__attribute__((unused)) static int check_data(struct rp_dataset *d, struct rp_data_check *c, struct rp_err *err)
+{
+    return d->format->check(d, c, NULL, NULL, err);
+}
+
+/* A number of the check; -1: it is not reported. */
+__attribute__((unused)) static int64_t fact(const struct rp_data_check *c, const char *name)
+{
+    for (int i = 0; i < c->facts; i++)
+        if (strcmp(c->fact[i].name, name) == 0)
+            return c->fact[i].value;
+    return -1;
+}
 
 struct sample {
     int64_t ids[SEQ + 2], mask[SEQ + 2], segments[SEQ + 2], positions[PREDICTIONS + 2], labels[PREDICTIONS + 2], next[2];
@@ -118,17 +152,16 @@ __attribute__((unused)) static const char *put_samples(const char *name, int fir
 
 /* Rows for one sample. */
 struct rows {
-    int32_t ids[SEQ], segments[SEQ], positions[PREDICTIONS], labels[PREDICTIONS];
+    int32_t ids[SEQ], segments[SEQ], positions[PREDICTIONS], labels[PREDICTIONS], next;
     uint8_t mask[SEQ];
     float weights[PREDICTIONS];
-    struct rp_bert_sample s;
 };
 
-__attribute__((unused)) static struct rp_bert_sample *rows(struct rows *r)
+__attribute__((unused)) static int get_sample(struct rp_dataset *d, int64_t sample, struct rows *r, struct rp_err *err)
 {
+    void *const row[BERT_FIELDS] = {r->ids, r->mask, r->segments, r->positions, r->labels, r->weights, &r->next};
     memset(r, 0xee, sizeof *r);
-    r->s = (struct rp_bert_sample){r->ids, r->mask, r->segments, r->positions, r->labels, r->weights, -1};
-    return &r->s;
+    return d->format->get(d, sample, row, err);
 }
 
 #endif

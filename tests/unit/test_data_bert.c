@@ -1,6 +1,7 @@
 /* BERT samples: values, every refusal with its exact words, files and their order, shuffling. */
 #include "tests/unit/tap.h"
 
+#include "data/shuffle.h"
 #include "tests/unit/data_fixture.h"
 
 static struct rp_err err;
@@ -9,18 +10,18 @@ TEST(values_arrive_as_written)
 {
     struct rows r;
     put_samples("good.tfrecord", 3, 2);
-    struct rp_bert_data *d = rp_bert_data_open(scratch("good.tfrecord"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 2, "%s", err.msg);
-    CHECK(d && rp_bert_data_get(d, 0, rows(&r), &err) == 0, "%s", err.msg);
+    struct rp_dataset *d = open_bert(scratch("good.tfrecord"), NULL, 0, 0, &err);
+    CHECK(d && d->format->count(d) == 2, "%s", err.msg);
+    CHECK(d && get_sample(d, 0, &r, &err) == 0, "%s", err.msg);
     const int32_t ids[SEQ] = {13, 14, 15, 16, 17, 18, 0, 0}, segments[SEQ] = {0, 0, 0, 0, 1, 1, 0, 0};
     const uint8_t mask[SEQ] = {1, 1, 1, 1, 1, 1, 0, 0};
     CHECK(memcmp(r.ids, ids, sizeof ids) == 0 && memcmp(r.segments, segments, sizeof ids) == 0);
-    CHECK(memcmp(r.mask, mask, sizeof mask) == 0 && r.s.next_sentence_label == 1);
+    CHECK(memcmp(r.mask, mask, sizeof mask) == 0 && r.next == 1);
     CHECK(r.positions[0] == 1 && r.positions[1] == 4 && r.labels[0] == 11 && r.labels[1] == 14);
     CHECK(r.weights[0] == 1.0f && r.weights[1] == 0.5f);
-    CHECK(d && rp_bert_data_get(d, 5, rows(&r), &err) == 0 && r.ids[0] == 14, "sample 5 of 2 records is record 1");
-    rp_bert_data_close(d);
-    rp_bert_data_close(NULL);
+    CHECK(d && get_sample(d, 5, &r, &err) == 0 && r.ids[0] == 14, "sample 5 of 2 records is record 1");
+    close_data(d);
+    rp_data_format_find("bert_tfrecord")->close(NULL);
 }
 
 /* ---- refusals ---- */
@@ -101,24 +102,24 @@ TEST(every_refusal_names_file_record_and_field)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rows r;
-        struct rp_bert_check c;
+        struct rp_data_check c;
         char want[700];
         spoiled_set("spoiled", cases[i].spoil);
         snprintf(want, sizeof want, "'%s', record 1 (from 0): %s", scratch("spoiled/b.tfrecord"), cases[i].text);
-        struct rp_bert_data *d = rp_bert_data_open(scratch("spoiled"), &small_limits, 0, 0, &err);
-        CHECK(d && rp_bert_data_get(d, 2, rows(&r), &err) == 0, "the records before are good");
-        CHECK(d && rp_bert_data_get(d, 3, rows(&r), &err) < 0 && err.code == RP_MALFORMED);
+        struct rp_dataset *d = open_bert(scratch("spoiled"), NULL, 0, 0, &err);
+        CHECK(d && get_sample(d, 2, &r, &err) == 0, "the records before are good");
+        CHECK(d && get_sample(d, 3, &r, &err) < 0 && err.code == RP_MALFORMED);
         CHECK_STR(err.msg, want);
         err.msg[0] = 0;
-        CHECK(d && rp_bert_data_check(d, &c, NULL, NULL, &err) < 0 && err.code == RP_MALFORMED);
+        CHECK(d && check_data(d, &c, &err) < 0 && err.code == RP_MALFORMED);
         CHECK_STR(err.msg, want);
-        rp_bert_data_close(d);
+        close_data(d);
     }
     spoiled_set("spoiled", no_change);
-    struct rp_bert_check c;
-    struct rp_bert_data *d = rp_bert_data_open(scratch("spoiled"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_check(d, &c, NULL, NULL, &err) == 0, "the unspoiled record is good: %s", err.msg);
-    rp_bert_data_close(d);
+    struct rp_data_check c;
+    struct rp_dataset *d = open_bert(scratch("spoiled"), NULL, 0, 0, &err);
+    CHECK(d && check_data(d, &c, &err) == 0, "the unspoiled record is good: %s", err.msg);
+    close_data(d);
 }
 
 TEST(padding_of_predictions_is_no_refusal)
@@ -130,9 +131,9 @@ TEST(padding_of_predictions_is_no_refusal)
     s.weights[1] = 0; /* position 7 is padding, but it counts for nothing */
     s.positions[1] = SEQ - 1;
     add_sample(&f, &s);
-    struct rp_bert_data *d = rp_bert_data_open(put_file("p.tfrecord", f.data, f.size), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_get(d, 0, rows(&r), &err) == 0, "%s", err.msg);
-    rp_bert_data_close(d);
+    struct rp_dataset *d = open_bert(put_file("p.tfrecord", f.data, f.size), NULL, 0, 0, &err);
+    CHECK(d && get_sample(d, 0, &r, &err) == 0, "%s", err.msg);
+    close_data(d);
 }
 
 TEST(a_checked_frame_that_is_no_example)
@@ -141,27 +142,27 @@ TEST(a_checked_frame_that_is_no_example)
     struct rows r;
     char want[300];
     rp_tfrecord_append(&f, "\x0a\x05zz", 4);
-    struct rp_bert_data *d = rp_bert_data_open(put_file("x.tfrecord", f.data, f.size), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_get(d, 0, rows(&r), &err) < 0 && err.code == RP_MALFORMED);
+    struct rp_dataset *d = open_bert(put_file("x.tfrecord", f.data, f.size), NULL, 0, 0, &err);
+    CHECK(d && get_sample(d, 0, &r, &err) < 0 && err.code == RP_MALFORMED);
     snprintf(want, sizeof want, "'%s', record 0 (from 0): not a tf.Example: length beyond the end at byte 1 of the message",
              scratch("x.tfrecord"));
     CHECK_STR(err.msg, want);
-    rp_bert_data_close(d);
+    close_data(d);
 }
 
 /* ---- files ---- */
 
 static void open_fails(const char *path, enum rp_code code, const char *text)
 {
-    struct rp_bert_data *d = rp_bert_data_open(path, &small_limits, 0, 0, &err);
+    struct rp_dataset *d = open_bert(path, NULL, 0, 0, &err);
     CHECK(!d && err.code == code && strstr(err.msg, text), "code %d: %s", err.code, d ? "opened" : err.msg);
-    rp_bert_data_close(d);
+    close_data(d);
 }
 
-static int first_id(struct rp_bert_data *d, int64_t sample)
+static int first_id(struct rp_dataset *d, int64_t sample)
 {
     struct rows r;
-    return d && rp_bert_data_get(d, sample, rows(&r), &err) == 0 ? r.ids[0] : -1;
+    return d && get_sample(d, sample, &r, &err) == 0 ? r.ids[0] : -1;
 }
 
 TEST(directories_globs_and_their_order)
@@ -175,20 +176,20 @@ TEST(directories_globs_and_their_order)
     put_samples("set/inner/.hidden.tfrecord", 9, 1);
     put_file("set/inner/empty.tfrecord", "", 0);
     put_file("set/inner/README", "x", 1);
-    struct rp_bert_data *d = rp_bert_data_open(scratch("set/inner"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 4, "%s", err.msg);
+    struct rp_dataset *d = open_bert(scratch("set/inner"), NULL, 0, 0, &err);
+    CHECK(d && d->format->count(d) == 4, "%s", err.msg);
     CHECK(first_id(d, 0) == 16 && first_id(d, 1) == 17 && first_id(d, 2) == 17 && first_id(d, 3) == 15, "B, a, b: byte-wise");
-    rp_bert_data_close(d);
-    d = rp_bert_data_open(scratch("set/inner/*.tfrecord"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 3, "%s", err.msg);
-    rp_bert_data_close(d);
-    d = rp_bert_data_open(scratch("set"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 1 && first_id(d, 0) == 30, "a directory with files of its own does not descend");
-    rp_bert_data_close(d);
+    close_data(d);
+    d = open_bert(scratch("set/inner/*.tfrecord"), NULL, 0, 0, &err);
+    CHECK(d && d->format->count(d) == 3, "%s", err.msg);
+    close_data(d);
+    d = open_bert(scratch("set"), NULL, 0, 0, &err);
+    CHECK(d && d->format->count(d) == 1 && first_id(d, 0) == 30, "a directory with files of its own does not descend");
+    close_data(d);
     unlink(scratch("set/z.tfrecord-00001-of-00002"));
-    d = rp_bert_data_open(scratch("set"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 4, "one folder on top is looked into: %s", err.msg);
-    rp_bert_data_close(d);
+    d = open_bert(scratch("set"), NULL, 0, 0, &err);
+    CHECK(d && d->format->count(d) == 4, "one folder on top is looked into: %s", err.msg);
+    close_data(d);
     open_fails(scratch("none"), RP_IO, "No such file");
     open_fails(scratch("none*"), RP_IO, "no file matches");
     open_fails(scratch("se?"), RP_IO, "matches directories only");
@@ -206,9 +207,9 @@ TEST(digest_is_what_stock_tools_compute)
     mkdir(scratch("dig"), 0755);
     put_samples("dig/a.tfrecord", 0, 3);
     put_samples("dig/b.tfrecord", 3, 2);
-    struct rp_bert_check c;
-    struct rp_bert_data *d = rp_bert_data_open(scratch("dig"), &small_limits, 1, 1, &err);
-    CHECK(d && rp_bert_data_check(d, &c, NULL, NULL, &err) == 0, "%s", err.msg);
+    struct rp_data_check c;
+    struct rp_dataset *d = open_bert(scratch("dig"), NULL, 1, 1, &err);
+    CHECK(d && check_data(d, &c, &err) == 0, "%s", err.msg);
     snprintf(command, sizeof command, "cd %s && sha256sum a.tfrecord b.tfrecord | cut -c1-64 | sha256sum | cut -c1-64", scratch("dig"));
     FILE *p = popen(command, "r");
     CHECK(p && fgets(line, sizeof line, p));
@@ -216,25 +217,36 @@ TEST(digest_is_what_stock_tools_compute)
         pclose(p);
     line[64] = 0;
     CHECK_STR(c.digest, line);
-    CHECK(c.files == 2 && c.records == 5 && c.tokens == 30 && c.predictions == 10 && c.full == 0 && c.random_next == 2);
-    rp_bert_data_close(d);
+    CHECK(c.files == 2 && c.records == 5 && fact(&c, "tokens") == 30 && fact(&c, "predictions") == 10 &&
+          fact(&c, "full_records") == 0 && fact(&c, "random_next") == 2 && fact(&c, "distinct_ids") == 11);
+    close_data(d);
 }
 
 TEST(a_file_that_changes_under_a_run_is_an_error)
 {
     struct rows r;
     put_samples("shrink.tfrecord", 0, 2);
-    struct rp_bert_data *d = rp_bert_data_open(scratch("shrink.tfrecord"), &small_limits, 0, 0, &err);
+    struct rp_dataset *d = open_bert(scratch("shrink.tfrecord"), NULL, 0, 0, &err);
     CHECK(d && truncate(scratch("shrink.tfrecord"), 20) == 0);
-    CHECK(d && rp_bert_data_get(d, 1, rows(&r), &err) < 0 && err.code == RP_IO && strstr(err.msg, "became shorter"), "%s", err.msg);
-    rp_bert_data_close(d);
+    CHECK(d && get_sample(d, 1, &r, &err) < 0 && err.code == RP_IO && strstr(err.msg, "became shorter"), "%s", err.msg);
+    close_data(d);
 }
 
 TEST(probe_finds_the_lengths)
 {
-    struct rp_bert_limits l = {0};
+    struct rp_sample_field f[RP_SAMPLE_FIELDS_MAX];
+    const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
+    int n = 0;
     put_samples("probe.tfrecord", 0, 1);
-    CHECK(rp_bert_data_probe(scratch("probe.tfrecord"), &l, &err) == 0 && l.seq == SEQ && l.predictions == PREDICTIONS, "%s", err.msg);
+    if (!CHECK(format->probe(scratch("probe.tfrecord"), f, &n, &err) == 0 && n == BERT_FIELDS, "%s", err.msg))
+        return;
+    for (int i = 0; i < n; i++)
+        CHECK(strcmp(f[i].name, small_fields[i].name) == 0 && f[i].dtype == small_fields[i].dtype && f[i].count == small_fields[i].count,
+              "%s: %ld", f[i].name, f[i].count);
+    CHECK(f[0].below == 30522 && f[1].below == 2, "ranges of public data");
+    struct rp_dataset *d = format->open(scratch("probe.tfrecord"), f, n, 0, 0, &err);
+    CHECK(d && d->format == format && d->format->count(d) == 1, "what probe finds can be opened: %s", err.msg);
+    close_data(d);
 }
 
 static int stop_at_once(void *arg, int64_t done, int64_t all)
@@ -245,11 +257,101 @@ static int stop_at_once(void *arg, int64_t done, int64_t all)
 
 TEST(check_can_be_stopped)
 {
-    struct rp_bert_check c;
+    struct rp_data_check c;
     put_samples("stop.tfrecord", 0, 2);
-    struct rp_bert_data *d = rp_bert_data_open(scratch("stop.tfrecord"), &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_check(d, &c, stop_at_once, NULL, &err) < 0 && err.code == RP_INTERRUPTED);
-    rp_bert_data_close(d);
+    struct rp_dataset *d = open_bert(scratch("stop.tfrecord"), NULL, 0, 0, &err);
+    CHECK(d && d->format->check(d, &c, stop_at_once, NULL, &err) < 0 && err.code == RP_INTERRUPTED);
+    close_data(d);
+}
+
+/* ---- the border ---- */
+
+TEST(formats_are_found_by_name)
+{
+    struct rp_recipe r = {0};
+    for (int i = 0; rp_data_formats[i]; i++) {
+        const struct rp_data_format *f = rp_data_formats[i];
+        CHECK(rp_data_format_find(f->name) == f && *f->summary && *f->in_name && f->probe && f->open && f->close && f->count && f->get && f->check,
+              "%s", f->name);
+        r.data_format = i;
+        CHECK(rp_data_format_of(&r) == f);
+    }
+    CHECK(!rp_data_format_find("bert") && !rp_data_format_find("") && !rp_data_format_find("imagenet"));
+}
+
+static void wants_fail(const struct rp_sample_field *f, int n, const char *text)
+{
+    struct rp_dataset *d = rp_data_format_find("bert_tfrecord")->open(put_samples("wants.tfrecord", 0, 1), f, n, 0, 0, &err);
+    CHECK(!d && err.code == RP_USAGE && strstr(err.msg, text), "code %d: %s", err.code, d ? "opened" : err.msg);
+    close_data(d);
+}
+
+TEST(fields_that_no_record_can_have_are_refused)
+{
+    struct rp_sample_field f[BERT_FIELDS];
+    memcpy(f, small_fields, sizeof f);
+    f[0].name = "image/encoded";
+    wants_fail(f, BERT_FIELDS, "no field 'image/encoded'; it has input_ids, input_mask, segment_ids");
+    memcpy(f, small_fields, sizeof f);
+    f[2].count = SEQ + 1;
+    wants_fail(f, BERT_FIELDS, "field 'segment_ids': 9 values are wanted, but records of data.format bert_tfrecord have 8 (task.seq_length)");
+    memcpy(f, small_fields, sizeof f);
+    f[6].count = 2;
+    wants_fail(f, BERT_FIELDS, "field 'next_sentence_labels': 2 values");
+    f[6].count = 0;
+    wants_fail(f, BERT_FIELDS, "field 'next_sentence_labels'");
+    memcpy(f, small_fields, sizeof f);
+    f[1].dtype = RP_I32;
+    wants_fail(f, BERT_FIELDS, "field 'input_mask' of data.format bert_tfrecord has elements U8, not I32");
+}
+
+/* Fields in another order, some of them alone: rows follow the order that was asked for, and only what is wanted is checked. */
+TEST(a_model_may_want_some_of_the_fields)
+{
+    const struct rp_sample_field f[2] = {{"segment_ids", RP_I32, SEQ, 0}, {"input_ids", RP_I32, SEQ, VOCAB}};
+    const int32_t want[2][SEQ] = {{0, 0, 0, 0, 1, 1, 0, 0}, {10, 11, 12, 13, 14, 15, 0, 0}};
+    int32_t got[2][SEQ];
+    void *const row[2] = {got[0], got[1]};
+    struct rp_data_check c;
+    struct sample s;
+    RP_BUF file = {0};
+    good_sample(&s, 0);
+    s.field[6].name = "unknown";
+    s.positions[1] = SEQ;
+    add_sample(&file, &s);
+    const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
+    struct rp_dataset *d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, 0, 0, &err);
+    CHECK(d && format->get(d, 0, row, &err) == 0 && memcmp(got, want, sizeof got) == 0, "%s", err.msg);
+    CHECK(d && check_data(d, &c, &err) == 0 && c.facts == 2 && fact(&c, "seq_length") == SEQ && fact(&c, "distinct_ids") == 7, "%s", err.msg);
+    close_data(d);
+    /* the format's own range holds where the model names none */
+    s.segments[0] = 2;
+    file.size = 0;
+    add_sample(&file, &s);
+    d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, 0, 0, &err);
+    CHECK(d && format->get(d, 0, row, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "field 'segment_ids'"), "%s", err.msg);
+    close_data(d);
+}
+
+/* Positions index the sequence, whatever range a model names. */
+TEST(a_wider_range_is_not_believed)
+{
+    struct rp_sample_field f[BERT_FIELDS];
+    struct sample s;
+    struct rows r;
+    RP_BUF file = {0};
+    memcpy(f, small_fields, sizeof f);
+    f[1].below = f[3].below = f[6].below = 1000;
+    good_sample(&s, 0);
+    s.positions[1] = SEQ;
+    add_sample(&file, &s);
+    good_sample(&s, 0);
+    s.mask[0] = 256;
+    add_sample(&file, &s);
+    struct rp_dataset *d = open_bert(put_file("wide.tfrecord", file.data, file.size), f, 0, 0, &err);
+    CHECK(d && get_sample(d, 0, &r, &err) < 0 && strstr(err.msg, "'masked_lm_positions': value 1 (from 0) is 8, expected 0..7"), "%s", err.msg);
+    CHECK(d && get_sample(d, 1, &r, &err) < 0 && strstr(err.msg, "'input_mask': value 0 (from 0) is 256, expected 0..1"), "%s", err.msg);
+    close_data(d);
 }
 
 /* ---- order ---- */
@@ -289,12 +391,12 @@ TEST(shuffle_values_are_pinned)
 TEST(epochs_wrap_and_differ)
 {
     put_samples("epochs.tfrecord", 0, 10);
-    struct rp_bert_data *d = rp_bert_data_open(scratch("epochs.tfrecord"), &small_limits, 1, 42, &err);
+    struct rp_dataset *d = open_bert(scratch("epochs.tfrecord"), NULL, 1, 42, &err);
     int sum = 0, same = 0;
     for (int i = 0; d && i < 10; i++) {
         sum += first_id(d, i) - first_id(d, 10 + i);
-        same += rp_bert_data_record(d, i) == rp_bert_data_record(d, 10 + i);
+        same += rp_sample_record(i, 10, 1, 42) == rp_sample_record(10 + i, 10, 1, 42);
     }
     CHECK(sum == 0 && same < 10, "each epoch has every record once, in another order");
-    rp_bert_data_close(d);
+    close_data(d);
 }

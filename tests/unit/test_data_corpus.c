@@ -1,18 +1,27 @@
 /* The made-up corpus: form of every sequence, rates of the original masking, and structure that a model can learn. */
 #include "tests/unit/tap.h"
 
-#include "data/archive.h"
-#include "data/corpus.h"
-#include "data/embedded.h"
+#include "data/synthetic/bert.h"
+#include "data/synthetic/make.h"
 #include "tests/unit/data_fixture.h"
 
 static struct rp_err err;
-static const struct rp_corpus_opts defaults = RP_CORPUS_DEFAULTS;
 enum { S = 128, P = 20, N = 2048 };
 
 static int32_t ids[N][S], segment[N][S], position[N][P], label[N][P], next_label[N];
 static uint8_t mask[N][S];
 static float weight[N][P];
+
+static const struct rp_generator *bert(void)
+{
+    return rp_generator_find("bert");
+}
+
+static struct rp_make_opts complete(struct rp_make_opts o)
+{
+    CHECK(rp_make_options(&o, bert(), &err) == 0, "%s", err.msg);
+    return o;
+}
 
 /* The default corpus in file order, read as any user of it would. */
 static int load(void)
@@ -20,17 +29,17 @@ static int load(void)
     static int loaded;
     if (loaded)
         return 1;
-    const struct rp_bert_limits l = {.seq = S, .predictions = P, .vocab = defaults.vocab, .type_vocab = 2};
-    if (!CHECK(rp_corpus_write(&defaults, scratch("corpus"), 0, &err) == 0, "%s", err.msg))
+    const struct rp_make_opts defaults = complete((struct rp_make_opts){0});
+    const struct rp_sample_field want[] = BERT_WANTS(S, P, defaults.vocab_size);
+    if (!CHECK(rp_make_directory(bert(), &defaults, scratch("corpus"), 0, &err) == 0, "%s", err.msg))
         return 0;
-    struct rp_bert_data *d = rp_bert_data_open(scratch("corpus"), &l, 0, 0, &err);
-    loaded = d && rp_bert_data_count(d) == N;
+    struct rp_dataset *d = open_bert(scratch("corpus"), want, 0, 0, &err);
+    loaded = d && d->format->count(d) == N;
     for (int i = 0; loaded && i < N; i++) {
-        struct rp_bert_sample s = {ids[i], mask[i], segment[i], position[i], label[i], weight[i], 0};
-        loaded = rp_bert_data_get(d, i, &s, &err) == 0;
-        next_label[i] = s.next_sentence_label;
+        void *const row[] = {ids[i], mask[i], segment[i], position[i], label[i], weight[i], &next_label[i]};
+        loaded = d->format->get(d, i, row, &err) == 0;
     }
-    rp_bert_data_close(d);
+    close_data(d);
     return CHECK(loaded, "%s", err.msg);
 }
 
@@ -170,18 +179,17 @@ TEST(a_random_second_sentence_betrays_itself)
 
 TEST(shards_are_the_same_sequences_however_many)
 {
-    struct rp_corpus_opts one = defaults, three = defaults;
+    struct rp_make_opts one = complete((struct rp_make_opts){.sequences = 50, .shards = 1});
+    struct rp_make_opts three = complete((struct rp_make_opts){.sequences = 50, .shards = 3});
     RP_BUF a = {0}, b = {0};
-    one.sequences = three.sequences = 50;
-    one.shards = 1;
-    three.shards = 3;
-    CHECK(rp_corpus_shard(&a, &one, 0, &err) == 0);
+    rp_make_shard(&a, bert(), &one, 0);
     for (int i = 0; i < 3; i++)
-        CHECK(rp_corpus_shard(&b, &three, i, &err) == 0);
+        rp_make_shard(&b, bert(), &three, i);
     CHECK(a.size == b.size && memcmp(a.data, b.data, a.size) == 0);
     b.size = 0;
     one.seed = 2;
-    CHECK(rp_corpus_shard(&b, &one, 0, &err) == 0 && (a.size != b.size || memcmp(a.data, b.data, a.size) != 0));
+    rp_make_shard(&b, bert(), &one, 0);
+    CHECK(a.size != b.size || memcmp(a.data, b.data, a.size) != 0);
 }
 
 TEST(other_lengths_and_vocabularies)
@@ -190,33 +198,46 @@ TEST(other_lengths_and_vocabularies)
         int seq, predictions, vocab;
     } c[] = {{16, 1, 2048}, {16, 16, 30522}, {512, 80, 30522}, {33, 5, 119547}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-        struct rp_corpus_opts o = {.seed = 5, .sequences = 300, .seq = c[i].seq, .predictions = c[i].predictions, .vocab = c[i].vocab, .shards = 1};
-        const struct rp_bert_limits l = {.seq = o.seq, .predictions = o.predictions, .vocab = o.vocab, .type_vocab = 2};
-        struct rp_bert_check k;
+        const struct rp_make_opts o = complete((struct rp_make_opts){.seed = 5, .sequences = 300, .seq_length = c[i].seq, .vocab_size = c[i].vocab,
+                                                                     .max_predictions_per_seq = c[i].predictions, .shards = 1});
+        const struct rp_sample_field want[] = BERT_WANTS(c[i].seq, c[i].predictions, c[i].vocab);
+        struct rp_data_check k;
         RP_BUF b = {0};
-        CHECK(rp_corpus_shard(&b, &o, 0, &err) == 0, "%s", err.msg);
-        struct rp_bert_data *d = rp_bert_data_open(put_file("other.tfrecord", b.data, b.size), &l, 0, 0, &err);
-        CHECK(d && rp_bert_data_check(d, &k, NULL, NULL, &err) == 0 && k.records == 300, "%s", err.msg);
-        rp_bert_data_close(d);
+        rp_make_shard(&b, bert(), &o, 0);
+        struct rp_dataset *d = open_bert(put_file("other.tfrecord", b.data, b.size), want, 0, 0, &err);
+        CHECK(d && check_data(d, &k, &err) == 0 && k.records == 300, "%s", err.msg);
+        close_data(d);
     }
+}
+
+static void options_fail(struct rp_make_opts o, const struct rp_generator *g, const char *text)
+{
+    CHECK(rp_make_options(&o, g, &err) < 0 && err.code == RP_USAGE);
+    CHECK_STR(err.msg, text);
 }
 
 TEST(refusals)
 {
-    struct rp_corpus_opts o = defaults;
-    o.seq = 4;
-    CHECK(rp_corpus_check(&o, &err) < 0 && err.code == RP_USAGE);
-    CHECK_STR(err.msg, "--seq-length 4 is out of range 16..512");
-    o = defaults;
-    o.shards = 3;
-    o.sequences = 2;
-    CHECK(rp_corpus_check(&o, &err) < 0 && err.code == RP_USAGE);
-    o = defaults;
-    o.predictions = 129;
-    CHECK(rp_corpus_check(&o, &err) < 0 && err.code == RP_USAGE);
-    o = defaults;
-    o.sequences = 4;
-    CHECK(rp_corpus_write(&o, scratch("twice"), 0, &err) == 0);
-    CHECK(rp_corpus_write(&o, scratch("twice"), 0, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "--force"), "%s", err.msg);
-    CHECK(rp_corpus_write(&o, scratch("twice"), 1, &err) == 0);
+    options_fail((struct rp_make_opts){.seq_length = 4}, bert(), "--seq-length 4 is out of range 16..512");
+    options_fail((struct rp_make_opts){.sequences = -1}, bert(), "--sequences -1 is out of range 1..100000000");
+    options_fail((struct rp_make_opts){.sequences = 2, .shards = 3}, bert(), "--shards 3 is out of range 1..2");
+    options_fail((struct rp_make_opts){.max_predictions_per_seq = 129}, bert(), "--max-predictions-per-seq 129 is out of range 1..128");
+    const struct rp_generator other = {.name = "other", .defaults = {.sequences = 1, .shards = 1}};
+    options_fail((struct rp_make_opts){.vocab_size = 5000}, &other, "`data make other` has no option --vocab-size");
+    struct rp_make_opts o = {0};
+    CHECK(rp_make_options(&o, &other, &err) == 0 && o.sequences == 1 && o.vocab_size == 0, "%s", err.msg);
+    o = complete((struct rp_make_opts){.sequences = 4});
+    CHECK(rp_make_directory(bert(), &o, scratch("twice"), 0, &err) == 0);
+    CHECK(rp_make_directory(bert(), &o, scratch("twice"), 0, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "--force"), "%s", err.msg);
+    CHECK(rp_make_directory(bert(), &o, scratch("twice"), 1, &err) == 0);
+}
+
+TEST(generators_are_found_by_name_and_by_format)
+{
+    for (int i = 0; rp_generators[i]; i++) {
+        const struct rp_generator *g = rp_generators[i];
+        CHECK(rp_generator_find(g->name) == g && rp_generator_find(g->format->name) == g && rp_data_format_find(g->format->name) == g->format, "%s",
+              g->name);
+    }
+    CHECK(!rp_generator_find("imagenet"));
 }

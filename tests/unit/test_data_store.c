@@ -3,9 +3,9 @@
 
 #include "base/hash.h"
 #include "data/archive.h"
-#include "data/corpus.h"
 #include "data/embedded.h"
 #include "data/store.h"
+#include "data/synthetic/make.h"
 #include "tests/unit/data_fixture.h"
 
 #include <dirent.h>
@@ -360,9 +360,9 @@ TEST(data_of_a_recipe)
     CHECK(s.pinned == 1 && s.digest && strlen(s.digest) == 64);
     CHECK_STR(s.archive, "sample.tar.zst");
     CHECK_STR(s.sha256, hex);
-    struct rp_bert_data *d = rp_bert_data_open(s.path ? s.path : "", &small_limits, 0, 0, &err);
-    CHECK(d && rp_bert_data_count(d) == 8, "%s", err.msg);
-    rp_bert_data_close(d);
+    struct rp_dataset *d = open_bert(s.path ? s.path : "", NULL, 0, 0, &err);
+    CHECK(d && d->format->count(d) == 8, "%s", err.msg);
+    close_data(d);
     RP_FREE char *digest = rp_strdup(s.digest), *path = rp_strdup(s.path);
     rp_data_set_fini(&s);
     /* the same files as the user's own directory: same digest, not pinned */
@@ -391,16 +391,19 @@ TEST(the_embedded_sample_needs_no_file_system)
     struct rp_data_set s;
     struct rp_archive_member *m = NULL;
     int n = 0;
-    const struct rp_corpus_opts o = RP_CORPUS_DEFAULTS;
+    const struct rp_generator *g = rp_generator_find("bert");
+    struct rp_make_opts o = {0};
+    CHECK(rp_make_options(&o, g, &err) == 0, "%s", err.msg);
     if (!CHECK(rp_embedded_archive("bert_sample.tar.zst", &a) == 0))
         return;
     rp_sha256_hex(hex, a.data, a.size);
     CHECK(rp_archive_load(&a, RP_EMBEDDED_MAX, &m, &n, &err) == 0 && n == o.shards, "%s", err.msg);
     for (int i = 0; i < n; i++) {
         RP_BUF shard = {0};
-        rp_corpus_shard_name(name, &o, i);
+        rp_make_shard_name(name, g, &o, i);
         CHECK_STR(m[i].name, name);
-        CHECK(rp_corpus_shard(&shard, &o, i, &err) == 0 && shard.size == m[i].size && memcmp(shard.data, m[i].data, shard.size) == 0,
+        rp_make_shard(&shard, g, &o, i);
+        CHECK(shard.size == m[i].size && memcmp(shard.data, m[i].data, shard.size) == 0,
               "shard %d is not what the generator makes", i);
     }
     rp_archive_members_free(m, n);
@@ -420,9 +423,9 @@ TEST(the_embedded_sample_needs_no_file_system)
     /* a store that was named is not passed over in silence */
     CHECK(rp_data_prepare(&r, scratch("notdir2"), &s, &err) < 0 && err.code == RP_IO && strstr(err.msg, "--store"), "%s", err.msg);
     unsetenv("XDG_CACHE_HOME");
-    const struct rp_bert_limits l = {.seq = o.seq, .predictions = o.predictions, .vocab = o.vocab, .type_vocab = 2};
-    struct rp_bert_check c;
-    struct rp_bert_data *d = rp_bert_data_open("embedded:bert_sample.tar.zst", &l, 1, 3, &err);
-    CHECK(d && rp_bert_data_count(d) >= 2000 && rp_bert_data_check(d, &c, NULL, NULL, &err) == 0, "%s", err.msg);
-    rp_bert_data_close(d);
+    const struct rp_sample_field want[] = BERT_WANTS(o.seq_length, o.max_predictions_per_seq, o.vocab_size);
+    struct rp_data_check c;
+    struct rp_dataset *d = open_bert("embedded:bert_sample.tar.zst", want, 1, 3, &err);
+    CHECK(d && d->format->count(d) >= 2000 && check_data(d, &c, &err) == 0, "%s", err.msg);
+    close_data(d);
 }

@@ -84,11 +84,11 @@ TEST(frame_refusals)
 /* -1 when the set could not be opened or checked. */
 static int check_bytes(const void *data, size_t size, struct rp_err *err)
 {
-    struct rp_bert_check c;
+    struct rp_data_check c;
     const char *path = put_file("flip.tfrecord", data, size);
-    struct rp_bert_data *d = rp_bert_data_open(path, &small_limits, 0, 0, err);
-    int rc = d ? rp_bert_data_check(d, &c, NULL, NULL, err) : -1;
-    rp_bert_data_close(d);
+    struct rp_dataset *d = open_bert(path, NULL, 0, 0, err);
+    int rc = d ? check_data(d, &c, err) : -1;
+    close_data(d);
     return rc;
 }
 

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "capture/gpu.h"
-#include "worker/worker.h"
+#include "process/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,22 +42,22 @@ static void misbehave(const char *mode, const char *question, struct rp_err *err
     else if (strcmp(mode, "hang") == 0)
         sleep(60);
     else if (strcmp(mode, "rubbish") == 0)
-        rp_write_all(RP_WORKER_FD, rubbish, sizeof rubbish);
+        rp_write_all(RP_PROCESS_FD, rubbish, sizeof rubbish);
     else if (strcmp(mode, "newer") == 0)
-        rp_write_all(RP_WORKER_FD, newer, sizeof newer);
+        rp_write_all(RP_PROCESS_FD, newer, sizeof newer);
     else if (strcmp(mode, "huge") == 0)
-        rp_write_all(RP_WORKER_FD, huge, sizeof huge);
+        rp_write_all(RP_PROCESS_FD, huge, sizeof huge);
     else if (strcmp(mode, "half") == 0)
-        rp_write_all(RP_WORKER_FD, newer, 4);
+        rp_write_all(RP_PROCESS_FD, newer, 4);
     else if (strcmp(mode, "other") == 0)
-        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, other, err);
+        (void)!rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, other, err);
     else if (strcmp(mode, "array") == 0)
-        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, no_object, err);
+        (void)!rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, no_object, err);
     else if (strcmp(mode, "early") == 0)
         fprintf(stderr, "first line\nlibc.so.6: version `GLIBC_2.99' not found\n");
     else if (strcmp(mode, "late") == 0) {
         usleep(3800000);
-        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_ALIVE, other, err);
+        (void)!rp_frame_write(RP_PROCESS_FD, RP_FRAME_ALIVE, other, err);
         sleep(60);
     } else if (strcmp(mode, "orphan") == 0) {
         if (fork() == 0) {
@@ -75,13 +75,13 @@ static void misbehave(const char *mode, const char *question, struct rp_err *err
             json_object_set_new(json_object_get(answer, "values"), name,
                                 json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "x"));
         }
-        (void)!rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, answer, err);
+        (void)!rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, answer, err);
         sleep(1);
     } else if (strcmp(mode, "busy") == 0)
-        while (rp_frame_write(RP_WORKER_FD, RP_FRAME_ALIVE, other, err) == 0)
+        while (rp_frame_write(RP_PROCESS_FD, RP_FRAME_ALIVE, other, err) == 0)
             usleep(10000);
     if (strcmp(mode, "half") == 0 || strcmp(mode, "close") == 0) {
-        close(RP_WORKER_FD);
+        close(RP_PROCESS_FD);
         sleep(60);
     }
     _exit(3);
@@ -102,13 +102,13 @@ __attribute__((constructor)) static void worker(void)
     if (when)
         *when++ = 0;
     RP_JSON *hello = json_object();
-    if (rp_frame_write(RP_WORKER_FD, RP_FRAME_HELLO, hello, &err) < 0)
+    if (rp_frame_write(RP_PROCESS_FD, RP_FRAME_HELLO, hello, &err) < 0)
         _exit(4);
     for (;;) {
         char bytes[4096];
         enum rp_frame type;
         RP_JSON *body = NULL;
-        ssize_t n = read(RP_WORKER_FD, bytes, sizeof bytes);
+        ssize_t n = read(RP_PROCESS_FD, bytes, sizeof bytes);
         if (n <= 0)
             _exit(0);
         rp_buf_add(&in, bytes, (size_t)n);
@@ -118,7 +118,7 @@ __attribute__((constructor)) static void worker(void)
         if (strcmp(how, "good") != 0 && strcmp(how, "flood") != 0 && (!when || strcmp(when, question) == 0))
             misbehave(how, question, &err);
         RP_JSON *answer = values(question);
-        if (rp_frame_write(RP_WORKER_FD, RP_FRAME_VALUES, answer, &err) < 0)
+        if (rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, answer, &err) < 0)
             _exit(6);
     }
 }

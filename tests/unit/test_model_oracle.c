@@ -113,7 +113,7 @@ static void train(int lamb, const char *prefix)
     struct rp_recipe r = {.optimizer_name = lamb, .optimizer_bias_correction = lamb, .optimizer_learning_rate = 0.002,
                           .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6, .optimizer_weight_decay = 0.01,
                           .optimizer_exclude = (char *)"LayerNorm,bias", .optimizer_clip_norm = 1, .schedule_warmup_steps = 5,
-                          .schedule_total_steps = 40, .schedule_decay = RP_DECAY_LINEAR};
+                          .schedule_total_steps = 40, .schedule_decay = RP_DECAY_linear};
     struct rp_optim o;
     size_t bytes;
     float *record = vector(prefix, "record", &bytes); /* [STEPS][loss, norm] */

@@ -53,19 +53,19 @@ TEST(query_key_value_are_one_matrix)
 
 TEST(learning_rate)
 {
-    struct rp_optim o = {.lr = 1e-4, .warmup = 4, .total = 16, .decay = RP_DECAY_LINEAR};
+    struct rp_optim o = {.lr = 1e-4, .warmup = 4, .total = 16, .decay = RP_DECAY_linear};
     CHECK(rp_learning_rate(&o, 1) == 1e-4 * 0.25, "first step of the warm-up");
     CHECK(rp_learning_rate(&o, 4) == 1e-4, "last step of the warm-up");
     CHECK(rp_learning_rate(&o, 8) == 1e-4 * 0.5, "half way");
     CHECK(rp_learning_rate(&o, 16) == 0 && rp_learning_rate(&o, 1000) == 0, "the end and after");
-    o.decay = RP_DECAY_SQRT;
+    o.decay = RP_DECAY_sqrt;
     CHECK(rp_learning_rate(&o, 12) == 1e-4 * 0.5, "sqrt");
-    o.decay = RP_DECAY_SQUARE;
+    o.decay = RP_DECAY_square;
     CHECK(rp_learning_rate(&o, 8) == 1e-4 * 0.25, "square");
-    o.decay = RP_DECAY_CONSTANT;
+    o.decay = RP_DECAY_constant;
     CHECK(rp_learning_rate(&o, 1000) == 1e-4 && rp_learning_rate(&o, 2) == 1e-4 * 0.5, "constant, with warm-up");
     o.warmup = 0;
-    o.decay = RP_DECAY_LINEAR;
+    o.decay = RP_DECAY_linear;
     CHECK(rp_learning_rate(&o, 1) == 1e-4 * (1 - 1 / 16.0), "no warm-up");
 }
 

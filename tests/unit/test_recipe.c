@@ -173,6 +173,65 @@ TEST(keys_must_agree)
     check_refusals(cases, sizeof cases / sizeof *cases);
 }
 
+/* A recipe has the keys of its model and no others, wherever it says which that is. */
+TEST(keys_of_another_model_are_refused)
+{
+    static const struct refusal cases[] = {
+        {"workload: gpt\nmodel:\n  type_vocab_size: 2\n", RP_USAGE, "t.yaml:3:3: model.type_vocab_size is a key of bert; this recipe trains gpt: remove it"},
+        {"model:\n  type_vocab_size: 2\nworkload: gpt\n", RP_USAGE, "t.yaml:2:3: model.type_vocab_size is a key of bert; this recipe trains gpt"},
+        {"task.seq_length: 8\nworkload: resnet50\n", RP_USAGE, "t.yaml:1:1: task.seq_length is a key of bert, gpt; this recipe trains resnet50"},
+        {"workload: gtp\n", RP_USAGE, "t.yaml:1:11: workload: expected bert, gpt or resnet50, found 'gtp'; did you mean 'gpt'?"},
+        {"workload: gpt\nmodel: {hidden_size: 100}\n", RP_USAGE, "t.yaml: model.hidden_size 100 is not divisible by model.num_attention_heads 12"},
+        {"workload: gpt\nbackend: {cpu: {model.type_vocab_size: 2}}\n", RP_USAGE, "t.yaml:2:17: model.type_vocab_size"},
+    };
+    static const struct {
+        const char *text, *set[2], *message;
+    } told[] = {
+        {"workload: gpt\n", {"model.type_vocab_size=3"}, "--set model.type_vocab_size=3: model.type_vocab_size is a key of bert; this recipe trains gpt"},
+        {"model:\n  type_vocab_size: 2\n", {"workload=gpt"}, "t.yaml:2:3: model.type_vocab_size is a key of bert"},
+        {"title: a\n", {"task.seq_length=3", "workload=resnet50"}, "--set task.seq_length=3: task.seq_length is a key of bert, gpt"},
+        {"title: a\n", {"workload=gtp"}, "--set workload=gtp: workload: expected bert, gpt or resnet50"},
+        {"title: a\n", {"workload=gpt", "workload=gpt"}, "workload is set twice"},
+    };
+    struct rp_recipe r;
+    struct rp_err err;
+    check_refusals(cases, sizeof cases / sizeof *cases);
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        int rc = rp_recipe_parse(&r, told[i].text, strlen(told[i].text), "t.yaml", NULL, told[i].set, told[i].set[1] ? 2 : 1, &err);
+        CHECK(rc < 0 && err.code == RP_USAGE, "accepted %s", told[i].set[0]);
+        CHECK(!strncmp(err.msg, told[i].message, strlen(told[i].message)), "expected '%s', got '%s'", told[i].message, err.msg);
+    }
+    static const char *const to_bert[] = {"workload=bert", "model.type_vocab_size=3"};
+    CHECK(rp_recipe_parse(&r, "workload: resnet50\n", 19, "t.yaml", NULL, to_bert, 2, &err) == 0, "%s", err.msg);
+    CHECK(r.workload == RP_MODEL_bert && r.model_type_vocab_size == 3, "the command line decides");
+    rp_recipe_fini(&r);
+}
+
+/* Every row, for every model: in the resolved form and settable exactly where the table says so. */
+TEST(each_model_has_its_keys)
+{
+    int n;
+    const struct rp_key *k = rp_key_table(&n);
+    for (int m = 0; m < RP_MODEL_COUNT; m++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        RP_FREE char *text = rp_asprintf("workload: %s\n", rp_choice_name(RP_MODELS, m));
+        CHECK(parse(&r, text, NULL, &err) == 0, "%s", err.msg);
+        json_t *j = rp_recipe_to_json(&r);
+        int here = 0;
+        for (int i = 0; i < n; i++) {
+            int has = (k[i].models >> m & 1u) != 0;
+            here += has;
+            CHECK(has == (json_object_get(j, k[i].name) != NULL), "%s: %s", text, k[i].name);
+            if (i > 2 && strncmp(k[i].name, "data.", 5) != 0)
+                CHECK(has == (rp_recipe_set(&r, k[i].name, k[i].def, RP_FROM_COMMAND_LINE, &err) == 0), "%s: %s", text, k[i].name);
+        }
+        CHECK((int)json_object_size(j) == here && (m == RP_MODEL_bert) == (here == n), "%s: %d of %d keys", text, here, n);
+        json_decref(j);
+        rp_recipe_fini(&r);
+    }
+}
+
 TEST(a_backend_section_only_shortens)
 {
     static const struct refusal cases[] = {
@@ -295,7 +354,7 @@ static void check_same(const struct rp_recipe *a, const struct rp_recipe *b, con
 #define SAME_C(f) (a->f == b->f)
 #define SAME_S(f) (!a->f == !b->f && (!a->f || strcmp(a->f, b->f) == 0))
 #define SAME_L(f) (strcmp(a->f ? a->f : "", b->f ? b->f : "") == 0)
-#define KEY(name, field, type, def, lo, hi, choices, flag, help) CHECK(SAME_##type(field), "%s: %s", what, name);
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) CHECK(SAME_##type(field), "%s: %s", what, name);
 #include "recipe/keys.def"
 #undef KEY
     CHECK(memcmp(a->origin, b->origin, sizeof a->origin) == 0, "%s: origins", what);
@@ -331,6 +390,8 @@ TEST(every_key_survives_json)
         struct rp_err err;
         if (strncmp(k[i].name, "data.", 5) == 0 || strcmp(k[i].name, "model.config") == 0)
             continue; /* tied to each other: below */
+        if (strcmp(k[i].name, "workload") == 0)
+            continue; /* the base has keys of bert: each_model_has_its_keys */
         other_value(&k[i], value, sizeof value);
         if (strcmp(k[i].name, "run.device") == 0)
             snprintf(value, sizeof value, "7"); /* no free text */
@@ -367,7 +428,8 @@ TEST(json_is_checked_like_a_recipe)
         {"{\"optimizer.exclude_from_weight_decay\": {\"value\": [\"a,b\"], \"origin\": \"recipe\"}}", "resolved recipe: optimizer.exclude"},
         {"{\"optimizer.bias_correction\": {\"value\": 1, \"origin\": \"recipe\"}}", "resolved recipe: optimizer.bias_correction: expected true"},
         {"{\"optimizer.learning_rate\": {\"value\": 11, \"origin\": \"recipe\"}}", "resolved recipe: optimizer.learning_rate: 11 is out of range"},
-        {"{\"model.hidden_size\": {\"value\": 100, \"origin\": \"recipe\"}}", "resolved recipe: model.hidden_size 100 is not divisible"},
+        {"{}", "resolved recipe: title is missing"},
+        {"{\"workload\": {\"value\": \"gpt3\", \"origin\": \"recipe\"}}", "resolved recipe: workload: expected bert, gpt or resnet50"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_recipe r;
@@ -377,14 +439,37 @@ TEST(json_is_checked_like_a_recipe)
         CHECK(strncmp(err.msg, cases[i].message, strlen(cases[i].message)) == 0, "expected '%s', got '%s'", cases[i].message, err.msg);
         json_decref(j);
     }
-    struct rp_recipe r, defaults;
+}
+
+/* Exactly the keys of the model: none may be missing, none may be another model's. */
+TEST(json_has_the_keys_of_its_model)
+{
+    struct rp_recipe r, again;
     struct rp_err err;
-    json_t *none = json_object();
-    CHECK(rp_recipe_from_json(&r, none, &err) == 0 && parse(&defaults, "workload: bert\n", NULL, &err) == 0, "%s", err.msg);
-    CHECK(r.train_batch_size == defaults.train_batch_size && r.origin[0] == RP_FROM_DEFAULT, "a key that is not there has its default");
-    json_decref(none);
+    int n;
+    const struct rp_key *k = rp_key_table(&n);
+    CHECK(parse(&r, "workload: gpt\n", NULL, &err) == 0, "%s", err.msg);
+    round_trip(&r, "gpt");
+    json_t *j = rp_recipe_to_json(&r);
+    for (int i = 0; i < n; i++) {
+        json_t *entry = json_incref(json_object_get(j, k[i].name));
+        RP_FREE char *missing = rp_asprintf("resolved recipe: %s is missing", k[i].name);
+        if (!entry)
+            continue;
+        json_object_del(j, k[i].name);
+        int rc = rp_recipe_from_json(&again, j, &err);
+        CHECK(rc < 0 && err.code == RP_MALFORMED, "accepted without %s", k[i].name);
+        CHECK(strcmp(k[i].name, "workload") == 0 || strcmp(err.msg, missing) == 0, "%s", err.msg);
+        json_object_set_new(j, k[i].name, entry);
+    }
+    json_object_set_new(j, "model.type_vocab_size", json_pack("{s:i, s:s}", "value", 2, "origin", "default"));
+    CHECK(rp_recipe_from_json(&again, j, &err) < 0 && err.code == RP_MALFORMED, "accepted a key of bert");
+    CHECK(strstr(err.msg, "model.type_vocab_size is a key of bert; this recipe trains gpt"), "%s", err.msg);
+    json_object_del(j, "model.type_vocab_size");
+    json_object_set_new(json_object_get(j, "model.hidden_size"), "value", json_integer(100));
+    CHECK(rp_recipe_from_json(&again, j, &err) < 0 && strstr(err.msg, "resolved recipe: model.hidden_size 100 is not divisible"), "%s", err.msg);
+    json_decref(j);
     rp_recipe_fini(&r);
-    rp_recipe_fini(&defaults);
 }
 
 /* ---- files ---- */
@@ -478,6 +563,11 @@ TEST(published_model_config)
         drop(config);
     }
     CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "a config that is not there: %s", err.msg);
+    config = put("bert_config.json", google_config);
+    CHECK(rp_recipe_load(&r, recipe, NULL, (const char *const[]){"workload=gpt"}, 1, &err) < 0 &&
+              strstr(err.msg, "c.yaml:2:11: model.config: ") && strstr(err.msg, "is a key of bert; this recipe trains gpt"),
+          "another model's: %s", err.msg);
+    drop(config);
     drop(recipe);
 }
 
@@ -533,7 +623,7 @@ TEST(lamb_states_its_batch)
     if (rc < 0)
         return;
     CHECK(r.train_accumulation_steps == 2048 && r.train_global_batch_size == 65536 && r.schedule_warmup_steps == 2000 &&
-              r.schedule_total_steps == 7038 && r.optimizer_name == 1 && r.schedule_decay == 2, "phase 1 as published");
+              r.schedule_total_steps == 7038 && r.optimizer_name == RP_OPTIMIZER_lamb && r.schedule_decay == RP_DECAY_sqrt, "phase 1 as published");
     rp_recipe_fini(&r);
     CHECK(rp_recipe_load(&r, "bert_lamb_fp32", "cpu", NULL, 0, &err) == 0, "%s", err.msg);
     CHECK(r.train_accumulation_steps < 2048 && r.train_global_batch_size == 65536, "reduced on a CPU, and on record");

@@ -1,8 +1,8 @@
 /* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is touched. */
 #include "tests/unit/bundle_fixture.h"
 
-#include "data/corpus.h"
 #include "data/store.h"
+#include "data/synthetic/make.h"
 #include "model/safetensors.h"
 #include "worker/worker.h"
 
@@ -12,7 +12,7 @@
 __attribute__((constructor)) static void worker(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
-        exit(rp_worker_main(RP_WORKER_FD));
+        exit(rp_worker_main(RP_PROCESS_FD));
 }
 
 static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
@@ -33,7 +33,7 @@ struct real {
 /* So many steps (0: all) through the worker, saving to `save`; the records, and what the worker says last (owned by the caller). */
 static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const char *save, struct rp_buf *out, struct rp_err *err)
 {
-    struct rp_worker w;
+    struct rp_process w;
     json_t *done = NULL;
     if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
         return NULL;
@@ -44,7 +44,7 @@ static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const 
     while (!done) {
         enum rp_frame type;
         json_t *frame;
-        int got = rp_worker_next(&w, 60000, &type, &frame, err);
+        int got = rp_process_next(&w, 60000, &type, &frame, err);
         if (got > 0 && type == RP_FRAME_STEP)
             rp_json_write_line(out, frame);
         if (got > 0 && type == RP_FRAME_DONE)
@@ -55,7 +55,7 @@ static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const 
         if (got <= 0)
             break;
     }
-    rp_worker_kill(&w);
+    rp_process_kill(&w);
     return done;
 }
 
@@ -96,13 +96,13 @@ static struct real *real(void)
 {
     struct real *x = &x_real;
     struct rp_err err = {0};
-    struct rp_corpus_opts o = {.seed = 5, .sequences = 32, .seq = 16, .predictions = 2, .vocab = 2048, .shards = 1};
+    struct rp_make_opts o = {.seed = 5, .sequences = 32, .seq_length = 16, .max_predictions_per_seq = 2, .vocab_size = 2048, .shards = 1};
     if (x->run)
         return x;
     RP_FREE char *cache = fx_path("cache");
     setenv("XDG_CACHE_HOME", cache, 1);
     x->data = fx_path("samples");
-    int failed = rp_corpus_write(&o, x->data, 0, &err) < 0 || train(x, &err) < 0;
+    int failed = rp_make_directory(rp_generator_find("bert"), &o, x->data, 0, &err) < 0 || train(x, &err) < 0;
     CHECK(!failed, "%s", err.msg);
     if (failed)
         exit(1);

@@ -154,7 +154,7 @@ static void train(struct rp_bert *m, int64_t from, int64_t to)
 {
     struct rp_err err = {0};
     struct rp_recipe r = {.optimizer_learning_rate = 1e-3, .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6,
-                          .optimizer_bias_correction = 1, .schedule_total_steps = 10, .schedule_decay = RP_DECAY_LINEAR};
+                          .optimizer_bias_correction = 1, .schedule_total_steps = 10, .schedule_decay = RP_DECAY_linear};
     struct rp_optim o;
     struct rp_bert_result s;
     rp_optim_init(&o, &r, &m->manifest);

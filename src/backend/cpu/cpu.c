@@ -48,7 +48,7 @@ static const char *unavailable(const struct rp_device_opts *o)
         return "no such instruction set: scalar, avx2 or avx512";
     if (rp_isa_usable((enum rp_isa)isa))
         return NULL;
-    return isa == RP_ISA_AVX512 ? "this CPU or kernel has no AVX-512 F, DQ, BW and VL; try avx2"
+    return isa == RP_ISA_avx512 ? "this CPU or kernel has no AVX-512 F, DQ, BW and VL; try avx2"
                                 : "this CPU or kernel has no AVX2, FMA and F16C; try scalar";
 }
 

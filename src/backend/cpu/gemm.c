@@ -506,9 +506,9 @@ static void gemm_avx512(struct rp_dev *dev, const struct rp_gemm *g)
 
 void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa)
 {
-    if (isa == RP_ISA_AVX512)
+    if (isa == RP_ISA_avx512)
         op->gemm = gemm_avx512;
-    else if (isa == RP_ISA_AVX2)
+    else if (isa == RP_ISA_avx2)
         op->gemm = gemm_avx2;
     else
         op->gemm = rp_isa_has_fma() ? gemm_scalar_fma : gemm_scalar;

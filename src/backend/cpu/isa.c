@@ -39,12 +39,13 @@ int rp_isa_usable(enum rp_isa isa)
 {
     int avx2 = leaf1_has(LEAF1_C) && os_saves(XCR0_AVX) && leaf7_has(bit_AVX2);
     switch (isa) {
-    case RP_ISA_SCALAR:
+    case RP_ISA_scalar:
         return 1;
-    case RP_ISA_AVX2:
+    case RP_ISA_avx2:
         return avx2;
-    case RP_ISA_AVX512:
+    case RP_ISA_avx512:
         return avx2 && leaf7_has(LEAF7_B) && os_saves(XCR0_AVX512);
+    case RP_ISA_auto:
     case RP_ISA_COUNT:
         break;
     }
@@ -53,25 +54,23 @@ int rp_isa_usable(enum rp_isa isa)
 
 enum rp_isa rp_isa_best(void)
 {
-    for (int isa = RP_ISA_COUNT - 1; isa > RP_ISA_SCALAR; isa--)
+    for (int isa = RP_ISA_COUNT - 1; isa > RP_ISA_scalar; isa--)
         if (rp_isa_usable((enum rp_isa)isa))
             return (enum rp_isa)isa;
-    return RP_ISA_SCALAR;
+    return RP_ISA_scalar;
 }
-
-static const char *const names[RP_ISA_COUNT] = {[RP_ISA_SCALAR] = "scalar", [RP_ISA_AVX2] = "avx2", [RP_ISA_AVX512] = "avx512"};
 
 const char *rp_isa_name(enum rp_isa isa)
 {
-    return (unsigned)isa < RP_ISA_COUNT ? names[isa] : "?";
+    return (unsigned)isa < RP_ISA_COUNT ? rp_choice_name(RP_ISAS, isa) : "?";
 }
 
 int rp_isa_from_name(const char *name)
 {
-    if (!name)
+    if (!name || !strcmp(name, rp_isa_name(RP_ISA_auto)))
         return (int)rp_isa_best();
-    for (int isa = 0; isa < RP_ISA_COUNT; isa++)
-        if (!strcmp(name, names[isa]))
+    for (int isa = RP_ISA_scalar; isa < RP_ISA_COUNT; isa++)
+        if (!strcmp(name, rp_isa_name((enum rp_isa)isa)))
             return isa;
     return -1;
 }

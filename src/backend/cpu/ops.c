@@ -6,11 +6,11 @@
 void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa)
 {
     static void (*const fill[RP_ISA_COUNT])(struct rp_ops *) = {
-        [RP_ISA_SCALAR] = rp_cpu_ops_fill_scalar,
-        [RP_ISA_AVX2] = rp_cpu_ops_fill_avx2,
-        [RP_ISA_AVX512] = rp_cpu_ops_fill_avx512,
+        [RP_ISA_scalar] = rp_cpu_ops_fill_scalar,
+        [RP_ISA_avx2] = rp_cpu_ops_fill_avx2,
+        [RP_ISA_avx512] = rp_cpu_ops_fill_avx512,
     };
-    if (isa == RP_ISA_SCALAR && rp_isa_has_fma())
+    if (isa == RP_ISA_scalar && rp_isa_has_fma())
         rp_cpu_ops_fill_scalar_fma(op);
     else
         fill[isa](op);

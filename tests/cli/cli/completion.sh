@@ -20,6 +20,7 @@ expect "avx2 avx512" repro run x --isa av
 expect "avx2 avx512" repro run x --isa = av
 expect "auto scalar avx2 avx512" repro run --isa =
 expect "bert_tiny_fp32" repro run bert_t
+expect "gpt" repro recipes keys g
 expect "--encrypt" repro key new --enc
 expect "replicate report recipes" repro help re
 touch bert_t.yaml "with blank"

@@ -16,12 +16,33 @@ exit_of 2 "$REPRO" data make bert one --seq-length 4
 exit_of 2 "$REPRO" data make bert one --sequences 3 --shards 4
 says "--shards 4 is out of range 1..3"
 exit_of 2 "$REPRO" data make imagenet one
+says "'imagenet'"
+says bert
+# shellcheck disable=SC2086
+"$REPRO" data make bert_tfrecord same $small >out.txt
+diff -r one same
 "$REPRO" data check one --json >check.json
 jq -e '.records == 40 and .seq_length == 32 and .max_predictions_per_seq == 5 and .files == 2' check.json >answer.txt || { cat check.json >&2; fail "wrong counts"; }
 [ "$(jq -r .digest check.json)" = "$(find one -type f | sort | xargs sha256sum | cut -c1-64 | sha256sum | cut -c1-64)" ] || fail "the digest is not that of sha256sum"
-exit_of 4 "$REPRO" data check one --vocab-size 500
+"$REPRO" data check one --format bert_tfrecord --json | cmp - check.json
+[ "$(jq -r .format check.json)" = bert_tfrecord ] || fail "the format is not reported"
+"$REPRO" data check one >text.txt
+[ "$(sed 's/  .*//' text.txt | tr '\n' ' ')" = "files records sequence length tokens masked predictions random next sentence different ids digest " ] ||
+    { cat text.txt >&2; fail "other facts, or another order"; }
+exit_of 2 "$REPRO" data check one --format imagenet
+says "'imagenet'"
+says bert_tfrecord
+exit_of 4 "$REPRO" data check one --below input_ids=500
 says record
 says input_ids
+exit_of 4 "$REPRO" data check one --below next_sentence_labels=1
+says next_sentence_labels
+exit_of 0 "$REPRO" data check one --below input_ids=5000 --below masked_lm_ids=5000
+for wrong in input_ids input_ids= input_ids=0 input_ids=x ids=500 input_ids=5000x =5; do
+    exit_of 2 "$REPRO" data check one --below "$wrong"
+    says "'$wrong'"
+    says masked_lm_ids
+done
 # shellcheck disable=SC2086
 "$REPRO" data make bert s.tar.zst $small >out.txt
 "$REPRO" data list s.tar.zst >members.txt

@@ -15,4 +15,13 @@ for key in $(jq -r '.keys[].key' keys.json); do
     grep -qx -e "$key" keys.txt || fail "$key is not explained"
 done
 [ "$(jq -r '.keys[] | select(.key == "run.isa").expected' keys.json)" = 'auto|scalar|avx2|avx512' ] || fail "the choices of run.isa"
+for model in bert gpt resnet50; do
+    jq --arg m "$model" '[.keys[] | select(.models | index($m)).key]' keys.json >expected.txt
+    "$REPRO" recipes keys --json "$model" | jq '[.keys[].key]' | cmp - expected.txt
+    "$REPRO" recipes keys "$model" >of_model.txt
+    for key in $(jq -r '.[]' expected.txt); do grep -qx -e "$key" of_model.txt || fail "$model: $key is not explained"; done
+done
+grep -qx 'model.type_vocab_size' of_model.txt && fail "a key of bert among those of resnet50"
+exit_of 2 "$REPRO" recipes keys gtp
+says "did you mean 'gpt'?"
 exit_of 3 "$REPRO" recipes show bert_fp3

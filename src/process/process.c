@@ -1,8 +1,8 @@
-/* The parent's side: start a worker, hear from it, say what became of it. */
+/* The parent's side: start a process, read its frames, say what became of it. */
 #include "base/clock.h"
 #include "base/json.h"
-#include "worker/program.h"
-#include "worker/worker.h"
+#include "process/process.h"
+#include "process/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 250,           /* how often a silent worker's process is looked for */
+    LOOK_MS = 250,           /* how often a silent process is looked for */
     PROGRAM_FRAME = 4 << 20, /* bytes that a program which loads other people's libraries may say at once */
 };
 
@@ -39,7 +39,7 @@ static void exec_self(char **argv)
         execve(given, argv, environ);
 }
 
-/* What every worker begins with: it dies with its parent, signals are as a new program expects them, the socket has its number. */
+/* What every child begins with: it dies with its parent, signals are as a new program expects them, the socket has its number. */
 static void begin_child(int sock, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -50,26 +50,26 @@ static void begin_child(int sock, pid_t parent)
     signal(SIGHUP, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout belongs to the result */
-    if (sock == RP_WORKER_FD)
+    if (sock == RP_PROCESS_FD)
         fcntl(sock, F_SETFD, 0);
     else
-        dup2(sock, RP_WORKER_FD);
+        dup2(sock, RP_PROCESS_FD);
 }
 
-/* Without /proc and without a path to ourselves (an empty chroot, say) the forked child goes on as the worker: it has no threads. */
-static void become_worker(int sock, pid_t parent)
+/* Without /proc and without a path to ourselves (an empty chroot, say) the forked child goes on by itself: it has no threads. */
+static void become_self(int sock, pid_t parent, const char *arg, int (*otherwise)(int fd))
 {
     begin_child(sock, parent);
-    char *argv[] = {(char *)"repro", (char *)RP_WORKER_ARG, NULL};
+    char *argv[] = {(char *)"repro", (char *)arg, NULL};
     exec_self(argv);
-    _exit(rp_worker_main(RP_WORKER_FD));
+    _exit(otherwise(RP_PROCESS_FD));
 }
 
 /* Fork with a socket between both. In the child: 0, and *sock is its end. In the parent: the child's pid, and w is filled. */
-static pid_t fork_worker(struct rp_worker *w, int *sock, const char *what, struct rp_err *err)
+static pid_t fork_child(struct rp_process *w, int *sock, const char *what, struct rp_err *err)
 {
     int sv[2];
-    *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = what};
+    *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = what};
     *sock = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
         return rp_fail(err, RP_IO, "cannot make a socket pair for %s: %s", what, strerror(errno));
@@ -90,27 +90,21 @@ static pid_t fork_worker(struct rp_worker *w, int *sock, const char *what, struc
     return pid;
 }
 
-int rp_worker_start(struct rp_worker *w, const json_t *job, struct rp_err *err)
+int rp_process_start_self(struct rp_process *w, const char *arg, int (*otherwise)(int fd), const char *what, struct rp_err *err)
 {
     int sock;
-    pid_t parent = getpid(), pid = fork_worker(w, &sock, "the worker", err);
+    pid_t parent = getpid(), pid = fork_child(w, &sock, what, err);
     if (pid == 0)
-        become_worker(sock, parent);
-    if (pid < 0)
-        return -1;
-    if (rp_frame_write(w->fd, RP_FRAME_JOB, job, err) < 0) {
-        rp_worker_kill(w);
-        return rp_wrap(err, "starting the worker");
-    }
-    return 0;
+        become_self(sock, parent, arg, otherwise);
+    return pid < 0 ? -1 : 0;
 }
 
 /* What whoever started us left open is not for other people's libraries. Numbers spelled out: old kernel headers lack them. */
 static void keep_descriptors_from_others(void)
 {
     enum { SYS_CLOSE_RANGE = 436, ON_EXEC = 4, MANY = 4096 };
-    if (syscall(SYS_CLOSE_RANGE, RP_WORKER_FD + 1, ~0u, ON_EXEC) < 0) /* before Linux 5.11 */
-        for (int fd = RP_WORKER_FD + 1; fd < MANY; fd++)
+    if (syscall(SYS_CLOSE_RANGE, RP_PROCESS_FD + 1, ~0u, ON_EXEC) < 0) /* before Linux 5.11 */
+        for (int fd = RP_PROCESS_FD + 1; fd < MANY; fd++)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
@@ -152,7 +146,7 @@ static int high_pipe(int end[2], int flags)
 }
 
 /* 0: it runs. Else the errno of exec, or -1 and *err. */
-static int start_descriptor(struct rp_worker *w, int program, const char *name, const char *what, struct rp_err *err)
+static int start_descriptor(struct rp_process *w, int program, const char *name, const char *what, struct rp_err *err)
 {
     int report[2], errors[2], sock, failure = 0;
     if (high_pipe(report, 0) < 0)
@@ -163,7 +157,7 @@ static int start_descriptor(struct rp_worker *w, int program, const char *name, 
         close(report[1]);
         return -1;
     }
-    pid_t parent = getpid(), pid = fork_worker(w, &sock, what, err);
+    pid_t parent = getpid(), pid = fork_child(w, &sock, what, err);
     if (pid == 0)
         become_program(sock, parent, program, name, errors[1], report[1]);
     close(report[1]);
@@ -175,15 +169,15 @@ static int start_descriptor(struct rp_worker *w, int program, const char *name, 
         failure = 0;
     close(report[0]);
     if (failure)
-        rp_worker_kill(w);
+        rp_process_kill(w);
     return failure;
 }
 
-int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, const char *name, const char *what,
-                            struct rp_err *err)
+int rp_process_start_program(struct rp_process *w, const struct rp_buf *program, const char *name, const char *what,
+                             struct rp_err *err)
 {
     RP_BUF why = {0};
-    *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = what};
+    *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = what};
     for (int way = 0; way < RP_PROGRAM_WAYS; way++) {
         RP_FD fd = rp_program_open(program, name, way, err);
         int e = fd < 0 ? -1 : start_descriptor(w, fd, name, what, err);
@@ -206,13 +200,6 @@ int rp_worker_start_program(struct rp_worker *w, const struct rp_buf *program, c
                    why.data);
 }
 
-int rp_worker_start_gpu(struct rp_worker *w, struct rp_err *err)
-{
-    RP_BUF program = {0};
-    *w = (struct rp_worker){.pid = -1, .fd = -1, .errors = -1, .name = "the GPU worker"};
-    return rp_program_gpu(&program, err) < 0 ? -1 : rp_worker_start_program(w, &program, "repro-gpu", "the GPU worker", err);
-}
-
 /* Reap it, waiting so long at most; 0: it is still there. */
 static int reap(pid_t pid, int *status, int wait_ms)
 {
@@ -224,7 +211,7 @@ static int reap(pid_t pid, int *status, int wait_ms)
 }
 
 /* A killed process goes as soon as the kernel lets it: one that a driver holds perhaps never, so that nobody waits for a program. */
-static void kill_and_reap(const struct rp_worker *w)
+static void kill_and_reap(const struct rp_process *w)
 {
     int status;
     kill(w->pid, SIGKILL);
@@ -236,7 +223,7 @@ static void kill_and_reap(const struct rp_worker *w)
 }
 
 /* The last line a program wrote to its stderr, after a colon; "" when there is none. */
-static const char *last_words(const struct rp_worker *w, char out[256])
+static const char *last_words(const struct rp_process *w, char out[256])
 {
     char all[4096], *line;
     ssize_t n = 0, got;
@@ -253,7 +240,7 @@ static const char *last_words(const struct rp_worker *w, char out[256])
     return out;
 }
 
-static void close_all(struct rp_worker *w)
+static void close_all(struct rp_process *w)
 {
     if (w->fd >= 0)
         close(w->fd);
@@ -263,7 +250,7 @@ static void close_all(struct rp_worker *w)
 }
 
 /* The socket closed: find out why in the words of a user. Always -1. */
-static int obituary(struct rp_worker *w, struct rp_err *err)
+static int obituary(struct rp_process *w, struct rp_err *err)
 {
     int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: two seconds to be gone by itself */
     char said[256];
@@ -290,13 +277,13 @@ static int obituary(struct rp_worker *w, struct rp_err *err)
 }
 
 /* Is the process gone, though somebody holds its end of the socket: one that it forked? */
-static int is_gone(const struct rp_worker *w)
+static int is_gone(const struct rp_process *w)
 {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == w->pid;
 }
 
-int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err)
+int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err)
 {
     uint64_t until = rp_now_ns() + (uint64_t)timeout_ms * 1000000u;
     *body = NULL;
@@ -305,7 +292,7 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
     for (;;) {
         int got = rp_frame_decode(&w->in, type, body, err);
         if (got < 0)
-            rp_worker_kill(w);
+            rp_process_kill(w);
         if (got > 0 && *type != RP_FRAME_SAMPLE)
             w->last_heard_ns = rp_now_ns();
         if (got != 0)
@@ -329,13 +316,13 @@ int rp_worker_next(struct rp_worker *w, int timeout_ms, enum rp_frame *type, jso
             return obituary(w, err);
         rp_buf_add(&w->in, bytes, (size_t)r);
         if (w->errors >= 0 && w->in.size > PROGRAM_FRAME) {
-            rp_worker_kill(w);
+            rp_process_kill(w);
             return rp_fail(err, RP_MALFORMED, "%s sent more than %d MiB at once", w->name, PROGRAM_FRAME >> 20);
         }
     }
 }
 
-void rp_worker_stop(struct rp_worker *w)
+void rp_process_stop(struct rp_process *w)
 {
     struct rp_err ignored; /* a worker that is gone needs no asking */
     RP_JSON *body = json_object();
@@ -343,15 +330,15 @@ void rp_worker_stop(struct rp_worker *w)
         return;
 }
 
-void rp_worker_end(struct rp_worker *w)
+void rp_process_end(struct rp_process *w)
 {
     int status;
     if (w->pid > 0 && w->errors >= 0 && reap(w->pid, &status, 2000))
         w->pid = -1;
-    rp_worker_kill(w);
+    rp_process_kill(w);
 }
 
-void rp_worker_kill(struct rp_worker *w)
+void rp_process_kill(struct rp_process *w)
 {
     if (w->pid > 0)
         kill_and_reap(w);

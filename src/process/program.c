@@ -1,8 +1,7 @@
-#include "worker/program.h"
+#include "process/program.h"
 
 #include "base/embed.h"
 #include "base/hash.h"
-#include "data/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-/* Frames on the wire; the layout is in worker.h. */
+/* Frames on the wire; the layout is in process.h. */
 #include "base/json.h"
-#include "worker/worker.h"
+#include "process/process.h"
 
 #include <errno.h>
 #include <pthread.h>

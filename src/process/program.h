@@ -3,10 +3,10 @@
  * What:    the embedded zstd frame -> its bytes -> a descriptor that can be executed.
  * Flow:    rp_program_gpu(), then rp_program_open() in one way after the other: a kernel, container or mount may forbid each.
  * Owner:   the caller closes the descriptor. A file in the cache stays for the next time.
- * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_worker_start_program() tries all.
+ * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_process_start_program() tries all.
  */
-#ifndef RP_WORKER_PROGRAM_H
-#define RP_WORKER_PROGRAM_H
+#ifndef RP_PROCESS_PROGRAM_H
+#define RP_PROCESS_PROGRAM_H
 
 #include "base/buf.h"
 

@@ -1,4 +1,10 @@
-/* The made-up corpus: how every token is drawn. Version 1; integers only.
+/* A synthetic corpus for BERT pre-training: sequences with a structure that a model can learn. Version 1; integers only. Any change of the
+ * bytes is a new version.
+ *
+ * Word frequencies follow Zipf's law; a document has a topic, which prefers its own words, so the second sentence of a random pair can be
+ * told apart (NSP); a word has a few preferred followers, so a masked word can be guessed from its neighbours (MLM). Pairs are packed as
+ * create_pretraining_data does: [CLS] A [SEP] B [SEP], 9 of 10 filled to seq, 1 of 10 shorter; half of the pairs random; 15 % of the tokens
+ * predicted, at most max_predictions_per_seq: 80 % [MASK], 10 % random, 10 % kept.
  *
  * Randomness: one stream per sequence, words of Philox4x32-10(key = seed, counter = (draw / 4, sequence low, sequence high, "CORP")).
  * A number below n is (word * n) >> 32.
@@ -9,18 +15,15 @@
  * before), else one time in two a word of the topic (rank * TOPICS + topic, wrapped), else any word. A sentence B that follows
  * A goes on with A's topic and last word; a random B has another topic and begins anew.
  */
-#include "data/corpus.h"
+#include "data/synthetic/bert.h"
 
-#include "data/archive.h"
 #include "data/example.h"
+#include "data/synthetic/make.h"
 #include "data/tfrecord.h"
 #include "ops/philox.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define STREAM 0x434f5250u    /* "CORP" */
 #define FOLLOWING 0x464f4c4cu /* "FOLL" */
@@ -108,9 +111,9 @@ static void put(struct sequence *q, int64_t id, int segment)
 }
 
 /* [CLS] A [SEP] B [SEP] */
-static void fill(struct sequence *q, struct stream *s, const struct rp_corpus_opts *o)
+static void fill(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
 {
-    uint32_t words = (uint32_t)(o->vocab - RP_TOKEN_FIRST_WORD), room = (uint32_t)o->seq - 3;
+    uint32_t words = (uint32_t)(o->vocab_size - RP_TOKEN_FIRST_WORD), room = (uint32_t)o->seq_length - 3;
     uint32_t tokens = below(next(s), 10) ? room : 2 + below(next(s), room - 1);
     uint32_t a = tokens < 4 ? 1 : tokens / 4 + below(next(s), tokens / 2 + 1), topic = below(next(s), TOPICS);
     int64_t last = -1;
@@ -137,14 +140,14 @@ static int by_position(const void *a, const void *b)
 }
 
 /* 15 % of the tokens, special ones never: 80 % [MASK], 10 % another word, 10 % as they are. */
-static void mask(struct sequence *q, struct stream *s, const struct rp_corpus_opts *o)
+static void mask(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
 {
     int candidate[MAX_SEQ], n = 0, want = (q->length * 15 + 50) / 100;
     for (int i = 0; i < q->length; i++)
         if (q->ids[i] >= RP_TOKEN_FIRST_WORD)
             candidate[n++] = i;
     want = want < 1 ? 1 : want;
-    want = want > o->predictions ? o->predictions : want;
+    want = want > o->max_predictions_per_seq ? (int)o->max_predictions_per_seq : want;
     want = want > n ? n : want;
     for (int i = 0; i < want; i++) { /* the first `want` of a Fisher-Yates shuffle */
         int j = i + (int)below(next(s), (uint32_t)(n - i)), c = candidate[i];
@@ -154,7 +157,7 @@ static void mask(struct sequence *q, struct stream *s, const struct rp_corpus_op
     qsort(candidate, (size_t)want, sizeof *candidate, by_position);
     for (int i = 0; i < want; i++) {
         int at = candidate[i];
-        uint32_t kind = below(next(s), 10), other = below(next(s), (uint32_t)(o->vocab - RP_TOKEN_FIRST_WORD));
+        uint32_t kind = below(next(s), 10), other = below(next(s), (uint32_t)(o->vocab_size - RP_TOKEN_FIRST_WORD));
         q->position[i] = at;
         q->label[i] = q->ids[at];
         q->weight[i] = 1.0f;
@@ -165,15 +168,15 @@ static void mask(struct sequence *q, struct stream *s, const struct rp_corpus_op
     }
 }
 
-static void append_sequence(struct rp_buf *out, const struct rp_corpus_opts *o, int64_t i)
+static void bert_sample(struct rp_buf *out, const struct rp_make_opts *o, int64_t i)
 {
-    struct stream s = {.seed = o->seed, .sequence = (uint64_t)i};
+    struct stream s = {.seed = (uint64_t)o->seed, .sequence = (uint64_t)i};
     struct sequence q;
     RP_BUF example = {0};
     memset(&q, 0, sizeof q);
     fill(&q, &s, o);
     mask(&q, &s, o);
-    size_t seq = (size_t)o->seq, p = (size_t)o->predictions;
+    size_t seq = (size_t)o->seq_length, p = (size_t)o->max_predictions_per_seq;
     struct rp_example_field field[] = {
         {.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = q.ids, .count = seq},
         {.name = "input_mask", .want = RP_EXAMPLE_INT64, .out.i64 = q.mask, .count = seq},
@@ -187,79 +190,23 @@ static void append_sequence(struct rp_buf *out, const struct rp_corpus_opts *o, 
     rp_tfrecord_append(out, example.data, example.size);
 }
 
-/* -- shards, files, archive -- */
-
-static int in_range(const char *what, int64_t value, int64_t lo, int64_t hi, struct rp_err *err)
+static int bert_check(const struct rp_make_opts *o, struct rp_err *err)
 {
-    if (value >= lo && value <= hi)
-        return 0;
-    return rp_fail(err, RP_USAGE, "%s %lld is out of range %lld..%lld", what, (long long)value, (long long)lo, (long long)hi);
-}
-
-int rp_corpus_check(const struct rp_corpus_opts *o, struct rp_err *err)
-{
-    if (in_range("--sequences", o->sequences, 1, 100000000, err) < 0 || in_range("--seq-length", o->seq, 16, MAX_SEQ, err) < 0 ||
-        in_range("--max-predictions-per-seq", o->predictions, 1, o->seq, err) < 0 ||
-        in_range("--vocab-size", o->vocab, 2048, 1 << 24, err) < 0 ||
-        in_range("--shards", o->shards, 1, o->sequences < 100000 ? o->sequences : 100000, err) < 0)
-        return -1;
+    if (o->max_predictions_per_seq > o->seq_length)
+        return rp_fail(err, RP_USAGE, "--max-predictions-per-seq %ld is out of range 1..%ld", o->max_predictions_per_seq, o->seq_length);
     return 0;
 }
 
-int rp_corpus_shard(struct rp_buf *out, const struct rp_corpus_opts *o, int i, struct rp_err *err)
-{
-    if (rp_corpus_check(o, err) < 0 || in_range("shard", i, 0, o->shards - 1, err) < 0)
-        return -1;
-    for (int64_t q = i * o->sequences / o->shards; q < (i + 1) * o->sequences / o->shards; q++)
-        append_sequence(out, o, q);
-    return 0;
-}
-
-void rp_corpus_shard_name(char out[64], const struct rp_corpus_opts *o, int i)
-{
-    snprintf(out, 64, "bert-%05d-of-%05d.tfrecord", i, o->shards);
-}
-
-static int refuse_existing(const char *path, int force, struct rp_err *err)
-{
-    struct stat st;
-    if (!force && lstat(path, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name, or give --force", path);
-    return 0;
-}
-
-int rp_corpus_write(const struct rp_corpus_opts *o, const char *dir, int force, struct rp_err *err)
-{
-    char name[64];
-    if (rp_corpus_check(o, err) < 0 || rp_mkdirs(dir, 0777, err) < 0)
-        return -1;
-    for (int pass = 0; pass < 2; pass++) /* first see that nothing is in the way, then write */
-        for (int i = 0; i < o->shards; i++) {
-            RP_BUF bytes = {0};
-            rp_corpus_shard_name(name, o, i);
-            RP_FREE char *path = rp_asprintf("%s/%s", dir, name);
-            if (pass == 0 ? refuse_existing(path, force, err) < 0
-                          : rp_corpus_shard(&bytes, o, i, err) < 0 || rp_write_file(path, bytes.data, bytes.size, 0666, err) < 0)
-                return -1;
-        }
-    return 0;
-}
-
-int rp_corpus_write_archive(const struct rp_corpus_opts *o, const char *path, int force, struct rp_err *err)
-{
-    char name[64];
-    if (rp_corpus_check(o, err) < 0 || refuse_existing(path, force, err) < 0)
-        return -1;
-    struct rp_archive_member *member = rp_alloc((size_t)o->shards * sizeof *member);
-    int failed = 0;
-    for (int i = 0; !failed && i < o->shards; i++) {
-        RP_BUF bytes = {0};
-        rp_corpus_shard_name(name, o, i);
-        failed = rp_corpus_shard(&bytes, o, i, err) < 0;
-        size_t size = bytes.size;
-        member[i] = (struct rp_archive_member){rp_strdup(name), (unsigned char *)rp_buf_take(&bytes), size};
-    }
-    failed = failed || rp_archive_write(path, member, o->shards, err) < 0;
-    rp_archive_members_free(member, o->shards);
-    return failed ? -1 : 0;
-}
+extern const struct rp_data_format rp_data_format_bert_tfrecord;
+extern const struct rp_generator rp_generator_bert;
+const struct rp_generator rp_generator_bert = {
+    .name = "bert",
+    .format = &rp_data_format_bert_tfrecord,
+    .defaults = {
+#define OPTION(field, name, letter, def, lo, hi, help) .field = def,
+#include "data/synthetic/options.def"
+#undef OPTION
+    },
+    .check = bert_check,
+    .sample = bert_sample,
+};

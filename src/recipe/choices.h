@@ -1,0 +1,57 @@
+/* Every list of choices that a recipe key, an option or a table of another folder goes by: written once, here.
+ *
+ * What:    one X-macro list per choice, an enum with its values, the text "a|b" of keys.def and of option tables, and the way back to a name.
+ * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
+ * Owner:   constants.
+ * Extend:  one word in a list; the tables and switches that go by its enum follow. Documents hold names: the order is free.
+ */
+#ifndef RP_RECIPE_CHOICES_H
+#define RP_RECIPE_CHOICES_H
+
+#define RP_MODELS(X) X(bert) X(gpt) X(resnet50) /* known by name; those that are built in: model/models.c */
+#define RP_ACTIVATIONS(X) X(gelu)
+#define RP_PRECISIONS(X) X(fp32)
+#define RP_OPTIMIZERS(X) X(adamw) X(lamb)
+#define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square)
+#define RP_DATA_FORMATS(X) X(bert_tfrecord)
+#define RP_ESTIMATORS(X) X(median)
+#define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
+#define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
+
+/* "_id" where a struct of the shorter name describes the thing itself. */
+#define X(name) RP_MODEL_##name,
+enum rp_model_id { RP_MODELS(X) RP_MODEL_COUNT };
+#undef X
+#define X(name) RP_ACTIVATION_##name,
+enum rp_activation { RP_ACTIVATIONS(X) };
+#undef X
+#define X(name) RP_PRECISION_##name,
+enum rp_precision { RP_PRECISIONS(X) };
+#undef X
+#define X(name) RP_OPTIMIZER_##name,
+enum rp_optimizer_id { RP_OPTIMIZERS(X) RP_OPTIMIZER_COUNT };
+#undef X
+#define X(name) RP_DECAY_##name,
+enum rp_decay { RP_DECAYS(X) };
+#undef X
+#define X(name) RP_DATA_FORMAT_##name,
+enum rp_data_format_id { RP_DATA_FORMATS(X) RP_DATA_FORMAT_COUNT };
+#undef X
+#define X(name) RP_ESTIMATOR_##name,
+enum rp_estimator { RP_ESTIMATORS(X) };
+#undef X
+#define X(name) RP_BACKEND_##name,
+enum rp_backend_id { RP_BACKENDS(X) RP_BACKEND_COUNT };
+#undef X
+#define X(name) RP_ISA_##name,
+enum rp_isa { RP_ISAS(X) RP_ISA_COUNT };
+#undef X
+
+/* RP_CHOICES(RP_OPTIMIZERS): "adamw|lamb" */
+#define RP_CHOICES(list) (&(list(RP_CHOICE_JOINED))[1])
+#define RP_CHOICE_JOINED(name) "|" #name
+/* rp_choice_name(RP_OPTIMIZERS, r->optimizer_name): "lamb" */
+#define rp_choice_name(list, value) (((const char *const[]){list(RP_CHOICE_QUOTED)})[value])
+#define RP_CHOICE_QUOTED(name) #name,
+
+#endif
