@@ -146,10 +146,10 @@ CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what w
 endif
 ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
-# What it asks, and what it trains with: the same model, data and loop as repro, over another backend.
-gpu_sources := $(sort $(wildcard src/gpu/*.c src/backend/cuda/*.c src/base/*.c src/recipe/*.c src/model/*.c src/workload/*.c)) src/capture/probe.c \
-	src/process/frame.c $(filter-out %/cuda.c,$(sort $(wildcard src/worker/*.c))) src/backend/backend.c src/backend/selftest.c src/backend/speed.c src/ops/compare.c src/ops/reference.c $(addprefix src/data/,bert_data.c files.c tfrecord.c example.c shuffle.c \
-	crc32c.c crc32c_sse42.c)
+# What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
+# the program calls; of the others they are named.
+gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe model workload worker))) src/capture/probe.c \
+	$(addprefix src/ops/,compare.c reference.c) $(addprefix src/data/,bert_data.c files.c tfrecord.c example.c shuffle.c crc32c.c crc32c_sse42.c)
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
 device_code := $(sort $(wildcard src/backend/cuda/*.cu))

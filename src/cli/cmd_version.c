@@ -99,9 +99,9 @@ static json_t *gpu_worker(const struct rp_build *b)
 static json_t *usable_isa(void)
 {
     static const char *const isas[] = {"scalar", "avx2", "avx512"};
-    const struct rp_backend *cpu = rp_backend_find("cpu");
+    const struct rp_backend *cpu = &rp_backend_cpu;
     json_t *list = json_array();
-    for (size_t i = 0; cpu && i < sizeof isas / sizeof *isas; i++) {
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         struct rp_device_opts o = {.isa = isas[i]};
         if (!cpu->unavailable(&o))
             json_array_append_new(list, json_string(isas[i]));
