@@ -146,9 +146,9 @@ CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what w
 endif
 ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
-# What it asks, and what it trains with: the same model, data and loop as repro, over another backend.
-gpu_sources := $(sort $(wildcard src/gpu/*.c src/backend/cuda/*.c src/base/*.c src/recipe/*.c src/model/*.c src/workload/*.c)) src/capture/probe.c \
-	src/process/frame.c $(filter-out %/cuda.c,$(sort $(wildcard src/worker/*.c))) $(sort $(wildcard src/backend/*.c src/ops/*.c)) \
+# What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
+# the program calls; of the others they are named.
+gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker))) src/capture/probe.c \
 	$(filter-out $(addprefix src/data/,archive%.c embedded.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked

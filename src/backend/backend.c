@@ -2,21 +2,11 @@
 
 #include <string.h>
 
-extern const struct rp_backend rp_backend_cpu;  /* cpu/cpu.c */
-extern const struct rp_backend rp_backend_cuda; /* in repro-gpu cuda/cuda.c, in repro worker/cuda.c, which asks repro-gpu */
-
-#ifdef RP_GPU_WORKER
-const struct rp_backend *const rp_backends[] = {&rp_backend_cuda, NULL};
-#else
-const struct rp_backend *const rp_backends[] = {&rp_backend_cuda, &rp_backend_cpu, NULL};
-#endif
-
-const struct rp_backend *rp_backend_find(const char *name)
+const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, const char *name)
 {
-    for (int i = 0; rp_backends[i]; i++)
-        if (!strcmp(rp_backends[i]->name, name))
-            return rp_backends[i];
-    return NULL;
+    while (*list && strcmp((*list)->name, name) != 0)
+        list++;
+    return *list;
 }
 
 const char *rp_class_name(enum rp_class c)

@@ -3,7 +3,8 @@
  * What:    the border between models and devices.
  * Flow:    open() -> struct rp_dev; blocks of memory in, operations through dev->op, sync(), close().
  * Owner:   the backend owns every block it hands out until close(); one block per tensor class, nothing allocated in a step.
- * Extend:  a folder with open() and an rp_ops table, and one row in backend.c. unavailable() refuses instead of crashing.
+ * Extend:  a folder with open() and an rp_ops table, and one row in the list of the program that has it: worker/backends.c of repro,
+ *          gpu/main.c of repro-gpu. unavailable() refuses instead of crashing.
  */
 #ifndef RP_BACKEND_BACKEND_H
 #define RP_BACKEND_BACKEND_H
@@ -87,8 +88,9 @@ struct rp_backend {
     void (*address)(const struct rp_dev *dev, char text[32]); /* on the PCI bus, "0000:65:00.0"; "" when it has none */
 };
 
-/* All backends built in, best first, ended by NULL. */
-extern const struct rp_backend *const rp_backends[];
-const struct rp_backend *rp_backend_find(const char *name); /* NULL if there is none of that name */
+extern const struct rp_backend rp_backend_cpu;  /* cpu/cpu.c */
+extern const struct rp_backend rp_backend_cuda; /* cuda/cuda.c; in repro-gpu only */
+/* In a list ended by NULL; NULL if there is none of that name. */
+const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, const char *name);
 
 #endif

@@ -99,9 +99,9 @@ static json_t *gpu_worker(const struct rp_build *b)
 /* Instruction sets of the CPU backend that work here, best last. */
 static json_t *usable_isa(void)
 {
-    const struct rp_backend *cpu = rp_backend_find("cpu");
+    const struct rp_backend *cpu = &rp_backend_cpu;
     json_t *list = json_array();
-    for (int isa = RP_ISA_auto + 1; cpu && isa < RP_ISA_COUNT; isa++) {
+    for (int isa = RP_ISA_auto + 1; isa < RP_ISA_COUNT; isa++) {
         struct rp_device_opts o = {.isa = rp_choice_name(RP_ISAS, isa)};
         if (!cpu->unavailable(&o))
             json_array_append_new(list, json_string(o.isa));

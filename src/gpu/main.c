@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const struct rp_backend *const backends[] = {&rp_backend_cuda, NULL};
+
 static const struct {
     const char *name;
     json_t *(*values)(void);
@@ -42,7 +44,7 @@ static int answer_device(const json_t *question, struct rp_err *err)
         rp_json_int(question, "max_rows", &rows, "question", err) < 0)
         return -1;
     struct rp_device_opts o = {.device = device, .max_seq = (int)seq, .max_rows = (int)rows};
-    const struct rp_backend *b = rp_backends[0];
+    const struct rp_backend *b = &rp_backend_cuda;
     const char *why = b->unavailable(&o);
     json_t *values = why ? json_pack("{s:s}", "unavailable", why)
                          : json_pack("{s:s, s:I, s:I}", "name", b->name, "memory", (json_int_t)b->memory(&o), "own_bytes",
@@ -57,7 +59,7 @@ static json_t *report_of(enum rp_frame type, const json_t *question)
     struct rp_err err = {0};
     struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device")), .max_seq = RP_SPEED_SEQ,
                                .max_rows = RP_SPEED_ROWS};
-    const struct rp_backend *b = rp_backends[0];
+    const struct rp_backend *b = &rp_backend_cuda;
     struct rp_dev *dev = b->open(&o, &err);
     if (!dev)
         return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
@@ -83,7 +85,7 @@ static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, int *
     if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)
         return answer_report(type, body, err);
     if (type == RP_FRAME_JOB)
-        *status = rp_worker_train(RP_PROCESS_FD, in, body, &rp_gpu_sampler);
+        *status = rp_worker_train(RP_PROCESS_FD, in, body, backends, &rp_gpu_sampler);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 

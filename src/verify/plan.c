@@ -1,8 +1,8 @@
 /* The plan: what follows from the settings before anything runs. */
-#include "backend/backend.h"
 #include "base/build.h"
 #include "base/json.h"
 #include "verify/state.h"
+#include "worker/worker.h"
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -16,13 +16,13 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     struct rp_device_opts o = {.threads = 1, .max_seq = (int)s->recipe.task_seq_length};
     const json_t *is = json_object_get(s->run, "plan");
     const char *name = json_string_value(json_object_get(s->run, "backend"));
-    const struct rp_backend *b = rp_backend_find(name);
-    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^13 */
+    const struct rp_backend *b = rp_backend_find(rp_backends, name);
+    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^9 */
     if (rows > INT_MAX)
         return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
     o.max_rows = (int)rows;
     /* what is compared does not depend on the backend, only the memory does */
-    if (rp_workloads[s->recipe.workload]->size(&plan, &s->recipe, rp_backend_find("cpu"), &o, err) < 0) {
+    if (rp_workloads[s->recipe.workload]->size(&plan, &s->recipe, &rp_backend_cpu, &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning again");
     }
@@ -82,7 +82,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     struct rp_err ignored; /* more than the model can address */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    return rp_workloads[s->recipe.workload]->size(plan, &sized, rp_backend_find("cpu"), o, &ignored);
+    return rp_workloads[s->recipe.workload]->size(plan, &sized, &rp_backend_cpu, o, &ignored);
 }
 
 /* The largest batch is the last one that fits into what was available. */

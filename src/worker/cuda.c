@@ -128,8 +128,7 @@ int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, str
     return report_of(RP_FRAME_SPEED, question, report, err);
 }
 
-extern const struct rp_backend rp_backend_cuda;
-const struct rp_backend rp_backend_cuda = {
+const struct rp_backend rp_worker_cuda = {
     .name = "cuda",
     .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
     .remote = 1,

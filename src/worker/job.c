@@ -14,7 +14,7 @@ json_t *rp_job_encode(const struct rp_job *job)
                      job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps);
 }
 
-int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
+int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err)
 {
     const char *data, *backend;
     *job = (struct rp_job){0};
@@ -22,7 +22,7 @@ int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err)
     if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_str(j, "backend", &backend, "job", err) < 0 ||
         rp_json_int(j, "batch", &job->batch, "job", err) < 0 || rp_json_int(j, "steps", &job->steps, "job", err) < 0)
         return -1;
-    job->backend = rp_backend_find(backend);
+    job->backend = rp_backend_find(backends, backend);
     if (!job->backend)
         return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", backend);
     job->recipe = rp_alloc(sizeof *job->recipe);
@@ -64,7 +64,7 @@ static const struct rp_backend *named_device(const struct rp_recipe *r, const st
     rp_shown(shown, r->run_device);
     if (r->run_backend == RP_BACKEND_cpu)
         return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
-    const struct rp_backend *b = rp_backend_find(rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));
+    const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));
     const char *reason = b ? b->unavailable(o) : "this build has no backend for GPUs";
     return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
                                  shown, reason)
@@ -79,7 +79,7 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
     if (r->run_device && *r->run_device && r->run_backend != RP_BACKEND_cuda)
         return named_device(r, &o, err);
     if (r->run_backend != RP_BACKEND_auto) {
-        const struct rp_backend *b = rp_backend_find(name);
+        const struct rp_backend *b = rp_backend_find(rp_backends, name);
         reason = b ? b->unavailable(&o) : "this build has no such backend";
         return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason) : (void *)b;
     }
@@ -94,7 +94,7 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
 
 const struct rp_backend *rp_job_remote(const struct rp_recipe *r)
 {
-    const struct rp_backend *b = rp_backend_find(rp_choice_name(RP_BACKENDS, r->run_backend));
+    const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, r->run_backend));
     return b && b->remote ? b : NULL;
 }
 

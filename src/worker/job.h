@@ -39,8 +39,9 @@ struct rp_job {
 };
 
 json_t *rp_job_encode(const struct rp_job *job);
-int rp_job_decode(struct rp_job *job, const json_t *j, struct rp_err *err) rp_must_check; /* fills job->recipe with heap memory */
-void rp_job_fini(struct rp_job *job);                                                   /* of a decoded job */
+/* Fills job->recipe with heap memory. backends: where job->backend is from. */
+int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err) rp_must_check;
+void rp_job_fini(struct rp_job *job); /* of a decoded job */
 
 /* Steps the recipe asks for: warm-up + repeats * timed. */
 int64_t rp_job_steps(const struct rp_recipe *r);

@@ -299,14 +299,16 @@ static void volunteer_for_oom(void)
         return;
 }
 
-int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_sampler *sampler)
+int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
+                    const struct rp_sampler *sampler)
 {
     struct rp_err err = {0};
     struct loop l = {.fd = fd, .step = -1, .in = *in, .sampler = sampler, .phases = json_object(), .roots = json_object(),
                      .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
-    int failed = rp_job_decode(&l.job, job, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 || finish(&l, &err) < 0;
+    int failed = rp_job_decode(&l.job, job, backends, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 ||
+                 finish(&l, &err) < 0;
     if (failed && !l.stop)
         tell(&l, RP_FRAME_FAILED, json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)l.step));
     if (sampler)
@@ -330,7 +332,7 @@ int rp_worker_main(int fd)
     RP_JSON *job = NULL;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (read_job(fd, &in, &job, &err) == 0)
-        return rp_worker_train(fd, &in, job, NULL);
+        return rp_worker_train(fd, &in, job, rp_backends, NULL);
     RP_JSON *body = json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)-1);
     struct rp_err ignored; /* a parent that is gone hears nothing */
     (void)!rp_frame_write(fd, RP_FRAME_FAILED, body, &ignored);

@@ -4,14 +4,19 @@
  * Flow:    the parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE, and one DONE or FAILED; the parent may send
  *          STOP. job.h has their fields.
  * Owner:   the caller of a start owns the struct rp_process.
- * Extend:  another question to repro-gpu is a frame (process/process.h), a function like rp_worker_speed_gpu() and a branch in gpu/main.c.
+ * Extend:  a backend is a row in backends.c. Another question to repro-gpu is a frame (process/process.h), a function like rp_worker_speed_gpu() and a branch in gpu/main.c.
  */
 #ifndef RP_WORKER_WORKER_H
 #define RP_WORKER_WORKER_H
 
+#include "backend/backend.h"
 #include "process/process.h"
 
 #define RP_WORKER_ARG "--worker" /* main.c: argv[1] of a worker */
+
+/* The backends of repro, best first, ended by NULL: backends.c. */
+extern const struct rp_backend *const rp_backends[];
+extern const struct rp_backend rp_worker_cuda; /* asks repro-gpu, and never opens a device: cuda.c */
 
 /* ---- parent side ---- */
 
@@ -31,7 +36,8 @@ struct rp_sampler {
     void (*start)(const char *pci_address, int fd); /* of the device; "" when it has none */
     void (*stop)(void);                             /* no frame comes after it; waits for a moment at most */
 };
-/* The same where the JOB frame has been read already; in: what came after it. sampler: may be NULL. */
-int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_sampler *sampler);
+/* The same where the JOB frame has been read already, on one of these backends; in: what came after it. sampler: may be NULL. */
+int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
+                    const struct rp_sampler *sampler);
 
 #endif

@@ -5,8 +5,6 @@
 #include "backend/cuda/cuda.h"
 #include "tests/shim/run.h"
 
-extern const struct rp_backend rp_backend_cuda;
-
 /* The device, opened once; *options (NULL: not wanted): how the shim orders threads from now on. RP_SHIM_LIBRARY names the library: the
  * runner sets it. */
 struct rp_dev *gpu(struct shim_options **options, struct rp_err *err) rp_must_check;

@@ -16,7 +16,7 @@ __attribute__((unused)) static struct rp_dev *device(enum rp_isa isa, int thread
     if (!rp_isa_usable(isa))
         return NULL;
     if (!open[isa][threads])
-        open[isa][threads] = rp_backend_find("cpu")->open(&o, &err);
+        open[isa][threads] = rp_backend_cpu.open(&o, &err);
     CHECK(open[isa][threads] != NULL, "%s", err.msg);
     return open[isa][threads];
 }

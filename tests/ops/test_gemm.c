@@ -17,7 +17,7 @@ static struct rp_dev *device(int isa, int t)
     struct rp_err err;
     struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = thread_counts[t], .max_seq = 128, .max_rows = 4096};
     if (!devices[isa][t])
-        devices[isa][t] = rp_backend_find("cpu")->open(&o, &err);
+        devices[isa][t] = rp_backend_cpu.open(&o, &err);
     if (!devices[isa][t])
         printf("# %s\n", err.msg);
     return devices[isa][t];

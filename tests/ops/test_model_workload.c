@@ -81,7 +81,7 @@ static int prepare(struct training *t, const char *isa, int threads, const char 
     int n = 0;
     while (set[n])
         n++;
-    *t = (struct training){.backend = rp_backend_find("cpu")};
+    *t = (struct training){.backend = &rp_backend_cpu};
     if (rp_recipe_load(&t->recipe, "recipes/bert_tiny_fp32", "cpu", set, n, err) < 0)
         return -1;
     t->device = (struct rp_device_opts){.isa = isa, .threads = threads, .max_seq = (int)t->recipe.task_seq_length,

@@ -92,7 +92,7 @@ FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq,
         r->dev.op = &rp_reference_ops;
         return &r->dev;
     }
-    const struct rp_backend *b = rp_backend_find("cpu");
+    const struct rp_backend *b = &rp_backend_cpu;
     struct rp_device_opts o = {.isa = isa, .threads = threads, .max_seq = max_seq, .max_rows = max_rows};
     struct rp_dev *dev = b && !b->unavailable(&o) ? b->open(&o, &err) : NULL;
     if (!dev)

@@ -177,7 +177,7 @@ static int block_beyond_the_limit(void)
     struct rlimit limit = {512u << 20, 512u << 20};
     if (setrlimit(RLIMIT_AS, &limit))
         return 1;
-    const struct rp_backend *cpu = rp_backend_find("cpu");
+    const struct rp_backend *cpu = &rp_backend_cpu;
     if (cpu->memory(&o) > 512u << 20)
         return 2;
     struct rp_dev *dev = cpu->open(&o, &err);
@@ -198,7 +198,7 @@ TEST(memory_that_is_not_there_is_refused)
 {
     struct rp_err err = {0};
     struct rp_device_opts o = options();
-    const struct rp_backend *cpu = rp_backend_find("cpu");
+    const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_dev *dev = cpu->open(&o, &err);
     CHECK(dev, "%s", err.msg);
     if (dev) {
@@ -216,7 +216,7 @@ TEST(devices_say_what_they_are)
 {
     char text[64];
     struct rp_err err = {0};
-    const struct rp_backend *cpu = rp_backend_find("cpu");
+    const struct rp_backend *cpu = &rp_backend_cpu;
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
         struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = 3, .max_seq = 128, .max_rows = 128};
         if (!rp_isa_usable((enum rp_isa)isa)) {
@@ -234,9 +234,10 @@ TEST(devices_say_what_they_are)
         CHECK(cpu->own_bytes(&o) == 3 * rp_cpu_of(dev)->scratch_each, "own bytes");
         cpu->close(dev);
     }
+    const struct rp_backend *const list[] = {&rp_backend_cpu, NULL};
     struct rp_device_opts o = {.isa = "avx3", .threads = 1};
     CHECK(!cpu->open(&o, &err) && err.code == RP_USAGE && strstr(err.msg, "avx3"), "%s", err.msg);
-    CHECK(!rp_backend_find("none") && !strcmp(rp_class_name(RP_CLASS_SCRATCH), "scratch"), "names");
+    CHECK(!rp_backend_find(list, "none") && rp_backend_find(list, "cpu") == &rp_backend_cpu && !strcmp(rp_class_name(RP_CLASS_SCRATCH), "scratch"), "names");
 }
 
 /* ---- limits from recorded trees ---- */

@@ -37,7 +37,7 @@ static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const 
     json_t *done = NULL;
     if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
         return NULL;
-    struct rp_job job = {.recipe = r, .backend = rp_backend_find("cpu"), .data = (char *)data, .batch = 2, .steps = steps};
+    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .steps = steps};
     RP_JSON *body = rp_job_encode(&job);
     if (rp_worker_start(&w, body, err) < 0)
         return NULL;

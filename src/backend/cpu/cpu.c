@@ -17,7 +17,6 @@
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define BLOCKS ((int)(sizeof((struct rp_cpu *)0)->block / sizeof(struct rp_cpu_block)))
 
-extern const struct rp_backend rp_backend_cpu;
 
 static size_t round_up(size_t bytes, size_t unit)
 {

@@ -4,7 +4,7 @@
 
 int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err)
 {
-    const struct rp_backend *cpu = rp_backend_find("cpu");
+    const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_err first = {0}, e;
     *report = json_array();
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {

@@ -13,7 +13,6 @@
 #define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when graphs are made and launched */
 #define LOAD_SPARE ((uint64_t)64 << 20)   /* until a device is opened: its kernels, and blocks are rounded up */
 
-extern const struct rp_backend rp_backend_cuda;
 
 static size_t workspace_bytes(const struct rp_device_opts *o)
 {
