@@ -34,7 +34,7 @@
     X(RP_FRAME_FAILED, "failed") /* worker: code and message */                                                        \
     X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
     X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */                                   \
-    X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
+    X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device"}: can it train? VALUES: job.h */                        \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
     X(RP_FRAME_SAMPLE, "sample") /* repro-gpu while it trains: one line of steps/rank0.samples.jsonl, or {"reason"}: why none come */

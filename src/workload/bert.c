@@ -7,6 +7,7 @@
 #include "data/bert_data.h"
 #include "model/bert_step.h"
 #include "model/checkpoint.h"
+#include "model/linear.h"
 #include "model/state_root.h"
 #include "workload/prefetch.h"
 #include "workload/workload.h"
@@ -48,22 +49,57 @@ static size_t host_sample_bytes(const struct rp_bert_config *c)
     return (size_t)c->seq * 9 + (size_t)c->predictions * 12 + 4;
 }
 
-static void size_for(struct rp_plan *p, struct rp_bert_config *c, int64_t batch, const struct rp_backend *backend,
-                     const struct rp_device_opts *o)
+#define USES 64
+
+/* Every call that a step makes, the largest of those that differ in size only. */
+static int uses_of(struct rp_op_use use[USES], const struct rp_bert_config *c, uint64_t parameters)
 {
-    struct rp_device_opts sized = *o;
+    const int h = c->hidden, rows = c->batch * c->seq, masked = c->batch * c->predictions, whole = (int)(parameters / (uint64_t)h) + 1;
+    const int layers[][3] = {{rows, h, 3 * h}, {rows, h, h}, {rows, h, c->inner}, {rows, c->inner, h}, {masked, h, h},
+                             {masked, h, c->vocab}, {c->batch, h, h}, {c->batch, h, 2}};
+    const struct rp_op_use of_rows[] = {
+        {.op = RP_OP_embed_forward, .rows = rows, .width = h}, {.op = RP_OP_layernorm_forward, .rows = rows, .width = h},
+        {.op = RP_OP_residual_layernorm_forward, .rows = rows, .width = h}, {.op = RP_OP_layernorm_backward, .rows = rows, .width = h},
+        {.op = RP_OP_dropout_forward, .rows = rows, .width = h}, {.op = RP_OP_dropout_backward, .rows = rows, .width = h},
+        {.op = RP_OP_gelu_forward, .rows = rows, .width = c->inner}, {.op = RP_OP_gelu_backward, .rows = rows, .width = c->inner},
+        {.op = RP_OP_tanh_forward, .rows = c->batch, .width = h}, {.op = RP_OP_tanh_backward, .rows = c->batch, .width = h},
+        {.op = RP_OP_colsum, .rows = masked, .width = c->vocab}, {.op = RP_OP_gather_rows, .rows = masked, .width = h},
+        {.op = RP_OP_row_sums, .rows = rows, .width = h}, {.op = RP_OP_softmax_xent, .rows = masked, .width = c->vocab},
+        {.op = RP_OP_weighted_sum, .rows = masked, .width = 1},
+    };
+    static const enum rp_op of_tensors[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update,
+                                            RP_OP_lamb_direction, RP_OP_lamb_apply, RP_OP_init_normal, RP_OP_digest_leaves,
+                                            RP_OP_find_nonfinite};
+    int n = 0;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        n += rp_linear_uses(use + n, layers[i][0], layers[i][1], layers[i][2]);
+    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++)
+        use[n++] = of_rows[i];
+    for (size_t i = 0; i < sizeof of_tensors / sizeof *of_tensors; i++)
+        use[n++] = (struct rp_op_use){.op = of_tensors[i], .rows = whole, .width = h};
+    for (enum rp_op op = RP_OP_attention_forward; op <= RP_OP_attention_backward; op++)
+        use[n++] = (struct rp_op_use){.op = op, .batch = c->batch, .seq = c->seq, .heads = c->heads, .head_dim = h / c->heads};
+    return n;
+}
+
+static int size_for(struct rp_plan *p, struct rp_bert_config *c, int64_t batch, const struct rp_backend *backend,
+                    const struct rp_device_opts *o, struct rp_err *err)
+{
     struct rp_bert_input *none;
+    struct rp_op_use use[USES];
+    size_t workspace;
     c->batch = (int)batch;
-    sized.max_seq = c->seq;
-    sized.max_rows = (int)(batch * c->seq);
     rp_bert_size(c, p->bytes, &p->parameters);
-    p->bytes[RP_CLASS_BACKEND] = backend->own_bytes(&sized);
+    if (rp_backend_ask(backend, o, use, uses_of(use, c, p->parameters), &workspace, err) < 0)
+        return -1;
+    p->bytes[RP_CLASS_BACKEND] = workspace;
     p->host = HOST_BYTES + (uint64_t)batch * host_sample_bytes(c) + (uint64_t)c->micros * sizeof *none +
               p->bytes[RP_CLASS_INPUT] / (uint64_t)c->micros;
     p->total = backend->separate_memory ? 0 : p->host;
     for (int i = 0; i < RP_CLASS_COUNT; i++)
         p->total += p->bytes[i];
     p->batch = batch;
+    return 0;
 }
 
 #define BATCH_MOST 65536
@@ -91,9 +127,8 @@ static int bert_size(struct rp_plan *plan, const struct rp_recipe *r, const stru
         return -1;
     if (r->train_batch_size < 1)
         return rp_fail(err, RP_USAGE, "train.batch_size %lld is no number of sequences", (long long)r->train_batch_size);
-    size_for(plan, &c, r->train_batch_size, backend, o);
     plan->flops_per_sample = rp_bert_flops(&c);
-    return 0;
+    return size_for(plan, &c, r->train_batch_size, backend, o, err);
 }
 
 static int bert_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
@@ -106,13 +141,13 @@ static int bert_plan(struct rp_plan *plan, const struct rp_recipe *r, const stru
     uint64_t available = backend->memory(o);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
-        size_for(plan, &c, mid, backend, o);
-        if (plan->total <= available)
+        if (size_for(plan, &c, mid, backend, o, err) == 0 && plan->total <= available)
             lo = mid;
         else
             hi = mid - 1;
     }
-    size_for(plan, &c, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, backend, o);
+    if (size_for(plan, &c, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, backend, o, err) < 0)
+        return -1;
     plan->available = available;
     plan->max_batch = lo;
     plan->flops_per_sample = rp_bert_flops(&c);
