@@ -57,7 +57,7 @@ NO_BUILD := run test bench oracle gpu-check gpu-pack lint format image clean dis
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
-sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
+sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*.css src/*/*/*.json results/published/*.csv results/published/*.json)))
 tests := $(sort $(wildcard tests/unit/test_*.c tests/ops/test_*.c))

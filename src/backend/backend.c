@@ -1,6 +1,12 @@
 #include "backend/backend.h"
 
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+#define EXTENT_MOST (INT_MAX - 4096.0)     /* what is rounded up to tiles stays an int */
+#define ELEMENTS_MOST (1024.0 * INT_MAX)   /* parts of at least 1024 elements are numbered by an int */
 
 const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, const char *name)
 {
@@ -17,4 +23,73 @@ const char *rp_class_name(enum rp_class c)
 #undef X
     };
     return (unsigned)c < RP_CLASS_COUNT ? names[c] : "?";
+}
+
+/* ---- calls that a run will make ---- */
+
+int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt, ...)
+{
+    char shape[64], text[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (rp_use_is_attention(u))
+        snprintf(shape, sizeof shape, "over %d keys of %d", u->seq, u->head_dim);
+    else if (u->op == RP_OP_gemm)
+        snprintf(shape, sizeof shape, "of %d x %d x %d", u->rows, u->width, u->depth);
+    else
+        snprintf(shape, sizeof shape, "of %d x %d", u->rows, u->width);
+    return rp_fail(err, RP_UNAVAILABLE, "%s %s %s", rp_op_info[u->op].name, shape, text);
+}
+
+int rp_use_limit(const struct rp_op_use *u, const char *what, double is, double most, struct rp_err *err)
+{
+    return is <= most ? 0 : rp_use_refuse(u, err, "has %.0f %s, at most %.0f can be counted; try a smaller train.batch_size", is, what,
+                                          most);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *err)
+{
+    RP_BUG_IF((unsigned)u->op >= RP_OP_COUNT || u->rows < 0 || u->width < 0 || u->depth < 0);
+    RP_BUG_IF(u->batch < 0 || u->seq < 0 || u->heads < 0 || u->head_dim < 0);
+    if (!(rp_op_info[u->op].types >> u->dtype & 1))
+        return rp_use_refuse(u, err, "is not computed in %s by the %s backend, only in F32; set train.precision to fp32",
+                             rp_dtype_name(u->dtype), backend);
+    double rows = u->rows, width = u->width, depth = 1;
+    if (u->op == RP_OP_gemm)
+        depth = u->depth;
+    if (rp_use_is_attention(u)) {
+        rows = larger((double)u->batch * u->seq, (double)u->batch * u->heads);
+        width = 3.0 * u->heads * u->head_dim;
+    }
+    double elements = larger(rows * width, larger(rows * depth, depth * width));
+    return rp_use_limit(u, "rows or columns", larger(rows, larger(width, depth)), EXTENT_MOST, err) < 0
+               ? -1
+               : rp_use_limit(u, "elements", elements, ELEMENTS_MOST, err);
+}
+
+int rp_backend_ask(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n, size_t *workspace,
+                   struct rp_err *err)
+{
+    *workspace = 0;
+    for (int i = 0; i < n; i++) {
+        if (b->supports(o, &use[i], err) < 0)
+            return -1;
+        size_t bytes = b->needs(o, &use[i]);
+        *workspace = bytes > *workspace ? bytes : *workspace;
+    }
+    return 0;
+}
+
+struct rp_dev *rp_backend_open(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n,
+                               struct rp_err *err)
+{
+    size_t workspace;
+    return rp_backend_ask(b, o, use, n, &workspace, err) < 0 ? NULL : b->open(o, workspace, err);
 }

@@ -1,7 +1,8 @@
 /* A backend is a device that executes the operations: one table row here, one folder beside this file.
  *
  * What:    the border between models and devices.
- * Flow:    open() -> struct rp_dev; blocks of memory in, operations through dev->op, sync(), close().
+ * Flow:    supports() and needs() of every call that a run will make -> bytes of workspace; open() -> struct rp_dev; blocks of memory in,
+ *          operations through dev->op, sync(), close().
  * Owner:   the backend owns every block it hands out until close(); one block per tensor class, nothing allocated in a step.
  * Extend:  a folder with open() and an rp_ops table, and one row in the list of the program that has it: worker/backends.c of repro,
  *          gpu/main.c of repro-gpu. unavailable() refuses instead of crashing.
@@ -36,8 +37,15 @@ struct rp_device_opts {
     const char *isa; /* cpu: one of RP_ISAS; NULL: auto */
     int threads;     /* cpu: 0 = every CPU this process may use */
     const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
-    int max_seq;     /* longest attention row that will be asked for */
-    int max_rows;    /* most rows (batch * seq) of one operation */
+};
+
+/* One call of an operation as a run will make it: what decides whether a device can do it, and with how much memory. */
+struct rp_op_use {
+    enum rp_op op;
+    enum rp_dtype dtype;
+    int rows, width, depth;          /* of a product m, n, k; whole tensors have rows * width elements */
+    int segment;                     /* of a product, as in struct rp_gemm */
+    int batch, seq, heads, head_dim; /* of attention */
 };
 
 struct rp_dev {
@@ -56,13 +64,15 @@ struct rp_backend {
     int remote; /* this program cannot open it: it asks, and lets train, the worker that can (worker/cuda.c) */
     /* NULL when usable here, else why not (static text): "no AVX2", "no driver" */
     const char *(*unavailable)(const struct rp_device_opts *o);
-    struct rp_dev *(*open)(const struct rp_device_opts *o, struct rp_err *err);
+    /* 0, or -1 with RP_UNAVAILABLE: operation, shape, limit and remedy. Nothing is allocated. */
+    int (*supports)(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err);
+    /* bytes of the backend's own memory that such a call takes */
+    size_t (*needs)(const struct rp_device_opts *o, const struct rp_op_use *u);
+    /* workspace: the most that needs() says of any call, RP_CLASS_BACKEND of the plan; operations that need none run with 0 */
+    struct rp_dev *(*open)(const struct rp_device_opts *o, size_t workspace, struct rp_err *err);
     void (*close)(struct rp_dev *dev);
     /* one zeroed block, aligned to at least 64 bytes; NULL and *err when it cannot be had */
     void *(*block)(struct rp_dev *dev, enum rp_class c, size_t bytes, struct rp_err *err);
-    /* what open() itself takes: RP_CLASS_BACKEND of the plan. Where memory is separate it grows with the sizes only
-     * above 4 million rows of a micro-batch */
-    size_t (*own_bytes)(const struct rp_device_opts *o);
     uint64_t (*memory)(const struct rp_device_opts *o);  /* bytes a run may use here (device, machine or cgroup limit, what is free) */
     /* memory that host and device both reach by the same address, for comparing them; NULL: all of it is (see block) */
     void *(*shared)(struct rp_dev *dev, size_t bytes, struct rp_err *err);
@@ -92,5 +102,23 @@ extern const struct rp_backend rp_backend_cpu;  /* cpu/cpu.c */
 extern const struct rp_backend rp_backend_cuda; /* cuda/cuda.c; in repro-gpu only */
 /* In a list ended by NULL; NULL if there is none of that name. */
 const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, const char *name);
+
+/* supports() of each of n calls, the first refusal is *err; and the most that one needs. */
+int rp_backend_ask(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n, size_t *workspace,
+                   struct rp_err *err) rp_must_check;
+/* Ask, then open with that workspace. */
+struct rp_dev *rp_backend_open(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n,
+                               struct rp_err *err) rp_must_check;
+
+/* For supports(). What no backend can do: another element type than in ops.def, and sizes beyond an int or 2^41 elements. */
+int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *err) rp_must_check;
+/* -1 with RP_UNAVAILABLE: "gemm of 2 x 3 x 4 " and the text, which names limit and remedy. */
+int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Refused when `is` of `what` is more than most. */
+int rp_use_limit(const struct rp_op_use *u, const char *what, double is, double most, struct rp_err *err) rp_must_check;
+static inline int rp_use_is_attention(const struct rp_op_use *u)
+{
+    return u->op == RP_OP_attention_forward || u->op == RP_OP_attention_backward;
+}
 
 #endif

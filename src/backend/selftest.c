@@ -23,6 +23,20 @@ static struct rp_op_shape product_shape(unsigned i)
                                 .seed = i};
 }
 
+struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
+{
+    enum { SIZES = sizeof shapes / sizeof *shapes };
+    struct rp_op_use use[RP_OP_COUNT * (SIZES + 1)];
+    int n = 0;
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        for (int i = 0; i <= SIZES; i++) {
+            struct rp_op_shape s = i < SIZES ? shapes[i] : product_shape(0);
+            use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth, .segment = s.segment,
+                                          .batch = s.batch, .seq = s.seq, .heads = s.heads, .head_dim = s.head_dim};
+        }
+    return rp_backend_open(b, o, use, n, err);
+}
+
 /* One operation in all shapes, on one device. */
 static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int verbose, struct rp_err *first)
 {
@@ -41,8 +55,8 @@ static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int v
         failed++;
     }
     if (verbose)
-        fprintf(stderr, "%s %s: %d cases, %d failed\n", isa, rp_op_name(op), cases, failed);
-    return json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_name(op), "isa", isa, "cases", cases, "failed", failed);
+        fprintf(stderr, "%s %s: %d cases, %d failed\n", isa, rp_op_info[op].name, cases, failed);
+    return json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed", failed);
 }
 
 int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, int verbose, json_t *report, struct rp_err *err)

@@ -14,6 +14,8 @@
 
 /* The CPU backend in every instruction set usable here. -1 when anything differs: *err names the first operation and element. */
 int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err) rp_must_check;
+/* A device for it: with the workspace of these sizes. */
+struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* One open device, its rows with that name, appended to the report. The same result. */
 int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, int verbose, json_t *report, struct rp_err *err) rp_must_check;
 

@@ -13,9 +13,8 @@
 
 #include <jansson.h>
 
-#define RP_SPEED_ROWS 12288 /* most rows (batch 96, sequence 128): what the device is to be opened for */
-#define RP_SPEED_SEQ 512
-
+/* A device for it: with the workspace of these sizes. */
+struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* seconds: about how long one row may take. stop: nonzero ends early, NULL: never. */
 int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err) rp_must_check;
 

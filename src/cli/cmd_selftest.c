@@ -149,8 +149,8 @@ static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *o
 static int speed_of_cpu(json_t **rows, struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
-    struct rp_device_opts o = {.max_seq = RP_SPEED_SEQ, .max_rows = RP_SPEED_ROWS};
-    struct rp_dev *dev = cpu->open(&o, err);
+    struct rp_device_opts o = {0};
+    struct rp_dev *dev = rp_ops_speed_open(cpu, &o, err);
     if (!dev)
         return -1;
     rp_interrupt_catch();

@@ -1,4 +1,5 @@
 /* repro-gpu: answers the parent's questions until it closes the socket, or trains when it is sent a job. */
+#include "backend/cuda/needs.h"
 #include "backend/selftest.h"
 #include "backend/speed.h"
 #include "base/json.h"
@@ -38,17 +39,16 @@ static int answer(const json_t *question, struct rp_err *err)
 /* Can a device train, and what does it have? */
 static int answer_device(const json_t *question, struct rp_err *err)
 {
-    const char *device;
-    int64_t seq, rows;
-    if (rp_json_str(question, "device", &device, "question", err) < 0 || rp_json_int(question, "max_seq", &seq, "question", err) < 0 ||
-        rp_json_int(question, "max_rows", &rows, "question", err) < 0)
+    struct rp_device_opts o = {0};
+    if (rp_json_str(question, "device", &o.device, "question", err) < 0)
         return -1;
-    struct rp_device_opts o = {.device = device, .max_seq = (int)seq, .max_rows = (int)rows};
+    struct rp_err failed;
     const struct rp_backend *b = &rp_backend_cuda;
     const char *why = b->unavailable(&o);
-    json_t *values = why ? json_pack("{s:s}", "unavailable", why)
-                         : json_pack("{s:s, s:I, s:I}", "name", b->name, "memory", (json_int_t)b->memory(&o), "own_bytes",
-                                     (json_int_t)b->own_bytes(&o));
+    const struct rp_cuda_gpu *gpu = why ? NULL : rp_cuda_gpu_of(&o, &failed);
+    json_t *values = gpu ? json_pack("{s:s, s:i, s:I, s:I}", "name", gpu->name, "capability", gpu->capability, "shared_bytes",
+                                     (json_int_t)gpu->shared_max, "memory", (json_int_t)b->memory(&o))
+                         : json_pack("{s:s}", "unavailable", why ? why : failed.msg);
     RP_JSON *body = json_pack("{s:s, s:o}", "probe", "device", "values", values);
     return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
 }
@@ -57,10 +57,9 @@ static int answer_device(const json_t *question, struct rp_err *err)
 static json_t *report_of(enum rp_frame type, const json_t *question)
 {
     struct rp_err err = {0};
-    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device")), .max_seq = RP_SPEED_SEQ,
-                               .max_rows = RP_SPEED_ROWS};
+    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device"))};
     const struct rp_backend *b = &rp_backend_cuda;
-    struct rp_dev *dev = b->open(&o, &err);
+    struct rp_dev *dev = type == RP_FRAME_SELFTEST ? rp_ops_selftest_open(b, &o, &err) : rp_ops_speed_open(b, &o, &err);
     if (!dev)
         return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
     json_t *report = type == RP_FRAME_SELFTEST ? json_array() : NULL;

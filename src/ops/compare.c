@@ -486,22 +486,15 @@ CASE(find_nonfinite)
     BOTH(find_nonfinite, (int64_t *)(void *)index.of[k], x.of[k], ALL);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(struct ctx *c, const struct rp_op_shape *s);
-} cases[RP_OP_COUNT] = {
-#define OP(name, args) {#name, case_##name},
+static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape *s) = {
+#define OP(name, types, args) case_##name,
 #include "ops/ops.def"
 #undef OP
 };
 
-const char *rp_op_name(enum rp_op op)
-{
-    return cases[op].name;
-}
-
 static int same(const struct ctx *c, enum rp_op op, struct rp_err *err)
 {
+    const char *name = rp_op_info[op].name;
     for (int i = 0; i < c->tensors; i++) {
         const struct tensor *t = &c->tensor[i];
         const unsigned char *a = t->side[0], *b = t->side[1];
@@ -511,15 +504,15 @@ static int same(const struct ctx *c, enum rp_op op, struct rp_err *err)
         while (a[at] == b[at])
             at++;
         if (at < t->begin || at >= t->begin + t->bytes)
-            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: a byte outside of it was written", rp_op_name(op), i);
+            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: a byte outside of it was written", name, i);
         if (!t->is_float)
-            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: byte %zu is 0x%02x, the reference says 0x%02x", rp_op_name(op), i,
+            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: byte %zu is 0x%02x, the reference says 0x%02x", name, i,
                            at - t->begin, b[at], a[at]);
         float x, y;
         at = (at - t->begin) / 4;
         memcpy(&x, a + t->begin + 4 * at, 4);
         memcpy(&y, b + t->begin + 4 * at, 4);
-        return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: element %zu is %a, the reference says %a", rp_op_name(op), i, at,
+        return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: element %zu is %a, the reference says %a", name, i, at,
                        (double)y, (double)x);
     }
     return 0;
@@ -539,11 +532,11 @@ int rp_ops_compare_in(const struct rp_op_memory *memory, const struct rp_ops *op
 {
     struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .shape = s,
                     .seed = s->seed * 64 + (uint64_t)op};
-    cases[op].run(&c, s);
+    cases[op](&c, s);
     int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;
     if (c.failed.code != RP_OK) {
         *err = c.failed;
-        r = rp_wrap(err, "%s", rp_op_name(op));
+        r = rp_wrap(err, "%s", rp_op_info[op].name);
     }
     if (r == 0)
         r = same(&c, op, err);

@@ -12,14 +12,6 @@
 #include "base/err.h"
 #include "ops/ops.h"
 
-enum rp_op {
-#define OP(name, args) RP_OP_##name,
-#include "ops/ops.def"
-#undef OP
-    RP_OP_COUNT
-};
-const char *rp_op_name(enum rp_op op);
-
 struct rp_op_shape {
     int rows, width;                  /* of row operations; whole tensors have rows * width elements */
     int batch, seq, heads, head_dim;  /* of attention */

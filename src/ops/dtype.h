@@ -18,6 +18,12 @@ enum rp_dtype {
     RP_DTYPES(X)
 #undef X
 };
+/* Sets of them: RP_IN_F32 | RP_IN_U8 */
+enum {
+#define X(id, bytes) RP_IN_##id = 1 << RP_##id,
+    RP_DTYPES(X)
+#undef X
+};
 
 static inline size_t rp_dtype_bytes(enum rp_dtype t)
 {

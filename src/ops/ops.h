@@ -11,6 +11,8 @@
 #include "ops/tree.h"
 
 #ifndef __CUDACC_RTC__
+#include "ops/dtype.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #endif
@@ -92,8 +94,20 @@ struct rp_adam {
 struct rp_dev;
 
 #ifndef __CUDACC_RTC__
+enum rp_op {
+#define OP(name, types, args) RP_OP_##name,
+#include "ops/ops.def"
+#undef OP
+    RP_OP_COUNT
+};
+struct rp_op_info {
+    const char *name;
+    unsigned types; /* it computes in: RP_IN_F32 ... */
+};
+extern const struct rp_op_info rp_op_info[RP_OP_COUNT]; /* reference.c */
+
 struct rp_ops {
-#define OP(name, args) void(*name) RP_OP_ARGS args;
+#define OP(name, types, args) void(*name) RP_OP_ARGS args;
 #define RP_OP_ARGS(...) (struct rp_dev * dev, __VA_ARGS__)
 #include "ops/ops.def"
 #undef OP

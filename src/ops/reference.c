@@ -571,7 +571,13 @@ static void ref_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *
 }
 
 const struct rp_ops rp_reference_ops = {
-#define OP(name, args) .name = ref_##name,
+#define OP(name, types, args) .name = ref_##name,
+#include "ops/ops.def"
+#undef OP
+};
+
+const struct rp_op_info rp_op_info[RP_OP_COUNT] = {
+#define OP(name, types, args) {#name, types},
 #include "ops/ops.def"
 #undef OP
 };

@@ -13,14 +13,10 @@
 int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_plan plan = {0};
-    struct rp_device_opts o = {.threads = 1, .max_seq = (int)s->recipe.task_seq_length};
+    struct rp_device_opts o = {.threads = 1};
     const json_t *is = json_object_get(s->run, "plan");
     const char *name = json_string_value(json_object_get(s->run, "backend"));
     const struct rp_backend *b = rp_backend_find(rp_backends, name);
-    int64_t rows = s->recipe.train_batch_size * s->recipe.task_seq_length; /* at most 2^24 times 2^9 */
-    if (rows > INT_MAX)
-        return rp_fail(err, RP_MISMATCH, "a micro-batch of %" PRId64 " tokens is more than any backend takes", rows);
-    o.max_rows = (int)rows;
     /* what is compared does not depend on the backend, only the memory does */
     if (rp_workloads[s->recipe.workload]->size(&plan, &s->recipe, &rp_backend_cpu, &o, err) < 0) {
         err->code = RP_MISMATCH;
@@ -109,9 +105,7 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
     char text[300];
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
     int own = strcmp(backend, "cpu") == 0 && rp_verify_device(&d, s) == 0;
-    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1,
-                               .max_seq = (int)s->recipe.task_seq_length};
-    o.max_rows = (int)(s->recipe.train_batch_size * s->recipe.task_seq_length); /* the plan was made of as many */
+    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1};
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
         return rp_fail(err, RP_MISMATCH, "no plan can be made of these settings");
     if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0)) {

@@ -113,7 +113,7 @@ static int estimate(double seconds[2], const struct replay *p, const struct rp_b
                     const struct rp_plan *plan)
 {
     struct rp_err err;
-    struct rp_dev *dev = b->remote ? NULL : b->open(o, &err);
+    struct rp_dev *dev = b->remote ? NULL : b->open(o, plan->bytes[RP_CLASS_BACKEND], &err);
     double flops = (double)(plan->batch * p->recipe.train_accumulation_steps * p->steps) * plan->flops_per_sample, best = 0, all = 0;
     const json_t *ns;
     size_t i;

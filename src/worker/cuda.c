@@ -1,6 +1,7 @@
 /* NVIDIA GPUs as this program knows them: it cannot load their driver, so it asks repro-gpu, and lets it train. */
 #include "worker/job.h"
 
+#include "backend/cuda/needs.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -17,7 +18,8 @@ struct answer {
     int asked;
     char device[65]; /* that was asked for */
     struct rp_err why; /* it cannot be used; "": it can */
-    int64_t memory, own_bytes;
+    int64_t memory;
+    struct rp_cuda_gpu gpu;
 };
 
 static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct rp_err *err)
@@ -59,18 +61,23 @@ static int ask_once(enum rp_frame type, const json_t *question, int limit_ms, js
     return failed ? -1 : 0;
 }
 
-static int ask_worker(struct answer *a, const struct rp_device_opts *o, struct rp_err *err)
+static int ask_worker(struct answer *a, struct rp_err *err)
 {
-    RP_JSON *values = NULL, *question = json_pack("{s:s, s:i, s:i}", "device", a->device, "max_seq", o->max_seq, "max_rows", o->max_rows);
+    static const char where[] = "answer of the GPU worker";
+    RP_JSON *values = NULL, *question = json_pack("{s:s}", "device", a->device);
+    const char *name;
+    int64_t capability, shared;
     if (ask_once(RP_FRAME_DEVICE, question, LIMIT_MS, &values, err) < 0)
         return -1;
     const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
     if (unavailable)
         return rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
-    return rp_json_int(values, "memory", &a->memory, "answer of the GPU worker", err) < 0 ||
-                   rp_json_int(values, "own_bytes", &a->own_bytes, "answer of the GPU worker", err) < 0
-               ? -1
-               : 0;
+    if (rp_json_str(values, "name", &name, where, err) < 0 || rp_json_int(values, "capability", &capability, where, err) < 0 ||
+        rp_json_int(values, "shared_bytes", &shared, where, err) < 0 || rp_json_int(values, "memory", &a->memory, where, err) < 0)
+        return -1;
+    a->gpu = (struct rp_cuda_gpu){.capability = (int)capability, .shared_max = (size_t)shared};
+    snprintf(a->gpu.name, sizeof a->gpu.name, "%s", name);
+    return 0;
 }
 
 /* Asked once: a driver takes a second, and no answer depends on the sizes. */
@@ -82,8 +89,8 @@ static const struct answer *answer_for(const struct rp_device_opts *o)
         return &a;
     a = (struct answer){.asked = 1};
     snprintf(a.device, sizeof a.device, "%s", device);
-    if (ask_worker(&a, o, &a.why) < 0)
-        a.memory = a.own_bytes = 0;
+    if (ask_worker(&a, &a.why) < 0)
+        a.memory = 0;
     return &a;
 }
 
@@ -93,9 +100,10 @@ static const char *unavailable(const struct rp_device_opts *o)
     return *a->why.msg ? a->why.msg : NULL;
 }
 
-static size_t own_bytes(const struct rp_device_opts *o)
+static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
-    return (size_t)answer_for(o)->own_bytes;
+    const struct answer *a = answer_for(o);
+    return *a->why.msg ? rp_fail(err, RP_UNAVAILABLE, "%s", a->why.msg) : rp_cuda_supports(&a->gpu, u, err);
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
@@ -134,6 +142,7 @@ const struct rp_backend rp_worker_cuda = {
     .remote = 1,
     .separate_memory = 1,
     .unavailable = unavailable,
-    .own_bytes = own_bytes,
+    .supports = supports,
+    .needs = rp_cuda_needs,
     .memory = memory,
 };

@@ -52,9 +52,7 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 {
     return (struct rp_device_opts){.isa = rp_choice_name(RP_ISAS, r->run_isa),
                                    .threads = (int)r->run_threads,
-                                   .device = r->run_device,
-                                   .max_seq = (int)r->task_seq_length,
-                                   .max_rows = (int)(r->train_batch_size * r->task_seq_length)};
+                                   .device = r->run_device};
 }
 
 /* A GPU that is named is meant: nothing else trains in its place. */

@@ -5,7 +5,8 @@
  * Owner:   recipe is borrowed when encoding; rp_job_decode() fills an owned copy that rp_job_fini() frees.
  * Extend:  a field here, one line in rp_job_encode() and one in rp_job_decode().
  *
- * Before a job, repro-gpu may be asked for its DEVICE; VALUES {"probe": "device", "values": {"name", "memory", "own_bytes"}}, or
+ * Before a job, repro-gpu may be asked for its DEVICE; VALUES {"probe": "device", "values": {"name", "capability",
+ * "shared_bytes": that a block may have, "memory": that a run may take}}, or
  * {"unavailable": why} in their place.
  *
  * Answers, in order:

@@ -143,8 +143,7 @@ static int open_job(struct loop *l, struct rp_err *err)
         return -1;
     if (r->train_batch_size == RP_BATCH_MAX)
         r->train_batch_size = l->plan.batch;
-    l->device.max_rows = (int)(r->train_batch_size * r->task_seq_length);
-    l->dev = l->backend->open(&l->device, err);
+    l->dev = l->backend->open(&l->device, l->plan.bytes[RP_CLASS_BACKEND], err);
     if (!l->dev)
         return rp_wrap(err, "backend '%s'", l->backend->name);
     l->backend->describe(l->dev, text, sizeof text);

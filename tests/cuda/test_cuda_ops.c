@@ -15,7 +15,7 @@ static const float dropouts[] = {0.0f, 0.1f, 0.5f};
 
 static int wanted(int op)
 {
-    const char *list = getenv("OPS"), *name = rp_op_name((enum rp_op)op), *at = list;
+    const char *list = getenv("OPS"), *name = rp_op_info[op].name, *at = list;
     size_t n = strlen(name);
     while (list && *list && (at = strstr(at, name)) != NULL) {
         if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
@@ -145,7 +145,7 @@ TEST(every_operation_has_the_bits_of_the_reference)
             rows_of(op, &cases, &failed);
         sizes_of(op, &cases, &failed);
         clock_gettime(CLOCK_MONOTONIC, &b);
-        printf("# %s: %d cases, %d differ, %.1f s\n", rp_op_name((enum rp_op)op), cases, failed,
+        printf("# %s: %d cases, %d differ, %.1f s\n", rp_op_info[op].name, cases, failed,
                (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
     }
 }

@@ -308,7 +308,7 @@ static void operations(void)
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             CHECK(rp_ops_compare_in(&memory, dev->op, dev, (enum rp_op)op, &shapes[i], &err) == 0, "%s, shape %zu: %s",
-                  rp_op_name((enum rp_op)op), i, err.msg);
+                  rp_op_info[op].name, i, err.msg);
     dev->backend->close(dev);
 }
 

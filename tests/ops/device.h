@@ -12,11 +12,12 @@ __attribute__((unused)) static struct rp_dev *device(enum rp_isa isa, int thread
 {
     static struct rp_dev *open[RP_ISA_COUNT][MAX_THREADS];
     struct rp_err err = {0};
-    struct rp_device_opts o = {.isa = rp_isa_name(isa), .threads = threads, .max_seq = 512, .max_rows = 4096};
+    struct rp_device_opts o = {.isa = rp_isa_name(isa), .threads = threads};
+    const struct rp_op_use use[] = {{.op = RP_OP_gemm, .rows = 4096}, {.op = RP_OP_attention_backward, .seq = 512}};
     if (!rp_isa_usable(isa))
         return NULL;
     if (!open[isa][threads])
-        open[isa][threads] = rp_backend_cpu.open(&o, &err);
+        open[isa][threads] = rp_backend_open(&rp_backend_cpu, &o, use, 2, &err);
     CHECK(open[isa][threads] != NULL, "%s", err.msg);
     return open[isa][threads];
 }

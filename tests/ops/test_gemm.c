@@ -15,9 +15,10 @@ static struct rp_dev *devices[RP_ISA_COUNT][THREAD_COUNTS];
 static struct rp_dev *device(int isa, int t)
 {
     struct rp_err err;
-    struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = thread_counts[t], .max_seq = 128, .max_rows = 4096};
+    struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = thread_counts[t]};
+    const struct rp_op_use use = {.op = RP_OP_gemm, .rows = 4096};
     if (!devices[isa][t])
-        devices[isa][t] = rp_backend_cpu.open(&o, &err);
+        devices[isa][t] = rp_backend_open(&rp_backend_cpu, &o, &use, 1, &err);
     if (!devices[isa][t])
         printf("# %s\n", err.msg);
     return devices[isa][t];

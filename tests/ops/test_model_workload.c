@@ -84,8 +84,7 @@ static int prepare(struct training *t, const char *isa, int threads, const char 
     *t = (struct training){.backend = &rp_backend_cpu};
     if (rp_recipe_load(&t->recipe, "recipes/bert_tiny_fp32", "cpu", set, n, err) < 0)
         return -1;
-    t->device = (struct rp_device_opts){.isa = isa, .threads = threads, .max_seq = (int)t->recipe.task_seq_length,
-                                        .max_rows = (int)(t->recipe.train_batch_size * t->recipe.task_seq_length)};
+    t->device = (struct rp_device_opts){.isa = isa, .threads = threads};
     return bert()->plan(&t->plan, &t->recipe, t->backend, &t->device, err);
 }
 
@@ -93,7 +92,7 @@ static int start(struct training *t, const char *isa, int threads, const char *c
 {
     if (prepare(t, isa, threads, set, err) < 0)
         return -1;
-    t->dev = t->backend->open(&t->device, err);
+    t->dev = t->backend->open(&t->device, t->plan.bytes[RP_CLASS_BACKEND], err);
     t->train = t->dev ? bert()->open(&t->recipe, &t->plan, t->dev, t->recipe.data_path, NULL, NULL, err) : NULL;
     return t->train ? 0 : -1;
 }

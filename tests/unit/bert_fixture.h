@@ -59,9 +59,16 @@ static void reference_close(struct rp_dev *dev)
     free(r);
 }
 
-static size_t reference_own_bytes(const struct rp_device_opts *o)
+static int reference_supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
     (void)o;
+    return rp_use_check(u, "reference", err);
+}
+
+static size_t reference_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
+{
+    (void)o;
+    (void)u;
     return 0;
 }
 
@@ -75,7 +82,8 @@ static const struct rp_backend reference_backend = {
     .name = "reference",
     .close = reference_close,
     .block = reference_block,
-    .own_bytes = reference_own_bytes,
+    .supports = reference_supports,
+    .needs = reference_needs,
     .memory = reference_memory,
     .upload = reference_copy,
     .download = reference_copy,
@@ -93,8 +101,9 @@ FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq,
         return &r->dev;
     }
     const struct rp_backend *b = &rp_backend_cpu;
-    struct rp_device_opts o = {.isa = isa, .threads = threads, .max_seq = max_seq, .max_rows = max_rows};
-    struct rp_dev *dev = b && !b->unavailable(&o) ? b->open(&o, &err) : NULL;
+    struct rp_device_opts o = {.isa = isa, .threads = threads};
+    const struct rp_op_use use[] = {{.op = RP_OP_gemm, .rows = max_rows}, {.op = RP_OP_attention_backward, .seq = max_seq}};
+    struct rp_dev *dev = b && !b->unavailable(&o) ? rp_backend_open(b, &o, use, 2, &err) : NULL;
     if (!dev)
         printf("# no %s here\n", isa);
     return dev;

@@ -152,7 +152,7 @@ static json_t *fx_plan(const struct rp_recipe *r)
 {
     struct rp_err err;
     struct rp_plan plan = {0};
-    struct rp_device_opts o = {.isa = "avx2", .threads = 1, .max_seq = 16, .max_rows = 64};
+    struct rp_device_opts o = {.isa = "avx2", .threads = 1};
     int failed = rp_workloads[0]->plan(&plan, r, &rp_backend_cpu, &o, &err);
     CHECK(failed == 0, "plan: %s", err.msg);
     return rp_plan_to_json(&plan);

@@ -461,9 +461,10 @@ static int stop_after(void *arg)
 TEST(ceilings_of_the_processors_are_measured)
 {
     struct rp_err err;
-    struct rp_device_opts o = {.threads = 2, .max_seq = 16, .max_rows = 64};
+    struct rp_device_opts o = {.threads = 2};
+    const struct rp_op_use use = {.op = RP_OP_gemm, .rows = 64};
     struct rp_plan plan = {.total = (uint64_t)20 << 20, .host = (uint64_t)5 << 20};
-    struct rp_dev *dev = rp_backend_cpu.open(&o, &err);
+    struct rp_dev *dev = rp_backend_open(&rp_backend_cpu, &o, &use, 1, &err);
     CHECK(dev, "%s", err.msg);
     struct rp_ceiling_size s = rp_ceiling_size(dev, &plan);
     CHECK(s.copy == (size_t)15 << 19 && s.product.rows == 512 && s.times == 1, "%zu bytes, %d rows", s.copy, s.product.rows);

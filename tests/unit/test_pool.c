@@ -167,7 +167,7 @@ static int in_child(int (*body)(void))
 
 static struct rp_device_opts options(void)
 {
-    return (struct rp_device_opts){.threads = 1, .max_seq = 128, .max_rows = 128};
+    return (struct rp_device_opts){.threads = 1};
 }
 
 static int block_beyond_the_limit(void)
@@ -180,7 +180,7 @@ static int block_beyond_the_limit(void)
     const struct rp_backend *cpu = &rp_backend_cpu;
     if (cpu->memory(&o) > 512u << 20)
         return 2;
-    struct rp_dev *dev = cpu->open(&o, &err);
+    struct rp_dev *dev = cpu->open(&o, 4 << 20, &err);
     if (!dev)
         return 3;
     if (cpu->block(dev, RP_CLASS_ACTIVATIONS, (size_t)1 << 30, &err))
@@ -199,7 +199,7 @@ TEST(memory_that_is_not_there_is_refused)
     struct rp_err err = {0};
     struct rp_device_opts o = options();
     const struct rp_backend *cpu = &rp_backend_cpu;
-    struct rp_dev *dev = cpu->open(&o, &err);
+    struct rp_dev *dev = cpu->open(&o, 4 << 20, &err);
     CHECK(dev, "%s", err.msg);
     if (dev) {
         CHECK(!cpu->block(dev, RP_CLASS_OPTIMIZER, (size_t)1 << 60, &err) && err.code == RP_UNAVAILABLE, "an exbibyte");
@@ -218,12 +218,12 @@ TEST(devices_say_what_they_are)
     struct rp_err err = {0};
     const struct rp_backend *cpu = &rp_backend_cpu;
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-        struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = 3, .max_seq = 128, .max_rows = 128};
+        struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = 3};
         if (!rp_isa_usable((enum rp_isa)isa)) {
-            CHECK(cpu->unavailable(&o) && !cpu->open(&o, &err) && err.code == RP_UNAVAILABLE, "%s", o.isa);
+            CHECK(cpu->unavailable(&o) && !cpu->open(&o, 4 << 20, &err) && err.code == RP_UNAVAILABLE, "%s", o.isa);
             continue;
         }
-        struct rp_dev *dev = cpu->open(&o, &err);
+        struct rp_dev *dev = cpu->open(&o, 4 << 20, &err);
         char expected[64];
         snprintf(expected, sizeof expected, "isa=%s threads=3", o.isa);
         CHECK(!cpu->unavailable(&o) && dev, "%s", err.msg);
@@ -236,8 +236,8 @@ TEST(devices_say_what_they_are)
     }
     const struct rp_backend *const list[] = {&rp_backend_cpu, NULL};
     struct rp_device_opts o = {.isa = "avx3", .threads = 1};
-    CHECK(!cpu->open(&o, &err) && err.code == RP_USAGE && strstr(err.msg, "avx3"), "%s", err.msg);
     CHECK(!rp_backend_find(list, "none") && rp_backend_find(list, "cpu") == &rp_backend_cpu && !strcmp(rp_class_name(RP_CLASS_SCRATCH), "scratch"), "names");
+    CHECK(!cpu->open(&o, 4 << 20, &err) && err.code == RP_USAGE && strstr(err.msg, "avx3"), "%s", err.msg);
 }
 
 /* ---- limits from recorded trees ---- */

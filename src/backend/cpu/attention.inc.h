@@ -503,6 +503,7 @@ static void attention_part(void *arg, int part, int thread)
 /* All heads of a sample in a row use its rows of qkv while they are near; a few samples are shared out by the head. */
 static void attention_run(struct att_job *o)
 {
+    RP_BUG_IF(o->cpu->scratch_each < rp_cpu_attention_scratch(o->a->seq));
     o->heads_each = o->a->batch >= 8 * o->cpu->threads ? o->a->heads : 1;
     rp_pool_run(o->cpu->pool, o->a->batch * blocks_of(o->a->heads, o->heads_each), attention_part, o);
 }

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define KEYS_MOST (1 << 24) /* the squares of scores of 4096 threads are within 2^63 bytes */
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define BLOCKS ((int)(sizeof((struct rp_cpu *)0)->block / sizeof(struct rp_cpu_block)))
 
@@ -23,21 +24,9 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static int threads_of(const struct rp_device_opts *o)
 {
     return o->threads > 0 ? o->threads : rp_cpu_count("");
-}
-
-/* Whole huge pages, so that no two threads share one. */
-static size_t scratch_each(const struct rp_device_opts *o, enum rp_isa isa)
-{
-    size_t gemm = rp_cpu_gemm_scratch(isa) - rp_cpu_gemm_spare(o->max_rows);
-    return round_up(larger(gemm, rp_cpu_rows_scratch(isa, o->max_seq)), HUGE_PAGE);
 }
 
 static const char *unavailable(const struct rp_device_opts *o)
@@ -51,10 +40,22 @@ static const char *unavailable(const struct rp_device_opts *o)
                                 : "this CPU or kernel has no AVX2, FMA and F16C; try scalar";
 }
 
-static size_t own_bytes(const struct rp_device_opts *o)
+static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
-    int isa = rp_isa_from_name(o->isa);
-    return isa < 0 ? 0 : (size_t)threads_of(o) * scratch_each(o, (enum rp_isa)isa);
+    (void)o;
+    if (rp_use_is_attention(u) && u->seq > KEYS_MOST)
+        return rp_use_refuse(u, err, "takes more scratch than the cpu backend can count: at most %d; shorten task.seq_length", KEYS_MOST);
+    return rp_use_check(u, "cpu", err);
+}
+
+/* Of each thread whole huge pages, so that no two threads share one. */
+static size_t needs(const struct rp_device_opts *o, const struct rp_op_use *u)
+{
+    size_t each = u->op == RP_OP_gemm          ? rp_cpu_gemm_scratch(u->rows, u->segment)
+                  : rp_use_is_attention(u)     ? rp_cpu_attention_scratch(u->seq)
+                  : u->op == RP_OP_row_sums    ? RP_CPU_ROW_SUMS_SCRATCH
+                                               : 0;
+    return (size_t)threads_of(o) * round_up(each, HUGE_PAGE);
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
@@ -97,7 +98,7 @@ static void close_device(struct rp_dev *dev)
     free(c);
 }
 
-static struct rp_dev *open_device(const struct rp_device_opts *o, struct rp_err *err)
+static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
     const char *why = unavailable(o);
     if (why)
@@ -107,7 +108,7 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, struct rp_err 
         return rp_fail_null(err, RP_UNAVAILABLE, "cpu backend: no memory for %zu bytes", sizeof *c);
     c->isa = (enum rp_isa)rp_isa_from_name(o->isa);
     c->threads = threads_of(o);
-    c->scratch_each = scratch_each(o, c->isa);
+    c->scratch_each = workspace / (size_t)c->threads / HUGE_PAGE * HUGE_PAGE;
     c->allowed = memory(o);
     rp_cpu_ops_table(&c->ops, c->isa);
     rp_cpu_gemm_table(&c->ops, c->isa);
@@ -193,10 +194,11 @@ const struct rp_backend rp_backend_cpu = {
     .name = "cpu",
     .summary = "this machine's processors: AVX-512, AVX2 or plain code, the same bits",
     .unavailable = unavailable,
+    .supports = supports,
+    .needs = needs,
     .open = open_device,
     .close = close_device,
     .block = block,
-    .own_bytes = own_bytes,
     .memory = memory,
     .upload = copy,
     .download = copy,

@@ -3,7 +3,7 @@
  * What:    shared by the files of backend/cpu/ only.
  * Flow:    cpu.c opens the device; gemm*.c, rows*.c, attention*.c ... fill its table of operations.
  * Owner:   struct rp_cpu owns the pool, the blocks and the scratch; nothing is allocated after open() and block().
- * Extend:  an operation that needs per-thread memory has its size taken into the maximum of scratch_each() in cpu.c.
+ * Extend:  an operation that needs per-thread memory says so in needs() of cpu.c.
  */
 #ifndef RP_BACKEND_CPU_CPU_H
 #define RP_BACKEND_CPU_CPU_H
@@ -51,10 +51,10 @@ static inline void *rp_cpu_scratch(struct rp_cpu *c, int thread)
 {
     return c->scratch + (size_t)thread * c->scratch_each;
 }
-/* The most any operation asks of one thread's scratch: the larger of the two. */
-size_t rp_cpu_gemm_scratch(enum rp_isa isa);                      /* gemm.c */
-size_t rp_cpu_gemm_spare(int max_rows);                           /* less by so much where products have few rows; gemm.c */
-size_t rp_cpu_rows_scratch(enum rp_isa isa, int max_seq);         /* attention.c */
+/* What a call asks of one thread's scratch. */
+size_t rp_cpu_gemm_scratch(int rows, int segment); /* gemm.c; it runs with what it asks for one row, in smaller parts */
+size_t rp_cpu_attention_scratch(int seq);          /* ops.c */
+#define RP_CPU_ROW_SUMS_SCRATCH ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
 /* The table of operations per instruction set: gemm.c fills op->gemm, ops_<isa>.c everything else. */
 void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa);

@@ -443,6 +443,7 @@ static void plan_chains(struct job *j)
 {
     const size_t left = j->cpu->scratch_each / sizeof(float) - 2 * B_FLOATS - 2 * A_FLOATS, most = PLANE_FLOATS(PLANE_ROWS_MOST);
     const struct rp_gemm *g = j->g;
+    RP_BUG_IF(j->cpu->scratch_each < rp_cpu_gemm_scratch(1, 0));
     j->segment = g->segment > 0 && g->segment < g->k ? g->segment : g->k;
     j->span = j->segment >= KC || j->segment == g->k ? j->segment : g->k <= KC ? g->k : KC / j->segment * j->segment;
     int planes = 0;
@@ -514,14 +515,9 @@ void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa)
         op->gemm = rp_isa_has_fma() ? gemm_scalar_fma : gemm_scalar;
 }
 
-size_t rp_cpu_gemm_scratch(enum rp_isa isa)
+/* Planes for the rows that a forward product or data gradient may add up apart; short chains have none but their least. */
+size_t rp_cpu_gemm_scratch(int rows, int segment)
 {
-    (void)isa;
-    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS(PLANE_ROWS_MOST)) * sizeof(float);
-}
-
-size_t rp_cpu_gemm_spare(int max_rows)
-{
-    int rows = max_rows < PLANE_ROWS_LEAST ? PLANE_ROWS_LEAST : min(max_rows, PLANE_ROWS_MOST);
-    return PLANE_FLOATS(PLANE_ROWS_MOST - rows) * sizeof(float);
+    int most = segment > 0 && segment <= KC ? 0 : min(rows, PLANE_ROWS_MOST);
+    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS(most < PLANE_ROWS_LEAST ? PLANE_ROWS_LEAST : most)) * sizeof(float);
 }

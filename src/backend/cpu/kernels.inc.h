@@ -19,7 +19,7 @@ void RP_ISA_NAME(rp_cpu_ops_fill)(struct rp_ops *op)
 {
 #define cpu_gemm op->gemm /* filled by gemm.c */
 #define cpu_digest_leaves rp_cpu_digest_leaves
-#define OP(name, args) op->name = cpu_##name;
+#define OP(name, types, args) op->name = cpu_##name;
 #include "ops/ops.def"
 #undef OP
 #undef cpu_gemm

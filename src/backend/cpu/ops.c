@@ -1,7 +1,5 @@
-/* Chooses among the compilations of the operations, and says what scratch they need. */
+/* Chooses among the compilations of the operations, and says what scratch attention needs. */
 #include "backend/cpu/ops_isa.h"
-
-#define ROW_SUMS_STACK ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
 void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa)
 {
@@ -17,10 +15,8 @@ void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa)
 }
 
 /* struct att_scratch: kt, vt; q, k, v; bias, keep, big_d; s, dp. The same for all instruction sets. */
-size_t rp_cpu_rows_scratch(enum rp_isa isa, int max_seq)
+size_t rp_cpu_attention_scratch(int keys)
 {
-    size_t seq = ((size_t)max_seq + RP_ATT_PAD - 1) / RP_ATT_PAD * RP_ATT_PAD, skewed = seq + RP_ATT_SKEW;
-    size_t attention = (2 * RP_ATT_COLUMNS * skewed + 3 * seq * RP_ATT_COLUMNS + 3 * seq + 2 * seq * skewed) * sizeof(float);
-    (void)isa;
-    return attention > ROW_SUMS_STACK ? attention : ROW_SUMS_STACK;
+    size_t seq = ((size_t)keys + RP_ATT_PAD - 1) / RP_ATT_PAD * RP_ATT_PAD, skewed = seq + RP_ATT_SKEW;
+    return (2 * RP_ATT_COLUMNS * skewed + 3 * seq * RP_ATT_COLUMNS + 3 * seq + 2 * seq * skewed) * sizeof(float);
 }

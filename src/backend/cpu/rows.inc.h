@@ -395,6 +395,7 @@ static void row_sums_part(void *arg, int part, int thread)
 static void cpu_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
 {
     struct row_sums_job o = {.cpu = rp_cpu_of(dev), .dst = dst, .src = src, .groups = groups, .width = width, .add = add};
+    RP_BUG_IF(o.cpu->scratch_each < RP_CPU_ROW_SUMS_SCRATCH);
     o.items = (long)groups->n * blocks_of(width, 128);
     o.batch = o.items > 512 ? 16 : 1;
     rp_pool_run(o.cpu->pool, blocks_of(o.items, o.batch), row_sums_part, &o);

@@ -9,10 +9,10 @@ int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err)
     *report = json_array();
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
         const char *name = rp_isa_name((enum rp_isa)isa);
-        struct rp_device_opts o = {.isa = name, .threads = 2, .max_seq = 128, .max_rows = 256};
+        struct rp_device_opts o = {.isa = name, .threads = 2};
         if (!rp_isa_usable((enum rp_isa)isa))
             continue;
-        struct rp_dev *dev = cpu->open(&o, err);
+        struct rp_dev *dev = rp_ops_selftest_open(cpu, &o, err);
         if (!dev)
             return -1;
         if (rp_ops_selftest_device(dev, name, verbose, *report, &e) < 0 && first.code == RP_OK)

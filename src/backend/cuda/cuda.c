@@ -9,21 +9,9 @@
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define HALF (RP_CUDA_PINNED / 2)
-#define TURN_BYTES (RP_CUDA_TURNS * sizeof(unsigned))
 #define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when graphs are made and launched */
 #define LOAD_SPARE ((uint64_t)64 << 20)   /* until a device is opened: its kernels, and blocks are rounded up */
 
-
-static size_t workspace_bytes(const struct rp_device_opts *o)
-{
-    size_t gemm = rp_cuda_gemm_workspace(o), rows = rp_cuda_rows_workspace(o), most = gemm > rows ? gemm : rows;
-    return (most + 255) / 256 * 256;
-}
-
-static size_t own_bytes(const struct rp_device_opts *o)
-{
-    return workspace_bytes(o) + TURN_BYTES;
-}
 
 /* ---- the device that is meant ---- */
 
@@ -85,10 +73,10 @@ static int attribute(struct rp_cuda *c, CUdevice_attribute which, int *n, struct
     return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, "cuDeviceGetAttribute", err);
 }
 
-static int ask_device(struct rp_cuda *c, int max_seq, struct rp_err *err)
+static int ask_device(struct rp_cuda *c, struct rp_err *err)
 {
     int major, minor, shared, l2;
-    CUresult r = c->d->cuDeviceGetName(c->name, (int)sizeof c->name, c->device);
+    CUresult r = c->d->cuDeviceGetName(c->gpu.name, (int)sizeof c->gpu.name, c->device);
     if (r != CUDA_SUCCESS)
         return rp_driver_fail(c->d, r, "cuDeviceGetName", err);
     if (attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, err) < 0 ||
@@ -97,16 +85,13 @@ static int ask_device(struct rp_cuda *c, int max_seq, struct rp_err *err)
         attribute(c, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared, err) < 0 ||
         attribute(c, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2, err) < 0)
         return -1;
-    c->capability = 10 * major + minor;
-    c->shared_max = (size_t)shared;
+    c->gpu.capability = 10 * major + minor;
+    c->gpu.shared_max = (size_t)shared;
     c->l2 = (size_t)l2;
-    c->image = rp_cuda_image_for(c->capability);
+    c->image = rp_cuda_image_for(c->gpu.capability);
     if (!c->image)
-        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on%s", c->name, major, minor,
-                       c->capability >= 70 ? ", but none that this one can execute" : "");
-    if (max_seq > rp_cuda_attention_max_seq(c))
-        return rp_fail(err, RP_UNAVAILABLE, "%s gives a block %zu KiB of shared memory: enough for sequences of %d tokens, not of %d",
-                       c->name, c->shared_max / 1024, rp_cuda_attention_max_seq(c), max_seq);
+        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on%s", c->gpu.name, major,
+                       minor, c->gpu.capability >= 70 ? ", but none that this one can execute" : "");
     return 0;
 }
 
@@ -175,12 +160,12 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
     RP_BUG_IF(c->blocks == RP_CUDA_BLOCKS);
     if (bytes > left)
         return rp_fail_null(err, RP_UNAVAILABLE, "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that were free on %s; try a smaller batch",
-                            what, MIB(bytes), MIB(left), MIB(c->allowed), c->name);
+                            what, MIB(bytes), MIB(left), MIB(c->allowed), c->gpu.name);
     b->bytes = bytes ? bytes : 256;
     CUresult r = c->d->cuMemAlloc(&b->data, b->bytes);
     if (r != CUDA_SUCCESS) {
         char text[160];
-        snprintf(text, sizeof text, "%s, %.1f MiB on %s", what, MIB(bytes), c->name);
+        snprintf(text, sizeof text, "%s, %.1f MiB on %s", what, MIB(bytes), c->gpu.name);
         (void)rp_driver_fail(c->d, r, text, err);
         return NULL;
     }
@@ -189,22 +174,20 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
     return (void *)(uintptr_t)b->data; /* NOLINT(performance-no-int-to-ptr): an address of the device */
 }
 
-static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_err *err)
+static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
-    if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, o->max_seq, err) < 0 || start(c, err) < 0)
+    if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
         return -1;
-    c->workspace_bytes = workspace_bytes(o);
-    unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), own_bytes(o), err);
+    c->workspace_bytes = workspace > RP_CUDA_TURN_BYTES ? workspace - RP_CUDA_TURN_BYTES : 0;
+    unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes + RP_CUDA_TURN_BYTES, err);
     if (!own)
         return -1;
     c->turns = (unsigned *)(void *)(own + c->workspace_bytes);
-    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->turns, 0, TURN_BYTES, c->stream), "cuMemsetD8Async");
+    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->turns, 0, RP_CUDA_TURN_BYTES, c->stream), "cuMemsetD8Async");
     const char *graphs = getenv("RP_CUDA_GRAPHS");
     const char *products = getenv("RP_CUDA_GEMM");
     c->gemm_rotates = products && strcmp(products, "rotate") == 0;
     c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
-    c->max_seq = o->max_seq;
-    c->max_rows = o->max_rows;
     rp_cuda_ops_gemm(&c->ops);
     rp_cuda_ops_attention(&c->ops);
     rp_cuda_ops_rows(&c->ops);
@@ -218,7 +201,7 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, struct rp_
     return 0;
 }
 
-static struct rp_dev *open_device(const struct rp_device_opts *o, struct rp_err *err)
+static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
     const struct rp_driver *d = rp_driver_load(err);
     if (!d)
@@ -227,7 +210,7 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, struct rp_err 
     if (!c)
         return rp_fail_null(err, RP_UNAVAILABLE, "cuda backend: no memory for %zu bytes", sizeof *c);
     c->d = d;
-    if (prepare(c, o, err) < 0) {
+    if (prepare(c, o, workspace, err) < 0) {
         close_device(&c->dev);
         return NULL;
     }
@@ -333,12 +316,18 @@ static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes
 
 /* ---- before anything is opened ---- */
 
-/* Of the device that was asked for last: whoever asks whether one can be used asks for its memory next, and a context takes a second. */
+/* Of the device that was asked for last: whoever asks whether one can be used asks for the rest next, and a context takes a second. */
 static struct {
     char device[65];
-    int known;
+    int known, has_memory; /* memory: for one answer, the next may be another */
+    struct rp_cuda_gpu gpu;
     uint64_t bytes;
 } found;
+
+static int is_found(const struct rp_device_opts *o)
+{
+    return found.known && strcmp(found.device, o->device ? o->device : "") == 0;
+}
 
 /* What a run may take. A context is made for it: nothing else tells whether others leave this GPU to us. */
 static int find_memory(struct rp_cuda *c, uint64_t *bytes, struct rp_err *err)
@@ -353,33 +342,49 @@ static int find_memory(struct rp_cuda *c, uint64_t *bytes, struct rp_err *err)
     return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, "asking this GPU for its free memory", err);
 }
 
+static int find(const struct rp_device_opts *o, int with_memory, struct rp_err *err)
+{
+    struct rp_cuda c = {.d = rp_driver_load(err)};
+    found.known = 0;
+    if (!c.d || choose(c.d, o, &c.device, &c.ordinal, err) < 0 || ask_device(&c, err) < 0 ||
+        (with_memory && find_memory(&c, &found.bytes, err) < 0))
+        return -1;
+    found.gpu = c.gpu;
+    found.has_memory = with_memory;
+    found.known = snprintf(found.device, sizeof found.device, "%s", o->device ? o->device : "") < (int)sizeof found.device;
+    return 0;
+}
+
 static const char *unavailable(const struct rp_device_opts *o)
 {
     static struct rp_err err;
-    struct rp_cuda c = {.d = rp_driver_load(&err)};
-    if (!c.d || choose(c.d, o, &c.device, &c.ordinal, &err) < 0 || ask_device(&c, o->max_seq, &err) < 0 ||
-        find_memory(&c, &found.bytes, &err) < 0)
-        return err.msg;
-    found.known = snprintf(found.device, sizeof found.device, "%s", o->device ? o->device : "") < (int)sizeof found.device;
-    return NULL;
+    return find(o, 1, &err) < 0 ? err.msg : NULL;
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
 {
-    struct rp_err err = {0};
-    uint64_t bytes = 0;
-    if (found.known && strcmp(found.device, o->device ? o->device : "") == 0) {
-        found.known = 0; /* the next answer may be another one */
-        return found.bytes;
-    }
-    struct rp_cuda c = {.d = rp_driver_load(&err)};
-    return c.d && choose(c.d, o, &c.device, &c.ordinal, &err) == 0 && find_memory(&c, &bytes, &err) == 0 ? bytes : 0;
+    struct rp_err err;
+    if (!(is_found(o) && found.has_memory) && find(o, 1, &err) < 0)
+        return 0;
+    found.has_memory = 0;
+    return found.bytes;
+}
+
+const struct rp_cuda_gpu *rp_cuda_gpu_of(const struct rp_device_opts *o, struct rp_err *err)
+{
+    return is_found(o) || find(o, 0, err) == 0 ? &found.gpu : NULL;
+}
+
+static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
+{
+    const struct rp_cuda_gpu *gpu = rp_cuda_gpu_of(o, err);
+    return gpu ? rp_cuda_supports(gpu, u, err) : -1;
 }
 
 static void describe(const struct rp_dev *dev, char *text, size_t size)
 {
     const struct rp_cuda *c = (const struct rp_cuda *)dev;
-    snprintf(text, size, "gpu%d %s sm_%d%s", c->ordinal, c->name, c->image->arch, c->image->ptx ? " from PTX" : "");
+    snprintf(text, size, "gpu%d %s sm_%d%s", c->ordinal, c->gpu.name, c->image->arch, c->image->ptx ? " from PTX" : "");
 }
 
 const struct rp_backend rp_backend_cuda = {
@@ -387,10 +392,11 @@ const struct rp_backend rp_backend_cuda = {
     .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
     .separate_memory = 1,
     .unavailable = unavailable,
+    .supports = supports,
+    .needs = rp_cuda_needs,
     .open = open_device,
     .close = close_device,
     .block = block,
-    .own_bytes = own_bytes,
     .memory = memory,
     .shared = shared,
     .free_shared = free_shared,

@@ -3,7 +3,7 @@
  * What:    shared by the host files of backend/cuda/ only.
  * Flow:    cuda.c opens the device and moves bytes; ops_*.c fill its table of operations, each a few rp_cuda_launch() on one stream.
  * Owner:   struct rp_cuda owns context, streams, modules, blocks and the pinned buffers; nothing is allocated after open() and block().
- * Extend:  an operation that needs memory of its own has it in workspace_bytes() of cuda.c, and takes it with rp_cuda_workspace().
+ * Extend:  an operation that needs memory of its own has it in rp_cuda_needs(), and takes it with rp_cuda_workspace().
  *
  * Operations run in the order of their calls on one stream. The first failure is kept, everything after it does nothing, and sync(),
  * upload() or download() reports it.
@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/driver.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/needs.h"
 
 enum rp_cuda_kernel {
 #define KERNEL(name, args, threads, blocks) RP_KERNEL_##name,
@@ -62,11 +63,9 @@ struct rp_cuda {
     int modules;
     CUfunction kernel[RP_CUDA_KERNELS];
     size_t shared_set[RP_CUDA_KERNELS]; /* dynamic shared memory that the kernel has been allowed */
-    char name[128];
-    int ordinal, capability, multiprocessors;
-    size_t shared_max;                /* bytes of dynamic shared memory a block may have */
+    struct rp_cuda_gpu gpu;
+    int ordinal, multiprocessors;
     size_t l2;                        /* bytes of the cache that all multiprocessors share */
-    int max_seq, max_rows;            /* as opened */
     struct rp_cuda_block {
         CUdeviceptr data;
         size_t bytes;
@@ -92,7 +91,6 @@ struct rp_cuda {
     int has_failed;
 };
 #define RP_CUDA_PINNED ((size_t)8 << 20)
-#define RP_CUDA_TURNS 16384
 
 static inline struct rp_cuda *rp_cuda_of(struct rp_dev *dev)
 {
@@ -117,7 +115,7 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
     rp_cuda_launch(c, RP_KERNEL_##name, grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
 /* Blocks for n items, one thread each, at most `most` blocks a multiprocessor: the kernel strides over the rest. */
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
-/* The workspace: bytes that are free between two operations, 256-byte aligned; RP_BUG when more is asked than workspace_bytes() said. */
+/* The workspace: bytes that are free between two operations, 256-byte aligned; RP_BUG when more is asked than it was opened with. */
 void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
 /* Whether all of these start at a multiple of 16 bytes, as float4 has to. NULL does. */
 int rp_cuda_aligned(const void *const *pointer, size_t n);
@@ -146,16 +144,11 @@ void rp_cuda_release(struct rp_dev *dev);
 int rp_cuda_taken(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
 void rp_cuda_address(const struct rp_dev *dev, char text[32]);
 
-/* The most that operations ask of the workspace. */
-size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o);
-size_t rp_cuda_rows_workspace(const struct rp_device_opts *o);
 /* "64x128_nt", or NULL past the last; numbers from 1 on. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
 /* How a product would be done: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g);
 
-/* The longest sequence whose probabilities fit the shared memory of a block, with the fewest queries that a block may have. */
-int rp_cuda_attention_max_seq(const struct rp_cuda *c);
 /* Queries of a thread, an eighth of those of a block, in the kernels that are taken. */
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_rows, int *backward_rows);
 

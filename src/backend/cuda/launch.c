@@ -33,7 +33,7 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
     const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
     if (c->has_failed || !grid.x || !grid.y || !grid.z)
         return;
-    RP_BUG_IF(shared > c->shared_max);
+    RP_BUG_IF(shared > c->gpu.shared_max);
     if (shared > c->shared_set[kernel]) {
         CUresult r = c->d->cuFuncSetAttribute(c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
         if (r != CUDA_SUCCESS) {

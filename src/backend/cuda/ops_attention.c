@@ -16,14 +16,6 @@ static const struct choice forward[] = {
 static const struct choice backward[] = {{8, RP_KERNEL_attention_backward_64}, {4, RP_KERNEL_attention_backward_32}};
 static const struct choice backward_wide = {4, RP_KERNEL_attention_backward_wide};
 
-int rp_cuda_attention_max_seq(const struct rp_cuda *c)
-{
-    size_t seq = 128;
-    while (RP_ATT_FORWARD_SHARED((size_t)2, seq) <= c->shared_max && RP_ATT_BACKWARD_SHARED((size_t)4, seq) <= c->shared_max)
-        seq += 128;
-    return (int)seq - 128;
-}
-
 /* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per product. */
 static long weight(int rows)
 {
@@ -35,8 +27,8 @@ static long weight(int rows)
 static long estimate(const struct rp_cuda *c, int rows, long work, long blocks, size_t shared)
 {
     const long each = (blocks + c->multiprocessors - 1) / c->multiprocessors;
-    const int alone = each < 2 || 2 * (shared + BLOCK_OWN) > c->shared_max + BLOCK_OWN;
-    if (shared > c->shared_max)
+    const int alone = each < 2 || 2 * (shared + BLOCK_OWN) > c->gpu.shared_max + BLOCK_OWN;
+    if (shared > c->gpu.shared_max)
         return LONG_MAX;
     return c->attention_wish == rows ? 0 : each * work * weight(rows) * (alone ? 5 : 4);
 }
@@ -83,10 +75,12 @@ void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *
     *backward_rows = choose_backward(c, a)->rows;
 }
 
-static void check(const struct rp_cuda *c, const struct rp_attention *a, const uint8_t *mask)
+/* Whoever planned has asked. */
+static void check(const struct rp_cuda *c, enum rp_op op, const struct rp_attention *a, const uint8_t *mask)
 {
-    const long long heads = (long long)a->batch * a->heads, ld = 3ll * a->heads * a->head_dim;
-    RP_BUG_IF(a->seq > c->max_seq || heads * a->seq > INT32_MAX || ld * a->seq > INT32_MAX || ((uintptr_t)mask & 3));
+    const struct rp_op_use use = {.op = op, .batch = a->batch, .seq = a->seq, .heads = a->heads, .head_dim = a->head_dim};
+    struct rp_err err;
+    RP_BUG_IF(rp_cuda_supports(&c->gpu, &use, &err) < 0 || ((uintptr_t)mask & 3));
 }
 
 static void op_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
@@ -96,7 +90,7 @@ static void op_attention_forward(struct rp_dev *dev, float *o, float *row_max, f
     const struct choice *use = choose_forward(c, a);
     const int width = a->heads * a->head_dim;
     const long blocks = forward_blocks(a, use->rows);
-    check(c, a, mask);
+    check(c, RP_OP_attention_forward, a, mask);
     const struct rp_attention_forward_args args = {
         .o = o, .row_max = row_max, .row_inv = row_inv, .mask = mask, .qkv = qkv, .keys = a->key_mask, .seed = a->drop.seed,
         .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
@@ -113,7 +107,7 @@ static void op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias,
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct choice *use = choose_backward(c, a);
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
-    check(c, a, mask);
+    check(c, RP_OP_attention_backward, a, mask);
     const struct rp_attention_backward_args args = {
         .dqkv = dqkv, .d_o = d_o, .o = o, .row_max = row_max, .row_inv = row_inv, .qkv = qkv, .mask = dropout ? mask : NULL,
         .keys = a->key_mask, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,

@@ -1,7 +1,6 @@
 /* Matrix products: which tile of gemm.def makes them, and how the segments of a long k are added. Nothing here decides a bit. */
 #include "backend/cuda/cuda.h"
 
-#define WORKSPACE ((size_t)32 << 20) /* segments that are kept apart: what stays in the caches of large GPUs */
 #define LAUNCH_CYCLES 3000.0         /* of a second kernel */
 #define EDGE_CYCLES 2500.0           /* of a tile before and after its main loop */
 #define TURN_CYCLES 2500.0           /* of a segment that is added to the one before: its turn comes, it reads and writes */
@@ -26,12 +25,6 @@ struct plan {
     enum rp_gemm_mode mode;
     double cycles;
 };
-
-size_t rp_cuda_gemm_workspace(const struct rp_device_opts *o)
-{
-    (void)o;
-    return WORKSPACE;
-}
 
 static int aligned(const void *p, int64_t pitch)
 {
@@ -73,7 +66,7 @@ static size_t shared_bytes(const struct rp_cuda *c, const struct tile *t)
 
 static int fits(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g)
 {
-    return compiled(c, t) && shared_bytes(c, t) <= c->shared_max && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
+    return compiled(c, t) && shared_bytes(c, t) <= c->gpu.shared_max && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
            fits_operand(t->how_b, g->tb, t->columns, g->n, g->b, g->ldb);
 }
 
@@ -99,7 +92,7 @@ static double estimate(const struct rp_cuda *c, const struct tile *t, const stru
     static const double busy[] = {0.80, 0.80, 0.95, 0.98, 1.0};
     int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue a good loop's other instructions in between */
     double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
-    size_t room = (c->shared_max + 1024) / (shared_bytes(c, t) + 1024);
+    size_t room = (c->gpu.shared_max + 1024) / (shared_bytes(c, t) + 1024);
     int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
     double work = (double)t->rows * t->columns * ((double)g->k / (split ? g->segments : 1)) / rate;
     double blocks = (double)tile_count(t, g) * (split ? g->segments : 1), per_wave = (double)c->multiprocessors * together;

@@ -83,19 +83,13 @@ static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
     return (part + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS * RP_COLSUM_ROWS;
 }
 
-/* s1 and s2 of each row */
-size_t rp_cuda_rows_workspace(const struct rp_device_opts *o)
-{
-    return (size_t)o->max_rows * 2 * sizeof(float);
-}
-
 static void op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
                                   const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
                                   const struct rp_dropout *drop, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_drop_args d = rp_cuda_drop(drop);
-    float *sums = rp_cuda_workspace(c, (size_t)rows * 2 * sizeof *sums);
+    float *sums = rp_cuda_workspace(c, (size_t)rows * 2 * sizeof *sums); /* s1 and s2 of each row */
     size_t part = rp_colsum_work(rows, width);
     int wide = width % 4 == 0 && RP_ALIGNED(dy, xhat, gamma);
     float inv = 1.0f / (float)width;

@@ -1,6 +1,6 @@
 /* The three products of a linear layer y = x w^T + b with w [out, in], in the canonical order of roundings.
  *
- * What:    forward, data gradient and weight gradient as one rp_gemm each; the only place that chooses segments.
+ * What:    forward, data gradient and weight gradient as one rp_gemm each, and their uses; the only place that chooses segments.
  * Flow:    device tensors in, one operation out.
  * Owner:   everything is borrowed.
  * Extend:  a product with another order of roundings gets its own function here.
@@ -42,6 +42,15 @@ static inline void rp_linear_wgrad(struct rp_dev *dev, float *dw, const float *d
     struct rp_gemm g = {.ta = 1, .m = out, .n = in, .k = rows, .segment = RP_SEGMENT_WGRAD, .a = dy, .lda = out, .b = x, .ldb = in,
                         .c = dw, .ldc = in};
     dev->op->gemm(dev, &g);
+}
+
+/* What a backend is asked for: the three calls of such a layer. Returns 3. */
+static inline int rp_linear_uses(struct rp_op_use *u, int rows, int in, int out)
+{
+    u[0] = (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = out, .depth = in, .segment = rp_segment(in)};
+    u[1] = (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = in, .depth = out, .segment = rp_segment(out)};
+    u[2] = (struct rp_op_use){.op = RP_OP_gemm, .rows = out, .width = in, .depth = rows, .segment = RP_SEGMENT_WGRAD};
+    return 3;
 }
 
 #endif

@@ -1,0 +1,83 @@
+/* The limits of the kernels, and their workspace. No driver: both programs have this file. */
+#include "backend/cuda/needs.h"
+
+#include "backend/cuda/attention.h"
+
+#include <stdint.h>
+
+#define PIECES_MOST 4294967040.0 /* warps are numbered by 32 bits */
+#define GEMM_TILE 32.0           /* rows and columns of the smallest tile */
+#define TILE(name, threads, blocks, rows, columns, ...) _Static_assert(rows >= GEMM_TILE && columns >= GEMM_TILE, #name " is smaller");
+#include "backend/cuda/gemm.def"
+#undef TILE
+
+static double cut(double a, double b)
+{
+    return (double)(int64_t)((a + b - 1) / b);
+}
+
+/* With the fewest queries that a block may have: 16 forward, 32 backward. */
+static size_t attention_shared(enum rp_op op, size_t seq)
+{
+    return op == RP_OP_attention_forward ? RP_ATT_FORWARD_SHARED((size_t)2, seq) : RP_ATT_BACKWARD_SHARED((size_t)4, seq);
+}
+
+static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err)
+{
+    const double scores = (double)u->batch * u->heads * u->seq, sample = 3.0 * u->heads * u->head_dim * u->seq;
+    size_t most = 0;
+    while (attention_shared(u->op, most + 64) <= gpu->shared_max)
+        most += 64;
+    if ((size_t)u->seq > most)
+        return rp_use_refuse(u, err, "does not fit this GPU's shared memory (%zu KiB): at most %zu; shorten task.seq_length, or use "
+                                     "--backend cpu", gpu->shared_max / 1024, most);
+    if (sample > INT32_MAX)
+        return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
+                                     "task.seq_length, or use --backend cpu", u->heads, sample, INT32_MAX);
+    return rp_use_limit(u, "rows of scores", scores, INT32_MAX, err);
+}
+
+/* A block for each tile, and a row of segments at least in the workspace. */
+static int supports_gemm(const struct rp_op_use *u, struct rp_err *err)
+{
+    const int columns = (int)(RP_CUDA_GEMM_WORKSPACE / sizeof(float));
+    if (u->width > columns)
+        return rp_use_refuse(u, err, "has more columns than the %d of which the cuda backend can keep a row; use --backend cpu", columns);
+    return rp_use_limit(u, "tiles", cut(u->rows, GEMM_TILE) * cut(u->width, GEMM_TILE), INT32_MAX, err);
+}
+
+int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err)
+{
+    if (rp_use_check(u, "cuda", err) < 0)
+        return -1;
+    switch (u->op) {
+    case RP_OP_gemm:
+        return supports_gemm(u, err);
+    case RP_OP_attention_forward:
+    case RP_OP_attention_backward:
+        return supports_attention(gpu, u, err);
+    case RP_OP_embed_forward:
+    case RP_OP_gather_rows:
+    case RP_OP_dropout_forward:
+    case RP_OP_dropout_backward:
+    case RP_OP_row_sums:
+        return rp_use_limit(u, "pieces of 128 columns", u->rows * cut(u->width, 128), PIECES_MOST, err);
+    case RP_OP_layernorm_backward:
+    case RP_OP_gelu_backward:
+    case RP_OP_tanh_backward:
+    case RP_OP_colsum:
+        return rp_use_limit(u, "blocks of 64 rows and 128 columns", cut(u->rows, RP_COLSUM_ROWS) * cut(u->width, 128), INT32_MAX, err);
+    default:
+        return 0;
+    }
+}
+
+size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
+{
+    size_t bytes = u->op == RP_OP_gemm                 ? RP_CUDA_GEMM_WORKSPACE
+                   : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
+                   : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
+                                                       : 0;
+    (void)o;
+    return bytes ? (bytes + 255) / 256 * 256 + RP_CUDA_TURN_BYTES : 0;
+}
