@@ -146,10 +146,11 @@ CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what w
 endif
 ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
-# What it asks, and what it trains with: the same model, data and loop as repro, over another backend.
+# What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of data, what reads samples, not
+# archives, the store and generators.
 gpu_sources := $(sort $(wildcard src/gpu/*.c src/backend/cuda/*.c src/base/*.c src/recipe/*.c src/model/*.c src/workload/*.c)) src/capture/probe.c \
 	$(addprefix src/worker/,ceilings.c frame.c job.c loop.c) src/backend/backend.c src/backend/selftest.c src/backend/speed.c src/ops/compare.c src/ops/reference.c \
-	$(filter-out $(addprefix src/data/,archive%.c embedded.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
+	$(filter-out $(addprefix src/data/,archive%.c embedded.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c)))
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
 device_code := $(sort $(wildcard src/backend/cuda/*.cu))

@@ -60,7 +60,8 @@ static int unknown_field(const char *name, struct rp_err *err)
     RP_BUF names = {0};
     for (int id = 0; id < FIELD_COUNT; id++)
         rp_buf_printf(&names, "%s%s", id ? ", " : "", fields[id].name);
-    return rp_fail(err, RP_USAGE, "data.format bert_tfrecord has no field '%s'; it has %s", name, rp_buf_text(&names));
+    return rp_fail(err, RP_USAGE, "data.format bert_tfrecord has no field '%s'; it has %s; set data.format to one that has it",
+                   name, rp_buf_text(&names));
 }
 
 static int add_field(struct bert_data *d, int i, const struct rp_sample_field *want, struct rp_err *err)
