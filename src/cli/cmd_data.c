@@ -268,8 +268,8 @@ const struct rp_command rp_cmd_data_check = {
     .operands = "[PATH]",
     .max_operands = 1,
     .summary = "read every record of a data set and say what is there; without PATH, hash the store again",
-    .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names file, "
-               "record and field, with exit status 4.\n",
+    .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names "
+               "file, record and field, with exit status 4.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,
@@ -321,14 +321,16 @@ struct make_opts {
     int force;
 };
 static const struct rp_opt make_opts[] = {
+#define AT(field) offsetof(struct make_opts, field)
 #define OPTION(field, name_, letter_, def, lo_, hi_, help_)                                                            \
-    {.name = name_, .letter = letter_, .type = RP_OPT_INT, .offset = offsetof(struct make_opts, data.field), .arg = "N", .lo = lo_,         \
-     .hi = hi_, .help = help_ "; default " #def},
+    {.name = name_, .letter = letter_, .type = RP_OPT_INT, .offset = AT(data.field), .arg = "N", .lo = lo_, .hi = hi_, \
+     .help = help_ "; default " #def},
 #include "data/synthetic/options.def"
 #undef OPTION
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = offsetof(struct make_opts, force), .help = "overwrite files that exist"},
+    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite files that exist"},
     {0},
 };
+#undef AT
 
 static int is_archive_name(const char *path)
 {
@@ -345,17 +347,6 @@ static int is_foreign_archive_name(const char *path, const char *in_name)
         if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
             return 1;
     return 0;
-}
-
-static json_t *make_json(const char *path, const struct rp_make_opts *o)
-{
-    json_t *j = json_pack("{s:s}", "path", path);
-#define OPTION(field, name, letter, def, lo, hi, help)                                                                 \
-    if (o->field)                                                                                                      \
-        json_object_set_new(j, #field, json_integer(o->field));
-#include "data/synthetic/options.def"
-#undef OPTION
-    return j;
 }
 
 static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
@@ -377,7 +368,8 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
         (archive ? rp_make_archive(g, &made, path, o->force, err) : rp_make_directory(g, &made, path, o->force, err)) < 0)
         return -1;
     if (cli->json)
-        cli->result = make_json(path, &made);
+        cli->result = json_pack("{s:s, s:I, s:I}", "path", path, "sequences", (json_int_t)made.sequences, "shards",
+                                (json_int_t)made.shards);
     else
         printf("%s\n", path);
     return 0;

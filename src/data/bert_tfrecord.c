@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "data/example.h"
 #include "data/shuffle.h"
-#include "data/tfrecord_set.h"
+#include "data/tfrecord.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,7 +60,8 @@ static int unknown_field(const char *name, struct rp_err *err)
     RP_BUF names = {0};
     for (int id = 0; id < FIELD_COUNT; id++)
         rp_buf_printf(&names, "%s%s", id ? ", " : "", fields[id].name);
-    return rp_fail(err, RP_USAGE, "data.format bert_tfrecord has no field '%s'; it has %s", name, rp_buf_text(&names));
+    return rp_fail(err, RP_USAGE, "data.format bert_tfrecord has no field '%s'; it has %s; set data.format to one that has it",
+                   name, rp_buf_text(&names));
 }
 
 static int add_field(struct bert_data *d, int i, const struct rp_sample_field *want, struct rp_err *err)
@@ -78,8 +79,8 @@ static int add_field(struct bert_data *d, int i, const struct rp_sample_field *w
     if (want->count < 1 || want->count > COUNT_MAX)
         return rp_fail(err, RP_USAGE, "field '%s': a record cannot have %ld values, expected 1..%d", want->name, want->count, COUNT_MAX);
     if (*length && want->count != *length)
-        return rp_fail(err, RP_USAGE, "field '%s': %ld values are wanted, but records of data.format bert_tfrecord have %ld (%s)", want->name,
-                       want->count, *length, length_key[fields[id].length]);
+        return rp_fail(err, RP_USAGE, "field '%s': %ld values are wanted, but records of data.format bert_tfrecord have %ld (%s)",
+                       want->name, want->count, *length, length_key[fields[id].length]);
     *length = want->count;
     d->row[id] = i;
     d->below[id] = want->below;
@@ -208,13 +209,13 @@ static int check_record(const struct bert_data *d, struct rp_err *err)
     return check_weights(d, err);
 }
 
-static int load_record(struct bert_data *d, int64_t record, struct rp_err *err)
+static int load_record(struct bert_data *d, int64_t record, int (*check)(const struct bert_data *d, struct rp_err *err), struct rp_err *err)
 {
     const unsigned char *data;
     size_t size;
     if (rp_tfrecord_set_read(&d->set, record, &data, &size, err) < 0)
         return -1;
-    if (rp_example_parse(data, size, d->field, FIELD_COUNT, err) < 0 || check_record(d, err) < 0)
+    if (rp_example_parse(data, size, d->field, FIELD_COUNT, err) < 0 || check(d, err) < 0)
         return rp_tfrecord_set_bad(&d->set, record, err);
     return 0;
 }
@@ -234,7 +235,7 @@ static void copy_field(void *row, const struct rp_example_field *f, enum rp_dtyp
 static int bert_get(struct rp_dataset *base, int64_t sample, void *const *row, struct rp_err *err)
 {
     struct bert_data *d = bert(base);
-    if (load_record(d, rp_sample_record(sample, d->set.count, d->shuffle, d->seed), err) < 0)
+    if (load_record(d, rp_sample_record(sample, d->set.count, d->shuffle, d->seed), check_record, err) < 0)
         return -1;
     for (int id = 0; id < FIELD_COUNT; id++)
         if (d->row[id] >= 0)
@@ -289,7 +290,7 @@ static int bert_check(struct rp_dataset *base, struct rp_data_check *out, int (*
     for (int64_t i = 0; i < n; i++) {
         if (tick && i % 256 == 0 && tick(arg, i, n))
             return rp_fail(err, RP_INTERRUPTED, "interrupted after %lld of %lld records", (long long)i, (long long)n);
-        if (load_record(d, i, err) < 0)
+        if (load_record(d, i, check_record, err) < 0)
             return -1;
         count_record(d, value, seen);
     }
@@ -301,41 +302,30 @@ static int bert_check(struct rp_dataset *base, struct rp_data_check *out, int (*
     return rp_files_digest(&d->set.files, out->digest, err);
 }
 
-static int probe_counts(struct rp_tfrecord_set *s, long length[LENGTH_COUNT], struct rp_err *err)
+static const int counted[LENGTH_COUNT] = {[SEQ] = INPUT_IDS, [PREDICTIONS] = POSITIONS, [ONE] = -1}; /* the field that tells a length */
+
+static int check_counts(const struct bert_data *d, struct rp_err *err)
 {
-    static const int counted[] = {[SEQ] = INPUT_IDS, [PREDICTIONS] = POSITIONS};
-    struct rp_example_field f[2];
-    const unsigned char *data;
-    size_t size;
-    if (rp_tfrecord_set_read(s, 0, &data, &size, err) < 0)
-        return -1;
-    for (int i = 0; i < 2; i++)
-        f[i] = (struct rp_example_field){.name = fields[counted[i]].name, .want = RP_EXAMPLE_INT64};
-    if (rp_example_parse(data, size, f, 2, err) < 0)
-        return rp_tfrecord_set_bad(s, 0, err);
-    for (int i = 0; i < 2; i++) {
-        if (f[i].found != f[i].want || f[i].count == 0 || f[i].count > COUNT_MAX) {
-            rp_fail(err, RP_MALFORMED, "field '%s': %s of %zu values, expected an int64 list of 1..%d", f[i].name,
-                    rp_example_kind_name(f[i].found), f[i].count, COUNT_MAX);
-            return rp_tfrecord_set_bad(s, 0, err);
-        }
-        length[i] = (long)f[i].count;
+    for (int i = 0; i < ONE; i++) {
+        const struct rp_example_field *f = &d->field[counted[i]];
+        if (f->found != f->want || f->count == 0 || f->count > COUNT_MAX)
+            return rp_fail(err, RP_MALFORMED, "field '%s': %s of %zu values, expected an int64 list of 1..%d", f->name,
+                           rp_example_kind_name(f->found), f->count, COUNT_MAX);
     }
-    length[ONE] = 1;
     return 0;
 }
 
 static int bert_probe(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err)
 {
-    struct rp_tfrecord_set s;
-    long length[LENGTH_COUNT];
-    if (rp_tfrecord_set_init(&s, path, err) < 0)
-        return -1;
-    int failed = probe_counts(&s, length, err) < 0;
-    rp_tfrecord_set_fini(&s);
-    for (int id = 0; !failed && id < FIELD_COUNT; id++)
-        field[id] = (struct rp_sample_field){fields[id].name, fields[id].dtype, length[fields[id].length], fields[id].below};
+    struct bert_data *d = bert(bert_open(path, NULL, 0, 0, 0, err));
+    int failed = !d || load_record(d, 0, check_counts, err) < 0;
+    for (int id = 0; !failed && id < FIELD_COUNT; id++) {
+        int from = counted[fields[id].length];
+        long count = from < 0 ? 1 : (long)d->field[from].count;
+        field[id] = (struct rp_sample_field){fields[id].name, fields[id].dtype, count, fields[id].below};
+    }
     *n = failed ? 0 : FIELD_COUNT;
+    bert_close((struct rp_dataset *)d);
     return failed ? -1 : 0;
 }
 

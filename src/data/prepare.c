@@ -1,9 +1,9 @@
 /* From a recipe to samples that can be read. */
+#include "data/archive.h"
 #include "data/dataset.h"
 #include "data/embedded.h"
 #include "data/files.h"
 #include "data/store.h"
-#include "data/unpack.h"
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -74,14 +74,14 @@ static int prepare_archive(const struct rp_recipe *r, const char *store, struct 
     int named;
     if (find_archive(r, &path, &s, err) < 0)
         return -1;
-    if (path && rp_unpack_open(path, &fd, &s, hex, err) < 0)
+    if (path && rp_store_open_archive(path, &fd, &s, hex, err) < 0)
         return -1;
     if (!path)
         rp_sha256_hex(hex, s.data, s.size);
     if (check_pin(r, s.name, hex, err) < 0)
         return -1;
     RP_FREE char *where = rp_store_path(store, &named);
-    if (rp_unpack(&s, hex, where, &out->path, err) < 0) {
+    if (rp_store_add(&s, hex, where, &out->path, err) < 0) {
         /* no place to unpack to, and none was asked for: an embedded archive does without */
         if (named || path || err->code != RP_IO)
             return -1;

@@ -7,7 +7,6 @@
 #include "data/archive.h"
 #include "data/embedded.h"
 #include "data/marker.h"
-#include "data/unpack.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -131,7 +130,7 @@ static int unpack_new(const struct rp_archive_source *s, const char *store, cons
     return failed ? -1 : 0;
 }
 
-int rp_unpack(const struct rp_archive_source *s, const char *hex, const char *store, char **dir, struct rp_err *err)
+int rp_store_add(const struct rp_archive_source *s, const char *hex, const char *store, char **dir, struct rp_err *err)
 {
     struct stat st;
     RP_FREE char *final = rp_asprintf("%s/" PREFIX "%s", store, hex);
@@ -156,7 +155,7 @@ int rp_unpack(const struct rp_archive_source *s, const char *hex, const char *st
 
 /* ---- archives as files ---- */
 
-int rp_unpack_open(const char *path, int *fd, struct rp_archive_source *s, char hex[65], struct rp_err *err)
+int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s, char hex[65], struct rp_err *err)
 {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -179,12 +178,12 @@ int rp_store_unpack(const char *archive, const char *sha256, const char *store, 
     int named;
     if (access(archive, F_OK) < 0 && rp_embedded_archive(archive, &s) == 0)
         rp_sha256_hex(hex, s.data, s.size);
-    else if (rp_unpack_open(archive, &fd, &s, hex, err) < 0)
+    else if (rp_store_open_archive(archive, &fd, &s, hex, err) < 0)
         return -1;
     if (sha256 && strcmp(sha256, hex) != 0)
         return rp_fail(err, RP_MISMATCH, "archive '%s' has SHA-256 %s, expected %s", archive, hex, sha256);
     RP_FREE char *where = rp_store_path(store, &named);
-    return rp_unpack(&s, hex, where, dir, err);
+    return rp_store_add(&s, hex, where, dir, err);
 }
 
 /* ---- listing ---- */

@@ -42,6 +42,11 @@ int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data
 int rp_store_unpack(const char *archive, const char *sha256, const char *store, char **dir, char hex[65],
                     struct rp_err *err) rp_must_check;
 
+/* What that and rp_data_prepare() share. *fd is to be closed by the caller even on failure (-1: it was not opened). */
+struct rp_archive_source;
+int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s, char hex[65], struct rp_err *err) rp_must_check;
+int rp_store_add(const struct rp_archive_source *s, const char *hex, const char *store, char **dir, struct rp_err *err) rp_must_check;
+
 /* One entry per directory of the store: `data list`. A store that does not exist has none. */
 struct rp_store_entry {
     char sha256[65];

@@ -1,5 +1,7 @@
 #include "data/tfrecord.h"
 
+#include <stdlib.h>
+
 static uint32_t get32(const unsigned char *p)
 {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -48,4 +50,118 @@ void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size)
     rp_buf_add(out, head, sizeof head);
     rp_buf_add(out, data, size);
     rp_buf_add(out, tail, sizeof tail);
+}
+
+/* ---- records of a set of files ---- */
+
+static void add_offset(struct rp_tfrecord_set *s, uint64_t offset)
+{
+    if ((s->count & (s->count - 1)) == 0)
+        s->offset = rp_realloc(s->offset, (s->count ? 2 * (size_t)s->count : 1) * sizeof *s->offset);
+    s->offset[s->count++] = offset;
+}
+
+static int bad_record(const struct rp_tfrecord_set *s, int file, int64_t in_file, struct rp_err *err)
+{
+    return rp_wrap(err, "'%s', record %lld (from 0)", s->files.file[file].name, (long long)in_file);
+}
+
+/* Heads of all frames of one file, through a window: records are small and a system call for each would dominate. */
+static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
+{
+    enum { window = 1 << 18 };
+    RP_FREE unsigned char *bytes = rp_alloc(window);
+    uint64_t size = s->files.file[file].size, start = 0, end = 0, length = 0;
+    s->first[file] = s->count;
+    for (uint64_t at = 0; at < size; at += length + RP_TFRECORD_FRAME) {
+        uint64_t left = size - at, want = left < RP_TFRECORD_HEAD ? left : RP_TFRECORD_HEAD;
+        if (at < start || at + want > end) {
+            start = at;
+            end = left < window ? size : at + window;
+            if (rp_files_read(&s->files, file, start, bytes, (size_t)(end - start), err) < 0)
+                return -1;
+        }
+        if (rp_tfrecord_head(&length, bytes + (at - start), left, err) < 0)
+            return bad_record(s, file, s->count - s->first[file], err);
+        add_offset(s, at);
+    }
+    s->first[file + 1] = s->count;
+    return 0;
+}
+
+static int build_index(struct rp_tfrecord_set *s, const char *path, struct rp_err *err)
+{
+    s->first = rp_alloc(((size_t)s->files.n + 1) * sizeof *s->first);
+    for (int i = 0; i < s->files.n; i++)
+        if (index_file(s, i, err) < 0)
+            return -1;
+    return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' holds no records", path);
+}
+
+int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err)
+{
+    *s = (struct rp_tfrecord_set){0};
+    if (rp_files_open(&s->files, path, RP_TFRECORD_IN_NAME, err) < 0)
+        return -1;
+    if (build_index(s, path, err) < 0) {
+        rp_tfrecord_set_fini(s);
+        return -1;
+    }
+    return 0;
+}
+
+void rp_tfrecord_set_fini(struct rp_tfrecord_set *s)
+{
+    rp_files_close(&s->files);
+    free(s->offset);
+    free(s->first);
+    free(s->bytes);
+    *s = (struct rp_tfrecord_set){.files.last = -1};
+}
+
+static int file_of(const struct rp_tfrecord_set *s, int64_t record)
+{
+    int lo = 0, hi = s->files.n - 1; /* the last file whose first record is not beyond; empty files share a start */
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (s->first[mid] <= record)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+int rp_tfrecord_set_bad(const struct rp_tfrecord_set *s, int64_t record, struct rp_err *err)
+{
+    int file = file_of(s, record);
+    return bad_record(s, file, record - s->first[file], err);
+}
+
+/* The frame of a record into s->bytes. */
+static int read_frame(struct rp_tfrecord_set *s, int64_t record, uint64_t *length, struct rp_err *err)
+{
+    unsigned char head[RP_TFRECORD_HEAD];
+    int file = file_of(s, record);
+    uint64_t offset = s->offset[record], left = s->files.file[file].size - offset;
+    if (rp_files_read(&s->files, file, offset, head, sizeof head, err) < 0 || rp_tfrecord_head(length, head, left, err) < 0)
+        return -1;
+    if (*length + 4 > s->bytes_cap) {
+        s->bytes_cap = (size_t)*length + 4;
+        s->bytes = rp_realloc(s->bytes, s->bytes_cap);
+    }
+    if (rp_files_read(&s->files, file, offset + sizeof head, s->bytes, (size_t)*length + 4, err) < 0)
+        return -1;
+    return rp_tfrecord_body(s->bytes, *length, err);
+}
+
+int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size, struct rp_err *err)
+{
+    uint64_t length = 0;
+    RP_BUG_IF(record < 0 || record >= s->count);
+    if (read_frame(s, record, &length, err) < 0)
+        return rp_tfrecord_set_bad(s, record, err);
+    *data = s->bytes;
+    *size = (size_t)length;
+    return 0;
 }

@@ -1,8 +1,9 @@
-/* TFRecord: the framing of records in a file, and its checksum.
+/* TFRecord: the framing of records in a file, its checksum, and the records of a set of files by number.
  *
- * What:    CRC32C (hardware where the CPU has it), the masked form TFRecord stores, a frame reader and a frame writer.
- * Flow:    bytes at an offset -> one checked record; record -> framed bytes.
- * Owner:   nothing is allocated here; a decoded record points into the caller's bytes.
+ * What:    CRC32C (hardware where the CPU has it), the masked form TFRecord stores, frames; and what all formats in TFRecord files
+ *          share: an index over every frame of every file, and a reader of one record.
+ * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes.
+ * Owner:   struct rp_tfrecord_set owns files, index and the bytes of the record that was read last; rp_tfrecord_set_fini() frees them.
  * Extend:  a new instruction set for the CRC is one function and one line in pick() of crc32c.c.
  *
  * A frame, little endian:
@@ -14,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "data/files.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +40,26 @@ int rp_tfrecord_body(const unsigned char *data, uint64_t length, struct rp_err *
 
 /* Append one frame. */
 void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size);
+
+#define RP_TFRECORD_IN_NAME ".tfrecord"
+
+struct rp_tfrecord_set {
+    struct rp_files files;
+    uint64_t *offset;     /* [count] of every record's frame in its file */
+    int64_t *first;       /* [files.n + 1] number of the first record of each file */
+    int64_t count;        /* records in all files, at least 1 */
+    unsigned char *bytes; /* one record and its checksum */
+    size_t bytes_cap;
+};
+
+/* path as in data/files.h. Opens every file, reads every frame head (lengths and their checksums) and counts; records themselves are
+ * checked when they are read. A failure leaves nothing to free. */
+int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err) rp_must_check;
+void rp_tfrecord_set_fini(struct rp_tfrecord_set *s);
+/* One record, its checksum verified. *data is valid until the next call. */
+int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
+                         struct rp_err *err) rp_must_check;
+/* Puts "'FILE', record 17 (from 0)" before the message in *err; always -1. */
+int rp_tfrecord_set_bad(const struct rp_tfrecord_set *s, int64_t record, struct rp_err *err);
 
 #endif

@@ -1,12 +1,12 @@
 /* The made-up corpus: form of every sequence, rates of the original masking, and structure that a model can learn. */
 #include "tests/unit/tap.h"
 
-#include "data/synthetic/bert.h"
 #include "data/synthetic/make.h"
 #include "tests/unit/data_fixture.h"
 
 static struct rp_err err;
 enum { S = 128, P = 20, N = 2048 };
+enum { CLS = 101, SEP = 102, MASK = 103, FIRST_WORD = 999 }; /* of the public uncased vocabulary */
 
 static int32_t ids[N][S], segment[N][S], position[N][P], label[N][P], next_label[N];
 static uint8_t mask[N][S];
@@ -58,11 +58,11 @@ TEST(every_sequence_has_the_form_of_bert)
         int n = length(i), separators = 0, first = 0;
         for (int k = 0; k < S; k++) {
             bad += mask[i][k] != (k < n) || (k >= n && (ids[i][k] || segment[i][k]));
-            if (ids[i][k] == RP_TOKEN_SEP && separators++ == 0)
+            if (ids[i][k] == SEP && separators++ == 0)
                 first = k;
             bad += k < n && segment[i][k] != (separators > 0 && k > first);
         }
-        bad += ids[i][0] != RP_TOKEN_CLS || separators != 2 || ids[i][n - 1] != RP_TOKEN_SEP || first < 2 || first > n - 3;
+        bad += ids[i][0] != CLS || separators != 2 || ids[i][n - 1] != SEP || first < 2 || first > n - 3;
         int want = (n * 15 + 50) / 100, used = 0, before = 0;
         for (int k = 0; k < P; k++) {
             if (weight[i][k] == 0) {
@@ -70,7 +70,7 @@ TEST(every_sequence_has_the_form_of_bert)
                 continue;
             }
             bad += k != used++ || position[i][k] <= before || position[i][k] == first || position[i][k] >= n - 1;
-            bad += label[i][k] < RP_TOKEN_FIRST_WORD || weight[i][k] != 1.0f;
+            bad += label[i][k] < FIRST_WORD || weight[i][k] != 1.0f;
             before = position[i][k];
         }
         bad += used != (want < 1 ? 1 : want > P ? P : want) && n >= 8;
@@ -89,9 +89,9 @@ TEST(rates_are_those_of_the_original)
             if (weight[i][k] > 0) {
                 int id = ids[i][position[i][k]];
                 all++;
-                masked += id == RP_TOKEN_MASK;
+                masked += id == MASK;
                 kept += id == label[i][k];
-                other += id != RP_TOKEN_MASK && id != label[i][k];
+                other += id != MASK && id != label[i][k];
             }
     }
     CHECK(full * 1000 / N >= 870 && full * 1000 / N <= 930, "%d of %d full", full, N);
@@ -104,7 +104,7 @@ TEST(rates_are_those_of_the_original)
 
 static int is_word(int i, int k)
 {
-    return mask[i][k] && ids[i][k] >= RP_TOKEN_FIRST_WORD;
+    return mask[i][k] && ids[i][k] >= FIRST_WORD;
 }
 
 TEST(word_frequencies_fall_like_zipf)
@@ -113,7 +113,7 @@ TEST(word_frequencies_fall_like_zipf)
     for (int i = 0; load() && i < N; i++)
         for (int k = 0; k < S; k++)
             if (is_word(i, k)) {
-                count[31 - __builtin_clz((unsigned)(ids[i][k] - RP_TOKEN_FIRST_WORD + 1))]++;
+                count[31 - __builtin_clz((unsigned)(ids[i][k] - FIRST_WORD + 1))]++;
                 all++;
             }
     int low = 0;
@@ -129,7 +129,7 @@ static uint16_t seen[BUCKETS];
 /* The most common words meet often by chance: only those of rank 16 and above count. */
 static int is_rare(int i, int k)
 {
-    return is_word(i, k) && ids[i][k] >= RP_TOKEN_FIRST_WORD + 16;
+    return is_word(i, k) && ids[i][k] >= FIRST_WORD + 16;
 }
 
 /* How many pairs (word at k of sequence i, word at k+1 of sequence i + apart) come up at least four times. */
@@ -160,7 +160,7 @@ static int shared_words(int i)
     int n = 0;
     for (int a = 1; a < S; a++)
         for (int b = a + 1; b < S; b++)
-            n += is_word(i, a) && !segment[i][a] && segment[i][b] && ids[i][a] == ids[i][b] && ids[i][a] >= RP_TOKEN_FIRST_WORD + 64;
+            n += is_word(i, a) && !segment[i][a] && segment[i][b] && ids[i][a] == ids[i][b] && ids[i][a] >= FIRST_WORD + 64;
     return n;
 }
 

@@ -15,15 +15,17 @@
  * before), else one time in two a word of the topic (rank * TOPICS + topic, wrapped), else any word. A sentence B that follows
  * A goes on with A's topic and last word; a random B has another topic and begins anew.
  */
-#include "data/synthetic/bert.h"
+#include "data/synthetic/make.h"
 
 #include "data/example.h"
-#include "data/synthetic/make.h"
 #include "data/tfrecord.h"
 #include "ops/philox.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ids of the public uncased vocabulary */
+enum { CLS = 101, SEP = 102, MASK = 103, FIRST_WORD = 999 };
 
 #define STREAM 0x434f5250u    /* "CORP" */
 #define FOLLOWING 0x464f4c4cu /* "FOLL" */
@@ -113,24 +115,24 @@ static void put(struct sequence *q, int64_t id, int segment)
 /* [CLS] A [SEP] B [SEP] */
 static void fill(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
 {
-    uint32_t words = (uint32_t)(o->vocab_size - RP_TOKEN_FIRST_WORD), room = (uint32_t)o->seq_length - 3;
+    uint32_t words = (uint32_t)(o->vocab_size - FIRST_WORD), room = (uint32_t)o->seq_length - 3;
     uint32_t tokens = below(next(s), 10) ? room : 2 + below(next(s), room - 1);
     uint32_t a = tokens < 4 ? 1 : tokens / 4 + below(next(s), tokens / 2 + 1), topic = below(next(s), TOPICS);
     int64_t last = -1;
     q->random_next = next(s) & 1;
-    put(q, RP_TOKEN_CLS, 0);
+    put(q, CLS, 0);
     for (uint32_t i = 0; i < tokens; i++) {
         if (i == a) {
-            put(q, RP_TOKEN_SEP, 0);
+            put(q, SEP, 0);
             if (q->random_next) {
                 topic = (topic + 1 + below(next(s), TOPICS - 1)) % TOPICS;
                 last = -1;
             }
         }
         last = draw_word(s, last, topic, words);
-        put(q, RP_TOKEN_FIRST_WORD + last, i >= a);
+        put(q, FIRST_WORD + last, i >= a);
     }
-    put(q, RP_TOKEN_SEP, 1);
+    put(q, SEP, 1);
 }
 
 static int by_position(const void *a, const void *b)
@@ -144,7 +146,7 @@ static void mask(struct sequence *q, struct stream *s, const struct rp_make_opts
 {
     int candidate[MAX_SEQ], n = 0, want = (q->length * 15 + 50) / 100;
     for (int i = 0; i < q->length; i++)
-        if (q->ids[i] >= RP_TOKEN_FIRST_WORD)
+        if (q->ids[i] >= FIRST_WORD)
             candidate[n++] = i;
     want = want < 1 ? 1 : want;
     want = want > o->max_predictions_per_seq ? (int)o->max_predictions_per_seq : want;
@@ -157,14 +159,14 @@ static void mask(struct sequence *q, struct stream *s, const struct rp_make_opts
     qsort(candidate, (size_t)want, sizeof *candidate, by_position);
     for (int i = 0; i < want; i++) {
         int at = candidate[i];
-        uint32_t kind = below(next(s), 10), other = below(next(s), (uint32_t)(o->vocab_size - RP_TOKEN_FIRST_WORD));
+        uint32_t kind = below(next(s), 10), other = below(next(s), (uint32_t)(o->vocab_size - FIRST_WORD));
         q->position[i] = at;
         q->label[i] = q->ids[at];
         q->weight[i] = 1.0f;
         if (kind < 8)
-            q->ids[at] = RP_TOKEN_MASK;
+            q->ids[at] = MASK;
         else if (kind == 8)
-            q->ids[at] = RP_TOKEN_FIRST_WORD + (int64_t)other;
+            q->ids[at] = FIRST_WORD + (int64_t)other;
     }
 }
 

@@ -24,7 +24,7 @@ struct rp_generator {
     struct rp_make_opts defaults; /* 0: it does not have that option */
     /* How options agree, each being in its range; RP_USAGE. NULL: they are independent. */
     int (*check)(const struct rp_make_opts *o, struct rp_err *err);
-    void (*sample)(struct rp_buf *out, const struct rp_make_opts *o, int64_t i); /* appends sample i of all */
+    void (*sample)(struct rp_buf *out, const struct rp_make_opts *o, int64_t i); /* appends sample i of o->sequences */
 };
 
 extern const struct rp_generator *const rp_generators[]; /* ended by NULL */
