@@ -4,7 +4,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "bundle/bundle.h"
-#include "model/safetensors.h"
+#include "train/safetensors.h"
 #include "process/process.h"
 #include "report/records.h"
 
@@ -162,7 +162,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
 {
     struct rp_err err;
     struct rp_process worker;
-    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_workloads[job->recipe->workload]->model->sample_unit};
+    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_model_of(job->recipe)->sample_unit};
     uint64_t stop_ns = 0;
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE};
     if (rp_job_start(&worker, job, &err) < 0) {

@@ -159,6 +159,9 @@ static void declare_weights(struct rp_net *net)
 
 static void declare(struct rp_net *net)
 {
+    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_layernorm_forward, RP_OP_layernorm_backward, RP_OP_dropout_forward,
+                                         RP_OP_dropout_backward, RP_OP_gelu_forward, RP_OP_gelu_backward, RP_OP_tanh_forward,
+                                         RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums};
     struct bert *m = (struct bert *)net;
     long r = m->rows, h = m->hidden, n = m->slots, b = m->batch;
     m->layer = rp_alloc((size_t)m->layers * sizeof *m->layer);
@@ -187,6 +190,9 @@ static void declare(struct rp_net *net)
     ADD(RP_SCRATCH, .at = &m->dpool, .name = "gradient of the pooled output", .dim = {b, h});
     rp_net_work(net, n, 3 * h);
     rp_linear_use(net, m->slots, m->hidden, m->hidden);
+    rp_linear_use(net, m->batch, m->hidden, m->hidden);
+    for (size_t i = 0; i < sizeof row_ops / sizeof *row_ops; i++)
+        rp_net_use_rows(net, row_ops[i], r > n ? r : n, h);
 }
 
 static void fini(struct rp_net *net)
@@ -340,8 +346,8 @@ static void masked_lm_backward(struct bert *m)
     dev->op->layernorm_backward(dev, dt, NULL, rp_net_grad(net, m->mlm_ln_w), rp_net_grad(net, m->mlm_ln_b), NULL, dt, m->xhat_t, m->rstd_t,
                                 m->mlm_ln_w, NULL, &none, n, h, net->work);
     dev->op->gelu_backward(dev, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
-    rp_linear_wrp_net_grad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h);
-    rp_linear_drp_net_grad(dev, m->h, dt, m->mlm_w, NULL, n, h, h);
+    rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h);
+    rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h);
 }
 
 static void next_sentence_backward(struct bert *m)
@@ -351,8 +357,8 @@ static void next_sentence_backward(struct bert *m)
     int n = m->batch, h = m->hidden;
     rp_nn_classifier_backward(&m->net, &m->nsp, m->dpool, m->pool);
     dev->op->tanh_backward(dev, m->dpool, rp_net_grad(net, m->pool_b), m->dpool, m->pool, n, h, net->work);
-    rp_linear_wrp_net_grad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h);
-    rp_linear_drp_net_grad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h);
+    rp_linear_wgrad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h);
+    rp_linear_dgrad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h);
 }
 
 /* x [R, H]: the layer's input. Leaves its gradient in m->dy. */

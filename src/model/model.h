@@ -17,13 +17,13 @@
 #include <stdint.h>
 
 #define RP_LOSS_PARTS_MAX 4
-#define RP_COUNTERS_MAX 4
-#define RP_FIELDS_MAX 8
+#define RP_COUNTERS_MAX 3
+#define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
 #define RP_GROUPS_MAX 8
 #define RP_USES_MAX 64
 
 /* Something a step counts beside its samples: tokens, say. */
-struct rp_counter {
+struct rp_step_counter {
     const char *name;
     /* How many a sample has, where every sample has as many; NULL: it varies, and is at most that of the counter `most`. */
     int64_t (*per_sample)(const struct rp_recipe *r);
@@ -69,7 +69,7 @@ struct rp_net {
 struct rp_model {
     const char *name, *sample_unit;                 /* "bert", "sequences" */
     const char *loss_part[RP_LOSS_PARTS_MAX + 1];   /* ended by NULL; they add up to the loss. None: the loss has no parts */
-    struct rp_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
+    struct rp_step_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
     const struct rp_alias *alias;                   /* ended by a name of NULL; or NULL */
     const char *flops_formula;
     size_t size, input_size;                        /* of its structs */
@@ -105,6 +105,7 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -
 
 /* -- for declare() -- */
 void rp_net_use(struct rp_net *m, struct rp_op_use use);
+void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /* an operation over [rows, width] */
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */
 void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources); /* rows of the input summed by key */
 

@@ -47,6 +47,11 @@ void rp_net_use(struct rp_net *m, struct rp_op_use use)
     m->use[m->uses++] = use;
 }
 
+void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width)
+{
+    rp_net_use(m, (struct rp_op_use){.op = op, .rows = (int)rows, .width = (int)width});
+}
+
 void rp_net_work(struct rp_net *m, long rows, long width)
 {
     size_t n = rp_colsum_work(rows, width);

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "model/optim.h"
+#include "optim/optim.h"
 
 #include <errno.h>
 #include <float.h>

@@ -52,7 +52,7 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
     RP_FREE void *piece = rp_alloc(PIECE);
     struct saver s = {.dev = state->dev, .piece = piece, .alive = alive, .alive_arg = alive_arg};
     for (int i = 0; i < n; i++) {
-        rp_state_at(&e[i], state, i);
+        rp_state_entry_at(&e[i], state, i);
         list[i] = in_file(&e[i]);
     }
     snprintf(text, sizeof text, "%lld", (long long)step);
@@ -168,7 +168,7 @@ static int load_all(const struct rp_st *st, const struct rp_trained *state, cons
     RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
     RP_FREE void *piece = rp_alloc(PIECE);
     for (int i = 0; i < n; i++)
-        rp_state_at(&e[i], state, i);
+        rp_state_entry_at(&e[i], state, i);
     int slots = has_slots(st, e, n);
     *step = 0;
     if (refuse_unexpected(st, e, n, aliases, err) < 0 || (slots && step_of(st, step, err) < 0))

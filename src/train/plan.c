@@ -9,6 +9,8 @@
 
 void rp_train_declare(struct rp_net *m, struct rp_trained *x)
 {
+    static const enum rp_op whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update, RP_OP_lamb_direction,
+                                       RP_OP_lamb_apply, RP_OP_init_normal, RP_OP_digest_leaves, RP_OP_find_nonfinite};
     struct rp_tensors *l = &m->tensors[RP_SCRATCH];
     long chunks = 0;
     size_t weight = rp_tensors_largest(&m->tensors[RP_WEIGHT]), buffer = rp_tensors_largest(&m->tensors[RP_BUFFER]);
@@ -20,6 +22,9 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x)
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums", .at = &x->sums, .dim = {4}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "digests", .at = &x->leaves, .dtype = RP_U8, .dim = {(long)leaves * 32}});
     rp_tensors_end(l);
+    const long width = RP_NORM_CHUNK, rows = (long)(m->tensors[RP_WEIGHT].elements / (size_t)width) + 1;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        rp_net_use_rows(m, whole[i], rows, width);
 }
 
 size_t rp_train_sample_bytes(const struct rp_net *m)

@@ -12,7 +12,7 @@ int rp_state_entries(const struct rp_trained *s)
     return s->weights->n * (1 + rp_optimizer_slots(s->optimizer)) + s->buffers->n;
 }
 
-void rp_state_at(struct rp_state_entry *e, const struct rp_trained *s, int i)
+void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int i)
 {
     int weights = s->weights->n, first = weights + s->buffers->n;
     char name[RP_TENSOR_NAME];
@@ -94,7 +94,7 @@ int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, st
     for (int i = 0; i < n; i++) {
         struct rp_state_entry e;
         char text[65];
-        rp_state_at(&e, s, i);
+        rp_state_entry_at(&e, s, i);
         if (tensor_root(root, s->dev, e.x, e.t->count, s->leaves, host, err) < 0) {
             json_decref(map);
             return -1;
@@ -117,7 +117,7 @@ int rp_state_root_of(char hex[65], const struct rp_trained *s, const json_t *ten
     unsigned char root[32];
     for (int i = 0; i < n; i++) {
         struct rp_state_entry e;
-        rp_state_at(&e, s, i);
+        rp_state_entry_at(&e, s, i);
         const char *text = json_string_value(json_object_get(tensors, e.name));
         if (!text || !rp_is_sha256(text) || rp_unhex(root, 32, text) < 0)
             return rp_fail(err, RP_MISMATCH, "there is no root of the tensor '%s'", e.name);

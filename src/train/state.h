@@ -31,7 +31,7 @@ struct rp_state_entry {
     float *x; /* on the device; NULL where there is none */
 };
 int rp_state_entries(const struct rp_trained *s);
-void rp_state_at(struct rp_state_entry *e, const struct rp_trained *s, int i);
+void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int i);
 
 /* tensors: {"name": "hex"} of each, or NULL. */
 int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, struct rp_err *err) rp_must_check;

@@ -50,7 +50,7 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     struct rp_net *m = t->net;
     for (int i = 0; i < t->state.weights->n + t->state.buffers->n; i++) {
         struct rp_state_entry e;
-        rp_state_at(&e, &t->state, i);
+        rp_state_entry_at(&e, &t->state, i);
         if (e.t->init == RP_INIT_NORMAL)
             m->dev->op->init_normal(m->dev, e.x, e.t->count, e.t->fan ? sqrtf(2.0f / (float)e.t->fan) : m->init_range, m->seed_init,
                                     (uint32_t)i);

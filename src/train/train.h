@@ -58,7 +58,7 @@ struct rp_train_opts {
     struct rp_dev *dev;
     struct rp_comm *comm;                /* NULL: a world of one */
     const char *data;                    /* directory, file or glob that holds the samples */
-    const struct rp_data_format *format; /* NULL: the recipe's */
+    const struct rp_data_format *format;
     rp_alive_fn alive;                   /* or NULL */
     void *alive_arg;
 };

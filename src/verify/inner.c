@@ -8,7 +8,7 @@
 #include "report/results.h"
 #include "sign/statement.h"
 #include "verify/state.h"
-#include "workload/workload.h"
+#include "train/train.h"
 
 #include <inttypes.h>
 #include <stdio.h>

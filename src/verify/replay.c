@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "data/store.h"
-#include "model/safetensors.h"
+#include "train/safetensors.h"
 #include "worker/ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"

@@ -3,9 +3,9 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "model/safetensors.h"
-#include "model/state_root.h"
-#include "workload/workload.h"
+#include "train/safetensors.h"
+#include "train/state.h"
+#include "train/train.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,5 +150,5 @@ int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct r
             json_object_set_new(roots, st.t[i].name, json_string(root));
     }
     rp_st_close(&st);
-    return failed || rp_workloads[r->workload]->root_of(r, roots, hex, err) < 0 ? -1 : 0;
+    return failed || rp_train_root_of(r, roots, hex, err) < 0 ? -1 : 0;
 }

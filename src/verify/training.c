@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "report/results.h"
 #include "verify/state.h"
-#include "workload/workload.h"
+#include "train/train.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -137,7 +137,7 @@ static int check_root(const struct rp_verify_state *s, const char *which, const 
     const json_t *tensors = json_object_get(json_object_get(s->run, "tensor_roots"), which);
     if (!tensors || !r || !r->root)
         return 0;
-    if (rp_workloads[s->recipe.workload]->root_of(&s->recipe, tensors, root, err) < 0)
+    if (rp_train_root_of(&s->recipe, tensors, root, err) < 0)
         return rp_wrap(err, "tensor_roots/%s", which);
     rp_record_root(recorded, &s->records, r);
     if (strcmp(root, recorded) == 0)

@@ -10,7 +10,7 @@
 #ifndef RP_WORKER_CEILINGS_H
 #define RP_WORKER_CEILINGS_H
 
-#include "workload/workload.h"
+#include "train/train.h"
 
 struct rp_ceiling_size {
     struct rp_product product;

@@ -132,11 +132,10 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
 int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err)
 {
-    const struct rp_workload *w = rp_workloads[r->workload];
     struct rp_recipe sized = *r; /* shallow: only the batch differs */
     if (batch > 0)
         sized.train_batch_size = batch;
-    if (w->plan(plan, &sized, b, o, err) < 0)
+    if (rp_train_plan(plan, &sized, b, o, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)

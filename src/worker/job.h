@@ -26,7 +26,7 @@
 #include "base/err.h"
 #include "process/process.h"
 #include "recipe/recipe.h"
-#include "workload/workload.h"
+#include "train/train.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -19,7 +19,6 @@ struct loop {
     int fd;
     struct rp_job job;
     const struct rp_backend *backend;
-    const struct rp_workload *workload;
     struct rp_device_opts device;
     struct rp_plan plan;
     struct rp_dev *dev;
@@ -134,7 +133,6 @@ static int open_job(struct loop *l, struct rp_err *err)
 {
     struct rp_recipe *r = l->job.recipe;
     char text[256];
-    l->workload = rp_workloads[r->workload];
     if (l->job.batch > 0)
         r->train_batch_size = l->job.batch;
     l->backend = l->job.backend;
@@ -154,7 +152,8 @@ static int open_job(struct loop *l, struct rp_err *err)
         return -1;
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "initialising", 0);
-    l->train = l->workload->open(r, &l->plan, l->dev, l->job.data, alive, l, err);
+    l->train = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &l->plan, .dev = l->dev, .data = l->job.data,
+                                                     .format = rp_data_format_of(r), .alive = alive, .alive_arg = l}, err);
     leave_phase(l, "initialising", t0);
     return l->train ? 0 : -1;
 }
@@ -165,7 +164,7 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     char hex[65];
     json_t *tensors = NULL;
     uint64_t t0 = rp_now_ns();
-    if (l->workload->root(l->train, hex, which ? &tensors : NULL, err) < 0)
+    if (rp_train_root(l->train, hex, which ? &tensors : NULL, err) < 0)
         return -1;
     uint64_t ns = rp_now_ns() - t0;
     json_object_set_new(record, "state_root", json_string(hex));
@@ -199,12 +198,12 @@ static int one_step(struct loop *l, int64_t last, struct rp_err *err)
     const struct rp_backend *b = l->backend;
     struct rp_step_result s = {0};
     uint64_t device_ns = 0;
-    if (l->workload->load(l->train, l->step, err) < 0)
+    if (rp_train_load(l->train, l->step, err) < 0)
         return -1;
     uint64_t start = rp_now_ns();
     if (b->time_begin && b->time_begin(l->dev, err) < 0)
         return -1;
-    if (l->workload->step(l->train, l->step, &s, err) < 0)
+    if (rp_train_step(l->train, l->step, &s, err) < 0)
         return -1;
     uint64_t end = rp_now_ns(); /* a step ends with a sync: the device is done */
     if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
@@ -250,7 +249,7 @@ static int measure_after(struct loop *l, struct rp_err *err)
 {
     if (!l->job.recipe->measure_ceilings || l->stop || !l->backend->release)
         return 0;
-    l->workload->close(l->train);
+    rp_train_close(l->train);
     l->train = NULL;
     l->backend->release(l->dev);
     return measure_ceilings(l, "after", err);
@@ -271,7 +270,7 @@ static int finish(struct loop *l, struct rp_err *err)
     if (save && *save && !l->stop) {
         uint64_t t0 = rp_now_ns();
         enter_phase(l, "saving", 0);
-        if (l->workload->save(l->train, save, err) < 0 && !l->stop)
+        if (rp_train_save(l->train, save, err) < 0 && !l->stop)
             return -1;
         leave_phase(l, "saving", t0);
     }
@@ -313,7 +312,7 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
     if (sampler)
         sampler->stop();
     if (l.train)
-        l.workload->close(l.train);
+        rp_train_close(l.train);
     if (l.dev)
         l.backend->close(l.dev);
     rp_job_fini(&l.job);

@@ -13,7 +13,7 @@
 #include "sign/key.h"
 #include "verify/verify.h"
 #include "worker/job.h"
-#include "workload/workload.h"
+#include "train/train.h"
 #include "tests/unit/tap.h"
 
 #include <ftw.h>
@@ -153,7 +153,7 @@ static json_t *fx_plan(const struct rp_recipe *r)
     struct rp_err err;
     struct rp_plan plan = {0};
     struct rp_device_opts o = {.isa = "avx2", .threads = 1};
-    int failed = rp_workloads[0]->plan(&plan, r, &rp_backend_cpu, &o, &err);
+    int failed = rp_train_plan(&plan, r, &rp_backend_cpu, &o, &err);
     CHECK(failed == 0, "plan: %s", err.msg);
     return rp_plan_to_json(&plan);
 }

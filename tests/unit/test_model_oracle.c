@@ -5,7 +5,7 @@
  * gradient tensor 6e-6 of its largest element (of 0.01 where it is rounding noise: the key bias); after twenty steps a parameter
  * 4e-6 of the largest element of its tensor, losses on the way 2e-6 and norms 1e-5 of their value. */
 #include "model/bert_step.h"
-#include "model/safetensors.h"
+#include "train/safetensors.h"
 #include "tests/unit/bert_fixture.h"
 #include "tests/unit/tap.h"
 

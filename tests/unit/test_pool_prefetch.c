@@ -1,6 +1,6 @@
 /* The thread that makes the next step's input: what is asked for is what comes, once, whatever was made in advance. */
 #include "tests/unit/tap.h"
-#include "workload/prefetch.h"
+#include "train/prefetch.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -3,7 +3,7 @@
 
 #include "data/store.h"
 #include "data/synthetic/make.h"
-#include "model/safetensors.h"
+#include "train/safetensors.h"
 #include "worker/worker.h"
 
 #define STEPS 3

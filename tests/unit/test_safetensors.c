@@ -1,8 +1,8 @@
 /* Checkpoints there and back, continued training, and files that are not what they say. */
 #include "base/json.h"
 #include "model/bert_step.h"
-#include "model/checkpoint.h"
-#include "model/safetensors.h"
+#include "train/checkpoint.h"
+#include "train/safetensors.h"
 #include "tests/unit/bert_fixture.h"
 #include "tests/unit/tap.h"
 

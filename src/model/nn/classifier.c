@@ -10,7 +10,9 @@ void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, cons
                                           .made_by = "gemm or softmax_xent"});
     rp_net_work(m, c->rows, c->classes);
     rp_linear_use(m, c->rows, c->width, c->classes);
-    rp_net_use(m, (struct rp_op_use){.op = RP_OP_softmax_xent, .rows = c->rows, .width = c->classes});
+    rp_net_use_rows(m, RP_OP_softmax_xent, c->rows, c->classes);
+    rp_net_use_rows(m, RP_OP_colsum, c->rows, c->classes);
+    rp_net_use_rows(m, RP_OP_weighted_sum, c->rows, 1);
 }
 
 void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,

@@ -10,12 +10,12 @@
 
 #include "model/model.h"
 
-/* For declare(): the three products of a layer of this size. */
+/* For declare(): the three calls of a layer of this size. */
 static inline void rp_linear_use(struct rp_net *m, int rows, int in, int out)
 {
-    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = out, .depth = in});
-    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = in, .depth = out});
-    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = out, .width = in, .depth = rows});
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = out, .depth = in, .segment = rp_segment(in)});
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = in, .depth = out, .segment = rp_segment(out)});
+    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = out, .width = in, .depth = rows, .segment = RP_SEGMENT_WGRAD});
 }
 
 /* y [rows, out] = x [rows, in] w^T + b */
@@ -42,15 +42,6 @@ static inline void rp_linear_wgrad(struct rp_dev *dev, float *dw, const float *d
     struct rp_gemm g = {.ta = 1, .m = out, .n = in, .k = rows, .segment = RP_SEGMENT_WGRAD, .a = dy, .lda = out, .b = x, .ldb = in,
                         .c = dw, .ldc = in};
     dev->op->gemm(dev, &g);
-}
-
-/* What a backend is asked for: the three calls of such a layer. Returns 3. */
-static inline int rp_linear_uses(struct rp_op_use *u, int rows, int in, int out)
-{
-    u[0] = (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = out, .depth = in, .segment = rp_segment(in)};
-    u[1] = (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = in, .depth = out, .segment = rp_segment(out)};
-    u[2] = (struct rp_op_use){.op = RP_OP_gemm, .rows = out, .width = in, .depth = rows, .segment = RP_SEGMENT_WGRAD};
-    return 3;
 }
 
 #endif

@@ -17,7 +17,8 @@ void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidd
         return; /* the same calls */
     rp_linear_use(m, rows, hidden, inner);
     rp_linear_use(m, rows, inner, hidden);
-    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gelu_backward, .rows = rows, .width = inner});
+    rp_net_use_rows(m, RP_OP_gelu_forward, rows, inner);
+    rp_net_use_rows(m, RP_OP_gelu_backward, rows, inner);
 }
 
 void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, float *y, const float *x)

@@ -14,8 +14,10 @@ void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *norm
     t.made_by = "residual_layernorm_forward";
     rp_tensors_add(l, &t);
     rp_net_work(m, n->rows, 3l * n->width);
-    if (layer <= 1)
-        rp_net_use(m, (struct rp_op_use){.op = RP_OP_layernorm_backward, .rows = n->rows, .width = n->width});
+    if (layer > 1)
+        return; /* the same calls */
+    rp_net_use_rows(m, RP_OP_residual_layernorm_forward, n->rows, n->width);
+    rp_net_use_rows(m, RP_OP_layernorm_backward, n->rows, n->width);
 }
 
 static struct rp_dropout dropout(const struct rp_net *m, const struct rp_nn_norm *n)
