@@ -20,7 +20,6 @@
 #include "model/nn/norm.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct bert_layer {
@@ -35,15 +34,15 @@ struct bert {
     int vocab, hidden, layers, heads, inner, positions, types, seq, predictions, batch, rows, slots; /* rows: R, slots: M */
     float eps;
     double hidden_dropout, attention_dropout;
-    float *word, *position, *type, *ln_w, *ln_b;                        /* [V, H], [positions, H], [types, H], [H] */
-    float *pool_w, *pool_b, *mlm_w, *mlm_b, *mlm_ln_w, *mlm_ln_b;       /* [H, H], [H] */
+    float *word, *position, *type;                /* [V, H], [positions, H], [types, H] */
+    float *pool_w, *pool_b, *mlm_w, *mlm_b;       /* [H, H], [H] */
     struct bert_layer *layer;
-    float *xhat0, *rstd0, *x0; /* [R, H], [R], [R, H]: x0 enters layer 0 */
+    struct rp_nn_norm norm0, mlm_norm;            /* of embeddings, whose y enters layer 0; of the transform, [M, H] */
     uint8_t *mask0;
-    float *h, *tu, *xhat_t, *rstd_t, *t; /* [M, H] (rstd_t [M]): gathered rows, transform before GELU, its layer norm */
-    float *cls, *pool;                   /* [B, H] */
-    struct rp_nn_classifier mlm, nsp;    /* mlm.w is the word embedding */
-    float *dy, *dpool;                   /* scratch [R, H], [B, H] */
+    float *h, *tu;                                /* [M, H]: gathered rows, transform before GELU */
+    float *cls, *pool;                            /* [B, H] */
+    struct rp_nn_classifier mlm, nsp;             /* mlm.w is the word embedding */
+    float *dy, *dpool;                            /* scratch [R, H], [B, H] */
 };
 
 struct bert_input {
@@ -141,8 +140,8 @@ static void declare_weights(struct rp_net *net)
     MATRIX(&m->word, "bert.embeddings.word_embeddings.weight", v, h, .shard = 1);
     MATRIX(&m->position, "bert.embeddings.position_embeddings.weight", m->positions, h, .stage = 0);
     MATRIX(&m->type, "bert.embeddings.token_type_embeddings.weight", m->types, h, .stage = 0);
-    SCALE(&m->ln_w, "bert.embeddings.LayerNorm.weight", h, .stage = 0);
-    BIAS(&m->ln_b, "bert.embeddings.LayerNorm.bias", h, .stage = 0);
+    SCALE(&m->norm0.w, "bert.embeddings.LayerNorm.weight", h, .stage = 0);
+    BIAS(&m->norm0.b, "bert.embeddings.LayerNorm.bias", h, .stage = 0);
     for (int l = 0; l < m->layers; l++)
         declare_layer(net, &m->layer[l], l + 1);
 #define AT .stage = m->layers + 1
@@ -151,35 +150,32 @@ static void declare_weights(struct rp_net *net)
     BIAS(&m->mlm.b, "cls.predictions.bias", v, AT, .shard = 1);
     MATRIX(&m->mlm_w, "cls.predictions.transform.dense.weight", h, h, AT);
     BIAS(&m->mlm_b, "cls.predictions.transform.dense.bias", h, AT);
-    SCALE(&m->mlm_ln_w, "cls.predictions.transform.LayerNorm.weight", h, AT);
-    BIAS(&m->mlm_ln_b, "cls.predictions.transform.LayerNorm.bias", h, AT);
+    SCALE(&m->mlm_norm.w, "cls.predictions.transform.LayerNorm.weight", h, AT);
+    BIAS(&m->mlm_norm.b, "cls.predictions.transform.LayerNorm.bias", h, AT);
     MATRIX(&m->nsp.w, "cls.seq_relationship.weight", 2, h, AT);
     BIAS(&m->nsp.b, "cls.seq_relationship.bias", 2, AT);
 }
 
 static void declare(struct rp_net *net)
 {
-    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_layernorm_forward, RP_OP_layernorm_backward, RP_OP_dropout_forward,
-                                         RP_OP_dropout_backward, RP_OP_gelu_forward, RP_OP_gelu_backward, RP_OP_tanh_forward,
-                                         RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums};
+    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_gelu_forward,
+                                         RP_OP_gelu_backward, RP_OP_tanh_forward, RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums};
     struct bert *m = (struct bert *)net;
     long r = m->rows, h = m->hidden, n = m->slots, b = m->batch;
-    m->layer = rp_alloc((size_t)m->layers * sizeof *m->layer);
+    m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
+    m->norm0 = (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .eps = m->eps, .plain = 1};
+    m->mlm_norm = (struct rp_nn_norm){.rows = m->slots, .width = m->hidden, .eps = m->eps, .plain = 1, .stage = m->layers + 1};
     m->mlm = (struct rp_nn_classifier){.rows = m->slots, .width = m->hidden, .classes = m->vocab};
     m->nsp = (struct rp_nn_classifier){.rows = m->batch, .width = m->hidden, .classes = 2};
     declare_weights(net);
-    ACT(&m->xhat0, "embeddings, normalised", r, h, .made_by = "embed_forward or layernorm_forward");
-    ACT(&m->rstd0, "rstd of embeddings", r, 0, .stage = 0);
-    ACT(&m->x0, "embeddings", r, h, .made_by = "layernorm_forward");
+    rp_nn_norm_declare(net, &m->norm0, "embeddings, normalised", "embeddings", "embed_forward or layernorm_forward", 0);
     if (m->hidden_dropout > 0)
         ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});
     for (int l = 0; l < m->layers; l++)
         declare_layer_activations(net, &m->layer[l], l + 1);
     ACT(&m->h, "rows of predictions", n, h, AT);
     ACT(&m->tu, "mlm transform before GELU", n, h, AT, .made_by = "gemm");
-    ACT(&m->xhat_t, "mlm transform, normalised", n, h, AT);
-    ACT(&m->rstd_t, "rstd of the transform", n, 0, AT);
-    ACT(&m->t, "mlm transform", n, h, AT, .made_by = "layernorm_forward");
+    rp_nn_norm_declare(net, &m->mlm_norm, "mlm transform, normalised", "mlm transform", NULL, 0);
     rp_nn_classifier_declare(net, &m->mlm, "mlm logits", "mlm loss", m->layers + 1);
     ACT(&m->cls, "rows of first tokens", b, h, AT);
     ACT(&m->pool, "pooled output", b, h, AT, .made_by = "tanh_forward");
@@ -193,11 +189,6 @@ static void declare(struct rp_net *net)
     rp_linear_use(net, m->batch, m->hidden, m->hidden);
     for (size_t i = 0; i < sizeof row_ops / sizeof *row_ops; i++)
         rp_net_use_rows(net, row_ops[i], r > n ? r : n, h);
-}
-
-static void fini(struct rp_net *net)
-{
-    free(((struct bert *)net)->layer);
 }
 
 /* ---- input ---- */
@@ -273,16 +264,16 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
     rp_group_rows(&in->by_cls, in->cls, m->batch, work);
 }
 
-/* ---- forward ---- */
+/* ---- mathematics ---- */
 
 static void embed(struct bert *m, const struct bert_input *in)
 {
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 0, m->seq);
-    dev->op->embed_forward(dev, m->xhat0, in->ids, in->types, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
-    dev->op->layernorm_forward(dev, m->x0, m->xhat0, m->rstd0, m->xhat0, m->ln_w, m->ln_b, m->eps, m->rows, m->hidden);
+    dev->op->embed_forward(dev, m->norm0.xhat, in->ids, in->types, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
+    rp_nn_norm_forward(&m->net, &m->norm0, NULL);
     if (drop.threshold)
-        dev->op->dropout_forward(dev, m->x0, m->mask0, m->x0, &drop, m->rows, m->hidden);
+        dev->op->dropout_forward(dev, m->norm0.y, m->mask0, m->norm0.y, &drop, m->rows, m->hidden);
 }
 
 static const float *layer_forward(struct bert *m, const struct bert_input *in, int l, const float *x)
@@ -302,9 +293,9 @@ static void masked_lm(struct bert *m, const struct bert_input *in, const float *
     int n = m->slots, h = m->hidden;
     dev->op->gather_rows(dev, m->h, x, in->masked, n, h);
     rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h);
-    dev->op->gelu_forward(dev, m->xhat_t, m->tu, n, h);
-    dev->op->layernorm_forward(dev, m->t, m->xhat_t, m->rstd_t, m->xhat_t, m->mlm_ln_w, m->mlm_ln_b, m->eps, n, h);
-    rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->t, in->labels, in->coef);
+    dev->op->gelu_forward(dev, m->mlm_norm.xhat, m->tu, n, h);
+    rp_nn_norm_forward(&m->net, &m->mlm_norm, NULL);
+    rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->mlm_norm.y, in->labels, in->coef);
 }
 
 static void next_sentence(struct bert *m, const struct bert_input *in, const float *x)
@@ -320,7 +311,7 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 {
     struct bert *m = (struct bert *)net;
     const struct bert_input *in = (const struct bert_input *)input;
-    const float *x = m->x0;
+    const float *x = m->norm0.y;
     m->mlm.w = m->word;
     embed(m, in);
     for (int l = 0; l < m->layers; l++) {
@@ -333,18 +324,14 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
     return 0;
 }
 
-/* ---- backward ---- */
-
 static void masked_lm_backward(struct bert *m)
 {
     const struct rp_net *net = &m->net;
     struct rp_dev *dev = net->dev;
-    const struct rp_dropout none = {.scale = 1.0f};
     int n = m->slots, h = m->hidden;
-    float *dt = m->t; /* t was needed last for the decoder's weight gradient */
-    rp_nn_classifier_backward(&m->net, &m->mlm, dt, m->t);
-    dev->op->layernorm_backward(dev, dt, NULL, rp_net_grad(net, m->mlm_ln_w), rp_net_grad(net, m->mlm_ln_b), NULL, dt, m->xhat_t, m->rstd_t,
-                                m->mlm_ln_w, NULL, &none, n, h, net->work);
+    float *dt = m->mlm_norm.y; /* needed last for the decoder's weight gradient */
+    rp_nn_classifier_backward(&m->net, &m->mlm, dt, dt);
+    rp_nn_norm_backward(&m->net, &m->mlm_norm, dt, NULL, NULL);
     dev->op->gelu_backward(dev, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
     rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h);
     rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h);
@@ -381,15 +368,13 @@ static void embed_backward(struct bert *m, const struct bert_input *in)
 {
     const struct rp_net *net = &m->net;
     struct rp_dev *dev = net->dev;
-    const struct rp_dropout none = {.scale = 1.0f};
     struct rp_dropout drop = rp_net_dropout(net, m->hidden_dropout, 0, m->seq);
     float *dz = m->dy, *position = rp_net_grad(net, m->position), *type = rp_net_grad(net, m->type);
     if (drop.threshold) {
-        dz = m->x0; /* layer 0's weight gradient was the last to read it */
+        dz = m->norm0.y; /* layer 0's weight gradient was the last to read it */
         dev->op->dropout_backward(dev, dz, m->dy, m->mask0, &drop, m->rows, m->hidden);
     }
-    dev->op->layernorm_backward(dev, dz, NULL, rp_net_grad(net, m->ln_w), rp_net_grad(net, m->ln_b), NULL, dz, m->xhat0, m->rstd0, m->ln_w,
-                                NULL, &none, m->rows, m->hidden, net->work);
+    rp_nn_norm_backward(&m->net, &m->norm0, dz, NULL, NULL);
     dev->op->fill(dev, position, 0.0f, (size_t)m->positions * (size_t)m->hidden);
     dev->op->fill(dev, type, 0.0f, (size_t)m->types * (size_t)m->hidden);
     dev->op->row_sums(dev, rp_net_grad(net, m->word), dz, &in->by_word, m->hidden, 1);
@@ -408,13 +393,11 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     dev->op->row_sums(dev, m->dy, m->h, &in->by_masked, m->hidden, 0);
     dev->op->row_sums(dev, m->dy, m->cls, &in->by_cls, m->hidden, 1);
     for (int l = m->layers - 1; l >= 0; l--)
-        if (layer_backward(m, in, l, l ? m->layer[l - 1].norm2.y : m->x0, err) < 0)
+        if (layer_backward(m, in, l, l ? m->layer[l - 1].norm2.y : m->norm0.y, err) < 0)
             return -1;
     embed_backward(m, in);
     return 0;
 }
-
-/* ---- what others know of it ---- */
 
 static double flops(const struct rp_net *net)
 {
@@ -458,7 +441,6 @@ const struct rp_model rp_model_bert = {
     .configure = configure,
     .declare = declare,
     .declare_input = declare_input,
-    .fini = fini,
     .fields = fields,
     .prepare = prepare,
     .forward = forward,

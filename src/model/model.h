@@ -57,6 +57,7 @@ struct rp_net {
     int n_groups;
     struct rp_op_use use[RP_USES_MAX];           /* operations whose shape decides about memory or whether they can be done */
     int uses;
+    void *array;
     float *w, *g;                                /* blocks of weights and buffers; of the gradient of the micro-batch at hand */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
@@ -74,10 +75,8 @@ struct rp_model {
     const char *flops_formula;
     size_t size, input_size;                        /* of its structs */
     void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */
-    /* Struct members that are arrays are allocated here and freed by fini(). */
     void (*declare)(struct rp_net *m);
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
-    void (*fini)(struct rp_net *m); /* or NULL */
     int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]); /* what it wants of a sample; how many */
     /* Samples, field i as [batch, count] in column[i] and in its range, to what the device computes with. Touches nothing of the model, so
      * that another thread may do it meanwhile. */
@@ -104,6 +103,7 @@ void rp_net_free(struct rp_net *m);
 int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED when told to stop */
 
 /* -- for declare() -- */
+void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, of layers say; at most one, which rp_net_free() frees */
 void rp_net_use(struct rp_net *m, struct rp_op_use use);
 void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /* an operation over [rows, width] */
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */

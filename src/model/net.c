@@ -26,11 +26,10 @@ void rp_net_free(struct rp_net *m)
 {
     if (!m)
         return;
-    if (m->model->fini)
-        m->model->fini(m);
     for (int c = 0; c < RP_TENSOR_CLASSES; c++)
         rp_tensors_fini(&m->tensors[c]);
     free(m->input);
+    free(m->array);
     free(m);
 }
 
@@ -39,6 +38,12 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err)
     if (m->alive && m->alive(m->alive_arg))
         return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
     return 0;
+}
+
+void *rp_net_array(struct rp_net *m, long n, size_t size)
+{
+    RP_BUG_IF(m->array);
+    return m->array = rp_alloc((size_t)n * size);
 }
 
 void rp_net_use(struct rp_net *m, struct rp_op_use use)

@@ -3,20 +3,21 @@
 void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *normalised, const char *name, const char *made_by, int layer)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
-    struct rp_tensor t = {.name = normalised, .at = &n->xhat, .dim = {n->rows, n->width}, .layer = layer, .stage = layer, .made_by = made_by};
+    int stage = n->stage ? n->stage : layer;
+    struct rp_tensor t = {.name = normalised, .at = &n->xhat, .dim = {n->rows, n->width}, .layer = layer, .stage = stage, .made_by = made_by};
     rp_tensors_add(l, &t);
-    rp_tensors_add(l, &(struct rp_tensor){.name = "rstd", .at = &n->rstd, .dim = {n->rows}, .layer = layer, .stage = layer});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "rstd", .at = &n->rstd, .dim = {n->rows}, .layer = layer, .stage = stage});
     if (n->p > 0)
-        rp_tensors_add(l, &(struct rp_tensor){.name = "dropout mask", .at = &n->mask, .dtype = RP_U8, .layer = layer, .stage = layer,
+        rp_tensors_add(l, &(struct rp_tensor){.name = "dropout mask", .at = &n->mask, .dtype = RP_U8, .layer = layer, .stage = stage,
                                               .dim = {(long)rp_mask_bytes(n->rows, n->width)}});
     t.name = name;
     t.at = &n->y;
-    t.made_by = "residual_layernorm_forward";
+    t.made_by = n->plain ? "layernorm_forward" : "residual_layernorm_forward";
     rp_tensors_add(l, &t);
     rp_net_work(m, n->rows, 3l * n->width);
     if (layer > 1)
         return; /* the same calls */
-    rp_net_use_rows(m, RP_OP_residual_layernorm_forward, n->rows, n->width);
+    rp_net_use_rows(m, n->plain ? RP_OP_layernorm_forward : RP_OP_residual_layernorm_forward, n->rows, n->width);
     rp_net_use_rows(m, RP_OP_layernorm_backward, n->rows, n->width);
 }
 
@@ -28,8 +29,11 @@ static struct rp_dropout dropout(const struct rp_net *m, const struct rp_nn_norm
 void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual)
 {
     struct rp_dropout drop = dropout(m, n);
-    m->dev->op->residual_layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, n->eps, n->rows,
-                                           n->width);
+    if (n->plain)
+        m->dev->op->layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->xhat, n->w, n->b, n->eps, n->rows, n->width);
+    else
+        m->dev->op->residual_layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, n->eps,
+                                               n->rows, n->width);
 }
 
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias)

@@ -1,4 +1,4 @@
-/* Layer norm of a sum, as post-LN transformers have it: y = LN(dropout(x) + residual); or of x alone.
+/* Layer norm of a sum, as post-LN transformers have it: y = LN(dropout(x) + residual); or, plain, of x alone.
  *
  * What:    R rows, H wide; keeps what the backward pass needs.
  * Flow:    declare() -> forward(x, residual) -> y; backward(dy) -> gradients of scale, shift and of the bias that made x, of x and residual.
@@ -14,16 +14,18 @@ struct rp_nn_norm {
     float *w, *b;            /* [H] */
     float *xhat, *rstd, *y;  /* [R, H], [R], [R, H]; x is put into xhat */
     uint8_t *mask;           /* dropout decisions */
-    int rows, width, site;   /* of the dropout */
+    int rows, width, plain;
+    int stage;               /* 0: that of the layer */
+    int site;                /* of the dropout */
     float eps;
     double p;
 };
 
 /* n: filled in but for pointers. Activations of layer `layer` (from 1; 0: none): what it is called, normalised and as y, and what makes it. */
 void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *normalised, const char *name, const char *made_by, int layer);
-/* Of what lies in xhat. */
+/* Of what lies in xhat; residual NULL where it is plain. */
 void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual);
-/* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. */
+/* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. Plain: dy becomes that of x; dx, dbias NULL. */
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias);
 
 #endif
