@@ -1,6 +1,6 @@
 /* Every list of choices that a recipe key, an option or a table of another folder goes by: written once, here.
  *
- * What:    one X-macro list per choice, an enum with its values, the text "a|b" of keys.def and of option tables, and the way back to a name.
+ * What:    one X-macro list per choice, an enum of its values, the text "a|b" of keys.def and of option tables, and a lookup of names.
  * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
  * Owner:   constants.
  * Extend:  one word in a list; the tables and switches that go by its enum follow. Documents hold names: the order is free.
