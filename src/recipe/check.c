@@ -1,4 +1,4 @@
-/* How recipe keys agree with each other. One check is one statement; it blames the key that a user would change. */
+/* How recipe keys agree with each other: rules between two numbers, and checks. Each blames the key that a user would change. */
 #include "base/text.h"
 #include "recipe/keys.h"
 

@@ -1,6 +1,6 @@
 /* Every list of choices that a recipe key, an option or a table of another folder goes by: written once, here.
  *
- * What:    one X-macro list per choice, an enum with its values, the text "a|b" of keys.def and of option tables, and the way back to a name.
+ * What:    one X-macro list per choice, an enum of its values, the text "a|b" of keys.def and of option tables, and a lookup of names.
  * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
  * Owner:   constants.
  * Extend:  one word in a list; the tables and switches that go by its enum follow. Documents hold names: the order is free.
@@ -19,33 +19,24 @@
 #define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
 
 /* "_id" where a struct of the shorter name describes the thing itself. */
-#define X(name) RP_MODEL_##name,
-enum rp_model_id { RP_MODELS(X) RP_MODEL_COUNT };
-#undef X
-#define X(name) RP_ACTIVATION_##name,
-enum rp_activation { RP_ACTIVATIONS(X) };
-#undef X
-#define X(name) RP_PRECISION_##name,
-enum rp_precision { RP_PRECISIONS(X) };
-#undef X
-#define X(name) RP_OPTIMIZER_##name,
-enum rp_optimizer_id { RP_OPTIMIZERS(X) RP_OPTIMIZER_COUNT };
-#undef X
-#define X(name) RP_DECAY_##name,
-enum rp_decay { RP_DECAYS(X) };
-#undef X
-#define X(name) RP_DATA_FORMAT_##name,
-enum rp_data_format_id { RP_DATA_FORMATS(X) RP_DATA_FORMAT_COUNT };
-#undef X
-#define X(name) RP_ESTIMATOR_##name,
-enum rp_estimator { RP_ESTIMATORS(X) };
-#undef X
-#define X(name) RP_BACKEND_##name,
-enum rp_backend_id { RP_BACKENDS(X) RP_BACKEND_COUNT };
-#undef X
-#define X(name) RP_ISA_##name,
-enum rp_isa { RP_ISAS(X) RP_ISA_COUNT };
-#undef X
+#define RP_IN_MODEL(name) RP_MODEL_##name,
+enum rp_model_id { RP_MODELS(RP_IN_MODEL) RP_MODEL_COUNT };
+#define RP_IN_ACTIVATION(name) RP_ACTIVATION_##name,
+enum rp_activation { RP_ACTIVATIONS(RP_IN_ACTIVATION) };
+#define RP_IN_PRECISION(name) RP_PRECISION_##name,
+enum rp_precision { RP_PRECISIONS(RP_IN_PRECISION) };
+#define RP_IN_OPTIMIZER(name) RP_OPTIMIZER_##name,
+enum rp_optimizer_id { RP_OPTIMIZERS(RP_IN_OPTIMIZER) RP_OPTIMIZER_COUNT };
+#define RP_IN_DECAY(name) RP_DECAY_##name,
+enum rp_decay { RP_DECAYS(RP_IN_DECAY) };
+#define RP_IN_DATA_FORMAT(name) RP_DATA_FORMAT_##name,
+enum rp_data_format_id { RP_DATA_FORMATS(RP_IN_DATA_FORMAT) RP_DATA_FORMAT_COUNT };
+#define RP_IN_ESTIMATOR(name) RP_ESTIMATOR_##name,
+enum rp_estimator { RP_ESTIMATORS(RP_IN_ESTIMATOR) };
+#define RP_IN_BACKEND(name) RP_BACKEND_##name,
+enum rp_backend_id { RP_BACKENDS(RP_IN_BACKEND) RP_BACKEND_COUNT };
+#define RP_IN_ISA(name) RP_ISA_##name,
+enum rp_isa { RP_ISAS(RP_IN_ISA) RP_ISA_COUNT };
 
 /* RP_CHOICES(RP_OPTIMIZERS): "adamw|lamb" */
 #define RP_CHOICES(list) (&(list(RP_CHOICE_JOINED))[1])

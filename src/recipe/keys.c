@@ -11,7 +11,8 @@
 
 static const struct rp_key table[] = {
 #define KEY(name_, field, type_, models_, def_, lo_, hi_, choices_, flag_, help_)                                      \
-    {.name = name_, .flag = flag_, .choices = choices_, .help = help_, .def = def_, .type = #type_[0], .models = models_, .lo = lo_, .hi = hi_},
+    {.name = name_, .flag = flag_, .choices = choices_, .help = help_, .def = def_, .type = #type_[0],                 \
+     .models = models_, .lo = lo_, .hi = hi_},
 #include "recipe/keys.def"
 #undef KEY
 };

@@ -71,8 +71,8 @@ int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, co
 /* Puts "file:line:column: " of a key's value before a message, or the file's name alone; returns -1. */
 int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);
 
-/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is an array,
- * batch_size max is "max"; reals survive the way there and back bit for bit. */
+/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is
+ * an array, batch_size max is "max"; reals survive the way there and back bit for bit. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
 /* Back again, checked like a recipe; for the worker and for replay. Exactly the keys of the model have to be there. source, source_name
  * and sha256 stay empty. */

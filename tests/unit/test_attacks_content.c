@@ -55,7 +55,7 @@ static const struct bend claims[] = {
     {"a setting from the command line that was none", RUN, "/recipe/seed.init/origin", "\"command line\"", REPORTED, KEY_ALONE}, /* it could have been */
     {"a setting that nobody knows", RUN, "/recipe/train.precision", "{\"value\": \"fp64\", \"origin\": \"recipe\"}", SEALED, RP_CHECK_schema, 4},
     {"a setting in a look-alike spelling", RUN, "/recipe/train.b\xd0\xb0tch_size", "{\"value\": 99, \"origin\": \"recipe\"}", SEALED, RP_CHECK_schema, 4},
-    {"a setting less", RUN, "/recipe/train.batch_size", NULL, REPORTED, RP_CHECK_recipe, 5},
+    {"a setting less", RUN, "/recipe/train.batch_size", NULL, SEALED, RP_CHECK_schema, 4},
     {"a batch size beyond all", RUN, "/recipe/train.batch_size/value", "9223372036854775807", SEALED, RP_CHECK_schema, 4},
     {"a recipe's digest", RUN, "/recipe_sha256", "\"" FF_ROOT "\"", REPORTED, RP_CHECK_recipe, 5},
     {"more parameters", RUN, "/plan/parameters", "110106428", REPORTED, RP_CHECK_plan, 5},
