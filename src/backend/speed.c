@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define ROWS 12288 /* most rows: batch 96, sequence 128 */
-#define HEADS 12
 #define HIDDEN 768l
 #define INNER 3072l
 #define VOCAB 30522l
@@ -24,9 +23,8 @@ struct bench {
     struct rp_err *err;
 };
 
-#define CALLS 80
 struct call {
-    enum rp_op op;
+    void (*run)(struct bench *b, const struct call *c);
     const char *what, *name;
     long m, n, k; /* of a product; rows and width; batch and sequence */
     int ta, tb, segment;
@@ -50,11 +48,11 @@ static struct rp_dropout dropout(long rows_per_sample)
 
 static struct rp_attention attention(const struct bench *b, const struct call *c)
 {
-    return (struct rp_attention){.batch = (int)c->m, .seq = (int)c->n, .heads = HEADS, .head_dim = HIDDEN / HEADS, .scale = 0.125f,
-                                 .key_mask = b->keys, .drop = dropout(12 * c->n)};
+    return (struct rp_attention){.batch = (int)c->m, .seq = (int)c->n, .heads = 12, .head_dim = 64, .scale = 0.125f, .key_mask = b->keys,
+                                 .drop = dropout(12 * c->n)};
 }
 
-static void run_attention_forward(struct bench *b, const struct call *c)
+static void run_attention(struct bench *b, const struct call *c)
 {
     struct rp_attention a = attention(b, c);
     b->dev->op->attention_forward(b->dev, b->y, b->small, b->small + 12 * c->m * c->n, b->mask, b->x, &a);
@@ -67,7 +65,7 @@ static void run_attention_backward(struct bench *b, const struct call *c)
                                    b->work + 3 * HIDDEN);
 }
 
-static void run_residual_layernorm_forward(struct bench *b, const struct call *c)
+static void run_layernorm(struct bench *b, const struct call *c)
 {
     struct rp_dropout d = dropout(128);
     b->dev->op->residual_layernorm_forward(b->dev, b->y, b->z, b->small, b->mask, b->x, b->w, &d, b->work, b->work + c->n, 1e-12f,
@@ -81,7 +79,7 @@ static void run_layernorm_backward(struct bench *b, const struct call *c)
                                    b->work + 3 * c->n, b->mask, &d, (int)c->m, (int)c->n, b->work + 4 * c->n);
 }
 
-static void run_gelu_forward(struct bench *b, const struct call *c)
+static void run_gelu(struct bench *b, const struct call *c)
 {
     b->dev->op->gelu_forward(b->dev, b->y, b->x, (int)c->m, (int)c->n);
 }
@@ -91,7 +89,7 @@ static void run_gelu_backward(struct bench *b, const struct call *c)
     b->dev->op->gelu_backward(b->dev, b->y, b->work, b->w, b->x, (int)c->m, (int)c->n, b->work + c->n);
 }
 
-static void run_adam_update(struct bench *b, const struct call *c)
+static void run_adam(struct bench *b, const struct call *c)
 {
     struct rp_adam a = {1.0f, 1e-4f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-6f, 0.01f, 0, 0.0f, 0.0f};
     b->dev->op->adam_update(b->dev, b->y, b->z, b->w, b->x, (size_t)c->m * (size_t)c->n, &a);
@@ -102,22 +100,15 @@ static void run_add(struct bench *b, const struct call *c)
     b->dev->op->add(b->dev, b->y, b->x, b->w, (size_t)c->m * (size_t)c->n);
 }
 
-static void run_square_sums(struct bench *b, const struct call *c)
+static void run_norm(struct bench *b, const struct call *c)
 {
     b->dev->op->square_sums(b->dev, b->small, b->x, (size_t)c->m * (size_t)c->n);
 }
 
-static void run_digest_leaves(struct bench *b, const struct call *c)
+static void run_digest(struct bench *b, const struct call *c)
 {
     b->dev->op->digest_leaves(b->dev, b->mask, b->x, (size_t)c->m * (size_t)c->n);
 }
-
-static void (*const run[RP_OP_COUNT])(struct bench *b, const struct call *c) = {
-    [RP_OP_gemm] = run_gemm, [RP_OP_attention_backward] = run_attention_backward, [RP_OP_attention_forward] = run_attention_forward,
-    [RP_OP_layernorm_backward] = run_layernorm_backward, [RP_OP_residual_layernorm_forward] = run_residual_layernorm_forward,
-    [RP_OP_gelu_backward] = run_gelu_backward, [RP_OP_gelu_forward] = run_gelu_forward, [RP_OP_adam_update] = run_adam_update,
-    [RP_OP_add] = run_add, [RP_OP_square_sums] = run_square_sums, [RP_OP_digest_leaves] = run_digest_leaves,
-};
 
 /* ---- the tables ---- */
 
@@ -131,9 +122,9 @@ static int products(struct call *out, long rows)
     int n = 0;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         long in = layers[i].in, width = layers[i].out;
-        out[n++] = (struct call){RP_OP_gemm, "forward NT", layers[i].name, rows, width, in, 0, 1, 0, 0, 0};
-        out[n++] = (struct call){RP_OP_gemm, "data gradient NN", layers[i].name, rows, in, width, 0, 0, 0, 0, 0};
-        out[n++] = (struct call){RP_OP_gemm, "weight gradient TN", layers[i].name, width, in, rows, 1, 0, RP_SEGMENT_WGRAD, 0, 0};
+        out[n++] = (struct call){run_gemm, "forward NT", layers[i].name, rows, width, in, 0, 1, 0, 0, 0};
+        out[n++] = (struct call){run_gemm, "data gradient NN", layers[i].name, rows, in, width, 0, 0, 0, 0, 0};
+        out[n++] = (struct call){run_gemm, "weight gradient TN", layers[i].name, width, in, rows, 1, 0, RP_SEGMENT_WGRAD, 0, 0};
     }
     for (int i = 0; i < n; i++) {
         out[i].flops = 2.0 * (double)out[i].m * (double)out[i].n * (double)out[i].k;
@@ -146,9 +137,9 @@ static int products(struct call *out, long rows)
 static int decoder(struct call *out)
 {
     long rows = 640; /* 32 samples of 20 predictions */
-    out[0] = (struct call){RP_OP_gemm, "forward NT", "decoder", rows, VOCAB, HIDDEN, 0, 1, 0, 0, 0};
-    out[1] = (struct call){RP_OP_gemm, "data gradient NN", "decoder", rows, HIDDEN, VOCAB, 0, 0, RP_SEGMENT_LONG, 0, 0};
-    out[2] = (struct call){RP_OP_gemm, "weight gradient TN", "decoder", VOCAB, HIDDEN, rows, 1, 0, RP_SEGMENT_WGRAD, 0, 0};
+    out[0] = (struct call){run_gemm, "forward NT", "decoder", rows, VOCAB, HIDDEN, 0, 1, 0, 0, 0};
+    out[1] = (struct call){run_gemm, "data gradient NN", "decoder", rows, HIDDEN, VOCAB, 0, 0, RP_SEGMENT_LONG, 0, 0};
+    out[2] = (struct call){run_gemm, "weight gradient TN", "decoder", VOCAB, HIDDEN, rows, 1, 0, RP_SEGMENT_WGRAD, 0, 0};
     for (int i = 0; i < 3; i++) {
         out[i].flops = 2.0 * (double)rows * (double)VOCAB * (double)HIDDEN;
         out[i].bytes = 4.0 * (double)(rows * VOCAB + rows * HIDDEN + VOCAB * HIDDEN);
@@ -157,9 +148,9 @@ static int decoder(struct call *out)
 }
 
 /* floats: tensors of rows x width that are read or written at least once */
-static struct call whole(enum rp_op op, const char *what, long rows, long width, double floats)
+static struct call whole(void (*run)(struct bench *, const struct call *), const char *what, long rows, long width, double floats)
 {
-    return (struct call){op, what, "", rows, width, 0, 0, 0, 0, 0, 4.0 * floats * (double)rows * (double)width};
+    return (struct call){run, what, "", rows, width, 0, 0, 0, 0, 0, 4.0 * floats * (double)rows * (double)width};
 }
 
 static int others(struct call *out)
@@ -168,21 +159,21 @@ static int others(struct call *out)
     int n = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         double bs = (double)(sizes[i][0] * sizes[i][1]), s = (double)sizes[i][1];
-        out[n++] = (struct call){RP_OP_attention_forward, "attention forward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0,
-                                 4.0 * bs * s * HIDDEN, 4.0 * 4.0 * bs * HIDDEN};
-        out[n++] = (struct call){RP_OP_attention_backward, "attention backward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0,
+        out[n++] = (struct call){run_attention, "attention forward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0, 4.0 * bs * s * HIDDEN,
+                                 4.0 * 4.0 * bs * HIDDEN};
+        out[n++] = (struct call){run_attention_backward, "attention backward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0,
                                  10.0 * bs * s * HIDDEN, 4.0 * 8.0 * bs * HIDDEN};
     }
     for (long rows = 4096; rows <= ROWS; rows *= 3) {
-        out[n++] = whole(RP_OP_residual_layernorm_forward, "dropout, residual, layer norm", rows, HIDDEN, 4);
-        out[n++] = whole(RP_OP_layernorm_backward, "layer norm backward", rows, HIDDEN, 4);
-        out[n++] = whole(RP_OP_gelu_forward, "GELU", rows, INNER, 2);
-        out[n++] = whole(RP_OP_gelu_backward, "GELU backward", rows, INNER, 3);
+        out[n++] = whole(run_layernorm, "dropout, residual, layer norm", rows, HIDDEN, 4);
+        out[n++] = whole(run_layernorm_backward, "layer norm backward", rows, HIDDEN, 4);
+        out[n++] = whole(run_gelu, "GELU", rows, INNER, 2);
+        out[n++] = whole(run_gelu_backward, "GELU backward", rows, INNER, 3);
     }
-    out[n++] = whole(RP_OP_add, "add", ROWS, INNER, 3);
-    out[n++] = whole(RP_OP_adam_update, "AdamW", ROWS, INNER, 7);
-    out[n++] = whole(RP_OP_square_sums, "sum of squares", ROWS, INNER, 1);
-    out[n++] = whole(RP_OP_digest_leaves, "SHA-256 of a state", 4096, INNER, 1);
+    out[n++] = whole(run_add, "add", ROWS, INNER, 3);
+    out[n++] = whole(run_adam, "AdamW", ROWS, INNER, 7);
+    out[n++] = whole(run_norm, "sum of squares", ROWS, INNER, 1);
+    out[n++] = whole(run_digest, "SHA-256 of a state", 4096, INNER, 1);
     return n;
 }
 
@@ -197,7 +188,7 @@ static double timed(struct bench *b, const struct call *c, long calls)
 {
     uint64_t start = rp_now_ns();
     for (long i = 0; i < calls; i++)
-        run[c->op](b, c);
+        c->run(b, c);
     return wait(b) < 0 ? -1 : (double)(rp_now_ns() - start) * 1e-9;
 }
 
@@ -260,32 +251,26 @@ static int prepare(struct bench *b)
     return wait(b);
 }
 
-static int all_calls(struct call calls[CALLS])
-{
-    int n = products(calls, 4096);
-    n += products(calls + n, ROWS);
-    n += decoder(calls + n);
-    return n + others(calls + n);
-}
-
 struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
-    struct call calls[CALLS];
-    struct rp_op_use use[CALLS];
-    int n = all_calls(calls);
-    for (int i = 0; i < n; i++) {
-        int m = (int)calls[i].m, width = (int)calls[i].n;
-        use[i] = (struct rp_op_use){.op = calls[i].op, .rows = m, .width = width, .depth = (int)calls[i].k, .segment = calls[i].segment,
-                                    .batch = m, .seq = width, .heads = HEADS, .head_dim = HIDDEN / HEADS};
-    }
-    return rp_backend_open(b, o, use, n, err);
+    static const struct rp_op_use most[] = {
+        {.op = RP_OP_gemm, .rows = ROWS, .width = VOCAB, .depth = INNER},
+        {.op = RP_OP_attention_forward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
+        {.op = RP_OP_attention_backward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
+        {.op = RP_OP_layernorm_backward, .rows = ROWS, .width = HIDDEN},
+    };
+    return rp_backend_open(b, o, most, sizeof most / sizeof *most, err);
 }
 
 int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err)
 {
     struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
-    struct call calls[CALLS];
-    int n = all_calls(calls), failed = prepare(&b) < 0;
+    struct call calls[80];
+    int n = products(calls, 4096);
+    n += products(calls + n, ROWS);
+    n += decoder(calls + n);
+    n += others(calls + n);
+    int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
         failed = measure(&b, &calls[i]) < 0;
     *rows = b.rows;

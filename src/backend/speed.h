@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-/* A device for it: with the workspace of these sizes. */
+/* A device for it: with the workspace of the largest sizes. */
 struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* seconds: about how long one row may take. stop: nonzero ends early, NULL: never. */
 int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err) rp_must_check;

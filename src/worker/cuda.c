@@ -103,7 +103,7 @@ static const char *unavailable(const struct rp_device_opts *o)
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
     const struct answer *a = answer_for(o);
-    return *a->why.msg ? rp_fail(err, RP_UNAVAILABLE, "%s", a->why.msg) : rp_cuda_supports(&a->gpu, u, err);
+    return *a->why.msg ? rp_use_check(u, "cuda", err) : rp_cuda_supports(&a->gpu, u, err); /* where none is, nothing limits it */
 }
 
 static uint64_t memory(const struct rp_device_opts *o)

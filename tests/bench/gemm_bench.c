@@ -228,7 +228,7 @@ static int open_ours(const char *name, int threads, struct rp_err *err)
         return rp_fail(err, RP_UNAVAILABLE, "instruction set '%s' is not usable here", name);
     cpu.isa = (enum rp_isa)isa;
     cpu.threads = threads;
-    cpu.scratch_each = (rp_cpu_gemm_scratch(cpu.isa) + (2u << 20) - 1) >> 21 << 21;
+    cpu.scratch_each = (rp_cpu_gemm_scratch(4096, 0) + (2u << 20) - 1) >> 21 << 21;
     cpu.scratch = (unsigned char *)matrix((size_t)threads * cpu.scratch_each / sizeof(float), 1);
     rp_cpu_gemm_table(&cpu.ops, cpu.isa);
     cpu.pool = rp_pool_new(threads, err);

@@ -14,11 +14,12 @@ struct rp_dev *gpu(struct shim_options **options, struct rp_err *err)
 {
     static struct rp_dev *dev;
     static struct shim_options *shim;
-    struct rp_device_opts o = {.max_seq = 512, .max_rows = 4096};
+    const struct rp_op_use use = {.op = RP_OP_gemm};
+    struct rp_device_opts o = {0};
     if (!shim)
         shim = load(err);
     if (shim && !dev)
-        dev = rp_backend_cuda.open(&o, err);
+        dev = rp_backend_cuda.open(&o, rp_backend_cuda.needs(&o, &use), err);
     if (options)
         *options = shim;
     return dev;

@@ -189,7 +189,7 @@ static void open_device(void)
     if (!CHECK(dev != NULL, "%s", e.msg))
         exit(1);
     cuda = rp_cuda_of(dev);
-    room = cuda->shared_max;
+    room = cuda->gpu.shared_max;
 }
 
 /* The kernel with `rows`, of whose shared memory the device has `limit` bytes. */
@@ -202,7 +202,7 @@ static struct rp_dev *device(int rows, size_t limit, unsigned mix)
     shim->resident = 1 + (int)(mix % 4);
     shim->seed = mix;
     cuda->attention_wish = rows;
-    cuda->shared_max = limit;
+    cuda->gpu.shared_max = limit;
     return &cuda->dev;
 }
 
@@ -254,20 +254,6 @@ TEST(every_kernel_gives_the_bits_of_the_definition)
         }
 }
 
-/* What the GPUs since V100 give a block. */
-TEST(sequences_of_512_fit_every_gpu)
-{
-    static const struct {
-        size_t bytes;
-        int seq;
-    } gpus[] = {{98304, 1024}, {65536, 512}, {166912, 1920}, {101376, 1024}, {232448, 2816}};
-    for (int i = 0; i < COUNT(gpus); i++) {
-        struct rp_cuda c = {.shared_max = gpus[i].bytes};
-        const int seq = rp_cuda_attention_max_seq(&c);
-        CHECK(seq == gpus[i].seq, "%zu bytes: %d, not %d", gpus[i].bytes, seq, gpus[i].seq);
-    }
-}
-
 /* The rows that should be the fastest, on H100, A100, V100 and T4, for heads of 64. */
 TEST(the_kernel_fits_the_gpu_and_the_batch)
 {
@@ -279,7 +265,7 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
                  {"H100", 232448, 132, 12, 128, 2, 8},  {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
                  {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 8},    {"T4", 65536, 40, 96, 512, 2, 4}};
     for (int i = 0; i < COUNT(cases); i++) {
-        const struct rp_cuda c = {.shared_max = cases[i].shared, .multiprocessors = cases[i].multiprocessors};
+        const struct rp_cuda c = {.gpu.shared_max = cases[i].shared, .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
         int f, b;
         rp_cuda_attention_rows(&c, &a, &f, &b);
@@ -288,10 +274,42 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
     }
 }
 
-TEST(longer_sequences_are_refused_when_the_device_is_opened)
+/* With what the GPUs since V100 give a block: there is a kernel for every sequence that is supported, and the next is refused. */
+TEST(a_kernel_fits_whatever_is_supported)
 {
+    static const struct {
+        size_t bytes;
+        int forward, backward;
+    } gpus[] = {{98304, 1024, 9088}, {65536, 512, 896}, {166912, 1920, 26240}, {101376, 1024, 9856}, {232448, 2816, 42624}};
+    for (int i = 0; i < COUNT(gpus); i++)
+        for (int dim = 64; dim <= 80; dim += 16) {
+            const struct rp_cuda c = {.gpu.shared_max = gpus[i].bytes, .multiprocessors = 40};
+            struct rp_op_use f = {.op = RP_OP_attention_forward, .batch = 1, .seq = gpus[i].forward, .heads = 2, .head_dim = dim};
+            struct rp_op_use b = {.op = RP_OP_attention_backward, .batch = 1, .seq = gpus[i].backward, .heads = 2, .head_dim = dim};
+            const struct rp_attention a = {.batch = 1, .seq = f.seq, .heads = 2, .head_dim = dim};
+            struct rp_err e = {0};
+            int rows[2] = {0, 0};
+            CHECK(rp_cuda_supports(&c.gpu, &f, &e) == 0 && rp_cuda_supports(&c.gpu, &b, &e) == 0, "%zu: %s", gpus[i].bytes, e.msg);
+            rp_cuda_attention_rows(&c, &a, &rows[0], &rows[1]);
+            CHECK(rows[0] > 0 && rows[1] > 0, "%d and %d rows", rows[0], rows[1]);
+            CHECK(RP_ATT_FORWARD_SHARED((size_t)rows[0], (size_t)f.seq) <= gpus[i].bytes, "%d rows of %d keys", rows[0], f.seq);
+            f.seq++;
+            b.seq++;
+            CHECK(rp_cuda_supports(&c.gpu, &f, &e) < 0 && e.code == RP_UNAVAILABLE, "%d keys", f.seq);
+            CHECK(rp_cuda_supports(&c.gpu, &b, &e) < 0 && e.code == RP_UNAVAILABLE, "%d keys", b.seq);
+        }
+}
+
+/* By the driver's own figures, and the device is not touched for it. */
+TEST(the_device_is_asked_before_it_is_opened)
+{
+    const struct rp_device_opts o = {0};
+    struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 2, .seq = 512, .heads = 4, .head_dim = 64};
     struct rp_err e = {0};
-    struct rp_device_opts o = {.max_seq = 8192, .max_rows = 8192};
+    size_t workspace = 1;
     open_device(); /* loads the library */
-    CHECK(rp_backend_cuda.open(&o, &e) == NULL && strstr(e.msg, "tokens"), "%s", e.msg);
+    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) == 0 && workspace == 0, "%zu bytes, %s", workspace, e.msg);
+    u.seq = 8192;
+    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) < 0 && e.code == RP_UNAVAILABLE, "code %d", e.code);
+    CHECK(rp_backend_open(&rp_backend_cuda, &o, &u, 1, &e) == NULL && e.code == RP_UNAVAILABLE, "code %d", e.code);
 }

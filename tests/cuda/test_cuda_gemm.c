@@ -364,8 +364,8 @@ TEST(choices)
     for (int i = 0; i < COUNT(gpus); i++)
         for (int j = 0; j < COUNT(products); j++) {
             struct rp_cuda_image image = {.arch = gpus[i].arch};
-            struct rp_cuda c = {.image = &image, .multiprocessors = gpus[i].multiprocessors, .shared_max = (size_t)gpus[i].shared,
-                                .workspace_bytes = rp_cuda_gemm_workspace(NULL)};
+            struct rp_cuda c = {.image = &image, .multiprocessors = gpus[i].multiprocessors, .gpu.shared_max = (size_t)gpus[i].shared,
+                                .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
             struct rp_gemm g = products[j];
             char text[64];
             int usable;
@@ -382,7 +382,8 @@ TEST(choices)
 TEST(a_tile_fits_the_memory_that_a_block_may_have)
 {
     struct rp_cuda_image image = {.arch = 90};
-    struct rp_cuda c = {.image = &image, .multiprocessors = 132, .shared_max = 49152, .workspace_bytes = rp_cuda_gemm_workspace(NULL)};
+    struct rp_cuda c = {.image = &image, .multiprocessors = 132, .gpu.shared_max = 49152,
+                        .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
     struct rp_gemm g = {.tb = 1, .m = 4096, .n = 2304, .k = 768, .lda = 768, .ldb = 768, .ldc = 2304};
     int usable;
     CHECK_STR(rp_cuda_gemm_tile(&c, rp_cuda_gemm_choice(&c, &g).tile, &usable), "64x128_nt");

@@ -89,8 +89,8 @@ static void product_row(struct rp_buf *out, struct rp_gemm g)
         struct rp_cuda_image image = {.arch = gpus[i].arch};
         struct rp_cuda c = {.image = &image,
                             .multiprocessors = gpus[i].multiprocessors,
-                            .shared_max = (size_t)gpus[i].shared,
-                            .workspace_bytes = rp_cuda_gemm_workspace(NULL)};
+                            .gpu.shared_max = (size_t)gpus[i].shared,
+                            .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
         struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g);
         int usable;
         double ideal = (double)g.m * g.n * g.k / ((double)gpus[i].lanes * gpus[i].multiprocessors);

@@ -12,7 +12,7 @@
  *   SHIM_OWN=BYTES             that the driver takes for itself with each executable graph, and with each module: when it is loaded or,
  *                              unless CUDA_MODULE_LOADING=EAGER, at its first launch (0)
  *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
- *   SHIM_MULTIPROCESSORS=N     of each (4)
+ *   SHIM_MULTIPROCESSORS=N     of each (4)           SHIM_SHARED=BYTES    a block may have (what the capability gives)
  *   SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a line: "KERNEL LAUNCHES BYTES", of shared memory at most
  *   SHIM_DEFER=0|1|2           when work of streams is done, see stream.c
  *   SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_AHEAD=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
@@ -213,7 +213,9 @@ static int capability(void)
 
 int shim_shared_most(void)
 {
-    int is = capability();
+    int is = capability(), most = (int)shim_number("SHIM_SHARED", 0);
+    if (most)
+        return most;
     if (is / 10 == 9 || is / 10 == 10)
         return SHIM_SHARED_MAX;
     return is < 75 ? 98304 : is < 80 ? 65536 : is == 80 || is == 87 ? 166912 : 101376;

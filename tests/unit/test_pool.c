@@ -223,7 +223,7 @@ TEST(devices_say_what_they_are)
             CHECK(cpu->unavailable(&o) && !cpu->open(&o, 4 << 20, &err) && err.code == RP_UNAVAILABLE, "%s", o.isa);
             continue;
         }
-        struct rp_dev *dev = cpu->open(&o, 4 << 20, &err);
+        struct rp_dev *dev = cpu->open(&o, 12 << 20, &err);
         char expected[64];
         snprintf(expected, sizeof expected, "isa=%s threads=3", o.isa);
         CHECK(!cpu->unavailable(&o) && dev, "%s", err.msg);
@@ -231,7 +231,7 @@ TEST(devices_say_what_they_are)
             continue;
         cpu->describe(dev, text, sizeof text);
         CHECK(!strcmp(text, expected), "'%s'", text);
-        CHECK(cpu->own_bytes(&o) == 3 * rp_cpu_of(dev)->scratch_each, "own bytes");
+        CHECK(rp_cpu_of(dev)->scratch_each == 4 << 20, "%zu bytes of scratch", rp_cpu_of(dev)->scratch_each);
         cpu->close(dev);
     }
     const struct rp_backend *const list[] = {&rp_backend_cpu, NULL};

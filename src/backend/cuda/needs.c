@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define PIECES_MOST 4294967040.0 /* warps are numbered by 32 bits */
-#define GEMM_TILE 32.0           /* rows and columns of the smallest tile */
+#define GEMM_TILE 32             /* rows and columns of the smallest tile */
 #define TILE(name, threads, blocks, rows, columns, ...) _Static_assert(rows >= GEMM_TILE && columns >= GEMM_TILE, #name " is smaller");
 #include "backend/cuda/gemm.def"
 #undef TILE
@@ -26,11 +26,12 @@ static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_
 {
     const double scores = (double)u->batch * u->heads * u->seq, sample = 3.0 * u->heads * u->head_dim * u->seq;
     size_t most = 0;
-    while (attention_shared(u->op, most + 64) <= gpu->shared_max)
-        most += 64;
-    if ((size_t)u->seq > most)
+    if (attention_shared(u->op, (size_t)u->seq) > gpu->shared_max) {
+        while (attention_shared(u->op, most + 64) <= gpu->shared_max)
+            most += 64;
         return rp_use_refuse(u, err, "does not fit this GPU's shared memory (%zu KiB): at most %zu; shorten task.seq_length, or use "
                                      "--backend cpu", gpu->shared_max / 1024, most);
+    }
     if (sample > INT32_MAX)
         return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
                                      "task.seq_length, or use --backend cpu", u->heads, sample, INT32_MAX);
@@ -62,11 +63,6 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
     case RP_OP_dropout_backward:
     case RP_OP_row_sums:
         return rp_use_limit(u, "pieces of 128 columns", u->rows * cut(u->width, 128), PIECES_MOST, err);
-    case RP_OP_layernorm_backward:
-    case RP_OP_gelu_backward:
-    case RP_OP_tanh_backward:
-    case RP_OP_colsum:
-        return rp_use_limit(u, "blocks of 64 rows and 128 columns", cut(u->rows, RP_COLSUM_ROWS) * cut(u->width, 128), INT32_MAX, err);
     default:
         return 0;
     }
