@@ -149,32 +149,30 @@ static int verify_beside(struct beside *all, const struct verify_opts *o, struct
     return 0;
 }
 
-/* The last row: a page of this bundle. Of a bundle that failed nothing is compared. */
-static int check_page(struct rp_verification *v, const struct rp_verified *kept, const char *name, const struct verify_opts *o,
-                      const struct rp_buf *page, const struct rp_policy *policy, struct rp_err *err)
+struct page {
+    const struct rp_buf *bytes;
+    const char *bundle; /* its name */
+    const struct verify_opts *o;
+};
+
+/* --report: rp_verify_page. */
+static int check_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
+                      struct rp_err *err)
 {
-    struct rp_err broken = {0}; /* what the policy asks of the page counts for more than that not all of it could be compared */
-    struct rp_check_result found = {0};
-    struct rp_shown_bundle b = {.name = name, .v = v, .kept = kept};
+    const struct page *p = arg;
+    struct rp_shown_bundle b = {.name = p->bundle, .v = v, .kept = kept};
     struct beside *all = rp_alloc(sizeof *all);
-    int failed = verify_beside(all, o, err) < 0;
+    int failed = verify_beside(all, p->o, err) < 0;
     if (failed)
-        rp_safe(found.text, sizeof found.text, err->msg);
+        rp_safe(found->text, sizeof found->text, err->msg);
     else
-        failed = rp_page_check(&found, page, &b, all->b, all->n, err) < 0;
+        failed = rp_page_check(found, p->bytes, &b, all->b, all->n, err) < 0;
     for (int i = 0; i < all->n; i++) {
         rp_verified_fini(&all->kept[i]);
         rp_verification_fini(&all->v[i]);
     }
     free(all);
-    rp_verification_page(v, &found);
-    if (failed)
-        (void)!rp_wrap(err, "%s", o->report);
-    if (rp_policy_page(v, policy, &broken) < 0 && (!failed || err->code == RP_UNAVAILABLE)) {
-        *err = broken;
-        failed = 1;
-    }
-    return failed ? -1 : 0;
+    return failed ? rp_wrap(err, "%s", p->o->report) : 0;
 }
 
 /* A mistake in what the user names says nothing about the bundle: then there is no verdict and no line in the ledger. */
@@ -210,22 +208,22 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     struct progress progress = {0};
     struct rp_meter *meter = &progress.meter;
     struct rp_policy policy = {0};
-    struct rp_verified kept = {0};
-    RP_BUF page = {0};
+    RP_BUF bytes = {0};
+    struct page page = {.bytes = &bytes, .bundle = cli->argv[0], .o = o};
     if (o->state && !o->replay)
         return rp_fail(err, RP_USAGE, "--state is compared after a replay: name the steps with --replay");
-    if (o->report && rp_read_file(&page, o->report, RP_PAGE_MAX, err) < 0)
+    if (o->report && rp_read_file(&bytes, o->report, RP_PAGE_MAX, err) < 0)
         return -1;
     if (o->policy && rp_policy_load(&policy, o->policy, err) < 0)
         return -1;
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || !o->replay);
     struct rp_verify_opts vo = {.trust = o->trust,
                                 .policy = o->policy ? &policy : NULL,
-                                .page = o->report != NULL,
+                                .page = o->report ? check_page : NULL,
+                                .page_arg = &page,
                                 .base = o->base,
                                 .ledger = o->ledger,
                                 .original = o->original,
-                                .keep = o->report ? &kept : NULL,
                                 .replay = {.data = o->data,
                                            .init = o->init,
                                            .state = o->state,
@@ -246,14 +244,10 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     rp_meter_end(meter);
     if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) { /* it was not read: nothing was judged */
         rp_policy_fini(&policy);
-        rp_verified_fini(&kept);
         rp_verification_fini(&v);
         return -1;
     }
-    if (o->report && v.verdict != RP_VERDICT_FAILED && check_page(&v, &kept, cli->argv[0], o, &page, o->policy ? &policy : NULL, err) < 0)
-        failed = 1;
     rp_policy_fini(&policy);
-    rp_verified_fini(&kept);
     rp_meter_init(meter, STDERR_FILENO, cli->quiet);
     if (!o->no_ledger)
         rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);

@@ -40,9 +40,6 @@ struct rp_policy {
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
 int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err) rp_must_check;
 void rp_policy_fini(struct rp_policy *p);
-/* What it asks of the page, once that was compared (rp_verification_page()). -1: it does not hold, and *v is FAILED. */
-struct rp_verification;
-int rp_policy_page(struct rp_verification *v, const struct rp_policy *p, struct rp_err *err) rp_must_check;
 /* Of a row of policy.def: id, type, an example of a value, what it asks for. */
 struct rp_rule_text {
     const char *id, *example, *meaning;

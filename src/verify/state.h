@@ -37,6 +37,9 @@ struct rp_verify_state {
 #include "verify/checks.def"
 #undef VERIFY
 
+/* What the policy (NULL: none) asks of report_file, once that is known. -1: it does not hold, and *v is FAILED. */
+int rp_policy_page(struct rp_verification *v, const struct rp_policy *p, struct rp_err *err) rp_must_check;
+
 /* The recorded value of a key of the recipe, or NULL. */
 const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key);
 /* The run says that the very sources of this program made it, and nothing else. */

@@ -158,9 +158,27 @@ static void keep(struct rp_verified *kept, struct rp_verify_state *s)
     s->samples = (struct rp_samples){0};
 }
 
+/* After all others, because the page shows their rows; the policy row has waited for it. -1: the error of the page, or of the policy where
+ * the page was only not compared in full. */
+static int check_page(struct rp_verification *v, const struct rp_verified *kept, const struct rp_verify_opts *o, struct rp_err *err)
+{
+    struct rp_err broken = {0};
+    struct rp_check_result found = {0}, *r = &v->check[RP_CHECK_report_file];
+    int failed = o->page(o->page_arg, v, kept, &found, err) < 0;
+    r->state = found.state;
+    memcpy(r->text, found.text, sizeof r->text);
+    if (failed)
+        v->verdict = r->state == RP_CHECK_FAILED ? RP_VERDICT_FAILED : RP_VERDICT_UNDECIDED;
+    if (rp_policy_page(v, o->policy, &broken) == 0 || (failed && err->code != RP_UNAVAILABLE))
+        return failed ? -1 : 0;
+    *err = broken;
+    return -1;
+}
+
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
+    struct rp_verified kept = {0};
     int failed = 0, stopped = 0, undone = 0;
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
@@ -195,8 +213,14 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
         v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     v->bundle = v->verdict;
     v->run = json_incref(s.run);
+    if (v->verdict != RP_VERDICT_FAILED)
+        keep(&kept, &s);
+    if (o->page && v->verdict != RP_VERDICT_FAILED)
+        undone |= check_page(v, &kept, o, err) < 0;
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
-        keep(o->keep, &s);
+        *o->keep = kept;
+    else
+        rp_verified_fini(&kept);
     state_fini(&s);
     return failed || undone ? -1 : 0;
 }
@@ -207,17 +231,6 @@ int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *resu
     result->state = RP_CHECK_SKIPPED;
     rp_check_say(result, "not asked for; --report FILE compares a page of this bundle with it");
     return 0;
-}
-
-void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found)
-{
-    struct rp_check_result *r = &v->check[RP_CHECK_report_file];
-    r->state = found->state;
-    memcpy(r->text, found->text, sizeof r->text);
-    if (r->state == RP_CHECK_FAILED)
-        v->verdict = RP_VERDICT_FAILED;
-    else if (r->state == RP_CHECK_SKIPPED)
-        v->verdict = RP_VERDICT_UNDECIDED;
 }
 
 void rp_verification_fini(struct rp_verification *v)

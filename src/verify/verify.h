@@ -52,6 +52,8 @@ enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED
 const char *rp_verdict_name(enum rp_verdict v); /* for programs: "failed", "verified-unknown-key", "verified", "undecided" */
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
 
+struct rp_verification;
+
 /* What was verified, for those who go on with it: the very bytes that the checks saw, not the file read a second time. */
 struct rp_verified {
     struct rp_bundle bundle; /* of large members the digests alone (rp_bundle_scan) */
@@ -71,13 +73,19 @@ int rp_verify_device_text(struct rp_verify_device *out, const char *text);
 
 struct rp_policy; /* verify/policy.h */
 
+/* Compares a page with the bundle and every other row, unless the bundle failed. 0: found->state is PASSED or NOTE, with its text. -1 and
+ * *err: it is FAILED, or SKIPPED where the page could not be compared in full. */
+typedef int rp_verify_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
+                           struct rp_err *err);
+
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     const char *original;         /* --original: the run that this one repeats; NULL: only what the bundle says */
     const char *ledger;           /* --ledger: the signer's, exported; NULL: only what the bundle says */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
-    int page;                       /* one will be compared: what the policy asks of it waits for rp_policy_page() */
+    rp_verify_page *page;           /* the check report_file; NULL: no page was given */
+    void *page_arg;
     const char *base;               /* another bundle, to hold the speed-up against; or NULL */
     struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
 };
@@ -107,9 +115,6 @@ struct rp_verification {
  * either way. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
-/* The row report_file, which is checked after all others, by page/: when it failed, the verdict is FAILED, when it was
- * skipped UNDECIDED. */
-void rp_verification_page(struct rp_verification *v, const struct rp_check_result *found);
 /* What a check of the same bundle says to somebody else: the same, what this program says where less was given, what somebody may have
  * found and cannot be told from here, or what it says to nobody. Of *said its checks, signatures, ledger and original count. */
 enum rp_told { RP_TOLD_SAME, RP_TOLD_LESS, RP_TOLD_UNSURE, RP_TOLD_NEVER };

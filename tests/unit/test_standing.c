@@ -347,31 +347,47 @@ TEST(a_policy_asks_where_a_run_stands)
     CHECK(asked("other.zst", "bits_equal: true", NULL, first_path(), text) == RP_CHECK_FAILED && strstr(text, "not equal over"), "%s", text);
 }
 
+/* A page of which this is found; while it is compared the policy has not failed yet. */
+static int found_of_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found, struct rp_err *err)
+{
+    *found = (struct rp_check_result){.state = *(const enum rp_check_state *)arg};
+    CHECK(v->check[RP_CHECK_policy].state == RP_CHECK_PASSED && rp_bundle_find(&kept->bundle, "run.json"), "it waits for the page");
+    if (found->state == RP_CHECK_PASSED || found->state == RP_CHECK_NOTE)
+        return 0;
+    return rp_fail(err, found->state == RP_CHECK_FAILED ? RP_MISMATCH : RP_UNAVAILABLE, "of the page");
+}
+
 TEST(a_policy_asks_for_a_page)
 {
     static const struct {
         const char *rules;
         enum rp_check_state found;
         int holds;
+        enum rp_verdict verdict;
+        const char *error; /* NULL: verified */
     } cases[] = {
-        {"checks: {report_file: note}", RP_CHECK_PASSED, 1},   {"checks: {report_file: note}", RP_CHECK_NOTE, 1},
-        {"checks: {report_file: passed}", RP_CHECK_NOTE, 0},   {"checks: {report_file: note}", RP_CHECK_SKIPPED, 0},
-        {"checks: {report_file: note}", RP_CHECK_FAILED, 0},   {"complete: true", RP_CHECK_SKIPPED, 1},
+        {"checks: {report_file: note}", RP_CHECK_PASSED, 1, RP_VERDICT_UNKNOWN_KEY, NULL},
+        {"checks: {report_file: note}", RP_CHECK_NOTE, 1, RP_VERDICT_UNKNOWN_KEY, NULL},
+        {"checks: {report_file: passed}", RP_CHECK_NOTE, 0, RP_VERDICT_FAILED, "report_file is 'note'"},
+        {"checks: {report_file: note}", RP_CHECK_SKIPPED, 0, RP_VERDICT_FAILED, "report_file is 'skipped'"},
+        {"checks: {report_file: note}", RP_CHECK_FAILED, 0, RP_VERDICT_FAILED, "of the page"},
+        {"complete: true", RP_CHECK_SKIPPED, 1, RP_VERDICT_UNDECIDED, "of the page"},
+        {"complete: true", RP_CHECK_FAILED, 1, RP_VERDICT_FAILED, "of the page"},
     };
     make_bundles();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_policy p;
         struct rp_verification v;
         struct rp_err err = {0};
-        struct rp_verify_opts o = {.policy = &p, .page = 1};
-        const struct rp_check_result found = {.state = cases[i].found};
+        struct rp_verify_opts o = {.policy = &p, .page = found_of_page, .page_arg = (void *)&cases[i].found};
         RP_FREE char *path = fx_path("second.zst");
         CHECK(rp_policy_parse(&p, cases[i].rules, strlen(cases[i].rules), "p.yaml", &err) == 0, "%s", err.msg);
-        CHECK(rp_verify(&v, path, &o, &err) == 0, "it waits for the page: %s", err.msg);
-        rp_verification_page(&v, &found);
-        int holds = rp_policy_page(&v, &p, &err) == 0;
-        CHECK(holds == cases[i].holds && (holds || (v.verdict == RP_VERDICT_FAILED && v.check[RP_CHECK_policy].state == RP_CHECK_FAILED)), "%zu: %s", i, err.msg);
-        CHECK(json_is_true(json_object_get(json_array_get(v.policy, 0), "holds")) == holds, "%zu: the answer to the rule", i);
+        int failed = rp_verify(&v, path, &o, &err) < 0;
+        CHECK(failed == (cases[i].error != NULL) && (!failed || strstr(err.msg, cases[i].error)), "%zu: %s", i, err.msg);
+        CHECK(v.check[RP_CHECK_report_file].state == cases[i].found && v.verdict == cases[i].verdict && v.bundle == RP_VERDICT_UNKNOWN_KEY, "%zu: %s", i,
+              rp_verdict_name(v.verdict));
+        CHECK(v.check[RP_CHECK_policy].state == (cases[i].holds ? RP_CHECK_PASSED : RP_CHECK_FAILED), "%zu: the row of the policy", i);
+        CHECK(json_is_true(json_object_get(json_array_get(v.policy, 0), "holds")) == cases[i].holds, "%zu: the answer to the rule", i);
         rp_verification_fini(&v);
         rp_policy_fini(&p);
     }
