@@ -126,7 +126,7 @@ tsan_cc := $(CC)
 tsan_flags := -O2 -g $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 # Tests of threads need no more.
-tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base process ops recipe sign backend model data workload worker)),$(sources))
+tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base process ops recipe sign backend comm data model optim train worker)),$(sources))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer

@@ -1,9 +1,7 @@
 /* One step of BERT-base with dropout: every instruction set and number of threads gives the same bits, down to the state root over
  * 110 million parameters and their moments. Scalar code is held against the others on one sequence of 16 tokens, which takes it
  * seconds; two sequences of 128 would take it minutes. */
-#include "model/bert_step.h"
-#include "model/state_root.h"
-#include "tests/unit/bert_fixture.h"
+#include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 
 struct outcome {
@@ -14,32 +12,27 @@ struct outcome {
 /* Of `batch` sequences; 0: this machine lacks the instruction set. */
 static int one_step(struct outcome *out, const char *isa, int threads, int batch, int seq, int predictions)
 {
+    static const char yaml[] = "workload: bert\n"; /* BERT-base, by the defaults of the keys */
     struct rp_err err = {0};
-    struct rp_bert_config c = {.vocab = 30522, .hidden = 768, .layers = 12, .heads = 12, .inner = 3072, .positions = 512, .types = 2,
-                               .pair = 2, .seq = seq, .predictions = predictions, .batch = batch, .micros = 1, .moments = 2,
-                               .eps = 1e-12f, .init_range = 0.02f, .hidden_dropout = 0.1, .attention_dropout = 0.1, .seed_init = 1,
-                               .seed_dropout = 2};
-    struct rp_recipe r = {.optimizer_learning_rate = 1e-4, .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6,
-                          .optimizer_weight_decay = 0.01, .optimizer_exclude = (char *)"LayerNorm,bias", .optimizer_clip_norm = 1,
-                          .schedule_total_steps = 100, .schedule_decay = RP_DECAY_linear};
-    struct rp_bert_result s;
-    struct rp_optim o;
-    struct rp_dev *dev = fixture_device(isa, threads, c.seq, c.batch * c.seq);
-    if (!dev)
-        return 0;
-    struct rp_bert *m = model_new(&c, dev, 17, &err);
-    CHECK(m != NULL, "%s", err.msg);
-    rp_optim_init(&o, &r, &m->manifest);
-    CHECK(rp_bert_step(m, &o, 0, &s, &err) == 0, "%s", err.msg);
-    const float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
-    out->loss = s.loss;
-    out->norm = s.norm;
-    CHECK(rp_state_root(out->root, NULL, dev, &m->manifest, block, m->leaves, &err) == 0, "%s", err.msg);
-    printf("# %s, %d threads: loss %a norm %a root %s\n", isa, threads, s.loss, s.norm, out->root);
-    rp_optim_fini(&o);
-    rp_bert_close(m);
-    fixture_close(dev);
-    return 1;
+    struct rp_recipe r;
+    struct rp_step_result s;
+    struct fixture f;
+    CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "base.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
+    r.train_batch_size = batch;
+    r.task_seq_length = seq;
+    r.task_max_predictions = predictions;
+    int opened = fixture_open(&f, &r, isa, threads, 17, NULL, &err) == 0;
+    CHECK(opened || !f.dev, "%s", err.msg);
+    if (opened) {
+        CHECK(rp_train_step(f.t, 0, &s, &err) == 0, "%s", err.msg);
+        out->loss = s.loss;
+        out->norm = s.grad_norm;
+        CHECK(rp_train_root(f.t, out->root, NULL, &err) == 0, "%s", err.msg);
+        printf("# %s, %d threads: loss %a norm %a root %s\n", isa, threads, s.loss, s.grad_norm, out->root);
+    }
+    fixture_fini(&f);
+    rp_recipe_fini(&r);
+    return opened;
 }
 
 static const struct {

@@ -3,21 +3,21 @@
  *
  * Tolerance: the loss (about 5) carries about 1e-6 of rounding; steps are chosen so that it changes by about 2e-2, which leaves
  * 1e-4 of noise, and the third derivative a little more: 1 % is ten times what is seen, and no wrong factor or lost term hides in it. */
-#include "tests/unit/bert_fixture.h"
+#include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
 
-static double loss_of(struct rp_bert *m)
+static double loss_of(struct rp_train *t)
 {
     struct rp_err err;
-    float mlm, nsp;
-    CHECK(rp_bert_forward(m, 0, 5, &mlm, &nsp, &err) == 0, "%s", err.msg);
-    return (double)mlm + (double)nsp;
+    struct rp_losses l;
+    CHECK(rp_train_forward(t, 0, 5, &l, &err) == 0, "%s", err.msg);
+    return (double)l.part[0] + (double)l.part[1];
 }
 
 /* (L(w + e d) - L(w - e d)) / 2e over one tensor */
-static double difference(struct rp_bert *m, float *w, const float *keep, const double *d, size_t n, double e)
+static double difference(struct rp_train *m, float *w, const float *keep, const double *d, size_t n, double e)
 {
     for (size_t i = 0; i < n; i++)
         w[i] = (float)((double)keep[i] + e * d[i]);
@@ -30,11 +30,11 @@ static double difference(struct rp_bert *m, float *w, const float *keep, const d
 }
 
 /* Along the gradient itself, and along single elements. */
-static void check_tensor(struct rp_bert *m, const struct rp_tensor *t, const float *gradient)
+static void check_tensor(struct rp_train *m, const struct rp_tensor *t, float *gradient)
 {
     size_t n = t->count;
-    float *w = m->parameters + t->offset;
-    const float *g = gradient + t->offset;
+    float *w = rp_tensor_in(m->state.w, t);
+    const float *g = rp_tensor_in(gradient, t);
     float *keep = rp_alloc(n * sizeof *keep);
     double *d = rp_alloc(n * sizeof *d), norm = 0;
     memcpy(keep, w, n * sizeof *w);
@@ -61,27 +61,27 @@ static void check_tensor(struct rp_bert *m, const struct rp_tensor *t, const flo
 static void check_model(double hidden_dropout, double attention_dropout)
 {
     struct rp_err err;
-    struct rp_bert_config c = small_config();
-    float mlm, nsp;
-    c.hidden_dropout = hidden_dropout;
-    c.attention_dropout = attention_dropout;
-    struct rp_dev *dev = fixture_device("reference", 1, c.seq, c.batch * c.seq);
-    struct rp_bert *m = model_new(&c, dev, 7, &err);
-    CHECK(m != NULL, "%s", err.msg);
-    float *gradient = rp_alloc(m->manifest.floats * sizeof *gradient);
-    memset(m->gradient[0], 0x7f, m->manifest.t[m->manifest.n - 1].offset * sizeof(float)); /* every element must be written */
-    CHECK(rp_bert_forward(m, 0, 5, &mlm, &nsp, &err) == 0, "%s", err.msg);
-    CHECK(rp_bert_backward(m, 0, 5, m->gradient[0], &err) == 0, "%s", err.msg);
-    memcpy(gradient, m->gradient[0], m->manifest.floats * sizeof *gradient);
-    for (int i = 0; i < m->manifest.n; i++)
-        if (!strstr(m->manifest.t[i].name, "key.bias")) /* softmax does not feel it: checked to be rounding noise below */
-            check_tensor(m, &m->manifest.t[i], gradient);
-    int k = rp_manifest_find(&m->manifest, "bert.encoder.layer.0.attention.self.key.bias");
-    for (size_t i = 0; i < m->manifest.t[k].count; i++)
-        CHECK(hidden_dropout > 0 || fabsf(gradient[m->manifest.t[k].offset + i]) < 1e-6f, "key bias %zu", i);
+    struct fixture f;
+    struct rp_losses l;
+    struct rp_recipe r = small_recipe();
+    r.model_hidden_dropout_prob = hidden_dropout;
+    r.model_attention_probs_dropout_prob = attention_dropout;
+    CHECK(fixture_open(&f, &r, "reference", 1, 7, NULL, &err) == 0, "%s", err.msg);
+    const struct rp_tensors *weights = f.t->state.weights;
+    float *block = f.t->gradient[0], *gradient = rp_alloc(weights->bytes);
+    memset(block, 0x7f, weights->t[weights->n - 1].offset); /* every element must be written */
+    CHECK(rp_train_forward(f.t, 0, 5, &l, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_backward(f.t, 0, 5, block, &err) == 0, "%s", err.msg);
+    memcpy(gradient, block, weights->bytes);
+    for (int i = 0; i < weights->n; i++)
+        if (!strstr(weights->t[i].name, "key.bias")) /* softmax does not feel it: checked to be rounding noise below */
+            check_tensor(f.t, &weights->t[i], gradient);
+    const struct rp_tensor *k = &weights->t[rp_tensors_find(weights, "bert.encoder.layer.0.attention.self.key.bias")];
+    for (size_t i = 0; i < k->count; i++)
+        CHECK(hidden_dropout > 0 || fabsf(rp_tensor_in(gradient, k)[i]) < 1e-6f, "key bias %zu", i);
     free(gradient);
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
+    rp_recipe_fini(&r);
 }
 
 TEST(gradient_without_dropout)

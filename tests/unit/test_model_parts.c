@@ -1,54 +1,99 @@
 /* The pieces around the mathematics: names, schedule, exclusions, plan, state root, who is to blame for a NaN. */
 #include "base/hash.h"
 #include "base/json.h"
-#include "model/bert_step.h"
-#include "model/state_root.h"
-#include "tests/unit/bert_fixture.h"
+#include "tests/unit/train_fixture.h"
+#include "train/state.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
 
-static struct rp_bert_config base_config(int batch)
+static void base_recipe(struct rp_recipe *r)
 {
-    return (struct rp_bert_config){.vocab = 30522, .hidden = 768, .layers = 12, .heads = 12, .inner = 3072, .positions = 512, .types = 2,
-                                   .pair = 2, .seq = 128, .predictions = 20, .batch = batch, .micros = 1, .moments = 2,
-                                   .hidden_dropout = 0.1, .attention_dropout = 0.1};
+    static const char yaml[] = "workload: bert\n"; /* BERT-base b32 s128, by the defaults of the keys */
+    struct rp_err err = {0};
+    CHECK(rp_recipe_parse(r, yaml, sizeof yaml - 1, "base.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
 }
 
 TEST(parameters_of_bert_base)
 {
-    uint64_t bytes[RP_CLASS_COUNT], n, total = 0;
-    struct rp_bert_config c = base_config(32);
-    rp_bert_size(&c, bytes, &n);
-    CHECK(n == 110106428, "BERT-base has 110106428 parameters with both heads, not %llu", (unsigned long long)n);
-    for (int i = 0; i < RP_CLASS_COUNT; i++)
-        total += bytes[i];
-    CHECK(total > 4e9 && total < 4.5e9, "base b32 s128 plans %.2f GB", (double)total * 1e-9);
+    struct rp_recipe r;
+    struct rp_plan plan;
+    struct rp_err err = {0};
+    base_recipe(&r);
+    CHECK(rp_train_size(&plan, &r, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
+    CHECK(plan.parameters == 110106428, "BERT-base has 110106428 parameters with both heads, not %llu", (unsigned long long)plan.parameters);
+    CHECK(plan.total > 4e9 && plan.total < 4.5e9, "base b32 s128 plans %.2f GB", (double)plan.total * 1e-9);
     /* forward products of base s128 with 20 predictions, by hand: 12 layers * 128 tokens * (8*768^2 + 4*768*3072 + 4*128*768),
      * 20 * (2*768^2 + 2*768*30522), 2*768^2 + 4*768 */
-    CHECK(rp_bert_flops(&c) == 3 * (12 * 128 * (4718592.0 + 9437184.0 + 393216.0) + 20 * (1179648.0 + 46881792.0) + 1182720.0), "%.0f",
-          rp_bert_flops(&c));
+    CHECK(plan.flops_per_sample == 3 * (12 * 128 * (4718592.0 + 9437184.0 + 393216.0) + 20 * (1179648.0 + 46881792.0) + 1182720.0), "%.0f",
+          plan.flops_per_sample);
+    rp_recipe_fini(&r);
+}
+
+/* -- the list of tensors -- */
+
+static const struct rp_tensor *weight(const struct rp_train *t, const char *name)
+{
+    int i = rp_tensors_find(t->state.weights, name);
+    CHECK(i >= 0, "no weight '%s'", name);
+    return &t->state.weights->t[i < 0 ? 0 : i];
 }
 
 TEST(query_key_value_are_one_matrix)
 {
     struct rp_err err;
-    struct rp_bert_config c = small_config();
-    c.hidden = 10; /* no tensor of this width ends on 64 bytes */
-    c.heads = 5;
-    struct rp_dev *dev = fixture_device("reference", 1, c.seq, c.seq);
-    struct rp_bert *m = rp_bert_open(&c, dev, &err);
-    for (int l = 0; l < c.layers; l++) {
-        CHECK(m->w.layer[l].k_w == m->w.layer[l].qkv_w + 100 && m->w.layer[l].v_w == m->w.layer[l].qkv_w + 200, "layer %d", l);
-        CHECK(m->w.layer[l].k_b == m->w.layer[l].qkv_b + 10 && m->w.layer[l].v_b == m->w.layer[l].qkv_b + 20, "layer %d", l);
-        CHECK((uintptr_t)m->w.layer[l].qkv_w % 64 == 0 && (uintptr_t)m->w.layer[l].out_w % 64 == 0, "layer %d", l);
+    struct fixture f;
+    struct rp_recipe r = small_recipe();
+    r.model_hidden_size = 10; /* no tensor of this width ends on 64 bytes */
+    r.model_num_attention_heads = 5;
+    CHECK(fixture_open(&f, &r, "reference", 1, 1, NULL, &err) == 0, "%s", err.msg);
+    const struct rp_tensors *w = f.t->state.weights;
+    for (int l = 0; l < 2; l++) {
+        static const char *const parts[] = {"query", "key", "value"};
+        char name[RP_TENSOR_NAME];
+        size_t first[2] = {0};
+        for (int k = 0; k < 3; k++)
+            for (int bias = 0; bias < 2; bias++) {
+                snprintf(name, sizeof name, "bert.encoder.layer.%d.attention.self.%s.%s", l, parts[k], bias ? "bias" : "weight");
+                const struct rp_tensor *t = weight(f.t, name);
+                first[bias] = k ? first[bias] : t->offset;
+                CHECK(t->offset == first[bias] + (size_t)k * (bias ? 10 : 100) * sizeof(float), "%s at %zu", name, t->offset);
+                CHECK(t->layer == l + 1 && t->stage == l + 1 && t->shard == 1, "%s", name);
+            }
+        CHECK(first[0] % 64 == 0 && first[1] % 64 == 0, "layer %d", l);
     }
-    CHECK((uintptr_t)m->moment[1] % 64 == 0, "blocks follow each other on 64 bytes");
-    for (int i = 1; i < m->manifest.n; i++)
-        CHECK(m->manifest.t[i].offset >= m->manifest.t[i - 1].offset + m->manifest.t[i - 1].count, "tensor %d overlaps", i);
-    CHECK(m->w.nsp_b + 2 <= m->parameters + m->manifest.floats, "the last tensor is outside");
-    rp_bert_close(m);
-    fixture_close(dev);
+    CHECK(w->bytes % 64 == 0 && w->elements == f.plan.parameters, "blocks follow each other on 64 bytes");
+    for (int i = 1; i < w->n; i++)
+        CHECK(w->t[i].offset >= w->t[i - 1].offset + rp_tensor_bytes(&w->t[i - 1]), "tensor %d overlaps", i);
+    CHECK(w->t[w->n - 1].offset + rp_tensor_bytes(&w->t[w->n - 1]) <= w->bytes, "the last tensor is outside");
+    rp_recipe_fini(&r);
+    fixture_fini(&f);
+}
+
+TEST(lists_of_tensors)
+{
+    struct rp_tensors l = {0};
+    float *a, *c;
+    unsigned char *b, block[256];
+    struct {
+        float *a;
+    } copy;
+    rp_tensors_add(&l, &(struct rp_tensor){.name = "layer %d a", .at = &a, .dim = {3, 5}, .layer = 8});
+    rp_tensors_add(&l, &(struct rp_tensor){.name = "b", .at = &b, .dtype = RP_U8, .dim = {7}, .room = 65});
+    rp_tensors_add(&l, &(struct rp_tensor){.name = "c", .at = &c, .dim = {2}, .joined = 1});
+    rp_tensors_end(&l);
+    char name[RP_TENSOR_NAME];
+    CHECK_STR(rp_tensor_name(name, &l.t[0]), "layer 7 a");
+    CHECK(rp_tensors_find(&l, "layer 7 a") == 0 && rp_tensors_find(&l, "c") == 2 && rp_tensors_find(&l, "layer %d a") == -1, "found");
+    CHECK(rp_tensor_dims(&l.t[0]) == 2 && rp_tensor_bytes(&l.t[0]) == 60 && rp_tensor_bytes(&l.t[1]) == 7, "sizes");
+    CHECK(l.t[1].offset == 64 && l.t[2].offset == 129 && l.bytes == 192 && l.elements == 24, "offsets");
+    rp_tensors_bind(&l, block, 0);
+    CHECK((void *)a == block && b == block + 64 && (unsigned char *)c == block + 129, "bound");
+    l.n = 1;
+    rp_tensors_bind(&l, block + 1, (char *)&copy.a - (char *)&a);
+    CHECK((unsigned char *)copy.a == block + 1 && (void *)a == block, "a copy's pointers are set, and not those that were declared");
+    CHECK(rp_tensors_largest(&l) == 60, "largest");
+    rp_tensors_fini(&l);
 }
 
 TEST(learning_rate)
@@ -79,7 +124,7 @@ TEST(excluded_names)
     CHECK(!rp_name_excluded("x.weight", ",") && rp_name_excluded("x.weight", ",weight"), "empty words match nothing");
 }
 
-/* The tree of state_root.h once more, over bytes, by its text. */
+/* The tree of state.h once more, over bytes, by its text. */
 static void tree_by_definition(unsigned char out[32], unsigned char (*leaf)[64], const size_t *size, long n)
 {
     unsigned char text[1 + 64];
@@ -114,60 +159,58 @@ TEST(merkle_trees_of_every_size)
     }
 }
 
-static struct rp_bert *open_small(struct rp_dev **dev)
+static struct rp_train *open_small(struct fixture *f)
 {
     struct rp_err err;
-    struct rp_bert_config c = small_config();
-    c.hidden = 72;
-    c.vocab = 301; /* the word embedding has two leaves: 301 * 72 * 4 = 86688 bytes */
-    *dev = fixture_device("reference", 1, c.seq, c.batch * c.seq);
-    return model_new(&c, *dev, 1, &err);
+    struct rp_recipe r = small_recipe();
+    r.model_hidden_size = 72;
+    r.model_vocab_size = 301; /* the word embedding has six leaves: 301 * 72 * 4 = 86688 bytes */
+    CHECK(fixture_open(f, &r, "reference", 1, 1, NULL, &err) == 0, "%s", err.msg);
+    rp_recipe_fini(&r);
+    return f->t;
 }
 
-static void root_of(struct rp_bert *m, char hex[65], json_t **tensors)
+static void root_of(struct rp_train *t, char hex[65], json_t **tensors)
 {
     struct rp_err err = {0};
-    const float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
-    CHECK(rp_state_root(hex, tensors, m->dev, &m->manifest, block, m->leaves, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_root(t, hex, tensors, &err) == 0, "%s", err.msg);
 }
 
 TEST(state_root_finds_every_tensor)
 {
-    struct rp_dev *dev;
-    struct rp_bert *m = open_small(&dev);
-    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
+    struct fixture f;
+    struct rp_train *m = open_small(&f);
     char before[65], after[65];
     RP_JSON *old = NULL;
     root_of(m, before, &old);
-    CHECK(json_object_size(old) == 3 * (size_t)m->manifest.n, "%zu tensors", json_object_size(old));
-    for (int i = 0; i < 3 * m->manifest.n; i++) {
-        const struct rp_tensor *t = &m->manifest.t[i % m->manifest.n];
-        float *last = block[i / m->manifest.n] + t->offset + t->count - 1, keep = *last;
+    int n = rp_state_entries(&m->state);
+    CHECK(n == 3 * m->state.weights->n && json_object_size(old) == (size_t)n, "%zu tensors", json_object_size(old));
+    for (int i = 0; i < n; i++) {
+        struct rp_state_entry e;
+        rp_state_entry_at(&e, &m->state, i);
+        float *last = e.x + e.t->count - 1, keep = *last;
         RP_JSON *changed = NULL;
         const char *name;
         json_t *hex;
-        char full[128];
         *last = nextafterf(keep, 2);
         root_of(m, after, &changed);
-        snprintf(full, sizeof full, "%s%s", rp_state_prefix[i / m->manifest.n], t->name);
-        CHECK(strcmp(before, after) != 0, "a bit of %s does not reach the root", full);
+        CHECK(strcmp(before, after) != 0, "a bit of %s does not reach the root", e.name);
         json_object_foreach(changed, name, hex)
-            CHECK(json_equal(hex, json_object_get(old, name)) == (strcmp(name, full) != 0), "%s changed with %s", name, full);
+            CHECK(json_equal(hex, json_object_get(old, name)) == (strcmp(name, e.name) != 0), "%s changed with %s", name, e.name);
         *last = keep;
     }
     root_of(m, after, NULL);
     CHECK(!strcmp(before, after), "the root is a function of the state");
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
 }
 
-/* One tensor's root from its bytes, by the text of state_root.h: d[i], then the tree. */
+/* One tensor's root from its bytes, by the text of state.h: d[i], then the tree. */
 TEST(tensor_root_by_definition)
 {
-    struct rp_dev *dev;
-    struct rp_bert *m = open_small(&dev);
-    const struct rp_tensor *t = &m->manifest.t[0];
-    const char *x = (const char *)(m->parameters + t->offset);
+    struct fixture f;
+    struct rp_train *m = open_small(&f);
+    const struct rp_tensor *t = &m->state.weights->t[0];
+    const char *x = (const char *)rp_tensor_in(m->state.w, t);
     size_t bytes = t->count * 4, n = 0, size[8];
     unsigned char leaf[8][64], root[32];
     char text[65], whole[65];
@@ -180,8 +223,7 @@ TEST(tensor_root_by_definition)
     rp_hex(text, root, 32);
     root_of(m, whole, &tensors);
     CHECK(n == 6 && !strcmp(text, json_string_value(json_object_get(tensors, t->name))), "%s", t->name);
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
 }
 
 /* -- NaN -- */
@@ -189,19 +231,14 @@ TEST(tensor_root_by_definition)
 static void blame(const char *tensor, size_t element, float value, const char *expected)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev;
-    struct rp_bert *m = open_small(&dev);
-    struct rp_recipe r = {.optimizer_learning_rate = 1e-3, .schedule_total_steps = 10};
-    struct rp_optim o;
-    struct rp_bert_result s;
-    rp_optim_init(&o, &r, &m->manifest);
-    m->parameters[m->manifest.t[rp_manifest_find(&m->manifest, tensor)].offset + element] = value;
-    int status = rp_bert_step(m, &o, 6, &s, &err);
+    struct fixture f;
+    struct rp_train *m = open_small(&f);
+    struct rp_step_result r;
+    rp_tensor_in(m->state.w, weight(m, tensor))[element] = value;
+    int status = rp_train_step(m, 6, &r, &err);
     CHECK(status < 0 && err.code == RP_MISMATCH, "%s: went through", tensor);
     CHECK(strstr(err.msg, "step 6") && strstr(err.msg, expected), "%s: '%s' does not say '%s'", tensor, err.msg, expected);
-    rp_optim_fini(&o);
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
 }
 
 TEST(nan_and_overflow_name_step_tensor_and_operation)
@@ -220,25 +257,25 @@ TEST(nan_and_overflow_name_step_tensor_and_operation)
 TEST(samples_out_of_range)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev;
-    struct rp_bert *m = open_small(&dev);
+    struct rp_recipe r = small_recipe();
     for (int what = 0; what < 9; what++) {
-        struct rp_bert_samples s = samples_new(&m->c, 5);
-        int32_t *ids = (int32_t *)s.ids, *types = (int32_t *)s.types, *positions = (int32_t *)s.positions;
-        int32_t *labels = (int32_t *)s.labels, *next = (int32_t *)s.next;
-        if (what == 0) ids[4] = m->c.vocab;
+        struct fixture f;
+        struct fixture_data d = samples_new(&r, 5);
+        int32_t *ids = d.column[FX_IDS];
+        if (what == 0) ids[4] = (int32_t)r.model_vocab_size;
         if (what == 1) ids[4] = -1;
-        if (what == 2) types[3] = m->c.types;
-        if (what == 3) positions[1] = m->c.seq;
-        if (what == 4) labels[2] = m->c.vocab;
-        if (what == 5) next[1] = 2;
-        if (what == 6) memset((uint8_t *)s.mask, 0, (size_t)m->c.seq);
-        if (what == 7) ((float *)s.weights)[1] = NAN;
-        CHECK((rp_bert_input(m, 0, &s, &err) == 0) == (what == 8), "case %d", what);
-        free(ids);
+        if (what == 2) ((int32_t *)d.column[FX_TYPES])[3] = (int32_t)r.model_type_vocab_size;
+        if (what == 3) ((int32_t *)d.column[FX_POSITIONS])[1] = (int32_t)r.task_seq_length;
+        if (what == 4) ((int32_t *)d.column[FX_LABELS])[2] = (int32_t)r.model_vocab_size;
+        if (what == 5) ((int32_t *)d.column[FX_NEXT])[1] = 2;
+        if (what == 6) ((uint8_t *)d.column[FX_MASK])[3] = 2;
+        if (what == 7) ((float *)d.column[FX_WEIGHTS])[1] = NAN;
+        int status = fixture_open(&f, &r, "reference", 1, 0, &d, &err);
+        CHECK(what == 8 ? status == 0 : status < 0 && err.code == RP_MALFORMED, "case %d: %s", what, err.msg);
+        fixture_fini(&f);
+        samples_free(&d);
     }
-    rp_bert_close(m);
-    fixture_close(dev);
+    rp_recipe_fini(&r);
 }
 
 static int stop_after(void *left)
@@ -248,17 +285,16 @@ static int stop_after(void *left)
 
 TEST(stops_between_layers)
 {
-    struct rp_dev *dev;
-    struct rp_bert *m = open_small(&dev);
-    struct rp_bert_result s;
+    struct fixture f;
+    struct rp_train *m = open_small(&f);
+    struct rp_losses s;
     for (int n = 0; n < 7; n++) { /* two layers forward, two halves of two layers backward */
         struct rp_err err = {0};
         int left = n;
-        m->alive = stop_after;
-        m->alive_arg = &left;
-        int status = rp_bert_gradient(m, 0, &s, &err);
+        m->net->alive = stop_after;
+        m->net->alive_arg = &left;
+        int status = rp_train_gradient(m, 0, &s, &err);
         CHECK(n < 6 ? status < 0 && err.code == RP_INTERRUPTED : status == 0, "asked to stop at call %d: %d", n, status);
     }
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
 }

@@ -1,8 +1,7 @@
 /* The rows of physics and training: what cannot be is refused, what is seldom is said, and an honest run is let alone. */
 #include "tests/unit/verify_fixture.h"
 
-#include "model/bert.h"
-#include "model/state_root.h"
+#include "train/state.h"
 
 /* Seal what x says, with figures and reports that follow from it. */
 static void seal(struct fx *x)
@@ -325,23 +324,22 @@ TEST(losses_that_no_model_has)
     fx_fini(&x);
 }
 
-/* The Merkle tree of the tensors, built once more by the words of state_root.h. */
+/* A root for every tensor of the state, and that of the state. */
 static json_t *tensors_with_root(const struct rp_recipe *r, char root[RP_SHA256_HEX])
 {
     struct rp_err err;
-    struct rp_bert_config c;
-    struct rp_manifest m = {0};
+    struct rp_net *m = rp_net_new(r, 1);
+    const struct rp_trained s = {.optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
     json_t *out = json_object();
-    CHECK(rp_bert_config_from(&c, r, &err) == 0, "%s", err.msg);
-    rp_bert_manifest(&m, &c);
-    for (int i = 0; i < 3 * m.n; i++) {
-        RP_FREE char *name = rp_asprintf("%s%s", rp_state_prefix[i / m.n], m.t[i % m.n].name);
+    for (int i = 0; i < rp_state_entries(&s); i++) {
+        struct rp_state_entry e;
         char hex[RP_SHA256_HEX];
-        rp_sha256_hex(hex, name, strlen(name));
-        json_object_set_new(out, name, json_string(hex));
+        rp_state_entry_at(&e, &s, i);
+        rp_sha256_hex(hex, e.name, strlen(e.name));
+        json_object_set_new(out, e.name, json_string(hex));
     }
-    CHECK(rp_state_root_of(root, &m, out, &err) == 0, "%s", err.msg);
-    rp_manifest_fini(&m);
+    CHECK(rp_state_root_of(root, &s, out, &err) == 0, "%s", err.msg);
+    rp_net_free(m);
     return out;
 }
 

@@ -1,9 +1,8 @@
 /* Checkpoints there and back, continued training, and files that are not what they say. */
 #include "base/json.h"
-#include "model/bert_step.h"
 #include "train/checkpoint.h"
 #include "train/safetensors.h"
-#include "tests/unit/bert_fixture.h"
+#include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
@@ -127,48 +126,43 @@ TEST(files_that_are_none)
 
 /* -- checkpoints -- */
 
-static struct rp_bert *small(struct rp_dev **dev, uint64_t seed)
+static struct rp_train *small(struct fixture *f, int64_t seed)
 {
     struct rp_err err;
-    struct rp_bert_config c = small_config();
-    c.hidden_dropout = 0.1;
-    c.seed_init = seed;
-    *dev = fixture_device("reference", 1, c.seq, c.batch * c.seq);
-    return model_new(&c, *dev, 1, &err);
+    struct rp_recipe r = small_recipe();
+    r.model_hidden_dropout_prob = 0.1;
+    r.optimizer_bias_correction = 1;
+    r.seed_init = seed;
+    CHECK(fixture_open(f, &r, "reference", 1, 1, NULL, &err) == 0, "%s", err.msg);
+    rp_recipe_fini(&r);
+    return f->t;
 }
 
-static int load(struct rp_bert *m, const char *path, int64_t *step, struct rp_err *err)
+static int load(struct rp_train *m, const char *path, int64_t *step, struct rp_err *err)
 {
-    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
-    return rp_checkpoint_load(path, m->dev, &m->manifest, block, aliases, step, err);
+    return rp_checkpoint_load(path, &m->state, aliases, step, err);
 }
 
-static void save(struct rp_bert *m, const char *path, int64_t step)
-{
-    struct rp_err err = {0};
-    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
-    CHECK(rp_checkpoint_save(path, m->dev, &m->manifest, block, step, NULL, NULL, &err) == 0, "%s", err.msg);
-}
-
-static void train(struct rp_bert *m, int64_t from, int64_t to)
+static void save(struct rp_train *m, const char *path, int64_t step)
 {
     struct rp_err err = {0};
-    struct rp_recipe r = {.optimizer_learning_rate = 1e-3, .optimizer_beta1 = 0.9, .optimizer_beta2 = 0.999, .optimizer_epsilon = 1e-6,
-                          .optimizer_bias_correction = 1, .schedule_total_steps = 10, .schedule_decay = RP_DECAY_linear};
-    struct rp_optim o;
-    struct rp_bert_result s;
-    rp_optim_init(&o, &r, &m->manifest);
+    CHECK(rp_checkpoint_save(path, &m->state, step, NULL, NULL, &err) == 0, "%s", err.msg);
+}
+
+static void train(struct rp_train *m, int64_t from, int64_t to)
+{
+    struct rp_err err = {0};
+    struct rp_step_result s;
     for (int64_t step = from; step < to; step++)
-        CHECK(rp_bert_step(m, &o, step, &s, &err) == 0, "%s", err.msg);
-    rp_optim_fini(&o);
+        CHECK(rp_train_step(m, step, &s, &err) == 0, "%s", err.msg);
 }
 
 TEST(save_and_continue_is_the_same_run)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev[2];
-    struct rp_bert *whole = small(&dev[0], 1), *second = small(&dev[1], 99);
-    size_t bytes = whole->manifest.floats * sizeof(float);
+    struct fixture f, g;
+    struct rp_train *whole = small(&f, 1), *second = small(&g, 99);
+    size_t bytes = whole->state.weights->bytes;
     int64_t step = -1;
     train(whole, 0, 2);
     save(whole, path_of("two"), 2);
@@ -176,12 +170,11 @@ TEST(save_and_continue_is_the_same_run)
     CHECK(load(second, path_of("two"), &step, &err) == 0, "%s", err.msg);
     CHECK(step == 2, "step %lld", (long long)step);
     train(second, step, 4);
-    CHECK(!memcmp(whole->parameters, second->parameters, bytes), "parameters differ");
-    CHECK(!memcmp(whole->moment[0], second->moment[0], bytes) && !memcmp(whole->moment[1], second->moment[1], bytes), "moments differ");
-    rp_bert_close(whole);
-    rp_bert_close(second);
-    fixture_close(dev[0]);
-    fixture_close(dev[1]);
+    CHECK(!memcmp(whole->state.w, second->state.w, bytes), "weights differ");
+    for (int k = 0; k < 2; k++)
+        CHECK(!memcmp(whole->state.slot[k], second->state.slot[k], bytes), "slot %d differs", k);
+    fixture_fini(&f);
+    fixture_fini(&g);
 }
 
 /* Rewrites the header of a checkpoint: `from` becomes `to` of the same length, everywhere. */
@@ -202,8 +195,8 @@ static void edit(const char *source, const char *target, const char *from, const
 
 TEST(checkpoints_of_another_model)
 {
-    struct rp_dev *dev;
-    struct rp_bert *m = small(&dev, 1);
+    struct fixture f;
+    struct rp_train *m = small(&f, 1);
     int64_t step;
     static const struct {
         const char *from, *to, *message;
@@ -219,21 +212,21 @@ TEST(checkpoints_of_another_model)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};
         edit(path_of("seven"), path_of("edited"), cases[i].from, cases[i].to);
-        m->parameters[0] = 42;
+        m->state.w[0] = 42;
         CHECK(load(m, path_of("edited"), &step, &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
         CHECK(strstr(err.msg, cases[i].message), "case %zu: '%s' does not say '%s'", i, err.msg, cases[i].message);
-        CHECK(m->parameters[0] == 42, "case %zu: loaded a part of a file that was refused", i);
+        CHECK(m->state.w[0] == 42, "case %zu: loaded a part of a file that was refused", i);
     }
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
 }
 
 /* A parameter or a moment that is no number is found where it stands, before any step. */
 TEST(numbers_that_are_not_finite)
 {
-    struct rp_dev *dev;
-    struct rp_bert *m = small(&dev, 1);
-    const struct rp_tensor *t = &m->manifest.t[m->manifest.n / 2];
+    struct fixture f;
+    struct rp_train *m = small(&f, 1);
+    const struct rp_tensor *t = &m->state.weights->t[m->state.weights->n / 2];
+    char name[RP_TENSOR_NAME];
     static const struct {
         int block;
         float value;
@@ -243,17 +236,17 @@ TEST(numbers_that_are_not_finite)
         struct rp_err err = {0};
         char want[300];
         int64_t step;
-        float *block[3] = {m->parameters, m->moment[0], m->moment[1]}, *x = block[cases[i].block] + t->offset + t->count - 1, kept = *x;
+        float *block[3] = {m->state.w, m->state.slot[0], m->state.slot[1]};
+        float *x = rp_tensor_in(block[cases[i].block], t) + t->count - 1, kept = *x;
         *x = cases[i].value;
         save(m, path_of("bad"), 3);
         *x = kept;
         CHECK(load(m, path_of("bad"), &step, &err) < 0 && err.code == RP_MISMATCH, "case %zu: %d", i, (int)err.code);
-        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", path_of("bad"), cases[i].prefix, t->name,
-                 t->count - 1, cases[i].what);
+        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", path_of("bad"), cases[i].prefix,
+                 rp_tensor_name(name, t), t->count - 1, cases[i].what);
         CHECK_STR(err.msg, want);
     }
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
 }
 
 static int at_the_third(void *calls)
@@ -264,15 +257,15 @@ static int at_the_third(void *calls)
 /* Parameters alone, as others publish them, with a tied decoder under its second name that is or is not the same. */
 TEST(files_of_others)
 {
-    struct rp_dev *dev;
-    struct rp_bert *m = small(&dev, 1), *from;
-    struct rp_dev *other;
-    from = small(&other, 5);
-    int n = m->manifest.n;
+    struct fixture f, g;
+    struct rp_train *m = small(&f, 1), *from = small(&g, 5);
+    int n = m->state.weights->n;
     struct rp_st_tensor *t = rp_alloc((size_t)(n + 2) * sizeof *t);
+    char(*name)[RP_TENSOR_NAME] = rp_alloc((size_t)n * sizeof *name);
     for (int i = 0; i < n + 1; i++) {
-        const struct rp_tensor *x = &m->manifest.t[i < n ? i : 0];
-        t[i] = (struct rp_st_tensor){.name = i < n ? x->name : aliases[0].name, .dims = x->dims, .shape = {x->shape[0], x->shape[1]}};
+        const struct rp_tensor *x = &m->state.weights->t[i < n ? i : 0];
+        t[i] = (struct rp_st_tensor){.name = i < n ? rp_tensor_name(name[i], x) : aliases[0].name, .dims = rp_tensor_dims(x),
+                                     .shape = {x->dim[0], x->dim[1]}};
     }
     t[n + 1] = (struct rp_st_tensor){.name = "bert.embeddings.position_ids", .dims = 1, .shape = {16}};
     for (int tied = 0; tied < 2; tied++) {
@@ -282,26 +275,24 @@ TEST(files_of_others)
         float ids[16] = {0}, wrong = 1;
         CHECK(rp_st_create(&w, path_of("others"), t, n + 2, NULL, &err) == 0, "%s", err.msg);
         for (int i = 0; i < n + 1; i++) {
-            const struct rp_tensor *x = &m->manifest.t[i < n ? i : 0];
+            const struct rp_tensor *x = &m->state.weights->t[i < n ? i : 0];
             size_t skip = i == n && !tied;
             CHECK(rp_st_append(&w, &wrong, 4 * skip, &err) == 0, "%s", err.msg);
-            CHECK(rp_st_append(&w, from->parameters + x->offset + skip, (x->count - skip) * 4, &err) == 0, "%s", err.msg);
+            CHECK(rp_st_append(&w, rp_tensor_in(from->state.w, x) + skip, (x->count - skip) * 4, &err) == 0, "%s", err.msg);
         }
         CHECK(rp_st_append(&w, ids, sizeof ids, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
-        memset(m->moment[0], 0x11, 64);
+        memset(m->state.slot[0], 0x11, 64);
         int status = load(m, path_of("others"), &step, &err);
         if (tied)
-            CHECK(status == 0 && step == 0 && m->moment[0][0] != 0 &&
-                      !memcmp(m->parameters, from->parameters, m->manifest.floats * sizeof(float)),
-                  "%s", err.msg);
+            CHECK(status == 0 && step == 0 && m->state.slot[0][0] != 0 && !memcmp(m->state.w, from->state.w, m->state.weights->bytes), "%s",
+                  err.msg);
         else
             CHECK(status < 0 && strstr(err.msg, "tied"), "an untied decoder went through: %s", err.msg);
     }
     free(t);
-    rp_bert_close(m);
-    rp_bert_close(from);
-    fixture_close(dev);
-    fixture_close(other);
+    free(name);
+    fixture_fini(&f);
+    fixture_fini(&g);
 }
 
 TEST(nothing_half_written)
@@ -315,16 +306,14 @@ TEST(nothing_half_written)
     CHECK(stat(path_of("half"), &s) < 0, "the name exists before the bytes");
     rp_st_abort(&w);
     CHECK(stat(temporary, &s) < 0 && stat(path_of("half"), &s) < 0, "an abandoned file is left");
-    struct rp_dev *dev;
-    struct rp_bert *m = small(&dev, 1);
-    float *block[3] = {m->parameters, m->moment[0], m->moment[1]};
+    struct fixture f;
+    struct rp_train *m = small(&f, 1);
     int calls = 0;
     mkdir(path_of("stopped"), 0700);
-    CHECK(rp_checkpoint_save(path_of("stopped/x"), dev, &m->manifest, block, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
+    CHECK(rp_checkpoint_save(path_of("stopped/x"), &m->state, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
           err.code == RP_INTERRUPTED);
     CHECK(rmdir(path_of("stopped")) == 0, "a save that was stopped left a file");
-    rp_bert_close(m);
-    fixture_close(dev);
+    fixture_fini(&f);
     CHECK(rp_st_create(&w, path_of("no/such/directory"), &t, 1, NULL, &err) < 0 && err.code == RP_IO, "no directory");
     free(temporary);
 }

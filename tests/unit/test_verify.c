@@ -70,7 +70,7 @@ TEST(digests_of_embedded_archives_are_those_of_their_samples)
         RP_FREE char *path = rp_asprintf(RP_FILES_EMBEDDED "%s", name);
         CHECK(rp_embedded_archive(name, &archive) == 0, "%s", name);
         rp_sha256_hex(sha256, archive.data, archive.size);
-        CHECK(rp_files_open(&files, path, &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+        CHECK(rp_files_open(&files, path, ".tfrecord", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
         rp_files_close(&files);
         const char *listed = rp_embedded_digest(sha256);
         CHECK(listed && strcmp(listed, digest) == 0, "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded.c", name, sha256, digest);
@@ -87,7 +87,7 @@ TEST(samples_of_an_archive_in_this_program_have_its_digest)
     char sha256[RP_SHA256_HEX], digest[RP_SHA256_HEX], text[512];
     CHECK(rp_embedded_archive("bert_sample.tar.zst", &archive) == 0, "no sample is embedded");
     rp_sha256_hex(sha256, archive.data, archive.size);
-    CHECK(rp_files_open(&files, "embedded:bert_sample.tar.zst", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+    CHECK(rp_files_open(&files, "embedded:bert_sample.tar.zst", ".tfrecord", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
     rp_files_close(&files);
     RP_FREE char *pin = rp_asprintf("data.sha256=%s", sha256);
     const char *const set[] = {"data.archive=bert_sample.tar.zst", pin};

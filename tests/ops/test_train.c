@@ -1,4 +1,4 @@
-/* BERT as the worker sees it: plan, open, load, step, root, save; exact losses of the small recipe; a loss that falls.
+/* Training as the worker sees it: plan, open, load, step, root, save; exact losses of the small recipe; a loss that falls.
  *
  * Golden values: tests/golden/bert_tiny_fp32.txt, made by the definitions of repro-fp32/1. They change only with a new version of the
  * arithmetic, of the recipe or of the corpus; RP_GOLDEN_UPDATE=1 writes what was computed. */
@@ -7,7 +7,7 @@
 #include "data/synthetic/make.h"
 #include "data/files.h"
 #include "tests/unit/tap.h"
-#include "workload/workload.h"
+#include "train/train.h"
 
 #include <ftw.h>
 #include <math.h>
@@ -70,11 +70,6 @@ struct training {
     struct rp_train *train;
 };
 
-static const struct rp_workload *bert(void)
-{
-    return rp_workload_find("bert");
-}
-
 /* bert_tiny_fp32 with "key=value" settings, NULL at the end, planned for the best instruction set with `threads`. */
 static int prepare(struct training *t, const char *isa, int threads, const char *const *set, struct rp_err *err)
 {
@@ -85,7 +80,7 @@ static int prepare(struct training *t, const char *isa, int threads, const char 
     if (rp_recipe_load(&t->recipe, "recipes/bert_tiny_fp32", "cpu", set, n, err) < 0)
         return -1;
     t->device = (struct rp_device_opts){.isa = isa, .threads = threads};
-    return bert()->plan(&t->plan, &t->recipe, t->backend, &t->device, err);
+    return rp_train_plan(&t->plan, &t->recipe, t->backend, &t->device, err);
 }
 
 static int start(struct training *t, const char *isa, int threads, const char *const *set, struct rp_err *err)
@@ -93,14 +88,16 @@ static int start(struct training *t, const char *isa, int threads, const char *c
     if (prepare(t, isa, threads, set, err) < 0)
         return -1;
     t->dev = t->backend->open(&t->device, t->plan.bytes[RP_CLASS_BACKEND], err);
-    t->train = t->dev ? bert()->open(&t->recipe, &t->plan, t->dev, t->recipe.data_path, NULL, NULL, err) : NULL;
+    t->train = t->dev ? rp_train_open(&(struct rp_train_opts){.recipe = &t->recipe, .plan = &t->plan, .dev = t->dev,
+                                                              .data = t->recipe.data_path, .format = rp_data_format_of(&t->recipe)}, err)
+                      : NULL;
     return t->train ? 0 : -1;
 }
 
 static void stop(struct training *t)
 {
     if (t->train)
-        bert()->close(t->train);
+        rp_train_close(t->train);
     if (t->dev)
         t->backend->close(t->dev);
     rp_recipe_fini(&t->recipe);
@@ -108,7 +105,7 @@ static void stop(struct training *t)
 
 static int step(struct training *t, int64_t i, struct rp_step_result *s, struct rp_err *err)
 {
-    return bert()->load(t->train, i, err) < 0 ? -1 : bert()->step(t->train, i, s, err);
+    return rp_train_load(t->train, i, err) < 0 ? -1 : rp_train_step(t->train, i, s, err);
 }
 
 /* "data.path=..." for a settings list; stays valid */
@@ -146,7 +143,7 @@ static void record(struct rp_buf *out, const char *isa, int threads)
         rp_float_hex(norm, s.grad_norm);
         rp_buf_printf(out, "%d %s %s\n", i, loss, norm);
     }
-    CHECK(t.train && bert()->root(t.train, hex, NULL, &err) == 0, "%s", err.msg);
+    CHECK(t.train && rp_train_root(t.train, hex, NULL, &err) == 0, "%s", err.msg);
     rp_buf_printf(out, "root %s\n", hex);
     stop(&t);
 }
@@ -210,16 +207,16 @@ TEST(save_and_init_continue_the_same_run)
     for (int i = 0; i < 6; i++) { /* 36 samples, then into the second epoch */
         CHECK(step(&t, i, &s, &err) == 0, "%s", err.msg);
         if (i == 3)
-            CHECK(bert()->save(t.train, file, &err) == 0, "%s", err.msg);
+            CHECK(rp_train_save(t.train, file, &err) == 0, "%s", err.msg);
     }
-    CHECK(bert()->root(t.train, whole, NULL, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_root(t.train, whole, NULL, &err) == 0, "%s", err.msg);
     stop(&t);
     snprintf(init, sizeof init, "run.init=%s", file);
     set[7] = init;
     CHECK(start(&t, NULL, 2, set, &err) == 0, "%s", err.msg);
     for (int i = 0; i < 2; i++)
         CHECK(step(&t, i, &s, &err) == 0, "%s", err.msg);
-    CHECK(bert()->root(t.train, again, NULL, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_root(t.train, again, NULL, &err) == 0, "%s", err.msg);
     CHECK_STR(again, whole);
     stop(&t);
     free(file);
