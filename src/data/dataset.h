@@ -3,7 +3,7 @@
  * What:    the border between file formats and models: a model asks for fields by name, a format fills them.
  * Flow:    data.format -> rp_data_format_of() -> open(path, wanted fields) -> get(sample number) -> the caller's rows.
  * Owner:   whoever opens closes; rows belong to the caller.
- * Extend:  a file with a struct rp_data_format, one row in formats.c, and its name among the choices of data.format.
+ * Extend:  a file with a struct rp_data_format rp_data_format_<name>, and its name in RP_DATA_FORMATS of recipe/choices.h.
  *
  * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned order (shuffle.h).
  * Every value is checked before it is handed out. Errors are RP_MALFORMED and read: 'FILE', record 17 (from 0), field 'input_ids': what
@@ -73,7 +73,7 @@ struct rp_data_format {
                  struct rp_err *err);
 };
 
-extern const struct rp_data_format *const rp_data_formats[]; /* ended by NULL; in the order of the choices of data.format */
+extern const struct rp_data_format *const rp_data_formats[]; /* by enum rp_data_format_id, ended by NULL */
 const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: no format has that name */
 const struct rp_data_format *rp_data_format_of(const struct rp_recipe *r);
 

@@ -3,9 +3,15 @@
 
 #include <string.h>
 
-extern const struct rp_data_format rp_data_format_bert_tfrecord; /* bert_tfrecord.c */
+#define X(name) extern const struct rp_data_format rp_data_format_##name;
+RP_DATA_FORMATS(X)
+#undef X
 
-const struct rp_data_format *const rp_data_formats[] = {&rp_data_format_bert_tfrecord, NULL};
+const struct rp_data_format *const rp_data_formats[RP_DATA_FORMAT_COUNT + 1] = {
+#define X(name) [RP_DATA_FORMAT_##name] = &rp_data_format_##name,
+    RP_DATA_FORMATS(X)
+#undef X
+};
 
 const struct rp_data_format *rp_data_format_find(const char *name)
 {

@@ -4,7 +4,7 @@
  * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call -> prepare(), forward(),
  *          backward() of one micro-batch at a time.
  * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
- * Extend:  a folder beside bert/ that fills a struct rp_model, its name in RP_MODELS of recipe/choices.h, a row in models.c, its keys.
+ * Extend:  a file or folder with a struct rp_model rp_model_<name>, its name in RP_MODELS_BUILT of recipe/choices.h, its keys in keys.def.
  */
 #ifndef RP_MODEL_MODEL_H
 #define RP_MODEL_MODEL_H

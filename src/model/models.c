@@ -3,9 +3,15 @@
 
 #include <string.h>
 
-extern const struct rp_model rp_model_bert; /* bert.c */
+#define X(name) extern const struct rp_model rp_model_##name;
+RP_MODELS_BUILT(X)
+#undef X
 
-static const struct rp_model *const models[RP_MODEL_COUNT] = {[RP_MODEL_bert] = &rp_model_bert};
+static const struct rp_model *const models[RP_MODEL_COUNT] = {
+#define X(name) [RP_MODEL_##name] = &rp_model_##name,
+    RP_MODELS_BUILT(X)
+#undef X
+};
 
 const struct rp_model *rp_model_find(const char *name)
 {

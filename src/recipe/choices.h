@@ -8,12 +8,13 @@
 #ifndef RP_RECIPE_CHOICES_H
 #define RP_RECIPE_CHOICES_H
 
-#define RP_MODELS(X) X(bert) X(gpt) X(resnet50) /* known by name; those that are built in: model/models.c */
+#define RP_MODELS_BUILT(X) X(bert) /* each a struct rp_model rp_model_<name> */
+#define RP_MODELS(X) RP_MODELS_BUILT(X) X(gpt) X(resnet50) /* known by name */
 #define RP_ACTIVATIONS(X) X(gelu)
 #define RP_PRECISIONS(X) X(fp32)
 #define RP_OPTIMIZERS(X) X(adamw) X(lamb)
 #define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square)
-#define RP_DATA_FORMATS(X) X(bert_tfrecord)
+#define RP_DATA_FORMATS(X) X(bert_tfrecord) /* each a struct rp_data_format rp_data_format_<name> */
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
 #define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)

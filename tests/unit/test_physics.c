@@ -363,7 +363,7 @@ TEST(roots_of_tensors_make_the_state_root)
     refused(&x, RP_CHECK_roots, "there is no root of the tensor 'optimizer.v.bert.pooler.dense.bias'");
     json_object_update(tensors, keep);
     json_object_set_new(tensors, "another", json_string(FX_ROOT));
-    refused(&x, RP_CHECK_roots, "tensors are listed, and the model has");
+    refused(&x, RP_CHECK_roots, "tensors are listed, and the state has");
     fx_fini(&x);
 }
 

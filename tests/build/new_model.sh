@@ -1,0 +1,72 @@
+#!/bin/bash
+# What src/README.md promises of a new model and a new data format: a file each, a word each in the lists of recipe/choices.h, and the
+# model's keys. The model is trained, sealed, verified, replayed, saved, continued and compared by the code that is there.
+# timeout: 900
+. "$TEST_DIR/common.inc"
+copy_sources tree
+cd tree
+mkdir src/model/mlp
+cp "$TEST_DIR/new_model/mlp.c" src/model/mlp/
+cp "$TEST_DIR/new_model/raw_images.c" src/data/
+sed -i '/define RP_MODELS_BUILT/s/X(bert)/X(bert) X(mlp)/; /define RP_DATA_FORMATS/s/X(bert_tfrecord)/X(bert_tfrecord) X(raw_images)/' src/recipe/choices.h
+cat >>src/recipe/keys.def <<'END'
+KEY("model.image_size", model_image_size, I, FOR(mlp), "8", 1, 64, "", "", "pixels of a side")
+KEY("model.width", model_width, I, FOR(mlp), "33", 1, 4096, "", "", "width of the hidden layer")
+KEY("model.classes", model_classes, I, FOR(mlp), "10", 2, 256, "", "", "classes")
+END
+# Kernels that are quick to compile will do.
+make -s build/native/repro native_flags=-O1 >build.log 2>&1 || { tail -n 20 build.log >&2; fail "the tree with the new model does not build"; }
+cd ..
+repro=$PWD/tree/build/native/repro
+
+"$repro" recipes keys mlp >keys.txt
+grep -q '^model.width' keys.txt && ! grep -q hidden_size keys.txt || fail "keys of the model: $(cat keys.txt)"
+
+awk 'BEGIN { for (i = 0; i < 90; i++) { l = 1 + i % 9; printf "%c", l; for (p = 0; p < 64; p++) printf "%c", 20 + (l * l * 7 + p * l * 11 + i) % 200 } }' >images.raw
+[ "$(wc -c <images.raw)" = 5850 ] || fail "awk wrote $(wc -c <images.raw) bytes"
+cat >mlp.yaml <<'END'
+workload: mlp
+model: {image_size: 8, width: 33, classes: 10}
+train: {batch_size: 5, accumulation_steps: 3}
+optimizer: {learning_rate: 1e-2, weight_decay: 0}
+schedule: {total_steps: 1000}
+data: {format: raw_images, path: images.raw}
+measure: {warmup_steps: 1, timed_steps: 30}
+evidence: {state_root_every: 1}
+END
+"$repro" run mlp.yaml -o first.zst --threads 1 >run.txt 2>run.err || { cat run.err >&2; fail "run"; }
+grep -q 'images/s' run.txt || fail "the unit of the model is not printed: $(cat run.txt)"
+mkdir first && tar -C first --zstd -xf first.zst
+jq -e '.model == {name: "mlp", sample_unit: "images", loss_parts: [], counters: []} and .results.throughput.unit == "images/s"
+    and .results.samples_per_step == 15 and .plan.parameters == 64 * 33 + 33 + 33 * 10 + 10 and .results.counters == []' first/run.json >/dev/null ||
+    fail "run.json: $(jq -c '[.model, .results.throughput, .plan.parameters]' first/run.json)"
+jq -e '.tensor_roots.init | has("input.scale") and has("optimizer.v.output.bias") and (has("optimizer.v.input.scale") | not) and length == 13' \
+    first/run.json >/dev/null || fail "tensors of the state: $(jq -c '.tensor_roots.init | keys' first/run.json)"
+jq -se 'map(select(.step >= 0)) | all(.[]; (has("loss_parts") or has("counters")) | not)' first/steps/rank0.jsonl >/dev/null || fail "records"
+"$repro" inspect first.zst >inspect.txt || fail "inspect"
+"$repro" verify first.zst --replay 3 >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify"; }
+grep -q '^passed *replay' verify.txt || fail "replay: $(grep replay verify.txt)"
+grep -q '^passed *loss' verify.txt || fail "loss: $(grep loss verify.txt)"
+"$repro" report first.zst -o page.html 2>/dev/null && grep -q 'images/s' page.html || fail "page"
+"$repro" compare first.zst first.zst >compare.txt 2>&1 || { cat compare.txt >&2; fail "compare"; }
+grep -q 'images/s' compare.txt || fail "compare: $(cat compare.txt)"
+
+# The same bits in scalar code on three threads; and in two runs, the second from the state that the first one saved.
+roots() { tar -xOf "$1" --zstd steps/rank0.jsonl | jq -r .state_root; }
+"$repro" run mlp.yaml -o scalar.zst --isa scalar --threads 3 >/dev/null 2>&1
+[ "$(roots scalar.zst)" = "$(roots first.zst)" ] || fail "scalar code has other state roots"
+"$repro" run mlp.yaml -o half.zst --steps 14 --save half.safetensors >/dev/null 2>&1
+"$repro" run mlp.yaml -o rest.zst --steps 15 --init half.safetensors >/dev/null 2>&1
+[ "$(roots rest.zst | tail -n 1)" = "$(roots first.zst | tail -n 1)" ] || fail "a run in two parts ends in another state"
+losses=$(jq -r 'select(.step >= 0) | .loss' first/steps/rank0.jsonl | sed -n '1p;$p' | xargs printf '%.3f ')
+awk -v l="$losses" 'BEGIN { split(l, x, " "); exit !(x[2] < x[1] - 0.5) }' || fail "it learns nothing: $losses"
+
+# Keys and data of others are refused by name.
+status=0
+printf 'workload: mlp\ntask:\n  seq_length: 8\n' >wrong.yaml
+"$repro" run wrong.yaml >/dev/null 2>wrong.err || status=$?
+[ $status = 2 ] && grep -q 'wrong.yaml:3:.*task.seq_length.*mlp' wrong.err || fail "a key of BERT: status $status, $(cat wrong.err)"
+status=0
+head -c 100 images.raw >short.raw
+"$repro" run mlp.yaml -o short.zst --set data.path=short.raw >/dev/null 2>short.err || status=$?
+[ $status = 4 ] && grep -q short.raw short.err || fail "a damaged data set: status $status, $(cat short.err)"
