@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,6 +55,22 @@ static int place(const char *name)
             return row * NUMBER_MAX + number;
     }
     return -1;
+}
+
+static const char *name_of(char out[RP_MEMBER_NAME], const char *of, int number, const char *what)
+{
+    snprintf(out, RP_MEMBER_NAME, "%s%d%s", of, number, what);
+    return out;
+}
+
+const char *rp_member_of_rank(char out[RP_MEMBER_NAME], int rank, const char *what)
+{
+    return name_of(out, "steps/rank", rank, what);
+}
+
+const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *what)
+{
+    return name_of(out, "env/node", node, what);
 }
 
 const char *rp_bundle_meaning(const char *name)

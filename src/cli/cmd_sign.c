@@ -98,7 +98,7 @@ static int read_whole(struct rp_bundle *whole, const char *path, const struct rp
     return rp_fail(err, RP_MISMATCH, "'%s' was changed while it was verified; nothing was signed", path);
 }
 
-static int add_members(struct rp_bundle *b, size_t number, const struct rp_counter *c, const struct rp_key_pair *k, struct rp_err *err)
+static int add_members(struct rp_bundle *b, size_t number, const struct rp_countersignature *c, const struct rp_key_pair *k, struct rp_err *err)
 {
     RP_BUF envelope = {0}, pem = {0};
     RP_FREE char *name = rp_asprintf(RP_COUNTER_FOLDER "%zu.dsse.json", number);
@@ -119,7 +119,7 @@ static int write_bundle(const struct rp_bundle *b, const char *path, const struc
     return (o->output && !o->force ? rp_write_new_file : rp_write_file)(path, file.data, file.size, mode, err);
 }
 
-static void report(struct rp_cli *cli, const struct rp_verification *v, const struct rp_counter *c, const char *print, const char *path)
+static void report(struct rp_cli *cli, const struct rp_verification *v, const struct rp_countersignature *c, const char *print, const char *path)
 {
     RP_BUF line = {0};
     size_t number = json_array_size(v->signatures);
@@ -139,7 +139,7 @@ static int sign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err
     struct rp_verification v = {0};
     struct rp_verified kept = {0};
     struct rp_verify_opts vo = {.keep = &kept};
-    struct rp_counter c = {.role = "reviewer"};
+    struct rp_countersignature c = {.role = "reviewer"};
     char print[RP_FINGERPRINT_SIZE];
     const char *to = o->output ? o->output : path;
     if (o->note && strlen(o->note) >= sizeof c.note)

@@ -106,7 +106,7 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *
                        .place = place};
     *place = (struct rp_ledger_place){.position = s.position};
     if (s.position < 1)
-        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger%s%s", is ? ": " : "; it is older", text(is, "reason"));
+        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", text(is, "reason"));
     int failed = rp_ledger_read(path, note, &s, &sum, err) < 0;
     place->lines = sum.lines;
     if (!failed && !s.found)

@@ -375,10 +375,44 @@ static int64_t padded_tokens(const struct rp_recipe *r)
     return r->task_seq_length;
 }
 
+static const char *alias(const struct rp_recipe *r)
+{
+    static const struct {
+        const char *name;
+        int64_t layers, hidden, heads, inner, vocabulary;
+    } known[] = {{"bert-base", 12, 768, 12, 3072, 30522}, {"bert-large", 24, 1024, 16, 4096, 30522}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].layers == r->model_num_hidden_layers && known[i].hidden == r->model_hidden_size &&
+            known[i].heads == r->model_num_attention_heads && known[i].inner == r->model_intermediate_size &&
+            known[i].vocabulary == r->model_vocab_size)
+            return known[i].name;
+    return NULL;
+}
+
+#define WIDTH_MAX 1.0  /* logits wider than this are not described by their variance */
+#define FIRST_OFF 0.25 /* of the expectation itself: layers in between, a model of few tensors */
+#define FIRST_DEVIATIONS 6.0
+
+/* Guessing: ln V for a masked word, ln 2 for the next sentence. The last layer norm leaves vectors of length sqrt(H), and decoder weights
+ * are normal with the initialiser's range: so logits are normal with width range * sqrt(H), and the loss of a word is ln V + width^2 / 2
+ * in the mean and has that width itself. The pooler's tanh keeps the other pair of logits as narrow. */
+static struct rp_loss_expected expected_loss(const struct rp_recipe *r, int64_t samples)
+{
+    double width = r->model_initializer_range * sqrt((double)r->model_hidden_size), words = (double)samples;
+    struct rp_loss_expected e = {.guess = log((double)r->model_vocab_size) + log(2), .off = -1};
+    e.first = e.guess + width * width / 2;
+    if (width <= WIDTH_MAX)
+        e.off = FIRST_OFF + width * width / 4 + FIRST_DEVIATIONS * width * sqrt(2 / words);
+    return e;
+}
+
 extern const struct rp_model rp_model_bert;
 const struct rp_model rp_model_bert = {
     .name = "bert",
     .sample_unit = "sequences",
+    .task = "pre-training",
     .loss_part = {"mlm", "nsp"},
     .counter = {{.name = "tokens", .most = 1}, {.name = "padded_tokens", .per_sample = padded_tokens}},
+    .alias = alias,
+    .expected_loss = expected_loss,
 };

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "model/safetensors.h"
 #include "model/state_root.h"
+#include "ops/numerics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,7 +56,8 @@ int rp_checkpoint_save(const char *path, struct rp_dev *dev, const struct rp_man
     struct saver s = {.dev = dev, .piece = piece, .alive = alive, .alive_arg = alive_arg};
     list_tensors(list, names, m);
     snprintf(text, sizeof text, "%lld", (long long)step);
-    RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", RP_NUMERICS);
+    RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics",
+                                  rp_numerics_name(RP_NUMERICS_fp32_1));
     if (dev->backend->sync(dev, err) < 0 || rp_st_create(&s.w, path, list, 3 * m->n, metadata, err) < 0)
         return -1;
     for (int i = 0; i < 3 * m->n; i++) {

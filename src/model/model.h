@@ -23,10 +23,19 @@ struct rp_counter {
     int most; /* index of a counter, only where per_sample is NULL */
 };
 
+/* Losses that follow from the recipe alone. */
+struct rp_loss_expected {
+    double guess;       /* of guessing, without having learnt anything */
+    double first, off;  /* of the first step of an initialised model, and by how much it may be off; off < 0: not known */
+};
+
 struct rp_model {
     const char *name, *sample_unit;                  /* "bert", "sequences" */
+    const char *task;                                /* what is trained, in published tables: "pre-training" */
     const char *loss_part[RP_LOSS_PARTS_MAX + 1];    /* ended by NULL; they add up to the loss. None: the loss has no parts */
     struct rp_counter counter[RP_COUNTERS_MAX + 1];  /* ended by a name of NULL */
+    const char *(*alias)(const struct rp_recipe *r); /* what tables call a model of these sizes: "bert-base"; NULL: it has no name */
+    struct rp_loss_expected (*expected_loss)(const struct rp_recipe *r, int64_t samples);
 };
 
 const struct rp_model *rp_model_find(const char *name); /* NULL: there is none of that name */

@@ -32,7 +32,7 @@ static int is_plain(const char *text)
     return 1;
 }
 
-static int check(const struct rp_counter *c, enum rp_code code, struct rp_err *err)
+static int check(const struct rp_countersignature *c, enum rp_code code, struct rp_err *err)
 {
     char shown[72];
     if (!is_role(c->role))
@@ -45,7 +45,7 @@ static int check(const struct rp_counter *c, enum rp_code code, struct rp_err *e
     return 0;
 }
 
-static void statement(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *of)
+static void statement(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *of)
 {
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
@@ -56,7 +56,7 @@ static void statement(struct rp_buf *out, const struct rp_counter *c, const stru
     rp_json_write(out, j);
 }
 
-int rp_counter_seal(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *of, const struct rp_key_pair *key,
+int rp_counter_seal(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *of, const struct rp_key_pair *key,
                     struct rp_err *err)
 {
     RP_BUF payload = {0};
@@ -78,7 +78,7 @@ static int copy(char *out, size_t size, const json_t *predicate, const char *key
 }
 
 /* What the signed bytes say; that they say nothing else and in no other way is seen by writing them again. */
-static int parse(struct rp_counter *c, const struct rp_buf *payload, struct rp_err *err)
+static int parse(struct rp_countersignature *c, const struct rp_buf *payload, struct rp_err *err)
 {
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
     if (!j)
@@ -117,12 +117,12 @@ static int check_subject(const struct rp_buf *payload, const struct rp_buf *of, 
     return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
 }
 
-int rp_counter_open(struct rp_counter *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key,
+int rp_counter_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key,
                     struct rp_err *err)
 {
     struct rp_envelope e;
     RP_BUF again = {0};
-    *c = (struct rp_counter){0};
+    *c = (struct rp_countersignature){0};
     if (rp_dsse_parse(&e, text, size, err) < 0)
         return -1;
     int failed = rp_dsse_check(&e, key, err) < 0 || parse(c, &e.payload, err) < 0;

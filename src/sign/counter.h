@@ -7,7 +7,7 @@
  *             "subject": [{"digest": {"sha256"}, "name": "statement.dsse.json"}]}
  *
  *          The role is a claim of the one who signs: authorship is decided by the key of statement.dsse.json alone.
- * Flow:    struct rp_counter + key -> member; member + key -> struct rp_counter, after its signature held.
+ * Flow:    struct rp_countersignature + key -> member; member + key -> struct rp_countersignature, after its signature held.
  * Owner:   fixed-size structs of the caller.
  * Extend:  another role is a word of RP_COUNTER_ROLES; another key of the predicate goes into statement() of counter.c.
  *
@@ -25,16 +25,16 @@
 #define RP_COUNTER_TYPE "urn:repro:signature:1"
 #define RP_COUNTER_FOLDER "signatures/"
 
-struct rp_counter {
+struct rp_countersignature {
     char role[16], at[32], program[64];
     char note[501]; /* UTF-8 without control characters; "" for none */
 };
 
 /* RP_USAGE: a role or note that cannot be. statement: the bytes of statement.dsse.json. */
-int rp_counter_seal(struct rp_buf *out, const struct rp_counter *c, const struct rp_buf *statement, const struct rp_key_pair *key,
+int rp_counter_seal(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *statement, const struct rp_key_pair *key,
                     struct rp_err *err) rp_must_check;
 /* RP_SIGNATURE: not by this key; RP_MISMATCH: of another statement; RP_MALFORMED: in no form that rp_counter_seal() writes. */
-int rp_counter_open(struct rp_counter *c, const char *text, size_t size, const struct rp_buf *statement, const struct rp_key_pair *key,
+int rp_counter_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *statement, const struct rp_key_pair *key,
                     struct rp_err *err) rp_must_check;
 
 #endif

@@ -105,11 +105,11 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
 int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_plan plan;
-    struct rp_verify_device d = {0};
+    struct rp_device_info d;
     char text[300];
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
-    int own = strcmp(backend, "cpu") == 0 && rp_verify_device(&d, s) == 0;
-    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1,
+    int own = strcmp(backend, "cpu") == 0 && rp_verify_cpu(&d, s->run) == 0;
+    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? d.threads : 1,
                                .max_seq = (int)s->recipe.task_seq_length};
     o.max_rows = (int)(s->recipe.train_batch_size * s->recipe.task_seq_length); /* the plan was made of as many */
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)

@@ -22,7 +22,7 @@ static int open_one(struct rp_verify_state *s, int number, json_t *row, struct r
                            *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
     char print[RP_FINGERPRINT_SIZE];
     RP_BUF again = {0};
-    struct rp_counter c;
+    struct rp_countersignature c;
     if (!envelope || !pem)
         return rp_fail(err, RP_MALFORMED, "there is no " RP_COUNTER_FOLDER "%d.%s", number, envelope ? "pem" : "dsse.json");
     struct rp_key_pair *k = rp_key_load_public(rp_buf_text(&pem->bytes), pem->bytes.size, pem->name, err);

@@ -34,7 +34,7 @@ static void step_line(struct rp_buf *out, int64_t step, int64_t start, int64_t n
 static int64_t records(struct rp_buf *out, int64_t n)
 {
     int64_t now = 5000000000;
-    rp_buf_puts(out, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(out, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int64_t i = 0; i < n; i++) {
         int64_t ns = 100000000 + (int64_t)(draw() % 4194304);
         step_line(out, i, now, ns);

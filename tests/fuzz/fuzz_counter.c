@@ -29,7 +29,7 @@ static struct rp_key_pair *key(void)
 /* 1: taken. */
 static int check(const void *text, size_t size)
 {
-    struct rp_counter c;
+    struct rp_countersignature c;
     struct rp_err err = {0};
     RP_BUF of = {0}, again = {0};
     rp_buf_puts(&of, statement);

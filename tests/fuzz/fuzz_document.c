@@ -183,7 +183,7 @@ static struct rp_buf *bytes_of(struct rp_bundle *b, const char *name)
 static void countersign(struct rp_bundle *b, const struct rp_key_pair *key)
 {
     struct rp_err err;
-    struct rp_counter c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "n"};
+    struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "n"};
     struct rp_buf *seal = bytes_of(b, members[COUNTER]), *pem;
     MUST(rp_counter_seal(seal, &c, attack_bytes(b, members[STATEMENT]), key, &err) == 0);
     pem = bytes_of(b, members[COUNTER + 1]);

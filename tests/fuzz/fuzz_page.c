@@ -27,7 +27,7 @@ static void countersign(struct rp_bundle *b, const struct rp_key_pair *key)
 {
     struct rp_err err;
     RP_BUF seal = {0}, pem = {0};
-    struct rp_counter c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "<b>"};
+    struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "<b>"};
     MUST(rp_counter_seal(&seal, &c, attack_bytes(b, "statement.dsse.json"), key, &err) == 0);
     rp_key_public_pem(key, &pem);
     fx_add(b, "signatures/0.dsse.json", seal.data, seal.size);

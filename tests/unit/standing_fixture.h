@@ -46,7 +46,7 @@ static void countersign(const char *file, const char *to)
     struct rp_bundle b;
     RP_BUF envelope = {0}, pem = {0}, packed = {0};
     RP_FREE char *path = fx_path(file), *path_to = fx_path(to);
-    struct rp_counter c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
+    struct rp_countersignature c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
     struct rp_key_pair *k = fx_key("carol.pem");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);

@@ -224,7 +224,7 @@ static json_t *capture(const char *const *change)
 static struct rp_row *run_on(struct rp_rows *rows, const char *device, const char *const *change)
 {
     struct rp_rows of = {0};
-    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:s}", "backend", "cpu", "device", device);
+    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", fx_device(device));
     struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
     struct rp_verified kept = {.before = env};
     const struct rp_row *from = rp_rows_add_verified(&of, &v, &kept);

@@ -36,7 +36,7 @@ static void records(struct fx *x, int n, int64_t start, int64_t gap, int64_t (*l
     rp_recipe_fini(&x->recipe);
     CHECK(rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 2, &err) == 0, "%s", err.msg);
     rp_buf_fini(&x->steps);
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < n; i++) {
         fx_step(&x->steps, i, 1, n - 1, now, length(i), i + 1 == n);
         now += length(i) + gap;
@@ -388,7 +388,7 @@ TEST(what_roots_took_between_the_steps_is_said)
         CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
         json_t *tensors = tensors_with_root(&x.recipe, root);
         rp_buf_fini(&x.steps);
-        rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+        rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
         for (int k = 0; k < 7; k++)
             fx_step(&x.steps, k, 1, 3, 1000000000 + k * 141000123ll, natural(k), cases[i].root_ns);
         json_decref(x.done);
@@ -446,7 +446,7 @@ static void wide(int threads, int64_t times, const char *set)
         CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", sets, 1, &err) == 0, "%s", err.msg);
     }
     rp_buf_fini(&x.steps);
-    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++)
         fx_step(&x.steps, i, 1, 3, 5000000123ll + i * 110000000 / times, natural(i) / times, i == 6);
     x.device = device;

@@ -224,7 +224,7 @@ TEST(who_countersigned_is_asked_for_by_key)
     fx_init(&x);
     fx_seal(&x, "signer", "policy");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
-    struct rp_counter c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
+    struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
     struct rp_key_pair *k = fx_key("bob"), *stranger = fx_key("eve");
     CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);

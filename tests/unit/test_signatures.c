@@ -30,9 +30,9 @@ static void finish(struct rp_bundle *b)
     fx_fini(&x);
 }
 
-static struct rp_counter word(const char *role)
+static struct rp_countersignature word(const char *role)
 {
-    struct rp_counter c = {.at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "looked at \xc3\xa9verything"};
+    struct rp_countersignature c = {.at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "looked at \xc3\xa9verything"};
     snprintf(c.role, sizeof c.role, "%s", role);
     return c;
 }
@@ -52,7 +52,7 @@ static void countersign(struct rp_bundle *b, int number, const char *key, const 
 {
     struct rp_err err;
     RP_BUF envelope = {0};
-    struct rp_counter c = word(role);
+    struct rp_countersignature c = word(role);
     struct rp_key_pair *k = fx_key(key);
     CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_free(k);
@@ -223,7 +223,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
 TEST(no_byte_of_a_counter_signature_changes_unnoticed)
 {
     struct rp_err err;
-    struct rp_counter c = word("reviewer"), back;
+    struct rp_countersignature c = word("reviewer"), back;
     RP_BUF envelope = {0}, of = {0};
     struct rp_key_pair *k = fx_key("bob");
     rp_buf_puts(&of, "{}\n");

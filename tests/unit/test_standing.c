@@ -210,7 +210,7 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
         {"<tbody>", "note\">verified, but the key is unknown", "good\">verified", "bundle 1 of the page: the page says 'verified', here"},
         {"<tbody>", "verified, but the key is unknown", "verified by NVIDIA", "no verdict of number 1"},
         {"id=\"b2\"", "<p>", "<p>9999 sequences/s", "was changed"},
-        {"id=\"b2\"", "results/sequences_per_s\" data-form=\"d3\">", "results/sequences_per_s\" data-form=\"d3\">9", "was changed"},
+        {"id=\"b2\"", "results/throughput/value\" data-form=\"d3\">", "results/throughput/value\" data-form=\"d3\">9", "was changed"},
         {"<footer>", "<p>", "<p>9999 sequences/s", "was changed"},
         {"<header>", "<h1>2", "<style>main{display:none}</style><h1>2", "was changed"},
         {"id=\"b2\"", "data-bundle=\"", "data-bundle=\"0", "the page also shows the bundle whose"},

@@ -386,9 +386,9 @@ TEST(statements_made_by_hand)
     expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_statement, RP_MALFORMED, "/predicateType");
 
     forge_begin(&f, &x); /* a rounder number in the signed summary */
-    json_object_set_new(f.predicate, "sequences_per_s", json_real(1000));
+    json_object_set_new(json_object_get(f.predicate, "throughput"), "value", json_real(1000));
     forge_end(&f, &x, statement_of(&f));
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_predicate, RP_MISMATCH, "sequences_per_s is 1000");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_predicate, RP_MISMATCH, "throughput/value is 1000");
 
     forge_begin(&f, &x); /* SHA256SUMS that lies, signed */
     bytes_of(&f, "SHA256SUMS")->data[0] ^= 1;

@@ -14,6 +14,7 @@ enum rp_isa { RP_ISA_SCALAR, RP_ISA_AVX2, RP_ISA_AVX512, RP_ISA_COUNT };
 enum rp_isa rp_isa_best(void); /* from CPUID and XGETBV */
 int rp_isa_usable(enum rp_isa isa);
 const char *rp_isa_name(enum rp_isa isa);
+void rp_isa_brand(char out[128]); /* what the maker calls this CPU; "" where it does not say */
 int rp_isa_from_name(const char *name); /* NULL: the best one; -1: no such name */
 int rp_isa_has_fma(void);               /* scalar code may use the FMA instruction instead of the library's fmaf */
 

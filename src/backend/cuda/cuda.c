@@ -377,10 +377,14 @@ static uint64_t memory(const struct rp_device_opts *o)
     return c.d && choose(c.d, o, &c.device, &c.ordinal, &err) == 0 && find_memory(&c, &bytes, &err) == 0 ? bytes : 0;
 }
 
-static void describe(const struct rp_dev *dev, char *text, size_t size)
+static void info(const struct rp_dev *dev, struct rp_device_info *out)
 {
     const struct rp_cuda *c = (const struct rp_cuda *)dev;
-    snprintf(text, size, "gpu%d %s sm_%d%s", c->ordinal, c->name, c->image->arch, c->image->ptx ? " from PTX" : "");
+    snprintf(out->kind, sizeof out->kind, "cuda");
+    snprintf(out->name, sizeof out->name, "%s", c->name);
+    out->index = c->ordinal;
+    out->major = c->capability / 10;
+    out->minor = c->capability % 10;
 }
 
 const struct rp_backend rp_backend_cuda = {
@@ -398,7 +402,7 @@ const struct rp_backend rp_backend_cuda = {
     .upload = upload,
     .download = download,
     .sync = sync_device,
-    .describe = describe,
+    .info = info,
     .product = rp_cuda_product,
     .time_begin = rp_cuda_time_begin,
     .time_end = rp_cuda_time_end,
