@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The recorded value of a key of the recipe. */
-static const json_t *setting(const json_t *run, const char *key)
-{
-    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
-}
 static int64_t count_of(const json_t *j)
 {
     return json_is_integer(j) && json_integer_value(j) >= 0 ? json_integer_value(j) : -1;
@@ -65,10 +60,10 @@ static void model(struct rp_row *row, const json_t *run)
     struct rp_recipe r;
     struct rp_err ignored;
     char text[80];
-    row->layers = count_of(setting(run, "model.num_hidden_layers"));
-    row->hidden_size = count_of(setting(run, "model.hidden_size"));
-    row->attention_heads = count_of(setting(run, "model.num_attention_heads"));
-    row->sequence_length = count_of(setting(run, "task.seq_length"));
+    row->layers = count_of(rp_run_setting(run, "model.num_hidden_layers"));
+    row->hidden_size = count_of(rp_run_setting(run, "model.hidden_size"));
+    row->attention_heads = count_of(rp_run_setting(run, "model.num_attention_heads"));
+    row->sequence_length = count_of(rp_run_setting(run, "task.seq_length"));
     row->parameters = count_of(json_object_get(json_object_get(run, "plan"), "parameters"));
     snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
              (long long)row->hidden_size);
@@ -87,8 +82,8 @@ static void model(struct rp_row *row, const json_t *run)
 
 static void dropout(struct rp_row *row, const json_t *run)
 {
-    double hidden = json_number_value(setting(run, "model.hidden_dropout_prob")),
-           attention = json_number_value(setting(run, "model.attention_probs_dropout_prob"));
+    double hidden = json_number_value(rp_run_setting(run, "model.hidden_dropout_prob")),
+           attention = json_number_value(rp_run_setting(run, "model.attention_probs_dropout_prob"));
     char text[80];
     if (hidden == attention)
         snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
@@ -111,22 +106,22 @@ static void data(struct rp_row *row, const json_t *run)
 
 static void settings(struct rp_row *row, const json_t *run)
 {
-    const json_t *plan = json_object_get(run, "plan"), *batch = setting(run, "train.batch_size");
-    double clip = json_number_value(setting(run, "optimizer.clip_norm"));
+    const json_t *plan = json_object_get(run, "plan"), *batch = rp_run_setting(run, "train.batch_size");
+    double clip = json_number_value(rp_run_setting(run, "optimizer.clip_norm"));
     char text[120];
     row->batch_per_device = count_of(json_object_get(plan, "batch"));
     say(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
-    row->accumulation = count_of(setting(run, "train.accumulation_steps"));
-    row->data_parallel = count_of(setting(run, "parallel.data"));
-    row->tensor_parallel = count_of(setting(run, "parallel.tensor"));
-    row->pipeline_parallel = count_of(setting(run, "parallel.pipeline"));
+    row->accumulation = count_of(rp_run_setting(run, "train.accumulation_steps"));
+    row->data_parallel = count_of(rp_run_setting(run, "parallel.data"));
+    row->tensor_parallel = count_of(rp_run_setting(run, "parallel.tensor"));
+    row->pipeline_parallel = count_of(rp_run_setting(run, "parallel.pipeline"));
     row->global_batch = count_of(json_object_get(json_object_get(run, "results"), "samples_per_step"));
     if (row->global_batch == 0) /* no step was recorded */
         row->global_batch = -1;
-    say_json(&row->optimizer, setting(run, "optimizer.name"));
+    say_json(&row->optimizer, rp_run_setting(run, "optimizer.name"));
     snprintf(text, sizeof text, clip > 0 ? "global norm %g" : "none", clip);
     say(&row->clipping, text);
-    say_json(&row->precision, setting(run, "train.precision"));
+    say_json(&row->precision, rp_run_setting(run, "train.precision"));
     dropout(row, run);
     data(row, run);
 }

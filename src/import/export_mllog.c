@@ -11,6 +11,7 @@
 #include "import/draft.h"
 #include "import/export.h"
 #include "import/scan.h"
+#include "report/results.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -61,11 +62,6 @@ static void event(struct log *l, const char *key, json_t *value, json_t *metadat
     put(l, "POINT_IN_TIME", key, value, metadata);
 }
 
-static const json_t *setting(const json_t *run, const char *key)
-{
-    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
-}
-
 /* A value of run.json; the metadata say which. */
 static void from_run(struct log *l, const char *key, const json_t *value, const char *path)
 {
@@ -77,7 +73,7 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 {
     char path[80];
     snprintf(path, sizeof path, "recipe/%s", name);
-    from_run(l, key, setting(l->run, name), path);
+    from_run(l, key, rp_run_setting(l->run, name), path);
 }
 
 /* ---- what was run ---- */
@@ -128,7 +124,7 @@ static void submission(struct log *l)
 
 static void optimizer(struct log *l)
 {
-    const char *name = json_string_value(setting(l->run, "optimizer.name"));
+    const char *name = json_string_value(rp_run_setting(l->run, "optimizer.name"));
     char key[80];
     static const struct {
         const char *suffix, *key;

@@ -4,7 +4,7 @@
  *          fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the documentation.
  * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that order) -> JSON and back.
  * Owner:   struct rp_recipe owns its strings and the exact bytes; rp_recipe_fini() frees them.
- * Extend:  one row in keys.def, and its name in younger[] of verify/inner.c, as bundles so far lack it; read the field where it is needed.
+ * Extend:  one row in keys.def; read the field where it is needed.
  */
 #ifndef RP_RECIPE_RECIPE_H
 #define RP_RECIPE_RECIPE_H

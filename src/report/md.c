@@ -69,7 +69,7 @@ static const char *num(char out[48], const json_t *j, const char *path, int deci
 /* A recipe value as text. */
 static void setting(struct rp_buf *out, const json_t *run, const char *key)
 {
-    const json_t *v = json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value"), *word;
+    const json_t *v = rp_run_setting(run, key), *word;
     size_t i;
     if (json_is_string(v))
         cell(out, json_string_value(v), 200);
@@ -91,7 +91,7 @@ static void setting(struct rp_buf *out, const json_t *run, const char *key)
 
 static int64_t whole(const json_t *run, const char *key)
 {
-    return json_integer_value(json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value"));
+    return json_integer_value(rp_run_setting(run, key));
 }
 
 /* The first line says at once when a run is not what it was meant to be. */

@@ -434,7 +434,7 @@ static int parse_place(struct rp_record *r, struct line *l, int *init, struct rp
 static int parse_step(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], uint32_t counts[RP_NAMES_MAX], struct rp_records *rs,
                       int learn, struct line *l, struct rp_err *err)
 {
-    int init;
+    int init = 0;
     if (parse_place(r, l, &init, err) < 0)
         return -1;
     if (init)

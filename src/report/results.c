@@ -300,6 +300,11 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
     return out;
 }
 
+const json_t *rp_run_setting(const json_t *run, const char *key)
+{
+    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
+}
+
 struct rp_throughput rp_throughput_of(const json_t *run)
 {
     const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value"), *ends = json_object_get(is, "interval");

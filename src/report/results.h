@@ -34,6 +34,9 @@ struct rp_throughput {
 };
 struct rp_throughput rp_throughput_of(const json_t *run);
 
+/* The recorded value of a key of the recipe, or NULL. */
+const json_t *rp_run_setting(const json_t *run, const char *key);
+
 /* n draws of the headline figure, as its interval is made of them; 0 where fewer than two steps were timed. */
 int rp_results_draws(double *out, int n, const struct rp_records *rs);
 

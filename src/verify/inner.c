@@ -23,14 +23,9 @@ static const struct rp_buf *member(const struct rp_verify_state *s, const char *
     return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check saw every required member */
 }
 
-static json_t *field(const json_t *j, const char *a, const char *b)
-{
-    return json_object_get(json_object_get(j, a), b);
-}
-
 const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key)
 {
-    return json_object_get(field(s->run, "recipe", key), "value");
+    return rp_run_setting(s->run, key);
 }
 
 /* A member in the one spelling of this program and of the form of its schema. */
@@ -61,7 +56,7 @@ static int is_of(const char *name, const char *of, int n)
  * are in members.def for the first. */
 static int check_world(const struct rp_verify_state *s, struct rp_err *err)
 {
-    int ranks = (int)json_integer_value(field(s->run, "world", "ranks")), nodes = (int)json_integer_value(field(s->run, "world", "nodes"));
+    int ranks = (int)json_integer_value(rp_json_at(s->run, "world/ranks")), nodes = (int)json_integer_value(rp_json_at(s->run, "world/nodes"));
     if (ranks != 1 || nodes != 1)
         return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes; this program verifies one rank on one node", ranks,
                        nodes);
@@ -100,7 +95,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
         return rp_wrap(err, "run.json");
     if (s->recipe.train_batch_size == RP_BATCH_MAX)
-        s->recipe.train_batch_size = json_integer_value(field(s->run, "plan", "batch"));
+        s->recipe.train_batch_size = json_integer_value(rp_json_at(s->run, "plan/batch"));
     rp_check_say(result, "run.json, %" PRId64 " records and 2 captures have their documented form", s->records.n);
     return 0;
 }
@@ -154,7 +149,7 @@ static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
 static int another_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_build *here = rp_build_record();
-    const char *version = json_string_value(field(s->run, "tool", "version")), *commit = json_string_value(field(s->run, "tool", "commit"));
+    const char *version = json_string_value(rp_json_at(s->run, "tool/version")), *commit = json_string_value(rp_json_at(s->run, "tool/commit"));
     RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
     if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
         return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, and the run says that this very version "
@@ -226,7 +221,7 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
 {
     char text[400];
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
-    double flops = json_number_value(field(s->run, "plan", "flops_per_sample"));
+    double flops = json_number_value(rp_json_at(s->run, "plan/flops_per_sample"));
     RP_JSON *again = rp_results(&s->records, &s->recipe, flops, complete, err);
     if (!again)
         return -1;

@@ -48,6 +48,9 @@ static double fx_rate(int step)
     return fx_peak * (1.0 - (step + 1) / 1e6);
 }
 
+/* A loss and its first part in a record: the second is 0. */
+#define FX_LOSS(x) "\"loss\":\"" x "\",\"loss_parts\":{\"mlm\":\"" x "\""
+
 struct fx {
     struct rp_recipe recipe;
     struct rp_buf steps, report, samples;

@@ -1,4 +1,5 @@
 /* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts. */
+#include "backend/backend.h"
 #include "compare/compare.h"
 
 #include "base/json.h"
@@ -220,11 +221,19 @@ static json_t *capture(const char *const *change)
     return json_pack("{s:b, s:s, s:o}", "identified", 1, "salt", "x", "probes", probes);
 }
 
+/* "isa=avx512 threads=2" as run.json has it. */
+static json_t *cpu_device(const char *text)
+{
+    struct rp_device_info d = {.kind = "cpu"};
+    CHECK(sscanf(text, "isa=%15s threads=%d", d.isa, &d.threads) == 2, "%s", text);
+    return rp_device_json(&d);
+}
+
 /* The row of a verified bundle with that device and that capture; everything that they do not say is as in complete(). */
 static struct rp_row *run_on(struct rp_rows *rows, const char *device, const char *const *change)
 {
     struct rp_rows of = {0};
-    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", fx_device(device));
+    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", cpu_device(device));
     struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
     struct rp_verified kept = {.before = env};
     const struct rp_row *from = rp_rows_add_verified(&of, &v, &kept);

@@ -424,7 +424,7 @@ TEST(a_markdown_file_holds_the_sealed_report)
         {"", "> **", "The fastest of all.\n\n> **", RP_CHECK_FAILED, "line 1 of the page was changed: 'The fastest"},
         {">\n> signed by ", "SHA256:", "SHA256:0000", RP_CHECK_FAILED, "line 3 of the page was changed: 'SHA256:0000"},
         {">\n> signed by ", "SHA256:", "NVIDIA, SHA256:", RP_CHECK_FAILED, "line 3 of the page was changed: 'NVIDIA"},
-        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 6 of the page was changed: '> > also by NVIDIA"},
+        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 8 of the page was changed: '> > also by NVIDIA"},
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         RP_BUF head = {0};

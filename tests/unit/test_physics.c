@@ -288,10 +288,10 @@ TEST(losses_that_no_model_has)
         const char *says;
     } cases[] = {
         {"\"nothing\"", "", RP_CHECK_loss, RP_CHECK_PASSED, "the first is 6.2500, where an untrained model of this size begins (6.2"},
-        {"\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.1p+2\"", RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 4.2500; a model initialised by this recipe begins at 6.2"},
-        {"\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.8p+3\"", RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 12.0000"},
-        {"\"loss\":\"0x1.7p+2\"", "\"loss\":\"-0x1p+0\"", RP_CHECK_loss, RP_CHECK_FAILED, "step 2 has the loss -1; a cross-entropy is never negative"},
-        {"\"loss\":\"0x1.6p+2\"", "\"loss\":\"0x1p+10\"", RP_CHECK_loss, RP_CHECK_WARNING, "step 3 has more than 20 times"},
+        {FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.1p+2"), RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 4.2500; a model initialised by this recipe begins at 6.2"},
+        {FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.8p+3"), RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 12.0000"},
+        {FX_LOSS("0x1.7p+2"), FX_LOSS("-0x1p+0"), RP_CHECK_loss, RP_CHECK_FAILED, "step 2 has the loss -1; a cross-entropy is never negative"},
+        {FX_LOSS("0x1.6p+2"), FX_LOSS("0x1p+10"), RP_CHECK_loss, RP_CHECK_WARNING, "step 3 has more than 20 times"},
         {"\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"0x0p+0\"", RP_CHECK_gradients, RP_CHECK_FAILED, "step 2 has the gradient norm 0"},
         {"\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"-0x1p+0\"", RP_CHECK_gradients, RP_CHECK_FAILED, "step 2 has the gradient norm -1"},
         {"\"nothing\"", "", RP_CHECK_gradients, RP_CHECK_PASSED, "7 norms from 2.125 to 2.875"},
@@ -320,7 +320,7 @@ TEST(losses_that_no_model_has)
     fx_init(&x);
     rp_recipe_fini(&x.recipe);
     CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
-    replace(&x, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.1p+1\"");
+    replace(&x, FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.1p+1"));
     stands(&x, RP_CHECK_loss, RP_CHECK_PASSED, "training began from a file");
     fx_fini(&x);
 }

@@ -5,6 +5,7 @@
 #endif
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/limits.h"
+#include "base/json.h"
 #include "tests/unit/tap.h"
 
 #include <immintrin.h>

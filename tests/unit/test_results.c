@@ -166,7 +166,7 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"counters\":{\"padded_tokens\":64,\"tokens\":51},", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' is missing");
     bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"nan\"", RP_MISMATCH, "'mlm' is nan");
     bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"0x1.8p+2\"", RP_MISMATCH, "the parts of the loss add up to 6, the loss is 6.25");
-    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":{}", RP_MALFORMED, "rank0.jsonl:1: 'loss_parts'");
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":{}", RP_MALFORMED, "rank0.jsonl:1: not a record");
     bent("\"rank\":0", "\"rank\":1", RP_MALFORMED, "steps/rank0.jsonl:1: a record of rank 1");
     bent("\"rank\":0,", "", RP_MALFORMED, "'rank' is missing");
     bent("\"step\":1}\n", "\"step\":1}", RP_MALFORMED, "the last line has no end");

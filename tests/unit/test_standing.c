@@ -337,8 +337,8 @@ TEST(a_policy_asks_where_a_run_stands)
     struct fx x; /* other bits */
     struct rp_err err;
     second_run(&x);
-    char *loss = strstr(x.steps.data, "\"loss\":\"0x1.6p+2\"");
-    memcpy(loss, "\"loss\":\"0x1.6p+1\"", 17);
+    char *loss = strstr(x.steps.data, FX_LOSS("0x1.6p+2"));
+    memcpy(loss, FX_LOSS("0x1.6p+1"), sizeof FX_LOSS("0x1.6p+1") - 1);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     say_agreement(&x);
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
