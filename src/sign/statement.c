@@ -10,7 +10,9 @@ static const char *const figures[] = {"throughput", "loss_first", "loss_last", "
 
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
 {
-    if (strcmp(rp_json_text_at(j, "schema"), "repro-run/1") != 0 && strcmp(rp_json_text_at(j, "predicateType"), "urn:repro:run:1") != 0)
+    static const char old[] = "repro-run/1";
+    if (strcmp(rp_json_text_at(j, "schema"), old) != 0 && strcmp(rp_json_text_at(j, "predicate/schema"), old) != 0 &&
+        strcmp(rp_json_text_at(j, "predicateType"), "urn:repro:run:1") != 0)
         return 0;
     return rp_fail(err, RP_MALFORMED, "%s is version 1 (repro-run/1); this program reads version 2; a program built from commit 6c88d78 "
                                       "reads it", what);

@@ -330,7 +330,7 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
                  "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names%s%s%s%s%s%s%s",
                  s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
                  json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
-                 json_object_get(s->run, "ledger") && !s->o->ledger ? ", place in the ledger" : "",
+                 !s->o->ledger ? ", place in the ledger" : "",
                  json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
                  from_file(s) && again < steps ? ", learning rates" : "", rest);
     return 0;

@@ -206,9 +206,9 @@ static void compare_step(struct replay *p, const json_t *body)
     const struct {
         const char *key, *was;
     } rows[] = {{"learning_rate", rate}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
-    if (own >= 0)
-        compare_counters(p, body, step, r);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (i == 1 && own >= 0)
+            compare_counters(p, body, step, r);
         const json_t *v = json_object_get(body, rows[i].key);
         char number[32];
         if (!v || !*rows[i].was)

@@ -135,21 +135,15 @@ static json_t *fx_capture(const char *when)
     return j;
 }
 
-/* A value that older captures had, or any; takes the reference. */
-static __attribute__((unused)) void fx_older_value(json_t *capture, const char *group, const char *name, json_t *value)
-{
-    json_t *probes = json_object_get(capture, "probes");
-    if (!json_object_get(probes, group))
-        json_object_set_new(probes, group, json_object());
-    json_object_set_new(json_object_get(probes, group), name, json_pack("{s:s, s:o, s:s}", "state", "ok", "value", value, "source", "/proc"));
-}
-
 /* A value as captures have it today: a field that moved is in fields.def under another name, and its test must not go on without it. */
 static __attribute__((unused)) void fx_capture_value(json_t *capture, const char *group, const char *name, json_t *value)
 {
     RP_FREE char *field = rp_asprintf("%s.%s", group, name);
     CHECK(rp_field_find(field, '.'), "no capture has %s", field);
-    fx_older_value(capture, group, name, value);
+    json_t *probes = json_object_get(capture, "probes");
+    if (!json_object_get(probes, group))
+        json_object_set_new(probes, group, json_object());
+    json_object_set_new(json_object_get(probes, group), name, json_pack("{s:s, s:o, s:s}", "state", "ok", "value", value, "source", "/proc"));
 }
 
 /* A device in short: "isa=avx2 threads=1", or "gpu0 NVIDIA H100 PCIe sm_90". */

@@ -308,7 +308,7 @@ TEST(a_policy_asks_where_a_run_stands)
         const char *broken; /* NULL: it holds */
     } cases[] = {
         {"second.zst", "in_ledger: true", 0, 0, NULL},
-        {"first.zst", "in_ledger: true", 0, 0, "in none: the bundle is older"},
+        {"first.zst", "in_ledger: true", 0, 0, "in none: no ledger in tests"},
         {"second.zst", "ledger_checked: true", 0, 0, "no ledger was given"},
         {"second.zst", "ledger_checked: true", 1, 0, NULL},
         {"second.zst", "max_attempts_before: 2", 0, 0, NULL},

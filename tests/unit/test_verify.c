@@ -552,7 +552,7 @@ TEST(a_bundle_of_version_1_is_refused_by_name)
     fx_init(&x);
     json_object_set_new(x.run, "schema", json_string("repro-run/1"));
     fx_seal(&x, "signer", "version1");
-    expect("version1", NULL, RP_VERDICT_FAILED, RP_CHECK_schema, RP_MALFORMED, says); /* the statement is of version 2 */
+    expect("version1", NULL, RP_VERDICT_FAILED, RP_CHECK_statement, RP_MALFORMED, says);
     CHECK(rp_exit_status(RP_MALFORMED) == 4, "exit status");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     for (int i = 0; i < b.n; i++)
