@@ -215,6 +215,10 @@ int rp_float_read(float *out, const char *p, int size)
     const char *end = p + size;
     int minus = p < end && *p == '-', digits = 0, exponent = 0, last = 1;
     uint32_t fraction = 0;
+    if (size == 6 && memcmp(p, "0x0p+0", 6) == 0) {
+        *out = 0;
+        return 0;
+    }
     p += minus;
     if (end - p < 6 || memcmp(p, "0x1", 3) != 0)
         return -1;

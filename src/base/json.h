@@ -40,7 +40,7 @@ const char *rp_json_text_at(const json_t *j, const char *path); /* "" where it i
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
 int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
-/* For millions of them: a normal float in its one spelling, -0x1.8p+1, 0; anything else, which may still be a float, -1. */
+/* For millions of them: 0 or a normal float in its one spelling, -0x1.8p+1: 0; anything else, which may still be a float, -1. */
 int rp_float_read(float *out, const char *p, int size);
 double rp_real_read(const char *text, int size); /* a JSON number, after which the text goes on with something else */
 

@@ -213,11 +213,6 @@ static int is(const struct field *f, const char *text)
     return f->size == (int)strlen(text) && memcmp(f->value, text, (size_t)f->size) == 0;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int hex_float(float *x, const struct field *f, struct line *l, const char *name, struct rp_err *err)
 {
     char text[32], again[32];
@@ -345,20 +340,22 @@ static int learning_rate(struct rp_record *r, struct line *l, struct rp_err *err
 /* root_ns by itself is half of one. */
 static int state_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], struct line *l, struct rp_err *err)
 {
+    static const unsigned char digit[256] = {['0'] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ['a'] = 11, 12, 13, 14, 15, 16}; /* 1 + its value */
     const struct field *f = &l->f[KEY_state_root];
     if (!(l->has & of_root))
         return 0;
     if (check_keys(l, of_root, UINT32_MAX, "init, or of a step with a state root", err) < 0 || has_type(f, 's', l, "state_root", err) < 0 ||
         count(&r->root_ns, &l->f[KEY_root_ns], l, "root_ns", 0, INT64_MAX, err) < 0)
         return -1;
-    for (int i = 0; f->size == 2 * RP_SHA256_SIZE && i < RP_SHA256_SIZE; i++) {
-        int high = hex_digit(f->value[2 * i]), low = hex_digit(f->value[2 * i + 1]);
-        if (high < 0 || low < 0)
-            break;
-        root[i] = (unsigned char)(high << 4 | low);
-        r->root = i + 1 == RP_SHA256_SIZE;
+    const unsigned char *p = (const unsigned char *)f->value;
+    int bad = f->size != 2 * RP_SHA256_SIZE;
+    for (int i = 0; !bad && i < RP_SHA256_SIZE; i++) {
+        int high = digit[p[2 * i]], low = digit[p[2 * i + 1]];
+        root[i] = (unsigned char)((high - 1) << 4 | (low - 1));
+        bad |= !high | !low;
     }
-    if (!r->root)
+    r->root = !bad;
+    if (bad)
         return rp_fail(err, RP_MALFORMED, "%s: 'state_root' is not 64 lower-case hex digits", at(l));
     return 0;
 }
