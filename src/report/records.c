@@ -351,7 +351,7 @@ static int state_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], s
     int bad = f->size != 2 * RP_SHA256_SIZE;
     for (int i = 0; !bad && i < RP_SHA256_SIZE; i++) {
         int high = digit[p[2 * i]], low = digit[p[2 * i + 1]];
-        root[i] = (unsigned char)((high - 1) << 4 | (low - 1));
+        root[i] = (unsigned char)(16 * high + low - 17);
         bad |= !high | !low;
     }
     r->root = !bad;
