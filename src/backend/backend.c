@@ -1,5 +1,7 @@
 #include "backend/backend.h"
 
+#include "base/json.h"
+
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,4 +94,38 @@ struct rp_dev *rp_backend_open(const struct rp_backend *b, const struct rp_devic
 {
     size_t workspace;
     return rp_backend_ask(b, o, use, n, &workspace, err) < 0 ? NULL : b->open(o, workspace, err);
+}
+
+/* ---- devices in documents ---- */
+
+json_t *rp_device_json(const struct rp_device_info *d)
+{
+    char capability[24];
+    snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
+    if (strcmp(d->kind, "cpu") == 0)
+        return json_pack("{s:s, s:s, s:s, s:i}", "kind", d->kind, "name", d->name, "isa", d->isa, "threads", d->threads);
+    return json_pack("{s:s, s:s, s:i, s:s}", "kind", d->kind, "name", d->name, "index", d->index, "compute_capability", capability);
+}
+
+int rp_device_from_json(struct rp_device_info *out, const json_t *j)
+{
+    *out = (struct rp_device_info){.threads = (int)json_integer_value(json_object_get(j, "threads")),
+                                   .index = (int)json_integer_value(json_object_get(j, "index"))};
+    snprintf(out->kind, sizeof out->kind, "%s", rp_json_text_at(j, "kind"));
+    snprintf(out->name, sizeof out->name, "%s", rp_json_text_at(j, "name"));
+    snprintf(out->isa, sizeof out->isa, "%s", rp_json_text_at(j, "isa"));
+    (void)!sscanf(rp_json_text_at(j, "compute_capability"), "%d.%d", &out->major, &out->minor);
+    return *out->kind ? 0 : -1;
+}
+
+const char *rp_device_text(char text[RP_DEVICE_TEXT], const json_t *j)
+{
+    struct rp_device_info d;
+    if (rp_device_from_json(&d, j) < 0)
+        snprintf(text, RP_DEVICE_TEXT, "unknown");
+    else if (strcmp(d.kind, "cpu") == 0)
+        snprintf(text, RP_DEVICE_TEXT, "%s%s%s, %d thread%s", d.name, *d.name ? ", " : "", d.isa, d.threads, d.threads == 1 ? "" : "s");
+    else
+        snprintf(text, RP_DEVICE_TEXT, "%s, device %d, compute capability %d.%d", d.name, d.index, d.major, d.minor);
+    return text;
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "ops/ops.h"
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,20 @@ struct rp_op_use {
     int batch, seq, heads, head_dim; /* of attention */
 };
 
+/* A device that was opened, as documents name it: {"kind": "cpu", "name", "isa", "threads"} or {"kind": "cuda", "name", "index",
+ * "compute_capability": "9.0"}. */
+struct rp_device_info {
+    char kind[16], name[128]; /* "cpu", "cuda"; what its maker calls it, "" where it does not say */
+    char isa[16];             /* of a CPU, and */
+    int threads;
+    int index, major, minor; /* of a GPU: its number, its compute capability */
+};
+json_t *rp_device_json(const struct rp_device_info *d);
+int rp_device_from_json(struct rp_device_info *out, const json_t *j); /* 0; -1 for null, and then *out is empty */
+/* For people: "AMD EPYC 7B13, avx512, 2 threads", "NVIDIA H200, device 0, compute capability 9.0"; "unknown". Returns text. */
+#define RP_DEVICE_TEXT 240
+const char *rp_device_text(char text[RP_DEVICE_TEXT], const json_t *j);
+
 struct rp_dev {
     const struct rp_backend *backend;
     const struct rp_ops *op;
@@ -80,8 +95,7 @@ struct rp_backend {
     int (*upload)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
     int (*download)(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err);
     int (*sync)(struct rp_dev *dev, struct rp_err *err); /* wait; report the first failure since the last sync */
-    /* "isa=avx512 threads=2": what was chosen, into text */
-    void (*describe)(const struct rp_dev *dev, char *text, size_t size);
+    void (*info)(const struct rp_dev *dev, struct rp_device_info *out); /* what was chosen; *out is zeroed */
 
     /* ---- for measuring; NULL where a device has no such thing ---- */
     /* The matrix product whose speed is the device's ceiling: a few milliseconds long, or a few tenths of a second in plain code. Another

@@ -33,8 +33,15 @@ int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *wh
 json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 
+/* "results/throughput/interval/0": by keys and indices; NULL where there is no such value. Borrowed. */
+const json_t *rp_json_at(const json_t *j, const char *path);
+const char *rp_json_text_at(const json_t *j, const char *path); /* "" where it is not a text */
+
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
 int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
+/* For millions of them: 0 or a normal float in its one spelling, -0x1.8p+1: 0; anything else, which may still be a float, -1. */
+int rp_float_read(float *out, const char *p, int size);
+double rp_real_read(const char *text, int size); /* a JSON number, after which the text goes on with something else */
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,6 +33,7 @@ static const struct {
 #define STATEMENT "statement.dsse.json"
 #define SUMS "SHA256SUMS"
 #define NUMBER_MAX 10000
+#define VALUES_MAX 40000 /* of run.json */
 #define TAR_MAX (RP_BUNDLE_TOTAL_MAX + RP_BUNDLE_MEMBERS_MAX * 1024ul)
 #define SMALL (1ul << 20) /* what may be left out is kept when it is no larger, and there is room */
 
@@ -54,6 +56,22 @@ static int place(const char *name)
             return row * NUMBER_MAX + number;
     }
     return -1;
+}
+
+static const char *name_of(char out[RP_MEMBER_NAME], const char *of, int number, const char *what)
+{
+    snprintf(out, RP_MEMBER_NAME, "%s%d%s", of, number, what);
+    return out;
+}
+
+const char *rp_member_of_rank(char out[RP_MEMBER_NAME], int rank, const char *what)
+{
+    return name_of(out, "steps/rank", rank, what);
+}
+
+const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *what)
+{
+    return name_of(out, "env/node", node, what);
 }
 
 const char *rp_bundle_meaning(const char *name)
@@ -137,11 +155,22 @@ void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m)
         rp_sha256_hex(out, m->bytes.data, m->bytes.size);
 }
 
+/* Of version 1 a bundle may lack what every bundle has today: then its version is the reason. */
+static int is_missing(const struct rp_bundle *b, const char *name, struct rp_err *err)
+{
+    struct rp_err ignored;
+    const struct rp_member *run = rp_bundle_find(b, "run.json");
+    RP_JSON *j = run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, VALUES_MAX, "run.json", &ignored) : NULL;
+    if (j && rp_statement_version(j, "run.json", err) < 0)
+        return -1;
+    return rp_fail(err, RP_MALFORMED, "member '%s' is missing", name);
+}
+
 static int all_there(const struct rp_bundle *b, struct rp_err *err)
 {
     for (int row = 0; row < ROWS; row++)
         if (rows[row].required && !rp_bundle_find(b, rows[row].name))
-            return rp_fail(err, RP_MALFORMED, "member '%s' is missing", rows[row].name);
+            return is_missing(b, rows[row].name, err);
     return 0;
 }
 

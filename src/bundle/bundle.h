@@ -36,6 +36,12 @@ struct rp_bundle {
 void rp_bundle_fini(struct rp_bundle *b);
 int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err) rp_must_check;
 const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
+/* The name of what a rank or a node has: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") -> "env/node0.before.json". */
+#define RP_MEMBER_NAME 40
+const char *rp_member_of_rank(char out[RP_MEMBER_NAME], int rank, const char *what);
+const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *what);
+#define RP_OF_RANK(rank, what) rp_member_of_rank((char[RP_MEMBER_NAME]){0}, rank, what) /* until the end of the block */
+#define RP_OF_NODE(node, what) rp_member_of_node((char[RP_MEMBER_NAME]){0}, node, what)
 const char *rp_bundle_meaning(const char *name); /* what such a member is, from members.def; "" for a name that no row allows */
 
 struct rp_key_pair; /* sign/key.h */

@@ -37,7 +37,7 @@ static json_t *parse(const char *data, size_t size, const char *what, struct rp_
 /* The capture before the run. */
 static json_t *of_bundle(const char *path, struct rp_err *err)
 {
-    static const char member[] = "env/node0.before.json";
+    const char *member = RP_OF_NODE(0, ".before.json");
     struct rp_bundle b = {0};
     RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)

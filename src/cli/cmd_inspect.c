@@ -1,9 +1,11 @@
 /* `repro inspect`: what is in a bundle, without any claim that it is true. */
+#include "backend/backend.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "cli/cli.h"
+#include "report/results.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +29,8 @@ static json_t *summary(const struct rp_bundle *b)
     const struct rp_member *m = rp_bundle_find(b, "run.json");
     RP_JSON *run = m ? rp_json_parse(m->bytes.data, m->bytes.size, "run.json", &ignored) : NULL;
     json_t *out = json_object();
+    const struct rp_throughput t = rp_throughput_of(run);
+    char device[RP_DEVICE_TEXT];
     const char *key;
     json_t *v;
     if (!json_is_object(run))
@@ -37,6 +41,10 @@ static json_t *summary(const struct rp_bundle *b)
     json_object_foreach(json_object_get(run, "results"), key, v)
         if (json_is_string(v) || json_is_number(v))
             json_object_set(out, key, v);
+    if (t.known)
+        json_object_set_new(out, "throughput", json_pack("{s:f, s:s}", "value", t.value, "unit", t.unit));
+    if (json_object_get(run, "device"))
+        json_object_set_new(out, "device", json_string(rp_device_text(device, json_object_get(run, "device"))));
     return out;
 }
 

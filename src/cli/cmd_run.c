@@ -16,6 +16,7 @@
 #include "recipe/keys.h"
 #include "recipe/recipe.h"
 #include "report/report.h"
+#include "report/results.h"
 #include "report/run_json.h"
 #include "sign/key.h"
 #include "worker/job.h"
@@ -347,7 +348,7 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
                              .data = data,
                              .plan = plan,
                              .backend = r->backend->name,
-                             .device = json_string_value(json_object_get(o->hello, "device")),
+                             .device = json_object_get(o->hello, "device"),
                              .done = o->done,
                              .records = &r->records,
                              .samples = samples.size ? &r->samples : NULL,
@@ -370,11 +371,11 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
         .run = r->run, .before = r->before, .after = r->after, .recipe = &r->recipe.source, .records = &r->records};
     if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
         rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
-        rp_bundle_add(b, "env/node0.before.json", before.data, before.size, err) < 0 ||
-        rp_bundle_add(b, "env/node0.after.json", after.data, after.size, err) < 0 ||
-        (r->hwloc_xml.size && rp_bundle_add(b, "env/node0.hwloc.xml", r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        rp_bundle_add(b, "steps/rank0.jsonl", steps, o->steps.size, err) < 0 ||
-        (samples.size && rp_bundle_add(b, "steps/rank0.samples.jsonl", samples.data, samples.size, err) < 0))
+        rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
+        rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
+        (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
+        rp_bundle_add(b, RP_OF_RANK(0, ".jsonl"), steps, o->steps.size, err) < 0 ||
+        (samples.size && rp_bundle_add(b, RP_OF_RANK(0, ".samples.jsonl"), samples.data, samples.size, err) < 0))
         return -1;
     return rp_reports_add(b, &source, err);
 }
@@ -449,19 +450,18 @@ static void end_attempt(struct run *r, int exit_status)
 }
 
 /* The figure, how sure it is, and the losses, when there was a timed window. */
-static void print_figures(const json_t *results)
+static void print_figures(const json_t *run)
 {
-    const json_t *rate = json_object_get(results, "sequences_per_s"), *ends = json_object_get(results, "sequences_per_s_interval");
-    const char *first = json_string_value(json_object_get(results, "loss_first"));
-    const char *last = json_string_value(json_object_get(results, "loss_last"));
+    const struct rp_throughput t = rp_throughput_of(run);
     float loss[2];
-    if (json_is_number(rate))
-        printf("%.3f sequences/s", json_number_value(rate));
-    if (json_is_array(ends))
-        printf(", 95 %% interval %.3f to %.3f", json_number_value(json_array_get(ends, 0)), json_number_value(json_array_get(ends, 1)));
-    if (json_is_number(rate))
+    if (t.known)
+        printf("%.3f %s", t.value, t.unit);
+    if (t.sure)
+        printf(", 95 %% interval %.3f to %.3f", t.low, t.high);
+    if (t.known)
         putchar('\n');
-    if (first && last && rp_float_unhex(&loss[0], first) == 0 && rp_float_unhex(&loss[1], last) == 0)
+    if (rp_float_unhex(&loss[0], rp_json_text_at(run, "results/loss_first")) == 0 &&
+        rp_float_unhex(&loss[1], rp_json_text_at(run, "results/loss_last")) == 0)
         printf("loss %.4f at the first step, %.4f at the last\n", (double)loss[0], (double)loss[1]);
 }
 
@@ -504,7 +504,7 @@ static void print_result(const struct run *r)
                                    (json_int_t)o->steps_done, "results", results, "agreement", json_object_get(r->run, "agreement"));
         return;
     }
-    print_figures(results);
+    print_figures(r->run);
     print_agreement(json_object_get(r->run, "agreement"));
     puts(r->output);
 }

@@ -4,7 +4,7 @@
 #include "base/embed.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "ops/ops.h"
+#include "ops/numerics.h"
 #include "recipe/choices.h"
 
 #include <stdio.h>
@@ -126,7 +126,10 @@ static void print_version(const struct rp_build *b, const json_t *v)
     json_t *d;
     printf("repro %s\n", b->version);
     printf("%-14s %s%s\n", "commit", b->commit, strcmp(b->dirty, "dirty") == 0 ? ", with local changes" : "");
-    printf("%-14s %s\n%-14s %s\n%-14s", "arithmetic", RP_NUMERICS, "compiler", b->compiler, "usable here");
+    printf("%-14s", "arithmetic");
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+        printf(" %s", rp_numerics_name((enum rp_numerics)n));
+    printf("\n%-14s %s\n%-14s", "compiler", b->compiler, "usable here");
     json_array_foreach(json_object_get(v, "isa"), i, d)
         printf(" %s", json_string_value(d));
     printf("\n");
@@ -148,9 +151,11 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
     if (o->licenses)
         return print_licenses(cli, err);
     const struct rp_build *b = rp_build_record();
-    json_t *forward = json_array(), *linked = dependencies(b->deps, forward);
-    RP_JSON *v = json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
-                           dirty(b), "numerics", RP_NUMERICS, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa(),
+    json_t *numerics = json_array(), *forward = json_array(), *linked = dependencies(b->deps, forward);
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+        json_array_append_new(numerics, json_string(rp_numerics_name((enum rp_numerics)n)));
+    RP_JSON *v = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
+                           dirty(b), "numerics", numerics, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa(),
                            "gpu_worker", gpu_worker(b), "dependencies", linked, "fell_forward", forward);
     if (cli->json)
         cli->result = json_incref(v);

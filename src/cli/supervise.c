@@ -84,8 +84,8 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
             break; /* the GPU worker's first, before it has seen the job */
         json_decref(w->o->hello);
         w->o->hello = json_incref(body);
-        rp_meter_note(w->meter, "device: %s, %s", json_string_value(json_object_get(body, "backend")),
-                      json_string_value(json_object_get(body, "device")));
+        rp_meter_note(w->meter, "device: %s, %s", rp_json_text_at(body, "backend"),
+                      rp_device_text((char[RP_DEVICE_TEXT]){0}, json_object_get(body, "device")));
         break;
     case RP_FRAME_PHASE:
         w->phase_steps = json_integer_value(json_object_get(body, "steps"));

@@ -52,7 +52,7 @@ static int same(const char *a, const char *b)
     return *a && *b && !*end_a && !*end_b && x == y;
 }
 
-/* "bert" may be bert-base or bert-large: a report that says no more does not say which. */
+/* A report that names a family ("NAME" of "NAME-base" and "NAME-large") does not say which of its models it means. */
 static int less_exact(const char *a, const char *b)
 {
     size_t n = strlen(a) < strlen(b) ? strlen(a) : strlen(b);

@@ -84,7 +84,7 @@ static void bundle(struct rp_doc *d, struct tally *t, const char *root, const ch
     struct rp_row_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
     rp_doc_cell(d, "%s", name);
     if (rp_rows_load(&rows, path, &o, &err) < 0) {
-        for (int i = 0; i < 7; i++)
+        for (int i = 0; i < 8; i++)
             rp_doc_text(d, NULL, RP_NO_EVIDENCE);
         rp_doc_cell(d, "NOT VERIFIED");
         t->failed++;
@@ -101,6 +101,7 @@ static void bundle(struct rp_doc *d, struct tally *t, const char *root, const ch
     else
         rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
     rp_layout_throughput(d, row);
+    rp_doc_text(d, row->unit, RP_UNKNOWN);
     if (isnan(row->low))
         rp_doc_text(d, NULL, RP_NO_EVIDENCE);
     else
@@ -114,8 +115,8 @@ static void bundle(struct rp_doc *d, struct tally *t, const char *root, const ch
 
 static void bundles(struct rp_doc *d, struct tally *t, const char *root, const struct found *f)
 {
-    static const char *const names[] = {"file", "model", "precision", "batch per device", "devices", "sequences/s", "95 % interval",
-                                        "started", "verdict"};
+    static const char *const names[] = {"file", "model", "precision", "batch per device", "devices", "throughput", "unit",
+                                        "95 % interval", "started", "verdict"};
     rp_doc_heading(d, "Bundles");
     rp_doc_table(d);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -3,6 +3,7 @@
 #include "compare/layout.h"
 
 #include "base/json.h"
+#include "bundle/bundle.h"
 #include "capture/value.h"
 
 #include <math.h>
@@ -206,7 +207,7 @@ static void commands(struct rp_doc *d, const struct rp_row *row)
     rp_doc_command(d, "repro inspect %s recipe.yaml > %s", file, name);
     rp_doc_command(d, "%s", rp_buf_text(&line));
     rp_doc_command(d, "repro verify %s --replay 1", file);
-    rp_doc_command(d, "repro inspect %s steps/rank0.jsonl", file);
+    rp_doc_command(d, "repro inspect %s %s", file, RP_OF_RANK(0, ".jsonl"));
 }
 
 static void bundles(struct rp_doc *d, const struct rp_rows *rows)

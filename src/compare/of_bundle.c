@@ -1,11 +1,14 @@
 /* A bundle as a row: what its run.json says after verification, the cycles of its steps, its capture. */
 #include "compare/compare.h"
 
+#include "backend/backend.h"
 #include "base/json.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
 #include "capture/value.h"
+#include "model/model.h"
 #include "report/results.h"
+#include "sign/statement.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -13,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The recorded value of a key of the recipe. */
-static const json_t *setting(const json_t *run, const char *key)
-{
-    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
-}
 static int64_t count_of(const json_t *j)
 {
     return json_is_integer(j) && json_integer_value(j) >= 0 ? json_integer_value(j) : -1;
@@ -44,34 +42,48 @@ static void say_json(char **to, const json_t *j)
 
 /* ---- what was trained ---- */
 
+/* What a sample is padded to, where the model counts both. */
+static void padding(struct rp_row *row, const struct rp_recipe *r, const struct rp_model *m)
+{
+    char text[120];
+    for (int i = 0; i < rp_model_counters(m); i++) {
+        const struct rp_step_counter *of = &m->counter[m->counter[i].most];
+        if (m->counter[i].per_sample)
+            continue;
+        snprintf(text, sizeof text, "every sample has %lld %.40s, all counted as work", (long long)of->per_sample(r), of->name);
+        say(&row->padding, text);
+    }
+}
+
 static void model(struct rp_row *row, const json_t *run)
 {
-    static const struct {
-        const char *name;
-        int layers, hidden, heads, inner, vocabulary;
-    } known[] = {{"bert-base", 12, 768, 12, 3072, 30522}, {"bert-large", 24, 1024, 16, 4096, 30522}};
-    const char *workload = json_string_value(setting(run, "workload"));
-    int64_t inner = count_of(setting(run, "model.intermediate_size")), vocabulary = count_of(setting(run, "model.vocab_size"));
+    struct rp_recipe r;
+    struct rp_err ignored;
     char text[80];
-    row->layers = count_of(setting(run, "model.num_hidden_layers"));
-    row->hidden_size = count_of(setting(run, "model.hidden_size"));
-    row->attention_heads = count_of(setting(run, "model.num_attention_heads"));
-    row->sequence_length = count_of(setting(run, "task.seq_length"));
+    row->layers = count_of(rp_run_setting(run, "model.num_hidden_layers"));
+    row->hidden_size = count_of(rp_run_setting(run, "model.hidden_size"));
+    row->attention_heads = count_of(rp_run_setting(run, "model.num_attention_heads"));
+    row->sequence_length = count_of(rp_run_setting(run, "task.seq_length"));
     row->parameters = count_of(json_object_get(json_object_get(run, "plan"), "parameters"));
-    snprintf(text, sizeof text, "%.20s of %lld x %lld", workload ? workload : "model", (long long)row->layers, (long long)row->hidden_size);
-    for (size_t i = 0; workload && strcmp(workload, "bert") == 0 && i < sizeof known / sizeof *known; i++)
-        if (known[i].layers == row->layers && known[i].hidden == row->hidden_size && known[i].heads == row->attention_heads &&
-            known[i].inner == inner && known[i].vocabulary == vocabulary)
-            snprintf(text, sizeof text, "%s", known[i].name);
+    snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
+             (long long)row->hidden_size);
+    if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0) { /* of a bundle that failed it may not be one */
+        const struct rp_model *m = rp_model_of(&r);
+        const char *alias = m->size_name ? m->size_name(&r) : NULL;
+        if (alias)
+            snprintf(text, sizeof text, "%s", alias);
+        if (m->task)
+            say(&row->task, m->task);
+        padding(row, &r, m);
+        rp_recipe_fini(&r);
+    }
     say(&row->model, text);
-    if (workload && strcmp(workload, "bert") == 0)
-        say(&row->task, "pre-training");
 }
 
 static void dropout(struct rp_row *row, const json_t *run)
 {
-    double hidden = json_number_value(setting(run, "model.hidden_dropout_prob")),
-           attention = json_number_value(setting(run, "model.attention_probs_dropout_prob"));
+    double hidden = json_number_value(rp_run_setting(run, "model.hidden_dropout_prob")),
+           attention = json_number_value(rp_run_setting(run, "model.attention_probs_dropout_prob"));
     char text[80];
     if (hidden == attention)
         snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
@@ -94,40 +106,27 @@ static void data(struct rp_row *row, const json_t *run)
 
 static void settings(struct rp_row *row, const json_t *run)
 {
-    const json_t *plan = json_object_get(run, "plan"), *batch = setting(run, "train.batch_size");
-    double clip = json_number_value(setting(run, "optimizer.clip_norm"));
+    const json_t *plan = json_object_get(run, "plan"), *batch = rp_run_setting(run, "train.batch_size");
+    double clip = json_number_value(rp_run_setting(run, "optimizer.clip_norm"));
     char text[120];
     row->batch_per_device = count_of(json_object_get(plan, "batch"));
     say(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
-    row->accumulation = count_of(setting(run, "train.accumulation_steps"));
-    row->data_parallel = count_of(setting(run, "parallel.data"));
-    row->tensor_parallel = count_of(setting(run, "parallel.tensor"));
-    row->pipeline_parallel = count_of(setting(run, "parallel.pipeline"));
+    row->accumulation = count_of(rp_run_setting(run, "train.accumulation_steps"));
+    row->data_parallel = count_of(rp_run_setting(run, "parallel.data"));
+    row->tensor_parallel = count_of(rp_run_setting(run, "parallel.tensor"));
+    row->pipeline_parallel = count_of(rp_run_setting(run, "parallel.pipeline"));
     row->global_batch = count_of(json_object_get(json_object_get(run, "results"), "samples_per_step"));
     if (row->global_batch == 0) /* no step was recorded */
         row->global_batch = -1;
-    say_json(&row->optimizer, setting(run, "optimizer.name"));
+    say_json(&row->optimizer, rp_run_setting(run, "optimizer.name"));
     snprintf(text, sizeof text, clip > 0 ? "global norm %g" : "none", clip);
     say(&row->clipping, text);
-    snprintf(text, sizeof text, "every sequence padded to %lld tokens; counted as work", (long long)row->sequence_length);
-    say(&row->padding, text);
-    say_json(&row->precision, setting(run, "train.precision"));
+    say_json(&row->precision, rp_run_setting(run, "train.precision"));
     dropout(row, run);
     data(row, run);
 }
 
 /* ---- where, and how fast ---- */
-
-/* "gpu0 NVIDIA H100 80GB HBM3 sm_90": without what stands around the name. */
-static void gpu_name(struct rp_row *row, const char *device)
-{
-    const char *from = strchr(device, ' '), *to = strstr(device, " sm_");
-    char text[RP_ROW_TEXT_MAX + 1];
-    if (strncmp(device, "gpu", 3) != 0 || !from || !to || to <= from)
-        return;
-    snprintf(text, sizeof text, "%.*s", (int)(to - from - 1), from + 1);
-    say(&row->device_model, text);
-}
 
 /* What governs the clock of a processor. A guest is not shown the governor: its hypervisor, and the one clock that it reports for all. */
 static void clocks(struct rp_row *row, const json_t *probes)
@@ -159,20 +158,11 @@ static void cpu_name(struct rp_row *row, const json_t *probes)
     say(&row->device_model, text);
 }
 
-/* "isa=avx512 threads=2", as the backend for processors describes itself. */
-static void threads(struct rp_row *row, const char *device)
-{
-    struct rp_verify_device d;
-    if (rp_verify_device_text(&d, device) < 0)
-        return;
-    say(&row->isa, d.isa);
-    row->threads = d.threads;
-}
-
 static void machine(struct rp_row *row, const json_t *run, const json_t *env)
 {
-    const char *backend = json_string_value(json_object_get(run, "backend")), *device = json_string_value(json_object_get(run, "device"));
-    int cuda = backend && strcmp(backend, "cuda") == 0;
+    int cuda = strcmp(rp_json_text_at(run, "backend"), "cuda") == 0;
+    struct rp_device_info device;
+    int known = rp_device_from_json(&device, json_object_get(run, "device")) == 0;
     int64_t ranks = row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0
                         ? row->data_parallel * row->tensor_parallel * row->pipeline_parallel
                         : -1;
@@ -183,11 +173,14 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
     double bytes = json_number_value(json_object_get(run, "peak_rss_bytes"));
     if (!cuda && bytes > 0) /* of a GPU, what was taken there is no row of memory used at most */
         row->memory_mib_per_device = bytes / 1048576;
-    if (cuda && device)
-        gpu_name(row, device);
+    if (cuda && known)
+        say(&row->device_model, device.name);
     if (!cuda) {
         cpu_name(row, probes);
-        threads(row, device);
+        if (known) {
+            say(&row->isa, device.isa);
+            row->threads = device.threads;
+        }
         rp_row_other_work(row, probes, json_object_get(run, "environment_changes"));
         clocks(row, probes);
     }
@@ -197,11 +190,12 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
 
 static void figures(struct rp_row *row, const json_t *run)
 {
-    const json_t *results = json_object_get(run, "results"), *interval = json_object_get(results, "sequences_per_s_interval");
-    row->throughput = real_of(json_object_get(results, "sequences_per_s"));
+    const json_t *results = json_object_get(run, "results"), *rate = json_object_get(results, "throughput");
+    const json_t *interval = json_object_get(rate, "interval");
+    row->throughput = real_of(json_object_get(rate, "value"));
     row->latency_ms = real_of(json_object_get(json_object_get(results, "step_s"), "median")) * 1000;
     if (!isnan(row->throughput))
-        say(&row->unit, "sequences/s");
+        say_json(&row->unit, json_object_get(rate, "unit"));
     row->low = real_of(json_array_get(interval, 0));
     row->high = real_of(json_array_get(interval, 1));
     say_json(&row->timed_window, json_object_get(results, "window"));
@@ -264,7 +258,7 @@ static void fill(struct rp_row *row, const json_t *run, const json_t *env, const
     if (rs)
         cycles(row, rs);
     row->link = rp_alloc(2 * sizeof *row->link);
-    say(&row->link[row->links++], "steps/rank0.jsonl");
+    say(&row->link[row->links++], RP_OF_RANK(0, ".jsonl"));
     row->environment = json_incref((json_t *)env);
     row->run = how(run);
     const char *status = json_string_value(json_object_get(run, "status"));
@@ -283,7 +277,7 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
         return rp_fail_null(err, RP_MALFORMED, "it has no member %s", name);
     const struct rp_schema *schema = rp_schema_load(schema_name, err);
     json_t *j = schema ? rp_json_parse(rp_buf_text(&m->bytes), m->bytes.size, name, err) : NULL;
-    if (j && rp_schema_check(schema, j, name, err) < 0)
+    if (j && (rp_statement_version(j, name, err) < 0 || rp_schema_check(schema, j, name, err) < 0))
         rp_json_decref(&j);
     return j;
 }
@@ -297,7 +291,7 @@ static int unverified(struct rp_row *row, const char *path, struct rp_err *err)
         return -1;
     if (rp_bundle_scan(&b, fd, err) < 0)
         return rp_wrap(err, "bundle '%s'", path);
-    RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, "env/node0.before.json", "env", err) : NULL;
+    RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, RP_OF_NODE(0, ".before.json"), "env", err) : NULL;
     rp_bundle_fini(&b);
     if (!env)
         return -1;

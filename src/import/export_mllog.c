@@ -11,6 +11,7 @@
 #include "import/draft.h"
 #include "import/export.h"
 #include "import/scan.h"
+#include "report/results.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -61,11 +62,6 @@ static void event(struct log *l, const char *key, json_t *value, json_t *metadat
     put(l, "POINT_IN_TIME", key, value, metadata);
 }
 
-static const json_t *setting(const json_t *run, const char *key)
-{
-    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
-}
-
 /* A value of run.json; the metadata say which. */
 static void from_run(struct log *l, const char *key, const json_t *value, const char *path)
 {
@@ -77,7 +73,7 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 {
     char path[80];
     snprintf(path, sizeof path, "recipe/%s", name);
-    from_run(l, key, setting(l->run, name), path);
+    from_run(l, key, rp_run_setting(l->run, name), path);
 }
 
 /* ---- what was run ---- */
@@ -85,12 +81,11 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 /* Of the CPU what its makers call it, of a GPU what the run calls it. */
 static json_t *platform(const struct log *l)
 {
-    const char *device = json_string_value(json_object_get(l->run, "device")),
-               *backend = json_string_value(json_object_get(l->run, "backend"));
-    const json_t *cpu = json_object_get(json_object_get(json_object_get(l->from->kept->before, "probes"), "cpu"), "model_name");
-    const char *name = json_string_value(json_object_get(cpu, "value"));
+    const char *device = rp_json_text_at(l->run, "device/name"),
+               *cpu = rp_json_text_at(l->from->kept->before, "probes/cpu/model_name/value");
     char text[200];
-    snprintf(text, sizeof text, "1 x %.160s", backend && strcmp(backend, "cpu") == 0 && name ? name : device ? device : "device");
+    snprintf(text, sizeof text, "1 x %.160s", strcmp(rp_json_text_at(l->run, "backend"), "cpu") == 0 && *cpu ? cpu
+                                              : *device ? device : "device");
     rp_clean(text);
     return json_string(text);
 }
@@ -124,12 +119,12 @@ static void submission(struct log *l)
           json_pack("{s:s}", "note", l->from->org ? "as named by who exported it" : "the key that signed"));
     event(l, "submission_division", json_string("open"), json_object());
     event(l, "submission_status", json_string(l->from->status), json_pack("{s:s}", "note", "as named by who exported it"));
-    event(l, "submission_platform", platform(l), json_pack("{s:s}", "file", "env/node0.before.json"));
+    event(l, "submission_platform", platform(l), json_pack("{s:s}", "file", RP_OF_NODE(0, ".before.json")));
 }
 
 static void optimizer(struct log *l)
 {
-    const char *name = json_string_value(setting(l->run, "optimizer.name"));
+    const char *name = json_string_value(rp_run_setting(l->run, "optimizer.name"));
     char key[80];
     static const struct {
         const char *suffix, *key;
@@ -170,7 +165,7 @@ static void settings(struct log *l)
 
 static json_t *record_at(int64_t line, int64_t step, int64_t samples)
 {
-    return json_pack("{s:s, s:I, s:I, s:I}", "file", "steps/rank0.jsonl", "lineno", (json_int_t)line, "step_num", (json_int_t)step,
+    return json_pack("{s:s, s:I, s:I, s:I}", "file", RP_OF_RANK(0, ".jsonl"), "lineno", (json_int_t)line, "step_num", (json_int_t)step,
                      "samples_count", (json_int_t)samples);
 }
 
@@ -220,12 +215,13 @@ static void quality(struct log *l, int64_t samples)
 static void stop(struct log *l, int64_t samples)
 {
     const char *status = json_string_value(json_object_get(l->run, "status"));
-    const json_t *rate = json_object_get(json_object_get(l->run, "results"), "sequences_per_s");
+    const json_t *rate = rp_json_at(l->run, "results/throughput/value");
     const char *why = status && strcmp(status, "complete") == 0 ? "all steps of the recipe were trained, which has no quality to reach"
                                                                 : "the run was interrupted or failed";
     if (json_is_number(rate))
         event(l, "tracked_stats", json_pack("{s:O}", "throughput", rate),
-              json_pack("{s:s, s:s, s:I}", "file", "run.json", "path", "results/sequences_per_s", "samples_count", (json_int_t)samples));
+              json_pack("{s:s, s:s, s:s, s:I}", "file", "run.json", "path", "results/throughput/value", "unit",
+                        rp_json_text_at(l->run, "results/throughput/unit"), "samples_count", (json_int_t)samples));
     event(l, "train_samples", json_integer(samples),
           json_pack("{s:s}", "note", "what was trained on; the size of the data set is not recorded"));
     put(l, "INTERVAL_END", "run_stop", json_null(),
@@ -249,11 +245,11 @@ static int find_clock(struct log *l, struct rp_err *err)
 int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
 {
     struct log l = {.out = out, .from = from, .run = from->verification->run, .records = &from->kept->records};
-    const char *workload = json_string_value(setting(l.run, "workload"));
+    const char *model = rp_json_text_at(l.run, "model/name");
     char shown[72];
     int64_t i = 0, samples = 0;
-    if (!workload || strcmp(workload, "bert") != 0)
-        return rp_fail(err, RP_UNAVAILABLE, "MLPerf has no benchmark for the workload '%s'", rp_shown(shown, workload ? workload : ""));
+    if (strcmp(model, "bert") != 0)
+        return rp_fail(err, RP_UNAVAILABLE, "no benchmark of MLPerf is known here for the model '%s'", rp_shown(shown, model));
     while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */
         i++;
     if (i == l.records->n)

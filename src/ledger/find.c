@@ -22,21 +22,15 @@ struct search {
     int found;
 };
 
-static const char *text(const json_t *j, const char *key)
-{
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
-}
-
 static int note_start(struct search *s, const json_t *line, int64_t n, struct rp_err *err)
 {
     if (n == s->position) {
         s->found = 1;
-        if (strcmp(text(line, "recipe"), s->recipe) != 0)
+        if (strcmp(rp_json_text_at(line, "recipe"), s->recipe) != 0)
             return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...",
-                           text(line, "recipe"), s->recipe);
+                           rp_json_text_at(line, "recipe"), s->recipe);
     }
-    if (strcmp(text(line, "recipe"), s->recipe) == 0) {
+    if (strcmp(rp_json_text_at(line, "recipe"), s->recipe) == 0) {
         if (s->n == 0 || (s->n >= 16 && (s->n & (s->n - 1)) == 0))
             s->attempt = rp_realloc(s->attempt, (size_t)(s->n ? 2 * s->n : 16) * sizeof *s->attempt);
         s->attempt[s->n++] = (struct attempt){.n = n};
@@ -52,7 +46,7 @@ static int by_line(const void *a, const void *b)
 
 static void note_end(struct search *s, const json_t *line)
 {
-    const char *end = rp_ledger_end(text(line, "event"));
+    const char *end = rp_ledger_end(rp_json_text_at(line, "event"));
     int64_t run = json_integer_value(json_object_get(line, "run"));
     const struct attempt key = {.n = run};
     struct attempt *of = end && s->n ? bsearch(&key, s->attempt, (size_t)s->n, sizeof *of, by_line) : NULL;
@@ -62,15 +56,15 @@ static void note_end(struct search *s, const json_t *line)
     if (run != s->position)
         return;
     snprintf(s->place->end, sizeof s->place->end, "%s", end);
-    snprintf(s->place->statement, sizeof s->place->statement, "%s", text(json_object_get(line, "bundle"), "statement"));
+    snprintf(s->place->statement, sizeof s->place->statement, "%s", rp_json_text_at(json_object_get(line, "bundle"), "statement"));
 }
 
 static int note(void *arg, const json_t *line, struct rp_err *err)
 {
     struct search *s = arg;
     int64_t n = json_integer_value(json_object_get(line, "n"));
-    int start = strcmp(text(line, "event"), rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
-    if (n == s->position && (!start || strcmp(text(line, "sha256"), s->head) != 0))
+    int start = strcmp(rp_json_text_at(line, "event"), rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    if (n == s->position && (!start || strcmp(rp_json_text_at(line, "sha256"), s->head) != 0))
         return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
                        s->head);
     if (start)
@@ -101,12 +95,12 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *
     struct rp_ledger_summary sum;
     const json_t *is = json_object_get(run, "ledger");
     struct search s = {.position = json_integer_value(json_object_get(is, "position")),
-                       .head = text(is, "head"),
-                       .recipe = text(run, "recipe_sha256"),
+                       .head = rp_json_text_at(is, "head"),
+                       .recipe = rp_json_text_at(run, "recipe_sha256"),
                        .place = place};
     *place = (struct rp_ledger_place){.position = s.position};
     if (s.position < 1)
-        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger%s%s", is ? ": " : "; it is older", text(is, "reason"));
+        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", rp_json_text_at(is, "reason"));
     int failed = rp_ledger_read(path, note, &s, &sum, err) < 0;
     place->lines = sum.lines;
     if (!failed && !s.found)

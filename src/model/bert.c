@@ -236,11 +236,6 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
     const int32_t *positions = column[POSITIONS];
     const float *weights = column[WEIGHTS];
     float total = rp_sum128(weights, m->slots) + 1e-5f;
-    memcpy(in->ids, column[IDS], (size_t)m->rows * 4);
-    memcpy(in->types, column[SEGMENTS], (size_t)m->rows * 4);
-    memcpy(in->key_mask, column[MASK], (size_t)m->rows);
-    memcpy(in->labels, column[LABELS], (size_t)m->slots * 4);
-    memcpy(in->nsp_labels, column[NEXT], (size_t)m->batch * 4);
     for (int i = 0; i < m->slots; i++) {
         in->masked[i] = i / m->predictions * m->seq + positions[i];
         in->coef[i] = weights[i] / total;
@@ -415,6 +410,14 @@ static void untrained(const struct rp_net *net, double *guessing, double *logit_
     *logit_width = (double)net->init_range * sqrt(m->hidden);
 }
 
+static const char *size_name(const struct rp_recipe *r)
+{
+    const int64_t is[] = {r->model_num_hidden_layers, r->model_hidden_size, r->model_num_attention_heads, r->model_intermediate_size,
+                          r->model_vocab_size};
+    static const int64_t base[] = {12, 768, 12, 3072, 30522}, large[] = {24, 1024, 16, 4096, 30522};
+    return memcmp(is, base, sizeof is) == 0 ? "bert-base" : memcmp(is, large, sizeof is) == 0 ? "bert-large" : NULL;
+}
+
 static int64_t padded_tokens(const struct rp_recipe *r)
 {
     return r->task_seq_length;
@@ -431,9 +434,11 @@ extern const struct rp_model rp_model_bert;
 const struct rp_model rp_model_bert = {
     .name = "bert",
     .sample_unit = "sequences",
+    .task = "pre-training",
     .loss_part = {"mlm", "nsp"},
     .counter = {{.name = "tokens", .most = 1}, {.name = "padded_tokens", .per_sample = padded_tokens}},
     .alias = aliases,
+    .size_name = size_name,
     .flops_formula = "3 x forward matrix products (backward counted as 2 x forward), padding included: "
                      "3 * (L*S*(8*H*H + 4*H*I + 4*S*H) + P*(2*H*H + 2*H*V) + 2*H*H + 4*H) per sequence",
     .size = sizeof(struct bert),

@@ -78,12 +78,14 @@ struct rp_model {
     void (*declare)(struct rp_net *m);
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
     int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]); /* what it wants of a sample; how many */
-    /* Samples, field i as [batch, count] in column[i] and in its range, to what the device computes with. Touches nothing of the model, so
-     * that another thread may do it meanwhile. */
+    /* Samples, field i as [batch, count] in column[i] and in its range, to what the device computes with; an input tensor that has the name
+     * of a field holds its samples already. Touches nothing of the model, so that another thread may do it meanwhile. */
     void (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column);
     int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss */
     int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
     double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
+    const char *task;                                    /* what is trained, in published tables: "pre-training" */
+    const char *(*size_name)(const struct rp_recipe *r); /* what tables call a model of these sizes: "bert-base"; NULL: it has no name */
     /* The loss of a model that knows nothing, and the standard deviation of an untrained one's logits. */
     void (*untrained)(const struct rp_net *m, double *guessing, double *logit_width);
 };
@@ -92,6 +94,13 @@ const struct rp_model *rp_model_find(const char *name); /* NULL: there is none o
 const struct rp_model *rp_model_of(const struct rp_recipe *r); /* NULL: not built in */
 /* RP_UNAVAILABLE, with the place in the recipe, where its model is not built in. */
 int rp_model_check(const struct rp_recipe *r, struct rp_err *err) rp_must_check;
+
+/* Losses that follow from the recipe alone. */
+struct rp_loss_expected {
+    double guess;      /* of guessing, without having learnt anything */
+    double first, off; /* of the first step of an initialised model, and by how much it may be off; off < 0: not known */
+};
+struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples);
 
 /* Of lists ended by NULL. */
 int rp_model_loss_parts(const struct rp_model *m);

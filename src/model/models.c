@@ -1,6 +1,7 @@
 /* Every model that is built in. */
 #include "model/model.h"
 
+#include <math.h>
 #include <string.h>
 
 #define X(name) extern const struct rp_model rp_model_##name;
@@ -36,6 +37,24 @@ int rp_model_check(const struct rp_recipe *r, struct rp_err *err)
             rp_buf_printf(&have, "%s%s", have.size ? ", " : "", models[i]->name);
     rp_fail(err, RP_UNAVAILABLE, "this build cannot train %s; it trains %s", rp_choice_name(RP_MODELS, r->workload), rp_buf_text(&have));
     return rp_recipe_blame(r, "workload", err);
+}
+
+#define WIDTH_MAX 1.0  /* logits wider than this are not described by their variance */
+#define FIRST_OFF 0.25 /* of the expectation itself: layers in between, a model of few tensors */
+#define FIRST_DEVIATIONS 6.0
+
+/* Logits of an untrained model are normal with some width: the loss is that of guessing + width^2 / 2 in the mean, and has that width. */
+struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples)
+{
+    struct rp_net *m = rp_net_new(r, 1);
+    struct rp_loss_expected e = {.off = -1};
+    double width;
+    m->model->untrained(m, &e.guess, &width);
+    rp_net_free(m);
+    e.first = e.guess + width * width / 2;
+    if (width <= WIDTH_MAX)
+        e.off = FIRST_OFF + width * width / 4 + FIRST_DEVIATIONS * width * sqrt(2 / (double)samples);
+    return e;
 }
 
 int rp_model_loss_parts(const struct rp_model *m)

@@ -17,7 +17,6 @@
 #include <stdint.h>
 #endif
 
-#define RP_NUMERICS "repro-fp32/1" /* version of the arithmetic: goes into every bundle */
 
 #define RP_SEGMENT_WGRAD 512    /* weight gradient: chains of this many rows, added in order */
 #define RP_SEGMENT_LONG 2048    /* forward and data gradient with K > RP_CHAIN_MAX: chains of this many */

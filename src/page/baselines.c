@@ -70,7 +70,7 @@ static void table(struct rp_section *s, const struct rp_rows *rows, const json_t
         most = fmax(most, rows->row[i].throughput);
     rp_buf_puts(s->out, "<div class=\"published\">");
     rp_table_open(s->out, "One device, the same model and precision; nobody signed the figures of others",
-                  "by|#sequences/s|beside each other|what keeps it from being the same");
+                  "by|#throughput|beside each other|what keeps it from being the same");
     for (int i = 0; i < shown; i++) {
         const struct rp_row *row = &rows->row[i];
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
@@ -82,7 +82,7 @@ static void table(struct rp_section *s, const struct rp_rows *rows, const json_t
         if (i)
             rp_buf_printf(s->out, "%.6g", row->throughput);
         else
-            rp_run_figure(s, "/results/sequences_per_s", "d3");
+            rp_section_throughput(s, 1);
         rp_buf_puts(s->out, "</td>");
         bar(s->out, row->throughput, most, i ? "c1" : "c0");
         rp_buf_puts(s->out, "<td class=\"why\">");

@@ -67,7 +67,12 @@ void rp_run_row(struct rp_section *s, const char *name, const char *pointer, con
         return;
     rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td>", name);
     rp_run_figure(s, pointer, form);
-    rp_buf_printf(s->out, *unit ? " <span class=\"whole\">%s</span></td></tr>\n" : "%s</td></tr>\n", unit);
+    rp_buf_puts(s->out, *unit ? " <span class=\"whole\">" : "");
+    if (*unit == '/')
+        rp_run_figure(s, unit, "t");
+    else
+        rp_buf_puts(s->out, unit);
+    rp_buf_puts(s->out, *unit ? "</span></td></tr>\n" : "</td></tr>\n");
 }
 
 /* A percentile of too few steps is their longest under another name. */
@@ -76,6 +81,26 @@ int rp_section_has_steps_for(const struct rp_section *s, const char *pointer)
     json_int_t timed = json_integer_value(rp_pointer(s->run, "/results/steps/timed"));
     int least = strcmp(pointer, "/results/step_s/p99") == 0 ? RP_P99_STEPS : strcmp(pointer, "/results/step_s/p90") == 0 ? RP_P90_STEPS : 0;
     return timed >= least;
+}
+
+void rp_section_throughput(struct rp_section *s, int with_unit)
+{
+    rp_run_figure(s, "/results/throughput/value", "d3");
+    if (!with_unit)
+        return;
+    rp_buf_puts(s->out, " <span class=\"unit\">");
+    rp_run_figure(s, "/results/throughput/unit", "t");
+    rp_buf_puts(s->out, "</span>");
+}
+
+void rp_section_interval(struct rp_section *s, const char *before)
+{
+    if (json_array_size(rp_pointer(s->run, "/results/throughput/interval")) != 2)
+        return;
+    rp_buf_puts(s->out, before);
+    rp_run_figure(s, "/results/throughput/interval/0", "d3");
+    rp_buf_puts(s->out, " to ");
+    rp_run_figure(s, "/results/throughput/interval/1", "d3");
 }
 
 /* The figures that people look for first. */
@@ -94,16 +119,10 @@ static void headline(struct rp_section *s)
         {"attempts before it", "/ledger/earlier", "d0", ""},
     };
     rp_buf_puts(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>");
-    rp_run_figure(s, "/results/sequences_per_s", "d3");
-    rp_buf_puts(s->out, " <span class=\"unit\">sequences/s</span>");
-    if (json_array_size(rp_pointer(s->run, "/results/sequences_per_s_interval")) == 2) {
-        rp_buf_puts(s->out, "<span class=\"below\">95 % interval ");
-        rp_run_figure(s, "/results/sequences_per_s_interval/0", "d3");
-        rp_buf_puts(s->out, " to ");
-        rp_run_figure(s, "/results/sequences_per_s_interval/1", "d3");
-        rp_buf_puts(s->out, "</span>");
-    }
-    rp_buf_puts(s->out, "</dd></div>\n");
+    rp_section_throughput(s, 1);
+    rp_buf_puts(s->out, "<span class=\"below\">");
+    rp_section_interval(s, "95 % interval ");
+    rp_buf_puts(s->out, "</span></dd></div>\n");
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         const json_t *v = rp_pointer(s->run, cards[i].pointer);
         if (!v || json_is_null(v) || !rp_section_has_steps_for(s, cards[i].pointer))
@@ -115,18 +134,35 @@ static void headline(struct rp_section *s)
     rp_buf_puts(s->out, "</dl>\n");
 }
 
-int rp_section_on_processor(const struct rp_section *s)
+static int has(const struct rp_section *s, const char *pointer)
 {
-    const char *backend = json_string_value(json_object_get(s->run, "backend"));
-    return backend && strcmp(backend, "cpu") == 0;
+    const json_t *v = rp_pointer(s->run, pointer);
+    return json_is_string(v) ? *json_string_value(v) != 0 : v && !json_is_null(v);
 }
 
 void rp_section_hardware(struct rp_section *s)
 {
-    if (rp_section_on_processor(s))
-        rp_before_figure(s, "/probes/cpu/model_name", "u");
+    if (has(s, "/device/name"))
+        rp_run_figure(s, "/device/name", "t");
     else
-        rp_run_figure(s, "/device", "t");
+        rp_before_figure(s, "/probes/cpu/model_name", "u");
+}
+
+void rp_section_how(struct rp_section *s)
+{
+    rp_run_figure(s, "/backend", "t");
+    if (has(s, "/device/isa")) {
+        rp_buf_puts(s->out, ", ");
+        rp_run_figure(s, "/device/isa", "t");
+        rp_buf_puts(s->out, ", threads: ");
+        rp_run_figure(s, "/device/threads", "d0");
+    }
+    if (has(s, "/device/compute_capability")) {
+        rp_buf_puts(s->out, ", device ");
+        rp_run_figure(s, "/device/index", "d0");
+        rp_buf_puts(s->out, ", compute capability ");
+        rp_run_figure(s, "/device/compute_capability", "t");
+    }
 }
 
 /* Two sentences: what was done, and on what. */
@@ -145,15 +181,13 @@ static void about(struct rp_section *s)
     rp_buf_puts(s->out, " on <b>");
     rp_section_hardware(s);
     rp_buf_puts(s->out, "</b> (");
-    rp_run_figure(s, "/backend", "t");
-    if (rp_section_on_processor(s)) {
-        rp_buf_puts(s->out, ", ");
-        rp_run_figure(s, "/device", "t");
-    }
+    rp_section_how(s);
     rp_buf_puts(s->out, "): batch size ");
     rp_run_figure(s, "/plan/batch", "d0");
-    rp_buf_puts(s->out, ", sequence length ");
-    rp_run_figure(s, "/recipe/task.seq_length/value", "d0");
+    if (has(s, "/recipe/task.seq_length/value")) {
+        rp_buf_puts(s->out, ", sequence length ");
+        rp_run_figure(s, "/recipe/task.seq_length/value", "d0");
+    }
     rp_buf_puts(s->out, ", ");
     rp_run_figure(s, "/plan/parameters", "d0");
     rp_buf_puts(s->out, " parameters, in strict fp32 (");

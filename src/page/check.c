@@ -58,7 +58,7 @@ static const json_t *document(const struct checking *c, const char *member)
 {
     return strcmp(member, RP_RUN) == 0                   ? c->b.v->run
            : strcmp(member, RP_BEFORE) == 0              ? c->b.kept->before
-           : strcmp(member, "env/node0.after.json") == 0 ? c->b.kept->after
+           : strcmp(member, RP_OF_NODE(0, ".after.json")) == 0 ? c->b.kept->after
            : strcmp(member, RP_OF_LEDGER) == 0           ? c->b.v->ledger
            : strcmp(member, RP_OF_SIGNATURES) == 0       ? c->b.v->signatures
                                                          : NULL;

@@ -176,8 +176,8 @@ static void spreads(struct rp_section *s)
     rp_buf_puts(s->out, "<p>Energy of the timed windows: ");
     rp_run_figure(s, "/samples/energy_j", "d1");
     rp_buf_puts(s->out, " J, ");
-    rp_run_figure(s, "/samples/energy_per_sequence_j", "d4");
-    rp_buf_puts(s->out, " J per sequence (");
+    rp_run_figure(s, "/samples/energy_per_sample_j", "d4");
+    rp_buf_puts(s->out, " J per sample (");
     rp_run_figure(s, "/samples/energy_formula", "t");
     rp_buf_puts(s->out, ").</p>\n");
 }

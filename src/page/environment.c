@@ -113,7 +113,7 @@ void rp_section_environment(struct rp_section *s)
         group = environment[i][0];
     }
     rp_table_close(s->out);
-    rp_buf_puts(s->out, "<p>Everything that was captured: <code>repro inspect BUNDLE env/node0.before.json</code></p>\n");
+    rp_buf_printf(s->out, "<p>Everything that was captured: <code>repro inspect BUNDLE %s</code></p>\n", RP_BEFORE);
     changes(s);
     rp_section_close(s);
 }

@@ -1,3 +1,4 @@
+#include "backend/backend.h"
 #include "page/page.h"
 
 #include "base/build.h"
@@ -105,20 +106,14 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
     rp_buf_puts(out, "<span class=\"below\">signed by ");
     rp_html_text(out, b->v->fingerprint);
     rp_buf_puts(out, "</span></td><td class=\"r\">");
-    rp_run_figure(&s, "/results/sequences_per_s", "d3");
+    rp_section_throughput(&s, 1);
     rp_buf_puts(out, "</td><td class=\"r\">");
-    if (json_array_size(rp_pointer(s.run, "/results/sequences_per_s_interval")) == 2) {
-        rp_run_figure(&s, "/results/sequences_per_s_interval/0", "d3");
-        rp_buf_puts(out, " to ");
-        rp_run_figure(&s, "/results/sequences_per_s_interval/1", "d3");
-    }
+    rp_section_interval(&s, "");
     rp_buf_puts(out, "</td><td>");
     rp_section_hardware(&s);
-    if (rp_section_on_processor(&s)) {
-        rp_buf_puts(out, "<span class=\"below\">");
-        rp_run_figure(&s, "/device", "t");
-        rp_buf_puts(out, "</span>");
-    }
+    rp_buf_puts(out, "<span class=\"below\">");
+    rp_section_how(&s);
+    rp_buf_puts(out, "</span>");
     rp_buf_puts(out, "</td><td class=\"r\">");
     rp_run_figure(&s, "/plan/batch", "d0");
     rp_buf_puts(out, "</td></tr>\n");
@@ -130,7 +125,7 @@ static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
                        "whether they can be compared.</p>\n",
                   n);
     rp_buf_puts(out, "<div class=\"overview\">");
-    rp_table_open(out, "What each says", "recipe and start|verdict|#sequences/s|#95 % interval|device|#batch");
+    rp_table_open(out, "What each says", "recipe and start|verdict|#throughput|#95 % interval|device|#batch");
     for (int i = 0; i < n; i++)
         overview_row(out, &b[i], i + 1);
     rp_table_close(out);
@@ -234,16 +229,8 @@ static void code(struct rp_buf *out, const char *text)
 
 static void machine(struct rp_buf *out, const struct rp_shown_bundle *b)
 {
-    struct rp_section s;
-    const char *model = rp_known_text(b->kept->before, "probes.cpu.model_name"),
-        *device = json_string_value(rp_pointer(b->v->run, "/device"));
-    rp_section_init(&s, out, 0, b);
     rp_buf_puts(out, ">\n> ran on ");
-    if (rp_section_on_processor(&s)) {
-        code(out, model ? model : "unknown");
-        rp_buf_puts(out, ", ");
-    }
-    code(out, device ? device : "unknown");
+    code(out, rp_device_text((char[RP_DEVICE_TEXT]){0}, rp_pointer(b->v->run, "/device")));
     rp_buf_puts(out, ", begun ");
     code(out, json_string_value(rp_pointer(b->v->run, "/started_at")));
     rp_buf_puts(out, "\n");

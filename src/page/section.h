@@ -13,9 +13,9 @@
 #include "page/plot.h"
 
 #define RP_RUN "run.json"
-#define RP_BEFORE "env/node0.before.json"
-#define RP_STEPS "steps/rank0.jsonl"
-#define RP_SAMPLES "steps/rank0.samples.jsonl"
+#define RP_BEFORE RP_OF_NODE(0, ".before.json")
+#define RP_STEPS RP_OF_RANK(0, ".jsonl")
+#define RP_SAMPLES RP_OF_RANK(0, ".samples.jsonl")
 
 /* Sources that are no members but what verify --json says under these names. */
 #define RP_OF_LEDGER "verify/ledger"
@@ -61,9 +61,11 @@ int rp_page_plain_name(const char *name, size_t n); /* may a bundle's name stand
 #define RP_P90_STEPS 10
 #define RP_P99_STEPS 100
 int rp_section_has_steps_for(const struct rp_section *s, const char *pointer);
-/* What trained: of a GPU its name is in the device that the backend names, of a processor in the capture alone. */
-int rp_section_on_processor(const struct rp_section *s);
+void rp_section_throughput(struct rp_section *s, int with_unit); /* the value */
+void rp_section_interval(struct rp_section *s, const char *before); /* "LOW to HIGH"; nothing where there is none */
+/* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 void rp_section_hardware(struct rp_section *s);
+void rp_section_how(struct rp_section *s);
 void rp_section_open(struct rp_section *s, const char *id, const char *title); /* <section> with its heading */
 void rp_section_close(struct rp_section *s);
 /* A table with a caption and names of columns, separated by '|'; '#' before one of figures. */
@@ -72,7 +74,8 @@ void rp_table_close(struct rp_buf *out);
 /* Figures of run.json, and of the capture before the run. */
 int rp_run_figure(struct rp_section *s, const char *pointer, const char *form);
 int rp_before_figure(struct rp_section *s, const char *pointer, const char *form);
-/* <tr> of a name, a figure of run.json and a unit; left out where there is no such figure. */
+/* <tr> of a name, a figure of run.json and a unit, which is a figure itself where it begins with '/'; left out where there is no such
+ * figure. */
 void rp_run_row(struct rp_section *s, const char *name, const char *pointer, const char *form, const char *unit);
 
 #endif

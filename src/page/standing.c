@@ -130,8 +130,8 @@ void rp_section_agreement(struct rp_section *s)
     rp_run_figure(s, "/agreement/bits/roots", "d0");
     rp_buf_puts(s->out, " state roots</td></tr>\n");
     first_difference(s);
-    rp_run_row(s, "throughput here", "/agreement/throughput/here", "d3", "sequences/s");
-    rp_run_row(s, "throughput of the first", "/agreement/throughput/first", "d3", "sequences/s");
+    rp_run_row(s, "throughput here", "/agreement/throughput/here", "d3", "/agreement/throughput/unit");
+    rp_run_row(s, "throughput of the first", "/agreement/throughput/first", "d3", "/agreement/throughput/unit");
     ratio(s);
     rp_table_close(s->out);
     settings(s);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MAX 50000 /* of CSV in the page; more stay in the bundle: a page has RP_PAGE_MAX */
+#define ROWS_MAX 40000 /* of CSV in the page; more stay in the bundle: a page has RP_PAGE_MAX */
 #define HISTOGRAM_MIN 8
 #define BINS_MAX 60
 
@@ -54,25 +54,56 @@ static void exact(struct rp_buf *out, float x)
     rp_csv_text(out, hex);
 }
 
+/* A column for each key of step.def that a record has in memory, in the order of the list: counters by their names, times in seconds
+ * from the start of the first step, floats also to the last bit. */
+#define NAME_TIME(key) rp_buf_printf(out, ",%.*s_s", (int)sizeof #key - 4, #key); /* "start_ns" -> "start_s" */
+#define NAME_DURATION(key) NAME_TIME(key)
+#define NAME_PAUSE(key) NAME_TIME(key)
+#define NAME_FLOAT(key) rp_buf_puts(out, "," #key "," #key "_hex");
+#define NAME_PLAIN(key) rp_buf_puts(out, "," #key);
+#define NAME_REAL(key) NAME_PLAIN(key)
+#define NAME_PHASE(key) NAME_PLAIN(key)
+#define NAME_RANK(key) NAME_PLAIN(key)
+#define NAME_STEP(key) NAME_PLAIN(key)
+#define NAME_INDEX(key) NAME_PLAIN(key)
+#define NAME_AMOUNT(key) NAME_PLAIN(key)
+#define NAME_DIGEST(key)
+#define NAME_PARTS(key)
+#define NAME_COUNTERS(key)                                                                                                    \
+    for (int c = 0; c < rs->counter.n; c++)                                                                                   \
+        rp_buf_printf(out, "%s%s", c ? "," : "", rs->counter.name[c]);
+
+#define CELL_TIME(key) rp_buf_printf(out, ",%.9f", (double)(r->key - start) / 1e9);
+#define CELL_DURATION(key) rp_buf_printf(out, r->key < 0 ? "," : ",%.9f", (double)r->key / 1e9);
+#define CELL_PAUSE(key) rp_buf_printf(out, r->root ? ",%.9f" : ",", (double)r->key / 1e9);
+#define CELL_FLOAT(key) rp_buf_puts(out, ","), exact(out, r->key);
+#define CELL_REAL(key) rp_buf_puts(out, ","), rp_csv_number(out, r->key);
+#define CELL_PHASE(key) rp_buf_puts(out, r->timed ? ",timed" : ",warm-up");
+#define CELL_RANK(key) rp_buf_printf(out, ",%d", rs->key);
+#define CELL_STEP(key) rp_buf_printf(out, ",%" PRId64, (int64_t)r->key);
+#define CELL_INDEX(key) CELL_STEP(key)
+#define CELL_AMOUNT(key) CELL_STEP(key)
+#define CELL_DIGEST(key)
+#define CELL_PARTS(key)
+#define CELL_COUNTERS(key)                                                                                                    \
+    for (int c = 0; c < rs->counter.n; c++)                                                                                   \
+        rp_buf_printf(out, "%s%" PRIu32, c ? "," : "", rp_record_counts(rs, r)[c]);
+
 static void csv(struct rp_buf *out, const struct rp_records *rs)
 {
     int64_t first = 0;
     while (first < rs->n && rs->r[first].step < 0)
         first++;
-    rp_buf_puts(out, "step,phase,repeat,start_s,seconds,device_s,samples,tokens,padded_tokens,learning_rate,loss,loss_hex,grad_norm,"
-                     "grad_norm_hex\n");
+    int64_t start = first < rs->n ? rs->r[first].start_ns : 0;
+#define STEP_KEY(name, form, when, least) NAME_##form(name)
+#include "worker/step.def"
+#undef STEP_KEY
+    rp_buf_puts(out, "\n");
     for (int64_t i = first; i < rs->n; i++) {
         const struct rp_record *r = &rs->r[i];
-        rp_buf_printf(out, "%d,%s,%d,%.9f,%.9f,", r->step, r->timed ? "timed" : "warm-up", r->repeat,
-                      (double)(r->start_ns - rs->r[first].start_ns) / 1e9, (double)(r->end_ns - r->start_ns) / 1e9);
-        if (r->device_ns >= 0)
-            rp_buf_printf(out, "%.9f", (double)r->device_ns / 1e9);
-        rp_buf_printf(out, ",%u,%u,%u,", r->samples, r->tokens, r->padded_tokens);
-        rp_csv_number(out, r->learning_rate);
-        rp_buf_puts(out, ",");
-        exact(out, r->loss);
-        rp_buf_puts(out, ",");
-        exact(out, r->grad_norm);
+#define STEP_KEY(name, form, when, least) CELL_##form(name)
+#include "worker/step.def"
+#undef STEP_KEY
         rp_buf_puts(out, "\n");
     }
 }
@@ -161,10 +192,11 @@ static void windows(struct rp_section *s)
     const json_t *list = rp_pointer(s->run, "/results/windows");
     char pointer[64];
     static const char *const cells[][2] = {{"repeat", "d0"}, {"steps", "d0"}, {"samples", "d0"}, {"seconds", "d3"},
-                                           {"sequences_per_s", "d3"}};
+                                           {"throughput", "d3"}};
     if (json_array_size(list) < 2)
         return;
-    rp_table_open(s->out, "Timed windows", "#repeat|#steps|#samples|#seconds|#sequences/s");
+    snprintf(pointer, sizeof pointer, "#repeat|#steps|#samples|#seconds|#%.20s", rp_json_text_at(s->run, "results/throughput/unit"));
+    rp_table_open(s->out, "Timed windows", pointer);
     for (size_t i = 0; i < json_array_size(list) && i < 100; i++) {
         rp_buf_puts(s->out, "<tr>");
         for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) {
@@ -178,6 +210,23 @@ static void windows(struct rp_section *s)
     rp_table_close(s->out);
 }
 
+/* What the model counts, and which part of another counter it is. */
+static void counters(struct rp_section *s)
+{
+    char pointer[64], unit[64], title[160];
+    size_t i;
+    json_t *c;
+    json_array_foreach((json_t *)rp_pointer(s->run, "/results/counters"), i, c) {
+        const char *name = rp_json_text_at(c, "name"), *of = rp_json_text_at(c, "of"); /* a model's names: verify has compared them */
+        snprintf(pointer, sizeof pointer, "/results/counters/%zu/per_s", i);
+        snprintf(unit, sizeof unit, "%.40s/s", name);
+        rp_run_row(s, name, pointer, "d1", unit);
+        snprintf(pointer, sizeof pointer, "/results/counters/%zu/share", i);
+        snprintf(title, sizeof title, "%.60s, of %.60s", name, of);
+        rp_run_row(s, title, pointer, "d2*100", "%");
+    }
+}
+
 static void figures(struct rp_section *s)
 {
     static const char *const rows[][4] = {
@@ -187,10 +236,7 @@ static void figures(struct rp_section *s)
         {"shortest step", "/results/step_s/min", "d4", "s"},
         {"longest step", "/results/step_s/max", "d4", "s"},
         {"timed steps", "/results/steps/timed", "d0", ""},
-        {"sequences per step", "/results/samples_per_step", "d0", ""},
-        {"tokens without padding", "/results/tokens_per_s", "d1", "tokens/s"},
-        {"tokens with padding", "/results/padded_tokens_per_s", "d1", "tokens/s"},
-        {"padding", "/results/padding_share", "d2*100", "%"},
+        {"samples per step", "/results/samples_per_step", "d0", "/model/sample_unit"},
         {"matrix products", "/results/flops_per_s", "d2/1e9", "GFLOP/s"},
         {"device at work", "/results/device_share", "d2*100", "% of the windows"},
     };
@@ -198,6 +244,7 @@ static void figures(struct rp_section *s)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rp_section_has_steps_for(s, rows[i][1]))
             rp_run_row(s, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
+    counters(s);
     rp_table_close(s->out);
     if (!rp_section_has_steps_for(s, "/results/step_s/p99"))
         rp_buf_printf(s->out, "<p class=\"note\">The 90th percentile is shown from %d timed steps on, the 99th from %d: of fewer they are "
@@ -212,7 +259,7 @@ static void method(struct rp_section *s)
     rp_buf_puts(s->out, "; the window is the ");
     rp_run_figure(s, "/results/window", "t");
     rp_buf_puts(s->out, ". Interval: ");
-    rp_run_figure(s, "/results/interval/method", "t");
+    rp_run_figure(s, "/results/bootstrap/method", "t");
     rp_buf_puts(s->out, ".</p>\n");
 }
 

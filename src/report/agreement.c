@@ -24,6 +24,14 @@ static json_t *difference(int64_t step, const char *quantity, const char *first,
     return json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)step, "quantity", quantity, "first", first, "here", here);
 }
 
+static json_t *numbers_differ(int64_t step, const char *quantity, uint32_t a, uint32_t b)
+{
+    char first[16], here[16];
+    snprintf(first, sizeof first, "%" PRIu32, a);
+    snprintf(here, sizeof here, "%" PRIu32, b);
+    return difference(step, quantity, first, here);
+}
+
 static uint32_t bits_of(float x)
 {
     uint32_t bits;
@@ -37,10 +45,12 @@ static json_t *differ(const struct rp_records *as, const struct rp_record *a, co
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
     const float floats[][2] = {{a->loss, b->loss}, {a->grad_norm, b->grad_norm}};
     static const char *const names[] = {"loss", "grad_norm"};
-    if (a->step >= 0 && (a->samples != b->samples || a->tokens != b->tokens)) {
-        snprintf(first, sizeof first, "%" PRIu32 " in %" PRIu32 " samples", a->tokens, a->samples);
-        snprintf(here, sizeof here, "%" PRIu32 " in %" PRIu32 " samples", b->tokens, b->samples);
-        return difference(a->step, "tokens", first, here);
+    if (a->step >= 0 && a->samples != b->samples)
+        return numbers_differ(a->step, "samples", a->samples, b->samples);
+    for (int i = 0; i < as->counter.n && a->step >= 0; i++) {
+        int k = rp_records_counter(bs, as->counter.name[i]);
+        if (k >= 0 && rp_record_counts(as, a)[i] != rp_record_counts(bs, b)[k])
+            return numbers_differ(a->step, as->counter.name[i], rp_record_counts(as, a)[i], rp_record_counts(bs, b)[k]);
     }
     for (int i = 0; i < 2 && a->step >= 0; i++)
         if (bits_of(floats[i][0]) != bits_of(floats[i][1])) {
@@ -80,20 +90,20 @@ static int is_long(const struct rp_records *rs)
 
 static json_t *throughput(const struct rp_agreement_side *first, const struct rp_agreement_side *here)
 {
-    json_t *a = json_object_get(json_object_get(first->run, "results"), "sequences_per_s"), *interval = json_null();
-    json_t *b = json_object_get(json_object_get(here->run, "results"), "sequences_per_s"), *ratio = json_null();
+    const struct rp_throughput a = rp_throughput_of(first->run), b = rp_throughput_of(here->run);
+    json_t *interval = json_null(), *ratio = json_null();
     int draws = is_long(first->records) || is_long(here->records) ? DRAWS_LONG : DRAWS;
     RP_FREE double *as = rp_alloc(DRAWS * sizeof *as), *bs = rp_alloc(DRAWS * sizeof *bs);
-    if (json_number_value(a) > 0 && json_is_number(b))
-        ratio = json_real(json_number_value(b) / json_number_value(a));
+    if (a.value > 0 && b.known)
+        ratio = json_real(b.value / a.value);
     if (rp_results_draws(as, draws, first->records) && rp_results_draws(bs, draws, here->records)) {
         for (int i = 0; i < draws; i++)
             bs[i] /= as[i];
         rp_sort_double(bs, (size_t)draws);
         interval = json_pack("[f, f]", bs[draws * 25 / 1000 - 1], bs[draws * 975 / 1000 - 1]);
     }
-    return json_pack("{s:O?, s:O?, s:o, s:o, s:f, s:s}", "first", a, "here", b, "ratio", ratio, "interval", interval, "level", 0.95,
-                     "method", METHOD);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:s}", "unit", b.unit, "first", a.known ? json_real(a.value) : json_null(), "here",
+                     b.known ? json_real(b.value) : json_null(), "ratio", ratio, "interval", interval, "level", 0.95, "method", METHOD);
 }
 
 /* ---- settings ---- */
@@ -127,7 +137,6 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A key that one side's program did not know is no difference: it has its default there. */
 static json_t *settings(const json_t *first, const json_t *here)
 {
     json_t *a = json_object_get(first, "recipe"), *b = json_object_get(here, "recipe"), *entry, *out = json_array();
@@ -136,7 +145,7 @@ static json_t *settings(const json_t *first, const json_t *here)
     const char *key;
     size_t n = 0;
     json_object_foreach(a, key, entry)
-        if (json_object_get(b, key) && !rp_agreement_same(key, first, b, batch))
+        if (!rp_agreement_same(key, first, b, batch))
             names[n++] = key;
     qsort(names, n, sizeof *names, by_text);
     for (size_t i = 0; i < n; i++)

@@ -2,11 +2,13 @@
  * compares bytes, so nothing may come from anywhere else, and a format that changes here needs a new schema version. */
 #include "report/report.h"
 
+#include "backend/backend.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/compare.h"
 #include "recipe/recipe.h"
+#include "report/results.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -45,26 +47,6 @@ static void cell(struct rp_buf *out, const char *text, size_t limit)
         rp_buf_puts(out, "...");
 }
 
-static const json_t *at(const json_t *j, const char *path) /* "results/step_s/median" */
-{
-    char key[64];
-    while (j && *path) {
-        size_t n = strcspn(path, "/");
-        RP_BUG_IF(n >= sizeof key);
-        memcpy(key, path, n);
-        key[n] = 0;
-        j = json_object_get(j, key);
-        path += n + (path[n] == '/');
-    }
-    return j;
-}
-
-static const char *str(const json_t *j, const char *path)
-{
-    const char *s = json_string_value(at(j, path));
-    return s ? s : "";
-}
-
 static double bounded(double x)
 {
     return x < 1e18 ? x : 1e18;
@@ -81,13 +63,13 @@ static const char *number(char out[48], const json_t *v, int decimals, double sc
 
 static const char *num(char out[48], const json_t *j, const char *path, int decimals, double scale)
 {
-    return number(out, at(j, path), decimals, scale);
+    return number(out, rp_json_at(j, path), decimals, scale);
 }
 
 /* A recipe value as text. */
 static void setting(struct rp_buf *out, const json_t *run, const char *key)
 {
-    const json_t *v = json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value"), *word;
+    const json_t *v = rp_run_setting(run, key), *word;
     size_t i;
     if (json_is_string(v))
         cell(out, json_string_value(v), 200);
@@ -109,25 +91,25 @@ static void setting(struct rp_buf *out, const json_t *run, const char *key)
 
 static int64_t whole(const json_t *run, const char *key)
 {
-    return json_integer_value(json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value"));
+    return json_integer_value(rp_run_setting(run, key));
 }
 
 /* The first line says at once when a run is not what it was meant to be. */
 static void heading(struct rp_buf *out, const json_t *run)
 {
-    const char *status = str(run, "status"), *title = str(at(at(run, "recipe"), "title"), "value");
+    const char *status = rp_json_text_at(run, "status"), *title = rp_json_text_at(rp_json_at(rp_json_at(run, "recipe"), "title"), "value");
     int complete = strcmp(status, "complete") == 0;
     rp_buf_puts(out, "# ");
     if (!complete)
         rp_buf_puts(out, strcmp(status, "failed") == 0 ? "FAILED RUN: " : "INCOMPLETE RUN: ");
-    cell(out, *title ? title : str(run, "recipe_name"), 200);
+    cell(out, *title ? title : rp_json_text_at(run, "recipe_name"), 200);
     rp_buf_puts(out, "\n\n");
     if (!complete) {
         rp_buf_puts(out, "This run did not reach its end: ");
-        cell(out, *str(run, "reason") ? str(run, "reason") : "no reason given", 1000);
+        cell(out, *rp_json_text_at(run, "reason") ? rp_json_text_at(run, "reason") : "no reason given", 1000);
         rp_buf_puts(out, ". The figures below cover only the steps that were finished and are no result of the recipe.\n\n");
     }
-    if (!json_is_true(at(run, "data/pinned")))
+    if (!json_is_true(rp_json_at(run, "data/pinned")))
         rp_buf_puts(out, "The data are the owner's own, not a pinned archive: others cannot repeat this run without them.\n\n");
 }
 
@@ -135,30 +117,31 @@ static void heading(struct rp_buf *out, const json_t *run)
 static void headline(struct rp_buf *out, const json_t *run)
 {
     char a[48], b[48];
-    const json_t *ends = at(run, "results/sequences_per_s_interval");
-    rp_buf_puts(out, "| model | precision | batch size per device | accumulation | sequence length | devices | throughput (sequences/s) | "
-                     "95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| ");
-    setting(out, run, "workload");
-    rp_buf_printf(out, ", %" PRId64 " layers of %" PRId64, whole(run, "model.num_hidden_layers"), whole(run, "model.hidden_size"));
+    const struct rp_throughput t = rp_throughput_of(run);
+    rp_buf_puts(out, "| model | precision | batch size per device | accumulation | sequence length | devices | throughput (");
+    cell(out, t.unit, 40);
+    rp_buf_puts(out, ") | 95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| ");
+    cell(out, rp_json_text_at(run, "model/name"), 64);
+    if (whole(run, "model.num_hidden_layers"))
+        rp_buf_printf(out, ", %" PRId64 " layers of %" PRId64, whole(run, "model.num_hidden_layers"), whole(run, "model.hidden_size"));
     rp_buf_printf(out, " | strict fp32 | %s | ", num(a, run, "plan/batch", 0, 1));
     setting(out, run, "train.accumulation_steps");
     rp_buf_puts(out, " | ");
     setting(out, run, "task.seq_length");
     rp_buf_printf(out, " | %" PRId64 " ", whole(run, "parallel.data"));
-    cell(out, str(run, "backend"), 64);
-    rp_buf_printf(out, " | **%s** | ", num(a, run, "results/sequences_per_s", 3, 1));
-    if (json_array_size(ends) == 2)
-        rp_buf_printf(out, "%.3f to %.3f", bounded(json_number_value(json_array_get(ends, 0))),
-                      bounded(json_number_value(json_array_get(ends, 1))));
+    cell(out, rp_json_text_at(run, "backend"), 64);
+    rp_buf_printf(out, " | **%s** | ", num(a, run, "results/throughput/value", 3, 1));
+    if (t.sure)
+        rp_buf_printf(out, "%.3f to %.3f", bounded(t.low), bounded(t.high));
     else
         rp_buf_puts(out, "-");
     rp_buf_puts(out, " |\n\nStrict fp32 is IEEE binary32 in the canonical order ");
-    cell(out, str(run, "numerics"), 64);
+    cell(out, rp_json_text_at(run, "numerics"), 64);
     rp_buf_puts(out, ": no TF32, no reduced precision, and the same bits on every machine.\n");
-    RP_FREE char *estimator = plain(str(run, "results/estimator")), *window = plain(str(run, "results/window"));
-    RP_FREE char *method = plain(str(run, "results/interval/method"));
+    RP_FREE char *estimator = plain(rp_json_text_at(run, "results/estimator")), *window = plain(rp_json_text_at(run, "results/window"));
+    RP_FREE char *method = plain(rp_json_text_at(run, "results/bootstrap/method"));
     rp_buf_printf(out, "Throughput is the %s; the window is the %s.\n", estimator, window);
-    rp_buf_printf(out, "Interval: %s (%s replicates).\n\n", method, num(b, run, "results/interval/replicates", 0, 1));
+    rp_buf_printf(out, "Interval: %s (%s resamples).\n\n", method, num(b, run, "results/bootstrap/resamples", 0, 1));
 }
 
 static void windows(struct rp_buf *out, const json_t *run)
@@ -166,14 +149,16 @@ static void windows(struct rp_buf *out, const json_t *run)
     char a[48], b[48];
     size_t i;
     json_t *w;
-    const json_t *list = at(run, "results/windows");
+    const json_t *list = rp_json_at(run, "results/windows");
     if (json_array_size(list) < 2)
         return;
-    rp_buf_puts(out, "| repeat | steps | samples | seconds | sequences/s |\n|---:|---:|---:|---:|---:|\n");
+    rp_buf_puts(out, "| repeat | steps | samples | seconds | ");
+    cell(out, rp_throughput_of(run).unit, 40);
+    rp_buf_puts(out, " |\n|---:|---:|---:|---:|---:|\n");
     json_array_foreach((json_t *)list, i, w)
         rp_buf_printf(out, "| %" JSON_INTEGER_FORMAT " | %" JSON_INTEGER_FORMAT " | %" JSON_INTEGER_FORMAT " | %s | %s |\n",
-                      json_integer_value(at(w, "repeat")), json_integer_value(at(w, "steps")), json_integer_value(at(w, "samples")),
-                      num(a, w, "seconds", 3, 1), num(b, w, "sequences_per_s", 3, 1));
+                      json_integer_value(rp_json_at(w, "repeat")), json_integer_value(rp_json_at(w, "steps")), json_integer_value(rp_json_at(w, "samples")),
+                      num(a, w, "seconds", 3, 1), num(b, w, "throughput", 3, 1));
     rp_buf_puts(out, "\n");
 }
 
@@ -196,6 +181,22 @@ static void float_row(struct rp_buf *out, const char *name, const char *hex)
     row(out, name, text, "");
 }
 
+/* What the model counts: how much a second, and which part of another counter it is. */
+static void counters(struct rp_buf *out, const json_t *run)
+{
+    char a[48], text[160];
+    size_t i;
+    json_t *c;
+    json_array_foreach((json_t *)rp_json_at(run, "results/counters"), i, c) {
+        RP_FREE char *name = plain(rp_json_text_at(c, "name")), *of = plain(rp_json_text_at(c, "of"));
+        snprintf(text, sizeof text, "%.60s/s", name);
+        row(out, name, num(a, c, "per_s", 1, 1), json_is_number(rp_json_at(c, "per_s")) ? text : "");
+        snprintf(text, sizeof text, "%.60s, of %.60s", name, of);
+        if (*of)
+            row(out, text, num(a, c, "share", 2, 100), json_is_number(rp_json_at(c, "share")) ? "%" : "");
+    }
+}
+
 static void figures(struct rp_buf *out, const json_t *run)
 {
     static const struct {
@@ -211,9 +212,6 @@ static void figures(struct rp_buf *out, const json_t *run)
         {"warm-up steps", "results/steps/warm-up", "", 0, 1},
         {"timed steps", "results/steps/timed", "", 0, 1},
         {"samples per step", "results/samples_per_step", "", 0, 1},
-        {"tokens, without padding", "results/tokens_per_s", "tokens/s", 1, 1},
-        {"tokens, with padding", "results/padded_tokens_per_s", "tokens/s", 1, 1},
-        {"padding", "results/padding_share", "%", 2, 100},
         {"achieved", "results/flops_per_s", "GFLOP/s", 2, 1e-9},
         {"between steps, inside the windows", "results/between_steps_s", "s", 4, 1},
         {"state roots, outside the windows", "results/state_roots/seconds", "s", 4, 1},
@@ -226,7 +224,6 @@ static void figures(struct rp_buf *out, const json_t *run)
         {"FLOPs per sample", "plan/flops_formula"},
         {"state root before", "results/state_root_first"},
         {"state root after", "results/state_root_last"},
-        {"device", "device"},
         {"program", "tool/version"},
         {"program's commit", "tool/commit"},
         {"data digest", "data/digest"},
@@ -240,20 +237,21 @@ static void figures(struct rp_buf *out, const json_t *run)
         {"first gradient norm", "results/grad_norm_first"},
         {"last gradient norm", "results/grad_norm_last"},
     };
-    char a[48];
+    char a[48], device[RP_DEVICE_TEXT];
     rp_buf_puts(out, "## Figures\n\n| | |\n|---|---|\n");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const char *v = num(a, run, numbers[i].path, numbers[i].decimals, numbers[i].scale);
         row(out, numbers[i].name, v, *v == '-' ? "" : numbers[i].unit);
     }
+    counters(out, run);
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
-        float_row(out, floats[i][0], str(run, floats[i][1]));
+        float_row(out, floats[i][0], rp_json_text_at(run, floats[i][1]));
+    row(out, "device", rp_device_text(device, json_object_get(run, "device")), "");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        row(out, texts[i][0], *str(run, texts[i][1]) ? str(run, texts[i][1]) : "-", "");
+        row(out, texts[i][0], *rp_json_text_at(run, texts[i][1]) ? rp_json_text_at(run, texts[i][1]) : "-", "");
     rp_buf_puts(out, "\n");
 }
 
-/* Older runs have none, and their reports no such section. */
 static void ceilings(struct rp_buf *out, const json_t *run)
 {
     static const struct {
@@ -264,23 +262,23 @@ static void ceilings(struct rp_buf *out, const json_t *run)
         {"copy from the host's memory", "host_to_device", "host_to_device/bytes_per_s", "GB/s"},
     };
     char a[48], b[48], c[48];
-    const json_t *is = at(run, "ceilings"), *before = at(is, "before"), *after = at(is, "after");
-    const json_t *shape = json_is_object(before) ? at(before, "gemm") : at(after, "gemm");
+    const json_t *is = rp_json_at(run, "ceilings"), *before = rp_json_at(is, "before"), *after = rp_json_at(is, "after");
+    const json_t *shape = json_is_object(before) ? rp_json_at(before, "gemm") : rp_json_at(after, "gemm");
     if (!is)
         return;
     rp_buf_puts(out, "## What the device does at best\n\nOutside the timed windows, with the same operations.\n\n"
                      "| | before the run | after it | |\n|---|---:|---:|---|\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!at(before, rows[i].path) && !at(after, rows[i].path))
+        if (!rp_json_at(before, rows[i].path) && !rp_json_at(after, rows[i].path))
             continue;
         rp_buf_printf(out, "| %s", rows[i].name);
         if (i == 0)
             rp_buf_printf(out, ", %sx%sx%s", num(a, shape, "rows", 0, 1), num(b, shape, "width", 0, 1), num(c, shape, "depth", 0, 1));
         rp_buf_printf(out, " | %s | %s | %s; ", num(a, before, rows[i].path, 2, 1e-9), num(b, after, rows[i].path, 2, 1e-9), rows[i].unit);
-        cell(out, str(at(is, "formulas"), rows[i].kind), 200);
+        cell(out, rp_json_text_at(rp_json_at(is, "formulas"), rows[i].kind), 200);
         rp_buf_puts(out, " |\n");
     }
-    RP_FREE char *formula = plain(str(is, "achieved/formula"));
+    RP_FREE char *formula = plain(rp_json_text_at(is, "achieved/formula"));
     rp_buf_printf(out, "\nThe run achieved %s GFLOP/s, %s %% of the matrix product's ceiling: %s.\n\n",
                   num(a, is, "achieved/flops_per_s", 2, 1e-9), num(b, is, "achieved/gemm_share", 1, 100), formula);
 }
@@ -332,40 +330,40 @@ static void samples(struct rp_buf *out, const json_t *run)
         {"utilization", "utilization", "%", 0, 1},
     };
     char a[48], b[48], c[48], d[48];
-    const json_t *is = at(run, "samples");
-    if (at(is, "reason")) {
+    const json_t *is = rp_json_at(run, "samples");
+    if (rp_json_at(is, "reason")) {
         rp_buf_puts(out, "The device was not sampled: ");
-        cell(out, str(is, "reason"), 300);
+        cell(out, rp_json_text_at(is, "reason"), 300);
         rp_buf_puts(out, ".\n\n");
     }
-    if (!at(is, "timed"))
+    if (!rp_json_at(is, "timed"))
         return;
-    RP_FREE char *window = plain(str(is, "window")), *energy = plain(str(is, "energy_formula"));
+    RP_FREE char *window = plain(rp_json_text_at(is, "window")), *energy = plain(rp_json_text_at(is, "energy_formula"));
     rp_buf_printf(out, "Every %s s, of which one in %s is kept: %s %s.\n\n"
                        "| | min | median | mean | max | |\n|---|---:|---:|---:|---:|---|\n",
                   num(a, is, "period_s", 1, 1), num(b, is, "every", 0, 1), num(c, is, "timed", 0, 1), window);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const json_t *v = at(is, rows[i].key);
+        const json_t *v = rp_json_at(is, rows[i].key);
         rp_buf_printf(out, "| %s | %s | %s | %s | %s | %s |\n", rows[i].name, num(a, v, "min", rows[i].decimals, rows[i].scale),
                       num(b, v, "median", rows[i].decimals, rows[i].scale), num(c, v, "mean", rows[i].decimals, rows[i].scale),
                       num(d, v, "max", rows[i].decimals, rows[i].scale), rows[i].unit);
     }
     rp_buf_puts(out, "\nThrottled, in percent of the samples: ");
-    throttling(out, at(is, "throttle"));
-    rp_buf_printf(out, ". Energy: %s J, %s J per sequence: %s.\n\n", num(a, is, "energy_j", 1, 1),
-                  num(b, is, "energy_per_sequence_j", 4, 1), energy);
+    throttling(out, rp_json_at(is, "throttle"));
+    rp_buf_printf(out, ". Energy: %s J, %s J per sample: %s.\n\n", num(a, is, "energy_j", 1, 1),
+                  num(b, is, "energy_per_sample_j", 4, 1), energy);
 }
 
 /* By the device's own clock, where it has one, and of its own memory. */
 static void device(struct rp_buf *out, const json_t *run)
 {
     char a[48], b[48];
-    if (at(run, "results/device_share")) {
-        RP_FREE char *formula = plain(str(run, "results/device_share_formula"));
+    if (rp_json_at(run, "results/device_share")) {
+        RP_FREE char *formula = plain(rp_json_text_at(run, "results/device_share_formula"));
         rp_buf_printf(out, "The device worked for %s s of the timed windows, %s %% of them: %s.\n\n", num(a, run, "results/device_s", 3, 1),
                       num(b, run, "results/device_share", 2, 100), formula);
     }
-    if (at(run, "device_bytes"))
+    if (rp_json_at(run, "device_bytes"))
         rp_buf_printf(out, "Memory of the device: %s MiB reserved, %s MiB less free than before.\n\n",
                       num(a, run, "device_bytes/reserved", 1, 1.0 / (1 << 20)), num(b, run, "device_bytes/taken", 1, 1.0 / (1 << 20)));
 }
@@ -376,14 +374,14 @@ static void overrides(struct rp_buf *out, const json_t *run)
     RP_JSON *sorted = json_object();
     const char *key;
     json_t *entry;
-    json_object_foreach((json_t *)at(run, "recipe"), key, entry)
+    json_object_foreach((json_t *)rp_json_at(run, "recipe"), key, entry)
     {
-        const char *origin = str(entry, "origin");
+        const char *origin = rp_json_text_at(entry, "origin");
         if (strcmp(origin, "command line") == 0 || strcmp(origin, "backend section") == 0)
             json_object_set_new(sorted, key, json_string(origin));
     }
     rp_buf_puts(out, "## Settings\n\n`recipe.yaml` has SHA-256 ");
-    cell(out, str(run, "recipe_sha256"), 64);
+    cell(out, rp_json_text_at(run, "recipe_sha256"), 64);
     rp_buf_puts(out, "; `run.json` lists every key with its origin. ");
     if (json_object_size(sorted) == 0) {
         rp_buf_puts(out, "Nothing was overridden.\n\n");
@@ -414,9 +412,9 @@ static void scalar(struct rp_buf *out, const json_t *leaf)
         rp_buf_printf(out, "%.9g", json_real_value(v));
     else
         rp_buf_puts(out, json_is_true(v) ? "yes" : "no");
-    if (*str(leaf, "unit")) {
+    if (*rp_json_text_at(leaf, "unit")) {
         rp_buf_puts(out, " ");
-        cell(out, str(leaf, "unit"), 16);
+        cell(out, rp_json_text_at(leaf, "unit"), 16);
     }
 }
 
@@ -432,7 +430,7 @@ static void flatten(struct rp_buf *out, const json_t *node, const char *path)
         RP_FREE char *name = rp_asprintf("%s%s%s", path, *path ? "." : "", names[i]);
         if (!json_is_string(json_object_get(part, "state"))) {
             flatten(out, part, name);
-        } else if (strcmp(str(part, "state"), "ok") == 0 && !json_is_object(json_object_get(part, "value")) &&
+        } else if (strcmp(rp_json_text_at(part, "state"), "ok") == 0 && !json_is_object(json_object_get(part, "value")) &&
                    !json_is_array(json_object_get(part, "value"))) {
             rp_buf_puts(out, "| ");
             cell(out, name, 200);
@@ -458,25 +456,23 @@ static void changed_side(struct rp_buf *out, const json_t *side)
     else if (json_is_string(v) || json_is_number(v))
         scalar(out, side);
     else
-        cell(out, *str(side, "state") ? str(side, "state") : "-", 16);
+        cell(out, *rp_json_text_at(side, "state") ? rp_json_text_at(side, "state") : "-", 16);
 }
 
-/* Older runs have no list, and their reports no such section. What has no known influence stays in run.json. */
+/* What has no known influence stays in run.json. */
 static void changes(struct rp_buf *out, const json_t *run)
 {
     static const char *const impacts[] = {"high", "medium", "low"};
     const json_t *list = json_object_get(run, "environment_changes");
     size_t k, shown = 0;
     json_t *c;
-    if (!list)
-        return;
     rp_buf_puts(out, "\n## What changed during the run\n\n");
     for (int i = 0; i < 3; i++)
         json_array_foreach((json_t *)list, k, c) {
-            if (strcmp(str(c, "impact"), impacts[i]) != 0)
+            if (strcmp(rp_json_text_at(c, "impact"), impacts[i]) != 0)
                 continue;
             rp_buf_puts(out, shown++ ? "| " : "| field | impact | before | after |\n|---|---|---|---|\n| ");
-            cell(out, str(c, "field"), 200);
+            cell(out, rp_json_text_at(c, "field"), 200);
             rp_buf_printf(out, " | %s%s | ", impacts[i], json_is_true(json_object_get(c, "moment")) ? ", of the moment" : "");
             changed_side(out, json_object_get(c, "before"));
             rp_buf_puts(out, " | ");
@@ -496,8 +492,8 @@ static void listed_differences(struct rp_buf *out, const json_t *list)
         if (!rp_capture_important(d))
             continue;
         rp_buf_puts(out, shown++ ? "| " : "| field | impact | first | here |\n|---|---|---|---|\n| ");
-        cell(out, str(d, "field"), 200);
-        rp_buf_printf(out, " | %s | ", str(d, "impact"));
+        cell(out, rp_json_text_at(d, "field"), 200);
+        rp_buf_printf(out, " | %s | ", rp_json_text_at(d, "impact"));
         changed_side(out, json_object_get(d, "first"));
         rp_buf_puts(out, " | ");
         changed_side(out, json_object_get(d, "here"));
@@ -511,24 +507,24 @@ static void listed_differences(struct rp_buf *out, const json_t *list)
 static void replication(struct rp_buf *out, const json_t *run)
 {
     char a[48], b[48], c[48], low[48], high[48];
-    const json_t *is = at(run, "agreement"), *differs = at(is, "bits/first_difference"), *ends = at(is, "throughput/interval"), *equal;
+    const json_t *is = rp_json_at(run, "agreement"), *differs = rp_json_at(is, "bits/first_difference"), *ends = rp_json_at(is, "throughput/interval"), *equal;
     if (!is)
         return;
     rp_buf_puts(out, "## Replication\n\nThis run repeats, with the same settings and data, the run in `");
-    cell(out, str(run, "replicates/bundle"), 200);
+    cell(out, rp_json_text_at(run, "replicates/bundle"), 200);
     rp_buf_puts(out, "`, whose statement has SHA-256 ");
-    cell(out, str(run, "replicates/statement"), 64);
+    cell(out, rp_json_text_at(run, "replicates/statement"), 64);
     rp_buf_puts(out, " and was signed by ");
-    cell(out, str(run, "replicates/signer"), 80);
-    equal = at(is, "bits/equal");
+    cell(out, rp_json_text_at(run, "replicates/signer"), 80);
+    equal = rp_json_at(is, "bits/equal");
     rp_buf_printf(out, ".\n\n| | |\n|---|---|\n| bits | %s; %s steps and %s state roots compared |\n",
                   json_is_true(equal) ? "equal" : json_is_false(equal) ? "NOT EQUAL" : "not compared", num(a, is, "bits/steps", 0, 1),
                   num(b, is, "bits/roots", 0, 1));
     if (json_is_object(differs)) {
-        rp_buf_printf(out, "| first difference | step %s, %s: first ", num(a, differs, "step", 0, 1), str(differs, "quantity"));
-        cell(out, str(differs, "first"), 64);
+        rp_buf_printf(out, "| first difference | step %s, %s: first ", num(a, differs, "step", 0, 1), rp_json_text_at(differs, "quantity"));
+        cell(out, rp_json_text_at(differs, "first"), 64);
         rp_buf_puts(out, ", here ");
-        cell(out, str(differs, "here"), 64);
+        cell(out, rp_json_text_at(differs, "here"), 64);
         rp_buf_puts(out, " |\n");
     }
     rp_buf_printf(out, "| throughput here / first | %s / %s = %s", num(a, is, "throughput/here", 3, 1),
@@ -536,9 +532,9 @@ static void replication(struct rp_buf *out, const json_t *run)
     if (json_array_size(ends) == 2)
         rp_buf_printf(out, ", 95 %% interval %s to %s", number(low, json_array_get(ends, 0), 3, 1),
                       number(high, json_array_get(ends, 1), 3, 1));
-    RP_FREE char *method = plain(str(is, "throughput/method"));
+    RP_FREE char *method = plain(rp_json_text_at(is, "throughput/method"));
     rp_buf_printf(out, " |\n\nInterval: %s.\n\n", method);
-    listed_differences(out, at(is, "environment"));
+    listed_differences(out, rp_json_at(is, "environment"));
 }
 
 int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct rp_err *err)
@@ -551,7 +547,7 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     windows(out, run);
     replication(out, run);
     figures(out, run);
-    if (at(run, "results/device_share") || at(run, "device_bytes") || at(run, "samples"))
+    if (rp_json_at(run, "results/device_share") || rp_json_at(run, "device_bytes") || rp_json_at(run, "samples"))
         rp_buf_puts(out, "## The device during the run\n\n");
     device(out, run);
     samples(out, run);

@@ -1,9 +1,9 @@
-/* Raw step records, parsed: the lines of steps/rank0.jsonl as structs.
+/* Raw step records, parsed: the lines of steps/rankN.jsonl as structs.
  *
  * What:    one pass over the bytes; every line checked for form (as strictly as bundle/schemas/step.schema.json), order and times.
  * Flow:    JSON lines, whole or piece by piece -> struct rp_records.
  * Owner:   struct rp_records owns its arrays; rp_records_fini().
- * Extend:  a field here, a row of keys[] and a line in parse_step(), a property in bundle/schemas/step.schema.json.
+ * Extend:  a key is a row of worker/step.def, a field here where figures need it, and a property in bundle/schemas/step.schema.json.
  *
  * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MB here: verify's limit is 64 MiB, so a record counts its bytes.
  */
@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "model/model.h"
 #include "recipe/recipe.h"
 
 #include <stddef.h>
@@ -26,35 +27,47 @@ struct rp_record {
     double learning_rate;
     float loss, grad_norm;
     int32_t step, repeat; /* step -1: the state before the first step; it has only a root */
-    uint32_t samples, tokens, padded_tokens;
+    uint32_t samples;
     uint32_t timed : 1;
     uint32_t root : 31; /* of rp_records.root, counted from 1; 0: none was taken */
 };
+
+#define RP_NAMES_MAX (RP_COUNTERS_MAX > RP_LOSS_PARTS_MAX ? RP_COUNTERS_MAX : RP_LOSS_PARTS_MAX)
+struct rp_record_names { /* as the first step has them, and all others: in ascending order */
+    int n;
+    char name[RP_NAMES_MAX][32];
+};
 struct rp_records {
+    int rank;
     struct rp_record *r;
     int64_t n;
+    struct rp_record_names part, counter;
+    uint32_t *count; /* [n][counter.n] */
     unsigned char (*root)[RP_SHA256_SIZE];
     int64_t roots;
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
+const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_record *r); /* in the order of rs->counter */
+int rp_records_counter(const struct rp_records *rs, const char *name);                   /* its place there, or -1 */
 void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_record *r); /* "" where none was taken */
 
 /* Form: RP_MALFORMED with the line number. Numbers that cannot be (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
 
-/* The same piece by piece: {.out = &records}, rp_records_piece()..., rp_records_end() with the digest of all bytes, which the caller has.
+/* The same piece by piece: {.out = &records} (*out: zeroed, but for the rank), rp_records_piece()..., rp_records_end() with the digest of all bytes, which the caller has.
  * After a failure *out is empty. */
 struct rp_records_in {
     struct rp_records *out;
-    int64_t room, roots_room;
+    int64_t room, roots_room, counts_room;
     size_t held; /* of a line whose end has not come yet */
     char line[RP_RECORD_LINE_MAX];
 };
 int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err) rp_must_check;
 int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
 
-/* Do they follow from the recipe: phases, repeats, samples per step, learning rates (not of a run that began from a file: how many
- * steps that had behind it is not recorded), roots of the state; complete: all steps, and roots at both ends. */
+/* Do they follow from the recipe and its model: phases, repeats, samples per step, names of loss parts and counters, counters that are
+ * bounded, learning rates (not of a run that began from a file, whose earlier steps are not recorded), state roots; complete: all steps,
+ * and roots at both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
 void rp_records_fini(struct rp_records *rs);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REPLICATES 2000
-#define REPLICATES_LONG 200 /* for runs of more than LONG_RUN timed steps, to bound the time */
+#define RESAMPLES 2000
+#define RESAMPLES_LONG 200 /* for runs of more than LONG_RUN timed steps, to bound the time */
 #define LONG_RUN 50000
 #define ESTIMATOR "median over repeats of samples / window seconds"
 #define WINDOW                                                                                                                 \
@@ -26,7 +26,7 @@
 struct window {
     const struct rp_record *r;
     int64_t *cycle; /* [n]: nanoseconds from the start of a step to the start of the next */
-    int64_t n, samples, tokens, padded;
+    int64_t n, samples, counter[RP_COUNTERS_MAX]; /* as the records name them */
     int64_t ns, root_ns, gap_ns; /* ns: without root_ns; gap_ns: part of ns that is outside every step */
 };
 
@@ -40,15 +40,15 @@ int64_t rp_cycle_ns(const struct rp_record *r, const struct rp_record *next)
     return next ? next->start_ns - r->start_ns - r->root_ns : r->end_ns - r->start_ns;
 }
 
-static struct window window_of(const struct rp_record *r, int64_t n)
+static struct window window_of(const struct rp_records *rs, const struct rp_record *r, int64_t n)
 {
     struct window w = {.r = r, .n = n, .cycle = rp_alloc((size_t)n * sizeof *w.cycle)};
     int64_t busy = 0;
     for (int64_t i = 0; i < n; i++) {
         w.cycle[i] = rp_cycle_ns(&r[i], i + 1 < n ? &r[i + 1] : NULL); /* they sum to w.ns */
         w.samples += r[i].samples;
-        w.tokens += r[i].tokens;
-        w.padded += r[i].padded_tokens;
+        for (int c = 0; c < rs->counter.n; c++)
+            w.counter[c] += rp_record_counts(rs, &r[i])[c];
         w.ns += w.cycle[i];
         w.root_ns += i + 1 < n ? r[i].root_ns : 0;
         busy += r[i].end_ns - r[i].start_ns;
@@ -69,7 +69,7 @@ static struct window *windows(const struct rp_records *rs, int *n)
         if (!r->timed)
             continue;
         all = rp_realloc(all, (size_t)(*n + 1) * sizeof *all);
-        all[(*n)++] = window_of(r, steps);
+        all[(*n)++] = window_of(rs, r, steps);
     }
     return all;
 }
@@ -102,12 +102,12 @@ static uint64_t seed_of(const char *sha256)
     return seed;
 }
 
-/* The estimator over each replicate. */
-static void draw_all(double *all, int replicates, const struct window *w, int n, const char *sha256)
+/* The estimator over each resample. */
+static void draw_all(double *all, int resamples, const struct window *w, int n, const char *sha256)
 {
     uint64_t state = seed_of(sha256);
     RP_FREE double *rate = rp_alloc((size_t)n * sizeof *rate);
-    for (int b = 0; b < replicates; b++) {
+    for (int b = 0; b < resamples; b++) {
         for (int i = 0; i < n; i++) {
             const struct window *from = &w[n > 1 ? rp_results_draw(&state, n) : 0];
             int64_t ns = 0;
@@ -120,16 +120,16 @@ static void draw_all(double *all, int replicates, const struct window *w, int n,
 }
 
 /* 2.5 % and 97.5 % (nearest rank) of them. */
-static void bootstrap(double interval[2], const struct window *w, int n, int replicates, const char *sha256)
+static void bootstrap(double interval[2], const struct window *w, int n, int resamples, const char *sha256)
 {
-    RP_FREE double *all = rp_alloc((size_t)replicates * sizeof *all);
-    draw_all(all, replicates, w, n, sha256);
-    rp_sort_double(all, (size_t)replicates);
-    interval[0] = all[replicates * 25 / 1000 - 1];
-    interval[1] = all[replicates * 975 / 1000 - 1];
+    RP_FREE double *all = rp_alloc((size_t)resamples * sizeof *all);
+    draw_all(all, resamples, w, n, sha256);
+    rp_sort_double(all, (size_t)resamples);
+    interval[0] = all[resamples * 25 / 1000 - 1];
+    interval[1] = all[resamples * 975 / 1000 - 1];
 }
 
-static void add_throughput(json_t *out, const struct window *w, int n, const char *sha256)
+static void add_throughput(json_t *out, const struct window *w, int n, const char *sha256, const struct rp_model *m)
 {
     int64_t steps = 0;
     json_t *list = json_array(), *interval = json_null();
@@ -139,20 +139,20 @@ static void add_throughput(json_t *out, const struct window *w, int n, const cha
         rate[i] = (double)w[i].samples / seconds(w[i].ns);
         json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f}", "repeat", (json_int_t)w[i].r->repeat, "steps",
                                               (json_int_t)w[i].n, "samples", (json_int_t)w[i].samples, "seconds", seconds(w[i].ns),
-                                              "state_root_s", seconds(w[i].root_ns), "sequences_per_s", rate[i]));
+                                              "state_root_s", seconds(w[i].root_ns), "throughput", rate[i]));
     }
-    int replicates = steps > LONG_RUN ? REPLICATES_LONG : REPLICATES;
+    int resamples = steps > LONG_RUN ? RESAMPLES_LONG : RESAMPLES;
     if (steps >= 2) {
         double ends[2];
-        bootstrap(ends, w, n, replicates, sha256);
+        bootstrap(ends, w, n, resamples, sha256);
         interval = json_pack("[f, f]", ends[0], ends[1]);
     }
     json_object_set_new(out, "windows", list);
     json_object_set_new(out, "window", json_string(WINDOW));
     json_object_set_new(out, "estimator", json_string(ESTIMATOR));
-    json_object_set_new(out, "sequences_per_s", n ? json_real(rp_median(rate, (size_t)n)) : json_null());
-    json_object_set_new(out, "sequences_per_s_interval", interval);
-    json_object_set_new(out, "interval", json_pack("{s:f, s:i, s:s}", "level", 0.95, "replicates", replicates, "method", METHOD));
+    json_object_set_new(out, "throughput", json_pack("{s:o, s:s++, s:o}", "value", n ? json_real(rp_median(rate, (size_t)n)) : json_null(),
+                                                     "unit", m->sample_unit, "/", "s", "interval", interval));
+    json_object_set_new(out, "bootstrap", json_pack("{s:f, s:i, s:s}", "level", 0.95, "resamples", resamples, "method", METHOD));
 }
 
 /* Nearest rank: the smallest value that at least percent % of them do not exceed. */
@@ -181,25 +181,43 @@ static void add_step_times(json_t *out, const struct rp_records *rs)
                                   seconds(ns[n - 1])));
 }
 
-static void add_rates(json_t *out, const struct window *w, int n, double flops_per_sample)
+/* What the model counts, over all windows; what is bounded by another counter with its share of that. */
+static json_t *counters(const struct rp_records *rs, const struct rp_model *m, const int64_t *total, int64_t ns)
 {
-    int64_t tokens = 0, padded = 0, ns = 0, gaps = 0;
+    json_t *list = json_array();
+    for (int i = 0; i < rp_model_counters(m); i++) {
+        const struct rp_step_counter *c = &m->counter[i], *of = &m->counter[c->most];
+        int at = rp_records_counter(rs, c->name), of_at = rp_records_counter(rs, of->name);
+        int64_t n = at < 0 ? 0 : total[at], all = of_at < 0 ? 0 : total[of_at]; /* -1: of a run without steps */
+        json_t *row = json_pack("{s:s, s:I, s:o}", "name", c->name, "total", (json_int_t)n, "per_s",
+                                ns ? json_real((double)n / seconds(ns)) : json_null());
+        if (!c->per_sample) {
+            json_object_set_new(row, "of", json_string(of->name));
+            json_object_set_new(row, "share", all ? json_real((double)n / (double)all) : json_null());
+        }
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+static void add_rates(json_t *out, const struct rp_records *rs, const struct window *w, int n, const struct rp_model *m,
+                      double flops_per_sample)
+{
+    int64_t total[RP_COUNTERS_MAX] = {0}, ns = 0, gaps = 0;
     for (int i = 0; i < n; i++) {
-        tokens += w[i].tokens;
-        padded += w[i].padded;
+        for (int c = 0; c < RP_COUNTERS_MAX; c++)
+            total[c] += w[i].counter[c];
         ns += w[i].ns;
         gaps += w[i].gap_ns;
     }
-    double rate = json_number_value(json_object_get(out, "sequences_per_s"));
-    json_object_set_new(out, "tokens_per_s", ns ? json_real((double)tokens / seconds(ns)) : json_null());
-    json_object_set_new(out, "padded_tokens_per_s", ns ? json_real((double)padded / seconds(ns)) : json_null());
-    json_object_set_new(out, "padding_share", padded ? json_real((double)(padded - tokens) / (double)padded) : json_null());
+    double rate = json_number_value(rp_json_at(out, "throughput/value"));
+    json_object_set_new(out, "counters", counters(rs, m, total, ns));
     json_object_set_new(out, "flops_per_s", n ? json_real(rate * flops_per_sample) : json_null());
-    json_object_set_new(out, "flops_per_s_formula", json_string("sequences_per_s * plan.flops_per_sample"));
+    json_object_set_new(out, "flops_per_s_formula", json_string("throughput * plan.flops_per_sample"));
     json_object_set_new(out, "between_steps_s", json_real(seconds(gaps)));
 }
 
-/* Of a device with a clock of its own; older runs and processors have none. */
+/* Of a device with a clock of its own. */
 static void add_device_time(json_t *out, const struct window *w, int n)
 {
     int64_t device = 0, ns = 0;
@@ -271,14 +289,28 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
     if (rp_records_match(rs, r, complete, err) < 0)
         return NULL;
     json_t *out = json_object();
+    const struct rp_model *m = rp_model_of(r);
     struct window *w = windows(rs, &n);
     add_evidence(out, rs);
-    add_throughput(out, w, n, rs->sha256);
+    add_throughput(out, w, n, rs->sha256, m);
     add_step_times(out, rs);
-    add_rates(out, w, n, flops_per_sample);
+    add_rates(out, rs, w, n, m, flops_per_sample);
     add_device_time(out, w, n);
     windows_free(w, n);
     return out;
+}
+
+const json_t *rp_run_setting(const json_t *run, const char *key)
+{
+    return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
+}
+
+struct rp_throughput rp_throughput_of(const json_t *run)
+{
+    const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value"), *ends = json_object_get(is, "interval");
+    return (struct rp_throughput){.unit = rp_json_text_at(is, "unit"), .value = json_number_value(value),
+                                  .low = json_number_value(json_array_get(ends, 0)), .high = json_number_value(json_array_get(ends, 1)),
+                                  .known = json_is_number(value), .sure = json_is_array(ends)};
 }
 
 int rp_results_draws(double *out, int n, const struct rp_records *rs)

@@ -5,9 +5,10 @@
  * Owner:   the caller owns the json_t.
  * Extend:  a new figure is computed here and printed by the writers of reports; verify then covers it by itself.
  *
- * A record: {"step":7,"phase":"timed","repeat":0,"start_ns":..,"end_ns":..,"loss":"0x1.5p+3","grad_norm":"0x1.1p+1","samples":32,
- *            "tokens":3890,"padded_tokens":4096,"learning_rate":..,"state_root":"hex" (where taken), "root_ns":.. (seconds it took),
- *            "device_ns":.. (where the device has a clock of its own)}
+ * A record, with the keys of worker/step.def:
+ * {"counters":{"padded_tokens":4096,"tokens":3890},"device_ns":..,"end_ns":..,"grad_norm":"0x1.1p+1","learning_rate":..,"loss":"0x1.5p+3",
+ *  "loss_parts":{"mlm":"0x1.4p+3","nsp":"0x1p-1"},"phase":"timed","rank":0,"repeat":0,"root_ns":..,"samples":32,"start_ns":..,
+ *  "state_root":"hex","step":7}
  * phase is "init" (step -1: the state root before the first step, no times), "warm-up" or "timed".
  * Times are worker CLOCK_MONOTONIC; records are in order, steps do not overlap.
  */
@@ -24,6 +25,17 @@
  * prefix of its steps. */
 json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, double flops_per_sample, int complete, struct rp_err *err)
     rp_must_check;
+
+/* The headline of a run.json, one of this version. */
+struct rp_throughput {
+    const char *unit; /* "sequences/s"; borrowed */
+    double value, low, high;
+    int known, sure; /* a step was timed; there is an interval */
+};
+struct rp_throughput rp_throughput_of(const json_t *run);
+
+/* The recorded value of a key of the recipe, or NULL. */
+const json_t *rp_run_setting(const json_t *run, const char *key);
 
 /* n draws of the headline figure, as its interval is made of them; 0 where fewer than two steps were timed. */
 int rp_results_draws(double *out, int n, const struct rp_records *rs);

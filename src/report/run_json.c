@@ -4,7 +4,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "capture/compare.h"
-#include "ops/ops.h"
+#include "model/model.h"
+#include "ops/numerics.h"
 #include "report/ceilings.h"
 #include "report/results.h"
 
@@ -86,6 +87,23 @@ static json_t *tool(void)
     return j;
 }
 
+json_t *rp_run_model(const struct rp_recipe *r)
+{
+    const struct rp_model *m = rp_model_of(r);
+    json_t *parts = json_array(), *counters = json_array();
+    for (int i = 0; i < rp_model_loss_parts(m); i++)
+        json_array_append_new(parts, json_string(m->loss_part[i]));
+    for (int i = 0; i < rp_model_counters(m); i++)
+        json_array_append_new(counters, json_string(m->counter[i].name));
+    return json_pack("{s:s, s:s, s:o, s:o}", "name", m->name, "sample_unit", m->sample_unit, "loss_parts", parts, "counters", counters);
+}
+
+const char *rp_run_numerics(const struct rp_recipe *r)
+{
+    static const enum rp_numerics of_precision[] = {RP_NUMERICS_fp32_1}; /* as train.precision is chosen */
+    return rp_numerics_name(of_precision[r->train_precision]);
+}
+
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
 {
     int complete = strcmp(d->status, "complete") == 0;
@@ -95,16 +113,18 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
         return NULL;
     json_t *out = json_object();
     json_object_set_new(out, "schema", json_string(RP_RUN_SCHEMA));
-    json_object_set_new(out, "numerics", json_string(RP_NUMERICS));
+    json_object_set_new(out, "numerics", json_string(rp_run_numerics(d->recipe)));
     json_object_set_new(out, "status", json_string(d->status));
     json_object_set_new(out, "reason", text(d->reason));
+    json_object_set_new(out, "model", rp_run_model(d->recipe));
+    json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
     json_object_set_new(out, "recipe_name", text(file_name(d->recipe->source_name)));
     json_object_set_new(out, "recipe_sha256", text(d->recipe->sha256));
     json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
     json_object_set_new(out, "data", copy(d->data));
     json_object_set_new(out, "plan", copy(d->plan));
     json_object_set_new(out, "backend", text(d->backend));
-    json_object_set_new(out, "device", text(d->device));
+    json_object_set_new(out, "device", copy(d->device));
     json_object_set_new(out, "results", results);
     add_done(out, d->done);
     if (d->samples)

@@ -1,4 +1,4 @@
-/* run.json: everything a run says about itself in one document (schema repro-run/1).
+/* run.json: everything a run says about itself in one document (schema repro-run/2).
  *
  * What:    the builder; the only place that knows the document's layout. bundle/schemas/run.schema.json documents it.
  * Flow:    struct rp_run_doc (borrowed parts) -> json_t.
@@ -17,7 +17,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define RP_RUN_SCHEMA "repro-run/1"
+#define RP_RUN_SCHEMA "repro-run/2" /* sign/statement.h has the predicate's, and refuses the version before */
 
 struct rp_run_doc {
     const char *status; /* "complete", "incomplete", "failed" */
@@ -25,7 +25,8 @@ struct rp_run_doc {
     const struct rp_recipe *recipe;
     const json_t *data; /* {"pinned", "archive", "archive_sha256", "digest"} */
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
-    const char *backend, *device; /* "cpu"; "isa=avx512 threads=2" or NULL where the worker never said */
+    const char *backend;  /* "cpu" */
+    const json_t *device; /* rp_device_json(), or NULL where the worker never said */
     const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
     const struct rp_records *records; /* of steps/rank0.jsonl */
     const struct rp_samples *samples; /* of steps/rank0.samples.jsonl; NULL: none, and then */
@@ -39,6 +40,9 @@ struct rp_run_doc {
     const json_t *ledger;          /* the place of the attempt in the ledger; NULL: left out */
 };
 
+/* What follows from the recipe alone: {"name", "sample_unit", "loss_parts", "counters"}; "repro-fp32/1". Verify holds both against it. */
+json_t *rp_run_model(const struct rp_recipe *r);
+const char *rp_run_numerics(const struct rp_recipe *r);
 /* Computes the results on the way, so records that do not follow from the recipe are refused here: RP_MISMATCH. */
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err) rp_must_check;
 

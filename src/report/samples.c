@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "bundle/bundle.h"
 #include "bundle/schema.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 
 #define WINDOW "samples from the start of the first timed step to the end of the last"
 #define ENERGY                                                                                                                 \
-    "mean of power_w * seconds from the start of the first timed step to the end of the last; per sequence: / samples trained there"
+    "mean of power_w * seconds from the start of the first timed step to the end of the last; per sample: / samples trained there"
 
 /* ---- while they come ---- */
 
@@ -91,7 +92,7 @@ static int add_line(struct rp_samples *s, const struct rp_schema *schema, const 
 {
     char what[64];
     RP_BUF again = {0};
-    snprintf(what, sizeof what, "steps/rank0.samples.jsonl:%" PRId64, s->n + 1);
+    snprintf(what, sizeof what, "%s:%" PRId64, RP_OF_RANK(0, ".samples.jsonl"), s->n + 1);
     if (s->n == RP_SAMPLES_MAX)
         return rp_fail(err, RP_MISMATCH, "%s: more than %d lines", what, RP_SAMPLES_MAX);
     RP_JSON *line = rp_json_parse(text, size, what, err);
@@ -215,7 +216,7 @@ static void add_energy(json_t *out, const struct window *w)
     const json_t *mean = json_object_get(json_object_get(out, "power_w"), "mean");
     double energy = json_number_value(mean) * ((double)(w->end_ns - w->start_ns) / 1e9);
     json_object_set_new(out, "energy_j", mean ? json_real(energy) : json_null());
-    json_object_set_new(out, "energy_per_sequence_j", mean && w->samples ? json_real(energy / (double)w->samples) : json_null());
+    json_object_set_new(out, "energy_per_sample_j", mean && w->samples ? json_real(energy / (double)w->samples) : json_null());
     json_object_set_new(out, "energy_formula", json_string(ENERGY));
 }
 

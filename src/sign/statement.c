@@ -6,8 +6,17 @@
 #include <string.h>
 
 /* key figures: path in run.json -> the same key in the predicate */
-static const char *const figures[] = {"sequences_per_s", "sequences_per_s_interval", "loss_first",       "loss_last",
-                                      "state_root_first", "state_root_last",         "records_sha256"};
+static const char *const figures[] = {"throughput", "loss_first", "loss_last", "state_root_first", "state_root_last", "records_sha256"};
+
+int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
+{
+    static const char old[] = "repro-run/1";
+    if (strcmp(rp_json_text_at(j, "schema"), old) != 0 && strcmp(rp_json_text_at(j, "predicate/schema"), old) != 0 &&
+        strcmp(rp_json_text_at(j, "predicateType"), "urn:repro:run:1") != 0)
+        return 0;
+    return rp_fail(err, RP_MALFORMED, "%s is version 1 (repro-run/1); this program reads version 2; a program built from commit 6c88d78 "
+                                      "reads it", what);
+}
 
 json_t *rp_statement_predicate(const json_t *run, const char *sha256)
 {
@@ -19,6 +28,7 @@ json_t *rp_statement_predicate(const json_t *run, const char *sha256)
         if (v)
             json_object_set(p, copied[i], v);
     }
+    json_object_set_new(p, "model", json_string(rp_json_text_at(run, "model/name")));
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         json_t *v = json_object_get(results, figures[i]);
         if (v)
@@ -66,6 +76,8 @@ int rp_statement_subjects(const json_t *j, struct rp_subject *subject, int max, 
     if (!json_is_object(j))
         return rp_fail(err, RP_MALFORMED, "statement is not a JSON object");
     const json_t *list = rp_json_arr(j, "subject", "statement", err);
+    if (rp_statement_version(j, "the statement", err) < 0)
+        return -1;
     if (!list || text_is(j, "_type", RP_STATEMENT_TYPE, err) < 0 || text_is(j, "predicateType", RP_PREDICATE_TYPE, err) < 0 ||
         !rp_json_obj(j, "predicate", "statement", err))
         return -1;

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "ops/numerics.h"
 #include "train/safetensors.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
         list[i] = in_file(&e[i]);
     }
     snprintf(text, sizeof text, "%lld", (long long)step);
-    RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", RP_NUMERICS);
+    RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", rp_numerics_name(RP_NUMERICS_fp32_1));
     if (s.dev->backend->sync(s.dev, err) < 0 || rp_st_create(&s.w, path, list, n, metadata, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)

@@ -20,6 +20,7 @@ struct rp_train_input {
     struct rp_sample_field field[RP_FIELDS_MAX];
     int fields;
     void *column[RP_FIELDS_MAX]; /* samples of one micro-batch on the host: [batch, count] of each field */
+    size_t copy_at[RP_FIELDS_MAX]; /* where in an input the tensor of the field's name lies, 1 more; 0: there is none */
     char *slot;                  /* the device's block: one micro-batch after the other */
     char *views;                 /* [own micro-batches] struct rp_input of the model's size: pointers into the slots */
     char *host, *staged;         /* [staging] bytes of an input on the host, and their views */

@@ -30,6 +30,11 @@ static char *views_of(const struct rp_train *t, char *block, int64_t n)
 
 /* ---- one micro-batch ---- */
 
+static size_t column_bytes(const struct rp_train *t, int k)
+{
+    return (size_t)(t->net->batch * t->in.field[k].count) * rp_dtype_bytes(t->in.field[k].dtype);
+}
+
 /* The reader has checked every value with file and record; this guards memory against one that did not. */
 static int check_ranges(const struct rp_train *t, struct rp_err *err)
 {
@@ -60,6 +65,10 @@ static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_in
     }
     if (check_ranges(t, err) < 0)
         return -1;
+    char *base = t->in.host + (size_t)(((char *)to - t->in.staged) / (ptrdiff_t)t->net->model->input_size) * t->net->tensors[RP_INPUT].bytes;
+    for (int k = 0; k < t->in.fields; k++)
+        if (t->in.copy_at[k])
+            memcpy(base + t->in.copy_at[k] - 1, t->in.column[k], column_bytes(t, k));
     t->net->model->prepare(t->net, to, t->in.column);
     return 0;
 }
@@ -117,8 +126,12 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
     in->data = in->format->open(o->data, in->field, in->fields, r->data_shuffle, (uint64_t)r->seed_data, err);
     if (!in->data)
         return -1;
-    for (int k = 0; k < in->fields; k++)
-        in->column[k] = rp_alloc((size_t)(t->net->batch * in->field[k].count) * rp_dtype_bytes(in->field[k].dtype));
+    for (int k = 0; k < in->fields; k++) {
+        int same = rp_tensors_find(&t->net->tensors[RP_INPUT], in->field[k].name);
+        in->column[k] = rp_alloc(column_bytes(t, k));
+        in->copy_at[k] = same < 0 ? 0 : t->net->tensors[RP_INPUT].t[same].offset + 1;
+        RP_BUG_IF(same >= 0 && rp_tensor_bytes(&t->net->tensors[RP_INPUT].t[same]) != column_bytes(t, k));
+    }
     /* A device with memory of its own works while this program waits: that is when the next step's input is made. */
     int ahead = o->dev->backend->separate_memory && bytes * (uint64_t)t->own <= AHEAD_BYTES;
     in->staging = ahead ? (int)t->own : 1;

@@ -9,12 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *text(const json_t *j, const char *key)
-{
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
-}
-
 /* Its list of changes without the grades, which another version may give otherwise. */
 static json_t *without_grades(const json_t *agreement)
 {
@@ -35,10 +29,9 @@ static int check_settings(const json_t *first, const struct rp_verify_state *s, 
     const char *key;
     char shown[72];
     json_object_foreach(recipe, key, entry)
-        if (!rp_agreement_free(key) && json_object_get(json_object_get(first, "recipe"), key) &&
-            !rp_agreement_same(key, first, recipe, batch))
+        if (!rp_agreement_free(key) && !rp_agreement_same(key, first, recipe, batch))
             return rp_fail(err, RP_MISMATCH, "the run repeats the other with another %s: that is no replication", rp_shown(shown, key));
-    if (strcmp(text(json_object_get(first, "data"), "digest"), text(json_object_get(s->run, "data"), "digest")) != 0)
+    if (strcmp(rp_json_text_at(first, "data/digest"), rp_json_text_at(s->run, "data/digest")) != 0)
         return rp_fail(err, RP_MISMATCH, "the run repeats the other with other data: that is no replication");
     return 0;
 }
@@ -98,10 +91,10 @@ static int check_original(const struct rp_verify_state *s, struct rp_check_resul
     int failed = rp_verify(&v, s->o->original, &o, err) < 0;
     if (failed)
         rp_wrap(err, "--original");
-    else if (strcmp(v.statement, text(named, "statement")) != 0 || strcmp(v.fingerprint, text(named, "signer")) != 0)
+    else if (strcmp(v.statement, rp_json_text_at(named, "statement")) != 0 || strcmp(v.fingerprint, rp_json_text_at(named, "signer")) != 0)
         failed = rp_fail(err, RP_MISMATCH, "--original is not the run that is repeated: its statement is %.16s..., by %.23s..., named are "
                                            "%.16s... and %.23s...",
-                         v.statement, v.fingerprint, text(named, "statement"), text(named, "signer")) < 0;
+                         v.statement, v.fingerprint, rp_json_text_at(named, "statement"), rp_json_text_at(named, "signer")) < 0;
     failed = failed || recompute(s, &v, &kept, result, err) < 0;
     s->v->original = !failed;
     rp_verification_fini(&v);
@@ -122,13 +115,12 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
         rp_check_say(result, "it repeats no other run");
         return 0;
     }
-    if (!json_equal(json_object_get(json_object_get(is, "throughput"), "here"),
-                    json_object_get(json_object_get(s->run, "results"), "sequences_per_s")))
+    if (!json_equal(rp_json_at(is, "throughput/here"), rp_json_at(s->run, "results/throughput/value")))
         return rp_fail(err, RP_MISMATCH, "agreement/throughput/here is not the throughput of this run");
     if (s->o->original)
         return check_original(s, result, err);
     result->state = RP_CHECK_NOTE;
     rp_check_say(result, "it repeats %s, statement %.16s..., by %.23s...; what it says of that run is checked with --original FILE",
-                 rp_safe(name, sizeof name, text(named, "bundle")), text(named, "statement"), text(named, "signer"));
+                 rp_safe(name, sizeof name, rp_json_text_at(named, "bundle")), rp_json_text_at(named, "statement"), rp_json_text_at(named, "signer"));
     return 0;
 }

@@ -44,16 +44,15 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
     if (!again)
         return -1;
     RP_JSON *recorded = facts(is), *expected = facts(again);
-    if (is && rp_check_differ(text, sizeof text, recorded, expected))
+    if (rp_check_differ(text, sizeof text, recorded, expected))
         return rp_fail(err, RP_MISMATCH, "run.json does not list what differs between the captures: environment_changes/%s", text);
-    int grades = is ? other_grades(is, again) : 0, matter = important(again);
-    if (!is || grades || matter)
+    int grades = other_grades(is, again), matter = important(again);
+    if (grades || matter)
         result->state = RP_CHECK_NOTE;
     if (grades)
         rp_check_say(result, "%zu values, %d of high or medium impact; %d graded otherwise by this program than by the one that ran",
                      json_array_size(again), matter, grades);
     else
-        rp_check_say(result, "%zu values, %d of high or medium impact%s", json_array_size(again), matter,
-                     is ? "" : "; the run does not list them: it is older, or leaves them out");
+        rp_check_say(result, "%zu values, %d of high or medium impact", json_array_size(again), matter);
     return 0;
 }

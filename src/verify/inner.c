@@ -6,6 +6,7 @@
 #include "data/embedded.h"
 #include "report/report.h"
 #include "report/results.h"
+#include "report/run_json.h"
 #include "sign/statement.h"
 #include "verify/state.h"
 #include "train/train.h"
@@ -22,14 +23,9 @@ static const struct rp_buf *member(const struct rp_verify_state *s, const char *
     return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check saw every required member */
 }
 
-static json_t *field(const json_t *j, const char *a, const char *b)
-{
-    return json_object_get(json_object_get(j, a), b);
-}
-
 const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key)
 {
-    return json_object_get(field(s->run, "recipe", key), "value");
+    return rp_run_setting(s->run, key);
 }
 
 /* A member in the one spelling of this program and of the form of its schema. */
@@ -39,7 +35,7 @@ static json_t *document(const struct rp_verify_state *s, const char *name, const
     int own = 0, failed;
     json_t *j = rp_json_parse_own(rp_buf_text(bytes), bytes->size, VALUES_MAX, &own, name, err);
     const struct rp_schema *schema = rp_schema_load(schema_name, err);
-    failed = !j || !schema || rp_schema_check(schema, j, name, err) < 0;
+    failed = !j || rp_statement_version(j, name, err) < 0 || !schema || rp_schema_check(schema, j, name, err) < 0;
     if (!failed && !own)
         failed = rp_fail(err, RP_MALFORMED, "%s is not spelled as this program writes it (order, white space, numbers)", name);
     if (!failed)
@@ -48,14 +44,27 @@ static json_t *document(const struct rp_verify_state *s, const char *name, const
     return NULL;
 }
 
-/* This program trains one rank on one node: records of another would be signed and looked at by no check. */
-static int check_members(const struct rp_verify_state *s, struct rp_err *err)
+/* Does the member belong to a rank or node of the world? "steps/rank12.jsonl" begins like its name up to the number. */
+static int is_of(const char *name, const char *of, int n)
 {
+    char *end;
+    size_t size = strlen(of);
+    return strncmp(name, of, size) != 0 || (name[size] && strtol(name + size, &end, 10) < n && *end == '.');
+}
+
+/* A record or capture of a rank or node that the run does not have would be signed and looked at by no check. Those that each has to have
+ * are in members.def for the first. */
+static int check_world(const struct rp_verify_state *s, struct rp_err *err)
+{
+    int ranks = (int)json_integer_value(rp_json_at(s->run, "world/ranks")), nodes = (int)json_integer_value(rp_json_at(s->run, "world/nodes"));
+    if (ranks != 1 || nodes != 1)
+        return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes; this program verifies one rank on one node", ranks,
+                       nodes);
     for (int i = 0; i < s->bundle.n; i++) {
         const char *name = s->bundle.member[i].name;
-        if ((strncmp(name, "steps/", 6) == 0 && strncmp(name, "steps/rank0.", 12) != 0) ||
-            (strncmp(name, "env/", 4) == 0 && strncmp(name, "env/node0.", 10) != 0))
-            return rp_fail(err, RP_MALFORMED, "member '%s' belongs to another rank or node, and the run has one", name);
+        if (!is_of(name, "steps/rank", ranks) || !is_of(name, "env/node", nodes))
+            return rp_fail(err, RP_MALFORMED, "member '%s' belongs to another rank or node than the run has (world: %d ranks, %d nodes)",
+                           name, ranks, nodes);
     }
     return 0;
 }
@@ -64,7 +73,7 @@ static int check_members(const struct rp_verify_state *s, struct rp_err *err)
 static int read_records(struct rp_verify_state *s, struct rp_err *err)
 {
     char sha256[RP_SHA256_HEX];
-    const struct rp_member *steps = rp_bundle_find(&s->bundle, "steps/rank0.jsonl");
+    const struct rp_member *steps = rp_bundle_find(&s->bundle, RP_OF_RANK(0, ".jsonl"));
     struct rp_records_in in = {.out = &s->records};
     rp_member_sha256(sha256, steps);
     if (rp_bundle_again(s->fd, steps, rp_records_piece, &in, err) < 0) {
@@ -76,19 +85,17 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
 
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    if (check_members(s, err) < 0)
-        return -1;
     s->run = document(s, "run.json", "run", err);
-    if (!s->run)
+    if (!s->run || check_world(s, err) < 0)
         return -1;
-    s->before = document(s, "env/node0.before.json", "env", err);
-    s->after = s->before ? document(s, "env/node0.after.json", "env", err) : NULL;
+    s->before = document(s, RP_OF_NODE(0, ".before.json"), "env", err);
+    s->after = s->before ? document(s, RP_OF_NODE(0, ".after.json"), "env", err) : NULL;
     if (!s->after || read_records(s, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0 || rp_model_check(&s->recipe, err) < 0)
         return rp_wrap(err, "run.json");
     if (s->recipe.train_batch_size == RP_BATCH_MAX)
-        s->recipe.train_batch_size = json_integer_value(field(s->run, "plan", "batch"));
+        s->recipe.train_batch_size = json_integer_value(rp_json_at(s->run, "plan/batch"));
     rp_check_say(result, "run.json, %" PRId64 " records and 2 captures have their documented form", s->records.n);
     return 0;
 }
@@ -128,20 +135,6 @@ static json_t *resolve(const struct rp_verify_state *s, int *overrides, int *con
     return out;
 }
 
-/* Keys that came after the first bundles: a run of a program without them does not record them, and has their default. Any other that is
- * left out would be read as nothing by whoever compares. A new key is written here as well. */
-static const char *const younger[] = {"measure.ceilings", "run.device"};
-
-static void forget_younger_keys(json_t *again, const struct rp_verify_state *s)
-{
-    for (size_t i = 0; !rp_verify_same_build(s) && i < sizeof younger / sizeof *younger; i++) {
-        const json_t *entry = json_object_get(again, younger[i]);
-        if (!json_object_get(json_object_get(s->run, "recipe"), younger[i]) &&
-            strcmp(json_string_value(json_object_get(entry, "origin")), rp_origin_name(RP_FROM_DEFAULT)) == 0)
-            json_object_del(again, younger[i]);
-    }
-}
-
 /* The embedded recipe that has these very bytes, or NULL. */
 static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
 {
@@ -156,7 +149,7 @@ static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
 static int another_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_build *here = rp_build_record();
-    const char *version = json_string_value(field(s->run, "tool", "version")), *commit = json_string_value(field(s->run, "tool", "commit"));
+    const char *version = json_string_value(rp_json_at(s->run, "tool/version")), *commit = json_string_value(rp_json_at(s->run, "tool/commit"));
     RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
     if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
         return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, and the run says that this very version "
@@ -188,9 +181,14 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
         err->code = RP_MISMATCH; /* whoever ran it had a valid recipe */
         return rp_wrap(err, "resolving again");
     }
-    forget_younger_keys(again, s);
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
+    RP_JSON *model = rp_run_model(&s->recipe);
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "model"), model))
+        return rp_fail(err, RP_MISMATCH, "model/%s: that is not the model of the recipe as this program has it", text);
+    if (strcmp(rp_json_text_at(s->run, "numerics"), rp_run_numerics(&s->recipe)) != 0)
+        return rp_fail(err, RP_MISMATCH, "numerics is '%.40s'; the recipe's precision asks for '%s'", rp_json_text_at(s->run, "numerics"),
+                       rp_run_numerics(&s->recipe));
     static const char prefix[] = "embedded:";
     const char *name = json_string_value(json_object_get(s->run, "recipe_name"));
     const struct rp_embed *same = embedded_as(yaml);
@@ -223,7 +221,7 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
 {
     char text[400];
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
-    double flops = json_number_value(field(s->run, "plan", "flops_per_sample"));
+    double flops = json_number_value(rp_json_at(s->run, "plan/flops_per_sample"));
     RP_JSON *again = rp_results(&s->records, &s->recipe, flops, complete, err);
     if (!again)
         return -1;
@@ -318,21 +316,21 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
 int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, from = s->v->replay_from, again = s->v->replayed;
-    char rest[96] = "; tokens, losses, gradient norms and state roots until --replay";
+    char rest[96] = "; counters, losses, gradient norms and state roots until --replay";
     (void)err;
     result->state = RP_CHECK_NOTE;
     if (again == steps)
         *rest = 0;
     else if (again && !from)
-        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
     else if (again)
-        snprintf(rest, sizeof rest, "; tokens, losses, gradient norms and state roots but for steps %" PRId64 " to %" PRId64, from,
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots but for steps %" PRId64 " to %" PRId64, from,
                  from + again - 1);
     rp_check_say(result,
                  "on the signer's word alone: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names%s%s%s%s%s%s%s",
                  s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
                  json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
-                 json_object_get(s->run, "ledger") && !s->o->ledger ? ", place in the ledger" : "",
+                 !s->o->ledger ? ", place in the ledger" : "",
                  json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
                  from_file(s) && again < steps ? ", learning rates" : "", rest);
     return 0;

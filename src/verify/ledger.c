@@ -37,16 +37,14 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     const json_t *is = json_object_get(s->run, "ledger"), *reason = json_object_get(is, "reason");
     int64_t position = json_integer_value(json_object_get(is, "position")), earlier = json_integer_value(json_object_get(is, "earlier"));
-    if (s->o->ledger && is && !reason)
+    if (s->o->ledger && !reason)
         return find(s, result, err);
-    if (is && !reason && earlier >= position)
+    if (!reason && earlier >= position)
         return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it", position, earlier);
     const char *cannot = s->o->ledger ? "; it names no place that --ledger could look up" : "";
-    if (!is || reason)
+    if (reason)
         result->state = RP_CHECK_NOTE;
-    if (!is)
-        rp_check_say(result, "none: the bundle is older%s", cannot);
-    else if (reason)
+    if (reason)
         rp_check_say(result, "in none: %.300s%s", json_string_value(reason), cannot);
     else
         rp_check_say(result, "line %" PRId64 " of the signer's; runs of this recipe started before it, by their own account: %" PRId64

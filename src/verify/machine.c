@@ -98,21 +98,10 @@ static int check_program(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
-int rp_verify_device_text(struct rp_verify_device *out, const char *text)
+int rp_verify_cpu(struct rp_device_info *out, const json_t *run)
 {
-    char again[64];
-    if (text && sscanf(text, "isa=%15[a-z0-9] threads=%9" SCNd64, out->isa, &out->threads) == 2 && out->threads > 0) {
-        snprintf(again, sizeof again, "isa=%s threads=%" PRId64, out->isa, out->threads);
-        if (strcmp(again, text) == 0)
-            return 0;
-    }
-    *out = (struct rp_verify_device){0};
-    return -1;
-}
-
-int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s)
-{
-    return rp_verify_device_text(out, json_string_value(json_object_get(s->run, "device")));
+    int known = rp_device_from_json(out, json_object_get(run, "device")) == 0;
+    return known && strcmp(out->kind, "cpu") == 0 ? 0 : -1;
 }
 
 /* The instruction set is one of this backend's, the CPU has it, and both are what the settings asked for. */
@@ -123,7 +112,7 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
     } sets[] = {{"scalar", {NULL}},
                 {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
                 {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
-    struct rp_verify_device d;
+    struct rp_device_info d;
     int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_verify_setting(s, "run.isa"));
     int64_t threads = json_integer_value(rp_verify_setting(s, "run.threads"));
@@ -131,18 +120,18 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
     size_t i = 0;
     if (json_is_null(json_object_get(s->run, "device")) && s->records.n == 0)
         return 0; /* it ended before there was one */
-    if (rp_verify_device(&d, s) == 0)
+    if (rp_verify_cpu(&d, s->run) == 0)
         while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
             i++;
     if (!d.threads || d.threads > THREADS_MAX || i == 3)
         return rp_fail(err, RP_MISMATCH, "'device' is nothing that this program's CPU backend calls itself");
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
-        return rp_fail(err, RP_MISMATCH, "the device has %" PRId64 " threads, and the captured machine %.0f processors", d.threads, here);
+        return rp_fail(err, RP_MISMATCH, "the device has %d threads, and the captured machine %.0f processors", d.threads, here);
     for (const char *const *f = sets[i].flag; flags_known && *f; f++)
         if (!rp_known_has(probes(s->before), "cpu.flags", *f))
             return rp_fail(err, RP_MISMATCH, "the run used %s, and the captured CPU has no %s", d.isa, *f);
     if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
-        return rp_fail(err, RP_MISMATCH, "the device is isa=%s threads=%" PRId64 ", and the settings asked for another", d.isa, d.threads);
+        return rp_fail(err, RP_MISMATCH, "the device used %s and %d threads, and the settings asked for another", d.isa, d.threads);
     return 0;
 }
 

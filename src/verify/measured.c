@@ -12,7 +12,6 @@
 #define CLOCKS_APART 1.001 /* two quartzes, or two readings of one */
 #define WALL_SLACK_S 1.001 /* the time of day may be moved against the monotonic clock */
 #define WALL_DRIFT 1.01
-#define MEMBER "steps/rank0.samples.jsonl"
 #define PERIOD_S (RP_SAMPLE_PERIOD_NS / 1e9)
 
 static int is_cpu(const struct rp_verify_state *s)
@@ -40,10 +39,7 @@ static int no_ceilings(const struct rp_verify_state *s, struct rp_check_result *
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
     if (json_is_true(asked) && complete)
         return rp_fail(err, RP_MISMATCH, "the settings asked for ceilings (measure.ceilings), and run.json has none");
-    if (!asked)
-        result->state = RP_CHECK_NOTE;
-    rp_check_say(result, asked ? json_is_true(asked) ? "none: the run ended before they were measured" : "not asked for (measure.ceilings)"
-                               : "none: the bundle is older");
+    rp_check_say(result, json_is_true(asked) ? "none: the run ended before they were measured" : "not asked for (measure.ceilings)");
     return 0;
 }
 
@@ -172,7 +168,7 @@ static int check_them(struct rp_verify_state *s, const struct rp_buf *bytes, str
     const json_t *is = json_object_get(s->run, "samples");
     if (rp_samples_parse(&s->samples, rp_buf_text(bytes), bytes->size, err) < 0)
         return -1;
-    int failed = s->samples.n < 1 ? rp_fail(err, RP_MALFORMED, MEMBER " holds no line") < 0 : check_times(s, &s->samples, err) < 0;
+    int failed = s->samples.n < 1 ? rp_fail(err, RP_MALFORMED, "the samples have no line") < 0 : check_times(s, &s->samples, err) < 0;
     RP_JSON *again = failed ? NULL : rp_samples_json(&s->samples, &s->records);
     if (!failed && rp_check_differ(text, sizeof text, is, again))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the samples: samples/%s", text) < 0;
@@ -183,14 +179,15 @@ static int check_them(struct rp_verify_state *s, const struct rp_buf *bytes, str
 
 int rp_check_samples(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_member *m = rp_bundle_find(&s->bundle, MEMBER);
+    const char *name = RP_OF_RANK(0, ".samples.jsonl");
+    const struct rp_member *m = rp_bundle_find(&s->bundle, name);
     const json_t *is = json_object_get(s->run, "samples"), *reason = json_object_get(is, "reason");
     if (is_cpu(s) && (is || m))
         return rp_fail(err, RP_MISMATCH, "there are samples of a device, and the CPU backend trained");
     if (m && !is)
-        return rp_fail(err, RP_MISMATCH, MEMBER " is there, and run.json has no figures of it");
+        return rp_fail(err, RP_MISMATCH, "%s is there, and run.json has no figures of it", name);
     if (is && !reason != (m != NULL))
-        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, and " MEMBER " is %sthere", reason ? "no" : "figures of",
+        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, and %s is %sthere", reason ? "no" : "figures of", name,
                        m ? "" : "not ");
     if (m)
         return check_them(s, &m->bytes, result, err);

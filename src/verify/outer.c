@@ -105,7 +105,7 @@ int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result
     int own = 0;
     (void)result;
     s->statement = rp_json_parse_own(payload->data, payload->size, STATEMENT_VALUES, &own, "statement", err);
-    if (!s->statement)
+    if (!s->statement || rp_statement_version(s->statement, "the bundle's statement", err) < 0)
         return -1;
     const struct rp_schema *schema = rp_schema_load("statement", err);
     if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
@@ -147,12 +147,6 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
     return 0;
 }
 
-/* Of earlier versions, without those that printed what a signer wrote as it was. If you change verify.sh, add what it was. */
-static const char *const earlier_scripts[] = {
-    "5af8a0ae1f544a4ad95e6dc2fcf4135e158653011bfb4ff4ac20da8332c79577",
-    "5c02e05b93eedfa8a3948f1848f48f21ef57481f21a2660833a2d4f2dbbf3ec4",
-};
-
 int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_BUF sums = {0};
@@ -165,29 +159,16 @@ int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, st
     m = rp_bundle_find(&s->bundle, "verify.sh");
     if (rp_buf_is(&m->bytes, script, size))
         return 0;
-    char digest[RP_SHA256_HEX];
-    rp_member_sha256(digest, m);
-    if (RP_IS_IN(earlier_scripts, digest, strlen(digest))) {
-        rp_check_say(result, "SHA256SUMS lists the members; verify.sh is the script of an earlier version");
-    } else {
-        result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "verify.sh is not the script of this version: read it before you run it");
-    }
+    result->state = RP_CHECK_NOTE;
+    rp_check_say(result, "verify.sh is not the script of this version: read it before you run it");
     return 0;
 }
 
-/* Bundles had neither form or both: one alone was taken out by somebody who signed again. */
 int rp_check_forms(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_member *sums = rp_bundle_find(&s->bundle, "SHA256SUMS"), *sig = rp_bundle_find(&s->bundle, "SHA256SUMS.sig"),
                            *minisig = rp_bundle_find(&s->bundle, "SHA256SUMS.minisig");
-    if (!sig && !minisig) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "none: the bundle is older; stock tools check it with verify.sh");
-        return 0;
-    }
-    if (!sig || !minisig)
-        return rp_fail(err, RP_MISMATCH, "SHA256SUMS is signed in the form of %s alone", sig ? "signify" : "minisign");
+    (void)result;
     if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0 ||
         rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name,
                           err) < 0)

@@ -48,17 +48,6 @@ struct bound {
     char what[160];      /* "NVIDIA H100 PCIe: ..." */
 };
 
-/* "gpu0 NAME sm_90 from PTX" -> NAME; "" where it is spelled otherwise. */
-static void gpu_name(char *out, size_t size, const char *device)
-{
-    const char *name = strchr(device, ' '), *end = NULL;
-    *out = 0;
-    for (const char *p = name; p && (p = strstr(p, " sm_")); p++)
-        end = p;
-    if (strncmp(device, "gpu", 3) == 0 && end && end > name)
-        snprintf(out, size, "%.*s", (int)(end - name - 1), name + 1);
-}
-
 static const struct peak *find_peak(const char *name)
 {
     const struct peak *best = NULL;
@@ -99,9 +88,8 @@ static void captured_gpu(struct bound *out, const struct rp_verify_state *s, con
 
 static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
-    char name[96];
+    const char *name = rp_json_text_at(s->run, "device/name");
     double devices = json_number_value(rp_verify_setting(s, "parallel.data"));
-    gpu_name(name, sizeof name, text_of(s, "device"));
     const struct peak *p = *name ? find_peak(name) : NULL;
     if (p) {
         out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;
@@ -116,10 +104,10 @@ static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
  * multiplication and an addition of four are the most. */
 static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
-    struct rp_verify_device d;
+    struct rp_device_info d;
     double threads, hz, cycle = 64;
     const char *clock = "";
-    int named = rp_verify_device(&d, s) == 0;
+    int named = rp_verify_cpu(&d, s->run) == 0;
     if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
         threads = THREADS_MAX;
     if (named && (double)d.threads < threads)
@@ -156,7 +144,7 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
         gpu_bound(&b, s);
     if (b.flops == 0) {
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "what '%.64s' can do is not known here, and not captured", text_of(s, "device"));
+        rp_check_say(result, "what '%.64s' can do is not known here, and not captured", rp_json_text_at(s->run, "device/name"));
         return 0;
     }
     if (run > b.flops)

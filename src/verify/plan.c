@@ -101,11 +101,11 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
 int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_plan plan;
-    struct rp_verify_device d = {0};
+    struct rp_device_info d;
     char text[300];
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
-    int own = strcmp(backend, "cpu") == 0 && rp_verify_device(&d, s) == 0;
-    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? (int)d.threads : 1};
+    int own = strcmp(backend, "cpu") == 0 && rp_verify_cpu(&d, s->run) == 0;
+    struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? d.threads : 1};
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
         return rp_fail(err, RP_MISMATCH, "no plan can be made of these settings");
     if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0)) {

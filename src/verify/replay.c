@@ -175,6 +175,20 @@ static void compare(struct replay *p, int64_t step, const char *quantity, const 
     snprintf(out->here, sizeof out->here, "%s", is);
 }
 
+static void compare_counters(struct replay *p, const json_t *body, int64_t step, const struct rp_record *r)
+{
+    const struct rp_model *m = rp_model_of(&p->recipe);
+    for (int i = 0; i < rp_model_counters(m); i++) {
+        char was[24] = "", is[24];
+        int at = rp_records_counter(p->records, m->counter[i].name);
+        const json_t *here = json_object_get(json_object_get(body, "counters"), m->counter[i].name);
+        if (at >= 0)
+            snprintf(was, sizeof was, "%" PRIu32, rp_record_counts(p->records, r)[at]);
+        snprintf(is, sizeof is, "%" JSON_INTEGER_FORMAT, json_integer_value(here));
+        compare(p, step, m->counter[i].name, was, is);
+    }
+}
+
 /* One record of ours against theirs, what is nearest to the input first. */
 static void compare_step(struct replay *p, const json_t *body)
 {
@@ -182,18 +196,19 @@ static void compare_step(struct replay *p, const json_t *body)
     const struct rp_record *r = recorded(p, step);
     if (!r)
         return;
-    char rate[32] = "", tokens[24] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
+    char rate[32] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
     rp_record_root(root, p->records, r);
     if (own >= 0) {
         snprintf(rate, sizeof rate, "%.17g", r->learning_rate);
-        snprintf(tokens, sizeof tokens, "%u", r->tokens);
         rp_float_hex(loss, r->loss);
         rp_float_hex(norm, r->grad_norm);
     }
     const struct {
         const char *key, *was;
-    } rows[] = {{"learning_rate", rate}, {"tokens", tokens}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
+    } rows[] = {{"learning_rate", rate}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (i == 1 && own >= 0)
+            compare_counters(p, body, step, r);
         const json_t *v = json_object_get(body, rows[i].key);
         char number[32];
         if (!v || !*rows[i].was)

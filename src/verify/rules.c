@@ -209,7 +209,7 @@ static void rule_in_ledger(const struct rp_verify_state *s, const struct rp_rule
     if (position)
         say(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
     else
-        say(a, 0, "in none: %.180s", reason ? reason : "the bundle is older");
+        say(a, 0, "in none: %.180s", reason);
 }
 
 /* Why nothing is known of the ledger: a given one that lacks the place fails the check of that name before. */

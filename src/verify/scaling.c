@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "report/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -14,18 +15,18 @@
 /* Threads of a processor, or devices. */
 static int64_t width_of(const json_t *run)
 {
-    struct rp_verify_device d;
+    struct rp_device_info d;
     struct rp_verify_state s = {.run = (json_t *)run};
     if (strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0)
-        return rp_verify_device(&d, &s) < 0 ? 1 : d.threads;
+        return rp_verify_cpu(&d, run) < 0 ? 1 : d.threads;
     return json_integer_value(rp_verify_setting(&s, "parallel.data"));
 }
 
 /* One end of the interval of the throughput, or the throughput where there is none. */
 static double rate_of(const json_t *run, size_t end)
 {
-    const json_t *results = json_object_get(run, "results"), *ends = json_object_get(results, "sequences_per_s_interval");
-    return json_number_value(json_array_size(ends) == 2 ? json_array_get(ends, end) : json_object_get(results, "sequences_per_s"));
+    struct rp_throughput t = rp_throughput_of(run);
+    return !t.sure ? t.value : end ? t.high : t.low;
 }
 
 static void add_cause(char *out, size_t size, const char *name, const json_t *a, const json_t *b)
@@ -43,14 +44,14 @@ static void find_causes(char *out, size_t size, const struct rp_verify_state *s,
     static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "gpu.driver_version"};
     const char *key;
     json_t *entry;
-    struct rp_verify_device here, there;
+    struct rp_device_info here, there;
     struct rp_verify_state b = {.run = (json_t *)base};
     *out = 0;
     json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
         if (strncmp(key, "measure.", 8) != 0 && strncmp(key, "evidence.", 9) != 0 && !RP_IS_IN(free_of, key, strlen(key)))
             add_cause(out, size, key, json_object_get(entry, "value"), rp_verify_setting(&b, key));
     add_cause(out, size, "backend", json_object_get(s->run, "backend"), json_object_get(base, "backend"));
-    if (rp_verify_device(&here, s) == 0 && rp_verify_device(&there, &b) == 0 && strcmp(here.isa, there.isa) != 0)
+    if (rp_verify_cpu(&here, s->run) == 0 && rp_verify_cpu(&there, base) == 0 && strcmp(here.isa, there.isa) != 0)
         add_cause(out, size, "instruction set", s->run, base);
     for (size_t i = 0; i < sizeof captured / sizeof *captured; i++)
         add_cause(out, size, captured[i], rp_known(json_object_get(s->before, "probes"), captured[i]),

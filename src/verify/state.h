@@ -8,6 +8,7 @@
 #ifndef RP_VERIFY_STATE_H
 #define RP_VERIFY_STATE_H
 
+#include "backend/backend.h"
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
 #include "report/records.h"
@@ -47,8 +48,7 @@ int rp_verify_same_build(const struct rp_verify_state *s);
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a day that no calendar has. */
 double rp_verify_wall(const json_t *j, const char *key);
 int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed */
-/* Of 'device'; -1 when it is not that of the CPU backend. */
-int rp_verify_device(struct rp_verify_device *out, const struct rp_verify_state *s);
+int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device; -1 where that is not a CPU */
 
 /* A reason for a lower clock that says nothing about heat or power. */
 int rp_verify_harmless(const char *reason);
@@ -68,7 +68,7 @@ void rp_signatures_found(struct rp_check_result *result, const json_t *rows); /*
 
 /* Printable ASCII into the result's text. */
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The first place where two documents differ: "results/sequences_per_s is 9, expected 3.5", into text. 0 when they are equal. */
+/* The first place where two documents differ: "results/flops_per_s is 9, expected 3.5", into text. 0 when they are equal. */
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected);
 
 #endif

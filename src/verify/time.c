@@ -120,8 +120,7 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
 /* What the kernel read the time from, or NULL. Bundles from before the probe of clocks have it among the kernel's values. */
 static const char *clock_name(const struct rp_verify_state *s)
 {
-    const char *name = rp_known_text(s->before, "probes.clock.source");
-    return name ? name : rp_known_text(s->before, "probes.kernel.clock_source");
+    return rp_known_text(s->before, "probes.clock.source");
 }
 
 /* Whether that counts in less than microseconds: all of Linux do but the one that counts ticks. */

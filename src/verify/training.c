@@ -11,9 +11,6 @@
 
 #define ROUNDED 1e-3        /* a cross-entropy near zero may be rounded below it */
 #define DIVERGED 20.0       /* times the loss of guessing */
-#define WIDTH_MAX 1.0       /* logits wider than this are not described by their variance */
-#define FIRST_OFF 0.25      /* of the expectation itself: layers in between, a model of few tensors */
-#define FIRST_DEVIATIONS 6.0
 #define SAME_STEPS 4
 #define ROOTS_MUCH 10.0     /* %, of the timed steps and what roots took between them */
 
@@ -24,35 +21,13 @@ static int fresh(const struct rp_verify_state *s)
 
 /* ---- loss ---- */
 
-/* The loss of guessing: ln V for a masked word, ln 2 for the next sentence. */
-static double guessing(const struct rp_recipe *r)
-{
-    return log((double)r->model_vocab_size) + log(2);
-}
-
-/* The first loss of a model that was initialised by this recipe. The last layer norm leaves vectors of length sqrt(H), and decoder
- * weights are normal with the initialiser's range: so logits are normal with width range * sqrt(H), and the loss of a word is
- * ln V + width^2 / 2 in the mean and has that width itself. The pooler's tanh keeps the other pair of logits as narrow. */
-struct expectation {
-    double loss, off; /* off < 0: such logits are too wide to say */
-};
-
-static struct expectation first_loss(const struct rp_recipe *r, int64_t samples)
-{
-    double width = r->model_initializer_range * sqrt((double)r->model_hidden_size), words = (double)samples;
-    struct expectation e = {guessing(r) + width * width / 2, -1};
-    if (width <= WIDTH_MAX)
-        e.off = FIRST_OFF + width * width / 4 + FIRST_DEVIATIONS * width * sqrt(2 / words);
-    return e;
-}
-
 static const struct rp_record *first_step(const struct rp_records *rs)
 {
     int64_t i = rs->n && rs->r[0].step < 0;
     return i < rs->n ? &rs->r[i] : NULL;
 }
 
-static int check_range(const struct rp_verify_state *s, int64_t *high, struct rp_err *err)
+static int check_range(const struct rp_verify_state *s, double guess, int64_t *high, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
     *high = -1;
@@ -60,7 +35,7 @@ static int check_range(const struct rp_verify_state *s, int64_t *high, struct rp
         double loss = rs->r[i].step < 0 ? 0 : (double)rs->r[i].loss;
         if (!(loss > -ROUNDED))
             return rp_fail(err, RP_MISMATCH, "step %d has the loss %.6g; a cross-entropy is never negative", rs->r[i].step, loss);
-        if (loss > DIVERGED * guessing(&s->recipe) && *high < 0)
+        if (loss > DIVERGED * guess && *high < 0)
             *high = rs->r[i].step;
     }
     return 0;
@@ -74,13 +49,13 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
         rp_check_say(result, "no step is recorded");
         return 0;
     }
-    struct expectation e = first_loss(&s->recipe, first->samples);
+    struct rp_loss_expected e = rp_model_expected_loss(&s->recipe, first->samples);
     double is = (double)first->loss;
-    if (check_range(s, &high, err) < 0)
+    if (check_range(s, e.guess, &high, err) < 0)
         return -1;
-    if (fresh(s) && e.off >= 0 && fabs(is - e.loss) > e.off)
+    if (fresh(s) && e.off >= 0 && fabs(is - e.first) > e.off)
         return rp_fail(err, RP_MISMATCH, "the first loss is %.4f; a model initialised by this recipe begins at %.4f, within %.2f", is,
-                       e.loss, e.off);
+                       e.first, e.off);
     result->state = high >= 0 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     if (high >= 0)
         rp_check_say(result, "step %" PRId64 " has more than %.0f times the loss of guessing: training diverged", high, DIVERGED);
@@ -89,7 +64,7 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     else if (e.off < 0)
         rp_check_say(result, "the first is %.4f; such an initialisation does not say where it begins", is);
     else
-        rp_check_say(result, "the first is %.4f, where an untrained model of this size begins (%.4f)", is, e.loss);
+        rp_check_say(result, "the first is %.4f, where an untrained model of this size begins (%.4f)", is, e.first);
     return 0;
 }
 

@@ -1,3 +1,4 @@
+#include "report/results.h"
 #include "verify/verify.h"
 
 #include "base/json.h"
@@ -275,10 +276,9 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
                           state_names[RP_CHECK_SKIPPED], colour ? "\033[0m" : "", RP_CHECK_COUNT - i - 1);
     }
     list_warnings(out, v);
-    const json_t *results = json_object_get(v->run, "results"), *rate = json_object_get(results, "sequences_per_s");
-    if (v->bundle != RP_VERDICT_FAILED && json_is_number(rate))
-        rp_buf_printf(out, "\n%.3f sequences/s, last loss %s\n", json_number_value(rate),
-                      json_string_value(json_object_get(results, "loss_last")));
+    struct rp_throughput t = rp_throughput_of(v->run);
+    if (v->bundle != RP_VERDICT_FAILED && t.known)
+        rp_buf_printf(out, "\n%.3f %s, last loss %s\n", t.value, t.unit, rp_json_text_at(v->run, "results/loss_last"));
     if (v->bundle != RP_VERDICT_FAILED) {
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
         rp_signatures_text(out, v);

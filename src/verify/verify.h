@@ -64,13 +64,6 @@ struct rp_verified {
 };
 void rp_verified_fini(struct rp_verified *kept);
 
-/* What the CPU backend called itself, "isa=avx512 threads=2" and nothing else: 0, or -1 with 0 threads. */
-struct rp_verify_device {
-    char isa[16];
-    int64_t threads;
-};
-int rp_verify_device_text(struct rp_verify_device *out, const char *text);
-
 struct rp_policy; /* verify/policy.h */
 
 /* Compares a page with the bundle and every other row, unless the bundle failed. 0: found->state is PASSED or NOTE, with its text. -1 and

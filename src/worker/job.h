@@ -12,7 +12,7 @@
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
- *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "state_root", "root_ns"}
+ *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}
  *   ALIVE  {}
  *   SAMPLE one line as in report/samples.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "phases_s": {...}, "stopped": bool, "tensor_roots": {"init": {...}, "final": {...}},
@@ -30,6 +30,9 @@
 
 #include <jansson.h>
 #include <stdint.h>
+
+/* In which records a key of step.def is. */
+enum rp_step_when { RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16 };
 
 struct rp_job {
     struct rp_recipe *recipe; /* resolved */

@@ -132,7 +132,7 @@ static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err
 static int open_job(struct loop *l, struct rp_err *err)
 {
     struct rp_recipe *r = l->job.recipe;
-    char text[256];
+    struct rp_device_info device = {0};
     if (l->job.batch > 0)
         r->train_batch_size = l->job.batch;
     l->backend = l->job.backend;
@@ -144,9 +144,9 @@ static int open_job(struct loop *l, struct rp_err *err)
     l->dev = l->backend->open(&l->device, l->plan.bytes[RP_CLASS_BACKEND], err);
     if (!l->dev)
         return rp_wrap(err, "backend '%s'", l->backend->name);
-    l->backend->describe(l->dev, text, sizeof text);
-    tell(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:s, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device", text,
-                                      "plan", rp_plan_to_json(&l->plan)));
+    l->backend->info(l->dev, &device);
+    tell(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device",
+                                      rp_device_json(&device), "plan", rp_plan_to_json(&l->plan)));
     start_sampling(l);
     if (measure_ceilings(l, "before", err) < 0)
         return -1;
@@ -158,38 +158,94 @@ static int open_job(struct loop *l, struct rp_err *err)
     return l->train ? 0 : -1;
 }
 
-/* State root into record; per-tensor roots are kept under `which` for the bundle. */
-static int take_root(struct loop *l, json_t *record, const char *which, struct rp_err *err)
+/* ---- records ----
+ * A record before it is JSON: a field for each key of step.def, of a type that goes with its form. What is not there is negative or empty. */
+
+#define FIELD_TIME(key) int64_t key;
+#define FIELD_DURATION(key) int64_t key;
+#define FIELD_PAUSE(key) int64_t key;
+#define FIELD_RANK(key) int64_t key;
+#define FIELD_STEP(key) int64_t key;
+#define FIELD_INDEX(key) int64_t key;
+#define FIELD_AMOUNT(key) int64_t key;
+#define FIELD_REAL(key) double key;
+#define FIELD_FLOAT(key) float key;
+#define FIELD_PHASE(key) const char *key;
+#define FIELD_DIGEST(key) char key[65];
+#define FIELD_PARTS(key) float key[RP_LOSS_PARTS_MAX];
+#define FIELD_COUNTERS(key) int64_t key[RP_COUNTERS_MAX];
+struct step_values {
+#define STEP_KEY(name, form, when, least) FIELD_##form(name)
+#include "worker/step.def"
+#undef STEP_KEY
+};
+
+static json_t *hex_of(float x)
 {
-    char hex[65];
+    char text[32];
+    rp_float_hex(text, x);
+    return json_string(text);
+}
+
+static json_t *parts_of(const struct rp_model *m, const float *part)
+{
+    json_t *j = json_object();
+    for (int i = 0; i < rp_model_loss_parts(m); i++)
+        json_object_set_new(j, m->loss_part[i], hex_of(part[i]));
+    return j;
+}
+
+static json_t *counters_of(const struct rp_model *m, const int64_t *counter)
+{
+    json_t *j = json_object();
+    for (int i = 0; i < rp_model_counters(m); i++)
+        json_object_set_new(j, m->counter[i].name, json_integer((json_int_t)counter[i]));
+    return j;
+}
+
+#define JSON_TIME(v) ((v) < 0 ? NULL : json_integer((json_int_t)(v)))
+#define JSON_DURATION(v) JSON_TIME(v)
+#define JSON_PAUSE(v) JSON_TIME(v)
+#define JSON_RANK(v) json_integer((json_int_t)(v))
+#define JSON_STEP(v) json_integer((json_int_t)(v))
+#define JSON_INDEX(v) json_integer((json_int_t)(v))
+#define JSON_AMOUNT(v) json_integer((json_int_t)(v))
+#define JSON_REAL(v) json_real(v)
+#define JSON_FLOAT(v) hex_of(v)
+#define JSON_PHASE(v) json_string(v)
+#define JSON_DIGEST(v) (*(v) ? json_string(v) : NULL)
+#define JSON_PARTS(v) (rp_model_loss_parts(m) ? parts_of(m, v) : NULL)
+#define JSON_COUNTERS(v) (rp_model_counters(m) ? counters_of(m, v) : NULL)
+
+/* The init record (step -1) has no more than what every record has and its state root. */
+static json_t *step_record(const struct rp_model *m, const struct step_values *v)
+{
+    json_t *out = json_object();
+#define STEP_KEY(name, form, when, least)                                                                                     \
+    if (v->step >= 0 || RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) {                                                                          \
+        json_t *j = JSON_##form(v->name);                                                                                     \
+        if (j)                                                                                                                \
+            json_object_set_new(out, #name, j);                                                                               \
+    }
+#include "worker/step.def"
+#undef STEP_KEY
+    return out;
+}
+
+/* State root into the record; per-tensor roots are kept under `which` for the bundle. */
+static int take_root(struct loop *l, struct step_values *v, const char *which, struct rp_err *err)
+{
     json_t *tensors = NULL;
     uint64_t t0 = rp_now_ns();
-    if (rp_train_root(l->train, hex, which ? &tensors : NULL, err) < 0)
+    if (rp_train_root(l->train, v->state_root, which ? &tensors : NULL, err) < 0)
         return -1;
     uint64_t ns = rp_now_ns() - t0;
-    json_object_set_new(record, "state_root", json_string(hex));
-    json_object_set_new(record, "root_ns", json_integer((json_int_t)ns));
+    v->root_ns = (int64_t)ns;
     l->root_ns += ns;
     if (which)
         json_object_set_new(l->roots, which, tensors);
     leave_phase(l, "state roots", t0);
     return 0;
-}
-
-static json_t *step_record(const struct loop *l, const struct rp_step_result *s, uint64_t start, uint64_t end)
-{
-    const struct rp_recipe *r = l->job.recipe;
-    int64_t timed = l->step - r->measure_warmup_steps;
-    char loss[32], norm[32], mlm[32], nsp[32];
-    rp_float_hex(loss, s->loss);
-    rp_float_hex(norm, s->grad_norm);
-    rp_float_hex(mlm, s->part[0]);
-    rp_float_hex(nsp, s->part[1]);
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I}", "step", (json_int_t)l->step, "phase",
-                     timed < 0 ? "warm-up" : "timed", "repeat", (json_int_t)(timed < 0 ? 0 : timed / r->measure_timed_steps),
-                     "start_ns", (json_int_t)start, "end_ns", (json_int_t)end, "loss", loss, "grad_norm", norm, "mlm_loss", mlm,
-                     "nsp_loss", nsp, "learning_rate", s->learning_rate, "samples", (json_int_t)s->samples, "tokens",
-                     (json_int_t)s->counter[0], "padded_tokens", (json_int_t)s->counter[1]);
 }
 
 static int one_step(struct loop *l, int64_t last, struct rp_err *err)
@@ -198,6 +254,7 @@ static int one_step(struct loop *l, int64_t last, struct rp_err *err)
     const struct rp_backend *b = l->backend;
     struct rp_step_result s = {0};
     uint64_t device_ns = 0;
+    int64_t timed = l->step - r->measure_warmup_steps;
     if (rp_train_load(l->train, l->step, err) < 0)
         return -1;
     uint64_t start = rp_now_ns();
@@ -208,14 +265,18 @@ static int one_step(struct loop *l, int64_t last, struct rp_err *err)
     uint64_t end = rp_now_ns(); /* a step ends with a sync: the device is done */
     if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
         return -1;
-    RP_JSON *record = step_record(l, &s, start, end);
-    if (b->time_end)
-        json_object_set_new(record, "device_ns", json_integer((json_int_t)device_ns));
+    struct step_values v = {.step = l->step, .phase = timed < 0 ? "warm-up" : "timed",
+                            .repeat = timed < 0 ? 0 : timed / r->measure_timed_steps,
+                            .start_ns = (int64_t)start, .end_ns = (int64_t)end,
+                            .device_ns = b->time_end ? (int64_t)device_ns : -1, .root_ns = -1,
+                            .loss = s.loss, .grad_norm = s.grad_norm, .learning_rate = s.learning_rate, .samples = s.samples};
+    memcpy(v.loss_parts, s.part, sizeof v.loss_parts);
+    memcpy(v.counters, s.counter, sizeof v.counters);
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
     if (l->step == last || every)
-        if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)
+        if (take_root(l, &v, l->step == last ? "final" : NULL, err) < 0)
             return -1;
-    tell(l, RP_FRAME_STEP, json_incref(record));
+    tell(l, RP_FRAME_STEP, step_record(rp_model_of(r), &v));
     return 0;
 }
 
@@ -223,12 +284,10 @@ static int all_steps(struct loop *l, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
     int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
-    json_t *init = json_pack("{s:i, s:s}", "step", -1, "phase", "init");
-    if (take_root(l, init, "init", err) < 0) {
-        json_decref(init);
+    struct step_values init = {.step = -1, .phase = "init"};
+    if (take_root(l, &init, "init", err) < 0)
         return -1;
-    }
-    tell(l, RP_FRAME_STEP, init);
+    tell(l, RP_FRAME_STEP, step_record(rp_model_of(r), &init));
     for (l->step = 0; l->step < n && !alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;
         uint64_t t0 = rp_now_ns(), roots = l->root_ns;

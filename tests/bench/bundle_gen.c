@@ -24,17 +24,17 @@ static void step_line(struct rp_buf *out, int64_t step, int64_t start, int64_t n
     for (int i = 0; i < 64; i += 16)
         snprintf(root + i, 17, "%016llx", (unsigned long long)draw());
     rp_buf_printf(out,
-                  "{\"end_ns\":%lld,\"grad_norm\":\"%s\",\"learning_rate\":%.17g,\"loss\":\"%s\",\"mlm_loss\":\"nan\",\"nsp_loss\":\"nan\","
-                  "\"padded_tokens\":64,\"phase\":\"timed\",\"repeat\":0,\"root_ns\":%d,\"samples\":4,\"start_ns\":%lld,\"state_root\":\"%s\","
-                  "\"step\":%lld,\"tokens\":%d}\n",
-                  (long long)(start + ns), norm, fx_rate((int)step), loss, (int)(900000 + draw() % 65536), (long long)start, root,
-                  (long long)step, 50 + (int)(draw() % 14));
+                  "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"%s\",\"learning_rate\":%.17g,"
+                  "\"loss\":\"%s\",\"loss_parts\":{\"mlm\":\"%s\",\"nsp\":\"0x0p+0\"},\"phase\":\"timed\",\"rank\":0,\"repeat\":0,"
+                  "\"root_ns\":%d,\"samples\":4,\"start_ns\":%lld,\"state_root\":\"%s\",\"step\":%lld}\n",
+                  50 + (int)(draw() % 14), (long long)(start + ns), norm, fx_rate((int)step), loss, loss, (int)(900000 + draw() % 65536),
+                  (long long)start, root, (long long)step);
 }
 
 static int64_t records(struct rp_buf *out, int64_t n)
 {
     int64_t now = 5000000000;
-    rp_buf_puts(out, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(out, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int64_t i = 0; i < n; i++) {
         int64_t ns = 100000000 + (int64_t)(draw() % 4194304);
         step_line(out, i, now, ns);

@@ -138,7 +138,7 @@ same_bits() { # NAME RECIPE OPTION...
             --set measure.warmup_steps=0 --set measure.ceilings=false --force -o "bits-$name-$backend.repro.tar.zst" >bits.txt 2>&1 ||
             { lost "$name on $backend" $? bits.txt && return; }
         "$repro" inspect "bits-$name-$backend.repro.tar.zst" steps/rank0.jsonl |
-            jq -c '{step, loss, mlm_loss, nsp_loss, grad_norm, state_root, tokens}' >"bits-$name-$backend.jsonl"
+            jq -c '{step, loss, loss_parts, grad_norm, state_root, counters}' >"bits-$name-$backend.jsonl"
     done
     if [ -s "bits-$name-cpu.jsonl" ] && cmp -s "bits-$name-cuda.jsonl" "bits-$name-cpu.jsonl"; then
         pass "$name: $(($(wc -l <"bits-$name-cuda.jsonl") - 1)) steps, the same losses, norms and state roots on GPU and CPU"
@@ -166,7 +166,7 @@ ours() { # BATCH WARM-UP STEPS
         --set measure.timed_steps="$3" --set measure.repeats=3 --force -o "train-b$1.repro.tar.zst" >train.txt 2>&1 ||
         { lost "BERT-base batch $1" $? train.txt && return; }
     "$repro" inspect "train-b$1.repro.tar.zst" run.json |
-        jq -c --arg batch "$1" '{who: "repro", batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: .results.sequences_per_s, device_bytes: (.device_bytes // null)}' >>train.jsonl
+        jq -c --arg batch "$1" '{who: "repro", batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: .results.throughput.value, device_bytes: (.device_bytes // null)}' >>train.jsonl
     pass "BERT-base batch $1: $(tail -n 1 train.jsonl)"
 }
 peer() { # BATCH VARIANT [--tf32]

@@ -48,11 +48,14 @@ static double fx_rate(int step)
     return fx_peak * (1.0 - (step + 1) / 1e6);
 }
 
+/* A loss and its first part in a record: the second is 0. */
+#define FX_LOSS(x) "\"loss\":\"" x "\",\"loss_parts\":{\"mlm\":\"" x "\""
+
 struct fx {
     struct rp_recipe recipe;
     struct rp_buf steps, report, samples;
     json_t *run, *before, *after;
-    const char *backend, *device; /* NULL: "cpu", "isa=avx2 threads=1" */
+    const char *backend, *device; /* NULL: "cpu", "isa=avx2 threads=1"; fx_device() */
     const char *no_samples;
     json_t *done;                 /* what the worker's last record has besides, or NULL */
 };
@@ -93,13 +96,14 @@ static __attribute__((unused)) char *fx_path(const char *name)
 static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t start, int64_t ns, int64_t root_ns)
 {
     int t = step - warm;
-    rp_buf_printf(out, "{\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"learning_rate\":%.17g,\"loss\":\"0x1.%dp+2\",\"mlm_loss\":\"nan\","
-                       "\"nsp_loss\":\"nan\",\"padded_tokens\":64,\"phase\":\"%s\",\"repeat\":%d,",
-                  (long long)(start + ns), step % 9 + 1, fx_rate(step), 9 - step % 9, t < 0 ? "warm-up" : "timed", t < 0 ? 0 : t / timed);
+    rp_buf_printf(out, "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"learning_rate\":%.17g,"
+                       "\"loss\":\"0x1.%dp+2\",\"loss_parts\":{\"mlm\":\"0x1.%dp+2\",\"nsp\":\"0x0p+0\"},\"phase\":\"%s\",\"rank\":0,\"repeat\":%d,",
+                  50 + step % 14, (long long)(start + ns), step % 9 + 1, fx_rate(step), 9 - step % 9, 9 - step % 9,
+                  t < 0 ? "warm-up" : "timed", t < 0 ? 0 : t / timed);
     if (root_ns)
         rp_buf_printf(out, "\"root_ns\":%lld,", (long long)root_ns);
-    rp_buf_printf(out, "\"samples\":4,\"start_ns\":%lld,%s\"step\":%d,\"tokens\":%d}\n", (long long)start,
-                  root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step, 50 + step % 14);
+    rp_buf_printf(out, "\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}\n", (long long)start,
+                  root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step);
 }
 
 /* Steps of 100 ms and a little, 1 ms apart; state roots before the first and after the last; the first n of them. */
@@ -107,7 +111,7 @@ static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeat
 {
     int64_t now = 5000000000;
     int all = warm + timed * repeats;
-    rp_buf_puts(out, "{\"phase\":\"init\",\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(out, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < n; i++) {
         int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
         fx_step(out, i, warm, timed, now, ns, i + 1 == all ? 2000000 : 0);
@@ -131,21 +135,33 @@ static json_t *fx_capture(const char *when)
     return j;
 }
 
-/* A value that older captures had, or any; takes the reference. */
-static __attribute__((unused)) void fx_older_value(json_t *capture, const char *group, const char *name, json_t *value)
+/* A value as captures have it today: a field that moved is in fields.def under another name, and its test must not go on without it. */
+static __attribute__((unused)) void fx_capture_value(json_t *capture, const char *group, const char *name, json_t *value)
 {
+    RP_FREE char *field = rp_asprintf("%s.%s", group, name);
+    CHECK(rp_field_find(field, '.'), "no capture has %s", field);
     json_t *probes = json_object_get(capture, "probes");
     if (!json_object_get(probes, group))
         json_object_set_new(probes, group, json_object());
     json_object_set_new(json_object_get(probes, group), name, json_pack("{s:s, s:o, s:s}", "state", "ok", "value", value, "source", "/proc"));
 }
 
-/* A value as captures have it today: a field that moved is in fields.def under another name, and its test must not go on without it. */
-static __attribute__((unused)) void fx_capture_value(json_t *capture, const char *group, const char *name, json_t *value)
+/* A device in short: "isa=avx2 threads=1", or "gpu0 NVIDIA H100 PCIe sm_90". */
+static json_t *fx_device(const char *text)
 {
-    RP_FREE char *field = rp_asprintf("%s.%s", group, name);
-    CHECK(rp_field_find(field, '.'), "no capture has %s", field);
-    fx_older_value(capture, group, name, value);
+    struct rp_device_info d = {.kind = "cpu"};
+    const char *arch = text;
+    if (sscanf(text, "isa=%15s threads=%d", d.isa, &d.threads) == 2)
+        return rp_device_json(&d);
+    for (const char *p = text; (p = strstr(p, " sm_")); p++)
+        arch = p;
+    snprintf(d.kind, sizeof d.kind, "cuda");
+    snprintf(d.name, sizeof d.name, "%.*s", arch > text ? (int)(arch - text) - 5 : 127, text + 5);
+    sscanf(text, "gpu%d", &d.index);
+    int capability = arch > text ? (int)strtol(arch + 4, NULL, 10) : 80;
+    d.major = capability / 10;
+    d.minor = capability % 10;
+    return rp_device_json(&d);
 }
 
 static json_t *fx_plan(const struct rp_recipe *r)
@@ -190,6 +206,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
 {
     RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT, "digest", FX_ROOT);
     RP_JSON *plan = fx_plan(&x->recipe);
+    RP_JSON *device = fx_device(x->device ? x->device : "isa=avx2 threads=1");
+    RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
     RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);
     struct rp_records records;
@@ -206,7 +224,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .data = data,
                            .plan = plan,
                            .backend = x->backend ? x->backend : "cpu",
-                           .device = x->device ? x->device : "isa=avx2 threads=1",
+                           .device = device,
+                           .ledger = ledger,
                            .done = done,
                            .records = &records,
                            .samples = x->samples.size ? &samples : NULL,

@@ -57,9 +57,9 @@ TEST(other_bits_are_found_and_named)
     char text[512];
     struct rp_err err;
     second_run(&x);
-    char *loss = strstr(x.steps.data, "\"loss\":\"0x1.6p+2\""); /* of step 3 */
+    char *loss = strstr(x.steps.data, FX_LOSS("0x1.6p+2")); /* of step 3 */
     CHECK(loss, "no such loss");
-    memcpy(loss, "\"loss\":\"0x1.6p+1\"", 17);
+    memcpy(loss, FX_LOSS("0x1.6p+1"), sizeof FX_LOSS("0x1.6p+1") - 1);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     say_agreement(&x);
     const json_t *bits = json_object_get(json_object_get(x.run, "agreement"), "bits"), *d = json_object_get(bits, "first_difference");

@@ -306,12 +306,6 @@ static void expect_tar(const char *name, const struct rp_buf *t)
     expect_tar_by(name, t, RP_CHECK_container, 4);
 }
 
-/* What may be missing, and was signed. */
-static int optional(const char *name)
-{
-    return strncmp(name, "SHA256SUMS.", 11) == 0;
-}
-
 /* What a PAX-aware tar would read as another name or size of the member behind it. */
 static void pax_before(const char *name, const char *member, char type, const char *record)
 {
@@ -345,7 +339,7 @@ TEST(attacks_on_the_archive)
         rp_tar_end(&less);
         rp_tar_end(&twice);
         snprintf(name, sizeof name, "without %s", good.member[i].name);
-        expect_tar_by(name, &less, optional(good.member[i].name) ? RP_CHECK_digests : RP_CHECK_container, optional(good.member[i].name) ? 5 : 4);
+        expect_tar(name, &less);
         snprintf(name, sizeof name, "%s twice", good.member[i].name);
         expect_tar(name, &twice);
     }

@@ -1,4 +1,5 @@
 /* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts. */
+#include "backend/backend.h"
 #include "compare/compare.h"
 
 #include "base/json.h"
@@ -220,11 +221,21 @@ static json_t *capture(const char *const *change)
     return json_pack("{s:b, s:s, s:o}", "identified", 1, "salt", "x", "probes", probes);
 }
 
+/* "isa=avx512 threads=2" as run.json has it; "" of a worker that never said. */
+static json_t *cpu_device(const char *text)
+{
+    if (!*text)
+        return json_null();
+    struct rp_device_info d = {.kind = "cpu"};
+    CHECK(sscanf(text, "isa=%15s threads=%d", d.isa, &d.threads) == 2, "%s", text);
+    return rp_device_json(&d);
+}
+
 /* The row of a verified bundle with that device and that capture; everything that they do not say is as in complete(). */
 static struct rp_row *run_on(struct rp_rows *rows, const char *device, const char *const *change)
 {
     struct rp_rows of = {0};
-    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:s}", "backend", "cpu", "device", device);
+    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", cpu_device(device));
     struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
     struct rp_verified kept = {.before = env};
     const struct rp_row *from = rp_rows_add_verified(&of, &v, &kept);
@@ -276,7 +287,7 @@ TEST(one_recipe_otherwise)
     expect_pair("isa=avx512 threads=2", CHANGE("load_1min", ""), RP_COMPARABLE_WITH_RESERVATIONS, "other work: none | ?\n");
     expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", ""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "other work: none | load 5.02 before the run\n");
-    expect_pair("something else", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "threads: 2 | ?\ninstruction set: avx512 | ?\n");
+    expect_pair("", NULL, RP_COMPARABLE_WITH_RESERVATIONS, "threads: 2 | ?\ninstruction set: avx512 | ?\n");
     expect_pair("isa=avx512 threads=2", CHANGE("model", "\"143\"", "cores", "4"), RP_COMPARABLE_WITH_RESERVATIONS,
                 "hardware: Xeon (model 6/207/8) | Xeon (model 6/143/8)\n"); /* of another processor the cores are told with it */
     expect_pair("isa=avx512 threads=2", CHANGE("stepping", "\"6\""), RP_COMPARABLE_WITH_RESERVATIONS,

@@ -88,7 +88,7 @@ static void long_records(struct rp_records *rs, int64_t n)
     *rs = (struct rp_records){.r = rp_alloc((size_t)n * sizeof *rs->r), .n = n, .sha256 = RECIPE};
     for (int64_t i = 0; i < n; i++)
         rs->r[i] = (struct rp_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .device_ns = -1, .step = (int32_t)i,
-                                      .repeat = 1, .samples = 1, .tokens = 8, .padded_tokens = 8, .timed = 1};
+                                      .repeat = 1, .samples = 1, .timed = 1};
 }
 
 /* Of a run of n steps with itself. */
@@ -96,7 +96,7 @@ static double agreement_s(int64_t n)
 {
     struct rp_records rs;
     struct rp_err err = {0};
-    RP_JSON *run = json_pack("{s:{s:f}}", "results", "sequences_per_s", 1000.0), *before = fx_capture("2026-09-21T14:13:20Z");
+    RP_JSON *run = json_pack("{s:{s:{s:f, s:s}}}", "results", "throughput", "value", 1000.0, "unit", "sequences/s"), *before = fx_capture("2026-09-21T14:13:20Z");
     long_records(&rs, n);
     const struct rp_agreement_side side = {run, before, &rs};
     double t0 = cpu_s();

@@ -1,4 +1,4 @@
-/* What is measured beside the steps: the device's clock and memory, ceilings. Figures follow, lies are found, older bundles stay valid. */
+/* What is measured beside the steps: the device's clock and memory, ceilings. Figures follow, lies are found. */
 #include "tests/unit/verify_fixture.h"
 
 #include "backend/backend.h"
@@ -12,10 +12,10 @@ static void with_device_time(struct fx *x, int64_t less)
     RP_BUF out = {0};
     for (char *line = x->steps.data, *end; line < x->steps.data + x->steps.size; line = end + 1) {
         long long start = 0, stop = 0;
-        const char *at = strstr(line, "\"start_ns\":");
+        const char *at = strstr(line, "\"start_ns\":"), *from = strstr(line, "\"end_ns\":");
         end = strchr(line, '\n');
-        if (at && at < end && sscanf(line, "{\"end_ns\":%lld", &stop) == 1 && sscanf(at, "\"start_ns\":%lld", &start) == 1)
-            rp_buf_printf(&out, "{\"device_ns\":%lld,%.*s\n", stop - start - (long long)less, (int)(end - line - 1), line + 1);
+        if (at && at < end && from && sscanf(from, "\"end_ns\":%lld", &stop) == 1 && sscanf(at, "\"start_ns\":%lld", &start) == 1)
+            rp_buf_printf(&out, "%.*s\"device_ns\":%lld,%.*s\n", (int)(from - line), line, stop - start - (long long)less, (int)(end - from), from);
         else
             rp_buf_printf(&out, "%.*s\n", (int)(end - line), line);
     }
@@ -245,7 +245,7 @@ TEST(figures_of_samples_cover_the_timed_steps)
     CHECK(json_real_value(json_object_get(clock, "min")) == 1.075e9 && json_real_value(json_object_get(clock, "max")) == 1.15e9 &&
               json_real_value(json_object_get(clock, "median")) == 1.1125e9 && json_real_value(json_object_get(clock, "mean")) == 1.1125e9, "clocks");
     CHECK(json_real_value(json_object_get(power, "mean")) == 692.5, "%.17g W", json_real_value(json_object_get(power, "mean")));
-    double off = json_real_value(json_object_get(is, "energy_j")) - energy, each = json_real_value(json_object_get(is, "energy_per_sequence_j")) - energy / 24;
+    double off = json_real_value(json_object_get(is, "energy_j")) - energy, each = json_real_value(json_object_get(is, "energy_per_sample_j")) - energy / 24;
     CHECK(off < 1e-9 && off > -1e-9 && each < 1e-9 && each > -1e-9, "%g J off, %g J each", off, each);
     CHECK(json_real_value(json_object_get(json_object_get(is, "throttle"), "sw_power_cap")) == 2.0 / 6, "samples 6 and 9 are throttled");
     CHECK(strstr(x.report.data, "| power | 690.0 | 692.5 | 692.5 | 695.0 | W |") &&
@@ -275,7 +275,7 @@ TEST(values_that_no_sample_knows_are_null)
     rp_buf_printf(&x.samples, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     const json_t *is = json_object_get(x.run, "samples");
-    CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sequence_j")), "power");
+    CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sample_j")), "power");
     CHECK(json_real_value(json_object_get(json_object_get(is, "clock_sm_hz"), "mean")) == 1000, "the mean of one");
     CHECK(json_is_object(json_object_get(is, "throttle")) && json_object_size(json_object_get(is, "throttle")) == 0, "throttled by nothing");
     CHECK(strstr(x.report.data, "| power | - | - | - | - | W |") && strstr(x.report.data, "samples: never."), "%s", x.report.data);

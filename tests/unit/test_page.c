@@ -164,7 +164,7 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     const char *bad = mistake(rp_buf_text(&page));
     CHECK(!bad, "at: %.60s", bad ? bad : "");
     CHECK(strstr(page.data, "data-verdict=\"1\">verified, but the key is unknown</h1>"), "no verdict");
-    CHECK(strstr(page.data, "data-src=\"run.json#/results/sequences_per_s\" data-form=\"d3\">"), "no throughput");
+    CHECK(strstr(page.data, "data-src=\"run.json#/results/throughput/value\" data-form=\"d3\">"), "no throughput");
     CHECK(page.size < 400000 && !strstr(page.data, "<script") && count(page.data, "http") == count(page.data, "http-equiv"), "not self-contained");
     page_of(&markdown, "honest", 1, RP_VERDICT_UNKNOWN_KEY);
     CHECK(strncmp(markdown.data, "> **verified, but the key is unknown**\n", 39) == 0, "%.80s", markdown.data);
@@ -224,7 +224,7 @@ TEST(a_bundle_that_failed_shows_its_checks_and_nothing_else)
     struct fx x;
     RP_BUF page = {0}, markdown = {0};
     fx_init(&x);
-    set_path(x.run, "results/sequences_per_s", json_real(98765.4321));
+    set_path(x.run, "results/throughput/value", json_real(98765.4321));
     fx_seal(&x, "signer", "forged");
     page_of(&page, "forged", 0, RP_VERDICT_FAILED);
     CHECK(strstr(page.data, "data-verdict=\"0\">FAILED</h1>"), "no verdict");
@@ -257,7 +257,7 @@ static enum rp_check_state checked(const char *file, const struct rp_buf *page, 
 
 TEST(a_page_that_says_something_else_is_found)
 {
-    static const char figure[] = "data-src=\"run.json#/results/sequences_per_s\"", maker[] = "<meta name=\"generator\" content=\"repro ";
+    static const char figure[] = "data-src=\"run.json#/results/throughput/value\"", maker[] = "<meta name=\"generator\" content=\"repro ";
     static const struct {
         const char *behind, *was, *is;
         enum rp_check_state state;
@@ -266,7 +266,7 @@ TEST(a_page_that_says_something_else_is_found)
         {figure, ">", ">9", RP_CHECK_FAILED, "of the page says '9"},
         {"<dl class=\"cards\">", "value=\"", "value=\"9", RP_CHECK_FAILED, "of the page says"},
         {figure, "d3", "d3*2", RP_CHECK_FAILED, "does not write"},
-        {"<dl", "results/sequences_per_s", "results/tokens_per_s", RP_CHECK_FAILED, "does not write"},
+        {"<dl", "results/throughput/value", "results/tokens_per_s", RP_CHECK_FAILED, "does not write"},
         {figure, " data-form=\"d3\"", "", RP_CHECK_FAILED, "does not say where it comes from"},
         {"<dl", "</dl>", "<div><dt>MFU</dt><dd>97 %</dd></div></dl>", RP_CHECK_FAILED, "was changed"},
         {"id=\"b0-series\"", " d=\"M", " d=\"M1", RP_CHECK_FAILED, "was changed"},
@@ -424,7 +424,7 @@ TEST(a_markdown_file_holds_the_sealed_report)
         {"", "> **", "The fastest of all.\n\n> **", RP_CHECK_FAILED, "line 1 of the page was changed: 'The fastest"},
         {">\n> signed by ", "SHA256:", "SHA256:0000", RP_CHECK_FAILED, "line 3 of the page was changed: 'SHA256:0000"},
         {">\n> signed by ", "SHA256:", "NVIDIA, SHA256:", RP_CHECK_FAILED, "line 3 of the page was changed: 'NVIDIA"},
-        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 6 of the page was changed: '> > also by NVIDIA"},
+        {"> signed by ", "\n\n", "\n>\n> also by NVIDIA\n\n", RP_CHECK_FAILED, "line 8 of the page was changed: '> > also by NVIDIA"},
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         RP_BUF head = {0};

@@ -35,7 +35,7 @@ static void records(struct fx *x, int n, int64_t start, int64_t gap, int64_t (*l
     rp_recipe_fini(&x->recipe);
     CHECK(rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 2, &err) == 0, "%s", err.msg);
     rp_buf_fini(&x->steps);
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < n; i++) {
         fx_step(&x->steps, i, 1, n - 1, now, length(i), i + 1 == n);
         now += length(i) + gap;
@@ -287,10 +287,10 @@ TEST(losses_that_no_model_has)
         const char *says;
     } cases[] = {
         {"\"nothing\"", "", RP_CHECK_loss, RP_CHECK_PASSED, "the first is 6.2500, where an untrained model of this size begins (6.2"},
-        {"\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.1p+2\"", RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 4.2500; a model initialised by this recipe begins at 6.2"},
-        {"\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.8p+3\"", RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 12.0000"},
-        {"\"loss\":\"0x1.7p+2\"", "\"loss\":\"-0x1p+0\"", RP_CHECK_loss, RP_CHECK_FAILED, "step 2 has the loss -1; a cross-entropy is never negative"},
-        {"\"loss\":\"0x1.6p+2\"", "\"loss\":\"0x1p+10\"", RP_CHECK_loss, RP_CHECK_WARNING, "step 3 has more than 20 times"},
+        {FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.1p+2"), RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 4.2500; a model initialised by this recipe begins at 6.2"},
+        {FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.8p+3"), RP_CHECK_loss, RP_CHECK_FAILED, "the first loss is 12.0000"},
+        {FX_LOSS("0x1.7p+2"), FX_LOSS("-0x1p+0"), RP_CHECK_loss, RP_CHECK_FAILED, "step 2 has the loss -1; a cross-entropy is never negative"},
+        {FX_LOSS("0x1.6p+2"), FX_LOSS("0x1p+10"), RP_CHECK_loss, RP_CHECK_WARNING, "step 3 has more than 20 times"},
         {"\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"0x0p+0\"", RP_CHECK_gradients, RP_CHECK_FAILED, "step 2 has the gradient norm 0"},
         {"\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"-0x1p+0\"", RP_CHECK_gradients, RP_CHECK_FAILED, "step 2 has the gradient norm -1"},
         {"\"nothing\"", "", RP_CHECK_gradients, RP_CHECK_PASSED, "7 norms from 2.125 to 2.875"},
@@ -319,7 +319,7 @@ TEST(losses_that_no_model_has)
     fx_init(&x);
     rp_recipe_fini(&x.recipe);
     CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
-    replace(&x, "\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x1.1p+1\"");
+    replace(&x, FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.1p+1"));
     stands(&x, RP_CHECK_loss, RP_CHECK_PASSED, "training began from a file");
     fx_fini(&x);
 }
@@ -386,7 +386,7 @@ TEST(what_roots_took_between_the_steps_is_said)
         CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
         json_t *tensors = tensors_with_root(&x.recipe, root);
         rp_buf_fini(&x.steps);
-        rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+        rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
         for (int k = 0; k < 7; k++)
             fx_step(&x.steps, k, 1, 3, 1000000000 + k * 141000123ll, natural(k), cases[i].root_ns);
         json_decref(x.done);
@@ -444,7 +444,7 @@ static void wide(int threads, int64_t times, const char *set)
         CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", sets, 1, &err) == 0, "%s", err.msg);
     }
     rp_buf_fini(&x.steps);
-    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++)
         fx_step(&x.steps, i, 1, 3, 5000000123ll + i * 110000000 / times, natural(i) / times, i == 6);
     x.device = device;

@@ -5,6 +5,7 @@
 #endif
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/limits.h"
+#include "base/json.h"
 #include "tests/unit/tap.h"
 
 #include <immintrin.h>
@@ -214,7 +215,7 @@ TEST(memory_that_is_not_there_is_refused)
 
 TEST(devices_say_what_they_are)
 {
-    char text[64];
+    char text[RP_DEVICE_TEXT];
     struct rp_err err = {0};
     const struct rp_backend *cpu = &rp_backend_cpu;
     for (int isa = RP_ISA_auto + 1; isa < RP_ISA_COUNT; isa++) {
@@ -224,13 +225,16 @@ TEST(devices_say_what_they_are)
             continue;
         }
         struct rp_dev *dev = cpu->open(&o, 12 << 20, &err);
-        char expected[64];
-        snprintf(expected, sizeof expected, "isa=%s threads=3", o.isa);
         CHECK(!cpu->unavailable(&o) && dev, "%s", err.msg);
         if (!dev)
             continue;
-        cpu->describe(dev, text, sizeof text);
-        CHECK(!strcmp(text, expected), "'%s'", text);
+        struct rp_device_info is = {0}, again;
+        cpu->info(dev, &is);
+        CHECK(!strcmp(is.kind, "cpu") && !strcmp(is.isa, o.isa) && is.threads == 3, "%s %s %d", is.kind, is.isa, is.threads);
+        CHECK(is.name[0] != ' ' && (!*is.name || is.name[strlen(is.name) - 1] != ' '), "'%s'", is.name);
+        RP_JSON *j = rp_device_json(&is);
+        CHECK(rp_device_from_json(&again, j) == 0 && memcmp(&again, &is, sizeof is) == 0, "not what it was as JSON");
+        CHECK(strstr(rp_device_text(text, j), o.isa) && strstr(text, "3 threads"), "'%s'", text);
         CHECK(rp_cpu_of(dev)->scratch_each == 4 << 20, "%zu bytes of scratch", rp_cpu_of(dev)->scratch_each);
         cpu->close(dev);
     }

@@ -7,7 +7,7 @@
 /* What a bundle of the fixture leaves to the signer, by the beginning of the path. Times are held within bounds that 1 % stays within; what
  * the build was is compared with the capture, which the fixture's has not; samples that are not called pinned are an understatement. */
 static const char *const claimed[] = {"/recipe_name", "/data/digest", "/data/pinned", "/plan/available_bytes", "/peak_rss_bytes", "/phases_s/",
-                                      "/ceilings/before/gemm/ns/0", "/ceilings/after/gemm/ns/0", "/elapsed_s", "/tool/"};
+                                      "/ceilings/before/gemm/ns/0", "/ceilings/after/gemm/ns/0", "/elapsed_s", "/tool/", "/device/name", "/ledger/reason"};
 static int used[sizeof claimed / sizeof *claimed];
 
 static int is_claimed(const char *path)

@@ -165,7 +165,7 @@ TEST(the_first_divergence_is_named)
         int64_t step;
         const char *quantity;
     } cases[] = {
-        {"\"loss", 0, 0, "loss"},         {"\"loss", 2, 2, "loss"},           {"\"grad_norm", 1, 1, "grad_norm"},
+        {"\"loss\"", 0, 0, "loss"},       {"\"loss\"", 2, 2, "loss"},           {"\"grad_norm", 1, 1, "grad_norm"},
         {"\"state_root", 0, -1, "state_root"}, {"\"state_root", 1, 1, "state_root"}, {"\"state_root", 2, 2, "state_root"},
     };
     struct real *x = real();
@@ -237,7 +237,7 @@ TEST(a_replay_begins_in_the_middle_from_the_state_there)
     CHECK(r.diverged && !r.start_root && r.step == 1 && strcmp(r.quantity, "learning_rate") == 0, "%s", r.diverged ? r.quantity : "equal");
     CHECK(middle_with(&r, x->steps.data, 2, 1, "", NULL, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
     CHECK(middle_with(&r, x->steps.data, 3, 1, "middle.safetensors", NULL, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "0 to 2"), "%s", err.msg);
-    RP_FREE char *text = bent_records(x, "\"loss", 2);
+    RP_FREE char *text = bent_records(x, "\"loss\"", 2);
     CHECK(middle_with(&r, text, 2, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
     CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "loss") == 0 && r.agreed == 2, "%s at %lld, agreed until %lld", r.quantity, (long long)r.step,
           (long long)r.agreed);

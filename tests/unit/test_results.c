@@ -18,7 +18,7 @@ static json_t *results_of_text(const char *text, size_t size, const struct rp_re
 
 TEST(figures_equal_those_of_a_second_implementation)
 {
-    static const char yaml[] = "train: {batch_size: 8}\nschedule: {decay: constant}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n"
+    static const char yaml[] = "task: {seq_length: 128}\ntrain: {batch_size: 8}\nschedule: {decay: constant}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n"
                                "evidence: {state_root_every: 4}\n";
     RP_BUF steps = {0}, expected = {0};
     struct rp_err err = {0};
@@ -38,7 +38,7 @@ TEST(figures_equal_those_of_a_second_implementation)
         rp_json_write_line(&b, v);
         CHECK(strcmp(a.data, b.data) == 0, "%s\n#  is       %s#  expected %s", key, a.data, b.data);
     }
-    CHECK(json_object_size(is) == json_object_size(should) + 4, "window, estimator, interval and flops_per_s_formula are words; something else is new");
+    CHECK(json_object_size(is) == json_object_size(should) + 4, "window, estimator, bootstrap and flops_per_s_formula are words; something else is new");
     rp_recipe_fini(&r);
 }
 
@@ -74,11 +74,11 @@ TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
     fx_step(&t, 1, 0, 2, 2000000000, 3000000000, 1);           /* 0.5 s of loading, then 3 s */
     RP_JSON *j = results_with_roots(t.data, 2, 1, 0, 1, &err);
     CHECK(j, "%s", err.msg);
-    CHECK(real_at(j, "sequences_per_s") == 8 / 4.5, "%.17g", real_at(j, "sequences_per_s")); /* 5 s less the root */
+    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 8 / 4.5, "%.17g", json_number_value(rp_json_at(j, "throughput/value"))); /* 5 s less the root */
     CHECK(real_at(j, "between_steps_s") == 0.5, "%.17g", real_at(j, "between_steps_s"));
     CHECK(real_at(json_object_get(j, "step_s"), "median") == 2 && real_at(json_object_get(j, "step_s"), "p50") == 1 &&
               real_at(json_object_get(j, "step_s"), "p90") == 3, "step times");
-    json_t *ends = json_object_get(j, "sequences_per_s_interval");
+    json_t *ends = (json_t *)rp_json_at(j, "throughput/interval");
     double lo = json_number_value(json_array_get(ends, 0)), hi = json_number_value(json_array_get(ends, 1));
     CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi); /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
 }
@@ -93,7 +93,7 @@ TEST(repeats_become_one_figure_by_their_median)
         now += ns[i];
     }
     RP_JSON *j = results_of(t.data, 1, 4, 0, &err); /* 4, 1, 2, 8 samples/s */
-    CHECK(real_at(j, "sequences_per_s") == 3, "%.17g: %s", real_at(j, "sequences_per_s"), err.msg);
+    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 3, "%.17g: %s", json_number_value(rp_json_at(j, "throughput/value")), err.msg);
     CHECK(json_array_size(json_object_get(j, "windows")) == 4, "windows");
 }
 
@@ -102,11 +102,11 @@ TEST(little_or_nothing_measured_is_null_and_never_zero)
     struct rp_err err = {0};
     RP_BUF one = {0};
     RP_JSON *none = results_of("", 3, 1, 0, &err);
-    CHECK(none && json_is_null(json_object_get(none, "sequences_per_s")) && json_is_null(json_object_get(none, "step_s")) &&
+    CHECK(none && json_is_null(rp_json_at(none, "throughput/value")) && json_is_null(json_object_get(none, "step_s")) &&
               json_is_null(json_object_get(none, "loss_last")) && json_is_null(json_object_get(none, "flops_per_s")), "%s", err.msg);
     fx_step(&one, 0, 0, 3, 0, 2000000000, 0);
     RP_JSON *j = results_of(one.data, 3, 1, 0, &err);
-    CHECK(real_at(j, "sequences_per_s") == 2 && json_is_null(json_object_get(j, "sequences_per_s_interval")), "%s", err.msg);
+    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 2 && json_is_null((json_t *)rp_json_at(j, "throughput/interval")), "%s", err.msg);
 }
 
 /* Two good steps, with one text replaced by another in line `line`. */
@@ -151,10 +151,27 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"samples\":4", "\"samples\":5", RP_MISMATCH, "samples");
     bent("\"samples\":4", "\"samples\":0", RP_MALFORMED, "outside");
     bent("\"samples\":4", "\"samples\":9223372036854775807", RP_MALFORMED, "outside");
-    bent("\"tokens\":50", "\"tokens\":65", RP_MALFORMED, "outside 0..64");
-    bent("\"tokens\":51}\n", "\"tokens\":51}", RP_MALFORMED, "the last line has no end");
-    bent("\"tokens\":51}\n", "\"tokens\":51}\n\n", RP_MALFORMED, "rank0.jsonl:3");
-    bent("\"tokens\":50}\n", "\"tokens\":50,\"tokens\":49}\n", RP_MALFORMED, "rank0.jsonl:1");
+    bent("\"tokens\":50", "\"tokens\":65", RP_MISMATCH, "step 0 has 65 tokens, which are part of its 64 padded_tokens");
+    bent("\"tokens\":50", "\"tokens\":-1", RP_MALFORMED, "'tokens' is -1");
+    bent("\"tokens\":50", "\"tokens\":4294967296", RP_MALFORMED, "'tokens' is 4294967296");
+    bent("\"tokens\":50", "\"tokens\":\"50\"", RP_MALFORMED, "'tokens' is not an integer");
+    bent("\"padded_tokens\":64", "\"padded_tokens\":60", RP_MISMATCH, "4 samples of 16 have 64");
+    bent("\"tokens\":50", "\"words\":50", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
+    bent("\"tokens\":51", "\"words\":51", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
+    bent(",\"tokens\":51", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
+    bent("\"tokens\":51", "\"tokens\":51,\"words\":3", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
+    bent("\"padded_tokens\":64,\"tokens\":50", "\"tokens\":50,\"padded_tokens\":64", RP_MALFORMED, "rank0.jsonl:1: 'counters'");
+    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":{}", RP_MALFORMED, "rank0.jsonl:1: 'counters'");
+    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":7", RP_MALFORMED, "'counters' is not an object");
+    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":51},", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' is missing");
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"nan\"", RP_MISMATCH, "'mlm' is nan");
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"0x1.8p+2\"", RP_MISMATCH, "the parts of the loss add up to 6, the loss is 6.25");
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":{}", RP_MALFORMED, "rank0.jsonl:1: not a record");
+    bent("\"rank\":0", "\"rank\":1", RP_MALFORMED, "steps/rank0.jsonl:1: a record of rank 1");
+    bent("\"rank\":0,", "", RP_MALFORMED, "'rank' is missing");
+    bent("\"step\":1}\n", "\"step\":1}", RP_MALFORMED, "the last line has no end");
+    bent("\"step\":1}\n", "\"step\":1}\n\n", RP_MALFORMED, "rank0.jsonl:3");
+    bent("\"step\":0}\n", "\"step\":0,\"step\":0}\n", RP_MALFORMED, "rank0.jsonl:1");
     bent("\"state_root\":\"0", "\"state_root\":\"F", RP_MALFORMED, "64 lower-case hex");
     bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED, "'learning_rate' is not a number from 0 up");
     bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH, "step 0 has the learning rate 7");
@@ -175,7 +192,7 @@ TEST(a_complete_run_has_all_its_steps_and_both_roots)
     RP_JSON *a = results_of(no_init.data, 2, 1, 1, &err);
     CHECK(!a && strstr(err.msg, "state root before"), "%s", err.msg);
     fx_step(&no_last, 0, 0, 1, 0, 10, 0);
-    rp_buf_puts(&more, "{\"phase\":\"init\",\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&more, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     rp_buf_puts(&more, no_last.data);
     RP_JSON *b = results_of(more.data, 1, 1, 1, &err);
     CHECK(!b && strstr(err.msg, "state root before its first and after its last"), "%s", err.msg);
@@ -292,7 +309,7 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
     {
         RP_JSON *less = json_copy(x.run);
         json_object_del(less, key);
-        int optional = strcmp(key, "environment_changes") == 0 || strcmp(key, "ceilings") == 0 || strcmp(key, "samples") == 0; /* the first bundles have none */
+        int optional = strcmp(key, "ceilings") == 0 || strcmp(key, "samples") == 0; /* not measured, not sampled */
         CHECK((rp_schema_check(run, less, "run.json", &err) == 0) == optional && (optional || strstr(err.msg, key)),
               "run.json without %s: %s", key, err.msg);
         RP_JSON *other = json_copy(x.run);
@@ -356,7 +373,7 @@ TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
     fx_init(&x);
     const char *text = x.report.data;
     CHECK(strncmp(text, "# tiny\n", 7) == 0, "%.30s", text);
-    snprintf(number, sizeof number, "| **%.3f** |", real_at(json_object_get(x.run, "results"), "sequences_per_s"));
+    snprintf(number, sizeof number, "| **%.3f** |", rp_throughput_of(x.run).value);
     CHECK(strstr(text, number) && strstr(text, "strict fp32") && strstr(text, "repro-fp32/1"), "no %s", number);
     CHECK(strstr(text, "| cpu.model | A \\| B \\<b\\> |") && !strstr(text, "cpu.l3"), "captured values");
     CHECK(strstr(text, "Nothing was overridden") && strstr(text, "verify.sh"), "settings and verification");

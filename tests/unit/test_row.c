@@ -186,13 +186,13 @@ TEST(bundle)
     CHECK_STR(r->source.verdict, "verified, but the key is unknown");
     CHECK(r->source.kind == RP_ROW_BUNDLE && r->source.signed_by && strncmp(r->source.signed_by, "SHA256:", 7) == 0);
     CHECK(r->batch_per_device == 4 && r->global_batch == 4 && r->devices == 1 && r->samples == 6 && r->groups == 2 && r->group[0] == 3);
-    CHECK(r->throughput == json_number_value(json_object_get(json_object_get(x.run, "results"), "sequences_per_s")));
+    CHECK(r->throughput == rp_throughput_of(x.run).value);
     double sum = 1 / r->sample[0] + 1 / r->sample[1] + 1 / r->sample[2], rate = 3 / sum;
     const json_t *window = json_array_get(json_object_get(json_object_get(x.run, "results"), "windows"), 0);
-    CHECK(fabs(rate / json_number_value(json_object_get(window, "sequences_per_s")) - 1) < 1e-12, "the cycles are not those of the window");
+    CHECK(fabs(rate / json_number_value(json_object_get(window, "throughput")) - 1) < 1e-12, "the cycles are not those of the window");
     rp_rows_fini(&rows);
 
-    set_path(x.run, "results/sequences_per_s", json_real(1e6));
+    set_path(x.run, "results/throughput/value", json_real(1e6));
     fx_seal(&x, "key.pem", "bad.repro");
     CHECK(rp_rows_load(&rows, bad, &o, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "does not verify"), "%s", err.msg);
     rp_rows_fini(&rows);

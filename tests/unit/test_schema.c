@@ -1,6 +1,8 @@
 /* The language of schemas: what each keyword refuses and in which words, in which order faults are told, and what no schema may hold. */
 #include "base/json.h"
 #include "bundle/schema.h"
+#include "ops/numerics.h"
+#include "worker/job.h"
 #include "tests/unit/tap.h"
 
 #include <pthread.h>
@@ -147,4 +149,76 @@ TEST(an_embedded_schema_is_compiled_once_for_all_threads)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < 5; i++)
         CHECK(got[0][i] && got[0][i] == got[1][i] && got[0][i] == got[2][i] && got[0][i] == got[3][i], "schema %d", i);
+}
+
+/* ---- lists that schemas repeat ---- */
+
+static json_t *embedded(const char *name)
+{
+    size_t size;
+    const char *text = rp_schema_text(name, &size);
+    struct rp_err err;
+    json_t *j = text ? rp_json_parse(text, size, name, &err) : NULL;
+    CHECK(j, "no schema %s", name);
+    return j;
+}
+
+static int in_list(const json_t *list, const char *word)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), word) == 0)
+            return 1;
+    return 0;
+}
+
+/* The type that the schema gives a form of step.def. */
+static const char *type_of(const char *form)
+{
+    static const char *const types[][2] = {{"PHASE", ""},        {"FLOAT", "#/$defs/float"}, {"DIGEST", "#/$defs/sha256"}, {"REAL", "number"},
+                                           {"RANK", "#/$defs/rank"}, {"PARTS", "object"},    {"COUNTERS", "object"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i][0], form) == 0)
+            return types[i][1];
+    return "integer";
+}
+
+static void check_step_key(const json_t *schema, const char *which, const char *key, const char *form, int needed, int allowed, int least)
+{
+    const json_t *of = json_object_get(json_object_get(schema, "$defs"), which), *p = json_object_get(json_object_get(of, "properties"), key);
+    const char *type = json_string_value(json_object_get(p, "type")), *ref = json_string_value(json_object_get(p, "$ref"));
+    CHECK(!p == !allowed, "%s: %s is %s the schema", which, key, p ? "in" : "not in");
+    CHECK(in_list(json_object_get(of, "required"), key) == needed, "%s: %s is %srequired in the list", which, key, needed ? "" : "not ");
+    if (!p || json_object_get(p, "const")) /* of the init record */
+        return;
+    CHECK_STR(type ? type : ref ? ref : "", type_of(form));
+    if (type && strcmp(type, "integer") == 0)
+        CHECK(json_integer_value(json_object_get(p, "minimum")) == (strcmp(key, "step") == 0 ? 0 : least), "%s: %s has another minimum", which, key);
+}
+
+TEST(the_schema_of_steps_is_the_list_of_their_keys)
+{
+    RP_JSON *schema = embedded("step");
+    const json_t *defs = json_object_get(schema, "$defs");
+    size_t of_step = 0, of_init = 0;
+#define STEP_KEY(key, form, when, least)                                                                                              \
+    check_step_key(schema, "step", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_STEPS)) != 0, 1, least);                   \
+    check_step_key(schema, "init", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0,                              \
+                   (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0, least);                                                   \
+    of_step++;                                                                                                                        \
+    of_init += (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0;
+#include "worker/step.def"
+#undef STEP_KEY
+    CHECK(json_object_size(json_object_get(json_object_get(defs, "step"), "properties")) == of_step, "the schema has another key");
+    CHECK(json_object_size(json_object_get(json_object_get(defs, "init"), "properties")) == of_init, "the schema has another key of init");
+}
+
+TEST(schemas_name_the_arithmetic_of_the_list)
+{
+    RP_JSON *run = embedded("run"), *statement = embedded("statement");
+    const json_t *lists[] = {rp_json_at(run, "properties/numerics/enum"), rp_json_at(statement, "properties/predicate/properties/numerics/enum")};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(json_array_size(lists[i]) == RP_NUMERICS_COUNT, "schema %zu has %zu names", i, json_array_size(lists[i]));
+        for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+            CHECK(in_list(lists[i], rp_numerics_name((enum rp_numerics)n)), "schema %zu lacks %s", i, rp_numerics_name((enum rp_numerics)n));
+    }
 }

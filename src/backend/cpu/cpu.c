@@ -184,10 +184,13 @@ static int sync_device(struct rp_dev *dev, struct rp_err *err) /* operations are
     return 0;
 }
 
-static void describe(const struct rp_dev *dev, char *text, size_t size)
+static void info(const struct rp_dev *dev, struct rp_device_info *out)
 {
     const struct rp_cpu *c = (const struct rp_cpu *)dev;
-    snprintf(text, size, "isa=%s threads=%d", rp_isa_name(c->isa), c->threads);
+    snprintf(out->kind, sizeof out->kind, "cpu");
+    snprintf(out->isa, sizeof out->isa, "%s", rp_isa_name(c->isa));
+    rp_isa_brand(out->name);
+    out->threads = c->threads;
 }
 
 const struct rp_backend rp_backend_cpu = {
@@ -203,7 +206,7 @@ const struct rp_backend rp_backend_cpu = {
     .upload = copy,
     .download = copy,
     .sync = sync_device,
-    .describe = describe,
+    .info = info,
     .product = product,
     .copy = copy_block,
     .release = release,

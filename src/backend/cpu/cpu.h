@@ -15,6 +15,7 @@ enum rp_isa rp_isa_best(void); /* from CPUID and XGETBV */
 int rp_isa_usable(enum rp_isa isa); /* 0 for RP_ISA_auto, which is not an instruction set */
 const char *rp_isa_name(enum rp_isa isa);
 int rp_isa_from_name(const char *name); /* NULL or "auto": the best one; -1: no such name */
+void rp_isa_brand(char out[128]); /* what the maker calls this CPU; "" where it does not say */
 int rp_isa_has_fma(void);               /* scalar code may use the FMA instruction instead of the library's fmaf */
 
 /* Threads that live as long as the pool and sleep (after a short spin) between jobs. */

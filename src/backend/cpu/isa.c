@@ -74,3 +74,24 @@ int rp_isa_from_name(const char *name)
             return isa;
     return -1;
 }
+
+/* CPUID leaves 0x80000002 to 0x80000004: 48 characters, often with blanks around them. */
+void rp_isa_brand(char out[128])
+{
+    unsigned word[12], most, none;
+    char text[sizeof word + 1] = "";
+    if (__get_cpuid(0x80000000u, &most, &none, &none, &none) && most >= 0x80000004u) {
+        for (unsigned i = 0; i < 3; i++)
+            __get_cpuid(0x80000002u + i, &word[4 * i], &word[4 * i + 1], &word[4 * i + 2], &word[4 * i + 3]);
+        memcpy(text, word, sizeof word);
+    }
+    char *from = text + strspn(text, " ");
+    size_t n = strlen(from);
+    while (n && from[n - 1] == ' ')
+        n--;
+    from[n] = 0;
+    for (char *p = from; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+    memcpy(out, from, n + 1);
+}

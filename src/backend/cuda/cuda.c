@@ -381,10 +381,14 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
     return gpu ? rp_cuda_supports(gpu, u, err) : -1;
 }
 
-static void describe(const struct rp_dev *dev, char *text, size_t size)
+static void info(const struct rp_dev *dev, struct rp_device_info *out)
 {
     const struct rp_cuda *c = (const struct rp_cuda *)dev;
-    snprintf(text, size, "gpu%d %s sm_%d%s", c->ordinal, c->gpu.name, c->image->arch, c->image->ptx ? " from PTX" : "");
+    snprintf(out->kind, sizeof out->kind, "cuda");
+    snprintf(out->name, sizeof out->name, "%s", c->gpu.name);
+    out->index = c->ordinal;
+    out->major = c->gpu.capability / 10;
+    out->minor = c->gpu.capability % 10;
 }
 
 const struct rp_backend rp_backend_cuda = {
@@ -403,7 +407,7 @@ const struct rp_backend rp_backend_cuda = {
     .upload = upload,
     .download = download,
     .sync = sync_device,
-    .describe = describe,
+    .info = info,
     .product = rp_cuda_product,
     .time_begin = rp_cuda_time_begin,
     .time_end = rp_cuda_time_end,

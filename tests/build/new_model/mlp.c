@@ -61,7 +61,7 @@ static void declare_input(struct rp_net *net, struct rp_input *input)
     const struct mlp *m = (const struct mlp *)net;
     struct mlp_input *in = (struct mlp_input *)input;
     add(net, RP_INPUT, (struct rp_tensor){.name = "pixels", .at = &in->x, .dim = {m->batch, m->pixels}});
-    add(net, RP_INPUT, (struct rp_tensor){.name = "labels", .at = &in->labels, .dtype = RP_I32, .dim = {m->batch}});
+    add(net, RP_INPUT, (struct rp_tensor){.name = "label", .at = &in->labels, .dtype = RP_I32, .dim = {m->batch}});
     add(net, RP_INPUT, (struct rp_tensor){.name = "coefficients", .at = &in->coef, .dim = {m->batch}});
 }
 
@@ -79,10 +79,8 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
     struct mlp_input *in = (struct mlp_input *)input;
     for (int i = 0; i < m->batch * m->pixels; i++)
         in->x[i] = (float)((const uint8_t *)column[0])[i] * (1.0f / 128.0f) - 1.0f;
-    for (int b = 0; b < m->batch; b++) {
-        in->labels[b] = ((const int32_t *)column[1])[b];
+    for (int b = 0; b < m->batch; b++) /* the trainer copies the labels */
         in->coef[b] = 1.0f / (float)m->batch;
-    }
 }
 
 static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)

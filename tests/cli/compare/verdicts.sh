@@ -6,9 +6,10 @@ exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE"
 says "2 is the very same result as 1"
 exit_of 0 "$REPRO" compare --strict "$BUNDLE" "$BUNDLE"
 exit_of 5 "$REPRO" compare --strict "$BUNDLE" "$FIRST"
-says "hypervisor KVMKVMKVM, 2300 MHz, no governor"
+says "2 threads of $CPU"
+exit_of 0 "$REPRO" compare "$BUNDLE" "$FIRST" --json
+jq -e '.rows[1].throughput.value == 152.89 and (.pairs[0].ratio.value * .rows[0].throughput.value - 152.89 | fabs < 1e-9)' out.txt >/dev/null || fail "the ratio"
 exit_of 0 "$REPRO" compare "$BUNDLE" "$FIRST"
-says "36.29x"
 says "none: the other has no samples"
 says "published, unsigned"
 says_not "clipping" # which is the same on both sides
@@ -30,16 +31,11 @@ printf 'time,power\n1,2\n' >log.csv
 exit_of 4 "$REPRO" compare "$BUNDLE" log.csv
 says "'repro import csv'"
 
-# two machines whose processors have one name, and two builds of the program
+# two runs of one recipe; what differs between their machines and programs is in test_compare.c
 OTHER=$TOP/results/xeon-2core-2026-11-22/bert_fp32.repro.tar.zst
 exit_of 0 "$REPRO" compare "$BUNDLE" "$OTHER" --json
-jq -e '.verdict == "comparable with reservations" and (.pairs[0].confounders | map(.key)) == ["device_model", "ceiling_share", "clocks", "environment"] and
-    (.pairs[0].confounders[0] | [.a, .b]) == ["Intel(R) Xeon(R) Processor (model 6/207/2)", "Intel(R) Xeon(R) Processor (model 6/143/8)"]' out.txt \
-    >/dev/null || { jq .pairs out.txt >&2; fail "another processor under the same name"; }
-exit_of 0 "$REPRO" compare "$BUNDLE" "$OTHER"
-says "environment (1 value of high effect)"
-says "only here: ssbd ibrs ibpb"
-says "2 threads of Intel(R) Xeon(R) Processor (model 6/143/8)"
+jq -e '(.verdict | startswith("comparable")) and (.rows | length) == 2 and (.pairs | length) == 1' out.txt >/dev/null ||
+    { jq .pairs out.txt >&2; fail "two runs of one recipe"; }
 
 # a table named whole: other models are left out, and counted; what was selected, or is all there is, is not
 exit_of 0 "$REPRO" compare "$BUNDLE" published:dlperf_v100

@@ -21,7 +21,7 @@ key* | version*) exec "$REAL" "$@" ;;
 selftest*--speed*) echo '{"speed": [{"what": "x", "name": "y", "shape": "z", "seconds": 1, "flops": 2, "bytes": 3}]}' ;;
 selftest*) echo '{"operations": [{"op": "gemm", "cases": 7, "failed": 0}]}' ;;
 verify*) exit 0 ;;
-inspect*run.json) echo '{"plan": {"batch": 32}, "results": {"sequences_per_s": 480}}' ;;
+inspect*run.json) echo '{"plan": {"batch": 32}, "results": {"throughput": {"value": 480}}}' ;;
 inspect*bits-lamb-cuda*) echo '{"step": 0, "loss": "0x1p+1"}' ;;
 inspect*) echo '{"step": 0, "loss": "0x1p+0"}' ;;
 run*bert_large*) kill -TERM "$(cat "$PID_FILE")"; sleep 30 ;;

@@ -8,7 +8,7 @@ case $bundle in bert_tiny_fp32-*Z.repro.tar.zst) ;; *) fail "name '$bundle'" ;; 
 if grep -q "$(printf '[\033\r]')" err.txt; then fail "terminal control bytes without a terminal"; fi
 "$REPRO" verify "$bundle" >verify.txt || { cat verify.txt >&2; fail "does not verify"; }
 "$REPRO" run bert_tiny_fp32 --steps 2 --set evidence.state_root_every=1 --json -o j.repro.tar.zst >json.txt 2>/dev/null
-grep -q '"sequences_per_s"' json.txt || fail "no throughput in --json"
+jq -e '.results.throughput | .value > 0 and .unit == "sequences/s"' json.txt >answer.txt || fail "no throughput in --json"
 "$REPRO" verify --replay 2 j.repro.tar.zst >verify.txt || { cat verify.txt >&2; fail "does not replay"; }
 # Both captures hide alike, and what changed between them is listed and shown.
 for when in before after; do "$REPRO" inspect j.repro.tar.zst env/node0.$when.json >$when.json; done

@@ -62,7 +62,7 @@ exit_of 0 sh verify.sh bad other.pem
 says "signed: status ?[2J?2K,"
 [ "$(tr -d '\n\040-\176' <out.txt | wc -c)" = 0 ] || fail "control characters: $(od -c out.txt)"
 fresh # a better number, with a digest to match, but the old signature
-jq '.results.sequences_per_s *= 2' good/run.json >bad/run.json
+jq '.results.throughput.value *= 2' good/run.json >bad/run.json
 sum=$(sha256sum <bad/run.json)
 jq -r .payload good/statement.dsse.json | base64 -d | jq --arg sum "${sum%% *}" '(.subject[] | select(.name == "run.json")).digest.sha256 = $sum' >payload
 jq --arg payload "$(base64 -w 0 payload)" '.payload = $payload' good/statement.dsse.json >bad/statement.dsse.json

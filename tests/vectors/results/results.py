@@ -11,16 +11,21 @@ FLOPS = 2.5e9
 MASK = (1 << 64) - 1
 
 
+def hex_float(x):
+    return re.sub(r"\.?0*p", "p", x.hex())
+
+
 def records():
     rng = random.Random(7)
     now, lines = 10**12, []
-    lines.append({"step": -1, "phase": "init", "state_root": "ab" * 32, "root_ns": 31415926})
+    lines.append({"step": -1, "phase": "init", "rank": 0, "state_root": "ab" * 32, "root_ns": 31415926})
     for step in range(2 + 3 * 5):
         timed = step - 2
         ns = rng.randrange(90_000_000, 130_000_000)
-        r = {"step": step, "phase": "warm-up" if timed < 0 else "timed", "repeat": 0 if timed < 0 else timed // 5, "start_ns": now,
-             "end_ns": now + ns, "loss": re.sub(r"\.?0*p", "p", (9.0 - step / 8).hex()), "grad_norm": "0x1.8p+0",
-             "mlm_loss": "nan", "nsp_loss": "nan", "learning_rate": 1e-4, "samples": 8, "tokens": rng.randrange(700, 1024), "padded_tokens": 1024}
+        r = {"step": step, "phase": "warm-up" if timed < 0 else "timed", "rank": 0, "repeat": 0 if timed < 0 else timed // 5, "start_ns": now,
+             "end_ns": now + ns, "loss": hex_float(9.0 - step / 8), "grad_norm": "0x1.8p+0",
+             "loss_parts": {"mlm": hex_float(8.5 - step / 8), "nsp": hex_float(0.5)}, "learning_rate": 1e-4, "samples": 8,
+             "counters": {"tokens": rng.randrange(700, 1024), "padded_tokens": 1024}}
         now += ns + rng.randrange(1000, 900_000)
         if step % 4 == 3 or step == 16:
             r["state_root"] = "%064x" % step
@@ -63,8 +68,8 @@ def results(lines, digest):
         total += ns
         samples = sum(r["samples"] for r in w)
         windows.append({"repeat": repeat, "steps": len(w), "samples": samples, "seconds": ns / 1e9, "state_root_s": roots / 1e9,
-                        "sequences_per_s": samples / (ns / 1e9)})
-    rate = median([w["sequences_per_s"] for w in windows])
+                        "throughput": samples / (ns / 1e9)})
+    rate = median([w["throughput"] for w in windows])
     rng, draws = splitmix64(int(digest[:16], 16)), []
     for _ in range(2000):
         rates = []
@@ -75,14 +80,15 @@ def results(lines, digest):
         draws.append(median(rates))
     draws.sort()
     ns = [r["end_ns"] - r["start_ns"] for r in timed]
-    tokens, padded = sum(r["tokens"] for r in timed), sum(r["padded_tokens"] for r in timed)
+    tokens, padded = (sum(r["counters"][name] for r in timed) for name in ("tokens", "padded_tokens"))
     roots = [r for r in lines if "state_root" in r]
     return {
         "records_sha256": digest, "steps": {"warm-up": len(steps) - len(timed), "timed": len(timed)}, "samples_per_step": 8,
-        "windows": windows, "sequences_per_s": rate, "sequences_per_s_interval": [draws[49], draws[1949]],
+        "windows": windows, "throughput": {"value": rate, "unit": "sequences/s", "interval": [draws[49], draws[1949]]},
         "step_s": {"min": min(ns) / 1e9, "median": median([x / 1e9 for x in ns]), "p50": rank(ns, 50), "p90": rank(ns, 90), "p99": rank(ns, 99),
                    "max": max(ns) / 1e9},
-        "tokens_per_s": tokens / (total / 1e9), "padded_tokens_per_s": padded / (total / 1e9), "padding_share": (padded - tokens) / padded,
+        "counters": [{"name": "tokens", "total": tokens, "per_s": tokens / (total / 1e9), "of": "padded_tokens", "share": tokens / padded},
+                     {"name": "padded_tokens", "total": padded, "per_s": padded / (total / 1e9)}],
         "flops_per_s": rate * FLOPS, "between_steps_s": gaps / 1e9, "loss_first": steps[0]["loss"], "loss_last": steps[-1]["loss"],
         "grad_norm_first": steps[0]["grad_norm"], "grad_norm_last": steps[-1]["grad_norm"], "state_root_first": roots[0]["state_root"],
         "state_root_last": roots[-1]["state_root"], "state_roots": {"taken": len(roots), "seconds": sum(r["root_ns"] for r in roots) / 1e9},
