@@ -57,7 +57,7 @@ static void padding(struct rp_row *row, const struct rp_recipe *r, const struct 
 
 static void model(struct rp_row *row, const json_t *run)
 {
-    struct rp_recipe r;
+    struct rp_recipe r = {0};
     struct rp_err ignored;
     char text[80];
     row->layers = count_of(rp_run_setting(run, "model.num_hidden_layers"));
@@ -65,9 +65,13 @@ static void model(struct rp_row *row, const json_t *run)
     row->attention_heads = count_of(rp_run_setting(run, "model.num_attention_heads"));
     row->sequence_length = count_of(rp_run_setting(run, "task.seq_length"));
     row->parameters = count_of(json_object_get(json_object_get(run, "plan"), "parameters"));
-    snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
-             (long long)row->hidden_size);
-    if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0) { /* of a bundle that failed it may not be one */
+    if (row->layers >= 0 && row->hidden_size >= 0)
+        snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
+                 (long long)row->hidden_size);
+    else
+        snprintf(text, sizeof text, "%.20s of %lld parameters", rp_json_text_at(run, "model/name"), (long long)row->parameters);
+    /* of a bundle that failed it may not be one */
+    if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0 && rp_model_check(&r, &ignored) == 0) {
         const struct rp_model *m = rp_model_of(&r);
         const char *alias = m->size_name ? m->size_name(&r) : NULL;
         if (alias)
@@ -75,8 +79,8 @@ static void model(struct rp_row *row, const json_t *run)
         if (m->task)
             say(&row->task, m->task);
         padding(row, &r, m);
-        rp_recipe_fini(&r);
     }
+    rp_recipe_fini(&r);
     say(&row->model, text);
 }
 

@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/hash.h"
+#include "base/json.h"
 
 #include <string.h>
 
@@ -203,7 +204,7 @@ void rp_section_bundle(struct rp_section *s, int heading)
 {
     rp_buf_printf(s->out, "<section class=\"bundle\" id=\"b%d\" data-bundle=\"%s\" aria-labelledby=\"b%d-title\">\n<h%d id=\"b%d-title\">",
                   s->index, s->digest, s->index, heading, s->index);
-    rp_run_figure(s, *json_string_value(rp_pointer(s->run, "/recipe/title/value")) ? "/recipe/title/value" : "/recipe_name", "t");
+    rp_run_figure(s, *rp_json_text_at(s->run, "recipe/title/value") ? "/recipe/title/value" : "/recipe_name", "t");
     rp_buf_printf(s->out, "</h%d>\n", heading);
     about(s);
     headline(s);

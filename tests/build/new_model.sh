@@ -15,7 +15,7 @@ KEY("model.width", model_width, I, FOR(mlp), "33", 1, 4096, "", "", "width of th
 KEY("model.classes", model_classes, I, FOR(mlp), "10", 2, 256, "", "", "classes")
 END
 # Kernels that are quick to compile will do.
-make -s build/native/repro native_flags=-O1 >build.log 2>&1 || { tail -n 20 build.log >&2; fail "the tree with the new model does not build"; }
+make -s BUILD=build build/native/repro native_flags=-O1 >build.log 2>&1 || { tail -n 20 build.log >&2; fail "the tree with the new model does not build"; }
 cd ..
 repro=$PWD/tree/build/native/repro
 
@@ -44,7 +44,7 @@ jq -e '.tensor_roots.init | has("input.scale") and has("optimizer.v.output.bias"
     first/run.json >/dev/null || fail "tensors of the state: $(jq -c '.tensor_roots.init | keys' first/run.json)"
 jq -se 'map(select(.step >= 0)) | all(.[]; (has("loss_parts") or has("counters")) | not)' first/steps/rank0.jsonl >/dev/null || fail "records"
 "$repro" inspect first.zst >inspect.txt || fail "inspect"
-"$repro" verify first.zst --replay 3 >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify"; }
+"$repro" verify first.zst --replay 3 --data images.raw >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify"; }
 grep -q '^passed *replay' verify.txt || fail "replay: $(grep replay verify.txt)"
 grep -q '^passed *loss' verify.txt || fail "loss: $(grep loss verify.txt)"
 "$repro" report first.zst -o page.html 2>/dev/null && grep -q 'images/s' page.html || fail "page"
