@@ -277,8 +277,8 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Every row has a stable id; --list says what each proves, how, and what its failure means. A warning does not decide the verdict.\n"
         "\n"
-        "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is one "
-        "with comments, which begin with '# ' and cannot hold a rule unseen. The rules:\n"
+        "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is an "
+        "example with comments. The rules:\n"
 #define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
 #include "verify/policy.def"
 #undef RULE
