@@ -5,6 +5,7 @@
 #include "data/archive.h"
 #include "data/dataset.h"
 #include "data/embedded.h"
+#include "data/marker.h"
 #include "data/store.h"
 #include "data/synthetic/make.h"
 
@@ -237,7 +238,7 @@ static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err
         return -1;
     RP_JSON *list = json_array();
     for (int i = 0; i < n; i++) {
-        int bad = rp_store_check(entry[i].dir, &e) < 0;
+        int bad = rp_marker_check(entry[i].dir, &e) < 0;
         if (bad && !failed++)
             *err = e;
         json_array_append_new(list, json_pack("{s:s, s:b, s:s*}", "sha256", entry[i].sha256, "good", !bad, "message",
