@@ -1,9 +1,9 @@
 /* The launch: the `docker run` command line that would give a container like this one, flag by flag.
  *
  * A flag is known when the kernel states what it sets (a limit, a size, a mount, a namespace's number), and inferred when it is the
- * usual reason for several things together (--privileged, --net=host, --gpus). What Docker gives by itself makes no flag, and variables,
- * which may come from the image, make none either: the probe of the environment has them. The host's side of a mount cannot be seen from inside, or only relative
- * to its file system: it stays HOST, VOLUME for a volume of the engine. */
+ * usual reason for several things together (--privileged, --net=host, --gpus). What Docker gives by itself makes no flag. Variables make
+ * none either: they may come from the image, and the probe of the environment has them. The host's side of a mount cannot be seen from
+ * inside, or only relative to its file system: it stays HOST, VOLUME for a volume of the engine. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/security.h"
@@ -246,14 +246,11 @@ static void groups(struct launch *l)
     const json_t *cpus = value_of(l->container, "cpu_limit"), *memory = value_of(l->container, "memory_limit");
     const json_t *pids = value_of(l->container, "pids_limit");
     char text[64], size[32];
-    if (json_is_real(cpus)) {
-        snprintf(text, sizeof text, "--cpus=%.6g", json_real_value(cpus));
-        flag(l, l->known, "cpus", text, NULL, source_of(l->container, "cpu_limit"));
-    }
+    if (json_is_real(cpus))
+        flag(l, l->known, "cpus", RP_FORMAT(text, "--cpus=%.6g", json_real_value(cpus)), NULL, source_of(l->container, "cpu_limit"));
     if (json_is_integer(memory)) {
         put_size(size, json_integer_value(memory));
-        snprintf(text, sizeof text, "--memory=%s", size);
-        flag(l, l->known, "memory", text, NULL, source_of(l->container, "memory_limit"));
+        flag(l, l->known, "memory", RP_FORMAT(text, "--memory=%s", size), NULL, source_of(l->container, "memory_limit"));
     }
     set_of(l, "cpuset", "/sys/devices/system/cpu/online", "cpuset-cpus");
     set_of(l, "cpuset_nodes", "/sys/devices/system/node/online", "cpuset-mems");

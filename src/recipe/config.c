@@ -57,8 +57,7 @@ static int take(struct rp_recipe *r, const char *name, const json_t *value, cons
         r->ignored = list;
         return 0;
     }
-    snprintf(key_name, sizeof key_name, "model.%s", rp_shown(shown, name));
-    int k = rp_key_find(key_name);
+    int k = rp_key_find(RP_FORMAT(key_name, "model.%s", rp_shown(shown, name)));
     if (k < 0 || k == RP_KEY_model_config)
         return rp_key_unknown(key_name, err);
     return store(r, k, value, skip, err);
