@@ -11,6 +11,7 @@
 #include "base/err.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -32,6 +33,8 @@ char *rp_buf_take(struct rp_buf *b); /* hands the NUL-terminated bytes out (free
 void *rp_alloc(size_t size); /* zeroed */
 void *rp_realloc(void *p, size_t size);
 char *rp_strdup(const char *s);
+/* Text into an array of char, cut where it does not fit; its value is the array. */
+#define RP_FORMAT(array, ...) (snprintf(array, sizeof(array), __VA_ARGS__), (array))
 char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 #define RP_FREE __attribute__((cleanup(rp_freep)))

@@ -59,8 +59,7 @@ static void rewrite(struct rp_meter *m, const char *line)
 {
     char out[LINE_MAX_BYTES + 32];
     m->width = rp_columns(m->fd); /* the window may have been resized */
-    snprintf(out, sizeof out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line, m->colour ? "\033[0m" : "");
-    put(m, out);
+    put(m, RP_FORMAT(out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line, m->colour ? "\033[0m" : ""));
     m->open = 1;
 }
 
@@ -80,8 +79,7 @@ void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
     m->last_ns = 0;
     if (m->quiet)
         return;
-    snprintf(line, sizeof line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : "");
-    rp_clean(line);
+    rp_clean(RP_FORMAT(line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : ""));
     if (m->tty)
         rewrite(m, line);
     else

@@ -43,8 +43,7 @@ _Static_assert(sizeof(struct ustar) == BLOCK, "a ustar header is one block");
 static void octal(char *field, size_t size, size_t value)
 {
     char text[32];
-    snprintf(text, sizeof text, "%0*zo", (int)size - 1, value);
-    memcpy(field, text, size);
+    memcpy(field, RP_FORMAT(text, "%0*zo", (int)size - 1, value), size);
 }
 
 static void header(struct ustar *h, const char *name, size_t size)

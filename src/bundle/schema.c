@@ -25,18 +25,20 @@ struct property {
     const struct node *node;
 };
 
+/* In the order in which they are applied: what is cheap and tells most comes first. From `NOTES` on they say nothing of values. */
+enum keyword_id {
+    TYPE, CONST, ENUM, PROPERTIES, REQUIRED, ADDITIONAL, MIN_ITEMS, MAX_ITEMS, ITEMS, MINIMUM, MAXIMUM, MIN_LENGTH, MAX_LENGTH, PATTERN,
+    REF, ANY_OF, NOTES
+};
+
 struct node {
     unsigned has;           /* bit i: row i of keywords[] */
+    const json_t *arg[NOTES]; /* what the schema gives each */
     unsigned types;         /* bit t: of jansson's type t */
-    const char *type;       /* its name; NULL: there are several */
-    const json_t *constant, *choices, *required;
     struct property *property;
     int properties, closed; /* closed: no other property is allowed */
     const struct node *additional, *items, *ref, **any;
     int anys;
-    long long min_items, max_items, min_length, max_length;
-    double minimum, maximum;
-    const char *pattern;
     int (*is)(const char *text); /* what a pattern says that we know, instead of */
     regex_t *re;
 };
@@ -85,33 +87,11 @@ static int c_type(struct rp_schema *s, struct node *n, const json_t *arg, struct
     size_t i;
     json_t *one;
     int unknown = 0;
-    n->type = json_string_value(arg);
-    if (n->type)
-        unknown = add_type(n, n->type);
+    if (json_is_string(arg))
+        unknown = add_type(n, json_string_value(arg));
     json_array_foreach(arg, i, one)
         unknown |= add_type(n, json_string_value(one));
     return unknown ? rp_fail(err, RP_BUG, "schema: a type that there is not") : 0;
-}
-
-static int c_const(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
-{
-    (void)s, (void)err;
-    n->constant = arg;
-    return 0;
-}
-
-static int c_enum(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
-{
-    (void)s, (void)err;
-    n->choices = arg;
-    return 0;
-}
-
-static int c_required(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
-{
-    (void)s, (void)err;
-    n->required = arg;
-    return 0;
 }
 
 static int c_properties(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
@@ -144,32 +124,18 @@ static int c_items(struct rp_schema *s, struct node *n, const json_t *arg, struc
     return n->items ? 0 : -1;
 }
 
-#define C_LIMIT(name, from)                                                                                    \
-    static int c_##name(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)            \
-    {                                                                                                          \
-        (void)s, (void)err;                                                                                    \
-        n->name = from(arg);                                                                                   \
-        return 0;                                                                                              \
-    }
-C_LIMIT(min_items, json_integer_value)
-C_LIMIT(max_items, json_integer_value)
-C_LIMIT(min_length, json_integer_value)
-C_LIMIT(max_length, json_integer_value)
-C_LIMIT(minimum, json_number_value)
-C_LIMIT(maximum, json_number_value)
-
 static int c_pattern(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
 {
     (void)s;
-    n->pattern = json_string_value(arg);
-    if (n->pattern && strcmp(n->pattern, "^[0-9a-f]{64}$") == 0) { /* the most frequent one, and slow to compile */
+    const char *pattern = json_string_value(arg);
+    if (pattern && strcmp(pattern, "^[0-9a-f]{64}$") == 0) { /* the most frequent one, and slow to compile */
         n->is = rp_is_sha256;
         return 0;
     }
     regex_t *re = rp_alloc(sizeof *re);
-    if (!n->pattern || regcomp(re, n->pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+    if (!pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
         free(re);
-        return rp_fail(err, RP_BUG, "schema: '%s' is no extended regular expression", n->pattern ? n->pattern : "");
+        return rp_fail(err, RP_BUG, "schema: '%s' is no extended regular expression", pattern ? pattern : "");
     }
     n->re = re;
     return 0;
@@ -195,12 +161,6 @@ static int c_any_of(struct rp_schema *s, struct node *n, const json_t *arg, stru
     json_array_foreach(arg, i, one)
         if (!(n->any[n->anys++] = compile(s, one, err)))
             return -1;
-    return 0;
-}
-
-static int c_nothing(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
-{
-    (void)s, (void)n, (void)arg, (void)err;
     return 0;
 }
 
@@ -266,20 +226,21 @@ static int k_type(struct walk *w, const struct node *n, const json_t *v)
 {
     if (n->types >> json_typeof(v) & 1)
         return 0;
-    return n->type ? fail(w, "is not of type %s", n->type) : fail(w, "is of none of its types");
+    const char *type = json_string_value(n->arg[TYPE]);
+    return type ? fail(w, "is not of type %s", type) : fail(w, "is of none of its types");
 }
 
 static int k_const(struct walk *w, const struct node *n, const json_t *v)
 {
-    const char *text = json_string_value(n->constant);
-    return json_equal(n->constant, v) ? 0 : fail(w, "is not '%s'", text ? text : "what it must be");
+    const char *text = json_string_value(n->arg[CONST]);
+    return json_equal(n->arg[CONST], v) ? 0 : fail(w, "is not '%s'", text ? text : "what it must be");
 }
 
 static int k_enum(struct walk *w, const struct node *n, const json_t *v)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(n->choices, i, one)
+    json_array_foreach(n->arg[ENUM], i, one)
         if (json_equal(one, v))
             return 0;
     return fail(w, "is none of the allowed values");
@@ -289,7 +250,7 @@ static int k_required(struct walk *w, const struct node *n, const json_t *v)
 {
     size_t i;
     json_t *name;
-    json_array_foreach(n->required, i, name)
+    json_array_foreach(n->arg[REQUIRED], i, name)
         if (!json_object_get(v, json_string_value(name)))
             return fail(w, "has no '%s'", json_string_value(name));
     return 0;
@@ -313,7 +274,7 @@ static int k_properties(struct walk *w, const struct node *n, const json_t *v)
     json_t *part;
     if (!json_is_object(v))
         return 0;
-    if (n->required && k_required(w, n, v) < 0)
+    if (n->arg[REQUIRED] && k_required(w, n, v) < 0)
         return -1;
     memset(known, 0, (size_t)n->properties * sizeof(void *));
     json_object_keylen_foreach((json_t *)v, name, size, part)
@@ -342,43 +303,11 @@ static int k_items(struct walk *w, const struct node *n, const json_t *v)
     return 0;
 }
 
-static int k_min_items(struct walk *w, const struct node *n, const json_t *v)
-{
-    return !json_is_array(v) || json_array_size(v) >= (size_t)n->min_items ? 0 : fail(w, "has fewer than %lld items", n->min_items);
-}
-
-static int k_max_items(struct walk *w, const struct node *n, const json_t *v)
-{
-    return !json_is_array(v) || json_array_size(v) <= (size_t)n->max_items ? 0 : fail(w, "has more than %lld items", n->max_items);
-}
-
-static int k_minimum(struct walk *w, const struct node *n, const json_t *v)
-{
-    return !json_is_number(v) || json_number_value(v) >= n->minimum ? 0 : fail(w, "is less than %.17g", n->minimum);
-}
-
-static int k_maximum(struct walk *w, const struct node *n, const json_t *v)
-{
-    return !json_is_number(v) || json_number_value(v) <= n->maximum ? 0 : fail(w, "is more than %.17g", n->maximum);
-}
-
-static int k_min_length(struct walk *w, const struct node *n, const json_t *v)
-{
-    return !json_is_string(v) || json_string_length(v) >= (size_t)n->min_length ? 0
-           : fail(w, "is shorter than %lld bytes", n->min_length);
-}
-
-static int k_max_length(struct walk *w, const struct node *n, const json_t *v)
-{
-    return !json_is_string(v) || json_string_length(v) <= (size_t)n->max_length ? 0
-           : fail(w, "is longer than %lld bytes", n->max_length);
-}
-
 static int k_pattern(struct walk *w, const struct node *n, const json_t *v)
 {
     const char *text = json_string_value(v);
     int matches = !text || (n->is ? n->is(text) : regexec(n->re, text, 0, NULL, 0) == 0);
-    return matches ? 0 : fail(w, "does not match %s", n->pattern);
+    return matches ? 0 : fail(w, "does not match %s", json_string_value(n->arg[PATTERN]));
 }
 
 static int k_any_of(struct walk *w, const struct node *n, const json_t *v)
@@ -399,42 +328,55 @@ static int k_ref(struct walk *w, const struct node *n, const json_t *v)
     return check(w, n->ref, v);
 }
 
-/* In the order in which they are applied: what is cheap and tells most comes first. NULL: it says nothing of values. */
-static const struct {
+#define ARRAYS (1u << JSON_ARRAY)
+#define STRINGS (1u << JSON_STRING)
+#define NUMBERS (1u << JSON_INTEGER | 1u << JSON_REAL)
+
+/* Rows without a check are limits of the size of values of these types: at least, or else at most. */
+static const struct keyword {
     const char *name;
     int (*compile)(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err);
     int (*check)(struct walk *w, const struct node *n, const json_t *v);
+    unsigned of, least;
+    const char *before, *after; /* the limit, in the message */
 } keywords[] = {
-    {"type", c_type, k_type},
-    {"const", c_const, k_const},
-    {"enum", c_enum, k_enum},
-    {"properties", c_properties, k_properties},
-    {"required", c_required, k_properties},
-    {"additionalProperties", c_additional, k_properties},
-    {"minItems", c_min_items, k_min_items},
-    {"maxItems", c_max_items, k_max_items},
-    {"items", c_items, k_items},
-    {"minimum", c_minimum, k_minimum},
-    {"maximum", c_maximum, k_maximum},
-    {"minLength", c_min_length, k_min_length},
-    {"maxLength", c_max_length, k_max_length},
-    {"pattern", c_pattern, k_pattern},
-    {"$ref", c_ref, k_ref},
-    {"anyOf", c_any_of, k_any_of},
-    {"$schema", c_nothing, NULL},
-    {"$id", c_nothing, NULL},
-    {"$defs", c_nothing, NULL},
-    {"$comment", c_nothing, NULL},
-    {"title", c_nothing, NULL},
-    {"description", c_nothing, NULL},
+    [TYPE] = {"type", c_type, k_type},
+    [CONST] = {"const", NULL, k_const},
+    [ENUM] = {"enum", NULL, k_enum},
+    [PROPERTIES] = {"properties", c_properties, k_properties},
+    [REQUIRED] = {"required", NULL, k_properties},
+    [ADDITIONAL] = {"additionalProperties", c_additional, k_properties},
+    [MIN_ITEMS] = {"minItems", NULL, NULL, ARRAYS, 1, "has fewer than", " items"},
+    [MAX_ITEMS] = {"maxItems", NULL, NULL, ARRAYS, 0, "has more than", " items"},
+    [ITEMS] = {"items", c_items, k_items},
+    [MINIMUM] = {"minimum", NULL, NULL, NUMBERS, 1, "is less than", ""},
+    [MAXIMUM] = {"maximum", NULL, NULL, NUMBERS, 0, "is more than", ""},
+    [MIN_LENGTH] = {"minLength", NULL, NULL, STRINGS, 1, "is shorter than", " bytes"},
+    [MAX_LENGTH] = {"maxLength", NULL, NULL, STRINGS, 0, "is longer than", " bytes"},
+    [PATTERN] = {"pattern", c_pattern, k_pattern},
+    [REF] = {"$ref", c_ref, k_ref},
+    [ANY_OF] = {"anyOf", c_any_of, k_any_of},
+    [NOTES] = {"$schema"}, {"$id"}, {"$defs"}, {"$comment"}, {"title"}, {"description"},
 };
 #define KEYWORDS (sizeof keywords / sizeof *keywords)
 
+static int check_limit(struct walk *w, const struct keyword *k, const json_t *arg, const json_t *v)
+{
+    if (!(k->of >> json_typeof(v) & 1))
+        return 0;
+    double limit = json_number_value(arg), is = json_is_array(v)    ? (double)json_array_size(v)
+                                                : json_is_string(v) ? (double)json_string_length(v)
+                                                                    : json_number_value(v);
+    return (k->least ? is >= limit : is <= limit) ? 0 : fail(w, "%s %.17g%s", k->before, limit, k->after);
+}
+
 static int check(struct walk *w, const struct node *n, const json_t *v)
 {
-    for (unsigned left = n->has; left; left &= left - 1)
-        if (keywords[__builtin_ctz(left)].check(w, n, v) < 0)
+    for (unsigned left = n->has; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if ((keywords[i].check ? keywords[i].check(w, n, v) : check_limit(w, &keywords[i], n->arg[i], v)) < 0)
             return -1;
+    }
     return 0;
 }
 
@@ -445,15 +387,6 @@ int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const cha
 }
 
 /* ---- whole schemas ---- */
-
-/* The first row of those that one function checks: it is called once. */
-static unsigned bit_of(size_t keyword)
-{
-    size_t i = 0;
-    while (keywords[i].check != keywords[keyword].check)
-        i++;
-    return keywords[i].check ? 1u << i : 0;
-}
 
 static int fill(struct rp_schema *s, struct node *n, const json_t *schema, struct rp_err *err)
 {
@@ -466,8 +399,11 @@ static int fill(struct rp_schema *s, struct node *n, const json_t *schema, struc
             i++;
         if (i == KEYWORDS)
             return rp_fail(err, RP_BUG, "schema: a keyword '%.40s' has no meaning here", name);
-        n->has |= bit_of(i);
-        if (keywords[i].compile(s, n, arg, err) < 0)
+        if (i >= NOTES)
+            continue;
+        n->has |= 1u << (keywords[i].check == k_properties ? PROPERTIES : i); /* which is called once */
+        n->arg[i] = arg;
+        if (keywords[i].compile && keywords[i].compile(s, n, arg, err) < 0)
             return -1;
     }
     return 0;

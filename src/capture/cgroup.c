@@ -147,12 +147,10 @@ static void least_limit(struct rp_probe *p, const char *name, const char *group,
     char path[MAX_GROUP + 64], dir[MAX_GROUP], least_path[MAX_GROUP + 64] = "";
     int64_t least = -1, n;
     snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
-    snprintf(path, sizeof path, V2 "%s/%s", dir, file);
-    rp_put_limit(p, p->out, name, path, unit);
+    rp_put_limit(p, p->out, name, RP_FORMAT(path, V2 "%s/%s", dir, file), unit);
     for (;;) {
         RP_TEXT t;
-        snprintf(path, sizeof path, V2 "%s/%s", dir, file);
-        rp_text_read(&t, p, path);
+        rp_text_read(&t, p, RP_FORMAT(path, V2 "%s/%s", dir, file));
         if (t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &n) == 0 && (least < 0 || n < least)) {
             least = n;
             snprintf(least_path, sizeof least_path, "%s", path);
@@ -225,12 +223,9 @@ static void version_2(struct rp_probe *p, const char *group)
     cpu_limit_v2(p, group);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         least_limit(p, limits[i][0], group, limits[i][1], limits[i][2]);
-    snprintf(path, sizeof path, V2 "%s/cpu.weight", dir);
-    rp_put_number(p, p->out, "cpu_weight", path, 1, NULL);
-    snprintf(path, sizeof path, V2 "%s/cpuset.cpus.effective", dir);
-    rp_put_cpus(p, p->out, "cpuset", path);
-    snprintf(path, sizeof path, V2 "%s/cpuset.mems.effective", dir);
-    rp_put_cpus(p, p->out, "cpuset_nodes", path);
+    rp_put_number(p, p->out, "cpu_weight", RP_FORMAT(path, V2 "%s/cpu.weight", dir), 1, NULL);
+    rp_put_cpus(p, p->out, "cpuset", RP_FORMAT(path, V2 "%s/cpuset.cpus.effective", dir));
+    rp_put_cpus(p, p->out, "cpuset_nodes", RP_FORMAT(path, V2 "%s/cpuset.mems.effective", dir));
 }
 
 /* ---- version 1 ---- */

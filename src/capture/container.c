@@ -196,8 +196,7 @@ static void kubernetes(struct rp_probe *p, const struct rp_engine *e)
     char path[64];
     rp_put_hidden_line(p, pod, "namespace", "/var/run/secrets/kubernetes.io/serviceaccount/namespace");
     for (size_t i = 0; i < 4 && rp_probe_exists(p, dir); i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, figures[i]);
-        rp_put_number(p, pod, figures[i], path, 1, NULL);
+        rp_put_number(p, pod, figures[i], RP_FORMAT(path, "%s/%s", dir, figures[i]), 1, NULL);
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
         if (strcmp(names[i], "namespace") != 0)
             rp_put_hidden_line(p, pod, names[i], path);

@@ -98,8 +98,7 @@ static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
     char path[100];
     int64_t id;
     RP_TEXT t;
-    snprintf(path, sizeof path, CPU "/cpu%d/topology/%s", cpu, file);
-    rp_text_read(&t, p, path);
+    rp_text_read(&t, p, RP_FORMAT(path, CPU "/cpu%d/topology/%s", cpu, file));
     if (t.state != RP_STATE_OK)
         return -1;
     return rp_parse_count(t.bytes.data, &id) == 0 && id < 1 << 20 ? id : -2;

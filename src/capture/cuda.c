@@ -309,8 +309,7 @@ static void toolkits(struct rp_probe *p)
             continue;
         }
         RP_TEXT old;
-        snprintf(path, sizeof path, "/usr/local/%s/version.txt", d.name[i]);
-        rp_text_read(&old, p, path);
+        rp_text_read(&old, p, RP_FORMAT(path, "/usr/local/%s/version.txt", d.name[i]));
         RP_FREE char *version = rp_text_field(&old, "CUDA Version", ' ');
         if (version)
             rp_put_str(all, d.name[i], version, path);

@@ -15,9 +15,10 @@ int rp_is_plain_name(const char *name)
            strcmp(name, "state") != 0;
 }
 
-void rp_join(char out[RP_PATH], const char *dir, const char *name)
+const char *rp_join(char out[RP_PATH], const char *dir, const char *name)
 {
     snprintf(out, RP_PATH, "%s/%s", dir, name);
+    return out;
 }
 
 void rp_put_optional(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale, const char *unit)
@@ -104,8 +105,7 @@ void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)
         {"driver", "DRIVER"}, {"pci_address", "PCI_SLOT_NAME"}, {"pci_id", "PCI_ID"}, {"pci_subsystem", "PCI_SUBSYS_ID"}};
     RP_TEXT t;
     char path[RP_PATH];
-    rp_join(path, dir, "uevent");
-    rp_text_read(&t, p, path);
+    rp_text_read(&t, p, rp_join(path, dir, "uevent"));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         RP_FREE char *v = rp_text_field(&t, keys[i][1], '=');
         if (v)
@@ -120,14 +120,11 @@ void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)
         rp_put_line(p, obj, "driver_version", file); /* a driver that is not the kernel's own has one */
     else
         rp_put_absent(obj, "driver_version", file);
-    rp_join(file, dir, "numa_node");
-    rp_put_optional(p, obj, "numa_node", file, 1, NULL);
+    rp_put_optional(p, obj, "numa_node", rp_join(file, dir, "numa_node"), 1, NULL);
     static const char *const links[][2] = {{"pcie_speed", "current_link_speed"}, {"pcie_speed_max", "max_link_speed"}};
     static const char *const widths[][2] = {{"pcie_width", "current_link_width"}, {"pcie_width_max", "max_link_width"}};
     for (int i = 0; i < 2; i++) {
-        rp_join(file, dir, links[i][1]);
-        rp_put_leading_real(p, obj, links[i][0], file, "GT/s");
-        rp_join(file, dir, widths[i][1]);
-        rp_put_optional(p, obj, widths[i][0], file, 1, "lanes");
+        rp_put_leading_real(p, obj, links[i][0], rp_join(file, dir, links[i][1]), "GT/s");
+        rp_put_optional(p, obj, widths[i][0], rp_join(file, dir, widths[i][1]), 1, "lanes");
     }
 }

@@ -12,7 +12,7 @@
 #include "capture/probe.h"
 
 #define RP_PATH 320
-void rp_join(char out[RP_PATH], const char *dir, const char *name); /* DIR/NAME, cut where it does not fit */
+const char *rp_join(char out[RP_PATH], const char *dir, const char *name); /* DIR/NAME, cut where it does not fit; out */
 
 void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir);
 /* A number that a driver may refuse to give, or gives as -1 while it does not know: absent then. */

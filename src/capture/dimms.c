@@ -226,14 +226,10 @@ static void controllers(struct rp_probe *p)
         if (strncmp(d.name[i], "mc", 2) != 0 || !rp_is_plain_name(d.name[i]))
             continue;
         json_t *obj = json_object();
-        snprintf(path, sizeof path, EDAC "/%s/mc_name", d.name[i]);
-        rp_put_line(p, obj, "name", path);
-        snprintf(path, sizeof path, EDAC "/%s/size_mb", d.name[i]);
-        rp_put_number(p, obj, "size", path, 1 << 20, "B");
-        for (int k = 0; k < 2; k++) {
-            snprintf(path, sizeof path, EDAC "/%s/%s", d.name[i], files[k][1]);
-            rp_put_number(p, obj, files[k][0], path, 1, "errors");
-        }
+        rp_put_line(p, obj, "name", RP_FORMAT(path, EDAC "/%s/mc_name", d.name[i]));
+        rp_put_number(p, obj, "size", RP_FORMAT(path, EDAC "/%s/size_mb", d.name[i]), 1 << 20, "B");
+        for (int k = 0; k < 2; k++)
+            rp_put_number(p, obj, files[k][0], RP_FORMAT(path, EDAC "/%s/%s", d.name[i], files[k][1]), 1, "errors");
         json_object_set_new(all, d.name[i], obj);
     }
     rp_names_free(&d);

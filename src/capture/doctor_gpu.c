@@ -136,8 +136,7 @@ typedef int look(const json_t *gpu, struct rp_buf *words);
 static const json_t *gpu_at(const struct rp_doctor *d, int i)
 {
     char name[16];
-    snprintf(name, sizeof name, "gpu%d", i);
-    return json_object_get(rp_value_at(d->probes, "gpu.devices"), name);
+    return json_object_get(rp_value_at(d->probes, "gpu.devices"), RP_FORMAT(name, "gpu%d", i));
 }
 
 /* One finding for all GPUs of which the same is to be said. */

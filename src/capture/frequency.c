@@ -19,8 +19,7 @@ static void distinct(struct rp_probe *p, const struct rp_names *policies, const 
     for (int i = 0; i < policies->n; i++) {
         if (strncmp(policies->name[i], "policy", 6) != 0 || strlen(policies->name[i]) > 20)
             continue;
-        snprintf(path, sizeof path, CPUFREQ "/%s/%s", policies->name[i], file);
-        rp_put_line(p, one, "value", path);
+        rp_put_line(p, one, "value", RP_FORMAT(path, CPUFREQ "/%s/%s", policies->name[i], file));
         last = json_object_get(one, "value");
         const char *v = json_string_value(json_object_get(last, "value"));
         if (v && !json_object_get(seen, v)) {
@@ -48,8 +47,7 @@ static void limits(struct rp_probe *p)
                                            {"allowed_max", "scaling_max_freq"}};
     char path[100];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) { /* in kHz; of the first policy */
-        snprintf(path, sizeof path, CPUFREQ "/policy0/%s", files[i][1]);
-        rp_put_number(p, p->out, files[i][0], path, 1000, "Hz");
+        rp_put_number(p, p->out, files[i][0], RP_FORMAT(path, CPUFREQ "/policy0/%s", files[i][1]), 1000, "Hz");
     }
 }
 
@@ -67,8 +65,7 @@ static void vulnerabilities(struct rp_probe *p)
         char path[160];
         if (strlen(d.name[i]) > 60)
             continue;
-        snprintf(path, sizeof path, "%s/%s", dir, d.name[i]);
-        rp_put_line(p, all, d.name[i], path);
+        rp_put_line(p, all, d.name[i], RP_FORMAT(path, "%s/%s", dir, d.name[i]));
     }
     rp_names_free(&d);
     json_object_set_new(p->out, "mitigations", all);
@@ -82,19 +79,13 @@ static void idle_states(struct rp_probe *p)
     rp_names_read(&d, p, dir, 32);
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
-        char path[RP_PATH], file[100];
+        char path[RP_PATH];
         if (strncmp(d.name[i], "state", 5) != 0 || !rp_is_plain_name(d.name[i]))
             continue;
         json_t *one = json_object();
-        snprintf(file, sizeof file, "%s/name", d.name[i]);
-        rp_join(path, dir, file);
-        rp_put_line(p, one, "name", path);
-        snprintf(file, sizeof file, "%s/latency", d.name[i]);
-        rp_join(path, dir, file);
-        rp_put_number(p, one, "latency", path, 1, "us");
-        snprintf(file, sizeof file, "%s/disable", d.name[i]);
-        rp_join(path, dir, file);
-        rp_put_number(p, one, "disabled", path, 1, NULL);
+        rp_put_line(p, one, "name", RP_FORMAT(path, "%s/%s/name", dir, d.name[i]));
+        rp_put_number(p, one, "latency", RP_FORMAT(path, "%s/%s/latency", dir, d.name[i]), 1, "us");
+        rp_put_number(p, one, "disabled", RP_FORMAT(path, "%s/%s/disable", dir, d.name[i]), 1, NULL);
         json_object_set_new(all, d.name[i], one);
     }
     if (d.state == RP_STATE_OK)
@@ -120,8 +111,7 @@ static void throttling(struct rp_probe *p)
         snprintf(source, sizeof source, "/sys/devices/system/cpu/cpu*/thermal_throttle/%s", files[k][1]);
         for (int i = 0; i < n && known == i; i++) {
             RP_TEXT t;
-            snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", cpu[i], files[k][1]);
-            rp_text_read(&t, p, path);
+            rp_text_read(&t, p, RP_FORMAT(path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", cpu[i], files[k][1]));
             known += t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &one) == 0;
             if (known > i)
                 all = k == 0 ? all + one : one > all ? one : all;
@@ -141,18 +131,14 @@ static void power_limits(struct rp_probe *p)
     rp_names_read(&d, p, dir, 256);
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
-        char path[RP_PATH], file[120];
+        char path[RP_PATH];
         if (strncmp(d.name[i], "intel-rapl:", 11) != 0 || strchr(d.name[i] + 11, ':') || !rp_is_plain_name(d.name[i]))
             continue;
         json_t *one = json_object();
-        snprintf(file, sizeof file, "%s/name", d.name[i]);
-        rp_join(path, dir, file);
-        rp_put_line(p, one, "name", path);
-        for (int k = 0; k < 2; k++) {
-            snprintf(file, sizeof file, "%s/constraint_%d_power_limit_uw", d.name[i], k);
-            rp_join(path, dir, file);
-            rp_put_number(p, one, k ? "short_term" : "long_term", path, 1, "uW");
-        }
+        rp_put_line(p, one, "name", RP_FORMAT(path, "%s/%s/name", dir, d.name[i]));
+        for (int k = 0; k < 2; k++)
+            rp_put_number(p, one, k ? "short_term" : "long_term",
+                          RP_FORMAT(path, "%s/%s/constraint_%d_power_limit_uw", dir, d.name[i], k), 1, "uW");
         json_object_set_new(all, d.name[i] + 6, one); /* "rapl:0" */
     }
     if (d.state == RP_STATE_OK)
@@ -170,18 +156,14 @@ static void mains(struct rp_probe *p)
     struct rp_names d;
     rp_names_read(&d, p, dir, 64);
     for (int i = 0; i < d.n; i++) {
-        char path[RP_PATH], file[100];
+        char path[RP_PATH];
         if (!rp_is_plain_name(d.name[i]))
             continue;
-        snprintf(file, sizeof file, "%s/type", d.name[i]);
-        rp_join(path, dir, file);
         RP_TEXT t;
-        rp_text_read(&t, p, path);
+        rp_text_read(&t, p, RP_FORMAT(path, "%s/%s/type", dir, d.name[i]));
         if (t.state != RP_STATE_OK || strncmp(t.bytes.data, "Mains", 5) != 0)
             continue;
-        snprintf(file, sizeof file, "%s/online", d.name[i]);
-        rp_join(path, dir, file);
-        rp_put_number(p, p->out, "mains_online", path, 1, NULL);
+        rp_put_number(p, p->out, "mains_online", RP_FORMAT(path, "%s/%s/online", dir, d.name[i]), 1, NULL);
     }
     if (!json_object_get(p->out, "mains_online"))
         rp_put_unlisted(p->out, "mains_online", &d, dir);

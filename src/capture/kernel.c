@@ -208,8 +208,7 @@ static void settings(struct rp_probe *p)
                                            {"threads_max", "threads-max", NULL}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[80];
-        snprintf(path, sizeof path, "/proc/sys/kernel/%s", files[i][1]);
-        rp_put_signed(p, p->out, files[i][0], path, files[i][2]);
+        rp_put_signed(p, p->out, files[i][0], RP_FORMAT(path, "/proc/sys/kernel/%s", files[i][1]), files[i][2]);
     }
     rp_put_line(p, p->out, "realtime", "/sys/kernel/realtime");
     rp_put_selected(p, p->out, "lockdown", "/sys/kernel/security/lockdown");
@@ -228,8 +227,7 @@ static void pressure(struct rp_probe *p)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[40], *end;
         RP_TEXT t;
-        snprintf(path, sizeof path, "/proc/pressure/%s", names[i][1]);
-        rp_text_read(&t, p, path);
+        rp_text_read(&t, p, RP_FORMAT(path, "/proc/pressure/%s", names[i][1]));
         RP_FREE char *v = rp_text_field(&t, names[i][2], '=');
         double x = v ? strtod(v, &end) : -1;
         if (v && x >= 0 && x <= 100 && *end == ' ')

@@ -1,9 +1,9 @@
 /* The launch: the `docker run` command line that would give a container like this one, flag by flag.
  *
  * A flag is known when the kernel states what it sets (a limit, a size, a mount, a namespace's number), and inferred when it is the
- * usual reason for several things together (--privileged, --net=host, --gpus) or one of several possible reasons (a variable may come
- * from the image). What Docker gives by itself makes no flag. The host's side of a mount cannot be seen from inside, or only relative
- * to its file system: it stays HOST, VOLUME for a volume of the engine. */
+ * usual reason for several things together (--privileged, --net=host, --gpus). What Docker gives by itself makes no flag. Variables make
+ * none either: they may come from the image, and the probe of the environment has them. The host's side of a mount cannot be seen from
+ * inside, or only relative to its file system: it stays HOST, VOLUME for a volume of the engine. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/security.h"
@@ -246,14 +246,11 @@ static void groups(struct launch *l)
     const json_t *cpus = value_of(l->container, "cpu_limit"), *memory = value_of(l->container, "memory_limit");
     const json_t *pids = value_of(l->container, "pids_limit");
     char text[64], size[32];
-    if (json_is_real(cpus)) {
-        snprintf(text, sizeof text, "--cpus=%.6g", json_real_value(cpus));
-        flag(l, l->known, "cpus", text, NULL, source_of(l->container, "cpu_limit"));
-    }
+    if (json_is_real(cpus))
+        flag(l, l->known, "cpus", RP_FORMAT(text, "--cpus=%.6g", json_real_value(cpus)), NULL, source_of(l->container, "cpu_limit"));
     if (json_is_integer(memory)) {
         put_size(size, json_integer_value(memory));
-        snprintf(text, sizeof text, "--memory=%s", size);
-        flag(l, l->known, "memory", text, NULL, source_of(l->container, "memory_limit"));
+        flag(l, l->known, "memory", RP_FORMAT(text, "--memory=%s", size), NULL, source_of(l->container, "memory_limit"));
     }
     set_of(l, "cpuset", "/sys/devices/system/cpu/online", "cpuset-cpus");
     set_of(l, "cpuset_nodes", "/sys/devices/system/node/online", "cpuset-mems");
@@ -362,18 +359,6 @@ static int is_usual_device(const char *name)
     return is;
 }
 
-/* Nobody writes so many --device flags. */
-static int has_all_devices(const struct rp_probe *p)
-{
-    struct rp_names d;
-    int n = 0;
-    rp_names_read(&d, p, "/dev", 4096);
-    for (int i = 0; i < d.n; i++)
-        n += !is_usual_device(d.name[i]);
-    rp_names_free(&d);
-    return n > 32;
-}
-
 static void devices(struct launch *l)
 {
     struct rp_names d;
@@ -397,41 +382,6 @@ static void gpus(struct launch *l, const struct rp_text *env)
         return;
     RP_FREE char *some = rp_asprintf("\"device=%s\"", rp_is_hidden(v) ? "UUID" : v);
     flag(l, l->inferred, "gpus", "--gpus", strcmp(v, "all") == 0 ? "all" : some, env->path);
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static void variables(struct launch *l, const struct rp_text *env)
-{
-    size_t words = 0, k = 0;
-    for (const char *e = NULL; (e = rp_environ_next(env, e));)
-        words++;
-    RP_FREE const char **word = rp_alloc((words + 1) * sizeof *word);
-    for (const char *e = NULL; (e = rp_environ_next(env, e));)
-        word[k++] = e;
-    qsort(word, words, sizeof *word, by_text); /* their order is that of a shell's table */
-    static const char *const given[] = {"CUDA_DEVICE_", "CUDA_LAUNCH_", "CUDA_VISIBLE_", "FI_", "GOMP_", "KMP_", "MKL_", "NCCL_", "OMP_",
-                                        "OPENBLAS_", "PYTORCH_", "TF_", "TORCH_", "UCX_", "XLA_"};
-    static const char *const of_images[] = {"_VERSION", "_HOME", "_PATH", "_DIR", "_BUILD"};
-    for (k = 0; k < words; k++) {
-        const char *e = word[k];
-        size_t n = strcspn(e, "=");
-        int take = 0;
-        RP_FREE char *name = rp_asprintf("%.*s", (int)n, e);
-        for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-            take |= begins(name, given[i]);
-        for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
-            take &= strstr(name, of_images[i]) == NULL;
-        if (!take)
-            continue;
-        RP_JSON *one = json_object();
-        rp_put_variable(one, name, e + n + 1, env->path);
-        const char *shown = json_string_value(value_of(one, name)); /* else Docker takes it from its own environment */
-        flag_for(l, l->inferred, "variable", name, "-e", shown && !rp_is_hidden(shown) ? e : name, env->path);
-    }
 }
 
 /* ---- the probe ---- */
@@ -459,7 +409,6 @@ void rp_probe_launch(struct rp_probe *p)
     if (is_oci) {
         rp_security_read(&l.s, p);
         l.privileged = rp_is_privileged(&l.s, &l.m);
-        l.privileged = l.privileged < 0 && l.s.known ? has_all_devices(p) : l.privileged;
         l.container = values_of(p, "container", rp_probe_container);
         l.limits = values_of(p, "limits", rp_probe_limits);
         rp_environ_read(&env, p);
@@ -471,7 +420,6 @@ void rp_probe_launch(struct rp_probe *p)
         groups(&l);
         mounts(&l);
         gpus(&l, &env);
-        variables(&l, &env);
         devices(&l); /* last: they may be more than there is room for */
         const char *image = json_string_value(value_of(l.container, "image"));
         add_word(&l.command, image ? image : "IMAGE");

@@ -56,10 +56,8 @@ static void node_sizes(json_t *obj, const struct rp_probe *p, const char *path, 
     RP_TEXT t;
     char key[40];
     rp_text_read(&t, p, path);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        snprintf(key, sizeof key, "Node %d %s", node, keys[i][1]);
-        put_amount(obj, &t, keys[i][0], key, keys[i][2]);
-    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        put_amount(obj, &t, keys[i][0], RP_FORMAT(key, "Node %d %s", node, keys[i][1]), keys[i][2]);
 }
 
 /* Every size of huge pages that the processor has, in directories named "hugepages-2048kB". */
@@ -77,8 +75,7 @@ static void pools(struct rp_probe *p)
         json_t *one = json_object();
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
             char path[160];
-            snprintf(path, sizeof path, "%s/%s/%s", dir, d.name[i], files[k][1]);
-            rp_put_number(p, one, files[k][0], path, 1, "pages");
+            rp_put_number(p, one, files[k][0], RP_FORMAT(path, "%s/%s/%s", dir, d.name[i], files[k][1]), 1, "pages");
         }
         json_object_set_new(all, d.name[i] + 10, one);
     }
@@ -138,14 +135,10 @@ static void numa(struct rp_probe *p)
     for (int i = 0; i < n; i++) {
         char path[80], name[24];
         json_t *one = json_object();
-        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node[i]);
-        rp_put_cpus(p, one, "cpus", path);
-        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/distance", node[i]);
-        rp_put_line(p, one, "distance", path);
-        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node[i]);
-        node_sizes(one, p, path, node[i]);
-        snprintf(name, sizeof name, "node%d", node[i]);
-        json_object_set_new(all, name, one);
+        rp_put_cpus(p, one, "cpus", RP_FORMAT(path, "/sys/devices/system/node/node%d/cpulist", node[i]));
+        rp_put_line(p, one, "distance", RP_FORMAT(path, "/sys/devices/system/node/node%d/distance", node[i]));
+        node_sizes(one, p, RP_FORMAT(path, "/sys/devices/system/node/node%d/meminfo", node[i]), node[i]);
+        json_object_set_new(all, RP_FORMAT(name, "node%d", node[i]), one);
     }
     json_object_set_new(p->out, "nodes", all);
 }

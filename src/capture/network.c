@@ -52,8 +52,7 @@ static void kind(const struct rp_probe *p, json_t *obj, const char *dir)
     char path[RP_PATH];
     int64_t type;
     RP_TEXT uevent;
-    rp_join(path, dir, "uevent");
-    rp_text_read(&uevent, p, path);
+    rp_text_read(&uevent, p, rp_join(path, dir, "uevent"));
     RP_FREE char *name = rp_text_field(&uevent, "DEVTYPE", '=');
     if (name) {
         rp_put_str(obj, "kind", name, path);
@@ -79,8 +78,7 @@ static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
     char path[RP_PATH];
     struct rp_names queues;
     int64_t n[2] = {0, 0};
-    rp_join(path, dir, "queues");
-    rp_names_read(&queues, p, path, 8192);
+    rp_names_read(&queues, p, rp_join(path, dir, "queues"), 8192);
     for (int i = 0; i < queues.n; i++)
         n[queues.name[i][0] == 't'] += strncmp(queues.name[i], "rx-", 3) == 0 || strncmp(queues.name[i], "tx-", 3) == 0;
     for (int i = 0; i < 2; i++)
@@ -99,32 +97,22 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
                                              {"rx_dropped", "statistics/rx_dropped", "packets"}};
     char dir[100], path[RP_PATH];
     json_t *obj = json_object();
-    snprintf(dir, sizeof dir, NET "/%s", name);
-    kind(p, obj, dir);
-    rp_join(path, dir, "operstate");
-    rp_put_line(p, obj, "operational", path);
-    rp_join(path, dir, "speed");
-    rp_put_optional(p, obj, "speed", path, 1000000, "bit/s");
-    for (size_t i = 0; i < (physical ? 4 : 1); i++) {
-        rp_join(path, dir, numbers[i][1]);
-        rp_put_optional(p, obj, numbers[i][0], path, 1, numbers[i][2]);
-    }
-    rp_join(path, dir, "bonding/slaves");
-    if (rp_probe_exists(p, path))
+    kind(p, obj, RP_FORMAT(dir, NET "/%s", name));
+    rp_put_line(p, obj, "operational", rp_join(path, dir, "operstate"));
+    rp_put_optional(p, obj, "speed", rp_join(path, dir, "speed"), 1000000, "bit/s");
+    for (size_t i = 0; i < (physical ? 4 : 1); i++)
+        rp_put_optional(p, obj, numbers[i][0], rp_join(path, dir, numbers[i][1]), 1, numbers[i][2]);
+    if (rp_probe_exists(p, rp_join(path, dir, "bonding/slaves")))
         rp_put_line(p, obj, "bond_of", path);
-    rp_join(path, dir, "bonding/mode");
-    if (rp_probe_exists(p, path))
+    if (rp_probe_exists(p, rp_join(path, dir, "bonding/mode")))
         rp_put_line(p, obj, "bond_mode", path);
     if (!physical)
         return obj;
-    rp_join(path, dir, "address");
-    rp_put_hidden_line(p, obj, "address", path);
+    rp_put_hidden_line(p, obj, "address", rp_join(path, dir, "address"));
     count_queues(p, obj, dir);
     driver(p, obj, name);
-    rp_join(path, dir, "device");
-    rp_put_device(p, obj, path);
-    rp_join(path, dir, "device/physfn");
-    if (rp_probe_exists(p, path))
+    rp_put_device(p, obj, rp_join(path, dir, "device"));
+    if (rp_probe_exists(p, rp_join(path, dir, "device/physfn")))
         rp_put_str(obj, "function", "virtual", path); /* a slice of a card that others use too */
     return obj;
 }
@@ -143,8 +131,7 @@ static void interfaces(struct rp_probe *p)
         char path[RP_PATH];
         if (!rp_is_plain_name(d.name[i]) || strcmp(d.name[i], "bonding_masters") == 0)
             continue;
-        snprintf(path, sizeof path, NET "/%s/device", d.name[i]);
-        int physical = rp_probe_exists(p, path);
+        int physical = rp_probe_exists(p, RP_FORMAT(path, NET "/%s/device", d.name[i]));
         if (shown[physical] == (physical ? MAX_PHYSICAL : MAX_VIRTUAL)) {
             left_out++;
             continue;

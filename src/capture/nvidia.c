@@ -184,8 +184,7 @@ static void gpus(struct rp_probe *p)
             rp_put_int(one, "minor", minor, path, NULL);
         else
             rp_put_state(one, "minor", &t);
-        snprintf(path, sizeof path, "/sys/bus/pci/devices/%s", d.name[i]);
-        rp_put_device(p, one, path);
+        rp_put_device(p, one, RP_FORMAT(path, "/sys/bus/pci/devices/%s", d.name[i]));
         json_object_set_new(all, d.name[i], one);
     }
     rp_names_free(&d);
@@ -212,14 +211,12 @@ static void nodes(struct rp_probe *p)
     char path[64];
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        snprintf(path, sizeof path, "/dev/%s", others[i]);
-        if (rp_probe_exists(p, path))
+        if (rp_probe_exists(p, RP_FORMAT(path, "/dev/%s", others[i])))
             json_array_append_new(list, json_string(others[i]));
     }
     for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++)
         for (int k = 0; k < MAX_NODES; k++) {
-            snprintf(path, sizeof path, "/dev/%s%d", numbered[i], k);
-            if (rp_probe_exists(p, path))
+            if (rp_probe_exists(p, RP_FORMAT(path, "/dev/%s%d", numbered[i], k)))
                 json_array_append_new(list, json_string(path + 5));
         }
     if (json_array_size(list))

@@ -57,24 +57,15 @@ static json_t *port(const struct rp_probe *p, const char *dir)
         {"timeouts", "hw_counters/local_ack_timeout_err"}};
     char path[RP_PATH];
     json_t *obj = json_object();
-    rp_join(path, dir, "state");
-    put_word(p, obj, "link", path);
-    rp_join(path, dir, "phys_state");
-    put_word(p, obj, "physical_link", path);
-    rp_join(path, dir, "rate");
-    put_rate(p, obj, path);
-    rp_join(path, dir, "link_layer");
-    rp_put_line(p, obj, "link_layer", path);
-    rp_join(path, dir, "gid_attrs/ndevs/0");
-    rp_put_line(p, obj, "interface", path);
-    rp_join(path, dir, "gid_attrs/types/0");
-    rp_put_line(p, obj, "gid_type", path);
-    rp_join(path, dir, "gids/0");
-    rp_put_hidden_line(p, obj, "gid", path);
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
-        rp_join(path, dir, counters[i][1]);
-        rp_put_optional(p, obj, counters[i][0], path, 1, NULL);
-    }
+    put_word(p, obj, "link", rp_join(path, dir, "state"));
+    put_word(p, obj, "physical_link", rp_join(path, dir, "phys_state"));
+    put_rate(p, obj, rp_join(path, dir, "rate"));
+    rp_put_line(p, obj, "link_layer", rp_join(path, dir, "link_layer"));
+    rp_put_line(p, obj, "interface", rp_join(path, dir, "gid_attrs/ndevs/0"));
+    rp_put_line(p, obj, "gid_type", rp_join(path, dir, "gid_attrs/types/0"));
+    rp_put_hidden_line(p, obj, "gid", rp_join(path, dir, "gids/0"));
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        rp_put_optional(p, obj, counters[i][0], rp_join(path, dir, counters[i][1]), 1, NULL);
     return obj;
 }
 
@@ -85,31 +76,22 @@ static json_t *device(const struct rp_probe *p, const char *name)
     struct rp_names ports;
     json_t *obj = json_object();
     snprintf(dir, sizeof dir, IB "/%s", name);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        rp_join(path, dir, lines[i][1]);
-        rp_put_line(p, obj, lines[i][0], path);
-    }
-    rp_join(path, dir, "node_type");
-    put_word(p, obj, "node_type", path);
-    rp_join(path, dir, "node_guid");
-    rp_put_hidden_line(p, obj, "node_guid", path);
-    rp_join(path, dir, "sys_image_guid");
-    rp_put_hidden_line(p, obj, "system_guid", path);
-    rp_join(path, dir, "device");
-    rp_put_device(p, obj, path);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        rp_put_line(p, obj, lines[i][0], rp_join(path, dir, lines[i][1]));
+    put_word(p, obj, "node_type", rp_join(path, dir, "node_type"));
+    rp_put_hidden_line(p, obj, "node_guid", rp_join(path, dir, "node_guid"));
+    rp_put_hidden_line(p, obj, "system_guid", rp_join(path, dir, "sys_image_guid"));
+    rp_put_device(p, obj, rp_join(path, dir, "device"));
 
-    rp_join(path, dir, "device/net");
-    rp_put_names(p, obj, "interfaces", path, "");
-    rp_join(path, dir, "ports");
-    rp_names_read(&ports, p, path, MAX_PORTS);
+    rp_put_names(p, obj, "interfaces", rp_join(path, dir, "device/net"), "");
+    rp_names_read(&ports, p, rp_join(path, dir, "ports"), MAX_PORTS);
     json_t *all = json_object();
     for (int i = 0; i < ports.n; i++) {
         char key[80];
         if (!rp_is_plain_name(ports.name[i]))
             continue;
         snprintf(path, sizeof path, "%s/ports/%s", dir, ports.name[i]);
-        snprintf(key, sizeof key, "port%s", ports.name[i]);
-        json_object_set_new(all, key, port(p, path));
+        json_object_set_new(all, RP_FORMAT(key, "port%s", ports.name[i]), port(p, path));
     }
     json_object_set_new(obj, "ports", all);
     rp_names_free(&ports);

@@ -69,8 +69,7 @@ static json_t *ask_place(const struct rp_probe *p, const char *place)
 static void whole_disk(const struct rp_probe *p, char name[64])
 {
     char path[128];
-    snprintf(path, sizeof path, BLOCK "/%s/partition", name);
-    if (!rp_probe_exists(p, path))
+    if (!rp_probe_exists(p, RP_FORMAT(path, BLOCK "/%s/partition", name)))
         return;
     size_t n = strlen(name);
     while (n > 1 && name[n - 1] >= '0' && name[n - 1] <= '9')
@@ -101,8 +100,7 @@ static void block_device(const struct rp_probe *p, const struct rp_mount *m, cha
     RP_TEXT t = {0};
     *name = 0;
     if (strncmp(m->device, "0:", 2) != 0 && strspn(m->device, "0123456789:") == strlen(m->device) && strlen(m->device) < 24) {
-        snprintf(path, sizeof path, "/sys/dev/block/%s/uevent", m->device);
-        rp_text_read_as(&t, p, path, redact_uevent);
+        rp_text_read_as(&t, p, RP_FORMAT(path, "/sys/dev/block/%s/uevent", m->device), redact_uevent);
         RP_FREE char *dev = rp_text_field(&t, "DEVNAME", '=');
         if (dev && rp_is_plain_name(dev))
             snprintf(name, 64, "%s", dev);
@@ -120,10 +118,8 @@ static void disks_below(const struct rp_probe *p, const char *device, json_t *li
 {
     char name[64], path[128];
     struct rp_names slaves;
-    snprintf(name, sizeof name, "%s", device);
-    whole_disk(p, name);
-    snprintf(path, sizeof path, BLOCK "/%s/slaves", name);
-    rp_names_read(&slaves, p, path, MAX_BELOW);
+    whole_disk(p, RP_FORMAT(name, "%s", device));
+    rp_names_read(&slaves, p, RP_FORMAT(path, BLOCK "/%s/slaves", name), MAX_BELOW);
     for (int i = 0; i<slaves.n && * left> 0; i++)
         if (rp_is_plain_name(slaves.name[i])) {
             --*left;
@@ -171,12 +167,9 @@ static json_t *disk(const struct rp_probe *p, const char *name)
         else
             rp_put_line(p, obj, facts[i].name, path);
     }
-    snprintf(path, sizeof path, BLOCK "/%s/queue/scheduler", name);
-    put_scheduler(p, obj, path);
-    snprintf(path, sizeof path, BLOCK "/%s/device/%s", name, nvme ? "firmware_rev" : "rev");
-    rp_put_line(p, obj, "firmware", path);
-    snprintf(path, sizeof path, BLOCK "/%s/%sserial", name, nvme ? "device/" : "");
-    rp_put_hidden_line(p, obj, "serial", path);
+    put_scheduler(p, obj, RP_FORMAT(path, BLOCK "/%s/queue/scheduler", name));
+    rp_put_line(p, obj, "firmware", RP_FORMAT(path, BLOCK "/%s/device/%s", name, nvme ? "firmware_rev" : "rev"));
+    rp_put_hidden_line(p, obj, "serial", RP_FORMAT(path, BLOCK "/%s/%sserial", name, nvme ? "device/" : ""));
     snprintf(path, sizeof path, BLOCK "/%s/device%s", name, nvme ? "/device" : ""); /* nvme: namespace, controller, PCI device */
     rp_put_device(p, obj, path);
     return obj;
@@ -223,8 +216,7 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
         json_array_append_new(list, json_string(name));
     rp_put(obj, "disks", RP_STATE_OK, list, BLOCK, NULL, NULL);
     whole_disk(p, name);
-    snprintf(path, sizeof path, BLOCK "/%s/queue/rotational", name);
-    rp_put_number(p, obj, "rotational", path, 1, NULL);
+    rp_put_number(p, obj, "rotational", RP_FORMAT(path, BLOCK "/%s/queue/rotational", name), 1, NULL);
 }
 
 static void place(struct rp_probe *p, const char *name)

@@ -37,18 +37,15 @@ static int find_gpus(struct device *d, const struct rp_probe *p, const json_t *g
     int n = 0;
     for (; n < MAX_GPUS; n++) {
         char key[16], address[24], link[64];
-        snprintf(key, sizeof key, "gpu%d", n);
-        const json_t *one = json_object_get(json_object_get(gpu, "devices"), key);
+        const json_t *one = json_object_get(json_object_get(gpu, "devices"), RP_FORMAT(key, "gpu%d", n));
         if (!one)
             break;
         snprintf(d[n].name, sizeof d[n].name, "GPU%d", n);
         d[n].gpu = one;
         d[n].end = (struct rp_pci_end){.node = -1};
         const char *text = json_string_value(leaf(one, "pci_address"));
-        if (text && rp_pci_address(address, text) == 0) {
-            snprintf(link, sizeof link, "/sys/bus/pci/devices/%s", address);
-            rp_pci_end_init(&d[n].end, p, link);
-        }
+        if (text && rp_pci_address(address, text) == 0)
+            rp_pci_end_init(&d[n].end, p, RP_FORMAT(link, "/sys/bus/pci/devices/%s", address));
     }
     return n;
 }
@@ -89,8 +86,7 @@ static const char *cell(const struct device *a, const struct device *b)
         return "X";
     if (a->gpu && b->gpu) {
         char key[16];
-        snprintf(key, sizeof key, "gpu%s", b->name + 3);
-        word = json_string_value(leaf(json_object_get(a->gpu, "topology"), key));
+        word = json_string_value(leaf(json_object_get(a->gpu, "topology"), RP_FORMAT(key, "gpu%s", b->name + 3)));
         if (word && !is_cell(word))
             word = NULL;
     }

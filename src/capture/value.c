@@ -9,8 +9,7 @@ const json_t *rp_value_at(const json_t *group, const char *path)
     char word[64];
     while (*path && group) {
         size_t n = strcspn(path, ".");
-        snprintf(word, sizeof word, "%.*s", (int)n, path);
-        group = json_object_get(group, word);
+        group = json_object_get(group, RP_FORMAT(word, "%.*s", (int)n, path));
         path += n + (path[n] == '.');
     }
     return group;

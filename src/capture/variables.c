@@ -31,8 +31,7 @@ static void filter(const struct rp_probe *p, struct rp_buf *out, const char *tex
         value = too_long;
     else if (!p->opts->identify && *value && (allowed == RP_VARIABLE_HIDDEN || (rp_is_identity(value) && !strstr(name, "VERSION"))) &&
              !rp_is_hidden(value)) {
-        snprintf(key, sizeof key, "environment.%s", name);
-        rp_hide_as(p, key, value, hidden);
+        rp_hide_as(p, RP_FORMAT(key, "environment.%s", name), value, hidden);
         value = hidden;
     }
     rp_buf_printf(out, "%s=%s", name, value);

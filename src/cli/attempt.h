@@ -15,8 +15,6 @@
 
 #include <jansson.h>
 
-#define RP_ATTEMPT_OFF_HELP "write no line about this to the ledger (see 'repro ledger'); a bundle made so says so"
-
 struct rp_attempt {
     int off; /* --no-ledger */
     int named;

@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "capture/capture.h"
 #include "capture/value.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "cli/explain.h"
 
 #include <stdio.h>
@@ -17,25 +17,16 @@ struct capture_opts {
 
 #define AT(field) offsetof(struct capture_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "write the JSON document to this file; - is standard output"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing file (--output)"},
-    {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(identify),
-     .help = "host name, serial numbers and UUIDs in clear instead of hashed"},
-    {.name = "probe", .type = RP_OPT_TEXT, .offset = AT(probe), .arg = "LIST",
-     .help = "only these probes, as in cpu,memory,kernel"},
-    {.name = "root", .type = RP_OPT_TEXT, .offset = AT(root), .arg = "DIR",
-     .help = "a recorded machine stands in for /"},
-    {.name = "record", .type = RP_OPT_TEXT, .offset = AT(record), .arg = "DIR",
-     .help = "also write the files that were looked at, redacted, into this new directory"},
-    {.name = "digests", .type = RP_OPT_FLAG, .offset = AT(digests),
-     .help = "SHA-256 of every CUDA library found; otherwise only of the small ones"},
-    {.name = "repo", .type = RP_OPT_LIST, .offset = AT(repo), .arg = "PATH",
-     .help = "a further git repository to describe; may be given several times"},
-    {.name = "with-diff", .type = RP_OPT_FLAG, .offset = AT(with_diff),
-     .help = "what differs from the commits, not only its digest"},
-    {.name = "explain", .type = RP_OPT_TEXT, .offset = AT(explain), .arg = "FIELD",
-     .help = "say what a field means, where it comes from and why it matters; captures nothing"},
+    RP_OPT_OUTPUT(output, "write the JSON document to this file; - is standard output"),
+    RP_OPT_FORCE(force),
+    RP_OPT_IDENTIFY(identify),
+    RP_ROW_TEXT(probe, "probe", 0, "LIST", "only these probes, as in cpu,memory,kernel"),
+    RP_OPT_ROOT(root),
+    RP_ROW_TEXT(record, "record", 0, "DIR", "also write the files that were read, redacted, into this new directory"),
+    RP_ROW_FLAG(digests, "digests", 0, "SHA-256 of every CUDA library found; otherwise only of the small ones"),
+    RP_ROW_LIST(repo, "repo", "PATH", "a further git repository to describe; may be given several times"),
+    RP_ROW_FLAG(with_diff, "with-diff", 0, "record the differences from the commits, not only their digest"),
+    RP_ROW_TEXT(explain, "explain", 0, "FIELD", "print what a field means, where it comes from and why it matters; captures nothing"),
     {0},
 };
 

@@ -7,7 +7,7 @@
 #include "capture/compare.h"
 #include "capture/fields.h"
 #include "capture/value.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -444,9 +444,9 @@ static int weigh(json_t *doc)
 struct diff_opts {
     int strict;
 };
+#define AT(field) offsetof(struct diff_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "strict", .type = RP_OPT_FLAG, .offset = offsetof(struct diff_opts, strict),
-     .help = "status 5 also when a value of high or medium impact, or a probe, could not be compared"},
+    RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also when a value of high or medium impact, or a probe, could not be compared"),
     {0},
 };
 

@@ -1,7 +1,7 @@
 /* `repro compare`: results beside each other, and first whether they may stand there. */
 #include "base/term.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
 
@@ -17,18 +17,13 @@ struct compare_opts {
 
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "format", .letter = 'f', .type = RP_OPT_CHOICE, .offset = AT(format), .choices = "text|md|csv",
-     .help = "for people, as Markdown, or one line per result as CSV; with --layout its tables as CSV"},
-    {.name = "layout", .letter = 'l', .type = RP_OPT_CHOICE, .offset = AT(layout), .choices = "dlperf|paddle|gpt|mlperf|index",
-     .help = "in the tables of a published report instead, without a verdict; index: what lies in a folder"},
-    {.name = "strict", .type = RP_OPT_FLAG, .offset = AT(strict),
-     .help = "status 5 also for results that are comparable with reservations"},
-    {.name = "all", .letter = 'a', .type = RP_OPT_FLAG, .offset = AT(all),
-     .help = "also results of tables named whole that are of another model than the first, with --layout too"},
-    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
-     .help = "the key that must have signed every bundle, as of 'repro verify'"},
-    {.name = "unverified", .type = RP_OPT_FLAG, .offset = AT(unverified),
-     .help = "compare bundles that fail verification too, at their own word; it is said beside every such result"},
+    RP_ROW_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
+    RP_ROW_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
+                  "the tables of a published report, without a verdict; index: the contents of a folder"),
+    RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
+    RP_ROW_FLAG(all, "all", 'a', "keep results of other models when a whole table is given, also with --layout"),
+    RP_OPT_TRUST(trust),
+    RP_ROW_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, each marked as unverified"),
     {0},
 };
 

@@ -1,10 +1,11 @@
 /* `repro data`: archives and samples, without training on them. */
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "data/archive.h"
 #include "data/dataset.h"
 #include "data/embedded.h"
+#include "data/marker.h"
 #include "data/store.h"
 #include "data/synthetic/make.h"
 
@@ -32,11 +33,11 @@ static const char *size_text(char out[32], uint64_t bytes)
 struct store_opts {
     const char *store, *sha256;
 };
-static const struct rp_opt store_opts[] = {
-    {.name = "store", .type = RP_OPT_TEXT, .offset = offsetof(struct store_opts, store), .arg = "DIR",
-     .help = "where archives are unpacked; default $REPRO_STORE or the cache directory"},
-    {0},
-};
+#define AT(field) offsetof(struct store_opts, field)
+static const struct rp_opt store_opts[] = {RP_OPT_STORE(store), {0}};
+static const struct rp_opt unpack_opts[] = {
+    RP_ROW_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"), RP_OPT_STORE(store), {0}};
+#undef AT
 
 static int on_member(void *arg, const char *name, char type, uint64_t size)
 {
@@ -130,15 +131,14 @@ struct check_opts {
     const char *store, *format;
     struct rp_opt_list below;
 };
+#define AT(field) offsetof(struct check_opts, field)
 static const struct rp_opt check_opts[] = {
-    {.name = "format", .type = RP_OPT_TEXT, .offset = offsetof(struct check_opts, format), .arg = "NAME",
-     .help = "data.format of the files; default bert_tfrecord"},
-    {.name = "below", .type = RP_OPT_LIST, .offset = offsetof(struct check_opts, below), .arg = "FIELD=N",
-     .help = "every value of that field must be below N; default as in public data"},
-    {.name = "store", .type = RP_OPT_TEXT, .offset = offsetof(struct check_opts, store), .arg = "DIR",
-     .help = "the store to check when no PATH is given"},
+    RP_ROW_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
+    RP_ROW_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
+    RP_OPT_STORE(store),
     {0},
 };
+#undef AT
 
 /* "a, b": to follow what is expected */
 static const char *add_name(struct rp_buf *names, const char *name)
@@ -238,7 +238,7 @@ static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err
         return -1;
     RP_JSON *list = json_array();
     for (int i = 0; i < n; i++) {
-        int bad = rp_store_check(entry[i].dir, &e) < 0;
+        int bad = rp_marker_check(entry[i].dir, &e) < 0;
         if (bad && !failed++)
             *err = e;
         json_array_append_new(list, json_pack("{s:s, s:b, s:s*}", "sha256", entry[i].sha256, "good", !bad, "message",
@@ -277,14 +277,6 @@ const struct rp_command rp_cmd_data_check = {
 
 /* ---- data unpack ---- */
 
-static const struct rp_opt unpack_opts[] = {
-    {.name = "sha256", .type = RP_OPT_TEXT, .offset = offsetof(struct store_opts, sha256), .arg = "HEX",
-     .help = "refuse the archive unless this is its SHA-256"},
-    {.name = "store", .type = RP_OPT_TEXT, .offset = offsetof(struct store_opts, store), .arg = "DIR",
-     .help = "where archives are unpacked; default $REPRO_STORE or the cache directory"},
-    {0},
-};
-
 static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
 {
     const struct store_opts *o = cli->opts;
@@ -320,14 +312,12 @@ struct make_opts {
     struct rp_make_opts data;
     int force;
 };
-static const struct rp_opt make_opts[] = {
 #define AT(field) offsetof(struct make_opts, field)
-#define OPTION(field, name_, letter_, def, lo_, hi_, help_)                                                            \
-    {.name = name_, .letter = letter_, .type = RP_OPT_INT, .offset = AT(data.field), .arg = "N", .lo = lo_, .hi = hi_, \
-     .help = help_ "; default " #def},
+static const struct rp_opt make_opts[] = {
+#define OPTION(field, name, letter, def, lo, hi, help) RP_ROW_INT(data.field, name, letter, lo, hi, help "; default " #def),
 #include "data/synthetic/options.def"
 #undef OPTION
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite files that exist"},
+    RP_OPT_FORCE(force),
     {0},
 };
 #undef AT

@@ -6,7 +6,7 @@
 #include "base/term.h"
 #include "capture/capture.h"
 #include "capture/doctor.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "sign/key.h"
 
 #include <errno.h>
@@ -22,11 +22,8 @@ struct doctor_opts {
     const char *root;
 };
 
-static const struct rp_opt opts[] = {
-    {.name = "root", .type = RP_OPT_TEXT, .offset = offsetof(struct doctor_opts, root), .arg = "DIR",
-     .help = "a recorded machine stands in for /"},
-    {0},
-};
+#define AT(field) offsetof(struct doctor_opts, field)
+static const struct rp_opt opts[] = {RP_OPT_ROOT(root), {0}};
 
 /* ---- what is tried: values of a group "here" beside the probes ---- */
 

@@ -1,7 +1,7 @@
 /* `repro export`: a verified bundle in a format of others. */
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "compare/row.h"
 #include "import/export.h"
 
@@ -15,15 +15,11 @@ struct export_opts {
 
 #define AT(field) offsetof(struct export_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "where it goes; without it, to standard output"},
-    {.name = "force", .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace the file"},
-    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
-     .help = "the key that must have signed, as for 'repro verify'"},
-    {.name = "org", .type = RP_OPT_TEXT, .offset = AT(org), .arg = "NAME",
-     .help = "submission_org; default: the fingerprint of the key that signed"},
-    {.name = "status", .type = RP_OPT_CHOICE, .offset = AT(status), .choices = "research|preview|onprem|cloud",
-     .help = "submission_status; default: research"},
+    RP_OPT_OUTPUT(output, "file to write; default standard output"),
+    RP_OPT_FORCE(force),
+    RP_OPT_TRUST(trust),
+    RP_ROW_TEXT(org, "org", 0, "NAME", "submission_org; default: the fingerprint of the key that signed"),
+    RP_ROW_CHOICE(status, "status", 0, "research|preview|onprem|cloud", "submission_status; default: research"),
     {0},
 };
 

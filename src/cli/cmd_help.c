@@ -1,6 +1,7 @@
 /* `repro help`: the texts that are made from the command table. */
 #include "base/json.h"
 #include "cli/help.h"
+#include "cli/opts.h"
 #include "cli/parse.h"
 
 #include <stdio.h>
@@ -13,9 +14,8 @@ struct help_opts {
 
 #define AT(field) offsetof(struct help_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "man", .type = RP_OPT_FLAG, .offset = AT(man), .help = "print the man page"},
-    {.name = "completion", .type = RP_OPT_CHOICE, .offset = AT(completion), .choices = "bash|zsh",
-     .help = "print the completion script of a shell"},
+    RP_ROW_FLAG(man, "man", 0, "print the man page"),
+    RP_ROW_CHOICE(completion, "completion", 0, "bash|zsh", "print the completion script of a shell"),
     {0},
 };
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "import/import.h"
 #include "import/scan.h"
 
@@ -17,15 +17,12 @@ struct import_opts {
 
 #define AT(field) offsetof(struct import_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "where the document goes; without it, to standard output"},
-    {.name = "force", .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace the file"},
-    {.name = "set", .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
-     .help = "what the log does not say; the document marks it as said on the command line"},
-    {.name = "unit", .type = RP_OPT_CHOICE, .offset = AT(unit), .choices = "sequences/s|images/s|tokens/s|samples/s",
-     .help = "of a throughput, where model and format leave open what a sample is"},
-    {.name = "from", .type = RP_OPT_TEXT, .offset = AT(from), .arg = "STEP", .help = "where the timed window begins; default: see below"},
-    {.name = "to", .type = RP_OPT_TEXT, .offset = AT(to), .arg = "STEP", .help = "where it ends"},
+    RP_OPT_OUTPUT(output, "file to write; default standard output"),
+    RP_OPT_FORCE(force),
+    RP_ROW_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
+    RP_ROW_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput, where the log leaves it open"),
+    RP_ROW_TEXT(from, "from", 0, "STEP", "where the timed window begins; default: see below"),
+    RP_ROW_TEXT(to, "to", 0, "STEP", "where it ends"),
     {0},
 };
 

@@ -1,6 +1,6 @@
 /* `repro key`: the key that signs, and the keys that are believed. */
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "sign/key.h"
 #include "sign/passphrase.h"
 #include "sign/signify.h"
@@ -21,12 +21,9 @@ struct key_opts {
 /* ---- key new ---- */
 
 static const struct rp_opt new_opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "where the private key goes; default $REPRO_KEY or ~/.config/repro/key.pem"},
-    {.name = "encrypt", .letter = 'e', .type = RP_OPT_FLAG, .offset = AT(encrypt),
-     .help = "ask for a passphrase on the terminal and encrypt the key with it"},
-    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
-     .help = "encrypt with the passphrase read from this file descriptor"},
+    RP_OPT_OUTPUT(output, "private key file to write; default $REPRO_KEY or ~/.config/repro/key.pem"),
+    RP_ROW_FLAG(encrypt, "encrypt", 'e', "ask for a passphrase on the terminal and encrypt the key with it"),
+    RP_OPT_PASSPHRASE_FD(passphrase_fd),
     {0},
 };
 
@@ -101,10 +98,8 @@ const struct rp_command rp_cmd_key_new = {
 /* ---- key show ---- */
 
 static const struct rp_opt show_opts[] = {
-    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
-     .help = "read the passphrase of an encrypted key from this file descriptor"},
-    {.name = "form", .type = RP_OPT_CHOICE, .offset = AT(form), .choices = "pem|signify|minisign",
-     .help = "print the public key alone, as openssl, signify or minisign reads it"},
+    RP_OPT_PASSPHRASE_FD(passphrase_fd),
+    RP_ROW_CHOICE(form, "form", 0, "pem|signify|minisign", "print the public key alone, as openssl, signify or minisign reads it"),
     {0},
 };
 
@@ -161,12 +156,10 @@ const struct rp_command rp_cmd_key_show = {
 /* ---- key trust ---- */
 
 static const struct rp_opt trust_opts[] = {
-    {.name = "name", .letter = 'n', .type = RP_OPT_TEXT, .offset = AT(name), .arg = "NAME",
-     .help = "what to call its owner; default the file's name"},
-    {.name = "until", .letter = 'u', .type = RP_OPT_TEXT, .offset = AT(until), .arg = "YYYY-MM-DD",
-     .help = "the last day (UTC) on which the key is believed; default for ever"},
-    {.name = "list", .letter = 'l', .type = RP_OPT_FLAG, .offset = AT(list), .help = "list the keys that are believed"},
-    {.name = "remove", .type = RP_OPT_TEXT, .offset = AT(remove), .arg = "NAME", .help = "believe the key of that name no longer"},
+    RP_ROW_TEXT(name, "name", 'n', "NAME", "name of the key's owner; default the file's name"),
+    RP_ROW_TEXT(until, "until", 'u', "YYYY-MM-DD", "last day (UTC) on which the key is trusted; default for ever"),
+    RP_ROW_FLAG(list, "list", 'l', "list the trusted keys"),
+    RP_ROW_TEXT(remove, "remove", 0, "NAME", "no longer trust the key of that name"),
     {0},
 };
 

@@ -1,7 +1,7 @@
 /* `repro ledger`: every attempt that was made here, and whether the account of them holds together. */
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "ledger/ledger.h"
 #include "verify/verify.h"
 
@@ -98,11 +98,7 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static const struct rp_opt list_opts[] = {
-    {.name = "last", .letter = 'n', .type = RP_OPT_INT, .offset = AT(last), .arg = "N", .lo = 1, .hi = 1000000000,
-     .help = "only the last N lines"},
-    {0},
-};
+static const struct rp_opt list_opts[] = {RP_ROW_INT(last, "last", 'n', 1, 1000000000, "only the last N lines"), {0}};
 
 const struct rp_command rp_cmd_ledger_list = {
     .name = "ledger list",
@@ -186,8 +182,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt check_opts[] = {
-    {.name = "bundle", .letter = 'b', .type = RP_OPT_TEXT, .offset = AT(bundle), .arg = "BUNDLE",
-     .help = "verify this bundle, find its place in the ledger and count the other runs of its recipe"},
+    RP_ROW_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle, find its ledger entry and count the other runs of its recipe"),
     {0},
 };
 
@@ -243,12 +238,7 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-static const struct rp_opt export_opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "where it goes; default standard output"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace an existing file"},
-    {0},
-};
+static const struct rp_opt export_opts[] = {RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
 
 const struct rp_command rp_cmd_ledger_export = {
     .name = "ledger export",

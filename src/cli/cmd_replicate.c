@@ -4,7 +4,6 @@
 #include "base/term.h"
 #include "base/text.h"
 #include "cli/attempt.h"
-#include "cli/cli.h"
 #include "cli/run.h"
 #include "report/agreement.h"
 
@@ -16,41 +15,19 @@
 
 #define NAME_MAX_CHARS 100
 
-struct replicate_opts {
-    struct rp_run_opts run;
-    const char *trust;
-};
-#define AT(field) offsetof(struct replicate_opts, field)
+#define AT(field) offsetof(struct rp_run_opts, field)
 
 /* Of the keys of a recipe only those that say where and from which files; the others are the first run's. */
 static const struct rp_opt opts[] = {
-    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
-     .help = "the key that must have signed the first run, as for 'repro verify'"},
-    {.name = "data", .type = RP_OPT_TEXT, .offset = AT(run.data_path), .arg = "DIR",
-     .help = "the samples, where the first run had its own or their archive is not here; their digest has to be the same"},
-    {.name = "init", .type = RP_OPT_TEXT, .offset = AT(run.run_init), .arg = "FILE", .help = "the file that the first run started from"},
-    {.name = "save", .type = RP_OPT_TEXT, .offset = AT(run.run_save), .arg = "FILE",
-     .help = "write parameters and optimizer state to FILE"},
-    {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(run.run_backend), .choices = RP_CHOICES(RP_BACKENDS),
-     .help = "what trains; the bits do not depend on it"},
-    {.name = "device", .type = RP_OPT_TEXT, .offset = AT(run.run_device), .arg = "N|UUID", .help = "GPU of the cuda backend"},
-    {.name = "isa", .type = RP_OPT_CHOICE, .offset = AT(run.run_isa), .choices = RP_CHOICES(RP_ISAS),
-     .help = "instruction set of the CPU backend; the bits do not depend on it"},
-    {.name = "threads", .type = RP_OPT_TEXT, .offset = AT(run.run_threads), .arg = "N",
-     .help = "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"},
-    {.name = "plan", .type = RP_OPT_FLAG, .offset = AT(run.plan), .help = "print the memory plan and stop"},
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(run.output), .arg = "FILE",
-     .help = "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(run.force),
-     .help = "overwrite an existing bundle, and parameters (--save)"},
-    {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(run.key), .arg = "FILE", .help = "private key that signs"},
-    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(run.passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
-     .help = "read the key's passphrase from this file descriptor"},
-    {.name = "store", .type = RP_OPT_TEXT, .offset = AT(run.store), .arg = "DIR",
-     .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
-    {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(run.identify),
-     .help = "record host name and serial numbers in clear instead of hashed"},
-    {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(run.no_ledger), .help = RP_ATTEMPT_OFF_HELP},
+    RP_OPT_TRUST(trust),
+    RP_ROW_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest, where it used its own or their archive is not here"),
+    RP_ROW_TEXT(run_init, "init", 0, "FILE", "the file that the original started from"),
+    RP_ROW_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE"),
+    RP_ROW_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
+    RP_ROW_TEXT(run_device, "device", 0, "N|UUID", "GPU of the cuda backend"),
+    RP_ROW_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the CPU backend; the bits do not depend on it"),
+    RP_ROW_TEXT(run_threads, "threads", 0, "N", "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"),
+    RP_RUN_ROWS,
     {0},
 };
 
@@ -202,14 +179,14 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
 }
 
 /* What only its owner has must be named here, before anything else is done. */
-static int check_files(const struct replicate_opts *o, const struct rp_first *first, struct rp_err *err)
+static int check_files(const struct rp_run_opts *o, const struct rp_first *first, struct rp_err *err)
 {
     const json_t *data = json_object_get(first->v->run, "data");
-    if (!json_is_true(json_object_get(data, "pinned")) && !o->run.data_path)
+    if (!json_is_true(json_object_get(data, "pinned")) && !o->data_path)
         return rp_fail(err, RP_UNAVAILABLE, "the first run used samples of its owner; name them with --data");
-    if (*recorded_text(first, "run.init") && !o->run.run_init)
+    if (*recorded_text(first, "run.init") && !o->run_init)
         return rp_fail(err, RP_UNAVAILABLE, "the first run started from a file of its owner; name it with --init");
-    if (!*recorded_text(first, "run.init") && o->run.run_init)
+    if (!*recorded_text(first, "run.init") && o->run_init)
         return rp_fail(err, RP_USAGE, "--init: the first run started from parameters of its own seed, not from a file");
     if (*recorded_text(first, "model.config"))
         return rp_fail(err, RP_UNAVAILABLE, "the first run took its model from a file (model.config) that is not in the bundle");
@@ -218,7 +195,7 @@ static int check_files(const struct replicate_opts *o, const struct rp_first *fi
 
 static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
 {
-    const struct replicate_opts *o = cli->opts;
+    const struct rp_run_opts *o = cli->opts;
     struct rp_verification v = {0};
     struct rp_verified kept = {0};
     struct rp_meter meter;
@@ -233,7 +210,7 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
         RP_BUF line = {0};
         rp_verification_line(&line, &v);
         rp_meter_note(&meter, "first run: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
-        failed = check_files(o, &first, err) < 0 || rp_run(cli, &o->run, &from, err) < 0;
+        failed = check_files(o, &first, err) < 0 || rp_run(cli, o, &from, err) < 0;
     }
     rp_meter_end(&meter);
     rp_verification_fini(&v);
@@ -259,6 +236,6 @@ const struct rp_command rp_cmd_replicate = {
         "  repro replicate theirs.repro.tar.zst --trust their-key.pem\n"
         "  repro replicate theirs.repro.tar.zst --data my-samples -o ours.repro.tar.zst\n",
     .opts = opts,
-    .opts_size = sizeof(struct replicate_opts),
+    .opts_size = sizeof(struct rp_run_opts),
     .run = cmd_replicate,
 };

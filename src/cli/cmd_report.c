@@ -1,7 +1,7 @@
 /* `repro report`: what bundles show, as one page for people; verified first. */
 #include "base/buf.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "page/page.h"
 
 #include <stdio.h>
@@ -16,17 +16,12 @@ struct report_opts {
 
 #define AT(field) offsetof(struct report_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "where the report goes, by its ending .html or .md; without it to standard output"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "overwrite an existing file (--output)"},
-    {.name = "format", .type = RP_OPT_CHOICE, .offset = AT(format), .choices = "html|md",
-     .help = "html or Markdown; default by the ending of --output, else html"},
-    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
-     .help = "the key that must have signed, as for 'repro verify'"},
-    {.name = "ledger", .type = RP_OPT_TEXT, .offset = AT(ledger), .arg = "FILE",
-     .help = "the signer's ledger, as for 'repro verify': which attempt this was, and what became of the others; for one bundle"},
-    {.name = "original", .type = RP_OPT_TEXT, .offset = AT(original), .arg = "BUNDLE",
-     .help = "the run that it repeats, as for 'repro verify': both are compared again; for one bundle"},
+    RP_OPT_OUTPUT(output, "report to write, its form by the ending .html or .md; default standard output"),
+    RP_OPT_FORCE(force),
+    RP_ROW_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
+    RP_OPT_TRUST(trust),
+    RP_OPT_LEDGER(ledger),
+    RP_OPT_ORIGINAL(original),
     {0},
 };
 

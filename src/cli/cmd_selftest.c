@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "recipe/choices.h"
 #include "sign/key.h"
 #include "worker/worker.h"
@@ -19,13 +19,10 @@ struct selftest_opts {
 
 #define AT(field) offsetof(struct selftest_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "verbose", .letter = 'v', .type = RP_OPT_FLAG, .offset = AT(verbose), .help = "one line per operation as it is done"},
-    {.name = "backend", .type = RP_OPT_CHOICE, .offset = AT(backend), .arg = "NAME", .choices = RP_CHOICES(RP_BACKENDS),
-     .help = "what to test; auto: the CPU, and a GPU where one can be used"},
-    {.name = "speed", .type = RP_OPT_FLAG, .offset = AT(speed),
-     .help = "measure instead: the matrix products of BERT-base, attention, and what memory limits, each at its real size"},
-    {.name = "device", .type = RP_OPT_TEXT, .offset = AT(device), .arg = "GPU",
-     .help = "the GPU: a number from 0 or a UUID; the first one if not given"},
+    RP_ROW_FLAG(verbose, "verbose", 'v', "one line per operation as it is done"),
+    RP_ROW_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what to test; auto: the CPU, and a GPU where one can be used"),
+    RP_ROW_FLAG(speed, "speed", 0, "measure instead: matrix products of BERT-base, attention and what memory limits, at real size"),
+    RP_ROW_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "sign/counter.h"
 #include "verify/verify.h"
 
@@ -24,16 +24,12 @@ struct sign_opts {
 #define AT(field) offsetof(struct sign_opts, field)
 
 static const struct rp_opt opts[] = {
-    {.name = "role", .letter = 'r', .type = RP_OPT_CHOICE, .offset = AT(role), .choices = RP_COUNTER_ROLES,
-     .help = "what you are to this bundle; default reviewer"},
-    {.name = "note", .letter = 'n', .type = RP_OPT_TEXT, .offset = AT(note), .arg = "TEXT", .help = "one line that is signed with it"},
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "write the signed bundle there and leave BUNDLE as it is"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force), .help = "replace FILE if it exists"},
-    {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(key), .arg = "FILE",
-     .help = "private key: PEM, signify or minisign; default $REPRO_KEY or ~/.config/repro/key.pem"},
-    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
-     .help = "read the passphrase of an encrypted key from this file descriptor"},
+    RP_ROW_CHOICE(role, "role", 'r', RP_COUNTER_ROLES, "your role; default reviewer"),
+    RP_ROW_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
+    RP_OPT_OUTPUT(output, "signed bundle to write; default: BUNDLE is replaced"),
+    RP_OPT_FORCE(force),
+    RP_OPT_KEY(key),
+    RP_OPT_PASSPHRASE_FD(passphrase_fd),
     {0},
 };
 

@@ -5,7 +5,7 @@
 #include "base/term.h"
 #include "base/text.h"
 #include "cli/attempt.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "page/page.h"
 #include "recipe/choices.h"
 #include "sign/trust.h"
@@ -29,38 +29,22 @@ struct verify_opts {
 
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "trust", .letter = 't', .type = RP_OPT_TEXT, .offset = AT(trust), .arg = "KEY|FILE",
-     .help = "the key that must have signed: a fingerprint, a public key file (with a / or ending in .pem), or a name from 'repro key "
-             "trust'"},
-    {.name = "policy", .letter = 'p', .type = RP_OPT_TEXT, .offset = AT(policy), .arg = "FILE",
-     .help = "YAML with what the bundle must be for you: who signed, how old, which recipe, how many steps; the rules are above"},
-    {.name = "replay", .letter = 'r', .type = RP_OPT_TEXT, .offset = AT(replay), .arg = "K|S:K",
-     .help = "train the first K steps again here and compare bits, or K steps from step S on"},
-    {.name = "report", .type = RP_OPT_TEXT, .offset = AT(report), .arg = "FILE",
-     .help = "a page or Markdown file that 'repro report' made: is what it shows what the bundle says?"},
-    {.name = "beside", .type = RP_OPT_LIST, .offset = AT(beside), .arg = "BUNDLE",
-     .help = "for --report of a page of several bundles: another one of them; give each of the others"},
-    {.name = "base", .type = RP_OPT_TEXT, .offset = AT(base), .arg = "BUNDLE",
-     .help = "a run of fewer threads or devices: this one is not to be faster than their number explains; signed as --trust says too"},
-    {.name = "data", .type = RP_OPT_TEXT, .offset = AT(data), .arg = "DIR",
-     .help = "for a replay of a run on data of its own: where those data are here"},
-    {.name = "init", .type = RP_OPT_TEXT, .offset = AT(init), .arg = "FILE",
-     .help = "for a replay of a run that started from a file: that file; for S:K a file with the state before step S"},
-    {.name = "state", .type = RP_OPT_TEXT, .offset = AT(state), .arg = "FILE",
-     .help = "the owner's state after the last replayed step, from run --save: where it differs is told by tensor and element"},
-    {.name = "store", .type = RP_OPT_TEXT, .offset = AT(store), .arg = "DIR",
-     .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
-    {.name = "isa", .type = RP_OPT_CHOICE, .offset = AT(isa), .choices = RP_CHOICES(RP_ISAS),
-     .help = "instruction set of the replay; the bits do not depend on it"},
-    {.name = "threads", .type = RP_OPT_INT, .offset = AT(threads), .arg = "N", .lo = 0, .hi = 4096,
-     .help = "threads of the replay; the bits do not depend on it"},
-    {.name = "list", .letter = 'l', .type = RP_OPT_FLAG, .offset = AT(list),
-     .help = "list every check: id, severity, what it proves and how; no bundle is read"},
-    {.name = "original", .type = RP_OPT_TEXT, .offset = AT(original), .arg = "BUNDLE",
-     .help = "of a run made by 'repro replicate': the run that it repeats; how both agree is computed again"},
-    {.name = "ledger", .type = RP_OPT_TEXT, .offset = AT(ledger), .arg = "FILE",
-     .help = "the signer's ledger, as 'repro ledger export' wrote it: find the run in it and count the others of its recipe"},
-    {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(no_ledger), .help = RP_ATTEMPT_OFF_HELP},
+    RP_OPT_TRUST(trust),
+    RP_ROW_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps; listed above"),
+    RP_ROW_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
+    RP_ROW_TEXT(report, "report", 0, "FILE", "check a page or Markdown file of 'repro report' against the bundle"),
+    RP_ROW_LIST(beside, "beside", "BUNDLE", "another bundle of the page given with --report; repeat for each"),
+    RP_ROW_TEXT(base, "base", 0, "BUNDLE", "run of fewer threads or devices, by the same key: fail if the speed-up exceeds ideal scaling"),
+    RP_ROW_TEXT(data, "data", 0, "DIR", "for a replay of a run on its owner's data: where those data are here"),
+    RP_ROW_TEXT(init, "init", 0, "FILE", "for a replay: the file that the run started from; for S:K the state before step S"),
+    RP_ROW_TEXT(state, "state", 0, "FILE", "the owner's state after the last replayed step (run --save): report differences by element"),
+    RP_OPT_STORE(store),
+    RP_ROW_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the replay; the bits do not depend on it"),
+    RP_ROW_INT(threads, "threads", 0, 0, 4096, "threads of the replay; the bits do not depend on it"),
+    RP_ROW_FLAG(list, "list", 'l', "list every check: id, severity, what it proves and how; no bundle is read"),
+    RP_OPT_ORIGINAL(original),
+    RP_OPT_LEDGER(ledger),
+    RP_OPT_NO_LEDGER(no_ledger),
     {0},
 };
 
@@ -277,8 +261,8 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Every row has a stable id; --list says what each proves, how, and what its failure means. A warning does not decide the verdict.\n"
         "\n"
-        "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is one "
-        "with comments, which begin with '# ' and cannot hold a rule unseen. The rules:\n"
+        "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is an "
+        "example with comments. The rules:\n"
 #define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
 #include "verify/policy.def"
 #undef RULE

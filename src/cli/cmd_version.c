@@ -3,7 +3,7 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/opts.h"
 #include "ops/numerics.h"
 #include "recipe/choices.h"
 
@@ -16,11 +16,8 @@ struct version_opts {
     int licenses;
 };
 
-static const struct rp_opt opts[] = {
-    {.name = "licenses", .type = RP_OPT_FLAG, .offset = offsetof(struct version_opts, licenses),
-     .help = "print the notices of everything linked in"},
-    {0},
-};
+#define AT(field) offsetof(struct version_opts, field)
+static const struct rp_opt opts[] = {RP_ROW_FLAG(licenses, "licenses", 0, "print the notices of everything linked in"), {0}};
 
 /* true, false, or null: an archive of the sources does not know. */
 static json_t *dirty(const struct rp_build *b)

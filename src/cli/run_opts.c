@@ -1,7 +1,7 @@
 #include "cli/run_opts.h"
 
 #include "base/buf.h"
-#include "cli/attempt.h"
+#include "recipe/choices.h"
 
 #include <stdlib.h>
 
@@ -19,24 +19,11 @@
 const struct rp_opt rp_run_opt_table[] = {
     {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
      .help = "set any recipe key; see 'repro recipes keys'"},
-#define KEY(name_, field, type_, models, def, lo_, hi_, choices_, flag, help_)                                         \
-    {.name = flag, .type = RP_OPT_TEXT, .offset = AT(field), .arg = sizeof(choices_) > 1 ? choices_ : ARG_##type_, .help = help_},
+#define KEY(name_, field, type_, models, def, lo_, hi_, choices_, flag, help_) \
+    RP_ROW_TEXT(field, flag, 0, sizeof(choices_) > 1 ? choices_ : ARG_##type_, help_),
 #include "recipe/keys.def"
 #undef KEY
-    {.name = "plan", .type = RP_OPT_FLAG, .offset = AT(plan), .help = "print the memory plan and stop"},
-    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(output), .arg = "FILE",
-     .help = "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"},
-    {.name = "force", .letter = 'f', .type = RP_OPT_FLAG, .offset = AT(force),
-     .help = "overwrite an existing bundle, and parameters (--save)"},
-    {.name = "key", .letter = 'k', .type = RP_OPT_TEXT, .offset = AT(key), .arg = "FILE",
-     .help = "private key that signs; default is created at the first run"},
-    {.name = "passphrase-fd", .type = RP_OPT_INT, .offset = AT(passphrase_fd), .arg = "N", .lo = 3, .hi = 1023,
-     .help = "read the key's passphrase from this file descriptor"},
-    {.name = "store", .type = RP_OPT_TEXT, .offset = AT(store), .arg = "DIR",
-     .help = "where data archives are unpacked; default $REPRO_STORE or the cache directory"},
-    {.name = "identify", .type = RP_OPT_FLAG, .offset = AT(identify),
-     .help = "record host name and serial numbers in clear instead of hashed"},
-    {.name = "no-ledger", .type = RP_OPT_FLAG, .offset = AT(no_ledger), .help = RP_ATTEMPT_OFF_HELP},
+    RP_RUN_ROWS,
     {0},
 };
 

@@ -8,11 +8,11 @@
 #ifndef RP_CLI_RUN_OPTS_H
 #define RP_CLI_RUN_OPTS_H
 
-#include "cli/cli.h"
+#include "cli/opts.h"
 
 struct rp_run_opts {
     struct rp_opt_list set;
-    const char *key, *output, *store;
+    const char *key, *output, *store, *trust; /* trust: of `replicate` alone */
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
     int plan, force, identify, no_ledger;
     /* by key; NULL where the flag was not given */
@@ -20,6 +20,13 @@ struct rp_run_opts {
 #include "recipe/keys.def"
 #undef KEY
 };
+
+/* Rows that `run` and `replicate` share. */
+#define RP_RUN_ROWS                                                                                              \
+    RP_ROW_FLAG(plan, "plan", 0, "print the memory plan and stop"),                                             \
+    RP_OPT_OUTPUT(output, "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"),         \
+    RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_STORE(store),             \
+    RP_OPT_IDENTIFY(identify), RP_OPT_NO_LEDGER(no_ledger)
 
 extern const struct rp_opt rp_run_opt_table[];
 

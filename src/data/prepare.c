@@ -33,26 +33,21 @@ static int add_digest(struct rp_data_set *out, const struct rp_data_format *form
     return failed ? -1 : 0;
 }
 
-/* The archive beside the recipe, else the embedded one. *path (to be freed) is NULL for the latter. */
-static int find_archive(const struct rp_recipe *r, char **path, struct rp_archive_source *s, struct rp_err *err)
+/* The path of the archive beside the recipe (free it); NULL with *s: the embedded one, or with s->name NULL: there is none. */
+static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s, struct rp_err *err)
 {
     const char *from = r->source_name, *slash = from ? strrchr(from, '/') : NULL;
-    *path = NULL;
+    RP_FREE char *path = NULL;
+    *s = (struct rp_archive_source){0};
     if (from && *from && strncmp(from, "embedded:", 9) != 0) {
-        *path = slash ? rp_asprintf("%.*s%s", (int)(slash + 1 - from), from, r->data_archive) : rp_strdup(r->data_archive);
-        if (access(*path, F_OK) == 0)
-            return 0;
+        path = slash ? rp_asprintf("%.*s%s", (int)(slash + 1 - from), from, r->data_archive) : rp_strdup(r->data_archive);
+        if (access(path, F_OK) == 0)
+            return rp_strdup(path);
     }
-    if (rp_embedded_archive(r->data_archive, s) < 0) {
+    if (rp_embedded_archive(r->data_archive, s) < 0)
         rp_fail(err, RP_IO, "archive '%s' (data.archive) is neither beside the recipe%s%s%s nor in this program", r->data_archive,
-                *path ? " ('" : "", *path ? *path : "", *path ? "')" : "");
-        free(*path);
-        *path = NULL;
-        return -1;
-    }
-    free(*path);
-    *path = NULL;
-    return 0;
+                path ? " ('" : "", path ? path : "", path ? "')" : "");
+    return NULL;
 }
 
 static int check_pin(const struct rp_recipe *r, const char *name, const char *hex, struct rp_err *err)
@@ -68,11 +63,11 @@ static int check_pin(const struct rp_recipe *r, const char *name, const char *he
 static int prepare_archive(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
 {
     struct rp_archive_source s;
-    RP_FREE char *path = NULL;
+    RP_FREE char *path = find_archive(r, &s, err);
     RP_FD fd = -1;
     char hex[65];
     int named;
-    if (find_archive(r, &path, &s, err) < 0)
+    if (!path && !s.name)
         return -1;
     if (path && rp_store_open_archive(path, &fd, &s, hex, err) < 0)
         return -1;

@@ -245,8 +245,3 @@ void rp_store_list_free(struct rp_store_entry *entry, int n)
         free(entry[i].dir);
     free(entry);
 }
-
-int rp_store_check(const char *dir, struct rp_err *err)
-{
-    return rp_marker_check(dir, err);
-}

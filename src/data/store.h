@@ -55,7 +55,5 @@ struct rp_store_entry {
 };
 int rp_store_list(const char *store, struct rp_store_entry **entry, int *n, struct rp_err *err) rp_must_check;
 void rp_store_list_free(struct rp_store_entry *entry, int n);
-/* Hash the files of one entry again. RP_MISMATCH names the first that differs. */
-int rp_store_check(const char *dir, struct rp_err *err) rp_must_check;
 
 #endif

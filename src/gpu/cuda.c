@@ -10,8 +10,7 @@
 static void put_version(json_t *out, const char *name, int n, const char *source)
 {
     char text[32];
-    snprintf(text, sizeof text, "%d.%d", n / 1000, n % 1000 / 10);
-    rp_put_str(out, name, text, source);
+    rp_put_str(out, name, RP_FORMAT(text, "%d.%d", n / 1000, n % 1000 / 10), source);
 }
 
 static void put_failure(json_t *out, const char *name, cudaError_t status, const char *source)

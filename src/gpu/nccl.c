@@ -21,8 +21,7 @@ json_t *rp_gpu_nccl(void)
     /* 2.8.4 is 2804, 2.9.6 is 20906 */
     int major = n < 10000 ? n / 1000 : n / 10000, minor = n < 10000 ? n / 100 % 10 : n / 100 % 100;
     if (status == 0 && n > 0) {
-        snprintf(text, sizeof text, "%d.%d.%d", major, minor, n % 100);
-        rp_put_str(out, "nccl_version", text, SOURCE);
+        rp_put_str(out, "nccl_version", RP_FORMAT(text, "%d.%d.%d", major, minor, n % 100), SOURCE);
         return out;
     }
     if (version)

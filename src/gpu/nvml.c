@@ -43,8 +43,7 @@ void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *fie
     if (rc == NVML_ERROR_NOT_SUPPORTED) {
         rp_put_absent(obj, field, source);
     } else if (rc == NVML_ERROR_FUNCTION_NOT_FOUND) {
-        snprintf(detail, sizeof detail, "this %s has no %s", lib->so.name, source);
-        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, detail);
+        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, RP_FORMAT(detail, "this %s has no %s", lib->so.name, source));
     } else if (rc == NVML_ERROR_NO_PERMISSION) {
         rp_put(obj, field, RP_STATE_DENIED, NULL, source, NULL, NULL);
     } else {
@@ -80,8 +79,7 @@ static void put_word(json_t *obj, const struct rp_nvml_row *row, unsigned long l
     while (i < n && row->words[i])
         i++;
     if (!row->words[i]) {
-        snprintf(detail, sizeof detail, "the answer %llu is newer than this program", n);
-        rp_put(obj, row->field, RP_STATE_ERROR, NULL, source, NULL, detail);
+        rp_put(obj, row->field, RP_STATE_ERROR, NULL, source, NULL, RP_FORMAT(detail, "the answer %llu is newer than this program", n));
     } else if (!*row->words[i]) {
         put_unavailable(obj, row->field, source);
     } else {

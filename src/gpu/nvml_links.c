@@ -135,8 +135,7 @@ static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, c
     }
     if (links) {
         char cell[16];
-        snprintf(cell, sizeof cell, "NV%d", links);
-        rp_put_str(out, name, cell, link_source);
+        rp_put_str(out, name, RP_FORMAT(cell, "NV%d", links), link_source);
     } else {
         nvmlReturn_t rc = rp_nvml_ask(lib, &s, &row, &a, &source);
         rp_nvml_put(lib, out, &row, rc, &a, source);

@@ -88,8 +88,7 @@ static int open_device(struct rp_nvml *lib, nvmlDevice_t *dev)
     if (rc == NVML_SUCCESS)
         return 0;
     words = lib->error_string ? lib->error_string(rc) : NULL;
-    snprintf(text, sizeof text, "%s: NVML error %d: %.200s", source, (int)rc, words ? words : "no words for it");
-    send_reason(text);
+    send_reason(RP_FORMAT(text, "%s: NVML error %d: %.200s", source, (int)rc, words ? words : "no words for it"));
     return -1;
 }
 

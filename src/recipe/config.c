@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Names in published files that say nothing about what is computed here. A value of NULL: any; else the only one that is harmless. */
-static const struct harmless {
+static const struct {
     const char *name, *only;
 } harmless[] = {
     {"architectures", NULL},
@@ -31,38 +31,36 @@ static const struct harmless {
     {"use_cache", NULL},
 };
 
-static const struct harmless *harmless_find(const char *name)
+/* The value of a model.* row; skip: one of higher rank has set it. */
+static int store(struct rp_recipe *r, int key, const json_t *value, const char *skip, struct rp_err *err)
 {
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(harmless[i].name, name) == 0)
-            return &harmless[i];
-    return NULL;
+    struct rp_value v;
+    if (rp_key_refuse(r, key, err) < 0 || rp_value_from_json(&v, key, value, err) < 0)
+        return -1;
+    if (!skip[key])
+        rp_value_store(r, key, &v, RP_FROM_CONFIG);
+    rp_value_fini(&v);
+    return 0;
 }
 
 static int take(struct rp_recipe *r, const char *name, const json_t *value, const char *skip, struct rp_err *err)
 {
     char key_name[128], shown[72];
-    const struct harmless *h = harmless_find(name);
-    if (h) {
-        const char *s = json_string_value(value);
-        if (h->only && (!s || strcmp(s, h->only) != 0))
-            return rp_fail(err, RP_USAGE, "%s: only \"%s\" can be trained here", name, h->only);
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        const char *s = json_string_value(value), *only = harmless[i].only;
+        if (strcmp(harmless[i].name, name) != 0)
+            continue;
+        if (only && (!s || strcmp(s, only) != 0))
+            return rp_fail(err, RP_USAGE, "%s: only \"%s\" can be trained here", name, only);
         char *list = rp_asprintf("%s%s%s", r->ignored ? r->ignored : "", r->ignored ? ", " : "", name);
         free(r->ignored);
         r->ignored = list;
         return 0;
     }
-    snprintf(key_name, sizeof key_name, "model.%s", rp_shown(shown, name));
-    int k = rp_key_find(key_name);
+    int k = rp_key_find(RP_FORMAT(key_name, "model.%s", rp_shown(shown, name)));
     if (k < 0 || k == RP_KEY_model_config)
         return rp_key_unknown(key_name, err);
-    struct rp_value v;
-    if (rp_key_refuse(r, k, err) < 0 || rp_value_from_json(&v, k, value, err) < 0)
-        return -1;
-    if (!skip[k])
-        rp_value_store(r, k, &v, RP_FROM_CONFIG);
-    rp_value_fini(&v);
-    return 0;
+    return store(r, k, value, skip, err);
 }
 
 int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err)
@@ -70,15 +68,11 @@ int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const
     const char *name;
     json_t *value;
     json_object_foreach ((json_t *)recorded, name, value) {
-        struct rp_value v;
         int k = rp_key_find(name);
         if (k < 0 || k == RP_KEY_model_config || strncmp(name, "model.", 6) != 0)
             return rp_fail(err, RP_MALFORMED, "model.config: no file of that kind sets '%.64s'", k < 0 ? "?" : name);
-        if (rp_key_refuse(r, k, err) < 0 || rp_value_from_json(&v, k, value, err) < 0)
+        if (store(r, k, value, skip, err) < 0)
             return rp_wrap(err, "model.config");
-        if (!skip[k])
-            rp_value_store(r, k, &v, RP_FROM_CONFIG);
-        rp_value_fini(&v);
     }
     return 0;
 }

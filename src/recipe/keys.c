@@ -287,29 +287,20 @@ static int out_of_range(int key, const char *found, struct rp_err *err)
 
 static int parse_choice(struct rp_value *v, int key, const char *text, struct rp_err *err)
 {
-    const char *near = NULL;
-    size_t near_len = 0;
-    int index = 0, least = 3;
-    for (const char *p = table[key].choices; *p; index++) {
-        char word[64];
-        size_t n = strcspn(p, "|");
-        snprintf(word, sizeof word, "%.*s", (int)n, p);
+    char words[120], form[200], shown[72], *rest;
+    struct rp_nearest near = {.word = text};
+    int index = 0;
+    snprintf(words, sizeof words, "%s", table[key].choices);
+    for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest), index++) {
         if (strcmp(word, text) == 0) {
             v->i = index;
             return 0;
         }
-        int d = rp_edit_distance(word, text);
-        if (d < least) {
-            least = d;
-            near = p;
-            near_len = n;
-        }
-        p += n + (p[n] == '|');
+        rp_nearest_try(&near, word);
     }
-    char form[200], shown[72];
     rp_key_expected(key, form, sizeof form);
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%.*s%s", table[key].name, form, rp_shown(shown, text),
-                   near ? "; did you mean '" : "", (int)near_len, near ? near : "", near ? "'?" : "");
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, form, rp_shown(shown, text),
+                   near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
 }
 
 static int parse_text(struct rp_value *v, int key, const char *text, struct rp_err *err)
@@ -419,45 +410,31 @@ json_t *rp_value_to_json(const struct rp_recipe *r, int key)
     }
 }
 
-static int list_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err)
+/* Words that ',' can join. */
+static int is_word_list(const json_t *j)
 {
-    RP_BUF text = {0};
     for (size_t i = 0; i < json_array_size(j); i++) {
         const char *s = json_string_value(json_array_get(j, i));
         if (!s || !*s || strchr(s, ','))
-            return mistyped(key, s ? s : "something that is no text", err);
-        rp_buf_printf(&text, "%s%s", i ? "," : "", s);
+            return 0;
     }
-    return rp_value_parse(v, key, text.size ? text.data : "", err);
+    return json_is_array(j);
 }
 
 int rp_value_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err)
 {
-    char number[40];
     const char *word = word_of(&table[key]), *s = json_string_value(j);
+    char type = table[key].type;
     *v = (struct rp_value){0};
-    switch (table[key].type) {
-    case 'I':
-        if (word && s && strcmp(word, s) == 0)
-            return rp_value_parse(v, key, s, err);
-        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(j));
-        return json_is_integer(j) ? rp_value_parse(v, key, number, err) : mistyped(key, s ? s : "another type", err);
-    case 'F':
-        v->f = json_number_value(j);
-        snprintf(number, sizeof number, "%.17g", v->f);
-        if (!json_is_number(j))
-            return mistyped(key, s ? s : "another type", err);
-        return isfinite(v->f) && in_range(key, v->f) ? 0 : out_of_range(key, number, err);
-    case 'B':
-        v->i = json_is_true(j);
-        return json_is_boolean(j) ? 0 : mistyped(key, s ? s : "another type", err);
-    case 'L':
-        return json_is_array(j) ? list_from_json(v, key, j, err) : mistyped(key, s ? s : "another type", err);
-    default:
-        if (json_is_null(j) && table[key].type == 'S')
-            return 0;
-        if (s && strlen(s) != json_string_length(j))
-            return mistyped(key, "a text with a NUL byte", err);
-        return s ? rp_value_parse(v, key, s, err) : mistyped(key, "another type", err);
-    }
+    if (type == 'S' && json_is_null(j))
+        return 0;
+    if (s && strlen(s) != json_string_length(j))
+        return mistyped(key, "a text with a NUL byte", err);
+    int fits = type == 'I'   ? json_is_integer(j) || (word && s && strcmp(word, s) == 0)
+               : type == 'F' ? json_is_number(j)
+               : type == 'B' ? json_is_boolean(j)
+               : type == 'L' ? is_word_list(j)
+                             : s != NULL;
+    RP_FREE char *text = rp_recipe_value_text(j); /* reals survive it bit for bit */
+    return fits ? rp_value_parse(v, key, text, err) : mistyped(key, s ? s : "another type", err);
 }

@@ -25,7 +25,6 @@ _Static_assert(RP_CHECK_COUNT <= RP_POLICY_CHECKS, "a policy has a place for eve
 
 struct reader {
     struct rp_events events;
-    const char *data; /* the whole file */
     struct rp_policy *out;
 };
 
@@ -60,20 +59,21 @@ static int next(struct reader *r, struct rp_event *e)
 
 /* ---- names ---- */
 
-const char *rp_policy_rule(int i)
+static const char *rule_name(int i)
 {
     return texts[i].id;
 }
 
-const char *rp_policy_check(int i)
+/* "" for a check that a policy cannot ask for: the policy's own, and those that never fail. */
+static const char *check_name(int i)
 {
-    return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
+    return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : "";
 }
 
 static int is_check(const char *text)
 {
     for (int i = 0; i < RP_CHECK_COUNT; i++)
-        if (*text && strcmp(rp_policy_check(i), text) == 0)
+        if (*text && strcmp(check_name(i), text) == 0)
             return 1;
     return 0;
 }
@@ -89,27 +89,13 @@ static int find(struct reader *r, const struct rp_event *e, const char *kind, co
         if (*name(i))
             rp_nearest_try(&nearest, name(i));
     }
-    if (name == rp_policy_rule && is_check(e->text)) {
+    if (name == rule_name && is_check(e->text)) {
         FAIL(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'", e->text, e->text);
         return -1;
     }
     FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_shown(shown, e->text), nearest.best ? ": did you mean '" : "",
          nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
     return -1;
-}
-
-/* A name stands as it is, with its ':' next to it: policy_comments.c looks for no other form in a comment. */
-static int check_key(struct reader *r, const struct rp_event *e)
-{
-    const char *p = r->data;
-    unsigned c;
-    for (int line = 1; line < e->line; line++)
-        p = strchr(p, '\n') + 1;
-    for (int col = 1; col < e->col; col++)
-        p += rp_utf8(p, strlen(p), &c);
-    if (e->plain && p[strlen(e->text)] == ':')
-        return 0;
-    return FAIL(r, e, "write '%s:', without quotes and blanks, so that a comment cannot hide it", e->text);
 }
 
 /* ---- values ---- */
@@ -176,9 +162,7 @@ static int read_checks(struct reader *r, const struct rp_event *start)
             return n ? 0 : FAIL(r, start, "checks: an empty mapping asks for nothing; name a check or leave the rule out");
         if (!key.text)
             return FAIL(r, &key, "checks: expected the name of a check");
-        int id = find(r, &key, "check", rp_policy_check, RP_CHECK_COUNT), state = 0;
-        if (id >= 0 && check_key(r, &key) < 0)
-            id = -1;
+        int id = find(r, &key, "check", check_name, RP_CHECK_COUNT), state = 0;
         rp_event_fini(&key);
         if (id >= 0 && r->out->worst[id])
             return FAIL(r, &key, "checks: %s is given twice", rp_check_name(id));
@@ -226,9 +210,7 @@ static int read_rules(struct reader *r)
             return 0;
         if (!e.text)
             return FAIL(r, &e, "expected the name of a rule");
-        int id = find(r, &e, "rule", rp_policy_rule, RP_RULE_COUNT);
-        if (id >= 0 && check_key(r, &e) < 0)
-            id = -1;
+        int id = find(r, &e, "rule", rule_name, RP_RULE_COUNT);
         rp_event_fini(&e);
         if (id >= 0 && r->out->rule[id].line)
             return FAIL(r, &e, "%s is given twice, first in line %d", texts[id].id, r->out->rule[id].line);
@@ -239,8 +221,7 @@ static int read_rules(struct reader *r)
 
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err)
 {
-    RP_FREE char *text = rp_asprintf("%.*s", (int)(size < RP_POLICY_MAX ? size : RP_POLICY_MAX), data);
-    struct reader r = {.out = out, .data = text};
+    struct reader r = {.out = out};
     *out = (struct rp_policy){0};
     if (size > RP_POLICY_MAX) {
         rp_fail(err, RP_MALFORMED, "%zu bytes: a policy has at most %u", size, RP_POLICY_MAX);
@@ -250,7 +231,6 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
         return -1;
     int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 || rp_events_end(&r.events) < 0;
     rp_events_close(&r.events);
-    failed = failed || rp_policy_comments(text, file, err) < 0;
     if (failed)
         rp_policy_fini(out);
     return failed ? -1 : 0;

@@ -47,9 +47,4 @@ struct rp_rule_text {
 };
 const struct rp_rule_text *rp_rule_text(int id);
 
-/* For the reader: names by id, "" for a check that cannot be asked for; and whether every comment has the form of policy_comments.c. */
-const char *rp_policy_rule(int id);
-const char *rp_policy_check(int id);
-int rp_policy_comments(const char *text, const char *file, struct rp_err *err) rp_must_check;
-
 #endif

@@ -136,24 +136,19 @@ static json_t *capture_container(const char *script)
     return capture(whole);
 }
 
-/* What tells --privileged is how /sys is mounted; the devices tell it too. */
+/* What tells --privileged is how /sys is mounted. */
 TEST(privileged_without_sys_is_not_known)
 {
     RP_JSON *none = capture_container("touch dev/kvm"),
-            *many = capture_container("for i in $(seq 64); do touch dev/tty$i; done"),
             *unprivileged = capture_container("mkdir sys; echo '3 1 0:3 / /sys ro - sysfs sysfs ro' >>proc/self/mountinfo");
     const json_t *launch = json_object_get(json_object_get(none, "probes"), "launch");
     const json_t *known = json_object_get(launch, "known"), *inferred = json_object_get(launch, "inferred");
     CHECK_STR(state(none, "security", "privileged"), "denied");
     CHECK_STR(state(unprivileged, "security", "privileged"), "ok");
     CHECK(json_object_get(known, "device:kvm") && !json_object_get(inferred, "privileged"), "one device");
-    launch = json_object_get(json_object_get(many, "probes"), "launch");
-    known = json_object_get(launch, "known");
-    inferred = json_object_get(launch, "inferred");
-    CHECK(json_object_get(inferred, "privileged") && !json_object_get(known, "device:tty1"), "all devices");
 }
 
-/* One variable or mount more leaves the others what they were. */
+/* One mount more leaves the others what they were; a variable may come from the image. */
 TEST(flags_go_by_what_they_are_about)
 {
     RP_JSON *env = capture_container(
@@ -161,8 +156,6 @@ TEST(flags_go_by_what_they_are_about)
         "printf 'OMP_B=2\\0NCCL_DEBUG=1\\0' >proc/self/environ");
     const json_t *launch = json_object_get(json_object_get(env, "probes"), "launch");
     const char *command = json_string_value(json_object_get(json_object_get(launch, "command"), "value"));
-    CHECK(json_object_get(json_object_get(launch, "inferred"), "variable:NCCL_DEBUG") &&
-              json_object_get(json_object_get(launch, "known"), "volume:/a"),
-          "%s", command);
-    CHECK(command && strstr(command, ":/a -v HOST:/b ") && strstr(command, "-e NCCL_DEBUG=1 -e OMP_B=2 "), "%s", command);
+    CHECK(json_object_get(json_object_get(launch, "known"), "volume:/a"), "%s", command);
+    CHECK(command && strstr(command, ":/a -v HOST:/b ") && !strstr(command, "NCCL_DEBUG"), "%s", command);
 }

@@ -353,30 +353,12 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"complete:\ttrue\n", RP_MALFORMED, "a tab"},
         {"complete: true\n\033[31m", RP_MALFORMED, "U+001B does not belong in a policy"},
         {"complete: \xff\n", RP_MALFORMED, "is no UTF-8"},
-        {"complete: true\n#omplete: true\n", RP_USAGE, "p.yaml:2:1: a comment begins with '# '"},
         {"complete: true # \342\200\256 6\n", RP_MALFORMED, "p.yaml:1:18: character U+202E does not belong in a policy"},
         {"# \342\201\246\ncomplete: true\n", RP_MALFORMED, "p.yaml:1:3: character U+2066"},
-        {"complete: true # the run ended\nmin_steps : 6\n", RP_USAGE, "p.yaml:2:1: write 'min_steps:', without quotes and blanks"},
-        {"complete: true # the run ended\n\"min_steps\": 6\n", RP_USAGE, "p.yaml:2:1: write 'min_steps:'"},
-        {"'complete': true\n", RP_USAGE, "p.yaml:1:1: write 'complete:'"},
-        {"? complete\n: true\n", RP_USAGE, "p.yaml:1:3: write 'complete:'"},
-        {"checks:\n  key: note # yes\n  outliers : passed\n", RP_USAGE, "p.yaml:3:3: write 'outliers:'"},
-        {"checks: {key: note, \"data\":passed}\n", RP_USAGE, "p.yaml:1:21: write 'data:'"},
         {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE, "p.yaml:1:18: a word goes on in line 4"},
         {"signed_by: [alice, bob\n  carol]\n", RP_USAGE, "p.yaml:1:20: a word goes on in line 2"},
         {"checks:\n  key: >-\n    passed\n", RP_USAGE, "p.yaml:2:8: a word goes on in line"},
         {"complete: true\n\"min\n steps\": 6\n", RP_MALFORMED, "p.yaml:3:8: not YAML"},
-        {"complete: true # so that*min_steps: 6\n", RP_USAGE, "p.yaml:1:16: a comment holds a rule"},
-        {"complete: true\n#  min_steps: 6\n", RP_USAGE, "p.yaml:2:1: a comment holds a rule"},
-        {"checks:\n  key: note # yes*  data: passed\n", RP_USAGE, "p.yaml:2:13: a comment holds a check"},
-        {"checks:\n  key: note\n# data: passed\n", RP_USAGE, "p.yaml:3:1: a comment holds a check"},
-        {"complete: true\n#\nmin_steps: 6\n", RP_USAGE, "p.yaml:2:1: an empty comment above a rule"},
-        {"checks:\n    key: passed\n", RP_USAGE, "p.yaml:2:5: a rule begins in the first column, what stands below 'checks:' behind two blanks"},
-        {"  complete: true\n  min_steps: 6\n", RP_USAGE, "p.yaml:1:3: a rule begins in the first column"},
-        {"checks:\n  key: passed\n # data: passed\n", RP_USAGE, "p.yaml:3:2: a comment holds a check"},
-        {"complete: true\n  # data: passed\n", RP_USAGE, "p.yaml:2:3: a comment holds a check"},
-        {"signed_by:\n  - alice\n", RP_USAGE, "p.yaml:2:3: a list is written [a, b]"},
-        {"signed_by: [alice, # the boss\n  bob]\n", RP_USAGE, "p.yaml:1:20: a comment inside brackets"},
         {"complete: {", RP_USAGE, "complete: expected"},
         {"checks: {key: ", RP_MALFORMED, "not YAML"},
     };
@@ -389,76 +371,14 @@ TEST(what_is_no_policy_is_refused_with_its_place)
     }
 }
 
-/* Harmless are comments, and rules put on purpose into comments. */
-TEST(comments_in_their_form_are_no_harm)
+TEST(a_comment_and_a_list_have_every_form_of_yaml)
 {
-    static const char *const texts[] = {
-        "# a policy\n\n# signed_by: [alice] # or bob\ncomplete: true # the run reached its end\n## more\n#\n# end\n",
-        "checks:\n  key: note\n  # data: passed\n  # outliers: note # perhaps\nsigned_by: [\"a # b\", c#d]\n#\n",
-        "---\r\nmin_steps: 5\r\n",
-        "---\n# as other files of YAML begin\ncomplete: true\n",
-        "# countersigned_by: [reviewer]\nchecks: {key: note,\n  data: passed}\nrecipes: ['it''s', \"a\\\"b\"]\n",
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct rp_policy p;
-        struct rp_err err;
-        CHECK(parse(&p, texts[i], &err) == 0, "%s", err.msg);
-        rp_policy_fini(&p);
-    }
-}
-
-static int checks_of(const struct rp_policy *p)
-{
-    int n = 0;
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        n += p->worst[i] != 0;
-    return n;
-}
-
-static int asks(const struct rp_policy *p, int rule)
-{
-    return p->rule[rule].line != 0;
-}
-
-static const char marks[] = "\n #\"'{}[],:-?|>%@!&*~0aZ";
-
-/* One byte is another, 8 with one bit changed and then marks: refused, or a policy with the same rules and as many checks, so that nothing
- * that was asked for is silently not asked for any more. What it asks for may be another number or word: a policy is signed by nobody. */
-static void change_every_byte(const char *text, size_t n, size_t ways)
-{
-    struct rp_policy was;
-    struct rp_err err = {0};
-    RP_FREE char *bent = rp_strdup(text);
-    int refused = 0, all = 0;
-    CHECK(rp_policy_parse(&was, text, n, "p.yaml", &err) == 0, "%s", err.msg);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < (getenv("LONG") ? 255 : ways); k++) {
-            struct rp_policy p;
-            bent[i] = getenv("LONG") ? (char)(text[i] + 1 + (int)k) : k < 8 ? (char)(text[i] ^ 1 << k) : marks[k - 8];
-            all++;
-            if (rp_policy_parse(&p, bent, n, "p.yaml", &err) < 0) {
-                CHECK(strncmp(err.msg, "p.yaml:", 7) == 0, "%s", err.msg);
-                refused++;
-            } else {
-                for (int rule = 0; rule < RP_RULE_COUNT; rule++)
-                    CHECK(!asks(&was, rule) || asks(&p, rule), "byte %zu is '%c': %s is not asked for", i, bent[i], rp_rule_text(rule)->id);
-                CHECK(checks_of(&p) >= checks_of(&was), "byte %zu is '%c': %d checks of %d", i, bent[i], checks_of(&p), checks_of(&was));
-                rp_policy_fini(&p);
-            }
-            bent[i] = text[i];
-        }
-    CHECK(refused > all / 5, "only %d of %d", refused, all);
-    rp_policy_fini(&was);
-}
-
-TEST(a_policy_with_a_changed_byte_is_another_or_none)
-{
-    static const char text[] = "---\n# who and when\nsigned_by: [alice, ./bob.pem]  # either\ncountersigned_by: [carol,\n  dave]\nmax_age_days: 30\n"
-                               "# and how\nclean_tree: true\nmax_failed_before: 0 # none\nchecks:\n  key: passed # trusted\n  # data: note\n"
-                               "  outliers: note\n";
-    RP_BUF shipped = {0};
+    static const char text[] = "---\r\n#a policy\n#\ncomplete : true # the run ended\n# min_steps: 5\nsigned_by: [alice, # the author\n  \"a # b\"]\n"
+                               "recipes:\n  - bert_fp32\nchecks:\n    \"key\": note\n# data: passed\n";
+    struct rp_policy p;
     struct rp_err err;
-    change_every_byte(text, sizeof text - 1, 8 + sizeof marks - 1);
-    CHECK(rp_read_file(&shipped, "results/policy.yaml", 1 << 20, &err) == 0, "%s", err.msg);
-    change_every_byte(rp_buf_text(&shipped), shipped.size, 8);
+    CHECK(parse(&p, text, &err) == 0, "%s", err.msg);
+    CHECK(p.rule[RP_RULE_complete].number == 1 && p.rule[RP_RULE_signed_by].n == 2 && p.rule[RP_RULE_recipes].n == 1);
+    CHECK(p.worst[RP_CHECK_key] == RP_CHECK_NOTE && !p.worst[RP_CHECK_data] && !p.rule[RP_RULE_min_steps].line);
+    rp_policy_fini(&p);
 }

@@ -48,7 +48,7 @@ if inside limits.json --pids-limit 100 --memory 512m --cpus 1.5 --cpuset-cpus 0 
     [ "$(cat /sys/devices/system/cpu/online)" != 0 ] || cpuset=
     # shellcheck disable=SC2086
     expect limits.json --pids-limit=100 --memory=512m --cpus=1.5 $cpuset --shm-size=96m "-v HOST:/data:ro" \
-        "--tmpfs /scratch:size=16384k" "-e NCCL_DEBUG=INFO"
+        "--tmpfs /scratch:size=16384k"
     [ "$(jq -r .probes.limits.shm_size.value limits.json)" = 100663296 ] || fail "the size of /dev/shm"
     ! grep -qF "$PWD" limits.json || fail "a path of the host shows"
 else
