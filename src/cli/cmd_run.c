@@ -58,6 +58,7 @@ struct run {
     struct rp_meter meter;
     struct rp_attempt attempt;
     char statement[RP_SHA256_HEX]; /* of the bundle that was written, or "" */
+    uint64_t begun_ns;             /* monotonic clock at the start */
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus what the monotonic clock says it took */
 };
 
@@ -509,48 +510,61 @@ static void print_result(const struct run *r)
     puts(r->output);
 }
 
+/* Everything before the first step; what fails here leaves nothing to seal. */
+static int before_training(struct run *r, struct rp_err *err)
+{
+    rp_interrupt_catch();
+    int failed = prepare(r, err) < 0;
+    if (!failed && !rp_interrupted())
+        return 0;
+    if (!failed)
+        (void)rp_fail(err, RP_INTERRUPTED, "interrupted");
+    return err->code == RP_INTERRUPTED ? rp_wrap(err, "before training began, so there is nothing to seal") : -1;
+}
+
+/* Never fails itself: a run that failed is sealed as such. */
+static void train(struct run *r)
+{
+    r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
+    rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
+                     r->from->first ? r->from->first->v->statement : NULL, &r->meter);
+    if (r->unusable.code == RP_OK)
+        rp_supervise(&r->outcome, &r->job, &r->meter);
+    else
+        r->outcome = (struct rp_outcome){.status = RP_RUN_FAILED, .reason = r->unusable};
+    r->ended_ns = r->started_ns + (rp_now_ns() - r->begun_ns);
+}
+
+/* The bundle is sealed: is it what was asked for? */
+static int judge(struct run *r, struct rp_err *err)
+{
+    if (r->outcome.status != RP_RUN_COMPLETE) {
+        *err = r->outcome.reason;
+        return -1;
+    }
+    if (r->unwritable.code != RP_OK)
+        return rp_fail(err, RP_IO, "%s; nothing is lost: the bundle is '%s'", r->unwritable.msg, r->output);
+    if (r->taken && r->named) /* scripts look where they said */
+        return rp_fail(err, RP_IO, "the name asked for was taken while the run trained; nothing is lost: the bundle is '%s'", r->output);
+    return judge_agreement(r, err);
+}
+
+static int run_all(struct run *r, struct rp_err *err)
+{
+    if (before_training(r, err) < 0)
+        return -1;
+    train(r);
+    if (seal(r, err) < 0)
+        return -1;
+    print_result(r);
+    return judge(r, err);
+}
+
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
-    struct run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns()};
-    uint64_t t0 = rp_now_ns();
+    struct run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
-    int failed = load_recipe(&r, err) < 0;
-    if (!failed && r.o->plan) {
-        failed = show_plan(&r, err) < 0;
-        run_fini(&r);
-        return failed ? -1 : 0;
-    }
-    rp_interrupt_catch();
-    failed = failed || prepare(&r, err) < 0;
-    if (!failed && rp_interrupted())
-        failed = rp_fail(err, RP_INTERRUPTED, "interrupted") < 0;
-    if (failed && err->code == RP_INTERRUPTED)
-        rp_wrap(err, "before training began, so there is nothing to seal");
-    if (!failed) {
-        r.job = (struct rp_job){.recipe = &r.recipe, .backend = r.backend, .data = r.data.path, .batch = r.plan.batch};
-        rp_attempt_start(&r.attempt, r.o->no_ledger, r.recipe.sha256, r.recipe.source_name,
-                         from->first ? from->first->v->statement : NULL, &r.meter);
-        if (r.unusable.code == RP_OK)
-            rp_supervise(&r.outcome, &r.job, &r.meter);
-        else
-            r.outcome = (struct rp_outcome){.status = RP_RUN_FAILED, .reason = r.unusable};
-        r.ended_ns = r.started_ns + (rp_now_ns() - t0);
-        failed = seal(&r, err) < 0;
-    }
-    if (!failed) {
-        print_result(&r);
-        if (r.outcome.status != RP_RUN_COMPLETE) {
-            *err = r.outcome.reason;
-            failed = 1;
-        } else if (r.unwritable.code != RP_OK) {
-            failed = rp_fail(err, RP_IO, "%s; nothing is lost: the bundle is '%s'", r.unwritable.msg, r.output) < 0;
-        } else if (r.taken && r.named) { /* scripts look where they said */
-            failed = rp_fail(err, RP_IO, "the name asked for was taken while the run trained; nothing is lost: the bundle is '%s'",
-                             r.output) < 0;
-        } else {
-            failed = judge_agreement(&r, err) < 0;
-        }
-    }
+    int failed = load_recipe(&r, err) < 0 || (o->plan ? show_plan(&r, err) : run_all(&r, err)) < 0;
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
     rp_meter_end(&r.meter);
     run_fini(&r);

@@ -50,12 +50,6 @@ int rp_records_counter(const struct rp_records *rs, const char *name)
  * printable ASCII without escapes, or a flat object of these. A run can have a million lines, for each of which a JSON library makes fifty
  * allocations. */
 
-enum key {
-#define STEP_KEY(name, form, when, least) KEY_##name,
-#include "worker/step.def"
-#undef STEP_KEY
-    KEYS
-};
 static const struct {
     const char *name, *quoted; /* "loss", "loss\":" */
     size_t size;               /* of quoted */
@@ -66,7 +60,7 @@ static const struct {
 };
 
 /* Which keys a record has to have, and which it may have: a bit for each. */
-#define STEP_KEY(name, form, when, least) | ((RP_WHEN_##when & (KEYS_WHEN)) ? 1u << KEY_##name : 0)
+#define STEP_KEY(name, form, when, least) | ((RP_WHEN_##when & (KEYS_WHEN)) ? 1u << RP_STEP_##name : 0)
 #define KEYS_WHEN RP_WHEN_ALWAYS | RP_WHEN_ROOTS
 static const uint32_t of_init = 0
 #include "worker/step.def"
@@ -90,7 +84,7 @@ struct field {
     char type; /* 's' text, 'i' integer, 'r' real, 'o' object */
 };
 struct line {
-    struct field f[KEYS];
+    struct field f[RP_STEP_KEYS];
     uint32_t has; /* a bit for each key that is there: the field of any other is not filled */
     int rank;
     int64_t number;
@@ -142,13 +136,13 @@ static const char *number_end(const char *p, const char *end, char *type)
     return p;
 }
 
-/* The key whose name begins at p, with its quote and colon: looked for from `from` on, as keys ascend. KEYS: none of these. */
+/* The key whose name begins at p, with its quote and colon: looked for from `from` on, as keys ascend. RP_STEP_KEYS: none of these. */
 static int key_of(const char *p, const char *end, int from)
 {
-    for (int k = from; k < KEYS; k++)
+    for (int k = from; k < RP_STEP_KEYS; k++)
         if (keys[k].quoted[0] == *p && (size_t)(end - p) > keys[k].size && memcmp(keys[k].quoted, p, keys[k].size) == 0)
             return k;
-    return KEYS;
+    return RP_STEP_KEYS;
 }
 
 /* The value at p into *f, without looking into an object; its end, or NULL. */
@@ -174,7 +168,7 @@ static int scan(struct line *l, const char *p, size_t size, struct rp_err *err)
     const char *start = p, *end = p + size;
     for (int k = 0; size <= INT32_MAX && end - p > 2 && *p == (l->has ? ',' : '{') && p[1] == '"'; k++) {
         k = key_of(p + 2, end, k);
-        const char *stop = k < KEYS ? value_of(&l->f[k], p + 2 + keys[k].size, end) : NULL;
+        const char *stop = k < RP_STEP_KEYS ? value_of(&l->f[k], p + 2 + keys[k].size, end) : NULL;
         if (!stop)
             break;
         l->has |= 1u << k;
@@ -264,7 +258,7 @@ static int is_name(struct rp_record_names *names, int i, int learn, const char *
 }
 
 /* The values of the object at `key`, in the order of their names; the first step of a run (learn) says which names there are. */
-static int named_values(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct line *l, enum key key,
+static int named_values(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct line *l, enum rp_step_key key,
                         struct rp_err *err)
 {
     const struct field *f = &l->f[key];
@@ -295,7 +289,7 @@ static int loss_parts(const struct rp_record *r, struct rp_records *rs, int lear
 {
     struct field f[RP_NAMES_MAX];
     float part, sum = 0, size = 0;
-    if (named_values(f, &rs->part, learn, l, KEY_loss_parts, err) < 0)
+    if (named_values(f, &rs->part, learn, l, RP_STEP_loss_parts, err) < 0)
         return -1;
     for (int i = 0; i < rs->part.n; i++) {
         if (hex_float(&part, &f[i], l, rs->part.name[i], err) < 0)
@@ -312,7 +306,7 @@ static int counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn,
 {
     struct field f[RP_NAMES_MAX];
     int64_t wide;
-    if (named_values(f, &rs->counter, learn, l, KEY_counters, err) < 0)
+    if (named_values(f, &rs->counter, learn, l, RP_STEP_counters, err) < 0)
         return -1;
     for (int i = 0; i < rs->counter.n; i++) {
         if (count(&wide, &f[i], l, rs->counter.name[i], 0, UINT32_MAX, err) < 0)
@@ -326,7 +320,7 @@ static int counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn,
 
 static int learning_rate(struct rp_record *r, struct line *l, struct rp_err *err)
 {
-    const struct field *f = &l->f[KEY_learning_rate];
+    const struct field *f = &l->f[RP_STEP_learning_rate];
     if (has_type(f, 'r', l, "learning_rate", err) < 0)
         return -1;
     r->learning_rate = rp_real_read(f->value, f->size);
@@ -341,11 +335,11 @@ static int learning_rate(struct rp_record *r, struct line *l, struct rp_err *err
 static int state_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], struct line *l, struct rp_err *err)
 {
     static const unsigned char digit[256] = {['0'] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ['a'] = 11, 12, 13, 14, 15, 16}; /* 1 + its value */
-    const struct field *f = &l->f[KEY_state_root];
+    const struct field *f = &l->f[RP_STEP_state_root];
     if (!(l->has & of_root))
         return 0;
     if (check_keys(l, of_root, UINT32_MAX, "init, or of a step with a state root", err) < 0 || has_type(f, 's', l, "state_root", err) < 0 ||
-        count(&r->root_ns, &l->f[KEY_root_ns], l, "root_ns", 0, INT64_MAX, err) < 0)
+        count(&r->root_ns, &l->f[RP_STEP_root_ns], l, "root_ns", 0, INT64_MAX, err) < 0)
         return -1;
     const unsigned char *p = (const unsigned char *)f->value;
     int bad = f->size != 2 * RP_SHA256_SIZE;
@@ -372,7 +366,7 @@ static int check_device_time(const struct rp_record *r, struct line *l, struct r
 
 /* One macro for each form of a key; what is empty has a function of its own. */
 #define PARSE_WHOLE(key, least, most)                                                                                                     \
-    if (count(&wide, &l->f[KEY_##key], l, #key, least, most, err) < 0)                                                                     \
+    if (count(&wide, &l->f[RP_STEP_##key], l, #key, least, most, err) < 0)                                                                     \
         return -1;                                                                                                                        \
     r->key = (__typeof__(r->key))wide;
 #define PARSE_TIME(key, least) PARSE_WHOLE(key, least, INT64_MAX)
@@ -380,11 +374,11 @@ static int check_device_time(const struct rp_record *r, struct line *l, struct r
 #define PARSE_AMOUNT(key, least) PARSE_WHOLE(key, least, UINT32_MAX)
 #define PARSE_DURATION(key, least)                                                                                                        \
     r->key = -1;                                                                                                                          \
-    if (l->has >> KEY_##key & 1) {                                                                                                        \
+    if (l->has >> RP_STEP_##key & 1) {                                                                                                        \
         PARSE_TIME(key, least)                                                                                                            \
     }
 #define PARSE_FLOAT(key, least)                                                                                                           \
-    if (hex_float(&r->key, &l->f[KEY_##key], l, #key, err) < 0)                                                                            \
+    if (hex_float(&r->key, &l->f[RP_STEP_##key], l, #key, err) < 0)                                                                            \
         return -1;
 #define PARSE_REAL(key, least)                                                                                                            \
     if (key(r, l, err) < 0)                                                                                                               \
@@ -410,10 +404,10 @@ static int parse_values(struct rp_record *r, struct line *l, struct rp_err *err)
 static int parse_place(struct rp_record *r, struct line *l, int *init, struct rp_err *err)
 {
     int64_t step, rank;
-    const struct field *phase = &l->f[KEY_phase];
-    if (check_keys(l, 1u << KEY_phase | 1u << KEY_rank | 1u << KEY_step, UINT32_MAX, "any kind", err) < 0 ||
-        has_type(phase, 's', l, "phase", err) < 0 || count(&step, &l->f[KEY_step], l, "step", -1, INT32_MAX - 1, err) < 0 ||
-        count(&rank, &l->f[KEY_rank], l, "rank", 0, INT32_MAX, err) < 0)
+    const struct field *phase = &l->f[RP_STEP_phase];
+    if (check_keys(l, 1u << RP_STEP_phase | 1u << RP_STEP_rank | 1u << RP_STEP_step, UINT32_MAX, "any kind", err) < 0 ||
+        has_type(phase, 's', l, "phase", err) < 0 || count(&step, &l->f[RP_STEP_step], l, "step", -1, INT32_MAX - 1, err) < 0 ||
+        count(&rank, &l->f[RP_STEP_rank], l, "rank", 0, INT32_MAX, err) < 0)
         return -1;
     if (rank != l->rank)
         return rp_fail(err, RP_MALFORMED, "%s: a record of rank %" PRId64, at(l), rank);

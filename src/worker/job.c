@@ -8,6 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *rp_step_key_name(enum rp_step_key key)
+{
+    static const char *const names[] = {
+#define STEP_KEY(name, form, when, least) #name,
+#include "worker/step.def"
+#undef STEP_KEY
+    };
+    return names[key];
+}
+
 json_t *rp_job_encode(const struct rp_job *job)
 {
     return json_pack("{s:o, s:s, s:s, s:I, s:I}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",

@@ -31,6 +31,13 @@
 #include <jansson.h>
 #include <stdint.h>
 
+enum rp_step_key {
+#define STEP_KEY(name, form, when, least) RP_STEP_##name,
+#include "worker/step.def"
+#undef STEP_KEY
+    RP_STEP_KEYS
+};
+const char *rp_step_key_name(enum rp_step_key key);
 /* In which records a key of step.def is. */
 enum rp_step_when { RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16 };
 

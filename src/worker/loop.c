@@ -27,7 +27,8 @@ struct loop {
     struct rp_buf in;
     uint64_t alive_ns;
     int stop;      /* the parent asked, or is gone */
-    int64_t step;  /* for messages */
+    struct rp_comm *comm;
+    int64_t step;  /* -1 before the first */
     uint64_t root_ns; /* spent on state roots so far: a phase of its own */
     json_t *phases, *roots, *ceilings;
 };
@@ -152,33 +153,23 @@ static int open_job(struct loop *l, struct rp_err *err)
         return -1;
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "initialising", 0);
-    l->train = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &l->plan, .dev = l->dev, .data = l->job.data,
+    l->train = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &l->plan, .dev = l->dev, .comm = l->comm, .data = l->job.data,
                                                      .format = rp_data_format_of(r), .alive = alive, .alive_arg = l}, err);
     leave_phase(l, "initialising", t0);
     return l->train ? 0 : -1;
 }
 
-/* ---- records ----
- * A record before it is JSON: a field for each key of step.def, of a type that goes with its form. What is not there is negative or empty. */
+/* ---- records ---- */
 
-#define FIELD_TIME(key) int64_t key;
-#define FIELD_DURATION(key) int64_t key;
-#define FIELD_PAUSE(key) int64_t key;
-#define FIELD_RANK(key) int64_t key;
-#define FIELD_STEP(key) int64_t key;
-#define FIELD_INDEX(key) int64_t key;
-#define FIELD_AMOUNT(key) int64_t key;
-#define FIELD_REAL(key) double key;
-#define FIELD_FLOAT(key) float key;
-#define FIELD_PHASE(key) const char *key;
-#define FIELD_DIGEST(key) char key[65];
-#define FIELD_PARTS(key) float key[RP_LOSS_PARTS_MAX];
-#define FIELD_COUNTERS(key) int64_t key[RP_COUNTERS_MAX];
-struct step_values {
-#define STEP_KEY(name, form, when, least) FIELD_##form(name)
-#include "worker/step.def"
-#undef STEP_KEY
-};
+static void put(json_t *record, enum rp_step_key key, json_t *value)
+{
+    json_object_set_new(record, rp_step_key_name(key), value);
+}
+
+static void put_whole(json_t *record, enum rp_step_key key, int64_t value)
+{
+    put(record, key, json_integer((json_int_t)value));
+}
 
 static json_t *hex_of(float x)
 {
@@ -187,60 +178,58 @@ static json_t *hex_of(float x)
     return json_string(text);
 }
 
-static json_t *parts_of(const struct rp_model *m, const float *part)
+static json_t *begin_record(const struct loop *l, const char *phase)
 {
-    json_t *j = json_object();
+    json_t *record = json_object();
+    put(record, RP_STEP_phase, json_string(phase));
+    put_whole(record, RP_STEP_rank, l->comm->rank[RP_GROUP_WORLD]);
+    put_whole(record, RP_STEP_step, l->step);
+    return record;
+}
+
+/* Loss parts and counters by the names that the model declares; a model without them has no such key. */
+static void put_named(json_t *record, const struct rp_model *m, const struct rp_step_result *s)
+{
+    json_t *parts = json_object(), *counters = json_object();
     for (int i = 0; i < rp_model_loss_parts(m); i++)
-        json_object_set_new(j, m->loss_part[i], hex_of(part[i]));
-    return j;
-}
-
-static json_t *counters_of(const struct rp_model *m, const int64_t *counter)
-{
-    json_t *j = json_object();
+        json_object_set_new(parts, m->loss_part[i], hex_of(s->part[i]));
     for (int i = 0; i < rp_model_counters(m); i++)
-        json_object_set_new(j, m->counter[i].name, json_integer((json_int_t)counter[i]));
-    return j;
+        json_object_set_new(counters, m->counter[i].name, json_integer((json_int_t)s->counter[i]));
+    if (json_object_size(parts))
+        put(record, RP_STEP_loss_parts, json_incref(parts));
+    if (json_object_size(counters))
+        put(record, RP_STEP_counters, json_incref(counters));
+    json_decref(parts);
+    json_decref(counters);
 }
 
-#define JSON_TIME(v) ((v) < 0 ? NULL : json_integer((json_int_t)(v)))
-#define JSON_DURATION(v) JSON_TIME(v)
-#define JSON_PAUSE(v) JSON_TIME(v)
-#define JSON_RANK(v) json_integer((json_int_t)(v))
-#define JSON_STEP(v) json_integer((json_int_t)(v))
-#define JSON_INDEX(v) json_integer((json_int_t)(v))
-#define JSON_AMOUNT(v) json_integer((json_int_t)(v))
-#define JSON_REAL(v) json_real(v)
-#define JSON_FLOAT(v) hex_of(v)
-#define JSON_PHASE(v) json_string(v)
-#define JSON_DIGEST(v) (*(v) ? json_string(v) : NULL)
-#define JSON_PARTS(v) (rp_model_loss_parts(m) ? parts_of(m, v) : NULL)
-#define JSON_COUNTERS(v) (rp_model_counters(m) ? counters_of(m, v) : NULL)
-
-/* The init record (step -1) has no more than what every record has and its state root. */
-static json_t *step_record(const struct rp_model *m, const struct step_values *v)
+static json_t *step_record(const struct loop *l, const struct rp_step_result *s, uint64_t start, uint64_t end)
 {
-    json_t *out = json_object();
-#define STEP_KEY(name, form, when, least)                                                                                     \
-    if (v->step >= 0 || RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) {                                                                          \
-        json_t *j = JSON_##form(v->name);                                                                                     \
-        if (j)                                                                                                                \
-            json_object_set_new(out, #name, j);                                                                               \
-    }
-#include "worker/step.def"
-#undef STEP_KEY
-    return out;
+    const struct rp_recipe *r = l->job.recipe;
+    int64_t timed = l->step - r->measure_warmup_steps;
+    json_t *record = begin_record(l, timed < 0 ? "warm-up" : "timed");
+    put_whole(record, RP_STEP_repeat, timed < 0 ? 0 : timed / r->measure_timed_steps);
+    put_whole(record, RP_STEP_start_ns, (int64_t)start);
+    put_whole(record, RP_STEP_end_ns, (int64_t)end);
+    put(record, RP_STEP_loss, hex_of(s->loss));
+    put(record, RP_STEP_grad_norm, hex_of(s->grad_norm));
+    put(record, RP_STEP_learning_rate, json_real(s->learning_rate));
+    put_whole(record, RP_STEP_samples, s->samples);
+    put_named(record, rp_model_of(r), s);
+    return record;
 }
 
 /* State root into the record; per-tensor roots are kept under `which` for the bundle. */
-static int take_root(struct loop *l, struct step_values *v, const char *which, struct rp_err *err)
+static int take_root(struct loop *l, json_t *record, const char *which, struct rp_err *err)
 {
+    char hex[65];
     json_t *tensors = NULL;
     uint64_t t0 = rp_now_ns();
-    if (rp_train_root(l->train, v->state_root, which ? &tensors : NULL, err) < 0)
+    if (rp_train_root(l->train, hex, which ? &tensors : NULL, err) < 0)
         return -1;
     uint64_t ns = rp_now_ns() - t0;
-    v->root_ns = (int64_t)ns;
+    put(record, RP_STEP_state_root, json_string(hex));
+    put_whole(record, RP_STEP_root_ns, (int64_t)ns);
     l->root_ns += ns;
     if (which)
         json_object_set_new(l->roots, which, tensors);
@@ -254,7 +243,6 @@ static int one_step(struct loop *l, int64_t last, struct rp_err *err)
     const struct rp_backend *b = l->backend;
     struct rp_step_result s = {0};
     uint64_t device_ns = 0;
-    int64_t timed = l->step - r->measure_warmup_steps;
     if (rp_train_load(l->train, l->step, err) < 0)
         return -1;
     uint64_t start = rp_now_ns();
@@ -265,18 +253,14 @@ static int one_step(struct loop *l, int64_t last, struct rp_err *err)
     uint64_t end = rp_now_ns(); /* a step ends with a sync: the device is done */
     if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
         return -1;
-    struct step_values v = {.step = l->step, .phase = timed < 0 ? "warm-up" : "timed",
-                            .repeat = timed < 0 ? 0 : timed / r->measure_timed_steps,
-                            .start_ns = (int64_t)start, .end_ns = (int64_t)end,
-                            .device_ns = b->time_end ? (int64_t)device_ns : -1, .root_ns = -1,
-                            .loss = s.loss, .grad_norm = s.grad_norm, .learning_rate = s.learning_rate, .samples = s.samples};
-    memcpy(v.loss_parts, s.part, sizeof v.loss_parts);
-    memcpy(v.counters, s.counter, sizeof v.counters);
+    RP_JSON *record = step_record(l, &s, start, end);
+    if (b->time_end)
+        put_whole(record, RP_STEP_device_ns, (int64_t)device_ns);
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
     if (l->step == last || every)
-        if (take_root(l, &v, l->step == last ? "final" : NULL, err) < 0)
+        if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)
             return -1;
-    tell(l, RP_FRAME_STEP, step_record(rp_model_of(r), &v));
+    tell(l, RP_FRAME_STEP, json_incref(record));
     return 0;
 }
 
@@ -284,10 +268,10 @@ static int all_steps(struct loop *l, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
     int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
-    struct step_values init = {.step = -1, .phase = "init"};
-    if (take_root(l, &init, "init", err) < 0)
+    RP_JSON *init = begin_record(l, "init");
+    if (take_root(l, init, "init", err) < 0)
         return -1;
-    tell(l, RP_FRAME_STEP, step_record(rp_model_of(r), &init));
+    tell(l, RP_FRAME_STEP, json_incref(init));
     for (l->step = 0; l->step < n && !alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;
         uint64_t t0 = rp_now_ns(), roots = l->root_ns;
@@ -360,7 +344,8 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
                     const struct rp_sampler *sampler)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .in = *in, .sampler = sampler, .phases = json_object(), .roots = json_object(),
+    struct loop l = {.fd = fd, .step = -1, .in = *in, .sampler = sampler, .comm = rp_comm_self(),
+                     .phases = json_object(), .roots = json_object(),
                      .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
