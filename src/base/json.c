@@ -155,6 +155,12 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
     return get(obj, key, JSON_ARRAY, "an array", what, err);
 }
 
+const char *rp_json_text(const json_t *obj, const char *key)
+{
+    const char *text = json_string_value(json_object_get(obj, key));
+    return text ? text : "";
+}
+
 void rp_float_hex(char out[32], float x)
 {
     if (isnan(x))

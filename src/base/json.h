@@ -33,6 +33,8 @@ int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *wh
 json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 
+const char *rp_json_text(const json_t *obj, const char *key); /* the text obj.key, "" where there is none */
+
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
 int rp_float_unhex(float *out, const char *text); /* 0 or -1 */

@@ -9,14 +9,13 @@
 #include "capture/secrets.h"
 #include "capture/variables.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 65536, MAX_LIBRARIES = 96, BLOCK = 1 << 18 };
+enum { MAX_NAMES = 65536, MAX_LIBRARIES = 96 };
 /* What is hashed without opts->digests: files up to this size, until this many bytes in all (25 ms with SHA instructions). */
 static const int64_t small_file = 32 << 20, small_sum = 48 << 20;
 
@@ -75,29 +74,6 @@ static char *version_of_package(const struct rp_names *packages, const struct li
     return NULL;
 }
 
-/* SHA-256 of the file, or NULL when a read fails. */
-static char *digest(int fd)
-{
-    unsigned char sum[RP_SHA256_SIZE];
-    struct rp_sha256 h;
-    RP_FREE unsigned char *block = rp_alloc(BLOCK);
-    char *hex = NULL;
-    off_t at = 0;
-    rp_sha256_init(&h);
-    for (ssize_t n; (n = pread(fd, block, BLOCK, at)) != 0;) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return NULL;
-        rp_sha256_update(&h, block, (size_t)n);
-        at += n;
-    }
-    rp_sha256_final(&h, sum);
-    hex = rp_alloc(RP_SHA256_HEX);
-    rp_hex(hex, sum, sizeof sum);
-    return hex;
-}
-
 static void set_text(json_t *obj, const char *key, const char *text)
 {
     if (text && *text)
@@ -107,7 +83,8 @@ static void set_text(json_t *obj, const char *key, const char *text)
 /* {"file", "path", "found_by", "size", "version", "version_from", "build_id", "sha256"}; only what is known. */
 static json_t *describe(const struct rp_probe *p, const struct library *lib, const char *path, int64_t *budget)
 {
-    char id[RP_BUILD_ID], text[64], hidden[RP_HIDDEN];
+    char id[RP_BUILD_ID], text[64], hidden[RP_HIDDEN], hex[RP_SHA256_HEX];
+    struct rp_err ignored;
     enum rp_state state;
     const char *detail;
     struct stat st;
@@ -131,8 +108,8 @@ static json_t *describe(const struct rp_probe *p, const struct library *lib, con
     }
     if (p->opts->digests || (st.st_size <= small_file && st.st_size <= *budget)) {
         *budget -= st.st_size;
-        RP_FREE char *hex = digest(fd);
-        set_text(obj, "sha256", hex);
+        if (rp_sha256_fd(hex, fd, path, NULL, &ignored) == 0)
+            set_text(obj, "sha256", hex);
     }
     return obj;
 }

@@ -27,12 +27,6 @@ static char *path_of(const struct rp_cli *cli)
     return cli->argc ? rp_strdup(cli->argv[0]) : rp_ledger_path(&named);
 }
 
-static const char *text(const json_t *j, const char *key)
-{
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
-}
-
 /* ---- ledger list ---- */
 
 struct list {
@@ -55,23 +49,23 @@ static void print_line(const json_t *line)
 {
     char name[64], event[24], bundle[160];
     const json_t *b = json_object_get(line, "bundle"), *run = json_object_get(line, "run"), *status = json_object_get(line, "exit");
-    const char *recipe = text(line, "recipe");
-    if (*text(line, "recipe_name"))
-        rp_safe(name, sizeof name, text(line, "recipe_name"));
+    const char *recipe = rp_json_text(line, "recipe");
+    if (*rp_json_text(line, "recipe_name"))
+        rp_safe(name, sizeof name, rp_json_text(line, "recipe_name"));
     else
         snprintf(name, sizeof name, *recipe ? "recipe %.12s..." : "", rp_safe(bundle, sizeof bundle, recipe));
-    printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), text(line, "at"),
-           rp_safe(event, sizeof event, text(line, "event")), name);
+    printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), rp_json_text(line, "at"),
+           rp_safe(event, sizeof event, rp_json_text(line, "event")), name);
     if (json_is_integer(run))
         printf("  of %" JSON_INTEGER_FORMAT, json_integer_value(run));
     if (b)
-        printf("  %s", rp_safe(bundle, sizeof bundle, text(b, "name")));
-    if (*text(line, "verdict"))
-        printf("  %s", rp_safe(name, sizeof name, text(line, "verdict")));
-    if (*text(line, "check"))
-        printf(" (%s)", rp_safe(name, sizeof name, text(line, "check")));
-    if (*text(line, "replicates"))
-        printf("  replicates %.16s...", rp_safe(name, sizeof name, text(line, "replicates")));
+        printf("  %s", rp_safe(bundle, sizeof bundle, rp_json_text(b, "name")));
+    if (*rp_json_text(line, "verdict"))
+        printf("  %s", rp_safe(name, sizeof name, rp_json_text(line, "verdict")));
+    if (*rp_json_text(line, "check"))
+        printf(" (%s)", rp_safe(name, sizeof name, rp_json_text(line, "check")));
+    if (*rp_json_text(line, "replicates"))
+        printf("  replicates %.16s...", rp_safe(name, sizeof name, rp_json_text(line, "replicates")));
     if (json_object_get(line, "torn"))
         printf("  after a torn line");
     if (json_integer_value(status))
@@ -130,13 +124,13 @@ struct tally {
 static int count(void *arg, const json_t *line, struct rp_err *err)
 {
     struct tally *t = arg;
-    const char *event = text(line, "event");
+    const char *event = rp_json_text(line, "event");
     (void)err;
     int64_t *const of[] = {&t->started, &t->sealed, &t->failed, &t->interrupted, &t->judged};
     for (int e = RP_LEDGER_STARTED; e <= RP_LEDGER_VERIFIED; e++)
         *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
-    t->refused += strcmp(text(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
-    t->undecided += strcmp(text(line, "verdict"), rp_verdict_name(RP_VERDICT_UNDECIDED)) == 0;
+    t->refused += strcmp(rp_json_text(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
+    t->undecided += strcmp(rp_json_text(line, "verdict"), rp_verdict_name(RP_VERDICT_UNDECIDED)) == 0;
     return 0;
 }
 
