@@ -191,7 +191,7 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
     quiet.record = NULL;
     rp_libraries_find(&s.dirs, &quiet);
     for (int i = 0; i < s.dirs.n; i++) {
-        struct rp_names files;
+        RP_NAMES files = {0};
         rp_names_read(&files, &quiet, s.dirs.dir[i].path, MAX_NAMES);
         for (size_t k = 0; k < sizeof libraries / sizeof *libraries; k++) {
             size_t n = strlen(libraries[k].name);
@@ -206,7 +206,6 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
             if (plain && !versioned)
                 take(&s, &s.dirs.dir[i], plain, &libraries[k]);
         }
-        rp_names_free(&files);
     }
     rp_names_free(&s.packages);
     free(s.site);
@@ -219,15 +218,6 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 /* ---- into the document ---- */
 
 /* The answer may come from a record that somebody else wrote. */
-static void put_fact(json_t *obj, const char *name, const json_t *answer, const char *source)
-{
-    const char *text = json_string_value(answer);
-    if (text)
-        rp_put_str(obj, name, text, source);
-    else
-        rp_put_absent(obj, name, source);
-}
-
 static void put_library(json_t *all, const json_t *answer)
 {
     static const char *const facts[][2] = {{"path", "the loader's directories, CUDA toolkits, Python packages"},
@@ -244,23 +234,23 @@ static void put_library(json_t *all, const json_t *answer)
         snprintf(key, sizeof key, "%s#%d", file, i);
     json_t *obj = json_object(), *size = json_object_get(answer, "size"), *sum = json_object_get(answer, "sha256");
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-        put_fact(obj, facts[i][0], json_object_get(answer, facts[i][0]),
-                 facts[i][1]     ? facts[i][1]
-                 : from && *from ? from
-                                 : "name of the file");
+        rp_put_str(obj, facts[i][0], json_string_value(json_object_get(answer, facts[i][0])),
+                   facts[i][1]     ? facts[i][1]
+                   : from && *from ? from
+                                   : "name of the file");
     if (json_is_integer(size))
         rp_put_int(obj, "size", json_integer_value(size), "fstat(2)", "B");
     else
         rp_put_absent(obj, "size", "fstat(2)");
     if (json_is_string(sum)) /* of a large file it is made with --digests only, and a value that nobody looked for is no absent one */
-        put_fact(obj, "sha256", sum, "bytes of the file");
+        rp_put_str(obj, "sha256", json_string_value(sum), "bytes of the file");
     json_object_set_new(all, key, obj);
 }
 
 /* version.json of a toolkit since 11.1: {"cuda": {"version": "12.4.1"}, ...}; before, version.txt: "CUDA Version 10.1.243". */
 static void toolkits(struct rp_probe *p)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     struct rp_probe quiet = *p;
     quiet.record = NULL; /* what else lies in /usr/local is nobody's business */
     json_t *all = json_object();
@@ -293,7 +283,6 @@ static void toolkits(struct rp_probe *p)
         else
             rp_put_state(all, d.name[i], &old);
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "toolkits", all);
 }
 
