@@ -51,11 +51,8 @@ void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size)
     rp_hex(out, digest, sizeof digest);
 }
 
-int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, struct rp_err *err)
+int rp_sha256_fd(char out[RP_SHA256_HEX], int fd, const char *name, uint64_t *size, struct rp_err *err)
 {
-    RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
-        return -1;
     enum { chunk = 1 << 18 };
     RP_FREE char *bytes = rp_alloc(chunk);
     unsigned char digest[RP_SHA256_SIZE];
@@ -63,13 +60,13 @@ int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, st
     uint64_t total = 0;
     ssize_t n;
     rp_sha256_init(&h);
-    while ((n = read(fd, bytes, chunk)) != 0) {
+    while ((n = pread(fd, bytes, chunk, (off_t)total)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
+            return rp_fail(err, RP_IO, "cannot read '%s': %s", name, strerror(errno));
         if (rp_interrupted())
-            return rp_fail(err, RP_INTERRUPTED, "interrupted while reading '%s'", path);
+            return rp_fail(err, RP_INTERRUPTED, "interrupted while reading '%s'", name);
         rp_sha256_update(&h, bytes, (size_t)n);
         total += (uint64_t)n;
     }
@@ -78,4 +75,10 @@ int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, st
     if (size)
         *size = total;
     return 0;
+}
+
+int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size, struct rp_err *err)
+{
+    RP_FD fd = rp_open_regular(path, err);
+    return fd < 0 ? -1 : rp_sha256_fd(out, fd, path, size, err);
 }

@@ -182,7 +182,7 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
 static void caches(struct rp_probe *p)
 {
     static const char dir[] = CPU "/cpu0/cache";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, 32);
     if (d.state != RP_STATE_OK) {
         rp_put(p->out, "caches", d.state, NULL, dir, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
@@ -192,7 +192,6 @@ static void caches(struct rp_probe *p)
     for (int i = 0; i < d.n; i++)
         if (strncmp(d.name[i], "index", 5) == 0 && strlen(d.name[i]) < 10)
             cache(p, all, d.name[i]);
-    rp_names_free(&d);
     json_object_set_new(p->out, "caches", all);
 }
 
@@ -265,10 +264,8 @@ static void hypervisor(struct rp_probe *p)
         rp_put_str(p->out, "hypervisor", name, "cpuid 0x40000000");
     else if (rp_probe_exists(p, "/sys/hypervisor/type"))
         rp_put_line(p, p->out, "hypervisor", "/sys/hypervisor/type");
-    else if (has_flag(flags_seen, "hypervisor"))
-        rp_put_str(p->out, "hypervisor", "present", "/proc/cpuinfo");
     else
-        rp_put_absent(p->out, "hypervisor", "/proc/cpuinfo");
+        rp_put_str(p->out, "hypervisor", has_flag(flags_seen, "hypervisor") ? "present" : NULL, "/proc/cpuinfo");
 }
 
 void rp_probe_cpu(struct rp_probe *p)

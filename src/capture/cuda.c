@@ -9,14 +9,13 @@
 #include "capture/secrets.h"
 #include "capture/variables.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 65536, MAX_LIBRARIES = 96, BLOCK = 1 << 18 };
+enum { MAX_NAMES = 65536, MAX_LIBRARIES = 96 };
 /* What is hashed without opts->digests: files up to this size, until this many bytes in all (25 ms with SHA instructions). */
 static const int64_t small_file = 32 << 20, small_sum = 48 << 20;
 
@@ -75,29 +74,6 @@ static char *version_of_package(const struct rp_names *packages, const struct li
     return NULL;
 }
 
-/* SHA-256 of the file, or NULL when a read fails. */
-static char *digest(int fd)
-{
-    unsigned char sum[RP_SHA256_SIZE];
-    struct rp_sha256 h;
-    RP_FREE unsigned char *block = rp_alloc(BLOCK);
-    char *hex = NULL;
-    off_t at = 0;
-    rp_sha256_init(&h);
-    for (ssize_t n; (n = pread(fd, block, BLOCK, at)) != 0;) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return NULL;
-        rp_sha256_update(&h, block, (size_t)n);
-        at += n;
-    }
-    rp_sha256_final(&h, sum);
-    hex = rp_alloc(RP_SHA256_HEX);
-    rp_hex(hex, sum, sizeof sum);
-    return hex;
-}
-
 static void set_text(json_t *obj, const char *key, const char *text)
 {
     if (text && *text)
@@ -107,7 +83,8 @@ static void set_text(json_t *obj, const char *key, const char *text)
 /* {"file", "path", "found_by", "size", "version", "version_from", "build_id", "sha256"}; only what is known. */
 static json_t *describe(const struct rp_probe *p, const struct library *lib, const char *path, int64_t *budget)
 {
-    char id[RP_BUILD_ID], text[64], hidden[RP_HIDDEN];
+    char id[RP_BUILD_ID], text[64], hidden[RP_HIDDEN], hex[RP_SHA256_HEX];
+    struct rp_err ignored;
     enum rp_state state;
     const char *detail;
     struct stat st;
@@ -131,8 +108,8 @@ static json_t *describe(const struct rp_probe *p, const struct library *lib, con
     }
     if (p->opts->digests || (st.st_size <= small_file && st.st_size <= *budget)) {
         *budget -= st.st_size;
-        RP_FREE char *hex = digest(fd);
-        set_text(obj, "sha256", hex);
+        if (rp_sha256_fd(hex, fd, path, NULL, &ignored) == 0)
+            set_text(obj, "sha256", hex);
     }
     return obj;
 }
@@ -214,7 +191,7 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
     quiet.record = NULL;
     rp_libraries_find(&s.dirs, &quiet);
     for (int i = 0; i < s.dirs.n; i++) {
-        struct rp_names files;
+        RP_NAMES files = {0};
         rp_names_read(&files, &quiet, s.dirs.dir[i].path, MAX_NAMES);
         for (size_t k = 0; k < sizeof libraries / sizeof *libraries; k++) {
             size_t n = strlen(libraries[k].name);
@@ -229,7 +206,6 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
             if (plain && !versioned)
                 take(&s, &s.dirs.dir[i], plain, &libraries[k]);
         }
-        rp_names_free(&files);
     }
     rp_names_free(&s.packages);
     free(s.site);
@@ -242,15 +218,6 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 /* ---- into the document ---- */
 
 /* The answer may come from a record that somebody else wrote. */
-static void put_fact(json_t *obj, const char *name, const json_t *answer, const char *source)
-{
-    const char *text = json_string_value(answer);
-    if (text)
-        rp_put_str(obj, name, text, source);
-    else
-        rp_put_absent(obj, name, source);
-}
-
 static void put_library(json_t *all, const json_t *answer)
 {
     static const char *const facts[][2] = {{"path", "the loader's directories, CUDA toolkits, Python packages"},
@@ -267,23 +234,23 @@ static void put_library(json_t *all, const json_t *answer)
         snprintf(key, sizeof key, "%s#%d", file, i);
     json_t *obj = json_object(), *size = json_object_get(answer, "size"), *sum = json_object_get(answer, "sha256");
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-        put_fact(obj, facts[i][0], json_object_get(answer, facts[i][0]),
-                 facts[i][1]     ? facts[i][1]
-                 : from && *from ? from
-                                 : "name of the file");
+        rp_put_str(obj, facts[i][0], json_string_value(json_object_get(answer, facts[i][0])),
+                   facts[i][1]     ? facts[i][1]
+                   : from && *from ? from
+                                   : "name of the file");
     if (json_is_integer(size))
         rp_put_int(obj, "size", json_integer_value(size), "fstat(2)", "B");
     else
         rp_put_absent(obj, "size", "fstat(2)");
     if (json_is_string(sum)) /* of a large file it is made with --digests only, and a value that nobody looked for is no absent one */
-        put_fact(obj, "sha256", sum, "bytes of the file");
+        rp_put_str(obj, "sha256", json_string_value(sum), "bytes of the file");
     json_object_set_new(all, key, obj);
 }
 
 /* version.json of a toolkit since 11.1: {"cuda": {"version": "12.4.1"}, ...}; before, version.txt: "CUDA Version 10.1.243". */
 static void toolkits(struct rp_probe *p)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     struct rp_probe quiet = *p;
     quiet.record = NULL; /* what else lies in /usr/local is nobody's business */
     json_t *all = json_object();
@@ -316,7 +283,6 @@ static void toolkits(struct rp_probe *p)
         else
             rp_put_state(all, d.name[i], &old);
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "toolkits", all);
 }
 

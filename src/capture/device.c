@@ -86,7 +86,7 @@ void rp_put_unlisted(json_t *obj, const char *name, const struct rp_names *d, co
 
 void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, MAX_NAMES);
     if (d.state == RP_STATE_OK) {
         json_t *list = json_array();
@@ -96,7 +96,6 @@ void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const
         rp_put(obj, name, RP_STATE_OK, list, dir, NULL, NULL);
     } else
         rp_put_unlisted(obj, name, &d, dir);
-    rp_names_free(&d);
 }
 
 void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)

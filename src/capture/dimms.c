@@ -102,10 +102,7 @@ static const char *type_name(uint64_t type)
 static void put_text(json_t *obj, const char *name, const char *value)
 {
     RP_FREE char *trimmed = value ? rp_trimmed(value, strlen(value)) : NULL;
-    if (trimmed && *trimmed)
-        rp_put_str(obj, name, trimmed, TABLE);
-    else
-        rp_put_absent(obj, name, TABLE);
+    rp_put_str(obj, name, trimmed && *trimmed ? trimmed : NULL, TABLE);
 }
 
 static void put_known(json_t *obj, const char *name, uint64_t value, const char *unit)
@@ -214,7 +211,7 @@ static void modules(struct rp_probe *p)
 static void controllers(struct rp_probe *p)
 {
     static const char *const files[][2] = {{"corrected", "ce_count"}, {"uncorrected", "ue_count"}};
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, EDAC, 256);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(p->out, "controllers", &d, EDAC);
@@ -232,7 +229,6 @@ static void controllers(struct rp_probe *p)
             rp_put_number(p, obj, files[k][0], RP_FORMAT(path, EDAC "/%s/%s", d.name[i], files[k][1]), 1, "errors");
         json_object_set_new(all, d.name[i], obj);
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "controllers", all);
 }
 

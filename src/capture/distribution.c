@@ -57,10 +57,8 @@ static void libc(struct rp_probe *p)
     const char *path = json_string_value(json_object_get(answer, "path"));
     for (int i = 0; i < 2; i++) {
         const char *v = json_string_value(json_object_get(answer, names[i][1]));
-        if (v && path && *path)
-            rp_put_str(p->out, names[i][0], v, path);
-        else
-            rp_put_absent(p->out, names[i][0], path && *path ? path : "libc.so.6");
+        int known = path && *path;
+        rp_put_str(p->out, names[i][0], known ? v : NULL, known ? path : "libc.so.6");
     }
 }
 

@@ -54,7 +54,7 @@ static void limits(struct rp_probe *p)
 static void vulnerabilities(struct rp_probe *p)
 {
     static const char dir[] = "/sys/devices/system/cpu/vulnerabilities";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, 64);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(p->out, "mitigations", &d, dir);
@@ -67,7 +67,6 @@ static void vulnerabilities(struct rp_probe *p)
             continue;
         rp_put_line(p, all, d.name[i], RP_FORMAT(path, "%s/%s", dir, d.name[i]));
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "mitigations", all);
 }
 
@@ -75,7 +74,7 @@ static void vulnerabilities(struct rp_probe *p)
 static void idle_states(struct rp_probe *p)
 {
     static const char dir[] = "/sys/devices/system/cpu/cpu0/cpuidle";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, 32);
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
@@ -93,7 +92,6 @@ static void idle_states(struct rp_probe *p)
     else
         rp_put_unlisted(p->out, "idle_states", &d, dir);
     json_decref(all);
-    rp_names_free(&d);
 }
 
 /* How often heat slowed cores (sum) and packages (each core tells its package's) since the machine started. */
@@ -127,7 +125,7 @@ static void throttling(struct rp_probe *p)
 static void power_limits(struct rp_probe *p)
 {
     static const char dir[] = "/sys/class/powercap";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, 256);
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
@@ -146,14 +144,13 @@ static void power_limits(struct rp_probe *p)
     else
         rp_put_unlisted(p->out, "power_limits", &d, dir);
     json_decref(all);
-    rp_names_free(&d);
 }
 
 /* A laptop on its battery is slower. */
 static void mains(struct rp_probe *p)
 {
     static const char dir[] = "/sys/class/power_supply";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, 64);
     for (int i = 0; i < d.n; i++) {
         char path[RP_PATH];
@@ -167,17 +164,15 @@ static void mains(struct rp_probe *p)
     }
     if (!json_object_get(p->out, "mains_online"))
         rp_put_unlisted(p->out, "mains_online", &d, dir);
-    rp_names_free(&d);
 }
 
 void rp_probe_frequency(struct rp_probe *p)
 {
-    struct rp_names policies;
+    RP_NAMES policies = {0};
     rp_names_read(&policies, p, CPUFREQ, RP_MAX_CPUS);
     distinct(p, &policies, "driver", "scaling_driver");
     distinct(p, &policies, "governor", "scaling_governor");
     distinct(p, &policies, "energy_preference", "energy_performance_preference");
-    rp_names_free(&policies);
     limits(p);
     rp_put_number(p, p->out, "boost", CPUFREQ "/boost", 1, NULL);
     rp_put_number(p, p->out, "no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", 1, NULL);

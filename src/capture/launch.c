@@ -98,7 +98,7 @@ static const char *source_of(const json_t *values, const char *name)
 static void namespaces(struct launch *l)
 {
     static const char *const host[][2] = {{"ipc", "--ipc=host"}, {"pid", "--pid=host"}, {"uts", "--uts=host"}};
-    struct rp_names interfaces;
+    RP_NAMES interfaces = {0};
     RP_TEXT t;
     enum rp_namespace net = rp_namespace_of(l->p, "net", &t);
     rp_names_read(&interfaces, l->p, "/sys/class/net", 256);
@@ -106,7 +106,6 @@ static void namespaces(struct launch *l)
         flag(l, l->inferred, "net", "--net=host", NULL, "/proc/sys/net/core");
     else if (net == RP_NAMESPACE_OWN && interfaces.n == 1 && strcmp(interfaces.name[0], "lo") == 0)
         flag(l, l->inferred, "net", "--net=none", NULL, "/sys/class/net");
-    rp_names_free(&interfaces);
     for (size_t i = 0; i < sizeof host / sizeof *host; i++) {
         RP_TEXT link;
         if (rp_namespace_of(l->p, host[i][0], &link) == RP_NAMESPACE_HOST)
@@ -361,7 +360,7 @@ static int is_usual_device(const char *name)
 
 static void devices(struct launch *l)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     if (l->privileged == 1) /* which brings every device */
         return;
     rp_names_read(&d, l->p, "/dev", 4096);
@@ -370,7 +369,6 @@ static void devices(struct launch *l)
         if (!is_usual_device(d.name[i]))
             flag_for(l, l->known, "device", d.name[i], text, NULL, "/dev");
     }
-    rp_names_free(&d);
 }
 
 /* --gpus and the older --runtime=nvidia end in the same variable; images set it too, so that it counts only with the driver there. */

@@ -50,7 +50,7 @@ static void add_configured(struct rp_libraries *l, const struct rp_probe *p, con
 /* "include /etc/ld.so.conf.d/[*].conf": every .conf of the directory, or the file itself */
 static void include(struct rp_libraries *l, const struct rp_probe *p, char *pattern, int *left)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     char *star = strchr(pattern, '*'), *slash = strrchr(pattern, '/');
     if (!star) {
         add_configured(l, p, pattern, left);
@@ -66,7 +66,6 @@ static void include(struct rp_libraries *l, const struct rp_probe *p, char *patt
         if (n > 5 && strcmp(d.name[i] + n - 5, ".conf") == 0)
             add_configured(l, p, file, left);
     }
-    rp_names_free(&d);
 }
 
 static void add_configured(struct rp_libraries *l, const struct rp_probe *p, const char *file, int *left)
@@ -90,7 +89,7 @@ static void add_configured(struct rp_libraries *l, const struct rp_probe *p, con
 static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
 {
     static const char *const below[] = {"lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"};
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, "/usr/local", MAX_NAMES);
     for (int i = 0; i < d.n; i++)
         for (size_t k = 0; k < sizeof below / sizeof *below && strncmp(d.name[i], "cuda", 4) == 0; k++) {
@@ -98,29 +97,27 @@ static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
             RP_FREE char *packages = rp_asprintf("/usr/local/%s/dist-info", d.name[i]);
             add(l, p, path, "toolkit", packages);
         }
-    rp_names_free(&d);
 }
 
 /* SITE/nvidia/NAME/lib and SITE/torch/lib of the Python installations below PREFIX/lib. */
 static void python_packages(struct rp_libraries *l, const struct rp_probe *p, const char *prefix)
 {
     static const char *const sites[] = {"site-packages", "dist-packages"};
-    struct rp_names versions, packages;
+    RP_NAMES versions = {0};
     RP_FREE char *lib = rp_asprintf("%s/lib", prefix);
     rp_names_read(&versions, p, lib, MAX_NAMES);
     for (int i = 0; i < versions.n; i++)
         for (int k = 0; k < 2 && strncmp(versions.name[i], "python3", 7) == 0; k++) {
             RP_FREE char *site = rp_asprintf("%s/%s/%s", lib, versions.name[i], sites[k]), *nvidia = rp_asprintf("%s/nvidia", site);
+            RP_NAMES packages = {0};
             rp_names_read(&packages, p, nvidia, MAX_NAMES);
             for (int j = 0; j < packages.n; j++) {
                 RP_FREE char *path = rp_asprintf("%s/%s/lib", nvidia, packages.name[j]);
                 add(l, p, path, "python", site);
             }
-            rp_names_free(&packages);
             RP_FREE char *torch = rp_asprintf("%s/torch/lib", site);
             add(l, p, torch, "python", site);
         }
-    rp_names_free(&versions);
 }
 
 /* The installation of the python3 that a shell would start: three parts above its file, where no link of an environment is followed. */

@@ -66,7 +66,7 @@ static void pools(struct rp_probe *p)
     static const char *const files[][2] = {
         {"pages", "nr_hugepages"}, {"free", "free_hugepages"}, {"surplus_max", "nr_overcommit_hugepages"}};
     static const char dir[] = "/sys/kernel/mm/hugepages";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, 16);
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
@@ -84,7 +84,6 @@ static void pools(struct rp_probe *p)
     else
         rp_put_unlisted(p->out, "huge_page_pools", &d, dir);
     json_decref(all);
-    rp_names_free(&d);
 }
 
 static json_t *ask_page_size(const struct rp_probe *p, const char *arg)

@@ -40,10 +40,7 @@ static void driver(const struct rp_probe *p, json_t *obj, const char *name)
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
     RP_JSON *answer = rp_live(p, "ethtool", name, ask_driver);
     const char *firmware = json_string_value(json_object_get(answer, "firmware"));
-    if (firmware && *firmware && strcmp(firmware, "N/A") != 0)
-        rp_put_str(obj, "firmware", firmware, source);
-    else
-        rp_put_absent(obj, "firmware", source);
+    rp_put_str(obj, "firmware", firmware && *firmware && strcmp(firmware, "N/A") != 0 ? firmware : NULL, source);
 }
 
 /* DEVTYPE names bonds, bridges and radios; the rest goes by the hardware type of if_arp.h. */
@@ -76,7 +73,7 @@ static void kind(const struct rp_probe *p, json_t *obj, const char *dir)
 static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
 {
     char path[RP_PATH];
-    struct rp_names queues;
+    RP_NAMES queues = {0};
     int64_t n[2] = {0, 0};
     rp_names_read(&queues, p, rp_join(path, dir, "queues"), 8192);
     for (int i = 0; i < queues.n; i++)
@@ -86,7 +83,6 @@ static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
             rp_put_int(obj, i ? "queues_tx" : "queues_rx", n[i], path, NULL);
         else
             rp_put_unlisted(obj, i ? "queues_tx" : "queues_rx", &queues, path);
-    rp_names_free(&queues);
 }
 
 static json_t *interface(const struct rp_probe *p, const char *name, int physical)
@@ -119,7 +115,7 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
 
 static void interfaces(struct rp_probe *p)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     int shown[2] = {0, 0}, left_out = 0;
     rp_names_read(&d, p, NET, MAX_INTERFACES);
     if (d.state != RP_STATE_OK) {
@@ -139,7 +135,6 @@ static void interfaces(struct rp_probe *p)
         shown[physical]++;
         json_object_set_new(all, d.name[i], interface(p, d.name[i], physical));
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "interfaces", all);
     rp_put_int(p->out, "physical", shown[1], NET, NULL);
     rp_put_int(p->out, "virtual", shown[0], NET, NULL);

@@ -40,10 +40,7 @@ static void version(struct rp_probe *p)
     else
         rp_put(p->out, "version", RP_STATE_ERROR, NULL, t.path, NULL, "no version in it");
     rp_put_str(p->out, "flavour", strstr(line, "Open Kernel Module") ? "open" : "closed", t.path);
-    if (compiler)
-        rp_put_str(p->out, "compiler", compiler, t.path);
-    else
-        rp_put_absent(p->out, "compiler", t.path);
+    rp_put_str(p->out, "compiler", compiler, t.path);
 }
 
 /* A text among the parameters may hold anything an administrator wrote into the driver's registry. */
@@ -123,10 +120,8 @@ static void modules(struct rp_probe *p)
         rp_text_read(&t, p, file);
         if (t.state != RP_STATE_ABSENT)
             rp_put_line(p, all, names[i][0], file);
-        else if (rp_probe_exists(p, dir))
-            rp_put_str(all, names[i][0], "loaded", dir);
         else
-            rp_put_absent(all, names[i][0], dir);
+            rp_put_str(all, names[i][0], rp_probe_exists(p, dir) ? "loaded" : NULL, dir);
     }
     json_object_set_new(p->out, "modules", all);
 }
@@ -156,7 +151,7 @@ static void gpus(struct rp_probe *p)
     static const char *const fields[][2] = {{"model", "Model"},       {"uuid", "GPU UUID"},         {"vbios", "Video BIOS"},
                                             {"bus_type", "Bus Type"}, {"firmware", "GPU Firmware"}, {"excluded", "GPU Excluded"}};
     static const char dir[] = DRIVER "/gpus";
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, dir, MAX_GPUS);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(p->out, "gpus", &d, dir);
@@ -187,7 +182,6 @@ static void gpus(struct rp_probe *p)
         rp_put_device(p, one, RP_FORMAT(path, "/sys/bus/pci/devices/%s", d.name[i]));
         json_object_set_new(all, d.name[i], one);
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "gpus", all);
 }
 

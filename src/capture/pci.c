@@ -56,12 +56,11 @@ static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         RP_FREE char *path = rp_asprintf("%s/%s", dir, classes[i]);
-        struct rp_names d;
+        RP_NAMES d = {0};
         rp_names_read(&d, p, path, 16);
         for (int k = 0; k < d.n; k++)
             if (rp_is_plain_name(d.name[k]))
                 json_array_append_new(list, json_string(rp_interface_holds_address(d.name[k]) ? "enx" : d.name[k]));
-        rp_names_free(&d);
     }
     if (json_array_size(list))
         rp_put(out, "names", RP_STATE_OK, list, source, NULL, NULL);
@@ -86,7 +85,7 @@ static void put_pci(const struct rp_probe *p, json_t *all, const char *address)
 
 void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     char same[24];
     rp_names_read(&d, p, DEVICES, 4096);
     if (d.state != RP_STATE_OK) {
@@ -97,7 +96,6 @@ void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name)
     for (int i = 0; i < d.n && json_object_size(all) < 256; i++)
         if (rp_pci_address(same, d.name[i]) == 0 && strcmp(same, d.name[i]) == 0)
             put_pci(p, all, d.name[i]);
-    rp_names_free(&d);
     json_object_set_new(out, name, all);
 }
 

@@ -50,10 +50,12 @@ static int is_text(const char *s, size_t left)
 
 void rp_put_str(json_t *obj, const char *name, const char *value, const char *source)
 {
-    size_t n = strlen(value);
-    json_t *v = n <= RP_LINE_MAX && is_text(value, n) ? json_string(value) : NULL;
+    size_t n = value ? strlen(value) : 0;
+    json_t *v = value && n <= RP_LINE_MAX && is_text(value, n) ? json_string(value) : NULL;
     if (v)
         rp_put(obj, name, RP_STATE_OK, v, source, NULL, NULL);
+    else if (!value)
+        rp_put_absent(obj, name, source);
     else
         rp_put(obj, name, RP_STATE_ERROR, NULL, source, NULL, n > RP_LINE_MAX ? "too long" : "not a line of text");
 }

@@ -57,7 +57,7 @@ char *rp_text_line(struct rp_text *t, char **at);
 /* "key : value" or "key=value" on a line of its own: a copy of the value, or NULL. */
 char *rp_text_field(const struct rp_text *t, const char *key, char separator);
 
-/* Sorted names in a directory below the root, at most `max`; free them with rp_names_free(). State as for files. */
+/* Sorted names in a directory below the root, at most `max`; RP_NAMES frees them. State as for files. */
 struct rp_names {
     enum rp_state state;
     const char *detail; /* borrowed; for RP_STATE_ERROR */
@@ -66,6 +66,7 @@ struct rp_names {
 };
 void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max);
 void rp_names_free(struct rp_names *d);
+#define RP_NAMES __attribute__((cleanup(rp_names_free))) struct rp_names
 
 char *rp_trimmed(const char *s, size_t n); /* a copy without the blanks and NULs around it */
 
@@ -97,7 +98,7 @@ void rp_mark_unseen(const struct rp_probe *p, json_t *probes);
 
 void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, const char *source, const char *unit,
             const char *detail); /* takes value; unit, detail may be NULL */
-void rp_put_str(json_t *obj, const char *name, const char *value, const char *source); /* not text: an error */
+void rp_put_str(json_t *obj, const char *name, const char *value, const char *source); /* NULL: absent; not text: an error */
 void rp_put_int(json_t *obj, const char *name, int64_t value, const char *source, const char *unit);
 void rp_put_real(json_t *obj, const char *name, double value, const char *source, const char *unit);
 void rp_put_absent(json_t *obj, const char *name, const char *source);

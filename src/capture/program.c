@@ -16,32 +16,19 @@ static const char self[] = "/proc/self/exe";
 
 static json_t *ask_digest(const struct rp_probe *p, const char *path)
 {
-    unsigned char block[1 << 16], sum[RP_SHA256_SIZE];
     char hex[RP_SHA256_HEX];
-    struct rp_sha256 h;
+    struct rp_err ignored;
     enum rp_state state;
     const char *detail = NULL;
-    json_int_t size = 0;
+    uint64_t size;
     RP_FD fd = rp_probe_open(p, path, &state, &detail);
     if (state == RP_STATE_ABSENT)
         return NULL;
     if (state != RP_STATE_OK)
         return json_pack("{s:s, s:s*}", "state", rp_state_name(state), "detail", state == RP_STATE_ERROR ? detail : NULL);
-    rp_sha256_init(&h);
-    for (;;) {
-        ssize_t n = read(fd, block, sizeof block);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return json_pack("{s:s, s:s}", "state", "error", "detail", "cannot be read");
-        if (n == 0)
-            break;
-        rp_sha256_update(&h, block, (size_t)n);
-        size += n;
-    }
-    rp_sha256_final(&h, sum);
-    rp_hex(hex, sum, sizeof sum);
-    return json_pack("{s:s, s:I}", "sha256", hex, "size", size);
+    if (rp_sha256_fd(hex, fd, path, &size, &ignored) < 0)
+        return json_pack("{s:s, s:s}", "state", "error", "detail", "cannot be read");
+    return json_pack("{s:s, s:I}", "sha256", hex, "size", (json_int_t)size);
 }
 
 static void digest(struct rp_probe *p)

@@ -41,10 +41,7 @@ static void put_rate(const struct rp_probe *p, json_t *obj, const char *path)
     else
         rp_put(obj, "rate", RP_STATE_ERROR, NULL, path, "bit/s", "not a rate in Gb/sec");
     RP_FREE char *words = to ? rp_asprintf("%.*s", (int)(to - from - 1), from + 1) : NULL;
-    if (words)
-        rp_put_str(obj, "rate_lanes", words, path);
-    else
-        rp_put_absent(obj, "rate_lanes", path);
+    rp_put_str(obj, "rate_lanes", words, path);
 }
 
 static json_t *port(const struct rp_probe *p, const char *dir)
@@ -73,7 +70,7 @@ static json_t *device(const struct rp_probe *p, const char *name)
 {
     static const char *const lines[][2] = {{"firmware", "fw_ver"}, {"type", "hca_type"}, {"board", "board_id"}};
     char dir[100], path[RP_PATH];
-    struct rp_names ports;
+    RP_NAMES ports = {0};
     json_t *obj = json_object();
     snprintf(dir, sizeof dir, IB "/%s", name);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -94,7 +91,6 @@ static json_t *device(const struct rp_probe *p, const char *name)
         json_object_set_new(all, RP_FORMAT(key, "port%s", ports.name[i]), port(p, path));
     }
     json_object_set_new(obj, "ports", all);
-    rp_names_free(&ports);
     return obj;
 }
 
@@ -112,7 +108,7 @@ static void gpudirect(struct rp_probe *p)
 
 void rp_probe_rdma(struct rp_probe *p)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, IB, MAX_DEVICES);
     if (d.state == RP_STATE_OK) {
         json_t *all = json_object();
@@ -125,7 +121,6 @@ void rp_probe_rdma(struct rp_probe *p)
         rp_put_unlisted(p->out, "devices", &d, IB);
         rp_put_unlisted(p->out, "count", &d, IB);
     }
-    rp_names_free(&d);
     rp_put_names(p, p->out, "nodes", "/dev/infiniband", ""); /* without them programs cannot reach the devices */
     gpudirect(p);
 }

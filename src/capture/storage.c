@@ -117,7 +117,7 @@ static void block_device(const struct rp_probe *p, const struct rp_mount *m, cha
 static void disks_below(const struct rp_probe *p, const char *device, json_t *list, int *left)
 {
     char name[64], path[128];
-    struct rp_names slaves;
+    RP_NAMES slaves = {0};
     whole_disk(p, RP_FORMAT(name, "%s", device));
     rp_names_read(&slaves, p, RP_FORMAT(path, BLOCK "/%s/slaves", name), MAX_BELOW);
     for (int i = 0; i<slaves.n && * left> 0; i++)
@@ -130,7 +130,6 @@ static void disks_below(const struct rp_probe *p, const char *device, json_t *li
         known |= strcmp(json_string_value(json_array_get(list, i)), name) == 0;
     if (!known)
         json_array_append_new(list, json_string(name));
-    rp_names_free(&slaves);
 }
 
 static void put_scheduler(const struct rp_probe *p, json_t *obj, const char *path)
@@ -177,11 +176,10 @@ static json_t *disk(const struct rp_probe *p, const char *name)
 
 static void disks(struct rp_probe *p)
 {
-    struct rp_names d;
+    RP_NAMES d = {0};
     rp_names_read(&d, p, BLOCK, 4096);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(p->out, "disks", &d, BLOCK);
-        rp_names_free(&d);
         return;
     }
     json_t *all = json_object();
@@ -191,7 +189,6 @@ static void disks(struct rp_probe *p)
         if (rp_is_plain_name(d.name[i]) && rp_probe_exists(p, device))
             json_object_set_new(all, d.name[i], disk(p, d.name[i]));
     }
-    rp_names_free(&d);
     json_object_set_new(p->out, "disks", all);
 }
 

@@ -58,6 +58,12 @@ static void put(struct page *p, const char *label, const char *text)
     p->section = "";
 }
 
+static void put_text(struct page *p, const char *label, const struct rp_buf *text)
+{
+    if (text->size)
+        put(p, label, text->data);
+}
+
 /* A value in words, after '#' without its unit; 0 or -1: nothing that could be shown. */
 static int add_value(struct rp_buf *out, const json_t *group, const char *path)
 {
@@ -105,8 +111,7 @@ static void line_of(struct page *p, const char *label, const json_t *group, cons
 {
     RP_BUF text = {0};
     add_form(&text, group, form);
-    if (text.size)
-        put(p, label, rp_buf_text(&text));
+    put_text(p, label, &text);
 }
 
 static void line(struct page *p, const char *label, const char *form)
@@ -163,8 +168,7 @@ static void started_like(struct page *p)
     }
     if (devices > MAX_LINES)
         rp_buf_printf(&text, " (and %d more devices)", devices - MAX_LINES);
-    if (text.size)
-        put(p, "started like", text.data);
+    put_text(p, "started like", &text);
 }
 
 static void container(struct page *p)
@@ -189,8 +193,7 @@ static void shape(struct page *p)
     else
         add_form(&text, p->probes, "SMT {frequency.smt_control}");
     add_form(&text, p->probes, "allowed {cpu.allowed}");
-    if (text.size)
-        put(p, "shape", text.data);
+    put_text(p, "shape", &text);
 }
 
 static void cpu(struct page *p)
@@ -207,14 +210,12 @@ static void cpu(struct page *p)
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         if (rp_known_has(p->probes, "cpu.flags", vectors[i]))
             rp_buf_printf(&seen, "%s%s", seen.size ? " " : "", vectors[i]);
-    if (seen.size)
-        put(p, "instructions", rp_buf_text(&seen));
+    put_text(p, "instructions", &seen);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         RP_FREE char *form = rp_asprintf("%s {%s.size}", levels[i], levels[i]);
         add_form(&sizes, caches, form);
     }
-    if (sizes.size)
-        put(p, "caches", rp_buf_text(&sizes));
+    put_text(p, "caches", &sizes);
     int even = json_equal(rp_known(p->probes, "cpu.clock_min"), rp_known(p->probes, "cpu.clock_max"));
     line(p, "clock", even ? "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_max}"
                           : "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_min} to {cpu.clock_max}");
@@ -237,8 +238,7 @@ static void numa(struct page *p)
         rp_buf_printf(&text, "%d nodes (%s)", n, nodes);
     if (balancing)
         rp_buf_printf(&text, "%sbalancing %s", text.size ? ", " : "", strcmp(balancing, "0") == 0 ? "off" : "on");
-    if (text.size)
-        put(p, "NUMA", text.data);
+    put_text(p, "NUMA", &text);
 }
 
 static void memory(struct page *p)
@@ -321,12 +321,9 @@ static void gpu_state(struct page *p, const json_t *const *gpu, int n)
     add_range(&bus, gpu, n, "at most ", "pcie_generation_max", "");
     add_range(&bus, gpu, n, "lanes ", "pcie_width", "");
     add_range(&bus, gpu, n, "at most ", "pcie_width_max", "");
-    if (clocks.size)
-        put(p, "clocks", rp_buf_text(&clocks));
-    if (power.size)
-        put(p, "power", rp_buf_text(&power));
-    if (bus.size)
-        put(p, "bus", rp_buf_text(&bus));
+    put_text(p, "clocks", &clocks);
+    put_text(p, "power", &power);
+    put_text(p, "bus", &bus);
     int low = count_links(gpu[0]), high = low;
     for (int i = 1; i < n; i++) {
         int up = count_links(gpu[i]);
@@ -427,8 +424,7 @@ static void storage(struct page *p)
         }
         if (rp_known_number(at, "rotational", &turns) == 0 && text.size && !is_virtual_disk(disk))
             rp_buf_puts(&text, turns > 0 ? ", spinning" : ", flash");
-        if (text.size)
-            put(p, places[i][0], rp_buf_text(&text));
+        put_text(p, places[i][0], &text);
     }
 }
 
@@ -442,13 +438,11 @@ static void software(struct page *p)
     add_form(&program, p->probes, "{program.version}");
     if (program.size && digest)
         rp_buf_printf(&program, ", sha256 %.16s...", digest);
-    if (program.size)
-        put(p, "repro", program.data);
+    put_text(p, "repro", &program);
     json_object_foreach((json_t *)rp_group(p->probes, "cuda.libraries"), name, one)
         if ((version = rp_known_text(one, "version")) && !strchr(name, '#')) /* a second file of a name is not what a program gets */
             rp_buf_printf(&libraries, "%s%.*s %s", libraries.size ? ", " : "", (int)strcspn(name, "."), name, version);
-    if (libraries.size)
-        put(p, "libraries", rp_buf_text(&libraries));
+    put_text(p, "libraries", &libraries);
     line(p, "job", "{jobs.launchers}");
     json_object_foreach((json_t *)rp_group(p->probes, "environment"), name, one) {
         const char *value = rp_known_text(one, "");
@@ -460,8 +454,7 @@ static void software(struct page *p)
     }
     if (more)
         rp_buf_printf(&variables, " and %d more", more);
-    if (variables.size)
-        put(p, "variables", rp_buf_text(&variables));
+    put_text(p, "variables", &variables);
 }
 
 static void sources(struct page *p)
@@ -521,8 +514,7 @@ static void without_values(struct page *p)
         if (!known[0])
             rp_buf_printf(&names, "%s%s", names.size ? ", " : "", name);
     }
-    if (names.size)
-        put(p, "nothing of", names.data);
+    put_text(p, "nothing of", &names);
 }
 
 static void counts(struct page *p)

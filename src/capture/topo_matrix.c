@@ -53,7 +53,7 @@ static int find_gpus(struct device *d, const struct rp_probe *p, const json_t *g
 /* NICs on a PCI bus; software devices (rxe, siw) have no place in the matrix. */
 static int find_nics(struct device *d, const struct rp_probe *p)
 {
-    struct rp_names names;
+    RP_NAMES names = {0};
     int n = 0;
     rp_names_read(&names, p, rdma, MAX_NICS);
     for (int i = 0; i < names.n; i++) {
@@ -65,7 +65,6 @@ static int find_nics(struct device *d, const struct rp_probe *p)
         else
             rp_pci_end_fini(&d[n].end);
     }
-    rp_names_free(&names);
     return n;
 }
 

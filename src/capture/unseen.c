@@ -16,11 +16,10 @@ enum { TREES = sizeof trees / sizeof *trees, GROUPS = TREES - 1 };
 static int has_entries(const struct rp_probe *p, const char *tree)
 {
     struct rp_probe quiet = *p;
-    struct rp_names d;
+    RP_NAMES d = {0};
     quiet.record = NULL; /* names of processes and groups are nobody's business */
     rp_names_read(&d, &quiet, tree, 1);
     int seen = d.n > 0 || d.state == RP_STATE_DENIED;
-    rp_names_free(&d);
     return seen;
 }
 

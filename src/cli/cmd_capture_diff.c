@@ -101,12 +101,6 @@ static json_t *load(const char *path, struct rp_err *err)
 
 /* ---- showing ---- */
 
-static const char *text_of(const json_t *d, const char *key)
-{
-    const char *s = json_string_value(json_object_get(d, key));
-    return s ? s : "";
-}
-
 static void show_words(struct rp_buf *out, const json_t *list)
 {
     size_t i;
@@ -135,7 +129,7 @@ static void show_cells(struct rp_buf *out, const json_t *cells, const char *side
     size_t i;
     json_t *c;
     json_array_foreach((json_t *)cells, i, c)
-        rp_buf_printf(out, "%s%s %s", i ? ", " : "", text_of(c, "to"), text_of(c, side));
+        rp_buf_printf(out, "%s%s %s", i ? ", " : "", rp_json_text_at(c, "to"), rp_json_text_at(c, side));
 }
 
 /* One side of a difference on one line, of any length; the other one may need its every digit. */
@@ -178,7 +172,7 @@ static void show_cut(struct rp_buf *out, struct rp_buf *text)
 static void show_sides(struct rp_buf *out, const json_t *d)
 {
     const json_t *cells = json_object_get(d, "cells");
-    int is_row = strncmp(text_of(d, "field"), "topology.matrix.", 16) == 0;
+    int is_row = strncmp(rp_json_text_at(d, "field"), "topology.matrix.", 16) == 0;
     const json_t *side[] = {json_object_get(d, "a"), json_object_get(d, "b")};
     const json_t *list[] = {json_object_get(side[0], "value"), json_object_get(side[1], "value")};
     for (int i = 0; i < 2; i++) {
@@ -213,31 +207,16 @@ static size_t run_length(const json_t *list, size_t at)
     return n;
 }
 
-/* The names that tell n fields of a row apart: "gpu0, gpu1 and 6 more". */
+/* What the "*" of the row stands for in n fields: "gpu0, gpu1 and 6 more". */
 static void show_things(struct rp_buf *out, const json_t *list, size_t at, size_t n)
 {
-    const char *first = text_of(json_array_get(list, at), "field");
-    size_t head = strlen(first), tail = head, shown = out->size;
-    for (size_t i = 1; i < n; i++) { /* what all begin and end with */
-        const char *f = text_of(json_array_get(list, at + i), "field");
-        size_t k = 0, length = strlen(f);
-        while (k < head && f[k] == first[k])
-            k++;
-        head = k;
-        for (k = 0; k < tail && k < length && f[length - 1 - k] == first[strlen(first) - 1 - k]; k++)
-            ;
-        tail = k;
-    }
-    while (head && first[head - 1] != '.')
-        head--;
-    while (tail && first[strlen(first) - tail] != '.')
-        tail--;
+    const char *pattern = rp_json_text_at(json_array_get(list, at), "pattern"), *star = strrchr(pattern, '*');
+    size_t head = strcspn(pattern, "*"), tail = star ? strlen(star + 1) : 0, shown = out->size;
     rp_buf_puts(out, " (");
     for (size_t i = 0; i < n; i++) {
         char name[72];
-        const char *f = text_of(json_array_get(list, at + i), "field");
-        size_t whole = strlen(f) - head, end = tail < whole ? tail : 0; /* "1.1" of "x.1.1" and "x.1.1.1" is at both ends */
-        RP_FREE char *part = rp_asprintf("%.*s", (int)(whole - end), f + head);
+        const char *f = rp_json_text_at(json_array_get(list, at + i), "field");
+        RP_FREE char *part = rp_asprintf("%.*s", (int)(strlen(f) - head - tail), f + head);
         if (out->size - shown > 48 && i + 1 < n) {
             rp_buf_printf(out, " and %zu more", n - i);
             break;
@@ -250,7 +229,7 @@ static void show_things(struct rp_buf *out, const json_t *list, size_t at, size_
 static const struct rp_field *row_of(const json_t *d)
 {
     const struct rp_field *f = rp_fields;
-    const char *pattern = text_of(d, "pattern");
+    const char *pattern = rp_json_text_at(d, "pattern");
     while (f->pattern && strcmp(f->pattern, pattern) != 0)
         f++;
     return f->pattern ? f : NULL;
@@ -267,7 +246,7 @@ static void show_list(struct rp_buf *out, const char *title, const json_t *list,
         const json_t *d = json_array_get(list, i);
         const struct rp_field *f = row_of(d);
         n = run_length(list, i);
-        rp_buf_printf(out, "  %s", n > 1 ? f->pattern : rp_shown(shown, text_of(d, "field")));
+        rp_buf_printf(out, "  %s", n > 1 ? f->pattern : rp_shown(shown, rp_json_text_at(d, "field")));
         if (n > 1)
             show_things(out, list, i, n);
         rp_buf_puts(out, "\n      ");
@@ -288,7 +267,7 @@ static void show_names(struct rp_buf *out, const char *title, const json_t *list
         return;
     rp_buf_printf(out, "\n%s", title);
     json_array_foreach((json_t *)list, i, v) {
-        rp_shown(shown, json_is_string(v) ? json_string_value(v) : text_of(v, "field"));
+        rp_shown(shown, json_is_string(v) ? json_string_value(v) : rp_json_text_at(v, "field"));
         at += strlen(shown) + 2;
         if (at > 80) {
             rp_buf_puts(out, "\n  ");
@@ -320,7 +299,7 @@ static json_t *chosen(const json_t *list, const char *impact, int moment)
     size_t i, n = 0;
     json_t *out = json_array(), *d;
     json_array_foreach((json_t *)list, i, d)
-        if ((moment || strcmp(text_of(d, "impact"), impact) == 0) && json_is_true(json_object_get(d, "moment")) == moment &&
+        if ((moment || strcmp(rp_json_text_at(d, "impact"), impact) == 0) && json_is_true(json_object_get(d, "moment")) == moment &&
             !json_object_get(d, "repeats")) {
             c[n] = (struct chosen){d, row_of(d), n};
             n++;
@@ -369,7 +348,7 @@ static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t 
     for (int i = 0; i < 2; i++) {
         char shown[72];
         rp_buf_printf(out, "%c  %s, captured %s\n", "AB"[i], rp_shown(shown, cli->argv[i]),
-                      text_of(json_object_get(doc, i ? "b" : "a"), "captured_at"));
+                      rp_json_text_at(json_object_get(doc, i ? "b" : "a"), "captured_at"));
     }
     for (int i = 0; i < 3; i++) {
         RP_JSON *list = chosen(different, grades[i].impact, 0);
@@ -405,10 +384,10 @@ static const char *const retold[][2] = {{"gpu.devices.*.cpu_affinity", "topology
 static const char *repeats(const json_t *different, const json_t *d)
 {
     for (size_t i = 0; i < sizeof retold / sizeof *retold; i++) {
-        if (strcmp(text_of(d, "pattern"), retold[i][0]) != 0)
+        if (strcmp(rp_json_text_at(d, "pattern"), retold[i][0]) != 0)
             continue;
         for (size_t k = 0; k < json_array_size(different); k++)
-            if (strcmp(text_of(json_array_get(different, k), "pattern"), retold[i][1]) == 0)
+            if (strcmp(rp_json_text_at(json_array_get(different, k), "pattern"), retold[i][1]) == 0)
                 return retold[i][1];
     }
     return NULL;

@@ -1,6 +1,7 @@
 /* `repro data`: archives and samples, without training on them. */
 #include "base/json.h"
 #include "base/text.h"
+#include "capture/value.h"
 #include "cli/opts.h"
 #include "data/archive.h"
 #include "data/dataset.h"
@@ -16,15 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 123456789 -> "117.7 MiB" */
 static const char *size_text(char out[32], uint64_t bytes)
 {
-    if (bytes < 1024)
-        snprintf(out, 32, "%llu B", (unsigned long long)bytes);
-    else if (bytes < 1u << 20)
-        snprintf(out, 32, "%.1f KiB", (double)bytes / 1024);
-    else
-        snprintf(out, 32, "%.1f MiB", (double)bytes / (1 << 20));
+    rp_show_number(out, (double)bytes, "B");
     return out;
 }
 

@@ -43,8 +43,7 @@ json_t *rp_first_json(const struct rp_first *first)
 static const char *recorded_text(const struct rp_first *first, const char *key)
 {
     const json_t *entry = json_object_get(json_object_get(first->v->run, "recipe"), key);
-    const char *text = json_string_value(json_object_get(entry, "value"));
-    return text ? text : "";
+    return rp_json_text_at(entry, "value");
 }
 
 static const struct rp_buf *recipe_bytes(const struct rp_first *first)

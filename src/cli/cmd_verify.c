@@ -188,10 +188,10 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
     if (check_named(o, err) < 0)
         return -1;
-    struct rp_verification v = {0};
+    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
+    __attribute__((cleanup(rp_policy_fini))) struct rp_policy policy = {0};
     struct progress progress = {0};
     struct rp_meter *meter = &progress.meter;
-    struct rp_policy policy = {0};
     RP_BUF bytes = {0};
     struct page page = {.bytes = &bytes, .bundle = cli->argv[0], .o = o};
     if (o->state && !o->replay)
@@ -217,21 +217,15 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
                                            .begin = say_estimate,
                                            .progress = show_progress,
                                            .arg = &progress}};
-    if (o->replay && parse_replay(&vo.replay, o->replay, err) < 0) {
-        rp_policy_fini(&policy);
+    if (o->replay && parse_replay(&vo.replay, o->replay, err) < 0)
         return -1;
-    }
     if (o->replay) /* the checks before it are short, and what a replay has found so far is worth a table */
         rp_interrupt_catch();
     rp_meter_phase(meter, "replay", NULL);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     rp_meter_end(meter);
-    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) { /* it was not read: nothing was judged */
-        rp_policy_fini(&policy);
-        rp_verification_fini(&v);
+    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* it was not read: nothing was judged */
         return -1;
-    }
-    rp_policy_fini(&policy);
     rp_meter_init(meter, STDERR_FILENO, cli->quiet);
     if (!o->no_ledger)
         rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);
@@ -242,7 +236,6 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
         rp_verification_text(&text, &v, rp_use_colour(STDOUT_FILENO));
         rp_cli_print(&text);
     }
-    rp_verification_fini(&v);
     return failed ? -1 : 0;
 }
 

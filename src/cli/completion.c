@@ -108,6 +108,19 @@ static void groups(struct rp_buf *out)
             }
 }
 
+/* The body of the loop over the words before the cursor: which command they name. */
+static void find_command(struct rp_buf *out)
+{
+    rp_buf_puts(out, "    case \"$w\" in -*) continue ;; esac\n"
+                     "    if [ -z \"$cmd\" ]; then cmd=$w; continue; fi\n"
+                     "    case \"$cmd $w\" in ");
+    groups(out);
+    rp_buf_puts(out, ") cmd=\"$cmd $w\" ;; esac\n"
+                     "    break\n"
+                     "  done\n");
+    body(out);
+}
+
 void rp_completion_bash(struct rp_buf *out)
 {
     rp_buf_puts(out, "# bash completion for repro; load with: . <(repro help --completion bash)\n"
@@ -117,15 +130,8 @@ void rp_completion_bash(struct rp_buf *out)
                      "  if [ \"$cur\" = = ]; then cur=\"\"; # --opt=value arrives in three words\n"
                      "  elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
                      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-                     "    w=${COMP_WORDS[i]}\n"
-                     "    case \"$w\" in -*) continue ;; esac\n"
-                     "    if [ -z \"$cmd\" ]; then cmd=$w; continue; fi\n"
-                     "    case \"$cmd $w\" in ");
-    groups(out);
-    rp_buf_puts(out, ") cmd=\"$cmd $w\" ;; esac\n"
-                     "    break\n"
-                     "  done\n");
-    body(out);
+                     "    w=${COMP_WORDS[i]}\n");
+    find_command(out);
     rp_buf_puts(out, "  COMPREPLY=($(compgen -W \"$list\" -- \"$cur\"))\n"
                      "  if [ \"$files\" = 1 ]; then\n"
                      "    compopt -o filenames 2>/dev/null\n"
@@ -144,15 +150,8 @@ void rp_completion_zsh(struct rp_buf *out)
                      "  local cmd=\"\" list=\"\" opts=\"\" files=0 value=0 i w\n"
                      "  case \"$cur\" in --*=*) prev=${cur%%=*}; compset -P '*='; cur=$PREFIX ;; esac\n"
                      "  for ((i = 2; i < CURRENT; i++)); do\n"
-                     "    w=$words[i]\n"
-                     "    case \"$w\" in -*) continue ;; esac\n"
-                     "    if [ -z \"$cmd\" ]; then cmd=$w; continue; fi\n"
-                     "    case \"$cmd $w\" in ");
-    groups(out);
-    rp_buf_puts(out, ") cmd=\"$cmd $w\" ;; esac\n"
-                     "    break\n"
-                     "  done\n");
-    body(out);
+                     "    w=$words[i]\n");
+    find_command(out);
     rp_buf_puts(out, "  compadd -- ${=list}\n"
                      "  if [ \"$files\" = 1 ]; then _files; fi\n"
                      "}\n"

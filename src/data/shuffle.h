@@ -2,7 +2,6 @@
  *
  * What:    a permutation of the records for every epoch, without state, any sample in O(1), the same on every machine.
  * Flow:    (sample number, number of records, seed) -> record number.
- * Owner:   nothing is allocated.
  * Extend:  another order is another function here and a choice of data.shuffle.
  *
  * Sample s belongs to epoch e = s / n and is record P_e(s mod n), n the number of records. Without shuffling P_e is the identity.

@@ -165,10 +165,7 @@ int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s
         return rp_fail(err, RP_IO, "archive '%s' is no regular file", path);
     *s = (struct rp_archive_source){.name = path, .fd = *fd, .size = (uint64_t)st.st_size};
     /* The same descriptor is hashed and unpacked: a file put in its place meanwhile is not looked at. */
-    RP_FREE char *self = rp_asprintf("/proc/self/fd/%d", *fd);
-    if (access(self, R_OK) < 0)
-        return rp_sha256_file(hex, path, NULL, err);
-    return rp_sha256_file(hex, self, NULL, err);
+    return rp_sha256_fd(hex, *fd, path, NULL, err);
 }
 
 int rp_store_unpack(const char *archive, const char *sha256, const char *store, char **dir, char hex[65], struct rp_err *err)

@@ -2,7 +2,6 @@
  *
  * What:    the list of types a tensor may have, their sizes and their names in safetensors files.
  * Flow:    RP_DTYPES drives the enum, rp_dtype_bytes() and rp_dtype_name().
- * Owner:   nothing.
  * Extend:  one row here; operations that compute in it say so in ops.def, and backends in supports().
  */
 #ifndef RP_OPS_DTYPE_H

@@ -92,11 +92,6 @@ void rp_key_free(struct rp_key_pair *k)
     free(k);
 }
 
-void rp_key_freep(struct rp_key_pair **k)
-{
-    rp_key_free(*k);
-}
-
 /* ---- making ---- */
 
 /* PEM text of the key in bio, encrypted when there is a passphrase. */
@@ -503,29 +498,9 @@ int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsi
     return ok ? 0 : fail_ssl(err, RP_SIGNATURE, "cannot sign with this key; is it a private one?");
 }
 
-/* Of the points whose order divides 8, in every spelling: under such a key anybody signs every message. The sign is the highest bit. */
-static int fits_every_message(const struct rp_key_pair *k)
-{
-    static const char *const y[] = {"0000000000000000000000000000000000000000000000000000000000000000",
-                                    "0100000000000000000000000000000000000000000000000000000000000000",
-                                    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-                                    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-                                    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-                                    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-                                    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"};
-    unsigned char raw[32];
-    char hex[65];
-    rp_key_public_bytes(k, raw);
-    raw[31] &= 0x7f;
-    rp_hex(hex, raw, sizeof raw);
-    return RP_IS_IN(y, hex, 64);
-}
-
 int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err)
 {
     ssl_init();
-    if (fits_every_message(k))
-        return rp_fail(err, RP_SIGNATURE, "the public key is one under which anybody signs every message: nobody made it");
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int ok = c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestVerify(c, sig, 64, data, size) == 1;
     EVP_MD_CTX_free(c);

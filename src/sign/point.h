@@ -3,7 +3,6 @@
  * What:    under a point of small order signatures hold that nobody made; and a key has one form (RFC 8032, 5.1.3). OpenSSL refuses
  *          neither when it reads a key.
  * Flow:    each public key that is read, of whatever form (key.c) -> rp_point_check().
- * Owner:   nothing.
  * Extend:  nothing: the curve has five y of small order, and each other spelling of one is above the prime.
  */
 #ifndef RP_SIGN_POINT_H

@@ -18,7 +18,8 @@
 #define HEAD "repro-trust/1\nuntil: "
 #define NEVER "never"
 
-char *rp_trust_dir(struct rp_err *err)
+/* Free it; it need not exist. */
+static char *trust_dir(struct rp_err *err)
 {
     return rp_config_path("trust", err);
 }
@@ -109,7 +110,7 @@ static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_
 
 static char *entry_path(const char *name, struct rp_err *err)
 {
-    RP_FREE char *dir = rp_trust_dir(err);
+    RP_FREE char *dir = trust_dir(err);
     return dir ? rp_asprintf("%s/%s.pem", dir, name) : NULL;
 }
 
@@ -132,7 +133,7 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
         return rp_fail(err, RP_USAGE, "'%.40s' is no day; expected one like 2027-06-30", until);
     if (until && is_over(until))
         return rp_fail(err, RP_USAGE, "%s is over: a key that is no longer believed is removed with --remove", until);
-    RP_FREE char *dir = rp_trust_dir(err);
+    RP_FREE char *dir = trust_dir(err);
     if (!dir || rp_mkdirs(dir, 0700, err) < 0)
         return -1;
     RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, name);
@@ -186,7 +187,7 @@ static int by_name(const void *a, const void *b)
 int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
 {
     *list = (struct rp_trust_list){0};
-    RP_FREE char *dir = rp_trust_dir(err);
+    RP_FREE char *dir = trust_dir(err);
     if (!dir)
         return -1;
     DIR *d = opendir(dir);
@@ -270,7 +271,7 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     /* A name means the store and nothing else: a file that lies in the working directory, perhaps beside the bundle that came from a
      * stranger, must not take the place of a key that is not in the store (yet). */
     struct rp_err why = {0};
-    RP_FREE char *dir = rp_trust_dir(&why);
+    RP_FREE char *dir = trust_dir(&why);
     RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;
     if (path && stat(path, &st) == 0)
         return resolve_name(fingerprint, what, path, err);

@@ -33,7 +33,6 @@ struct rp_trust_list {
     int n, n_skipped;
 };
 
-char *rp_trust_dir(struct rp_err *err) rp_must_check; /* free() it; it need not exist */
 /* Name: letters, digits, '.', '_', '-', '@', not starting with '.' or '-', not ending in .pem or .pub, at most
  * 64. until: NULL or a day that is not over. Refuses a name that stands for another key; for the same key the day becomes this one. */
 int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *k, struct rp_err *err) rp_must_check;

@@ -2,7 +2,6 @@
  *
  * What:    W lanes of type vf with load, store, fma, max, selection by decision bits; the arithmetic operators are the compiler's.
  * Flow:    kernels written once in *.inc.h become AVX-512 (W = 16), AVX2 (W = 8) or plain scalar code (W = 1).
- * Owner:   nobody; everything is inline.
  * Extend:  another instruction set is one more block below and one more ops_<isa>.c. Operations must round exactly once:
  *          no approximate reciprocals, no horizontal adds whose order is not written out.
  *

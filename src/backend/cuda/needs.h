@@ -2,7 +2,6 @@
  *
  * What:    the figures of a GPU that decide, and supports() and needs() of both programs' struct rp_backend.
  * Flow:    cuda.c asks the driver, or worker/cuda.c repro-gpu, for struct rp_cuda_gpu; then one call of an operation -> yes, or why not.
- * Owner:   none.
  * Extend:  an operation with a limit or a need of its own is a case in needs.c.
  */
 #ifndef RP_BACKEND_CUDA_NEEDS_H
