@@ -272,6 +272,8 @@ static int all_steps(struct loop *l, struct rp_err *err)
     if (take_root(l, init, "init", err) < 0)
         return -1;
     tell(l, RP_FRAME_STEP, json_incref(init));
+    if (l->comm->op->barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* no rank waits for another in its first step */
+        return -1;
     for (l->step = 0; l->step < n && !alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;
         uint64_t t0 = rp_now_ns(), roots = l->root_ns;
