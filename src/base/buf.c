@@ -354,7 +354,8 @@ char *rp_store_path(const char *store, int *named)
     const char *env = getenv("REPRO_STORE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (!store || !*store)
         store = env && *env ? env : NULL;
-    *named = store != NULL;
+    if (named)
+        *named = store != NULL;
     if (store)
         return rp_strdup(store);
     if (cache && *cache == '/') /* the XDG specification has relative paths ignored */

@@ -61,7 +61,7 @@ int rp_publish(const char *tmp, const char *path);
 int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
 /* The directory where this program keeps files from one start to the next, not made yet (free it): `store` if given (--store), else
- * $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named: 1 if the user named it. */
+ * $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named (or NULL): 1 if the user named it. */
 char *rp_store_path(const char *store, int *named);
 
 /* lower-case hex; out has 2*n+1 bytes */

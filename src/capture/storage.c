@@ -35,11 +35,10 @@ static void deepest(const char *path, char out[PATH_MAX])
 /* {"path": where the file system of a place is mounted, which says less than the place; "total", "free" in bytes, "files_free"} */
 static json_t *ask_place(const struct rp_probe *p, const char *place)
 {
-    int named;
     char path[PATH_MAX], shown[PATH_MAX];
     struct statvfs s;
     const char *tmp = getenv("TMPDIR");
-    RP_FREE char *store = rp_store_path(NULL, &named);
+    RP_FREE char *store = rp_store_path(NULL, NULL);
     if (strcmp(place, "workdir") == 0)
         deepest(p->opts->workdir ? p->opts->workdir : ".", path);
     else

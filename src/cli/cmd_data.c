@@ -82,11 +82,11 @@ static json_t *list_embedded(const struct rp_cli *cli)
 static int list_store(struct rp_cli *cli, const char *store, struct rp_err *err)
 {
     struct rp_store_entry *entry = NULL;
-    int n = 0, named;
+    int n = 0;
     char size[32];
     if (rp_store_list(store, &entry, &n, err) < 0)
         return -1;
-    RP_FREE char *where = rp_store_path(store, &named);
+    RP_FREE char *where = rp_store_path(store, NULL);
     RP_JSON *list = json_array();
     for (int i = 0; i < n; i++) {
         json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "sha256", entry[i].sha256, "directory", entry[i].dir, "files",
@@ -242,8 +242,7 @@ static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err
             printf("%s  %s\n", entry[i].sha256, bad ? e.msg : "good");
     }
     if (!cli->json && n == 0) {
-        int named;
-        RP_FREE char *where = rp_store_path(store, &named);
+        RP_FREE char *where = rp_store_path(store, NULL);
         printf("nothing is unpacked in %s yet\n", where);
     }
     if (cli->json)

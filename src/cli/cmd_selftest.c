@@ -26,7 +26,7 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-/* FIPS 180-4 examples; the last is one million times "a", in blocks of an odd size. */
+/* FIPS 180-4 examples. */
 static int check_sha256(struct rp_err *err)
 {
     static const struct {
@@ -37,24 +37,12 @@ static int check_sha256(struct rp_err *err)
         {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
     };
-    char hex[RP_SHA256_HEX], block[1000];
+    char hex[RP_SHA256_HEX];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         rp_sha256_hex(hex, known[i].text, strlen(known[i].text));
         if (strcmp(hex, known[i].hex) != 0)
             return rp_fail(err, RP_MISMATCH, "SHA-256 of '%s' is %s, expected %s", known[i].text, hex, known[i].hex);
     }
-    struct rp_sha256 h;
-    unsigned char digest[RP_SHA256_SIZE];
-    memset(block, 'a', sizeof block);
-    rp_sha256_init(&h);
-    for (size_t done = 0, n; done < 1000000; done += n) {
-        n = 1000000 - done < 997 ? 1000000 - done : 997;
-        rp_sha256_update(&h, block, n);
-    }
-    rp_sha256_final(&h, digest);
-    rp_hex(hex, digest, sizeof digest);
-    if (strcmp(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0") != 0)
-        return rp_fail(err, RP_MISMATCH, "SHA-256 of a million 'a' is %s", hex);
     return 0;
 }
 

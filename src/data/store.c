@@ -172,14 +172,13 @@ int rp_store_unpack(const char *archive, const char *sha256, const char *store, 
 {
     struct rp_archive_source s;
     RP_FD fd = -1;
-    int named;
     if (access(archive, F_OK) < 0 && rp_embedded_archive(archive, &s) == 0)
         rp_sha256_hex(hex, s.data, s.size);
     else if (rp_store_open_archive(archive, &fd, &s, hex, err) < 0)
         return -1;
     if (sha256 && strcmp(sha256, hex) != 0)
         return rp_fail(err, RP_MISMATCH, "archive '%s' has SHA-256 %s, expected %s", archive, hex, sha256);
-    RP_FREE char *where = rp_store_path(store, &named);
+    RP_FREE char *where = rp_store_path(store, NULL);
     return rp_store_add(&s, hex, where, dir, err);
 }
 
@@ -211,8 +210,7 @@ static int by_hex(const void *a, const void *b)
 
 int rp_store_list(const char *store, struct rp_store_entry **entry, int *n, struct rp_err *err)
 {
-    int named;
-    RP_FREE char *where = rp_store_path(store, &named);
+    RP_FREE char *where = rp_store_path(store, NULL);
     struct dirent *e;
     *entry = NULL;
     *n = 0;

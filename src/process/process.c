@@ -242,11 +242,9 @@ static const char *last_words(const struct rp_process *w, char out[256])
 
 static void close_all(struct rp_process *w)
 {
-    if (w->fd >= 0)
-        close(w->fd);
-    if (w->errors >= 0)
-        close(w->errors);
-    w->pid = w->fd = w->errors = -1;
+    rp_closep(&w->fd);
+    rp_closep(&w->errors);
+    w->pid = -1;
 }
 
 /* The socket closed: find out why in the words of a user. Always -1. */

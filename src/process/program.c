@@ -68,10 +68,9 @@ static int open_checked(const char *path, const struct rp_buf *program)
 
 static int in_cache(const struct rp_buf *program, const char *name, struct rp_err *err)
 {
-    int named;
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, program->data, program->size);
-    RP_FREE char *dir = rp_store_path(NULL, &named), *path = rp_asprintf("%s/%s-%s", dir, name, hex);
+    RP_FREE char *dir = rp_store_path(NULL, NULL), *path = rp_asprintf("%s/%s-%s", dir, name, hex);
     int fd = open_checked(path, program);
     if (fd >= 0)
         return fd;

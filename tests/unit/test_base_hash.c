@@ -24,6 +24,16 @@ TEST(pieces_do_not_matter)
     }
 }
 
+/* FIPS 180-4's long example. */
+TEST(a_million_times_a)
+{
+    static char text[1000000];
+    char hex[RP_SHA256_HEX];
+    memset(text, 'a', sizeof text);
+    rp_sha256_hex(hex, text, sizeof text);
+    CHECK_STR(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
 TEST(files)
 {
     char hex[RP_SHA256_HEX], expected[RP_SHA256_HEX], path[] = "/tmp/repro-test-hash-XXXXXX";
