@@ -67,7 +67,7 @@ const char *rp_policy_rule(int i)
 
 const char *rp_policy_check(int i)
 {
-    return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
+    return i < RP_CHECK_policy ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
 }
 
 static int is_check(const char *text)
