@@ -291,11 +291,11 @@ static int compare_section(struct checking *c, struct rp_err *err)
 static int compare_all(struct checking *c, struct rp_err *err)
 {
     static const char maker_mark[] = "<meta name=\"generator\" content=\"";
-    RP_BUF alone = {0};
+    RP_BUF empty = {0};
     char maker[72];
     struct rp_err why = {0};
-    rp_page_html(&alone, c->here, 1);
-    struct rp_span made = rp_span_between(c->page, maker_mark, "\">"), own = rp_span_between(rp_span_of(&alone), maker_mark, "\">");
+    rp_page_html(&empty, NULL, 0);
+    struct rp_span made = rp_span_between(c->page, maker_mark, "\">"), own = rp_span_between(rp_span_of(&empty), maker_mark, "\">");
     c->another = !c->markdown && (made.n != own.n || memcmp(made.at, own.at, own.n) != 0);
     if (!c->missing.at && c->markdown)
         rp_page_markdown(&c->own, c->shown, c->n);
@@ -305,7 +305,7 @@ static int compare_all(struct checking *c, struct rp_err *err)
     if (!differs && !c->missing.at)
         return 0;
     collect_sources(c);
-    if (differs && figures(c, err) < 0)
+    if (figures(c, err) < 0)
         return -1;
     if (differs && c->another)
         return rp_fail(err, RP_UNAVAILABLE,
