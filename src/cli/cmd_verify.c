@@ -32,7 +32,7 @@ static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
     RP_ROW_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps; listed above"),
     RP_ROW_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
-    RP_ROW_TEXT(report, "report", 0, "FILE", "check a page or Markdown file of 'repro report' against the bundle"),
+    RP_ROW_TEXT(report, "report", 0, "FILE", "check the body of a page or Markdown file of 'repro report' against the bundle"),
     RP_ROW_LIST(beside, "beside", "BUNDLE", "another bundle of the page given with --report; repeat for each"),
     RP_ROW_TEXT(base, "base", 0, "BUNDLE", "run of fewer threads or devices, by the same key: fail if the speed-up exceeds ideal scaling"),
     RP_ROW_TEXT(data, "data", 0, "DIR", "for a replay of a run on its owner's data: where those data are here"),
@@ -146,11 +146,7 @@ static int check_page(void *arg, const struct rp_verification *v, const struct r
     const struct page *p = arg;
     struct rp_shown_bundle b = {.name = p->bundle, .v = v, .kept = kept};
     struct beside *all = rp_alloc(sizeof *all);
-    int failed = verify_beside(all, p->o, err) < 0;
-    if (failed)
-        rp_safe(found->text, sizeof found->text, err->msg);
-    else
-        failed = rp_page_check(found, p->bytes, &b, all->b, all->n, err) < 0;
+    int failed = verify_beside(all, p->o, err) < 0 || rp_page_check(found, p->bytes, &b, all->b, all->n, err) < 0;
     for (int i = 0; i < all->n; i++) {
         rp_verified_fini(&all->kept[i]);
         rp_verification_fini(&all->v[i]);
@@ -266,13 +262,11 @@ const struct rp_command rp_cmd_verify = {
         "from --init and must have the root that was recorded there, where one was (evidence.state_root_every). With --state the replay "
         "goes on past a divergence and its end is compared with the owner's, element by element.\n"
         "\n"
-        "A page made by 'repro report' proves nothing by itself; --report compares it with the bundle: every figure by the source that it "
-        "names, and all of the page byte for byte. Its verdict and table of checks may say less than is found here, never more: give what "
-        "its maker gave, such as --trust. Names of signers are those of your trust store, or none; a row that says what "
-        "cannot be told from here, such as somebody's replay, leaves the page not decided. A page of several bundles is compared "
-        "when the others are named with --beside; with less, and of a page "
-        "by another version of repro, every figure of this bundle is made again and compared, but what else the page shows, hides or "
-        "paints over is not: then the verdict is not decided (status 7).\n"
+        "A page made by 'repro report' proves nothing by itself; --report makes its body again from the bundle and compares it byte for "
+        "byte: where it differs, the first figure or line that does is named. The box 'as verified by', with the verdict, trusted keys and "
+        "what --ledger and --original added, is the word of the page's maker and is not compared. A page of several bundles is compared "
+        "when the others are named with --beside; with less, only what it shows of this bundle is, and of a page by another version of "
+        "repro only its figures: then the verdict is not decided (status 7).\n"
         "\n"
         "What was verified, and how that ended, becomes a line of your own ledger ('repro ledger list'), unless --no-ledger is given.\n"
         "\n"

@@ -197,15 +197,17 @@ static void about(struct rp_section *s)
     rp_run_figure(s, "/started_at", "t");
     rp_buf_puts(s->out, " to ");
     rp_run_figure(s, "/ended_at", "t");
-    rp_buf_puts(s->out, ".</p>\n");
+    rp_buf_printf(s->out, ". Signed by <code>%s</code>.</p>\n", s->b->v->fingerprint);
 }
 
-void rp_section_bundle(struct rp_section *s, int heading)
+void rp_section_bundle(struct rp_section *s)
 {
-    rp_buf_printf(s->out, "<section class=\"bundle\" id=\"b%d\" data-bundle=\"%s\" aria-labelledby=\"b%d-title\">\n<h%d id=\"b%d-title\">",
-                  s->index, s->digest, s->index, heading, s->index);
-    rp_run_figure(s, *rp_json_text_at(s->run, "recipe/title/value") ? "/recipe/title/value" : "/recipe_name", "t");
-    rp_buf_printf(s->out, "</h%d>\n", heading);
+    rp_buf_printf(s->out, RP_HTML_MARK "%s\" id=\"b%d\" aria-labelledby=\"b%d-title\">\n", s->digest, s->index, s->index);
+    if (s->index) {
+        rp_buf_printf(s->out, "<h2 id=\"b%d-title\">", s->index);
+        rp_run_figure(s, *rp_json_text_at(s->run, "recipe/title/value") ? "/recipe/title/value" : "/recipe_name", "t");
+        rp_buf_puts(s->out, "</h2>\n");
+    }
     about(s);
     headline(s);
     rp_section_agreement(s);

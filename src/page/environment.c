@@ -153,14 +153,9 @@ void rp_section_settings(struct rp_section *s)
 
 /* ---- how to check and repeat ---- */
 
-/* As the user called it, without its folders, else the name that `run` gives a bundle; only what no shell would act on. */
+/* The name that `run` gives a bundle; only what no shell would act on. */
 static void file_name(struct rp_buf *out, const struct rp_section *s)
 {
-    const char *folders = strrchr(s->b->name, '/'), *name = folders ? folders + 1 : s->b->name;
-    if (rp_page_plain_name(name, strlen(name))) {
-        rp_buf_puts(out, name);
-        return;
-    }
     const char *recipe = json_string_value(json_object_get(s->run, "recipe_name")),
         *when = json_string_value(json_object_get(s->run, "started_at"));
     const char *slash = strrchr(recipe, '/'), *colon = strrchr(recipe, ':');
@@ -177,12 +172,6 @@ static void file_name(struct rp_buf *out, const struct rp_section *s)
     rp_buf_puts(out, ".repro.tar.zst");
 }
 
-int rp_page_plain_name(const char *name, size_t n)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    return n > 0 && n <= 160 && *name != '-' && *name != '.' && strspn(name, letters) >= n;
-}
-
 void rp_section_repeat(struct rp_section *s)
 {
     RP_BUF name = {0};
@@ -194,7 +183,7 @@ void rp_section_repeat(struct rp_section *s)
                         "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">");
     rp_buf_printf(s->out, "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n", file);
     rp_buf_printf(s->out, "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n", file);
-    rp_buf_printf(s->out, "# are the figures of this page the bundle's?\nrepro verify %s --report THIS_PAGE.html\n\n", file);
+    rp_buf_printf(s->out, "# is all of this page but its box the bundle's?\nrepro verify %s --report THIS_PAGE.html\n\n", file);
     rp_buf_printf(s->out, "# with stock tools alone\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n", file, file);
     rp_buf_printf(s->out, "# repeat the run on your machine, compare bits and speed, and seal what comes of it\n"
                           "repro replicate %s\n</pre>\n", file);

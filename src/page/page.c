@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "page/box.h"
 #include "page/section.h"
 
 #include <stdio.h>
@@ -25,17 +26,11 @@ static void style_of(struct rp_buf *style, char digest[64])
 
 static void title(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    RP_BUF line = {0};
-    if (n > 1) {
-        rp_buf_printf(out, "%d bundles", n);
-        return;
-    }
-    rp_verification_line(&line, b->v);
-    rp_html_text(out, rp_buf_text(&line));
-    if (b->kept) {
-        rp_buf_puts(out, ": ");
-        rp_html_text(out, json_string_value(json_object_get(b->v->run, "recipe_name")));
-    }
+    const char *own = n == 1 ? json_string_value(rp_pointer(b->v->run, "/recipe/title/value")) : "";
+    if (n == 1)
+        rp_html_text(out, *own ? own : json_string_value(json_object_get(b->v->run, "recipe_name")));
+    else
+        n ? rp_buf_printf(out, "%d bundles", n) : rp_buf_puts(out, "Nothing to show");
 }
 
 /* Nothing is fetched, run, framed or sent: not even a script of this page's own. */
@@ -74,36 +69,15 @@ static void contents(struct rp_buf *out, const struct rp_section *s)
 
 /* ---- several bundles ---- */
 
-/* As the colour of the verdict says it too. */
-static void overview_verdict(struct rp_buf *out, const struct rp_verification *v)
-{
-    RP_BUF line = {0};
-    rp_verification_line(&line, v);
-    rp_buf_printf(out, "<td class=\"why\"><b class=\"state %s\">",
-                  v->verdict == RP_VERDICT_VERIFIED ? "good" : v->verdict == RP_VERDICT_FAILED ? "bad" : "note");
-    rp_html_text(out, rp_buf_text(&line));
-    rp_buf_puts(out, "</b>");
-}
-
 static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
 {
     struct rp_section s;
-    if (!b->kept) {
-        rp_buf_printf(out, "<tr><td><a href=\"#b%d\">", index);
-        rp_html_text(out, b->name);
-        rp_buf_puts(out, "</a></td>");
-        overview_verdict(out, b->v);
-        rp_buf_puts(out, "</td><td colspan=\"4\">nothing of it is shown</td></tr>\n");
-        return;
-    }
     rp_section_init(&s, out, index, b);
     rp_buf_printf(out, "<tr data-bundle=\"%s\"><td><a href=\"#b%d\">", s.digest, index);
     rp_run_figure(&s, "/recipe_name", "t");
     rp_buf_puts(out, "</a><span class=\"below when\">");
     rp_run_figure(&s, "/started_at", "t");
-    rp_buf_puts(out, "</span></td>");
-    overview_verdict(out, b->v);
-    rp_buf_puts(out, "<span class=\"below\">signed by ");
+    rp_buf_puts(out, "</span><span class=\"below\">signed by ");
     rp_html_text(out, b->v->fingerprint);
     rp_buf_puts(out, "</span></td><td class=\"r\">");
     rp_section_throughput(&s, 1);
@@ -113,79 +87,60 @@ static void overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, in
     rp_section_hardware(&s);
     rp_buf_puts(out, "<span class=\"below\">");
     rp_section_how(&s);
-    rp_buf_puts(out, "</span>");
-    rp_buf_puts(out, "</td><td class=\"r\">");
+    rp_buf_puts(out, "</span></td><td class=\"r\">");
     rp_run_figure(&s, "/plan/batch", "d0");
     rp_buf_puts(out, "</td></tr>\n");
 }
 
 static void overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    rp_buf_printf(out, "<h1>%d bundles</h1>\n<p>Side by side as they are, which makes them no comparison: <code>repro compare</code> says "
-                       "whether they can be compared.</p>\n",
-                  n);
+    rp_buf_puts(out, "<p>Side by side as they are, which makes them no comparison: <code>repro compare</code> says whether they can be "
+                     "compared.</p>\n");
     rp_buf_puts(out, "<div class=\"overview\">");
-    rp_table_open(out, "What each says", "recipe and start|verdict|#throughput|#95 % interval|device|#batch");
+    rp_table_open(out, "What each says", "recipe and start|#throughput|#95 % interval|device|#batch");
     for (int i = 0; i < n; i++)
         overview_row(out, &b[i], i + 1);
     rp_table_close(out);
     rp_buf_puts(out, "</div>\n");
 }
 
-/* A bundle that failed, among others. */
-static void failed(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
+/* Those that did not fail: nothing else of a page depends on how they were verified. */
+static int kept_of(struct rp_shown_bundle kept[RP_PAGE_BUNDLES], const struct rp_shown_bundle *b, int n)
 {
-    rp_buf_printf(out, "<section class=\"bundle\" id=\"b%d\" aria-labelledby=\"b%d-title\"><h2 id=\"b%d-title\">", index, index, index);
-    rp_html_text(out, b->name);
-    rp_buf_puts(out, "</h2>\n");
-    rp_section_verdict(out, b, index, 0);
-    rp_buf_puts(out, "</section>\n");
-}
-
-static void one_of_many(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
-{
-    struct rp_section s;
-    if (!b->kept) {
-        failed(out, b, index);
-        return;
-    }
-    rp_section_init(&s, out, index, b);
-    rp_section_bundle(&s, 2);
+    int shown = 0;
+    for (int i = 0; i < n; i++)
+        if (b[i].kept)
+            kept[shown++] = b[i];
+    return shown;
 }
 
 void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
+    struct rp_shown_bundle kept[RP_PAGE_BUNDLES];
     struct rp_section s;
-    head(out, b, n);
-    rp_buf_puts(out, "<header>\n");
-    if (n == 1)
-        rp_section_verdict(out, b, 0, 1);
-    else
-        overview(out, b, n);
+    int shown = kept_of(kept, b, n);
+    head(out, kept, shown);
+    rp_buf_puts(out, shown == 1 ? "<header>\n<h1 id=\"b0-title\">" : "<header>\n<h1>");
+    title(out, kept, shown);
+    rp_buf_puts(out, "</h1>\n");
+    rp_box(out, b, n, 0);
+    if (shown > 1)
+        overview(out, kept, shown);
     rp_buf_puts(out, "</header>\n");
-    if (n == 1 && b->kept) {
-        rp_section_init(&s, out, 0, b);
+    if (shown == 1) {
+        rp_section_init(&s, out, 0, kept);
         contents(out, &s);
-        rp_buf_puts(out, "<main id=\"main\">\n");
-        rp_section_bundle(&s, 2);
-    } else {
-        rp_buf_puts(out, "<main id=\"main\">\n");
-        if (n == 1)
-            rp_buf_puts(out, "<p>There is nothing to show of a bundle that failed.</p>\n");
-        for (int i = 0; n > 1 && i < n; i++)
-            one_of_many(out, &b[i], i + 1);
+    }
+    rp_buf_puts(out, "<main id=\"main\">\n");
+    if (!shown)
+        rp_buf_puts(out, "<p>Of a bundle that failed nothing is shown but its checks.</p>\n");
+    for (int i = 0; i < shown; i++) {
+        rp_section_init(&s, out, shown > 1 ? i + 1 : 0, &kept[i]);
+        rp_section_bundle(&s);
     }
     rp_buf_puts(out, "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>; no script, nothing fetched. "
-                     "Every figure names its source: <code>repro verify BUNDLE --report THIS_PAGE</code> compares "
-                     "them.</p></footer>\n</body>\n</html>\n");
-}
-
-/* Everything in it is checked before it gets there: a word of a list, a fingerprint, a time. */
-void rp_page_signature_line(struct rp_buf *out, const json_t *row)
-{
-    rp_buf_printf(out, "> countersigned as %s by %s on %s, by a key that who made this file ",
-                  json_string_value(json_object_get(row, "role")),
-                  json_string_value(json_object_get(row, "fingerprint")), json_string_value(json_object_get(row, "at")));
+                     "Every figure names its source: <code>repro verify BUNDLE --report THIS_PAGE</code> compares all but the box at the "
+                     "top with the bundle.</p></footer>\n</body>\n</html>\n");
 }
 
 static long long whole(const json_t *document, const char *pointer)
@@ -193,30 +148,22 @@ static long long whole(const json_t *document, const char *pointer)
     return json_integer_value(rp_pointer(document, pointer));
 }
 
-/* Below the verdict: numbers and words of lists alone, so that nothing of a stranger becomes Markdown. */
+/* Numbers and words of lists alone, so that nothing of a stranger becomes Markdown. */
 static void standing(struct rp_buf *out, const struct rp_verification *v)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(v->signatures, i, row) {
-        rp_page_signature_line(out, row);
-        rp_buf_puts(out, json_is_true(json_object_get(row, "trusted")) ? RP_STANDING_TRUSTED "\n" : "does not know\n");
-    }
+    json_array_foreach(v->signatures, i, row)
+        rp_buf_printf(out, ">\n> countersigned as %s by %s on %s\n", json_string_value(json_object_get(row, "role")),
+                      json_string_value(json_object_get(row, "fingerprint")), json_string_value(json_object_get(row, "at")));
     if (rp_pointer(v->run, "/ledger/reason"))
         rp_buf_puts(out, ">\n> in no ledger: nobody can say how often it was tried\n");
-    if (!rp_pointer(v->run, "/ledger/position"))
-        return;
-    rp_buf_printf(out, ">\n> line %lld of its signer's ledger; by that account %lld runs of this recipe were started before it",
-                  whole(v->run, "/ledger/position"), whole(v->run, "/ledger/earlier"));
-    if (v->ledger)
-        rp_buf_printf(out, RP_STANDING_ATTEMPT "%lld of %lld in the ledger that was looked up, before it %lld sealed, %lld failed, %lld "
-                                               "interrupted, %lld without an end",
-                      whole(v->ledger, "/attempt"), whole(v->ledger, "/attempts"), whole(v->ledger, "/sealed"), whole(v->ledger, "/failed"),
-                      whole(v->ledger, "/interrupted"), whole(v->ledger, "/open"));
-    rp_buf_puts(out, "\n");
+    if (rp_pointer(v->run, "/ledger/position"))
+        rp_buf_printf(out, ">\n> line %lld of its signer's ledger; by that account %lld runs of this recipe were started before it\n",
+                      whole(v->run, "/ledger/position"), whole(v->run, "/ledger/earlier"));
 }
 
-/* As code, in which Markdown does nothing, and without what the head is read by again. */
+/* As code, in which Markdown does nothing. */
 static void code(struct rp_buf *out, const char *text)
 {
     char safe[101];
@@ -227,32 +174,31 @@ static void code(struct rp_buf *out, const char *text)
     rp_buf_printf(out, "`%s`", *safe ? safe : "unknown");
 }
 
-static void machine(struct rp_buf *out, const struct rp_shown_bundle *b)
+void rp_section_markdown(struct rp_section *s)
 {
-    rp_buf_puts(out, ">\n> ran on ");
-    code(out, rp_device_text((char[RP_DEVICE_TEXT]){0}, rp_pointer(b->v->run, "/device")));
-    rp_buf_puts(out, ", begun ");
-    code(out, json_string_value(rp_pointer(b->v->run, "/started_at")));
-    rp_buf_puts(out, "\n");
+    const struct rp_buf *report = &rp_bundle_find(&s->b->kept->bundle, "report.md")->bytes;
+    rp_buf_printf(s->out, RP_MARKDOWN_MARK "%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
+    standing(s->out, s->b->v);
+    rp_buf_puts(s->out, ">\n> ran on ");
+    code(s->out, rp_device_text((char[RP_DEVICE_TEXT]){0}, rp_pointer(s->run, "/device")));
+    rp_buf_puts(s->out, ", begun ");
+    code(s->out, json_string_value(rp_pointer(s->run, "/started_at")));
+    rp_buf_puts(s->out, "\n\n");
+    rp_buf_add(s->out, report->data, report->size);
 }
 
-/* The report that was sealed, and above it the verdict. */
+/* The box, and below it each report that was sealed. */
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    for (int i = 0; i < n; i++) {
-        RP_BUF line = {0};
-        rp_verification_line(&line, b[i].v);
-        rp_buf_printf(out, "%s> **%s**\n", i ? RP_BETWEEN_REPORTS : "", rp_buf_text(&line));
-        if (!b[i].kept) {
-            rp_buf_puts(out, ">\n> Nothing that this file says is shown, because nothing of it could be relied on. `repro verify` says "
-                             "what failed.\n");
-            continue;
-        }
-        const struct rp_member *report = rp_bundle_find(&b[i].kept->bundle, "report.md");
-        rp_buf_printf(out, ">\n> signed by %s\n", b[i].v->fingerprint);
-        standing(out, b[i].v);
-        machine(out, &b[i]);
-        rp_buf_puts(out, "\n");
-        rp_buf_add(out, report->bytes.data, report->bytes.size);
+    struct rp_shown_bundle kept[RP_PAGE_BUNDLES];
+    struct rp_section s;
+    int shown = kept_of(kept, b, n);
+    rp_box(out, b, n, 1);
+    if (!shown)
+        rp_buf_puts(out, "Nothing is shown of a bundle that failed; `repro verify` says what failed.\n");
+    for (int i = 0; i < shown; i++) {
+        rp_buf_puts(out, i ? "\n---\n\n" : "");
+        rp_section_init(&s, out, i + 1, &kept[i]);
+        rp_section_markdown(&s);
     }
 }

@@ -17,13 +17,12 @@
 #define RP_STEPS RP_OF_RANK(0, ".jsonl")
 #define RP_SAMPLES RP_OF_RANK(0, ".samples.jsonl")
 
-/* Sources that are no members but what verify --json says under these names. */
-#define RP_OF_LEDGER "verify/ledger"
+/* A source that is no member but what verify --json says under this name. */
 #define RP_OF_SIGNATURES "verify/signatures"
-#define RP_STANDING_ORIGINAL "When this page was made, that run was verified beside this one and all of this computed again from both."
-#define RP_STANDING_ATTEMPT "; attempt "
-#define RP_STANDING_TRUSTED "trusts"
-#define RP_BETWEEN_REPORTS "\n---\n\n" /* of a Markdown file of several bundles; no sealed report holds it */
+
+/* What the first line of a bundle begins with on a page, up to the digest of its statement. */
+#define RP_HTML_MARK "<section class=\"bundle\" data-bundle=\""
+#define RP_MARKDOWN_MARK "> statement SHA-256 `"
 
 struct rp_section {
     struct rp_buf *out;
@@ -37,13 +36,12 @@ struct rp_section {
 
 /* Fills it for a bundle that did not fail. */
 void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b);
-void rp_section_bundle(struct rp_section *s, int heading); /* all of them; heading: level of its title, 2 where it is one of many */
+void rp_section_bundle(struct rp_section *s); /* all of them; index 0: alone on its page, whose title is its */
+void rp_section_markdown(struct rp_section *s); /* who signed, on what it ran, and the sealed report */
 
-void rp_section_verdict(struct rp_buf *out, const struct rp_shown_bundle *b, int index, int alone); /* also of a failed one */
 void rp_section_agreement(struct rp_section *s);
 void rp_section_attempts(struct rp_section *s);
 void rp_section_signatures(struct rp_section *s);
-void rp_page_signature_line(struct rp_buf *out, const json_t *row); /* of a Markdown file, but for whether its key is trusted */
 int rp_section_is_there(const struct rp_section *s, const char *id); /* some are only there when the bundle has what they show */
 void rp_section_steps(struct rp_section *s);
 void rp_section_loss(struct rp_section *s);
@@ -55,7 +53,6 @@ void rp_section_topology(struct rp_section *s);
 void rp_section_environment(struct rp_section *s);
 void rp_section_settings(struct rp_section *s);
 void rp_section_repeat(struct rp_section *s);
-int rp_page_plain_name(const char *name, size_t n); /* may a bundle's name stand in its commands? */
 
 /* Of so many timed steps on a percentile of them says something; 1 for any other figure. */
 #define RP_P90_STEPS 10

@@ -64,16 +64,6 @@ void rp_unescape(struct rp_buf *out, struct rp_span s)
     }
 }
 
-int rp_span_text(char *out, size_t size, struct rp_span s)
-{
-    RP_BUF text = {0};
-    rp_unescape(&text, s);
-    if (!s.at || text.size >= size || memchr(rp_buf_text(&text), 0, text.size))
-        return -1;
-    memcpy(out, rp_buf_text(&text), text.size + 1);
-    return 0;
-}
-
 const char *rp_span_shown(char out[72], struct rp_span s)
 {
     char text[200];

@@ -20,8 +20,6 @@ struct rp_span rp_span_find(struct rp_span in, const char *what); /* from the fi
 struct rp_span rp_span_between(struct rp_span in, const char *from, const char *to); /* the first piece between the two */
 struct rp_span rp_span_behind(struct rp_span in, struct rp_span part); /* what is left after a part of it */
 void rp_unescape(struct rp_buf *out, struct rp_span s); /* text as it was before rp_html() */
-/* The same as a text. -1: longer than that, with a NUL, or there is none. */
-int rp_span_text(char *out, size_t size, struct rp_span s);
 const char *rp_span_shown(char out[72], struct rp_span s); /* foreign bytes for a message */
 
 #endif

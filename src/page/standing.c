@@ -1,7 +1,5 @@
-/* Where a run stands: among the attempts of its signer, beside the run that it repeats, and with those who signed it besides.
- *
- * What is of the bundle is shown from it. What depends on whoever made the page, the ledger that they were given, the first run, the keys
- * that they trust, has a form that check.c finds again (said.c). */
+/* Where a run stands: among the attempts of its signer, beside the run that it repeats, and with those who signed it besides:
+ * as the bundle says it. What a ledger, the first run and trusted keys add depends on who looks, and stands in the box. */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -117,10 +115,8 @@ void rp_section_agreement(struct rp_section *s)
     rp_run_figure(s, "/replicates/statement", "t");
     rp_buf_puts(s->out, "</code> and was signed by <code>");
     rp_run_figure(s, "/replicates/signer", "t");
-    rp_buf_printf(s->out, "</code>. %s</p>\n",
-                  s->b->v->original ? RP_STANDING_ORIGINAL
-                                    : "What it says of that run is its own account: <code>repro verify BUNDLE --original FIRST</code> "
-                                      "computes it again from both.");
+    rp_buf_puts(s->out, "</code>. What it says of that run is its own account: <code>repro verify BUNDLE --original FIRST</code> "
+                        "computes it again from both.</p>\n");
     rp_table_open(s->out, "The two runs", "what|value");
     rp_buf_puts(s->out, "<tr><th scope=\"row\">bits</th><td><b>");
     rp_run_figure(s, "/agreement/bits/equal", "e");
@@ -144,33 +140,6 @@ void rp_section_agreement(struct rp_section *s)
 
 /* ---- the attempts of its signer ---- */
 
-static void ledger_row(struct rp_section *s, const char *name, const char *pointer)
-{
-    rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td class=\"r\">", name);
-    rp_figure(s->out, s->b->v->ledger, RP_OF_LEDGER, pointer, "d0");
-    rp_buf_puts(s->out, "</td></tr>\n");
-}
-
-static void looked_up(struct rp_section *s)
-{
-    rp_buf_puts(s->out, "<p>In the ledger that was given when this page was made, of ");
-    rp_figure(s->out, s->b->v->ledger, RP_OF_LEDGER, "/lines", "d0");
-    rp_buf_puts(s->out, " lines, it is <b>attempt ");
-    rp_figure(s->out, s->b->v->ledger, RP_OF_LEDGER, "/attempt", "d0");
-    rp_buf_puts(s->out, " of ");
-    rp_figure(s->out, s->b->v->ledger, RP_OF_LEDGER, "/attempts", "d0");
-    rp_buf_printf(s->out, "</b> at this recipe, and %s.</p>\n",
-                  json_is_true(json_object_get(s->b->v->ledger, "recorded")) ? "its end is recorded with this bundle"
-                                                                             : "that it ended in this bundle is not recorded");
-    rp_table_open(s->out, "What became of the others", "attempts|#number");
-    ledger_row(s, "before it: ended in a bundle", "/sealed");
-    ledger_row(s, "before it: failed", "/failed");
-    ledger_row(s, "before it: interrupted", "/interrupted");
-    ledger_row(s, "before it: without a recorded end", "/open");
-    ledger_row(s, "after it, however they ended", "/later");
-    rp_table_close(s->out);
-}
-
 void rp_section_attempts(struct rp_section *s)
 {
     if (!rp_section_is_there(s, "attempts"))
@@ -189,12 +158,8 @@ void rp_section_attempts(struct rp_section *s)
     rp_run_figure(s, "/ledger/head", "t");
     rp_buf_puts(s->out, "</code>. By the signer&#39;s account, runs of this recipe that were started before it: <b>");
     rp_run_figure(s, "/ledger/earlier", "d0");
-    rp_buf_puts(s->out, "</b>.</p>\n");
-    if (s->b->v->ledger)
-        looked_up(s);
-    else
-        rp_buf_puts(s->out, "<p>The ledger itself was not looked at here. Ask the signer for it: <code>repro verify BUNDLE --ledger "
-                            "FILE</code> finds the line and counts how the other attempts ended.</p>\n");
+    rp_buf_puts(s->out, "</b>.</p>\n<p>The ledger itself is not in the bundle. Ask the signer for it: <code>repro verify BUNDLE --ledger FILE"
+                        "</code> finds the line and counts how the other attempts ended.</p>\n");
     rp_section_close(s);
 }
 
@@ -215,9 +180,9 @@ void rp_section_signatures(struct rp_section *s)
         return;
     rp_section_open(s, "signatures", "Who else signed");
     rp_table_open(s->out, "Each signature holds; the role is what its signer calls it",
-                  "role and time|key and note|trusted by who made this page");
+                  "role and time|key and note");
     json_array_foreach(s->b->v->signatures, i, row) {
-        const char *name = json_string_value(json_object_get(row, "name")), *note = json_string_value(json_object_get(row, "note"));
+        const char *note = json_string_value(json_object_get(row, "note"));
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
         signature_figure(s, i, "role", "t");
         rp_buf_puts(s->out, "<span class=\"below when\">");
@@ -229,14 +194,6 @@ void rp_section_signatures(struct rp_section *s)
             rp_buf_puts(s->out, "<span class=\"below\">");
             signature_figure(s, i, "note", "q");
             rp_buf_puts(s->out, "</span>");
-        }
-        rp_buf_puts(s->out, "</td><td class=\"trust\">");
-        if (json_is_true(json_object_get(row, "trusted"))) {
-            rp_buf_puts(s->out, "yes, as <bdi>");
-            rp_html_text(s->out, name ? name : "");
-            rp_buf_puts(s->out, "</bdi>");
-        } else {
-            rp_buf_puts(s->out, "no");
         }
         rp_buf_puts(s->out, "</td></tr>\n");
     }

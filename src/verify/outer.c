@@ -13,11 +13,6 @@
 
 #define STATEMENT_VALUES 1000000 /* its own schema allows far fewer */
 
-void rp_container_found(struct rp_check_result *result, int members, size_t total)
-{
-    rp_check_say(result, "%d members, %zu bytes", members, total);
-}
-
 int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     size_t total = 0;
@@ -29,7 +24,7 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
     rp_member_sha256(s->v->statement, statement);
     for (int i = 0; i < s->bundle.n; i++)
         total += rp_member_size(&s->bundle.member[i]);
-    rp_container_found(result, s->bundle.n, total);
+    rp_check_say(result, "%d members, %zu bytes", s->bundle.n, total);
     return 0;
 }
 
@@ -60,14 +55,14 @@ static int check_named(struct rp_verify_state *s, struct rp_check_result *result
         return rp_wrap(err, "--trust");
     const char *role = rp_counter_role(v, wanted);
     if (strcmp(wanted, v->fingerprint) == 0) {
-        rp_check_say(result, RP_KEY_NAMED);
+        rp_check_say(result, "the key you named");
         return 0;
     }
     if (!role)
         return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
                        rp_safe(safe, sizeof safe, s->o->trust), wanted);
     if (*v->signer) {
-        rp_check_say(result, RP_KEY_OF_ROLE, role, v->signer);
+        rp_check_say(result, "the key you named countersigned as %s; the author is '%s' of your trust store", role, v->signer);
         return 0;
     }
     return rp_fail(err, RP_SIGNATURE, "the key you named countersigned as %s, but the author, %s, is not known: trust the author's key, or "
@@ -86,7 +81,7 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
     if (s->o->trust)
         return check_named(s, result, err);
     if (found > 0) {
-        rp_check_say(result, RP_KEY_IN_STORE "%s%s", name, *until ? " until " : "", until);
+        rp_check_say(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
         return 0;
     }
     result->state = RP_CHECK_NOTE;
@@ -95,7 +90,8 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
     else if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
         rp_check_say(result, "unknown, and not all of the trust store can be read: %.300s", why.msg);
     else
-        rp_check_say(result, RP_KEY_UNKNOWN);
+        rp_check_say(result, "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it with "
+                             "repro key trust");
     return 0;
 }
 

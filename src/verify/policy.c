@@ -67,7 +67,7 @@ static const char *rule_name(int i)
 /* "" for a check that a policy cannot ask for: the policy's own, and those that never fail. */
 static const char *check_name(int i)
 {
-    return i < RP_CHECK_policy || i == RP_CHECK_report_file ? rp_check_name(i) : "";
+    return i < RP_CHECK_policy ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
 }
 
 static int is_check(const char *text)

@@ -363,30 +363,8 @@ static void rule_checks(const struct rp_verify_state *s, const struct rp_rule *r
     (void)r;
     say(a, 1, "all as asked");
     for (int i = 0; i < RP_CHECK_COUNT; i++)
-        if ((i != RP_CHECK_report_file || !s->o->page) && !check_holds(s->v, s->o->policy, i, a))
+        if (!check_holds(s->v, s->o->policy, i, a))
             return;
-}
-
-/* What rule_checks() left open, because a page is compared after all checks. */
-int rp_policy_page(struct rp_verification *v, const struct rp_policy *p, struct rp_err *err)
-{
-    struct answer a = {0};
-    struct rp_check_result *row = &v->check[RP_CHECK_policy];
-    size_t i;
-    json_t *rule;
-    if (!p || check_holds(v, p, RP_CHECK_report_file, &a))
-        return 0;
-    json_array_foreach(v->policy, i, rule)
-        if (strcmp(json_string_value(json_object_get(rule, "rule")), "checks") == 0) {
-            RP_FREE char *safe = rp_strdup(a.text);
-            rp_clean(safe);
-            json_object_set_new(rule, "holds", json_false());
-            json_object_set_new(rule, "text", json_string(safe));
-        }
-    row->state = RP_CHECK_FAILED;
-    v->verdict = RP_VERDICT_FAILED;
-    rp_check_say(row, "checks: %s", a.text);
-    return rp_fail(err, RP_MISMATCH, "checks: %s", a.text);
 }
 
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -77,22 +77,9 @@ static int count(const struct rp_verify_state *s)
     return n;
 }
 
-void rp_signatures_found(struct rp_check_result *result, const json_t *rows)
-{
-    int trusted = 0;
-    size_t i;
-    json_t *row;
-    json_array_foreach((json_t *)rows, i, row)
-        trusted += json_is_true(json_object_get(row, "trusted"));
-    if (i == 0)
-        rp_check_say(result, "none beside the author's");
-    else
-        rp_check_say(result, "%zu beside the author's, %d by keys in your trust store; listed below", i, trusted);
-}
-
 int rp_check_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    int members = count(s), n = (members + 1) / 2, failed = 0;
+    int members = count(s), n = (members + 1) / 2, failed = 0, trusted = 0;
     if (n > RP_COUNTER_MAX)
         return rp_fail(err, RP_MALFORMED, "%d counter-signatures; at most %d are accepted", n, RP_COUNTER_MAX);
     s->v->signatures = json_array();
@@ -107,6 +94,7 @@ int rp_check_signatures(struct rp_verify_state *s, struct rp_check_result *resul
         json_object_set_new(row, "valid", json_boolean(good));
         if (good) {
             look_up(row);
+            trusted += json_is_true(json_object_get(row, "trusted"));
         } else {
             json_object_set_new(row, "why", json_string(why.msg));
             if (!failed++)
@@ -116,7 +104,10 @@ int rp_check_signatures(struct rp_verify_state *s, struct rp_check_result *resul
     }
     if (failed)
         return -1;
-    rp_signatures_found(result, s->v->signatures);
+    if (n == 0)
+        rp_check_say(result, "none beside the author's");
+    else
+        rp_check_say(result, "%d beside the author's, %d by keys in your trust store; listed below", n, trusted);
     return 0;
 }
 

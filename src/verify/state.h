@@ -38,9 +38,6 @@ struct rp_verify_state {
 #include "verify/checks.def"
 #undef VERIFY
 
-/* What the policy (NULL: none) asks of report_file, once that is known. -1: it does not hold, and *v is FAILED. */
-int rp_policy_page(struct rp_verification *v, const struct rp_policy *p, struct rp_err *err) rp_must_check;
-
 /* The recorded value of a key of the recipe, or NULL. */
 const json_t *rp_verify_setting(const struct rp_verify_state *s, const char *key);
 /* The run says that the very sources of this program made it, and nothing else. */
@@ -56,15 +53,6 @@ int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of
 
 /* A line for each counter-signature that holds. */
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
-
-/* What told.c compares with: rows that read otherwise for others. */
-#define RP_KEY_UNKNOWN \
-    "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it with repro key trust"
-#define RP_KEY_NAMED "the key you named"
-#define RP_KEY_OF_ROLE "the key you named countersigned as %s; the author is '%s' of your trust store"
-#define RP_KEY_IN_STORE "in your trust store as '%s'"
-void rp_container_found(struct rp_check_result *result, int members, size_t total);
-void rp_signatures_found(struct rp_check_result *result, const json_t *rows); /* all of them valid */
 
 /* Printable ASCII into the result's text. */
 void rp_check_say(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -159,34 +159,20 @@ static void keep(struct rp_verified *kept, struct rp_verify_state *s)
     s->samples = (struct rp_samples){0};
 }
 
-/* After all others, because the page shows their rows; the policy row has waited for it. -1: the error of the page, or of the policy where
- * the page was only not compared in full. */
-static int check_page(struct rp_verification *v, const struct rp_verified *kept, const struct rp_verify_opts *o, struct rp_err *err)
-{
-    struct rp_err broken = {0};
-    struct rp_check_result found = {0}, *r = &v->check[RP_CHECK_report_file];
-    int failed = o->page(o->page_arg, v, kept, &found, err) < 0;
-    r->state = found.state;
-    memcpy(r->text, found.text, sizeof r->text);
-    if (failed)
-        v->verdict = r->state == RP_CHECK_FAILED ? RP_VERDICT_FAILED : RP_VERDICT_UNDECIDED;
-    if (rp_policy_page(v, o->policy, &broken) == 0 || (failed && err->code != RP_UNAVAILABLE))
-        return failed ? -1 : 0;
-    *err = broken;
-    return -1;
-}
-
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
     struct rp_verified kept = {0};
-    int failed = 0, stopped = 0, undone = 0;
+    int failed = 0, stopped = 0, undone = 0, page_failed = 0, page_undone = 0;
     *v = (struct rp_verification){0};
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        v->check[i] = (struct rp_check_result){.name = checks[i].id, .proves = checks[i].proves};
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         struct rp_check_result *r = &v->check[i];
         struct rp_err e = {0};
-        *r = (struct rp_check_result){.name = checks[i].id, .proves = checks[i].proves};
-        if (stopped || (failed && i == RP_CHECK_replay)) {
+        int is_page = i == RP_CHECK_report_file;
+        v->run = s.run;
+        if (stopped || (failed && (i == RP_CHECK_replay || is_page))) {
             rp_check_say(r, "an earlier check failed");
             continue;
         }
@@ -200,35 +186,34 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
             r->state = RP_CHECK_WARNING;
             continue;
         }
-        int here = i != RP_CHECK_replay || e.code == RP_MISMATCH; /* a replay that was interrupted, or not possible here, says nothing */
+        /* a replay that was interrupted, or a page that could not be compared in full, says nothing */
+        int here = (i != RP_CHECK_replay && !is_page) || e.code == RP_MISMATCH;
         r->state = here ? RP_CHECK_FAILED : RP_CHECK_SKIPPED;
-        if (here ? !failed++ : !undone++)
+        if (here ? !(failed + page_failed) : !(failed + page_failed + undone + page_undone))
             *err = e;
+        *(is_page ? here ? &page_failed : &page_undone : here ? &failed : &undone) += 1;
         stopped |= checks[i].severity == RP_SEVERITY_FATAL;
     }
-    if (failed)
-        v->verdict = RP_VERDICT_FAILED;
-    else if (undone)
-        v->verdict = RP_VERDICT_UNDECIDED;
-    else
-        v->verdict = v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
-    v->bundle = v->verdict;
+    v->bundle = failed ? RP_VERDICT_FAILED
+                : undone ? RP_VERDICT_UNDECIDED
+                : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
+    v->verdict = page_failed ? RP_VERDICT_FAILED : page_undone && !failed ? RP_VERDICT_UNDECIDED : v->bundle;
     v->run = json_incref(s.run);
     if (v->verdict != RP_VERDICT_FAILED)
         keep(&kept, &s);
-    if (o->page && v->verdict != RP_VERDICT_FAILED)
-        undone |= check_page(v, &kept, o, err) < 0;
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
         *o->keep = kept;
     else
         rp_verified_fini(&kept);
     state_fini(&s);
-    return failed || undone ? -1 : 0;
+    return failed || undone || page_failed || page_undone ? -1 : 0;
 }
 
 int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    (void)s, (void)err;
+    const struct rp_verified borrowed = {s->bundle, s->before, s->after, s->records, s->recipe, s->samples};
+    if (s->o->page)
+        return s->o->page(s->o->page_arg, s->v, &borrowed, result, err);
     result->state = RP_CHECK_SKIPPED;
     rp_check_say(result, "not asked for; --report FILE compares a page of this bundle with it");
     return 0;

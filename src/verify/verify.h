@@ -66,8 +66,8 @@ void rp_verified_fini(struct rp_verified *kept);
 
 struct rp_policy; /* verify/policy.h */
 
-/* Compares a page with the bundle and every other row, unless the bundle failed. 0: found->state is PASSED or NOTE, with its text. -1 and
- * *err: it is FAILED, or SKIPPED where the page could not be compared in full. */
+/* Compares a page with the bundle, unless that failed before. 0: found->state is PASSED or NOTE, with its text. RP_UNAVAILABLE: it could not
+ * be compared in full. */
 typedef int rp_verify_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
                            struct rp_err *err);
 
@@ -86,7 +86,7 @@ struct rp_verify_opts {
 struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
-    enum rp_verdict bundle; /* the verdict without --report and what a policy asks of that page */
+    enum rp_verdict bundle; /* the verdict without --report */
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char statement[65];                    /* SHA-256 of statement.dsse.json: what names this bundle; "" where there is none */
     char signer[128];                      /* its name in the trust store, or "" */
@@ -108,11 +108,6 @@ struct rp_verification {
  * either way. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
-/* What a check of the same bundle says to somebody else: the same, what this program says where less was given, what somebody may have
- * found and cannot be told from here, or what it says to nobody. Of *said its checks, signatures, ledger and original count. */
-enum rp_told { RP_TOLD_SAME, RP_TOLD_LESS, RP_TOLD_UNSURE, RP_TOLD_NEVER };
-enum rp_told rp_check_told(int id, const struct rp_verification *said, const struct rp_verification *here, const struct rp_verified *kept);
-const char *rp_check_found(const struct rp_check_result *r); /* as it is shown: its text, or what it proves */
 const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint); /* of the first by that key; NULL: none */
 
 /* The table and the verdict for people; as {"verdict", "bundle_verdict" where a page alone

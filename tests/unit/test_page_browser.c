@@ -188,7 +188,7 @@ TEST(roles_names_and_the_verdict_are_what_a_screen_reader_gets)
     (void)!rp_verify(&v, committed, &o, &err);
     rp_verification_line(&line, &v);
     browser_show(&b, url, 1400, 0);
-    RP_JSON *tree = browser_call(&b, "Accessibility.getFullAXTree", NULL), *heading = browser_ask(&b, "document.querySelector('h1').innerText");
+    RP_JSON *tree = browser_call(&b, "Accessibility.getFullAXTree", NULL), *heading = browser_ask(&b, "document.querySelector('.box h2').innerText");
     CHECK_STR(json_string_value(heading), rp_buf_text(&line));
     CHECK(count_role(tree, "heading", rp_buf_text(&line)) == 1, "the verdict is no heading");
     CHECK(count_role(tree, "main", NULL) == 1 && count_role(tree, "navigation", "Sections") == 1 && count_role(tree, "banner", NULL) == 1, "landmarks");
