@@ -147,8 +147,9 @@ const struct rp_command rp_cmd_report = {
     .summary = "one page that shows what bundles say: figures, plots, machine",
     .details =
         "Verifies each bundle and writes one HTML file that needs nothing else: no network, no script, no fonts. First a box with what "
-        "was found here: the verdict and checks of 'repro verify', and trusted keys; then the body: throughput with its interval, every step, losses, the device's clocks, power and "
-        "temperature, ceilings, memory, topology, environment, and the commands that check it all. The raw data are in the page as CSV. As "
+        "was found here: the verdict and checks of 'repro verify', and trusted keys; then the body: throughput with its interval, every "
+        "step, losses, the device's clocks, power and temperature, ceilings, memory, topology, environment, and the commands that check it "
+        "all. The raw data are in the page as CSV. As "
         "Markdown it is the report that is sealed in the bundle, below the box.\n"
         "\n"
         "With --ledger and --original the box also shows which attempt this was among all of its signer, and that the run it repeats was "

@@ -13,8 +13,8 @@
 #define LINES_MAX (RP_PAGE_BUNDLES * 128)
 
 const char *const rp_box_open[2] = {
-    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">As verified by the maker of this page, on their word: "
-    "<code>repro verify --report</code> does not compare this box.</p>",
+    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">As verified by the maker of this page, on their "
+    "word: <code>repro verify --report</code> does not compare this box.</p>",
     "> As verified by the maker of this file, on their word: `repro verify --report` does not compare these lines."};
 const char *const rp_box_close[2] = {"\n</aside>\n", "\n\n"};
 
@@ -107,7 +107,8 @@ static void ledger(struct rp_buf *out, int markdown, const json_t *is)
 #define N(key) ((long long)json_integer_value(json_object_get(is, key)))
     fact(out, markdown, "in the ledger that was given, of %lld lines, it is attempt %lld of %lld at this recipe, and %s", N("lines"),
          N("attempt"), N("attempts"),
-         json_is_true(json_object_get(is, "recorded")) ? "its end is recorded with this bundle" : "that it ended in this bundle is not recorded");
+         json_is_true(json_object_get(is, "recorded")) ? "its end is recorded with this bundle"
+                                                       : "that it ended in this bundle is not recorded");
     fact(out, markdown, "of the attempts before it %lld ended in a bundle, %lld failed, %lld were interrupted, %lld have no recorded end; "
                         "after it there are %lld",
          N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));

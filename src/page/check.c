@@ -1,5 +1,5 @@
-/* Is a page what this program makes of its bundles? It is made again and compared, but for the box of its maker, which has to be a box and no
- * more. Where it differs, the first figure that does is named, or else the line. */
+/* Is a page what this program makes of its bundles? It is made again and compared, but for the box of its maker, which has to be a box and
+ * no more. Where it differs, the first figure that does is named, or else the line. */
 #include "page/box.h"
 #include "page/section.h"
 
@@ -309,8 +309,8 @@ static int compare_all(struct checking *c, struct rp_err *err)
         return -1;
     if (differs && c->another)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not decided: another version of repro made the page (%s), which is not compared but for its figures of this bundle; "
-                       "do not rely on it, and have it made again with this one",
+                       "not decided: another version of repro made the page (%s), which is not compared but for its figures of this "
+                       "bundle; do not rely on it, and have it made again with this one",
                        rp_span_shown(maker, made));
     if (differs) {
         *err = why;

@@ -158,8 +158,8 @@ void rp_section_attempts(struct rp_section *s)
     rp_run_figure(s, "/ledger/head", "t");
     rp_buf_puts(s->out, "</code>. By the signer&#39;s account, runs of this recipe that were started before it: <b>");
     rp_run_figure(s, "/ledger/earlier", "d0");
-    rp_buf_puts(s->out, "</b>.</p>\n<p>The ledger itself is not in the bundle. Ask the signer for it: <code>repro verify BUNDLE --ledger FILE"
-                        "</code> finds the line and counts how the other attempts ended.</p>\n");
+    rp_buf_puts(s->out, "</b>.</p>\n<p>The ledger itself is not in the bundle. Ask the signer for it: <code>repro verify BUNDLE --ledger "
+                        "FILE</code> finds the line and counts how the other attempts ended.</p>\n");
     rp_section_close(s);
 }
 
