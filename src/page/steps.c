@@ -54,58 +54,31 @@ static void exact(struct rp_buf *out, float x)
     rp_csv_text(out, hex);
 }
 
-/* A column for each key of step.def that a record has in memory, in the order of the list: counters by their names, times in seconds
- * from the start of the first step, floats also to the last bit. */
-#define NAME_TIME(key) rp_buf_printf(out, ",%.*s_s", (int)sizeof #key - 4, #key); /* "start_ns" -> "start_s" */
-#define NAME_DURATION(key) NAME_TIME(key)
-#define NAME_PAUSE(key) NAME_TIME(key)
-#define NAME_FLOAT(key) rp_buf_puts(out, "," #key "," #key "_hex");
-#define NAME_PLAIN(key) rp_buf_puts(out, "," #key);
-#define NAME_REAL(key) NAME_PLAIN(key)
-#define NAME_PHASE(key) NAME_PLAIN(key)
-#define NAME_RANK(key) NAME_PLAIN(key)
-#define NAME_STEP(key) NAME_PLAIN(key)
-#define NAME_INDEX(key) NAME_PLAIN(key)
-#define NAME_AMOUNT(key) NAME_PLAIN(key)
-#define NAME_DIGEST(key)
-#define NAME_PARTS(key)
-#define NAME_COUNTERS(key)                                                                                                    \
-    for (int c = 0; c < rs->counter.n; c++)                                                                                   \
-        rp_buf_printf(out, "%s%s", c ? "," : "", rs->counter.name[c]);
-
-#define CELL_TIME(key) rp_buf_printf(out, ",%.9f", (double)(r->key - start) / 1e9);
-#define CELL_DURATION(key) rp_buf_printf(out, r->key < 0 ? "," : ",%.9f", (double)r->key / 1e9);
-#define CELL_PAUSE(key) rp_buf_printf(out, r->root ? ",%.9f" : ",", (double)r->key / 1e9);
-#define CELL_FLOAT(key) rp_buf_puts(out, ","), exact(out, r->key);
-#define CELL_REAL(key) rp_buf_puts(out, ","), rp_csv_number(out, r->key);
-#define CELL_PHASE(key) rp_buf_puts(out, r->timed ? ",timed" : ",warm-up");
-#define CELL_RANK(key) rp_buf_printf(out, ",%d", rs->key);
-#define CELL_STEP(key) rp_buf_printf(out, ",%" PRId64, (int64_t)r->key);
-#define CELL_INDEX(key) CELL_STEP(key)
-#define CELL_AMOUNT(key) CELL_STEP(key)
-#define CELL_DIGEST(key)
-#define CELL_PARTS(key)
-#define CELL_COUNTERS(key)                                                                                                    \
-    for (int c = 0; c < rs->counter.n; c++)                                                                                   \
-        rp_buf_printf(out, "%s%" PRIu32, c ? "," : "", rp_record_counts(rs, r)[c]);
-
+/* What records have in memory: times in seconds from the start of the first step, counters by their names. */
 static void csv(struct rp_buf *out, const struct rp_records *rs)
 {
     int64_t first = 0;
     while (first < rs->n && rs->r[first].step < 0)
         first++;
-    int64_t start = first < rs->n ? rs->r[first].start_ns : 0;
-#define STEP_KEY(name, form, when, least) NAME_##form(name)
-#include "worker/step.def"
-#undef STEP_KEY
-    rp_buf_puts(out, "\n");
+    rp_buf_puts(out, "rank,step,phase,repeat,start_s,seconds,device_s,samples,learning_rate,loss,loss_hex,grad_norm,grad_norm_hex");
+    for (int c = 0; c < rs->counter.n; c++)
+        rp_buf_printf(out, ",%s", rs->counter.name[c]);
     for (int64_t i = first; i < rs->n; i++) {
         const struct rp_record *r = &rs->r[i];
-#define STEP_KEY(name, form, when, least) CELL_##form(name)
-#include "worker/step.def"
-#undef STEP_KEY
-        rp_buf_puts(out, "\n");
+        rp_buf_printf(out, "\n%d,%d,%s,%d,%.9f,%.9f,", rs->rank, r->step, r->timed ? "timed" : "warm-up", r->repeat,
+                      (double)(r->start_ns - rs->r[first].start_ns) / 1e9, (double)(r->end_ns - r->start_ns) / 1e9);
+        if (r->device_ns >= 0)
+            rp_buf_printf(out, "%.9f", (double)r->device_ns / 1e9);
+        rp_buf_printf(out, ",%" PRIu32 ",", r->samples);
+        rp_csv_number(out, r->learning_rate);
+        rp_buf_puts(out, ",");
+        exact(out, r->loss);
+        rp_buf_puts(out, ",");
+        exact(out, r->grad_norm);
+        for (int c = 0; c < rs->counter.n; c++)
+            rp_buf_printf(out, ",%" PRIu32, rp_record_counts(rs, r)[c]);
     }
+    rp_buf_puts(out, "\n");
 }
 
 static void download(struct rp_buf *out, const struct rp_section *s)
