@@ -15,7 +15,7 @@ both() { # NAME OPTION...
     [ "$(wc -l <"$name-gpu.jsonl")" -gt 1 ] || fail "$name: no steps"
 }
 both adamw --set measure.timed_steps=2 --batch-size 3
-says_in "device: cuda, gpu0 Shim GPU sm_90" err.txt
+says_in "device: cuda, Shim GPU, device 0, compute capability 9.0" err.txt
 both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=3 --batch-size 1
 both plain --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 --set model.attention_probs_dropout_prob=0 --batch-size 2 \
     --set optimizer.bias_correction=true
