@@ -76,8 +76,6 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
     m->attention_dropout = r->model_attention_probs_dropout_prob;
 }
 
-/* ---- tensors ---- */
-
 static struct rp_attention attention_of(const struct bert *m, const struct bert_input *in, int l)
 {
     int d = m->hidden / m->heads;
@@ -191,8 +189,6 @@ static void declare(struct rp_net *net)
         rp_net_use_rows(net, row_ops[i], r > n ? r : n, h);
 }
 
-/* ---- input ---- */
-
 static void declare_input(struct rp_net *net, struct rp_input *input)
 {
     const struct bert *m = (const struct bert *)net;
@@ -258,8 +254,6 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
     rp_group_rows(&in->by_masked, in->masked, m->slots, work);
     rp_group_rows(&in->by_cls, in->cls, m->batch, work);
 }
-
-/* ---- mathematics ---- */
 
 static void embed(struct bert *m, const struct bert_input *in)
 {
