@@ -1,7 +1,8 @@
 #include "backend/backend.h"
 #include "page/page.h"
 
-#include "base/build.h"
+#include "base/json.h"
+#include "base//build.h"
 #include "base/embed.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -26,7 +27,7 @@ static void style_of(struct rp_buf *style, char digest[64])
 
 static void title(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    const char *own = n == 1 ? json_string_value(rp_pointer(b->v->run, "/recipe/title/value")) : "";
+    const char *own = n == 1 ? rp_json_text_at(b->v->run, "recipe/title/value") : ""; /* null where the recipe has none */
     if (n == 1)
         rp_html_text(out, *own ? own : json_string_value(json_object_get(b->v->run, "recipe_name")));
     else
