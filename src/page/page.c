@@ -1,10 +1,10 @@
 #include "backend/backend.h"
 #include "page/page.h"
 
-#include "base/json.h"
-#include "base//build.h"
+#include "base/build.h"
 #include "base/embed.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
 #include "page/box.h"
