@@ -33,7 +33,7 @@ int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *wh
 json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
 
-/* "results/throughput/interval/0": by keys and indices; NULL where there is no such value. Borrowed. */
+/* "results/throughput/interval/0": by keys and indices; NULL if the value is absent. Borrowed. */
 const json_t *rp_json_at(const json_t *j, const char *path);
 const char *rp_json_text_at(const json_t *j, const char *path); /* "" where it is not a text */
 

@@ -28,7 +28,7 @@ struct rp_probe {
     const char *salt;
     json_t *out;      /* its object */
     const json_t *all; /* by name, the objects of the probes before it too */
-    struct rp_record *record; /* what is written for --record, or NULL */
+    struct rp_recorder *record; /* what is written for --record, or NULL */
     const json_t *recorded;   /* live.json (record.h) of the root, or NULL */
 };
 

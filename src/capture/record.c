@@ -13,7 +13,7 @@
 
 static const char schema[] = "repro-record/1";
 
-struct rp_record {
+struct rp_recorder {
     char *name;            /* of the directory, for messages */
     int dir, root;         /* where to, where from (borrowed) */
     json_t *live;          /* live.json */
@@ -25,7 +25,7 @@ struct rp_record {
 
 /* ---- writing ---- */
 
-static void failed(struct rp_record *r, const char *path)
+static void failed(struct rp_recorder *r, const char *path)
 {
     if (r->failure.code == RP_OK)
         rp_fail(&r->failure, RP_IO, "cannot write '%s%s': %s", r->name, path, strerror(errno));
@@ -53,13 +53,13 @@ static int write_file(int dir, const char *path, const void *data, size_t size)
 
 static void note_link(void *ctx, const char *path, const char *target)
 {
-    struct rp_record *r = ctx;
+    struct rp_recorder *r = ctx;
     if (make_parents(r->dir, path) < 0 || (symlinkat(target, r->dir, path + 1) < 0 && errno != EEXIST))
         failed(r, path);
 }
 
 /* path, with the longest directory of it that has another name in the record called by that. */
-static char *renamed(const struct rp_record *r, const char *path)
+static char *renamed(const struct rp_recorder *r, const char *path)
 {
     RP_FREE char *dir = rp_strdup(path);
     for (char *slash = dir + strlen(dir); slash > dir; slash = strrchr(dir, '/')) {
@@ -72,13 +72,13 @@ static char *renamed(const struct rp_record *r, const char *path)
 }
 
 /* Where path belongs in the record, with the links on the way put into it. */
-static int place(struct rp_record *r, const char *path, int follow_last, char out[PATH_MAX])
+static int place(struct rp_recorder *r, const char *path, int follow_last, char out[PATH_MAX])
 {
     RP_FREE char *name = renamed(r, path);
     return rp_resolve(r->root, name, follow_last, out, note_link, r);
 }
 
-static void note_state(struct rp_record *r, const char *path, enum rp_state state, const char *detail)
+static void note_state(struct rp_recorder *r, const char *path, enum rp_state state, const char *detail)
 {
     struct stat st;
     if (state == RP_STATE_ABSENT && fstatat(r->root, path + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -90,7 +90,7 @@ static void note_state(struct rp_record *r, const char *path, enum rp_state stat
     json_object_set_new(json_object_get(r->live, "states"), name, why);
 }
 
-void rp_record_text(struct rp_record *r, const struct rp_text *t, const void *redaction)
+void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *redaction)
 {
     char at[PATH_MAX];
     const json_t *before = json_object_get(r->seen, t->path);
@@ -105,7 +105,7 @@ void rp_record_text(struct rp_record *r, const struct rp_text *t, const void *re
         failed(r, t->path);
 }
 
-void rp_record_link(struct rp_record *r, const struct rp_text *t)
+void rp_record_link(struct rp_recorder *r, const struct rp_text *t)
 {
     char at[PATH_MAX];
     if (t->state == RP_STATE_ERROR && strcmp(t->detail, "no symbolic link") == 0)
@@ -118,12 +118,12 @@ void rp_record_link(struct rp_record *r, const struct rp_text *t)
         note_link(r, at, t->bytes.data);
 }
 
-void rp_record_name(struct rp_record *r, const char *path)
+void rp_record_name(struct rp_recorder *r, const char *path)
 {
     json_array_append_new(r->names, json_string(path));
 }
 
-void rp_record_names(struct rp_record *r, const char *path, const struct rp_names *d)
+void rp_record_names(struct rp_recorder *r, const char *path, const struct rp_names *d)
 {
     char at[PATH_MAX];
     if (d->state != RP_STATE_OK) {
@@ -138,7 +138,7 @@ void rp_record_names(struct rp_record *r, const char *path, const struct rp_name
     }
 }
 
-void rp_record_answer(struct rp_record *r, const char *key, json_t *answer)
+void rp_record_answer(struct rp_recorder *r, const char *key, json_t *answer)
 {
     json_t *answers = json_object_get(r->live, "answers");
     if (!json_object_get(answers, key))
@@ -159,7 +159,7 @@ void rp_record_rename(const struct rp_probe *p, const char *from, const char *to
 }
 
 /* A link, a directory or an empty file for what was listed and not read. */
-static int write_name(struct rp_record *r, const char *path)
+static int write_name(struct rp_recorder *r, const char *path)
 {
     char at[PATH_MAX], real[PATH_MAX], target[PATH_MAX];
     struct stat st;
@@ -180,7 +180,7 @@ static int write_name(struct rp_record *r, const char *path)
 
 /* ---- the whole ---- */
 
-struct rp_record *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err)
+struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err)
 {
     if (mkdir(dir, 0755) < 0 && errno != EEXIST)
         return rp_fail_null(err, RP_IO, "cannot create '%s' for the record: %s", dir, strerror(errno));
@@ -199,8 +199,8 @@ struct rp_record *rp_record_new(const char *dir, int root, const char *salt, con
         return rp_fail_null(err, RP_IO, "'%s' is not empty: a record is written into a new or empty directory", dir);
     if (mkdirat(fd, ".repro", 0755) < 0)
         return rp_fail_null(err, RP_IO, "cannot create '%s/.repro': %s", dir, strerror(errno));
-    struct rp_record *r = rp_alloc(sizeof *r);
-    *r = (struct rp_record){.name = rp_strdup(dir), .dir = rp_fd_take(&fd), .root = root};
+    struct rp_recorder *r = rp_alloc(sizeof *r);
+    *r = (struct rp_recorder){.name = rp_strdup(dir), .dir = rp_fd_take(&fd), .root = root};
     r->seen = json_object();
     r->names = json_array();
     r->renamed = json_object();
@@ -208,7 +208,7 @@ struct rp_record *rp_record_new(const char *dir, int root, const char *salt, con
     return r;
 }
 
-int rp_record_finish(struct rp_record *r, struct rp_err *err)
+int rp_record_finish(struct rp_recorder *r, struct rp_err *err)
 {
     RP_BUF text = {0};
     size_t i;
@@ -224,7 +224,7 @@ int rp_record_finish(struct rp_record *r, struct rp_err *err)
     return r->failure.code == RP_OK ? 0 : -1;
 }
 
-void rp_record_free(struct rp_record *r)
+void rp_record_free(struct rp_recorder *r)
 {
     if (!r)
         return;

@@ -15,16 +15,16 @@
 #include "capture/probe.h"
 
 /* dir must not exist, or be empty. root: what is recorded; when: "captured_at". */
-struct rp_record *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err) rp_must_check;
-int rp_record_finish(struct rp_record *r, struct rp_err *err) rp_must_check;
-void rp_record_free(struct rp_record *r);
+struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err) rp_must_check;
+int rp_record_finish(struct rp_recorder *r, struct rp_err *err) rp_must_check;
+void rp_record_free(struct rp_recorder *r);
 
 /* t->path was read, or could not be. redaction: what tells this one from others, NULL when it is the file itself. */
-void rp_record_text(struct rp_record *r, const struct rp_text *t, const void *redaction);
-void rp_record_link(struct rp_record *r, const struct rp_text *t);                   /* the same of a link itself */
-void rp_record_names(struct rp_record *r, const char *path, const struct rp_names *d);
-void rp_record_name(struct rp_record *r, const char *path); /* it is there */
-void rp_record_answer(struct rp_record *r, const char *key, json_t *answer);
+void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *redaction);
+void rp_record_link(struct rp_recorder *r, const struct rp_text *t);                   /* the same of a link itself */
+void rp_record_names(struct rp_recorder *r, const char *path, const struct rp_names *d);
+void rp_record_name(struct rp_recorder *r, const char *path); /* it is there */
+void rp_record_answer(struct rp_recorder *r, const char *key, json_t *answer);
 
 /* live.json of the record below root; NULL with err->code RP_OK when root is no record. `dir` names it in messages. */
 json_t *rp_record_load(int root, const char *dir, struct rp_err *err) rp_must_check;

@@ -1,9 +1,9 @@
 /* A communicator: which rank this is, and how ranks exchange bytes.
  *
  * What:    ranks and groups of them, point-to-point and all-to-all exchange, a barrier. No reduction: sums over ranks are nodes of a
- *          canonical tree (optim/grad_tree.h), which whoever receives them merges, so that no library decides about the order.
+ *          canonical tree (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
  * Flow:    rp_comm_self() -> struct rp_comm; buffers of the device or the host in, the same out.
- * Owner:   whoever opens a communicator closes it; buffers are borrowed.
+ * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
  * Extend:  a transport is a file with a struct rp_comm_ops.
  */
 #ifndef RP_COMM_COMM_H

@@ -24,7 +24,7 @@ struct reader {
     const struct rp_archive_source *s;
     struct rp_archive_limits limits;
     struct rp_archive_stats stats;
-    struct rp_names names;
+    struct rp_path_set names;
     struct archive *a;
     unsigned char *buffer;
     uint64_t at; /* of a descriptor */

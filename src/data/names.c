@@ -80,7 +80,7 @@ static uint64_t hash(const char *s)
 }
 
 /* The slot of a path (kind letter aside), empty or taken. */
-static char **find(const struct rp_names *s, const char *path)
+static char **find(const struct rp_path_set *s, const char *path)
 {
     size_t i = (size_t)hash(path) & (s->cap - 1);
     while (s->slot[i] && strcmp(s->slot[i] + 1, path) != 0)
@@ -88,9 +88,9 @@ static char **find(const struct rp_names *s, const char *path)
     return &s->slot[i];
 }
 
-static void grow(struct rp_names *s)
+static void grow(struct rp_path_set *s)
 {
-    struct rp_names old = *s;
+    struct rp_path_set old = *s;
     if (2 * (s->n + 1) <= s->cap)
         return;
     s->cap = old.cap ? 2 * old.cap : 64;
@@ -101,7 +101,7 @@ static void grow(struct rp_names *s)
     free(old.slot);
 }
 
-static int put(struct rp_names *s, const char *path, char kind, struct rp_err *err)
+static int put(struct rp_path_set *s, const char *path, char kind, struct rp_err *err)
 {
     s->bytes += strlen(path) + 2;
     if (s->bytes > RP_NAMES_BYTES)
@@ -112,7 +112,7 @@ static int put(struct rp_names *s, const char *path, char kind, struct rp_err *e
     return 0;
 }
 
-int rp_names_take(struct rp_names *s, const char *path, char kind, struct rp_err *err)
+int rp_names_take(struct rp_path_set *s, const char *path, char kind, struct rp_err *err)
 {
     RP_FREE char *low = rp_strdup(path);
     grow(s);
@@ -137,10 +137,10 @@ int rp_names_take(struct rp_names *s, const char *path, char kind, struct rp_err
     return 0;
 }
 
-void rp_names_fini(struct rp_names *s)
+void rp_names_fini(struct rp_path_set *s)
 {
     for (size_t i = 0; i < s->cap; i++)
         free(s->slot[i]);
     free(s->slot);
-    *s = (struct rp_names){0};
+    *s = (struct rp_path_set){0};
 }

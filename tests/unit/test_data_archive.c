@@ -288,7 +288,7 @@ TEST(limits)
 /* Deep paths of ever new directories: few members, many names. */
 TEST(names_are_bounded_in_memory)
 {
-    struct rp_names names = {0};
+    struct rp_path_set names = {0};
     char path[RP_ARCHIVE_NAME + 1];
     int n = 0, rc = 0;
     while (rc == 0 && n < 10000) {
