@@ -75,7 +75,7 @@ void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *
     *backward_rows = choose_backward(c, a)->rows;
 }
 
-/* Whoever planned has asked. */
+/* The plan has asked supports() already. */
 static void check(const struct rp_cuda *c, enum rp_op op, const struct rp_attention *a, const uint8_t *mask)
 {
     const struct rp_op_use use = {.op = op, .batch = a->batch, .seq = a->seq, .heads = a->heads, .head_dim = a->head_dim};
