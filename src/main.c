@@ -1,5 +1,4 @@
 /* Entry point: the training worker when re-executed as one, else the command line. */
-#include "base/json_memory.h"
 #include "cli/cli.h"
 #include "worker/worker.h"
 
@@ -7,9 +6,6 @@
 
 int main(int argc, char **argv)
 {
-#ifndef __GLIBC__ /* which has lists for every thread, and tools that look for leaks know its blocks */
-    rp_json_memory();
-#endif
     if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
         return rp_worker_main(RP_PROCESS_FD);
     return rp_cli_main(argc, argv);

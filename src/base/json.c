@@ -1,14 +1,13 @@
 #include "base/json.h"
 
-#include "base/json_plain.h"
-
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define DEPTH_MAX 64           /* our documents need 6 */
+#define STRING_MAX (4ul << 20) /* jansson holds a string three times; a document of a bundle is at most this large */
 #define VALUES_MAX 1000000 /* jansson takes about 200 bytes for an empty object: three bytes of text must not become gigabytes */
 
 void rp_json_decref(json_t **j)
@@ -17,8 +16,8 @@ void rp_json_decref(json_t **j)
     *j = NULL;
 }
 
-/* jansson recurses once per level and allocates for every value: bound both before it sees the text. What stands inside strings does
- * not count. */
+/* jansson recurses once per level and allocates for every value: bound both before it reads the text. The contents of strings do not
+ * count. */
 static int check_size(const char *p, size_t size, int64_t most, const char *what, struct rp_err *err)
 {
     int depth = 0, line = 1;
@@ -31,17 +30,17 @@ static int check_size(const char *p, size_t size, int64_t most, const char *what
             for (; i < size && p[i] != '"'; i++) {
                 line += p[i] == '\n';
                 i += p[i] == '\\';
-                if (i - begin > RP_JSON_STRING_MAX)
-                    return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, RP_JSON_STRING_MAX);
+                if (i - begin > STRING_MAX)
+                    return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, STRING_MAX);
             }
             break;
         }
         case '[':
         case '{':
-            if (++depth > RP_JSON_DEPTH_MAX)
-                return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, RP_JSON_DEPTH_MAX);
+            if (++depth > DEPTH_MAX)
+                return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, DEPTH_MAX);
             /* fall through */
-        case ',': /* every value follows one of these three, but the first */
+        case ',': /* every value except the first follows one of these three */
             if (++values > most)
                 return rp_fail(err, RP_MALFORMED, "%s:%d: more than %lld values", what, line, (long long)most);
             break;
@@ -53,8 +52,12 @@ static int check_size(const char *p, size_t size, int64_t most, const char *what
     return 0;
 }
 
-/* Of any text, by jansson. */
-static json_t *full(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
+json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err)
+{
+    return rp_json_parse_most(data, size, VALUES_MAX, what, err);
+}
+
+json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
 {
     json_error_t e;
     if (check_size(data, size, values, what, err) < 0)
@@ -65,25 +68,10 @@ static json_t *full(const char *data, size_t size, int64_t values, const char *w
     return j;
 }
 
-json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err)
-{
-    return rp_json_parse_most(data, size, VALUES_MAX, what, err);
-}
-
-json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
-{
-    int own;
-    json_t *j = size ? rp_json_plain(data, size, values, &own) : NULL;
-    return j ? j : full(data, size, values, what, err);
-}
-
 json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err)
 {
     RP_BUF again = {0};
-    json_t *j = size ? rp_json_plain(data, size, values, own) : NULL;
-    if (j)
-        return j;
-    j = full(data, size, values, what, err);
+    json_t *j = rp_json_parse_most(data, size, values, what, err);
     if (j)
         rp_json_write(&again, j);
     *own = j && rp_buf_is(&again, data, size);
@@ -98,7 +86,7 @@ static int append(const char *bytes, size_t size, void *buf)
 
 static void dump(struct rp_buf *out, const json_t *j, size_t flags)
 {
-    int failed = json_dump_callback(j, append, out, flags | JSON_SORT_KEYS | RP_JSON_REALS);
+    int failed = json_dump_callback(j, append, out, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     RP_BUG_IF(failed); /* only a NULL or cyclic document, or no memory */
     rp_buf_add(out, "\n", 1);
 }
@@ -203,76 +191,4 @@ int rp_float_unhex(float *out, const char *text)
         return -1;
     *out = (float)d;
     return 0;
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int rp_float_read(float *out, const char *p, int size)
-{
-    const char *end = p + size;
-    int minus = p < end && *p == '-', digits = 0, exponent = 0, last = 1;
-    uint32_t fraction = 0;
-    if (size == 6 && memcmp(p, "0x0p+0", 6) == 0) {
-        *out = 0;
-        return 0;
-    }
-    p += minus;
-    if (end - p < 6 || memcmp(p, "0x1", 3) != 0)
-        return -1;
-    p += 3;
-    if (*p == '.')
-        for (p++; p < end && digits < 6 && (last = hex_digit(*p)) >= 0; p++, digits++)
-            fraction = fraction << 4 | (uint32_t)last;
-    if (end - p < 3 || *p != 'p' || (digits && !fraction) || (p[-1] == '0' && digits) || p[-1] == '.' || (p[1] != '+' && p[1] != '-'))
-        return -1;
-    fraction <<= 4 * (6 - digits);
-    int negative = p[1] == '-';
-    p += 2;
-    if (*p == '0' && (negative || p + 1 != end))
-        return -1;
-    for (; p < end && *p >= '0' && *p <= '9' && exponent < 1000; p++)
-        exponent = exponent * 10 + (*p - '0');
-    exponent = negative ? -exponent : exponent;
-    if (p != end || fraction & 1 || exponent < -126 || exponent > 127)
-        return -1;
-    uint32_t bits = (uint32_t)minus << 31 | (uint32_t)(exponent + 127) << 23 | fraction >> 1;
-    memcpy(out, &bits, sizeof bits);
-    return 0;
-}
-
-/* A decimal number as %.17g writes it, rounded like strtod() and in a tenth of its time: 64 bits of mantissa and a power of ten that 64
- * bits hold give a quotient that is off by half a unit of the 64, which decides every double but those next to the middle of two. */
-double rp_real_read(const char *text, int size)
-{
-    static const long double tens[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
-                                       1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
-    uint64_t digits = 0, mantissa;
-    int n = 0, scale = 0, point = 0, exponent = 0, minus;
-    const char *p = text, *end = text + size;
-    for (; p < end && (*p == '.' || (*p >= '0' && *p <= '9')); p++) {
-        point |= *p == '.';
-        if (*p == '.')
-            continue;
-        digits = digits * 10 + (uint64_t)(*p - '0');
-        n += digits != 0;
-        scale += point;
-        if (n > 18)
-            return strtod(text, NULL);
-    }
-    if (p < end && (*p == 'e' || *p == 'E')) {
-        minus = *++p == '-';
-        for (p += *p == '-' || *p == '+'; p < end && exponent < 1000; p++)
-            exponent = exponent * 10 + (*p - '0');
-        exponent = minus ? -exponent : exponent;
-    }
-    exponent -= scale;
-    if (LDBL_MANT_DIG != 64 || p != end || !digits || exponent < -27 || exponent > 27)
-        return strtod(text, NULL);
-    long double x = exponent < 0 ? (long double)digits / tens[-exponent] : (long double)digits * tens[exponent];
-    memcpy(&mantissa, &x, sizeof mantissa);
-    int below = (int)(mantissa & 0x7ff);
-    return below >= 0x3fe && below <= 0x402 ? strtod(text, NULL) : (double)x;
 }

@@ -1,9 +1,9 @@
 /* JSON helpers over jansson: bounded parsing with good messages, canonical writing, typed getters.
  *
- * What:    every JSON text this program reads or writes goes through here.
- * Flow:    bytes -> json_t (duplicate keys refused, depth bounded); json_t -> text with sorted keys and a final newline.
+ * Flow:    bytes -> json_t (duplicate keys refused; depth, texts and number of values bounded); json_t -> text with sorted keys and a final
+ *          newline. Only step records, of which a run has many, have a reader of their own (report/records.c).
  * Owner:   json_t are reference counted by jansson; RP_JSON drops the reference at scope end.
- * Extend:  a new type of field gets its getter beside the others, with the path in its message.
+ * Extend:  a new type of field gets its getter next to the others, with the path in its message.
  */
 #ifndef RP_BASE_JSON_H
 #define RP_BASE_JSON_H
@@ -18,16 +18,16 @@ void rp_json_decref(json_t **j);
 
 /* `what` names the document in messages ("run.json"); the message carries line and column. */
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
-/* The same for at most that many values, each of which may take 200 bytes: for what strangers wrote and memory is bounded for. */
+/* The same for at most that many values, each of which may take 200 bytes: for documents from others, where memory is bounded. */
 json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err) rp_must_check;
-/* The same; *own: whether the text is, byte for byte, what rp_json_write() makes of the document. */
+/* The same; *own: whether the text is exactly what rp_json_write() makes of the document. */
 json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err) rp_must_check;
 /* Sorted keys, two-space indent, reals with 17 digits, "\n" at the end: equal documents are equal bytes. */
 void rp_json_write(struct rp_buf *out, const json_t *j);
-void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* the same with \u escapes for all else: a terminal obeys nothing in it */
+void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* other characters as \u escapes: safe for a terminal */
 void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, "\n": JSON lines */
 
-/* obj.key must exist with that type; `what` names the document. */
+/* obj.key must exist and have that type; `what` names the document. */
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err) rp_must_check;
 int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *what, struct rp_err *err) rp_must_check;
 json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err) rp_must_check;   /* borrowed */
@@ -35,13 +35,10 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
 
 /* "results/throughput/interval/0": by keys and indices; NULL if the value is absent. Borrowed. */
 const json_t *rp_json_at(const json_t *j, const char *path);
-const char *rp_json_text_at(const json_t *j, const char *path); /* "" where it is not a text */
+const char *rp_json_text_at(const json_t *j, const char *path); /* "" if the value is absent or not a string */
 
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
 int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
-/* For millions of them: 0 or a normal float in its one spelling, -0x1.8p+1: 0; anything else, which may still be a float, -1. */
-int rp_float_read(float *out, const char *p, int size);
-double rp_real_read(const char *text, int size); /* a JSON number, after which the text goes on with something else */
 
 #endif

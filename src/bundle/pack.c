@@ -150,7 +150,6 @@ struct rp_unpack {
     char *ring;   /* a window of content, and room for a block */
     size_t ring_size, ring_at, block_max;
     uint64_t blocks;   /* of the frame so far */
-    int stored;        /* the block at hand is, as it is */
     int ended;         /* the frame */
     const char *piece; /* of the ring */
     size_t piece_size;
@@ -169,42 +168,26 @@ void rp_unpack_free(struct rp_unpack *u)
     free(u);
 }
 
-/* The next bytes of the file, *n of them: fewer only where it ends. */
-static int read_more(struct rp_unpack *u, char *to, size_t size, size_t *n, struct rp_err *err)
-{
-    uint64_t left = u->file_size - u->file_at;
-    *n = size < left ? size : (size_t)left;
-    ssize_t got = rp_pread_all(u->fd, to, *n, u->file_at);
-    if (got < 0)
-        return rp_fail(err, RP_IO, "cannot read the file: %s", strerror(errno));
-    if ((size_t)got < *n)
-        return rp_fail(err, RP_IO, "the file changed while it was read");
-    u->file_at += *n;
-    return 0;
-}
-
-/* At least `need` bytes of the file in `in`, fewer only where it ends. What is read is the block at hand and the header of the next one, so
- * that nothing but such a header is ever moved. */
-static int more_input(struct rp_unpack *u, size_t need, struct rp_err *err)
+/* At least `need` bytes of the file in `in`, fewer only where it ends. What is read is the current block and the header of the next one, so
+ * that only such a header is ever moved. */
+static int read_input(struct rp_unpack *u, size_t need, struct rp_err *err)
 {
     if (u->in_size >= need || u->fd < 0)
         return 0;
-    size_t n, want = need + BLOCK_HEADER;
-    if (want < INPUT_LEAST)
-        want = INPUT_LEAST;
+    size_t want = need + BLOCK_HEADER > INPUT_LEAST ? need + BLOCK_HEADER : INPUT_LEAST;
     memmove(u->input, u->in, u->in_size);
-    if (read_more(u, u->input + u->in_size, want - u->in_size, &n, err) < 0)
-        return -1;
+    want -= u->in_size;
+    if (want > u->file_size - u->file_at)
+        want = (size_t)(u->file_size - u->file_at);
+    ssize_t got = rp_pread_all(u->fd, u->input + u->in_size, want, u->file_at);
+    if (got < 0)
+        return rp_fail(err, RP_IO, "cannot read the file: %s", strerror(errno));
+    if ((size_t)got < want)
+        return rp_fail(err, RP_IO, "the file changed while it was read");
     u->in = u->input;
-    u->in_size += n;
+    u->in_size += want;
+    u->file_at += want;
     return 0;
-}
-
-/* A block that is stored as it is goes where its content belongs, so that zstd has nothing to copy; the next header to `in`. */
-static int read_in_place(struct rp_unpack *u, size_t size, size_t *n, struct rp_err *err)
-{
-    u->in = u->input;
-    return read_more(u, u->ring + u->ring_at, size, n, err) < 0 || read_more(u, u->input, BLOCK_HEADER, &u->in_size, err) < 0 ? -1 : 0;
 }
 
 /* The frame header: ours, and honest about a size within the limits. */
@@ -236,7 +219,7 @@ static struct rp_unpack *start(struct rp_unpack *u, size_t limit, struct rp_err 
     u->d = ZSTD_createDCtx();
     if (!u->d || ZSTD_isError(ZSTD_decompressBegin(u->d)))
         rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory");
-    else if (more_input(u, ZSTD_FRAMEHEADERSIZE_MAX, err) == 0 && check_frame(u, limit, err) == 0)
+    else if (read_input(u, ZSTD_FRAMEHEADERSIZE_MAX, err) == 0 && check_frame(u, limit, err) == 0)
         return u;
     rp_unpack_free(u);
     return NULL;
@@ -276,11 +259,10 @@ static int damaged(const struct rp_unpack *u, size_t code, struct rp_err *err)
 }
 
 /* The three bytes before a block: from the lowest bit on whether it is the last, its type in two bits, its size. */
-static int look_at_header(struct rp_unpack *u, struct rp_err *err)
+static int check_block_header(struct rp_unpack *u, struct rp_err *err)
 {
     const unsigned char *b = (const unsigned char *)u->in;
     unsigned word = b[0] | (unsigned)b[1] << 8 | (unsigned)b[2] << 16, type = word >> 1 & 3;
-    u->stored = type == 0;
     if (++u->blocks > BLOCKS + u->content / BLOCK_LEAST)
         return rp_fail(err, RP_MALFORMED, "zstd: more than %llu blocks for %llu bytes of content", (unsigned long long)u->blocks - 1,
                        (unsigned long long)u->content);
@@ -293,25 +275,18 @@ static int look_at_header(struct rp_unpack *u, struct rp_err *err)
 /* One step: a header, a block or the checksum. *n: bytes of content in the ring. */
 static int step(struct rp_unpack *u, size_t need, size_t *n, struct rp_err *err)
 {
-    char *to = u->ring + u->ring_at;
-    size_t room = u->ring_size - u->ring_at, have;
-    ZSTD_nextInputType_e what = ZSTD_nextInputType(u->d);
-    int is_block = what == ZSTDnit_block || what == ZSTDnit_lastBlock;
-    int in_place = is_block && u->stored && u->in_size == 0 && u->fd >= 0 && need >= INPUT_LEAST && need <= room;
-    if (in_place ? read_in_place(u, need, &have, err) < 0 : more_input(u, need, err) < 0)
+    if (read_input(u, need, err) < 0)
         return -1;
-    if (!in_place)
-        have = u->in_size;
-    if (have < need)
+    if (u->in_size < need)
         return rp_fail(err, RP_MALFORMED, "the file ends early: %llu of %llu bytes of content are there", (unsigned long long)u->made,
                        (unsigned long long)u->content);
-    if (what == ZSTDnit_blockHeader && look_at_header(u, err) < 0)
+    if (ZSTD_nextInputType(u->d) == ZSTDnit_blockHeader && check_block_header(u, err) < 0)
         return -1;
-    *n = ZSTD_decompressContinue(u->d, to, room, in_place ? to : u->in, need);
+    *n = ZSTD_decompressContinue(u->d, u->ring + u->ring_at, u->ring_size - u->ring_at, u->in, need);
     if (ZSTD_isError(*n))
         return damaged(u, *n, err);
-    u->in += in_place ? 0 : need;
-    u->in_size -= in_place ? 0 : need;
+    u->in += need;
+    u->in_size -= need;
     return 0;
 }
 

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define PARTS_OFF 1e-4f
-#define DEVICE_CLOCK_NS 2000   /* a step may be longer by the device's clock by so much, */
-#define DEVICE_CLOCK_PART 1000 /* and one part in so many */
+#define DEVICE_CLOCK_NS 2000   /* how much longer a step may be by the device's clock, */
+#define DEVICE_CLOCK_PART 1000 /* and one part in this many */
 
 void rp_records_fini(struct rp_records *rs)
 {
@@ -46,60 +46,41 @@ int rp_records_counter(const struct rp_records *rs, const char *name)
 }
 
 /* ---- one line ----
- * A line is a JSON object as rp_json_write_line() spells it: {"key":value,...} without blanks, keys ascending, values numbers, texts of
- * printable ASCII without escapes, or a flat object of these. A run can have a million lines, for each of which a JSON library makes fifty
- * allocations. */
+ * A line is a JSON object as rp_json_write_line() writes it: {"key":value,...} without blanks, keys ascending, values numbers, strings of
+ * printable ASCII without escapes, or a flat object of these. Read by hand, because jansson reads 20 MB a second: 280,000 records would
+ * take it 6 s, and this takes 0.5 s. */
 
 static const struct {
-    const char *name, *quoted; /* "loss", "loss\":" */
-    size_t size;               /* of quoted */
+    const char *name;
+    unsigned when; /* enum rp_step_when */
+    int least;
 } keys[] = {
-#define STEP_KEY(name, form, when, least) {#name, #name "\":", sizeof #name + 1},
+#define STEP_KEY(name, form, when, least) {#name, RP_WHEN_##when, least},
 #include "worker/step.def"
 #undef STEP_KEY
 };
 
-/* Which keys a record has to have, and which it may have: a bit for each. */
-#define STEP_KEY(name, form, when, least) | ((RP_WHEN_##when & (KEYS_WHEN)) ? 1u << RP_STEP_##name : 0)
-#define KEYS_WHEN RP_WHEN_ALWAYS | RP_WHEN_ROOTS
-static const uint32_t of_init = 0
-#include "worker/step.def"
-    ;
-#undef KEYS_WHEN
-#define KEYS_WHEN RP_WHEN_ALWAYS | RP_WHEN_STEPS
-static const uint32_t of_step = 0
-#include "worker/step.def"
-    ;
-#undef KEYS_WHEN
-#define KEYS_WHEN RP_WHEN_ROOTS
-static const uint32_t of_root = 0
-#include "worker/step.def"
-    ;
-#undef KEYS_WHEN
-#undef STEP_KEY
-
 struct field {
-    const char *value; /* into the line; a text without its quotes, an object with its braces */
+    const char *value; /* points into the line: a string without its quotes, an object with its braces */
     int size;
-    char type; /* 's' text, 'i' integer, 'r' real, 'o' object */
+    char type; /* 's' string, 'i' integer, 'r' real, 'o' object; 0: the line does not have this key */
 };
 struct line {
     struct field f[RP_STEP_KEYS];
-    uint32_t has; /* a bit for each key that is there: the field of any other is not filled */
     int rank;
     int64_t number;
     char what[RP_MEMBER_NAME + 24];
 };
 
-/* "steps/rank0.jsonl:7", for a message: a line that is right does not pay for it. */
-static const char *at(struct line *l)
+/* "steps/rank0.jsonl:7", for a message. */
+static const char *line_place(struct line *l)
 {
     snprintf(l->what, sizeof l->what, "%s:%" PRId64, RP_OF_RANK(l->rank, ".jsonl"), l->number);
     return l->what;
 }
 
-/* The end of the text that begins with the quote at p, or NULL. */
-static const char *text_end(const char *p, const char *end)
+/* The closing quote of the string whose opening quote is at p, or NULL. */
+static const char *string_end(const char *p, const char *end)
 {
     if (p == end || *p != '"')
         return NULL;
@@ -136,23 +117,24 @@ static const char *number_end(const char *p, const char *end, char *type)
     return p;
 }
 
-/* The key whose name begins at p, with its quote and colon: looked for from `from` on, as keys ascend. RP_STEP_KEYS: none of these. */
-static int key_of(const char *p, const char *end, int from)
+/* The value after the name and colon at p, or NULL; *size: of the name, which begins at p + 1. */
+static const char *skip_name(const char *p, const char *end, size_t *size)
 {
-    for (int k = from; k < RP_STEP_KEYS; k++)
-        if (keys[k].quoted[0] == *p && (size_t)(end - p) > keys[k].size && memcmp(keys[k].quoted, p, keys[k].size) == 0)
-            return k;
-    return RP_STEP_KEYS;
+    const char *quote = string_end(p, end);
+    if (!quote || end - quote < 3 || quote[1] != ':')
+        return NULL;
+    *size = (size_t)(quote - p) - 1;
+    return quote + 2;
 }
 
-/* The value at p into *f, without looking into an object; its end, or NULL. */
-static const char *value_of(struct field *f, const char *p, const char *end)
+/* Parses the value at p into *f, without the contents of an object; returns its end, or NULL. */
+static const char *scan_value(struct field *f, const char *p, const char *end)
 {
-    int text = *p == '"';
+    int string = *p == '"';
     const char *stop;
-    *f = (struct field){p + text, 0, text ? 's' : 'o'};
-    if (text)
-        stop = text_end(p, end);
+    *f = (struct field){p + string, 0, string ? 's' : 'o'};
+    if (string)
+        stop = string_end(p, end);
     else if (*p == '{')
         stop = memchr(p, '}', (size_t)(end - p));
     else
@@ -160,92 +142,100 @@ static const char *value_of(struct field *f, const char *p, const char *end)
     if (!stop)
         return NULL;
     f->size = (int)(stop - f->value) + (f->type == 'o');
-    return stop + (text || f->type == 'o');
+    return stop + (string || f->type == 'o');
 }
 
-static int scan(struct line *l, const char *p, size_t size, struct rp_err *err)
+/* The key of that name, searched from `from` on, as keys ascend; RP_STEP_KEYS: none. */
+static int find_key(const char *name, size_t size, int from)
 {
-    const char *start = p, *end = p + size;
-    for (int k = 0; size <= INT32_MAX && end - p > 2 && *p == (l->has ? ',' : '{') && p[1] == '"'; k++) {
-        k = key_of(p + 2, end, k);
-        const char *stop = k < RP_STEP_KEYS ? value_of(&l->f[k], p + 2 + keys[k].size, end) : NULL;
+    while (from < RP_STEP_KEYS && (strncmp(keys[from].name, name, size) != 0 || keys[from].name[size]))
+        from++;
+    return from;
+}
+
+static int scan_line(struct line *l, const char *text, size_t size, struct rp_err *err)
+{
+    const char *p = text, *end = text + size;
+    for (int k = 0; p < end && *p == (p == text ? '{' : ','); k++) {
+        size_t n;
+        const char *value = skip_name(p + 1, end, &n);
+        k = value ? find_key(p + 2, n, k) : RP_STEP_KEYS;
+        const char *stop = k < RP_STEP_KEYS ? scan_value(&l->f[k], value, end) : NULL;
         if (!stop)
             break;
-        l->has |= 1u << k;
         p = stop;
         if (p + 1 == end && *p == '}')
             return 0;
     }
     return rp_fail(err, RP_MALFORMED, "%s: not a record as this program writes it, from column %zu on: compact, known keys only, sorted",
-                   at(l), (size_t)(p - start) + 1);
+                   line_place(l), (size_t)(p - text) + 1);
 }
 
-static const char *type_name(char type)
+/* Has the line every key with one of the bits `required`, and only keys with one of the bits `allowed`? */
+static int check_keys(struct line *l, unsigned required, unsigned allowed, const char *phase, struct rp_err *err)
 {
-    return type == 's' ? "a string" : type == 'i' ? "an integer" : type == 'o' ? "an object" : "a number";
+    for (int k = 0; k < RP_STEP_KEYS; k++) {
+        if (!l->f[k].type && (keys[k].when & required))
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing from a record of phase %s", line_place(l), keys[k].name, phase);
+        if (l->f[k].type && !(keys[k].when & allowed))
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' in a record of phase %s", line_place(l), keys[k].name, phase);
+    }
+    return 0;
 }
 
-/* Every key that such a record needs is there, and no other. */
-static int check_keys(struct line *l, uint32_t needs, uint32_t may, const char *phase, struct rp_err *err)
-{
-    uint32_t missing = needs & ~l->has, extra = l->has & ~may;
-    if (!(missing | extra))
-        return 0;
-    return rp_fail(err, RP_MALFORMED, missing ? "%s: '%s' is missing from a record of phase %s" : "%s: '%s' in a record of phase %s", at(l),
-                   keys[__builtin_ctz(missing ? missing : extra)].name, phase);
-}
-
-static int has_type(const struct field *f, char type, struct line *l, const char *name, struct rp_err *err)
+static int check_type(const struct field *f, char type, struct line *l, const char *name, struct rp_err *err)
 {
     if (f->type == type || (type == 'r' && f->type == 'i'))
         return 0;
-    return rp_fail(err, RP_MALFORMED, "%s: '%s' is not %s", at(l), name, type_name(type));
+    return rp_fail(err, RP_MALFORMED, "%s: '%s' is not %s", line_place(l), name,
+                   type == 's' ? "a string" : type == 'i' ? "an integer" : type == 'o' ? "an object" : "a number");
 }
 
-static int is(const struct field *f, const char *text)
+static int field_is(const struct field *f, const char *text)
 {
     return f->size == (int)strlen(text) && memcmp(f->value, text, (size_t)f->size) == 0;
 }
 
-static int hex_float(float *x, const struct field *f, struct line *l, const char *name, struct rp_err *err)
+static int parse_float(float *x, const struct field *f, struct line *l, const char *name, struct rp_err *err)
 {
-    char text[32], again[32];
-    if (has_type(f, 's', l, name, err) < 0)
+    char text[32] = "", again[32];
+    if (check_type(f, 's', l, name, err) < 0)
         return -1;
-    if (rp_float_read(x, f->value, f->size) == 0)
-        return 0;
-    snprintf(text, sizeof text, "%.*s", f->size, f->value);
-    if (f->size >= 32 || rp_float_unhex(x, text) < 0)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is not a hex float like 0x1.8p+1", at(l), name);
+    if (f->size < (int)sizeof text)
+        memcpy(text, f->value, (size_t)f->size);
+    if (rp_float_unhex(x, text) < 0)
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is not a hex float like 0x1.8p+1", line_place(l), name);
     if (!isfinite(*x))
-        return rp_fail(err, RP_MISMATCH, "%s: '%s' is %s; training would have stopped there", at(l), name, text);
+        return rp_fail(err, RP_MISMATCH, "%s: '%s' is %s; training would have stopped there", line_place(l), name, text);
     rp_float_hex(again, *x);
     if (strcmp(again, text) != 0)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is '%s', which this program writes as '%s'", at(l), name, text, again);
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is '%s', which this program writes as '%s'", line_place(l), name, text, again);
     return 0;
 }
 
-static int count(int64_t *out, const struct field *f, struct line *l, const char *name, int64_t lo, int64_t hi, struct rp_err *err)
+static int parse_whole(int64_t *out, const struct field *f, struct line *l, const char *name, int64_t least, int64_t most,
+                       struct rp_err *err)
 {
-    if (has_type(f, 'i', l, name, err) < 0)
+    if (check_type(f, 'i', l, name, err) < 0)
         return -1;
-    const char *p = f->value, *end = f->value + f->size;
-    int minus = *p == '-', fits = f->size - minus <= 18;
-    for (*out = 0, p += minus; fits && p < end; p++)
-        *out = *out * 10 + (*p - '0');
     errno = 0;
-    *out = fits ? minus ? -*out : *out : strtoll(f->value, NULL, 10); /* stops at the ',' or '}' after it */
-    if (errno || *out < lo || *out > hi)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is %.*s, outside %" PRId64 "..%" PRId64, at(l), name, f->size, f->value, lo, hi);
+    *out = strtoll(f->value, NULL, 10); /* stops at the ',' or '}' after it */
+    if (errno || *out < least || *out > most)
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is %.*s, outside %" PRId64 "..%" PRId64, line_place(l), name, f->size, f->value, least,
+                       most);
     return 0;
+}
+
+static int parse_whole_key(int64_t *out, struct line *l, enum rp_step_key key, int64_t most, struct rp_err *err)
+{
+    return parse_whole(out, &l->f[key], l, keys[key].name, keys[key].least, most, err);
 }
 
 /* ---- named values ---- */
 
-/* The name at p, which ends at stop, is the i-th: remembered from the first step, and the same in every other. */
-static int is_name(struct rp_record_names *names, int i, int learn, const char *p, const char *stop)
+/* Is the name of n bytes at p the i-th? The names are taken from the first step (learn); all others must have the same. */
+static int match_name(struct rp_record_names *names, int i, int learn, const char *p, size_t n)
 {
-    size_t n = (size_t)(stop - p);
     char *name = names->name[i];
     if (!learn)
         return strncmp(name, p, n) == 0 && !name[n];
@@ -257,59 +247,59 @@ static int is_name(struct rp_record_names *names, int i, int learn, const char *
     return i == 0 || strcmp(names->name[i - 1], name) < 0;
 }
 
-/* The values of the object at `key`, in the order of their names; the first step of a run (learn) says which names there are. */
-static int named_values(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct line *l, enum rp_step_key key,
-                        struct rp_err *err)
+/* The values of the object at `key`, in the order of their names; the first step of a run (learn) decides which names there are. */
+static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct line *l, enum rp_step_key key,
+                       struct rp_err *err)
 {
     const struct field *f = &l->f[key];
-    int n = 0, has = l->has >> key & 1;
-    if (!has && (learn || !names->n))
+    int n = 0;
+    if (!f->type && (learn || !names->n))
         return 0;
-    if (!has)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing; the first step has it", at(l), keys[key].name);
-    if (has_type(f, 'o', l, keys[key].name, err) < 0)
+    if (!f->type)
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing; the first step has it", line_place(l), keys[key].name);
+    if (check_type(f, 'o', l, keys[key].name, err) < 0)
         return -1;
     const char *p = f->value, *end = p + f->size;
-    for (; end - p > 2 && *p == (n ? ',' : '{') && n < (learn ? RP_NAMES_MAX : names->n); n++) {
-        const char *stop = text_end(p + 1, end);
-        if (!stop || end - stop < 3 || stop[1] != ':' || stop[2] == '{' || !is_name(names, n, learn, p + 2, stop))
+    for (; p && p < end && *p == (n ? ',' : '{') && n < (learn ? RP_NAMES_MAX : names->n); n++) {
+        size_t size;
+        const char *at = skip_name(p + 1, end, &size);
+        if (!at || *at == '{' || !match_name(names, n, learn, p + 2, size))
             break;
-        p = value_of(&value[n], stop + 2, end);
-        if (!p)
-            break;
+        p = scan_value(&value[n], at, end);
     }
     if (n && n == names->n && p && p + 1 == end)
         return 0;
-    return rp_fail(err, RP_MALFORMED, "%s: '%s' has not the names of the first step, each with a value, sorted and compact", at(l),
-                   keys[key].name);
+    return rp_fail(err, RP_MALFORMED, "%s: '%s' must have the names of the first step, each with a value, sorted and compact",
+                   line_place(l), keys[key].name);
 }
 
-/* All parts of the loss, where there are any, add up to it: each is rounded once for every micro-batch. */
-static int loss_parts(const struct rp_record *r, struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
+/* The parts of the loss, if there are any, add up to it: each is rounded once for every micro-batch. */
+static int parse_loss_parts(const struct rp_record *r, struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
 {
     struct field f[RP_NAMES_MAX];
     float part, sum = 0, size = 0;
-    if (named_values(f, &rs->part, learn, l, RP_STEP_loss_parts, err) < 0)
+    if (parse_named(f, &rs->part, learn, l, RP_STEP_loss_parts, err) < 0)
         return -1;
     for (int i = 0; i < rs->part.n; i++) {
-        if (hex_float(&part, &f[i], l, rs->part.name[i], err) < 0)
+        if (parse_float(&part, &f[i], l, rs->part.name[i], err) < 0)
             return -1;
         sum += part;
         size += fabsf(part);
     }
     if (!rs->part.n || fabsf(sum - r->loss) <= PARTS_OFF * size)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", at(l), (double)sum, (double)r->loss);
+    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", line_place(l), (double)sum,
+                   (double)r->loss);
 }
 
-static int counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
+static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
 {
     struct field f[RP_NAMES_MAX];
     int64_t wide;
-    if (named_values(f, &rs->counter, learn, l, RP_STEP_counters, err) < 0)
+    if (parse_named(f, &rs->counter, learn, l, RP_STEP_counters, err) < 0)
         return -1;
     for (int i = 0; i < rs->counter.n; i++) {
-        if (count(&wide, &f[i], l, rs->counter.name[i], 0, UINT32_MAX, err) < 0)
+        if (parse_whole(&wide, &f[i], l, rs->counter.name[i], 0, UINT32_MAX, err) < 0)
             return -1;
         to[i] = (uint32_t)wide;
     }
@@ -318,39 +308,33 @@ static int counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn,
 
 /* ---- the other values ---- */
 
-static int learning_rate(struct rp_record *r, struct line *l, struct rp_err *err)
+static int parse_learning_rate(struct rp_record *r, struct line *l, struct rp_err *err)
 {
     const struct field *f = &l->f[RP_STEP_learning_rate];
-    if (has_type(f, 'r', l, "learning_rate", err) < 0)
+    if (check_type(f, 'r', l, "learning_rate", err) < 0)
         return -1;
-    r->learning_rate = rp_real_read(f->value, f->size);
     if (f->type == 'i' && f->size > 18) /* not every reader of JSON takes it */
-        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is a whole number of more than 18 digits", at(l));
+        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is a whole number of more than 18 digits", line_place(l));
+    r->learning_rate = strtod(f->value, NULL); /* stops at the ',' or '}' after it */
     if (!(r->learning_rate >= 0) || !isfinite(r->learning_rate))
-        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is not a number from 0 up", at(l));
+        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is not a number from 0 up", line_place(l));
     return 0;
 }
 
-/* root_ns by itself is half of one. */
-static int state_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], struct line *l, struct rp_err *err)
+static int parse_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], struct line *l, struct rp_err *err)
 {
-    static const unsigned char digit[256] = {['0'] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ['a'] = 11, 12, 13, 14, 15, 16}; /* 1 + its value */
     const struct field *f = &l->f[RP_STEP_state_root];
-    if (!(l->has & of_root))
+    char hex[RP_SHA256_HEX] = "";
+    if (!f->type && !l->f[RP_STEP_root_ns].type)
         return 0;
-    if (check_keys(l, of_root, UINT32_MAX, "init, or of a step with a state root", err) < 0 || has_type(f, 's', l, "state_root", err) < 0 ||
-        count(&r->root_ns, &l->f[RP_STEP_root_ns], l, "root_ns", 0, INT64_MAX, err) < 0)
+    if (check_keys(l, RP_WHEN_ROOTS, ~0u, "init, or of a step with a state root", err) < 0 || check_type(f, 's', l, "state_root", err) < 0 ||
+        parse_whole_key(&r->root_ns, l, RP_STEP_root_ns, INT64_MAX, err) < 0)
         return -1;
-    const unsigned char *p = (const unsigned char *)f->value;
-    int bad = f->size != 2 * RP_SHA256_SIZE;
-    for (int i = 0; !bad && i < RP_SHA256_SIZE; i++) {
-        int high = digit[p[2 * i]], low = digit[p[2 * i + 1]];
-        root[i] = (unsigned char)(16 * high + low - 17);
-        bad |= !high | !low;
-    }
-    r->root = !bad;
-    if (bad)
-        return rp_fail(err, RP_MALFORMED, "%s: 'state_root' is not 64 lower-case hex digits", at(l));
+    if (f->size < (int)sizeof hex)
+        memcpy(hex, f->value, (size_t)f->size);
+    if (!rp_is_sha256(hex) || rp_unhex(root, RP_SHA256_SIZE, hex) < 0)
+        return rp_fail(err, RP_MALFORMED, "%s: 'state_root' is not 64 lower-case hex digits", line_place(l));
+    r->root = 1;
     return 0;
 }
 
@@ -359,79 +343,60 @@ static int check_device_time(const struct rp_record *r, struct line *l, struct r
 {
     int64_t step = r->end_ns - r->start_ns;
     if (step > 0 && r->device_ns > step && r->device_ns - step > DEVICE_CLOCK_NS + step / DEVICE_CLOCK_PART)
-        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, and the device worked on it for %" PRId64 " ns", at(l), step,
-                       r->device_ns);
+        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, but the device worked on it for %" PRId64 " ns", line_place(l),
+                       step, r->device_ns);
     return 0;
 }
 
-/* One macro for each form of a key; what is empty has a function of its own. */
-#define PARSE_WHOLE(key, least, most)                                                                                                     \
-    if (count(&wide, &l->f[RP_STEP_##key], l, #key, least, most, err) < 0)                                                                     \
-        return -1;                                                                                                                        \
-    r->key = (__typeof__(r->key))wide;
-#define PARSE_TIME(key, least) PARSE_WHOLE(key, least, INT64_MAX)
-#define PARSE_INDEX(key, least) PARSE_WHOLE(key, least, INT32_MAX)
-#define PARSE_AMOUNT(key, least) PARSE_WHOLE(key, least, UINT32_MAX)
-#define PARSE_DURATION(key, least)                                                                                                        \
-    r->key = -1;                                                                                                                          \
-    if (l->has >> RP_STEP_##key & 1) {                                                                                                        \
-        PARSE_TIME(key, least)                                                                                                            \
-    }
-#define PARSE_FLOAT(key, least)                                                                                                           \
-    if (hex_float(&r->key, &l->f[RP_STEP_##key], l, #key, err) < 0)                                                                            \
-        return -1;
-#define PARSE_REAL(key, least)                                                                                                            \
-    if (key(r, l, err) < 0)                                                                                                               \
-        return -1;
-#define PARSE_RANK(key, least)
-#define PARSE_PHASE(key, least)
-#define PARSE_STEP(key, least)
-#define PARSE_DIGEST(key, least)
-#define PARSE_PAUSE(key, least)
-#define PARSE_PARTS(key, least)
-#define PARSE_COUNTERS(key, least)
-
 static int parse_values(struct rp_record *r, struct line *l, struct rp_err *err)
 {
-    int64_t wide;
-#define STEP_KEY(name, form, when, least) PARSE_##form(name, least)
-#include "worker/step.def"
-#undef STEP_KEY
+    int64_t repeat, samples;
+    r->device_ns = -1;
+    if (l->f[RP_STEP_device_ns].type && parse_whole_key(&r->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
+        return -1;
+    if (parse_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 ||
+        parse_float(&r->grad_norm, &l->f[RP_STEP_grad_norm], l, "grad_norm", err) < 0 || parse_learning_rate(r, l, err) < 0 ||
+        parse_float(&r->loss, &l->f[RP_STEP_loss], l, "loss", err) < 0 || parse_whole_key(&repeat, l, RP_STEP_repeat, INT32_MAX, err) < 0 ||
+        parse_whole_key(&samples, l, RP_STEP_samples, UINT32_MAX, err) < 0 ||
+        parse_whole_key(&r->start_ns, l, RP_STEP_start_ns, INT64_MAX, err) < 0)
+        return -1;
+    r->repeat = (int32_t)repeat;
+    r->samples = (uint32_t)samples;
     return 0;
 }
 
 /* Which record it is: its rank, phase and number. */
-static int parse_place(struct rp_record *r, struct line *l, int *init, struct rp_err *err)
+static int parse_phase(struct rp_record *r, struct line *l, int *init, struct rp_err *err)
 {
     int64_t step, rank;
     const struct field *phase = &l->f[RP_STEP_phase];
-    if (check_keys(l, 1u << RP_STEP_phase | 1u << RP_STEP_rank | 1u << RP_STEP_step, UINT32_MAX, "any kind", err) < 0 ||
-        has_type(phase, 's', l, "phase", err) < 0 || count(&step, &l->f[RP_STEP_step], l, "step", -1, INT32_MAX - 1, err) < 0 ||
-        count(&rank, &l->f[RP_STEP_rank], l, "rank", 0, INT32_MAX, err) < 0)
+    if (check_keys(l, RP_WHEN_ALWAYS, ~0u, "any kind", err) < 0 || check_type(phase, 's', l, "phase", err) < 0 ||
+        parse_whole_key(&step, l, RP_STEP_step, INT32_MAX - 1, err) < 0 || parse_whole_key(&rank, l, RP_STEP_rank, INT32_MAX, err) < 0)
         return -1;
     if (rank != l->rank)
-        return rp_fail(err, RP_MALFORMED, "%s: a record of rank %" PRId64, at(l), rank);
+        return rp_fail(err, RP_MALFORMED, "%s: a record of rank %" PRId64 ", expected rank %d", line_place(l), rank, l->rank);
     r->step = (int32_t)step;
-    *init = is(phase, "init");
+    *init = field_is(phase, "init");
     if (*init && step != -1)
-        return rp_fail(err, RP_MALFORMED, "%s: phase 'init' is step -1, not %" PRId64, at(l), step);
-    r->timed = is(phase, "timed");
-    if (!*init && !r->timed && !is(phase, "warm-up"))
-        return rp_fail(err, RP_MALFORMED, "%s: 'phase' is none of init, warm-up, timed", at(l));
+        return rp_fail(err, RP_MALFORMED, "%s: phase 'init' is step -1, not %" PRId64, line_place(l), step);
+    r->timed = field_is(phase, "timed");
+    if (!*init && !r->timed && !field_is(phase, "warm-up"))
+        return rp_fail(err, RP_MALFORMED, "%s: 'phase' is not init, warm-up or timed", line_place(l));
     return 0;
 }
 
-/* root: where r->root is set, and then that is 1. learn: no step was read before. */
-static int parse_step(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], uint32_t counts[RP_NAMES_MAX], struct rp_records *rs,
-                      int learn, struct line *l, struct rp_err *err)
+/* root: filled, and r->root is 1, if the record has one. learn: this is the first step. */
+static int parse_record(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], uint32_t counts[RP_NAMES_MAX], struct rp_records *rs,
+                        int learn, struct line *l, struct rp_err *err)
 {
+    const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
     int init = 0;
-    if (parse_place(r, l, &init, err) < 0)
+    if (parse_phase(r, l, &init, err) < 0)
         return -1;
     if (init)
-        return check_keys(l, of_init, of_init, "init", err) < 0 ? -1 : state_root(r, root, l, err);
-    if (check_keys(l, of_step, UINT32_MAX, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, l, err) < 0 ||
-        loss_parts(r, rs, learn, l, err) < 0 || counters(counts, rs, learn, l, err) < 0 || state_root(r, root, l, err) < 0)
+        return check_keys(l, init_keys, init_keys, "init", err) < 0 ? -1 : parse_root(r, root, l, err);
+    if (check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, l, err) < 0 ||
+        parse_loss_parts(r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 || parse_root(r, root, l, err) < 0)
         return -1;
     return check_device_time(r, l, err);
 }
@@ -439,28 +404,28 @@ static int parse_step(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], u
 /* ---- all lines ---- */
 
 /* r follows before, or is the first: steps count up by one, time does not run backwards, a root fits between its neighbours. */
-static int in_order(const struct rp_record *before, const struct rp_record *r, struct line *l, struct rp_err *err)
+static int check_order(const struct rp_record *before, const struct rp_record *r, struct line *l, struct rp_err *err)
 {
     int32_t expected = before ? before->step + 1 : r->step < 0 ? -1 : 0;
     if (r->step != expected)
-        return rp_fail(err, RP_MALFORMED, "%s: step %d; expected %d", at(l), r->step, expected);
+        return rp_fail(err, RP_MALFORMED, "%s: step %d; expected %d", line_place(l), r->step, expected);
     if (r->step < 0)
         return 0;
     if (r->end_ns <= r->start_ns)
-        return rp_fail(err, RP_MISMATCH, "%s: step %d ends before it starts", at(l), r->step);
+        return rp_fail(err, RP_MISMATCH, "%s: step %d ends before it starts", line_place(l), r->step);
     if (!before || before->step < 0)
         return 0;
     if (r->start_ns < before->end_ns)
-        return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", at(l), r->step, before->step);
+        return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", line_place(l), r->step, before->step);
     if (before->root_ns > r->start_ns - before->end_ns)
         return rp_fail(err, RP_MISMATCH,
-                       "%s: the state root of step %d says %" PRId64 " ns and the next step starts after %" PRId64 " ns", at(l),
+                       "%s: the state root of step %d says %" PRId64 " ns and the next step starts after %" PRId64 " ns", line_place(l),
                        before->step, before->root_ns, r->start_ns - before->end_ns);
     return 0;
 }
 
 /* Place for one more of `size` bytes in an array of n. */
-static void *grow(void *array, int64_t n, int64_t *room, size_t size)
+static void *grow_array(void *array, int64_t n, int64_t *room, size_t size)
 {
     if (n < *room)
         return array;
@@ -472,27 +437,24 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
 {
     struct rp_records *rs = in->out;
     struct rp_record r = {0};
-    struct line l;
+    struct line l = {.number = rs->n + 1, .rank = rs->rank};
     unsigned char root[RP_SHA256_SIZE];
     uint32_t counts[RP_NAMES_MAX];
     int learn = !rs->n || (rs->n == 1 && rs->r[0].step < 0);
-    l.number = rs->n + 1;
-    l.rank = rs->rank;
-    l.has = 0;
     if (rs->n == RP_RECORDS_MAX)
-        return rp_fail(err, RP_MALFORMED, "%s: more than %d records", at(&l), RP_RECORDS_MAX);
-    if (scan(&l, text, size, err) < 0 || parse_step(&r, root, counts, rs, learn, &l, err) < 0 ||
-        in_order(rs->n ? &rs->r[rs->n - 1] : NULL, &r, &l, err) < 0)
+        return rp_fail(err, RP_MALFORMED, "%s: more than %d records", line_place(&l), RP_RECORDS_MAX);
+    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, root, counts, rs, learn, &l, err) < 0 ||
+        check_order(rs->n ? &rs->r[rs->n - 1] : NULL, &r, &l, err) < 0)
         return -1;
     if (r.root) {
-        rs->root = grow(rs->root, rs->roots, &in->roots_room, sizeof *rs->root);
+        rs->root = grow_array(rs->root, rs->roots, &in->roots_room, sizeof *rs->root);
         memcpy(rs->root[rs->roots++], root, sizeof root);
         r.root = (uint32_t)rs->roots & INT32_MAX;
     }
-    rs->r = grow(rs->r, rs->n, &in->room, sizeof *rs->r);
+    rs->r = grow_array(rs->r, rs->n, &in->room, sizeof *rs->r);
     if (rs->counter.n) {
         size_t each = (size_t)rs->counter.n * sizeof *counts;
-        rs->count = grow(rs->count, rs->n, &in->counts_room, each);
+        rs->count = grow_array(rs->count, rs->n, &in->counts_room, each);
         if (learn) /* the init record has none */
             memset(rs->count, 0, each);
         memcpy(rs->count + rs->n * rs->counter.n, counts, each);
@@ -502,11 +464,11 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
 }
 
 /* Keep what there is of a line, and give its beginning out whole once its end has come. */
-static int hold(struct rp_records_in *in, const char *data, size_t size, struct rp_err *err)
+static int hold_piece(struct rp_records_in *in, const char *data, size_t size, struct rp_err *err)
 {
     struct line l = {.number = in->out->n + 1, .rank = in->out->rank};
     if (size > sizeof in->line - in->held)
-        return rp_fail(err, RP_MALFORMED, "%s: longer than %zu bytes", at(&l), sizeof in->line);
+        return rp_fail(err, RP_MALFORMED, "%s: longer than %zu bytes", line_place(&l), sizeof in->line);
     memcpy(in->line + in->held, data, size);
     in->held += size;
     return 0;
@@ -517,10 +479,10 @@ static int add_piece(struct rp_records_in *in, const char *data, size_t size, st
     for (const char *end; size; size -= (size_t)(end + 1 - data), data = end + 1) {
         end = memchr(data, '\n', size);
         if (!end)
-            return hold(in, data, size, err);
+            return hold_piece(in, data, size, err);
         size_t n = (size_t)(end - data);
         if (in->held || n > sizeof in->line) {
-            if (hold(in, data, n, err) < 0 || add_line(in, in->line, in->held, err) < 0)
+            if (hold_piece(in, data, n, err) < 0 || add_line(in, in->line, in->held, err) < 0)
                 return -1;
             in->held = 0;
         } else if (add_line(in, data, n, err) < 0) {
@@ -546,7 +508,7 @@ int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *
         return 0;
     struct line l = {.number = in->out->n + 1, .rank = in->out->rank};
     rp_records_fini(in->out);
-    return rp_fail(err, RP_MALFORMED, "%s: the last line has no end", at(&l));
+    return rp_fail(err, RP_MALFORMED, "%s: the last line has no end", line_place(&l));
 }
 
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err)

@@ -1,6 +1,7 @@
 #include "report/samples.h"
 
 #include "base/json.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
@@ -164,12 +165,6 @@ static struct window window_of(const struct rp_samples *s, const struct rp_recor
     return w;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* {"min", "median", "mean", "max"} of one value over the window; null when no sample knows it. */
 static json_t *spread(const struct rp_samples *s, const struct window *w, const char *key, double scale)
 {
@@ -185,9 +180,8 @@ static json_t *spread(const struct rp_samples *s, const struct window *w, const 
     }
     if (!n)
         return json_null();
-    qsort(v, n, sizeof *v, by_value);
-    return json_pack("{s:f, s:f, s:f, s:f}", "min", v[0], "median", n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, "mean",
-                     sum / (double)n, "max", v[n - 1]);
+    double median = rp_median(v, n); /* which sorts them */
+    return json_pack("{s:f, s:f, s:f, s:f}", "min", v[0], "median", median, "mean", sum / (double)n, "max", v[n - 1]);
 }
 
 /* Each reason with the share of the samples that name it; null when no sample knows. */
