@@ -14,8 +14,10 @@
 
 static int is_role(const char *role)
 {
-    static const char *const roles[] = {"author", "replicator", "reviewer"};
-    return RP_IS_IN(roles, role, strlen(role));
+    for (const char *p = RP_COUNTER_ROLES; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (strcspn(p, "|") == strlen(role) && strncmp(p, role, strlen(role)) == 0)
+            return 1;
+    return 0;
 }
 
 /* Of one line that a terminal can show. */

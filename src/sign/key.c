@@ -3,9 +3,8 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "sign/minisign.h"
-#include "sign/point.h"
 #include "sign/passphrase.h"
-#include "sign/spki.h"
+#include "sign/point.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #define KEY_FILE_MAX 16384
+#define PUBLIC_DER 44 /* bytes */
 #define SECRET_HEAP 65536 /* bytes, and the least that is handed out of them; powers of two */
 #define SECRET_LEAST 32
 /* scrypt: 16 MiB and five passes, the most that OpenSSL's default memory limit lets every reader open */
@@ -204,14 +204,32 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
     }
 }
 
+/* What a key file may hold. */
+enum form { NO_KEY, PEM_PUBLIC, PEM_SECRET, PEM_ENCRYPTED, OTHER_PUBLIC, SIGNIFY_SECRET, MINISIGN_SECRET };
+enum { PUBLIC_RECORD = 42, SIGNIFY_RECORD = 104, MINISIGN_RECORD = 158 };
+
 static int has_block(const char *data, size_t size, const char *label)
 {
     char begin[64];
-    size_t n = (size_t)snprintf(begin, sizeof begin, "-----BEGIN %s-----", label);
-    for (size_t i = 0; i + n <= size; i++)
-        if (memcmp(data + i, begin, n) == 0)
-            return 1;
-    return 0;
+    RP_FORMAT(begin, "-----BEGIN %s-----", label);
+    return memmem(data, size, begin, strlen(begin)) != NULL;
+}
+
+static enum form form_of(const char *data, size_t size)
+{
+    if (rp_is_commented(data, size)) {
+        size_t n = rp_record_size(data, size);
+        return n == SIGNIFY_RECORD ? SIGNIFY_SECRET : n == MINISIGN_RECORD ? MINISIGN_SECRET : OTHER_PUBLIC;
+    }
+    return has_block(data, size, "ENCRYPTED PRIVATE KEY") ? PEM_ENCRYPTED
+           : has_block(data, size, "PRIVATE KEY")         ? PEM_SECRET
+           : has_block(data, size, "PUBLIC KEY")          ? PEM_PUBLIC
+                                                          : NO_KEY;
+}
+
+static int is_public(enum form form)
+{
+    return form == PEM_PUBLIC || form == OTHER_PUBLIC;
 }
 
 static int get_passphrase(struct rp_passphrase *p, const char *path, int fd, struct rp_err *err)
@@ -253,16 +271,14 @@ static int only_ed25519(const EVP_PKEY *pkey, const char *what, struct rp_err *e
                    type ? type : "unknown");
 }
 
-/* Two keys in one file: which of them is meant would be the reader's guess. */
+/* With two keys in one file a reader would have to guess which of them is meant. */
 static int only_one_block(const char *data, size_t size, const char *what, struct rp_err *err)
 {
     static const char begin[] = "-----BEGIN ";
-    const size_t n = sizeof begin - 1;
-    int blocks = 0;
-    for (size_t i = 0; i + n <= size; i++)
-        blocks += memcmp(data + i, begin, n) == 0;
-    return blocks <= 1 ? 0 : rp_fail(err, RP_MALFORMED, "%s holds %d PEM blocks; expected one key: keep each in a file of its own", what,
-                                     blocks);
+    const char *end = data + size, *first = memmem(data, size, begin, strlen(begin));
+    if (!first || !memmem(first + 1, (size_t)(end - first) - 1, begin, strlen(begin)))
+        return 0;
+    return rp_fail(err, RP_MALFORMED, "%s holds several PEM blocks; expected one key: keep each in a file of its own", what);
 }
 
 static int usable(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
@@ -275,36 +291,29 @@ static int usable(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
 
 /* ---- keys that signify and minisign made ---- */
 
-enum { PUBLIC_RECORD = 42, SIGNIFY_RECORD = 104, MINISIGN_RECORD = 158 };
-
-static int is_foreign_secret(const struct secret *s)
+static int is_encrypted(const struct secret *s, enum form form, const char *what, struct rp_err *err)
 {
-    size_t n = rp_is_commented(s->data, s->size) ? rp_record_size(s->data, s->size) : 0;
-    return n == SIGNIFY_RECORD || n == MINISIGN_RECORD;
+    return form == SIGNIFY_SECRET    ? rp_signify_is_encrypted(s->data, s->size, what, err)
+           : form == MINISIGN_SECRET ? rp_minisign_is_encrypted(s->data, s->size, what, err)
+                                     : form == PEM_ENCRYPTED;
 }
 
-static int foreign_is_encrypted(const struct secret *s, const char *what, struct rp_err *err)
-{
-    return rp_record_size(s->data, s->size) == SIGNIFY_RECORD ? rp_signify_is_encrypted(s->data, s->size, what, err)
-                                                              : rp_minisign_is_encrypted(s->data, s->size, what, err);
-}
-
-static struct rp_key_pair *load_foreign(const struct secret *s, const char *path, int fd, struct rp_err *err)
+static struct rp_key_pair *load_foreign(const struct secret *s, enum form form, const char *path, int fd, struct rp_err *err)
 {
     RP_FOREIGN raw = {{0}, {0}, {0}};
     RP_PASSPHRASE p = {{0}};
     RP_FREE char *what = rp_asprintf("'%s'", path);
     unsigned char key[32];
     size_t n = sizeof key;
-    int encrypted = foreign_is_encrypted(s, what, err);
-    if (encrypted < 0 || (encrypted && get_passphrase(&p, path, fd, err) < 0))
-        return NULL;
-    if ((rp_record_size(s->data, s->size) == SIGNIFY_RECORD ? rp_signify_open : rp_minisign_open)(&raw, s->data, s->size, p.text, what,
-                                                                                                  err) < 0)
+    int encrypted = is_encrypted(s, form, what, err);
+    if (encrypted < 0 || (encrypted && get_passphrase(&p, path, fd, err) < 0) ||
+        (form == SIGNIFY_SECRET ? rp_signify_open : rp_minisign_open)(&raw, s->data, s->size, p.text, what, err) < 0)
         return NULL;
     AUTO_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw.seed, sizeof raw.seed);
     if (!pkey || EVP_PKEY_get_raw_public_key(pkey, key, &n) != 1 || memcmp(key, raw.key, sizeof key) != 0) {
         ERR_clear_error();
+        if (encrypted)
+            return rp_fail_null(err, RP_USAGE, "the passphrase does not open key '%s'", path);
         return rp_fail_null(err, RP_MALFORMED, "key '%s' is damaged: its private and its public half do not belong together", path);
     }
     struct rp_key_pair *k = key_new(pkey);
@@ -316,16 +325,11 @@ static struct rp_key_pair *load_foreign(const struct secret *s, const char *path
 static struct rp_key_pair *load_foreign_public(const char *text, size_t size, const char *what, struct rp_err *err)
 {
     struct rp_foreign_public raw;
-    size_t n = rp_record_size(text, size);
-    if (n == SIGNIFY_RECORD || n == MINISIGN_RECORD)
-        return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
-    if (rp_foreign_public_read(&raw, text, size, what, err) < 0)
-        return NULL;
-    if (rp_point_check(raw.key, what, err) < 0)
+    if (rp_foreign_public_read(&raw, text, size, what, err) < 0 || rp_point_check(raw.key, what, err) < 0)
         return NULL;
     EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw.key, sizeof raw.key);
     if (!pkey) {
-        fail_ssl(err, RP_MALFORMED, "%s is no valid public key", what);
+        fail_ssl(err, RP_MALFORMED, "%s is not a valid public key", what);
         return NULL;
     }
     struct rp_key_pair *k = key_new(pkey);
@@ -335,26 +339,19 @@ static struct rp_key_pair *load_foreign_public(const char *text, size_t size, co
 
 /* ---- PEM ---- */
 
-static int is_encrypted(const struct secret *s)
-{
-    struct rp_err why;
-    return is_foreign_secret(s) ? foreign_is_encrypted(s, "", &why) > 0 : has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY");
-}
-
-/* What others cannot read and has the frame of a private key. */
-static int read_framed(struct secret *s, const char *path, struct rp_err *err)
+/* Reads a file that holds a private key and that others cannot read. */
+static int read_private(struct secret *s, enum form *form, const char *path, struct rp_err *err)
 {
     if (read_secret_file(s, path, err) < 0)
         return -1;
-    if (!is_foreign_secret(s) && !is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY")) {
-        int pub = has_block(s->data, s->size, "PUBLIC KEY") || rp_record_size(s->data, s->size) == PUBLIC_RECORD;
+    *form = form_of(s->data, s->size);
+    if (*form == NO_KEY || is_public(*form))
         return rp_fail(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key, or one of signify or minisign", path,
-                       pub ? "a public key" : "no PEM private key");
-    }
+                       *form == PEM_PUBLIC || rp_record_size(s->data, s->size) == PUBLIC_RECORD ? "a public key" : "no PEM private key");
     RP_FREE char *what = rp_asprintf("'%s'", path);
-    if (!is_foreign_secret(s) && only_one_block(s->data, s->size, what, err) < 0)
+    if (only_one_block(s->data, s->size, what, err) < 0)
         return -1;
-    if (s->mode & 077) /* only now: of a file that is no key, chmod would be the wrong advice */
+    if (s->mode & 077) /* checked last: for a file that is not a key, chmod would be the wrong advice */
         return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
                                       "may have been read",
                        path, (unsigned)s->mode, path);
@@ -364,9 +361,11 @@ static int read_framed(struct secret *s, const char *path, struct rp_err *err)
 int rp_key_check(const char *path, struct rp_err *err)
 {
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
-    if (read_framed(s, path, err) < 0)
+    struct rp_err why;
+    enum form form;
+    if (read_private(s, &form, path, err) < 0)
         return -1;
-    if (is_encrypted(s))
+    if (is_encrypted(s, form, "", &why) > 0)
         return 0;
     struct rp_key_pair *k = rp_key_load(path, -1, err);
     rp_key_free(k);
@@ -377,19 +376,19 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
 {
     ssl_init();
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
-    if (read_framed(s, path, err) < 0)
+    enum form form;
+    if (read_private(s, &form, path, err) < 0)
         return NULL;
-    if (is_foreign_secret(s))
-        return load_foreign(s, path, passphrase_fd, err);
-    int encrypted = is_encrypted(s);
+    if (form == SIGNIFY_SECRET || form == MINISIGN_SECRET)
+        return load_foreign(s, form, path, passphrase_fd, err);
     struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
     *err = (struct rp_err){0};
     AUTO_BIO *bio = BIO_new_mem_buf(s->data, (int)s->size);
     AUTO_PKEY *pkey = bio ? PEM_read_bio_PrivateKey(bio, NULL, on_passphrase, &a) : NULL;
     if (!pkey) {
-        if (encrypted && !a.asked && err->code != RP_OK) {
+        if (form == PEM_ENCRYPTED && !a.asked && err->code != RP_OK) {
             ERR_clear_error();
-            rp_wrap(err, "key '%s'", path); /* the callback said why there is no passphrase */
+            rp_wrap(err, "key '%s'", path); /* the callback has filled *err: there is no passphrase */
         } else if (a.asked) {
             fail_ssl(err, RP_USAGE, "the passphrase does not open key '%s'", path);
         } else {
@@ -405,32 +404,24 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
     return k;
 }
 
-/* A public key as rp_key_public_pem() writes it; NULL: of another form. */
-static EVP_PKEY *read_usual(const char *pem, size_t size)
-{
-    unsigned char key[32];
-    return rp_spki_read(key, pem, size) == 0 ? EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, sizeof key) : NULL;
-}
-
 struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err)
 {
     ssl_init();
     if (size > KEY_FILE_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s is larger than a public key (%zu bytes)", what, size);
-    if (rp_is_commented(pem, size))
+    enum form form = form_of(pem, size);
+    if (form == OTHER_PUBLIC)
         return load_foreign_public(pem, size, what, err);
-    if (has_block(pem, size, "PRIVATE KEY") || has_block(pem, size, "ENCRYPTED PRIVATE KEY"))
-        return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
-    if (!has_block(pem, size, "PUBLIC KEY"))
+    if (form == NO_KEY)
         return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key, and none of signify or minisign", what);
+    if (form != PEM_PUBLIC)
+        return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
     if (only_one_block(pem, size, what, err) < 0)
         return NULL;
-    AUTO_PKEY *pkey = read_usual(pem, size);
-    AUTO_BIO *bio = pkey ? NULL : BIO_new_mem_buf(pem, (int)size);
-    if (bio)
-        pkey = PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL);
+    AUTO_BIO *bio = BIO_new_mem_buf(pem, (int)size);
+    AUTO_PKEY *pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
     if (!pkey) {
-        fail_ssl(err, RP_MALFORMED, "%s is no valid public key", what);
+        fail_ssl(err, RP_MALFORMED, "%s is not a valid public key", what);
         return NULL;
     }
     if (only_ed25519(pkey, what, err) < 0 || usable(pkey, what, err) < 0)
@@ -446,35 +437,38 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
     RP_FREE char *what = rp_asprintf("'%s'", path);
     if (read_secret_file(s, path, err) < 0)
         return NULL;
-    int public = rp_is_commented(s->data, s->size)
-                     ? !is_foreign_secret(s)
-                     : !has_block(s->data, s->size, "PRIVATE KEY") && has_block(s->data, s->size, "PUBLIC KEY");
-    if (has_block(s->data, s->size, "ENCRYPTED PRIVATE KEY"))
-        public = 0;
-    if (!public && !is_foreign_secret(s) && !is_encrypted(s) && !has_block(s->data, s->size, "PRIVATE KEY"))
+    enum form form = form_of(s->data, s->size);
+    if (form == NO_KEY)
         return rp_fail_null(err, RP_MALFORMED, "%s holds no key; expected a public key in PEM form or one of signify or minisign, or the "
                                                "private key that it belongs to", what);
-    return public ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
+    return is_public(form) ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
 }
 
 /* ---- using ---- */
 
+/* The SubjectPublicKeyInfo of RFC 8410: SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING of 32 bytes }. */
+static void public_der(const struct rp_key_pair *k, unsigned char der[PUBLIC_DER])
+{
+    static const unsigned char head[] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
+    memcpy(der, head, sizeof head);
+    rp_key_public_bytes(k, der + sizeof head);
+}
+
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE])
 {
-    unsigned char key[32], der[RP_SPKI_SIZE];
-    rp_key_public_bytes(k, key);
-    rp_spki(der, key);
+    unsigned char der[PUBLIC_DER];
+    public_der(k, der);
     memcpy(out, "SHA256:", 7);
     rp_sha256_hex(out + 7, der, sizeof der);
 }
 
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out)
 {
-    unsigned char key[32];
-    char pem[RP_SPKI_PEM];
-    rp_key_public_bytes(k, key);
-    rp_spki_pem(pem, key);
-    rp_buf_puts(out, pem);
+    unsigned char der[PUBLIC_DER];
+    public_der(k, der);
+    rp_buf_puts(out, "-----BEGIN PUBLIC KEY-----\n");
+    rp_base64(out, der, sizeof der);
+    rp_buf_puts(out, "\n-----END PUBLIC KEY-----\n");
 }
 
 void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32])

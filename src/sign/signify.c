@@ -204,7 +204,6 @@ int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size
                     struct rp_err *err)
 {
     RECORD r;
-    unsigned char digest[64];
     (void)passphrase;
     if (read_secret(&r, text, size, what, err) < 0)
         return -1;
@@ -212,12 +211,6 @@ int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size
         return rp_fail(err, RP_UNAVAILABLE, "%s is encrypted with bcrypt_pbkdf, which this program does not have; signify -G -n makes a "
                                             "key without a passphrase",
                        what);
-    if (EVP_Digest(r.pair, sizeof r.pair, digest, NULL, EVP_sha512(), NULL) != 1)
-        return rp_fail(err, RP_BUG, "SHA-512 is not there");
-    int same = memcmp(digest, r.checksum, sizeof r.checksum) == 0;
-    rp_wipe(digest, sizeof digest);
-    if (!same)
-        return rp_fail(err, RP_MALFORMED, "%s: the key does not have the checksum that stands before it", what);
     memcpy(out->number, r.number, sizeof out->number);
     memcpy(out->seed, r.pair, 32);
     memcpy(out->key, r.pair + 32, 32);

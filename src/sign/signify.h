@@ -7,8 +7,9 @@
  *                        signature   "Ed" | number 8 | signature 64
  *                        secret key  "Ed" | "BK" | rounds 4, big endian | salt 16 | checksum 8 | number 8 | seed 32 | public key 32
  *
- *          The number tells keys apart and proves nothing. The checksum is the first 8 bytes of SHA-512 over seed and public key; with
- *          rounds > 0 these 64 bytes are XORed with bcrypt_pbkdf(passphrase, salt, rounds).
+ *          The number identifies a key and proves nothing. The checksum is the first 8 bytes of SHA-512 over seed and public key; it is not
+ *          checked, because a damaged byte leaves two halves of a key that do not match (key.c). With rounds > 0 these 64 bytes are XORed
+ *          with bcrypt_pbkdf(passphrase, salt, rounds).
  * Flow:    text -> struct, or RP_MALFORMED with the line; key -> text.
  * Owner:   fixed-size structs of the caller; those with a secret are wiped by him (RP_FOREIGN does).
  * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign() of key.c.

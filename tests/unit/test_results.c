@@ -146,7 +146,7 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"step\":0", "\"step\":1", RP_MALFORMED, "step 1; expected 0");
     bent("\"repeat\":0", "\"repeat\":1", RP_MISMATCH, "another phase or repeat");
     bent("\"phase\":\"timed\"", "\"phase\":\"warm-up\"", RP_MISMATCH, "another phase or repeat");
-    bent("\"phase\":\"timed\"", "\"phase\":\"sleep\"", RP_MALFORMED, "none of init");
+    bent("\"phase\":\"timed\"", "\"phase\":\"sleep\"", RP_MALFORMED, "'phase' is not");
     bent("\"phase\":\"timed\"", "\"phase\":\"init\"", RP_MALFORMED, "step -1");
     bent("\"samples\":4", "\"samples\":5", RP_MISMATCH, "samples");
     bent("\"samples\":4", "\"samples\":0", RP_MALFORMED, "outside");
@@ -156,10 +156,10 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"tokens\":50", "\"tokens\":4294967296", RP_MALFORMED, "'tokens' is 4294967296");
     bent("\"tokens\":50", "\"tokens\":\"50\"", RP_MALFORMED, "'tokens' is not an integer");
     bent("\"padded_tokens\":64", "\"padded_tokens\":60", RP_MISMATCH, "4 samples of 16 have 64");
-    bent("\"tokens\":50", "\"words\":50", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
-    bent("\"tokens\":51", "\"words\":51", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
-    bent(",\"tokens\":51", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
-    bent("\"tokens\":51", "\"tokens\":51,\"words\":3", RP_MALFORMED, "rank0.jsonl:2: 'counters' has not the names of the first step");
+    bent("\"tokens\":50", "\"words\":50", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
+    bent("\"tokens\":51", "\"words\":51", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
+    bent(",\"tokens\":51", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
+    bent("\"tokens\":51", "\"tokens\":51,\"words\":3", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
     bent("\"padded_tokens\":64,\"tokens\":50", "\"tokens\":50,\"padded_tokens\":64", RP_MALFORMED, "rank0.jsonl:1: 'counters'");
     bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":{}", RP_MALFORMED, "rank0.jsonl:1: 'counters'");
     bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":7", RP_MALFORMED, "'counters' is not an object");

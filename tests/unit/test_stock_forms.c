@@ -130,8 +130,9 @@ static struct rp_key_pair *load(const char *text, size_t size, struct rp_err *er
     return rp_key_load(path, -1, err);
 }
 
-/* Harmless are the comment, bytes before `unused` that only an encrypted key needs, and the key's number, at `number`. */
-static void flip_secret(const char *secret, const char *public, size_t number, size_t unused)
+/* Harmless are the comment, bytes before `unused` that only an encrypted key needs, the key's number, at `number`, and the checksum that
+ * minisign has at `checksum`: the two halves of the key are compared instead. */
+static void flip_secret(const char *secret, const char *public, size_t number, size_t unused, size_t checksum)
 {
     struct rp_err err;
     RP_BUF text = {0};
@@ -156,7 +157,7 @@ static void flip_secret(const char *secret, const char *public, size_t number, s
             rp_key_fingerprint(k, theirs);
             size_t digit = i < body ? 0 : i - body;
             int in_number = digit >= number / 3 * 4 && digit < (number + 8 + 2) / 3 * 4;
-            CHECK(i < body || digit < unused / 3 * 4 + 4 || in_number, "byte %zu", i);
+            CHECK(i < body || digit < unused / 3 * 4 + 4 || in_number || digit >= checksum / 3 * 4, "byte %zu", i);
             CHECK_STR(theirs, print);
         } else {
             CHECK(err.code == RP_MALFORMED || err.code == RP_UNAVAILABLE, "byte %zu: %s", i, err.msg);
@@ -170,8 +171,8 @@ static void flip_secret(const char *secret, const char *public, size_t number, s
 
 TEST(secret_keys_of_the_real_tools_open_and_damaged_ones_do_not)
 {
-    flip_secret(signify_secret, signify_public, 32, 24);   /* up to the salt */
-    flip_secret(minisign_secret, minisign_public, 54, 54); /* up to the limits of its scrypt */
+    flip_secret(signify_secret, signify_public, 32, 32, 104);   /* up to the checksum */
+    flip_secret(minisign_secret, minisign_public, 54, 54, 126); /* up to the limits of its scrypt */
 }
 
 static void expect_refused(const char *text, const char *says)
