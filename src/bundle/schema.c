@@ -1,8 +1,8 @@
-/* A schema is compiled once into nodes, and documents are walked beside them: no keyword and no property is looked up by name for a value.
+/* A schema is compiled once into nodes, and a document is checked against these: no keyword is looked up by name for a value.
  *
- * node            one schema object: which keywords it has (bits, in the order in which they are applied) and what they say
+ * node            one schema object: which keywords it has (bits, in the order in which they are applied) and their arguments
  *   property[]    its properties in the order of the schema, each with a node
- *   any[], items, additional, ref    other nodes; a ref may lead back to the root, so that nodes are owned by the list of all */
+ *   any[], items, additional, ref    other nodes; a ref may lead back to the root, so nodes are owned by the list of all */
 #include "bundle/schema.h"
 
 #include "base/buf.h"
@@ -25,21 +25,22 @@ struct property {
     const struct node *node;
 };
 
-/* In the order in which they are applied: what is cheap and tells most comes first. From `NOTES` on they say nothing of values. */
+/* In the order in which they are applied: cheap and telling ones first. From `DEFS` on they are not applied to values. */
 enum keyword_id {
     TYPE, CONST, ENUM, PROPERTIES, REQUIRED, ADDITIONAL, MIN_ITEMS, MAX_ITEMS, ITEMS, MINIMUM, MAXIMUM, MIN_LENGTH, MAX_LENGTH, PATTERN,
-    REF, ANY_OF, NOTES
+    REF, ANY_OF, DEFS
 };
 
 struct node {
-    unsigned has;           /* bit i: row i of keywords[] */
-    const json_t *arg[NOTES]; /* what the schema gives each */
+    const json_t *schema;
+    unsigned has;            /* bit i: row i of keywords[] */
+    const json_t *arg[DEFS]; /* of each keyword */
     unsigned types;         /* bit t: of jansson's type t */
     struct property *property;
     int properties, closed; /* closed: no other property is allowed */
     const struct node *additional, *items, *ref, **any;
     int anys;
-    int (*is)(const char *text); /* what a pattern says that we know, instead of */
+    int (*is)(const char *text); /* instead of a pattern that is known */
     regex_t *re;
 };
 
@@ -47,22 +48,11 @@ struct rp_schema {
     json_t *doc; /* names and values of the nodes are its own */
     struct node **node, *root;
     int n;
-    struct definition {
-        const char *name;
-        struct node *node;
-    } *definition;
-    int definitions;
 };
 
 /* ---- compiling ---- */
 
-static const struct node *compile(struct rp_schema *s, const json_t *schema, struct rp_err *err);
-
-static struct node *new_node(struct rp_schema *s)
-{
-    s->node = rp_realloc(s->node, (size_t)(s->n + 1) * sizeof(void *));
-    return s->node[s->n++] = rp_alloc(sizeof(struct node));
-}
+static struct node *compile(struct rp_schema *s, const json_t *schema, struct rp_err *err);
 
 static int add_type(struct node *n, const char *name)
 {
@@ -91,7 +81,7 @@ static int c_type(struct rp_schema *s, struct node *n, const json_t *arg, struct
         unknown = add_type(n, json_string_value(arg));
     json_array_foreach(arg, i, one)
         unknown |= add_type(n, json_string_value(one));
-    return unknown ? rp_fail(err, RP_BUG, "schema: a type that there is not") : 0;
+    return unknown ? rp_fail(err, RP_BUG, "schema: an unknown type") : 0;
 }
 
 static int c_properties(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
@@ -135,7 +125,7 @@ static int c_pattern(struct rp_schema *s, struct node *n, const json_t *arg, str
     regex_t *re = rp_alloc(sizeof *re);
     if (!pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
         free(re);
-        return rp_fail(err, RP_BUG, "schema: '%s' is no extended regular expression", pattern ? pattern : "");
+        return rp_fail(err, RP_BUG, "schema: '%s' is not an extended regular expression", pattern ? pattern : "");
     }
     n->re = re;
     return 0;
@@ -143,14 +133,25 @@ static int c_pattern(struct rp_schema *s, struct node *n, const json_t *arg, str
 
 static int c_ref(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
 {
-    static const char defs[] = "#/$defs/";
     const char *ref = json_string_value(arg);
-    if (ref && strcmp(ref, "#") == 0)
-        n->ref = s->root;
-    for (int i = 0; ref && strncmp(ref, defs, sizeof defs - 1) == 0 && i < s->definitions; i++)
-        if (strcmp(s->definition[i].name, ref + sizeof defs - 1) == 0)
-            n->ref = s->definition[i].node;
-    return n->ref ? 0 : rp_fail(err, RP_BUG, "schema: nothing at '%s'", ref ? ref : "");
+    const json_t *to = ref && strncmp(ref, "#/$defs/", 8) == 0 ? json_object_get(json_object_get(s->doc, "$defs"), ref + 8)
+                       : ref && strcmp(ref, "#") == 0          ? s->doc
+                                                               : NULL;
+    if (!to)
+        return rp_fail(err, RP_BUG, "schema: nothing at '%s'", ref ? ref : "");
+    n->ref = compile(s, to, err);
+    return n->ref ? 0 : -1;
+}
+
+static int c_defs(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
+{
+    (void)n;
+    const char *name;
+    json_t *sub;
+    json_object_foreach((json_t *)arg, name, sub)
+        if (!compile(s, sub, err))
+            return -1;
+    return 0;
 }
 
 static int c_any_of(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
@@ -166,7 +167,7 @@ static int c_any_of(struct rp_schema *s, struct node *n, const json_t *arg, stru
 
 /* ---- checking ---- */
 
-/* Where a value stands; written out only when it is refused. */
+/* The place of a value; written out only when it is refused. */
 struct part {
     const struct part *of; /* NULL: of the document itself */
     const char *name;      /* NULL: of a list, */
@@ -177,7 +178,7 @@ struct walk {
     const char *what;
     struct rp_err *err;
     const struct part *at; /* of the value at hand; NULL: the document */
-    int quiet; /* inside of an alternative that another one follows: nobody reads why it failed */
+    int quiet; /* inside an alternative that another one follows: no message is needed */
 };
 
 static int check(struct walk *w, const struct node *n, const json_t *v);
@@ -265,7 +266,7 @@ static int property_of(const struct node *n, const char *name, size_t size)
     return -1;
 }
 
-/* Required, additional, known ones, in this order: it decides which fault is told. */
+/* Required, additional, known ones, in this order: it decides which fault is reported. */
 static int k_properties(struct walk *w, const struct node *n, const json_t *v)
 {
     const json_t *known[PROPERTIES_MAX];
@@ -356,7 +357,7 @@ static const struct keyword {
     [PATTERN] = {"pattern", c_pattern, k_pattern},
     [REF] = {"$ref", c_ref, k_ref},
     [ANY_OF] = {"anyOf", c_any_of, k_any_of},
-    [NOTES] = {"$schema"}, {"$id"}, {"$defs"}, {"$comment"}, {"title"}, {"description"},
+    [DEFS] = {"$defs", c_defs}, {"$schema"}, {"$id"}, {"$comment"}, {"title"}, {"description"},
 };
 #define KEYWORDS (sizeof keywords / sizeof *keywords)
 
@@ -399,36 +400,27 @@ static int fill(struct rp_schema *s, struct node *n, const json_t *schema, struc
             i++;
         if (i == KEYWORDS)
             return rp_fail(err, RP_BUG, "schema: a keyword '%.40s' has no meaning here", name);
-        if (i >= NOTES)
-            continue;
-        n->has |= 1u << (keywords[i].check == k_properties ? PROPERTIES : i); /* which is called once */
-        n->arg[i] = arg;
+        if (i < DEFS) {
+            n->has |= 1u << (keywords[i].check == k_properties ? PROPERTIES : i); /* which is called once */
+            n->arg[i] = arg;
+        }
         if (keywords[i].compile && keywords[i].compile(s, n, arg, err) < 0)
             return -1;
     }
     return 0;
 }
 
-static const struct node *compile(struct rp_schema *s, const json_t *schema, struct rp_err *err)
+/* The node of a schema object: the same for every reference to it, also while it is being filled. */
+static struct node *compile(struct rp_schema *s, const json_t *schema, struct rp_err *err)
 {
-    struct node *n = new_node(s);
+    for (int i = 0; i < s->n; i++)
+        if (s->node[i]->schema == schema)
+            return s->node[i];
+    struct node *n = rp_alloc(sizeof *n);
+    s->node = rp_realloc(s->node, (size_t)(s->n + 1) * sizeof(void *));
+    s->node[s->n++] = n;
+    n->schema = schema;
     return fill(s, n, schema, err) < 0 ? NULL : n;
-}
-
-/* The definitions have their nodes before any is filled: each may lead to every other. */
-static int compile_all(struct rp_schema *s, struct rp_err *err)
-{
-    const json_t *defs = json_object_get(s->doc, "$defs");
-    const char *name;
-    json_t *sub;
-    s->root = new_node(s);
-    s->definition = rp_alloc((json_object_size(defs) + 1) * sizeof *s->definition);
-    json_object_foreach((json_t *)defs, name, sub)
-        s->definition[s->definitions++] = (struct definition){name, new_node(s)};
-    for (int i = 0; i < s->definitions; i++)
-        if (fill(s, s->definition[i].node, json_object_get(defs, s->definition[i].name), err) < 0)
-            return -1;
-    return fill(s, s->root, s->doc, err);
 }
 
 void rp_schema_free(struct rp_schema *s)
@@ -444,7 +436,6 @@ void rp_schema_free(struct rp_schema *s)
     if (s)
         json_decref(s->doc);
     free(s ? s->node : NULL);
-    free(s ? s->definition : NULL);
     free(s);
 }
 
@@ -452,7 +443,8 @@ struct rp_schema *rp_schema_new(const json_t *doc, struct rp_err *err)
 {
     struct rp_schema *s = rp_alloc(sizeof *s);
     s->doc = json_incref((json_t *)doc);
-    if (compile_all(s, err) == 0)
+    s->root = compile(s, doc, err);
+    if (s->root)
         return s;
     rp_schema_free(s);
     return NULL;
