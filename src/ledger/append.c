@@ -1,6 +1,6 @@
 /* Appending: under a lock, synced, and either a whole line or none. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE /* memmem, memrchr */
 #endif
 #include "base/buf.h"
 #include "base/clock.h"
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define LOCK_WAIT_NS 10000000000ull
+#define LEDGER_MAX (256 << 20)
 #define LINE_BEGINS "{\"at\":\"" /* every line: keys are sorted */
 #define ELSEWHERE "another place: $REPRO_LEDGER"
 
@@ -90,8 +91,8 @@ static int make_directory(const struct target *t)
     return io(t, "make its directory");
 }
 
-/* Where everybody can write, what has our name may be somebody else's. Of a ledger that the user named, only its owner's word is taken: a
- * link is followed, and several names are theirs. */
+/* In a directory where everybody can write, a file with our name may belong to another user. A ledger that the user named must only belong
+ * to that user: symbolic links are followed, and it may have several names. */
 static int open_file(const struct target *t, const char *path, int flags, int named)
 {
     struct stat st;
@@ -100,7 +101,7 @@ static int open_file(const struct target *t, const char *path, int flags, int na
     if (fd < 0 || fstat(fd, &st) < 0)
         return io(t, "open it");
     if (!S_ISREG(st.st_mode))
-        return fail(t, RP_IO, "it is no regular file");
+        return fail(t, RP_IO, "it is not a regular file");
     if (st.st_uid != geteuid() || (!named && st.st_nlink != 1))
         return fail(t, RP_IO, "%s is not ours alone", strcmp(path, t->path) == 0 ? "it" : "the file for its torn lines");
     return rp_fd_take(&fd);
@@ -116,7 +117,7 @@ static int lock(const struct target *t, int fd)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return io(t, "lock it");
         if (rp_now_ns() > until)
-            return fail(t, RP_IO, "somebody else has had it locked for %llu s", LOCK_WAIT_NS / 1000000000ull);
+            return fail(t, RP_IO, "another process has kept it locked for %llu s", LOCK_WAIT_NS / 1000000000ull);
         nanosleep(&nap, NULL);
     }
     if (fstat(fd, &a) < 0 || stat(t->path, &b) < 0 || a.st_ino != b.st_ino || a.st_dev != b.st_dev)
@@ -131,15 +132,11 @@ struct end {
     struct rp_buf torn;   /* what follows it */
 };
 
-static int line_before(const struct target *t, const struct rp_buf *tail, size_t end, int whole_file, struct end *e)
+static int read_last_line(const struct target *t, const char *text, size_t size, struct end *e)
 {
     struct rp_err why;
-    const char *text = tail->data + end - 1, *start = tail->data;
-    while (text > start && text[-1] != '\n')
-        text--;
-    if (text == start && !whole_file)
-        return fail(t, RP_MALFORMED, "its last line is longer than any this program writes");
-    RP_JSON *line = rp_ledger_line(text, (size_t)(start + end - text), 0, &why);
+    const char *before = size > 1 ? memrchr(text, '\n', size - 1) : NULL, *start = before ? before + 1 : text;
+    RP_JSON *line = rp_ledger_line(start, (size_t)(text + size - start), 0, &why);
     if (!line)
         return fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside");
     e->n = json_integer_value(json_object_get(line, "n"));
@@ -147,31 +144,36 @@ static int line_before(const struct target *t, const struct rp_buf *tail, size_t
     return 0;
 }
 
-static int find_end(const struct target *t, int fd, struct end *e)
+/* The whole ledger: a line has some 400 bytes, so it stays small. */
+static int read_whole(const struct target *t, int fd, struct rp_buf *text)
 {
     struct stat st;
-    RP_BUF tail = {0};
-    char block[3 * RP_LEDGER_LINE_MAX];
-    memcpy(e->head, RP_LEDGER_NOTHING, sizeof e->head);
     if (fstat(fd, &st) < 0)
         return io(t, "read it");
-    size_t want = st.st_size < (off_t)sizeof block ? (size_t)st.st_size : sizeof block, end;
-    ssize_t got = rp_pread_all(fd, block, want, (uint64_t)st.st_size - want);
-    if (got < (ssize_t)want)
+    if (st.st_size > LEDGER_MAX)
+        return fail(t, RP_MALFORMED, "it is larger than %d MiB; move it aside", LEDGER_MAX >> 20);
+    RP_FREE char *bytes = rp_alloc((size_t)st.st_size);
+    if (rp_pread_all(fd, bytes, (size_t)st.st_size, 0) < st.st_size)
         return io(t, "read it");
-    rp_buf_add(&tail, block, want);
-    for (end = want; end > 0 && tail.data[end - 1] != '\n'; end--) {
-    }
-    if (want - end >= RP_LEDGER_LINE_MAX)
-        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are no line; see repro ledger check, and move it aside", want - end);
-    if (memcmp(tail.data + end, LINE_BEGINS, want - end < strlen(LINE_BEGINS) ? want - end : strlen(LINE_BEGINS)) != 0)
-        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are no part of a line of a ledger: it is left as it is", want - end);
-    rp_buf_add(&e->torn, tail.data + end, want - end);
-    e->size = st.st_size - (off_t)(want - end);
-    return end ? line_before(t, &tail, end, want == (size_t)st.st_size, e) : 0;
+    rp_buf_add(text, bytes, (size_t)st.st_size);
+    return 0;
 }
 
-/* What a crash left of a line goes into a file of its own before it leaves this one: it may be all that is left of an attempt. */
+static int find_end(const struct target *t, const struct rp_buf *text, struct end *e)
+{
+    const char *last = text->size ? memrchr(text->data, '\n', text->size) : NULL, *torn = last ? last + 1 : text->data;
+    size_t left = text->size - (last ? (size_t)(torn - text->data) : 0);
+    memcpy(e->head, RP_LEDGER_NOTHING, sizeof e->head);
+    if (left >= RP_LEDGER_LINE_MAX)
+        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are not a line; see repro ledger check, and move it aside", left);
+    if (memcmp(torn, LINE_BEGINS, left < strlen(LINE_BEGINS) ? left : strlen(LINE_BEGINS)) != 0)
+        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are not part of a line of a ledger: it is left as it is", left);
+    rp_buf_add(&e->torn, torn, left);
+    e->size = (off_t)(text->size - left);
+    return last ? read_last_line(t, text->data, (size_t)e->size, e) : 0;
+}
+
+/* What a crash left of a line is copied to a file of its own before it is removed here: it may be the only trace of an attempt. */
 static int keep_aside(const struct target *t, int fd, const struct end *e)
 {
     if (!e->torn.size)
@@ -193,9 +195,9 @@ static int contains(const char *line, size_t size, const char *text)
     return memmem(line, size, text, strlen(text)) != NULL;
 }
 
-/* What the lines before the new one say. They are taken as they are: to check them is the business of rp_ledger_read(). */
+/* What the lines before the new one contain. They are taken as they are: rp_ledger_read() is the one that checks them. */
 struct before {
-    int64_t line;           /* so many were seen */
+    int64_t line;           /* how many were read */
     char *of;               /* starts of this recipe */
     int64_t starts;
     int64_t run;            /* what ends now, 0: nothing */
@@ -216,32 +218,9 @@ static void note_line(struct before *b, const char *line, size_t size)
                     contains(line, size, "\"event\":\"interrupted\"");
 }
 
-static int each_line(struct before *b, int fd, off_t size)
-{
-    const size_t block_size = 1 << 16;
-    RP_FREE char *block = rp_alloc(block_size);
-    size_t have = 0;
-    for (off_t at = 0; at < size;) {
-        size_t want = block_size - have;
-        if ((off_t)want > size - at)
-            want = (size_t)(size - at);
-        if (rp_pread_all(fd, block + have, want, (uint64_t)at) < (ssize_t)want)
-            return -1;
-        at += (off_t)want;
-        have += want;
-        char *line = block, *end;
-        for (; (end = memchr(line, '\n', (size_t)(block + have - line))); line = end + 1)
-            note_line(b, line, (size_t)(end - line));
-        have = (size_t)(block + have - line);
-        if (have == block_size)
-            break; /* no line of ours */
-        memmove(block, line, have);
-    }
-    return 0;
-}
-
-/* Of a run that starts: how many of its recipe did before. One that ends: is it of this file, and has it no end yet? */
-static int look_back(const struct target *t, int fd, off_t size, const struct rp_ledger_mark *start, const json_t *line)
+/* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not have an end yet. */
+static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_mark *start,
+                               const json_t *line)
 {
     const char *recipe = json_string_value(json_object_get(line, "recipe"));
     struct before b = {.run = start ? start->position : 0};
@@ -251,8 +230,10 @@ static int look_back(const struct target *t, int fd, off_t size, const struct rp
     b.of = of;
     b.head = head;
     b.end = end;
-    if (each_line(&b, fd, size) < 0)
-        return io(t, "read it");
+    for (size_t at = 0, n; at < size; at += n + 1) {
+        n = (size_t)((const char *)memchr(text + at, '\n', size - at) - text) - at; /* every line before `size` has its newline */
+        note_line(&b, text + at, n);
+    }
     t->mark->earlier = b.starts;
     if (start && !b.started)
         return fail(t, RP_MISMATCH, "the run that ends did not start in it: it was moved or cut meanwhile");
@@ -290,7 +271,7 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
     char when[32], head[RP_SHA256_HEX], torn[RP_SHA256_HEX];
     struct end e = {0};
     struct stat st;
-    RP_BUF text = {0};
+    RP_BUF text = {0}, whole = {0};
     if (make_directory(t) < 0)
         return -1;
     int is_new = stat(t->path, &st) < 0;
@@ -298,7 +279,8 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
     if (fd < 0 || lock(t, fd) < 0)
         return -1;
     int looks = event == RP_LEDGER_STARTED || start;
-    if (find_end(t, fd, &e) < 0 || (looks && look_back(t, fd, e.size, start, line) < 0) || keep_aside(t, fd, &e) < 0) {
+    if (read_whole(t, fd, &whole) < 0 || find_end(t, &whole, &e) < 0 ||
+        (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, line) < 0) || keep_aside(t, fd, &e) < 0) {
         rp_buf_fini(&e.torn);
         return -1;
     }

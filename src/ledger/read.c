@@ -1,4 +1,5 @@
-/* Reading: a line is believed when it is spelled as we spell it, has its own digest and names that of the line before. */
+/* Reading: a line is accepted if it is written as this program writes it, has its own digest and names that of the line before. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "ledger/ledger.h"
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_TRIES 100 /* of 10 ms: a reader that cannot have the lock reads all the same */
+#define LOCK_TRIES 100 /* of 10 ms: a reader that does not get the lock reads without it */
 
 static int is_hex(const json_t *line, const char *key)
 {
@@ -21,26 +22,14 @@ static int is_hex(const json_t *line, const char *key)
     return text && rp_is_sha256(text);
 }
 
-/* "2026-11-21T12:18:09Z" */
-static int is_time(const json_t *v)
-{
-    static const char form[] = "dddd-dd-ddTdd:dd:ddZ";
-    const char *text = json_string_value(v);
-    if (!text || strlen(text) != sizeof form - 1)
-        return 0;
-    for (size_t i = 0; i < sizeof form - 1; i++)
-        if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
-            return 0;
-    return 1;
-}
-
 static int check_form(const json_t *line, struct rp_err *err)
 {
     if (!json_is_object(line))
-        return rp_fail(err, RP_MALFORMED, "no JSON object");
+        return rp_fail(err, RP_MALFORMED, "not a JSON object");
+    const char *at = json_string_value(json_object_get(line, "at"));
     if (json_integer_value(json_object_get(line, "n")) < 1 || !json_is_string(json_object_get(line, "event")) ||
-        !is_time(json_object_get(line, "at")) || !is_hex(line, "previous") || !is_hex(line, "sha256"))
-        return rp_fail(err, RP_MALFORMED, "n, event, at, previous or sha256 is missing or has not its form");
+        !at || !rp_is_rfc3339(at) || !is_hex(line, "previous") || !is_hex(line, "sha256"))
+        return rp_fail(err, RP_MALFORMED, "n, event, at, previous or sha256 is missing or malformed");
     return 0;
 }
 
@@ -55,16 +44,16 @@ json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *
         return NULL;
     rp_json_write_line(&again, line);
     if (!rp_buf_is(&again, text, size))
-        return rp_fail_null(err, RP_MALFORMED, "it is not spelled as this program writes it");
+        return rp_fail_null(err, RP_MALFORMED, "it is not written as this program writes it");
     RP_JSON *rest = json_copy(line);
     json_object_del(rest, "sha256");
     rp_json_write_line(&bare, rest);
     rp_sha256_hex(hex, bare.data, bare.size);
     if (strcmp(hex, json_string_value(json_object_get(line, "sha256"))) != 0)
-        return rp_fail_null(err, RP_MISMATCH, "it was changed: its SHA-256 is %.16s... and it says %.16s...", hex,
+        return rp_fail_null(err, RP_MISMATCH, "it was changed: its SHA-256 is %.16s..., the line records %.16s...", hex,
                             json_string_value(json_object_get(line, "sha256")));
     if (n && json_integer_value(json_object_get(line, "n")) != n)
-        return rp_fail_null(err, RP_MISMATCH, "it says that it is line %" JSON_INTEGER_FORMAT ": lines were taken out or put in",
+        return rp_fail_null(err, RP_MISMATCH, "it is numbered as line %" JSON_INTEGER_FORMAT ": lines were removed or inserted",
                             json_integer_value(json_object_get(line, "n")));
     return json_incref(line);
 }
@@ -77,7 +66,7 @@ struct reading {
     struct rp_buf runs; /* a byte for each line: enum run */
 };
 
-/* A run ends once. Else a line at the end could make a failed attempt into a sealed one, long after bundles named the head before it. */
+/* A run ends once. Otherwise a line at the end could turn a failed attempt into a sealed one, long after bundles cited the head before it. */
 enum run { RUN_NONE, RUN_OPEN, RUN_ENDED };
 
 static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
@@ -89,24 +78,24 @@ static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
     if (rp_ledger_end(event)) {
         char *of = run >= 1 && (uint64_t)run <= r->runs.size ? &r->runs.data[run - 1] : NULL;
         if (!of || *of == RUN_NONE)
-            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was put in, or comes from another ledger; "
+            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was inserted, or comes from another ledger; "
                                              "move the file aside, or ask its owner for the whole of it");
         if (*of == RUN_ENDED)
-            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was put in, no run ends twice; "
-                                             "only the lines before it can be gone by", run);
+            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was inserted, as no run ends twice; "
+                                             "only the lines before it are reliable", run);
         *of = RUN_ENDED;
     }
     rp_buf_add(&r->runs, &state, 1);
     return 0;
 }
 
-static int one_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
+static int check_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
 {
     RP_JSON *line = rp_ledger_line(text, size, r->s->lines + 1, err);
     if (!line)
         return -1;
     if (strcmp(json_string_value(json_object_get(line, "previous")), r->s->head) != 0)
-        return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, taken out or put in");
+        return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, removed or inserted");
     if (check_run(r, line, err) < 0)
         return -1;
     memcpy(r->s->head, json_string_value(json_object_get(line, "sha256")), sizeof r->s->head);
@@ -128,7 +117,7 @@ static int read_lines(struct reading *r, int fd, struct rp_err *err)
         have += (size_t)got;
         char *line = block, *end;
         for (; (end = memchr(line, '\n', (size_t)(block + have - line))); line = end + 1)
-            if (one_line(r, line, (size_t)(end + 1 - line), err) < 0)
+            if (check_line(r, line, (size_t)(end + 1 - line), err) < 0)
                 return rp_wrap(err, "ledger '%s', line %" PRId64, rp_shown(shown, r->path), r->s->lines + 1);
         have = (size_t)(block + have - line);
         if (have >= RP_LEDGER_LINE_MAX)
@@ -165,9 +154,9 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
     if (fd < 0 || fstat(fd, &st) < 0)
         return rp_fail(err, RP_IO, "cannot open ledger '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "ledger '%s' is no regular file", path);
+        return rp_fail(err, RP_IO, "ledger '%s' is not a regular file", path);
     for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
-        nanosleep(&nap, NULL); /* somebody is in the middle of an append */
+        nanosleep(&nap, NULL); /* another process is appending */
     s->aside = size_aside(path);
     int failed = read_lines(&r, fd, err);
     rp_buf_fini(&r.runs);

@@ -249,11 +249,11 @@ TEST(forged_lines)
     static const struct {
         const char *line, *says;
     } bad[] = {
-        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 2}", "line 1: it says that it is line 2"},
-        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 0}", "has not its form"},
-        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 1.0}", "has not its form"},
-        {"{\"at\": \"2026-11-21 12:18:09\", \"event\": \"started\", \"n\": 1}", "has not its form"},
-        {"{\"at\": \"2026-11-21T12:18:09Z\", \"n\": 1}", "has not its form"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 2}", "line 1: it is numbered as line 2"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 0}", "malformed"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 1.0}", "malformed"},
+        {"{\"at\": \"2026-11-21 12:18:09\", \"event\": \"started\", \"n\": 1}", "malformed"},
+        {"{\"at\": \"2026-11-21T12:18:09Z\", \"n\": 1}", "malformed"},
     };
     RP_FREE char *path = in_dir("forged-lines.jsonl");
     struct rp_ledger_summary s;
@@ -271,7 +271,7 @@ TEST(forged_lines)
     rp_buf_add(&blank, good.data, good.size - 1); /* the same document, and so the same digest, in another spelling */
     rp_buf_puts(&blank, " \n");
     put(path, blank.data, blank.size);
-    CHECK(read_it(path, &s, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "not spelled"), "%s", err.msg);
+    CHECK(read_it(path, &s, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "not written as"), "%s", err.msg);
 }
 
 TEST(many_writers_at_once)
@@ -442,7 +442,7 @@ TEST(a_directory_that_cannot_be_written)
     CHECK(append_of(below, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO && !strstr(mark.reason, dir), "%s", mark.reason);
     CHECK(mkfifo(fifo, 0600) == 0 && append_of(fifo, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a pipe");
     CHECK(append_of(dir, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a directory");
-    CHECK(append_of("/dev/null", RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && strstr(mark.reason, "no regular file"), "%s", mark.reason);
+    CHECK(append_of("/dev/null", RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && strstr(mark.reason, "not a regular file"), "%s", mark.reason);
 }
 
 /* A name that nobody chose may lie where everybody writes: links of others are not followed. */

@@ -2,15 +2,15 @@
 # A ledger that cannot be written costs no measurement: it is said, and it is in the bundle.
 . "$TEST_DIR/common.inc"
 REPRO_LEDGER=/dev/null short_run a.repro.tar.zst
-says_in "not in the ledger: ledger '/dev/null': it is no regular file" err.txt
-"$REPRO" inspect a.repro.tar.zst run.json | jq -e '.ledger == {reason: "it is no regular file"}' >answer.txt || fail "not in run.json"
+says_in "not in the ledger: ledger '/dev/null': it is not a regular file" err.txt
+"$REPRO" inspect a.repro.tar.zst run.json | jq -e '.ledger == {reason: "it is not a regular file"}' >answer.txt || fail "not in run.json"
 exit_of 0 "$REPRO" verify a.repro.tar.zst --no-ledger
-says_in "in none: it is no regular file" out.txt
+says_in "in none: it is not a regular file" out.txt
 [ ! -e ledger.jsonl ] || fail "--no-ledger wrote a line"
 exit_of 0 "$REPRO" verify a.repro.tar.zst
 says_in '"verdict":"verified-unknown-key"' ledger.jsonl
 exit_of 0 "$REPRO" ledger check --bundle a.repro.tar.zst
-says_in "in none: it is no regular file; it names no place that --ledger could look up" out.txt
+says_in "in none: it is not a regular file; it names no place that --ledger could look up" out.txt
 
 # what the user mistyped is no verdict on a bundle, and no line
 lines=$(wc -l <ledger.jsonl)
