@@ -1,4 +1,4 @@
-/* The worker's side: one job, from initialisation to DONE. */
+/* The worker's side: one job, from its JOB frame to DONE. run_phases() lists its phases. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "worker/ceilings.h"
@@ -26,15 +26,16 @@ struct loop {
     struct rp_train *train;
     struct rp_buf in;
     uint64_t alive_ns;
-    int stop;      /* the parent asked, or is gone */
+    int stop;      /* the parent asked for it, or is gone */
     struct rp_comm *comm;
     int64_t step;  /* -1 before the first */
     uint64_t root_ns; /* spent on state roots so far: a phase of its own */
-    json_t *phases, *roots, *ceilings;
+    int64_t peak_rss; /* bytes */
+    json_t *phases, *roots, *ceilings, *device_bytes;
 };
 
-/* Send one frame; takes the reference. A parent that is gone means stop. */
-static void tell(struct loop *l, enum rp_frame type, json_t *body)
+/* Sends one frame and takes the reference; stops if the parent is gone. */
+static void send_frame(struct loop *l, enum rp_frame type, json_t *body)
 {
     struct rp_err err;
     if (rp_frame_write(l->fd, type, body, &err) < 0)
@@ -42,8 +43,8 @@ static void tell(struct loop *l, enum rp_frame type, json_t *body)
     json_decref(body);
 }
 
-/* Has the parent said STOP, or closed? Never blocks. */
-static void listen_to_parent(struct loop *l)
+/* Sets l->stop if the parent has sent STOP or closed the socket. Never blocks. */
+static void read_parent(struct loop *l)
 {
     struct pollfd p = {.fd = l->fd, .events = POLLIN};
     while (!l->stop && poll(&p, 1, 0) > 0) {
@@ -64,22 +65,22 @@ static void listen_to_parent(struct loop *l)
     }
 }
 
-static int alive(void *arg)
+static int report_alive(void *arg)
 {
     struct loop *l = arg;
     uint64_t now = rp_now_ns();
     if (now - l->alive_ns < ALIVE_EVERY_NS)
         return l->stop;
     l->alive_ns = now;
-    listen_to_parent(l);
+    read_parent(l);
     if (!l->stop)
-        tell(l, RP_FRAME_ALIVE, json_object());
+        send_frame(l, RP_FRAME_ALIVE, json_object());
     return l->stop;
 }
 
 static void enter_phase(struct loop *l, const char *phase, int64_t steps)
 {
-    tell(l, RP_FRAME_PHASE, json_pack("{s:s, s:I}", "phase", phase, "steps", (json_int_t)steps));
+    send_frame(l, RP_FRAME_PHASE, json_pack("{s:s, s:I}", "phase", phase, "steps", (json_int_t)steps));
 }
 
 static void leave_phase(struct loop *l, const char *phase, uint64_t start_ns)
@@ -115,7 +116,7 @@ static void start_sampling(const struct loop *l)
         l->sampler->start(address, l->fd);
 }
 
-/* What the device does at best, under `when`; the device holds no blocks then. */
+/* Measures the peak rates of the device, stored as `when`; the device holds no blocks then. */
 static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err)
 {
     if (!l->job.recipe->measure_ceilings || l->stop)
@@ -123,14 +124,13 @@ static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err
     struct rp_ceiling_size size = rp_ceiling_size(l->dev, &l->plan);
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "ceilings", 0);
-    json_t *is = rp_ceilings(l->dev, &size, alive, l, err);
+    json_t *is = rp_ceilings(l->dev, &size, report_alive, l, err);
     leave_phase(l, "ceilings", t0);
     json_object_set_new(l->ceilings, when, is ? is : json_null());
     return is || err->code == RP_OK ? 0 : rp_wrap(err, "measuring the device %s the run", when);
 }
 
-/* Everything before the first step. */
-static int open_job(struct loop *l, struct rp_err *err)
+static int open_device(struct loop *l, struct rp_err *err)
 {
     struct rp_recipe *r = l->job.recipe;
     struct rp_device_info device = {0};
@@ -146,29 +146,32 @@ static int open_job(struct loop *l, struct rp_err *err)
     if (!l->dev)
         return rp_wrap(err, "backend '%s'", l->backend->name);
     l->backend->info(l->dev, &device);
-    tell(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device",
-                                      rp_device_json(&device), "plan", rp_plan_to_json(&l->plan)));
-    start_sampling(l);
-    if (measure_ceilings(l, "before", err) < 0)
-        return -1;
+    send_frame(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device",
+                                            rp_device_json(&device), "plan", rp_plan_to_json(&l->plan)));
+    return 0;
+}
+
+static int open_training(struct loop *l, struct rp_err *err)
+{
+    struct rp_recipe *r = l->job.recipe;
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "initialising", 0);
     l->train = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &l->plan, .dev = l->dev, .comm = l->comm, .data = l->job.data,
-                                                     .format = rp_data_format_of(r), .alive = alive, .alive_arg = l}, err);
+                                                     .format = rp_data_format_of(r), .alive = report_alive, .alive_arg = l}, err);
     leave_phase(l, "initialising", t0);
     return l->train ? 0 : -1;
 }
 
 /* ---- records ---- */
 
-static void put(json_t *record, enum rp_step_key key, json_t *value)
+static void add_value(json_t *record, enum rp_step_key key, json_t *value)
 {
     json_object_set_new(record, rp_step_key_name(key), value);
 }
 
-static void put_whole(json_t *record, enum rp_step_key key, int64_t value)
+static void add_whole(json_t *record, enum rp_step_key key, int64_t value)
 {
-    put(record, key, json_integer((json_int_t)value));
+    add_value(record, key, json_integer((json_int_t)value));
 }
 
 static json_t *hex_of(float x)
@@ -181,14 +184,14 @@ static json_t *hex_of(float x)
 static json_t *begin_record(const struct loop *l, const char *phase)
 {
     json_t *record = json_object();
-    put(record, RP_STEP_phase, json_string(phase));
-    put_whole(record, RP_STEP_rank, l->comm->rank[RP_GROUP_WORLD]);
-    put_whole(record, RP_STEP_step, l->step);
+    add_value(record, RP_STEP_phase, json_string(phase));
+    add_whole(record, RP_STEP_rank, l->comm->rank[RP_GROUP_WORLD]);
+    add_whole(record, RP_STEP_step, l->step);
     return record;
 }
 
 /* Loss parts and counters by the names that the model declares; a model without them has no such key. */
-static void put_named(json_t *record, const struct rp_model *m, const struct rp_step_result *s)
+static void add_named(json_t *record, const struct rp_model *m, const struct rp_step_result *s)
 {
     json_t *parts = json_object(), *counters = json_object();
     for (int i = 0; i < rp_model_loss_parts(m); i++)
@@ -196,9 +199,9 @@ static void put_named(json_t *record, const struct rp_model *m, const struct rp_
     for (int i = 0; i < rp_model_counters(m); i++)
         json_object_set_new(counters, m->counter[i].name, json_integer((json_int_t)s->counter[i]));
     if (json_object_size(parts))
-        put(record, RP_STEP_loss_parts, json_incref(parts));
+        add_value(record, RP_STEP_loss_parts, json_incref(parts));
     if (json_object_size(counters))
-        put(record, RP_STEP_counters, json_incref(counters));
+        add_value(record, RP_STEP_counters, json_incref(counters));
     json_decref(parts);
     json_decref(counters);
 }
@@ -208,18 +211,18 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
     const struct rp_recipe *r = l->job.recipe;
     int64_t timed = l->step - r->measure_warmup_steps;
     json_t *record = begin_record(l, timed < 0 ? "warm-up" : "timed");
-    put_whole(record, RP_STEP_repeat, timed < 0 ? 0 : timed / r->measure_timed_steps);
-    put_whole(record, RP_STEP_start_ns, (int64_t)start);
-    put_whole(record, RP_STEP_end_ns, (int64_t)end);
-    put(record, RP_STEP_loss, hex_of(s->loss));
-    put(record, RP_STEP_grad_norm, hex_of(s->grad_norm));
-    put(record, RP_STEP_learning_rate, json_real(s->learning_rate));
-    put_whole(record, RP_STEP_samples, s->samples);
-    put_named(record, rp_model_of(r), s);
+    add_whole(record, RP_STEP_repeat, timed < 0 ? 0 : timed / r->measure_timed_steps);
+    add_whole(record, RP_STEP_start_ns, (int64_t)start);
+    add_whole(record, RP_STEP_end_ns, (int64_t)end);
+    add_value(record, RP_STEP_loss, hex_of(s->loss));
+    add_value(record, RP_STEP_grad_norm, hex_of(s->grad_norm));
+    add_value(record, RP_STEP_learning_rate, json_real(s->learning_rate));
+    add_whole(record, RP_STEP_samples, s->samples);
+    add_named(record, rp_model_of(r), s);
     return record;
 }
 
-/* State root into the record; per-tensor roots are kept under `which` for the bundle. */
+/* Adds the state root to the record; the roots of the tensors are kept as `which` for the bundle. */
 static int take_root(struct loop *l, json_t *record, const char *which, struct rp_err *err)
 {
     char hex[65];
@@ -228,8 +231,8 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     if (rp_train_root(l->train, hex, which ? &tensors : NULL, err) < 0)
         return -1;
     uint64_t ns = rp_now_ns() - t0;
-    put(record, RP_STEP_state_root, json_string(hex));
-    put_whole(record, RP_STEP_root_ns, (int64_t)ns);
+    add_value(record, RP_STEP_state_root, json_string(hex));
+    add_whole(record, RP_STEP_root_ns, (int64_t)ns);
     l->root_ns += ns;
     if (which)
         json_object_set_new(l->roots, which, tensors);
@@ -237,7 +240,7 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     return 0;
 }
 
-static int one_step(struct loop *l, int64_t last, struct rp_err *err)
+static int train_step(struct loop *l, int64_t last, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
     const struct rp_backend *b = l->backend;
@@ -255,33 +258,33 @@ static int one_step(struct loop *l, int64_t last, struct rp_err *err)
         return -1;
     RP_JSON *record = step_record(l, &s, start, end);
     if (b->time_end)
-        put_whole(record, RP_STEP_device_ns, (int64_t)device_ns);
+        add_whole(record, RP_STEP_device_ns, (int64_t)device_ns);
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
     if (l->step == last || every)
         if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)
             return -1;
-    tell(l, RP_FRAME_STEP, json_incref(record));
+    send_frame(l, RP_FRAME_STEP, json_incref(record));
     return 0;
 }
 
-static int all_steps(struct loop *l, struct rp_err *err)
+static int train_all_steps(struct loop *l, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
     int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
     RP_JSON *init = begin_record(l, "init");
     if (take_root(l, init, "init", err) < 0)
         return -1;
-    tell(l, RP_FRAME_STEP, json_incref(init));
-    if (l->comm->op->barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* no rank waits for another in its first step */
+    send_frame(l, RP_FRAME_STEP, json_incref(init));
+    if (l->comm->op->barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* so that no rank waits for another in its first step */
         return -1;
-    for (l->step = 0; l->step < n && !alive(l); l->step++) {
+    for (l->step = 0; l->step < n && !report_alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;
         uint64_t t0 = rp_now_ns(), roots = l->root_ns;
         if (l->step == 0 || l->step == r->measure_warmup_steps)
             enter_phase(l, timed ? "timed" : "warm-up", timed ? n - l->step : r->measure_warmup_steps);
-        if (one_step(l, n - 1, err) < 0) {
+        if (train_step(l, n - 1, err) < 0) {
             if (l->stop)
-                break; /* asked to stop in the middle of a step: what is complete is in the records */
+                break; /* in the middle of a step: the records have all complete ones */
             return -1;
         }
         leave_phase(l, timed ? "timed" : "warm-up", t0 + (l->root_ns - roots));
@@ -289,8 +292,36 @@ static int all_steps(struct loop *l, struct rp_err *err)
     return 0;
 }
 
-/* The memory of the run makes room for it, which takes a moment that somebody who asked to stop need not wait for. */
-static int measure_after(struct loop *l, struct rp_err *err)
+static int save_state(struct loop *l, struct rp_err *err)
+{
+    const char *path = l->job.recipe->run_save;
+    uint64_t t0 = rp_now_ns();
+    if (!path || !*path || l->stop)
+        return 0;
+    enter_phase(l, "saving", 0);
+    if (rp_train_save(l->train, path, err) < 0 && !l->stop)
+        return -1;
+    leave_phase(l, "saving", t0);
+    return 0;
+}
+
+/* A step allocates nothing, so the peak is known after the last one. */
+static int measure_memory(struct loop *l, struct rp_err *err)
+{
+    struct rusage u;
+    uint64_t reserved, taken;
+    getrusage(RUSAGE_SELF, &u);
+    l->peak_rss = (int64_t)u.ru_maxrss * 1024;
+    if (!l->backend->taken)
+        return 0;
+    if (l->backend->taken(l->dev, &reserved, &taken, err) < 0)
+        return -1;
+    l->device_bytes = json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "taken", (json_int_t)taken);
+    return 0;
+}
+
+/* Frees the memory of the run first, which takes a moment: not worth it for a run that was asked to stop. */
+static int measure_ceilings_after(struct loop *l, struct rp_err *err)
 {
     if (!l->job.recipe->measure_ceilings || l->stop || !l->backend->release)
         return 0;
@@ -300,46 +331,43 @@ static int measure_after(struct loop *l, struct rp_err *err)
     return measure_ceilings(l, "after", err);
 }
 
-/* Nothing is allocated in a step, so that at the end of all it is the most there was. */
-static json_t *memory_taken(const struct loop *l, struct rp_err *err)
+static void stop_sampling(const struct loop *l)
 {
-    uint64_t reserved, taken;
-    if (l->backend->taken(l->dev, &reserved, &taken, err) < 0)
-        return NULL;
-    return json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "taken", (json_int_t)taken);
-}
-
-static int finish(struct loop *l, struct rp_err *err)
-{
-    const char *save = l->job.recipe->run_save;
-    if (save && *save && !l->stop) {
-        uint64_t t0 = rp_now_ns();
-        enter_phase(l, "saving", 0);
-        if (rp_train_save(l->train, save, err) < 0 && !l->stop)
-            return -1;
-        leave_phase(l, "saving", t0);
-    }
-    struct rusage u;
-    RP_JSON *device_bytes = NULL;
-    getrusage(RUSAGE_SELF, &u);
-    if (l->backend->taken && !(device_bytes = memory_taken(l, err)))
-        return -1;
-    if (measure_after(l, err) < 0)
-        return -1;
     if (l->sampler)
         l->sampler->stop();
-    tell(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)u.ru_maxrss * 1024, "phases_s",
-                                     l->phases, "stopped", l->stop, "tensor_roots", l->roots, "device_bytes", device_bytes, "ceilings",
-                                     json_object_size(l->ceilings) ? l->ceilings : NULL));
+}
+
+static void send_done(struct loop *l)
+{
+    send_frame(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)l->peak_rss, "phases_s",
+                                           l->phases, "stopped", l->stop, "tensor_roots", l->roots, "device_bytes", l->device_bytes,
+                                           "ceilings", json_object_size(l->ceilings) ? l->ceilings : NULL));
+}
+
+static int run_phases(struct loop *l, const json_t *job, const struct rp_backend *const *backends, struct rp_err *err)
+{
+    if (rp_job_decode(&l->job, job, backends, err) < 0 || open_device(l, err) < 0)
+        return -1;
+    start_sampling(l);
+    if (measure_ceilings(l, "before", err) < 0 || open_training(l, err) < 0 || train_all_steps(l, err) < 0 || save_state(l, err) < 0 ||
+        measure_memory(l, err) < 0 || measure_ceilings_after(l, err) < 0)
+        return -1;
+    stop_sampling(l);
+    send_done(l);
     return 0;
 }
 
-/* If memory runs out, the training process goes first and its parent stays to tell the tale. */
+/* If memory runs out, the kernel kills this process first, and its parent can report it. */
 static void volunteer_for_oom(void)
 {
     RP_FD fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, "800", 3) < 0)
         return;
+}
+
+static json_t *failure_body(const struct rp_err *err, int64_t step)
+{
+    return json_pack("{s:i, s:s, s:I}", "code", (int)err->code, "message", err->msg, "step", (json_int_t)step);
 }
 
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
@@ -351,12 +379,10 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
                      .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
-    int failed = rp_job_decode(&l.job, job, backends, &err) < 0 || open_job(&l, &err) < 0 || all_steps(&l, &err) < 0 ||
-                 finish(&l, &err) < 0;
+    int failed = run_phases(&l, job, backends, &err) < 0;
     if (failed && !l.stop)
-        tell(&l, RP_FRAME_FAILED, json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)l.step));
-    if (sampler)
-        sampler->stop();
+        send_frame(&l, RP_FRAME_FAILED, failure_body(&err, l.step));
+    stop_sampling(&l);
     if (l.train)
         rp_train_close(l.train);
     if (l.dev)
@@ -366,6 +392,7 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
     json_decref(l.phases);
     json_decref(l.roots);
     json_decref(l.ceilings);
+    json_decref(l.device_bytes);
     return failed ? rp_exit_status(err.code) : 0;
 }
 
@@ -377,8 +404,8 @@ int rp_worker_main(int fd)
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (read_job(fd, &in, &job, &err) == 0)
         return rp_worker_train(fd, &in, job, rp_backends, NULL);
-    RP_JSON *body = json_pack("{s:i, s:s, s:I}", "code", (int)err.code, "message", err.msg, "step", (json_int_t)-1);
-    struct rp_err ignored; /* a parent that is gone hears nothing */
+    RP_JSON *body = failure_body(&err, -1);
+    struct rp_err ignored; /* a parent that is gone */
     (void)!rp_frame_write(fd, RP_FRAME_FAILED, body, &ignored);
     return rp_exit_status(err.code);
 }
