@@ -12,7 +12,7 @@
 static void out_of_memory(size_t size) __attribute__((noreturn));
 static void out_of_memory(size_t size)
 {
-    fprintf(stderr, "repro: out of memory: %zu bytes could not be had\n", size);
+    fprintf(stderr, "repro: out of memory: %zu bytes could not be allocated\n", size);
     _Exit(rp_exit_status(RP_UNAVAILABLE));
 }
 
@@ -174,7 +174,7 @@ int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_e
         return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
     size_t start = out->size;
     for (;;) {
-        /* st_size is a hint only: files in /proc say 0 and others grow */
+        /* st_size is a hint only: it is 0 for files in /proc, and other files grow */
         size_t got = out->size - start, want = 65536;
         if (st.st_size > 0 && (size_t)st.st_size >= got)
             want = (size_t)st.st_size - got + 1;
@@ -226,7 +226,7 @@ int rp_write_all(int fd, const void *data, size_t size)
     return 0;
 }
 
-/* A file that did not exist before, beside `path`. The mode is subject to the umask, as for any new file. */
+/* Creates a file next to `path`. The mode is subject to the umask, as for any new file. */
 static int open_temporary(const char *path, mode_t mode, char **name)
 {
     for (int i = 0; i < 100; i++) {
@@ -259,7 +259,7 @@ int rp_publish(const char *tmp, const char *path)
     }
     if (errno == EEXIST)
         return -1;
-    /* a file system without hard links: take the name with an empty file, which only we may replace */
+    /* a file system without hard links: reserve the name with an empty file, then replace that */
     RP_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -1;
@@ -287,7 +287,7 @@ static int write_and_name(const char *path, const void *data, size_t size, mode_
     return 0;
 }
 
-/* A symbolic link that leads nowhere, or that somebody else put into a directory where everybody may write. */
+/* Why a symbolic link must not be followed: it is dangling, or another user's in a directory where everybody may write. */
 static const char *bad_link(const char *path, int exists)
 {
     struct stat link, dir;
@@ -310,14 +310,14 @@ int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, 
     const char *why_not = bad_link(path, exists);
     if (why_not)
         return rp_fail(err, RP_IO, "cannot write '%s': %s", path, why_not);
-    if (exists && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) /* a pipe would wait for somebody who reads it */
-        return rp_fail(err, RP_IO, "cannot write '%s': it is %s", path, S_ISDIR(st.st_mode) ? "a directory" : "no regular file");
+    if (exists && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) /* a pipe would wait for a reader */
+        return rp_fail(err, RP_IO, "cannot write '%s': it is %s", path, S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
     if (exists && S_ISCHR(st.st_mode)) { /* /dev/null, a terminal: never replaced */
         RP_FD fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         failed = fd < 0 || rp_write_all(fd, data, size) < 0;
     } else {
         RP_FREE char *target = exists ? realpath(path, NULL) : NULL; /* a symbolic link stays one */
-        mode &= exists ? st.st_mode : mode; /* what was closed to others stays so */
+        mode &= exists ? st.st_mode : mode; /* never wider than the mode of the file that is replaced */
         failed = write_and_name(target ? target : path, data, size, mode, rename) < 0;
     }
     return failed ? rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) : 0;

@@ -1,9 +1,9 @@
 /* Growable byte buffer and bounded file reading and writing.
  *
  * What:    rp_buf, printf into it, whole files in and out.
- * Flow:    bytes -> rp_buf -> bytes; files are written under a temporary name and renamed, so a name never shows half a file.
+ * Flow:    bytes -> rp_buf -> bytes; files are written under a temporary name and renamed, so that a name never refers to half a file.
  * Owner:   an rp_buf owns its bytes; zero-initialise it ({0}) and rp_buf_fini() it, or declare it RP_BUF.
- * Extend:  other encodings go beside rp_hex/rp_base64.
+ * Extend:  other encodings go next to rp_hex/rp_base64.
  */
 #ifndef RP_BASE_BUF_H
 #define RP_BASE_BUF_H
@@ -25,15 +25,15 @@ void rp_buf_fini(struct rp_buf *b);
 void rp_buf_add(struct rp_buf *b, const void *data, size_t size); /* out of memory ends the process with a message */
 void rp_buf_puts(struct rp_buf *b, const char *s);
 void rp_buf_printf(struct rp_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *rp_buf_text(const struct rp_buf *b); /* its bytes, "" when nothing was added: never NULL */
+const char *rp_buf_text(const struct rp_buf *b); /* the bytes, or "" if nothing was added; never NULL */
 int rp_buf_is(const struct rp_buf *b, const void *data, size_t size); /* exactly these bytes */
-char *rp_buf_take(struct rp_buf *b); /* hands the NUL-terminated bytes out (free them); b is empty again */
+char *rp_buf_take(struct rp_buf *b); /* hands out the NUL-terminated bytes (free them); b is empty again */
 
-/* Allocation that cannot fail for small things: ends the process with "out of memory" and status 7. */
+/* Allocation that cannot fail: ends the process with "out of memory" and status 7. */
 void *rp_alloc(size_t size); /* zeroed */
 void *rp_realloc(void *p, size_t size);
 char *rp_strdup(const char *s);
-/* Text into an array of char, cut where it does not fit; its value is the array. */
+/* Prints into an array of char, cutting what does not fit; the value is the array. */
 #define RP_FORMAT(array, ...) (snprintf(array, sizeof(array), __VA_ARGS__), (array))
 char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
@@ -41,26 +41,26 @@ void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 void rp_closep(int *fd);
 #define RP_FD __attribute__((cleanup(rp_closep))) int
 int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
-int rp_fd_high(int fd); /* the same file once more as a descriptor not below 10, closed on exec; -1 with errno */
+int rp_fd_high(int fd); /* a duplicate descriptor of at least 10, closed on exec; -1 with errno */
 
-/* A regular file for reading, never waiting for the writer of a pipe; -1 and RP_IO. */
+/* Opens a regular file for reading, without waiting for the writer of a pipe; -1 and RP_IO. */
 int rp_open_regular(const char *path, struct rp_err *err) rp_must_check;
-/* After a name in its directory changed: to disk with it. Some file systems refuse that; the change is atomic all the same. */
+/* Syncs the directory after a name in it changed. Some file systems refuse that; the change is atomic all the same. */
 void rp_sync_directory_of(const char *path);
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
-/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null is written as it
- * is; what is neither that nor a file is refused. */
+/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null is written in
+ * place; anything else that is not a regular file is refused. */
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
 /* As many of `size` bytes at `offset` as the file has: fewer at its end only; -1 with errno. Survives EINTR. */
 ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset);
-/* The same for a name that must be free: fails with err->sys EEXIST when something has it by then, and leaves that alone. */
+/* The same for a new file: fails with err->sys EEXIST if the name is taken. */
 int rp_write_new_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
-/* Give a finished file its name, which must be free; 0, or -1 with errno (EEXIST: taken). tmp is gone when this succeeds. */
+/* Renames a finished file to a name that must be free; 0, or -1 with errno (EEXIST: taken). tmp is gone on success. */
 int rp_publish(const char *tmp, const char *path);
 int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
-/* The directory where this program keeps files from one start to the next, not made yet (free it): `store` if given (--store), else
+/* The path of the directory for files that are kept between runs, which need not exist (free it): `store` if given (--store), else
  * $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named (or NULL): 1 if the user named it. */
 char *rp_store_path(const char *store, int *named);
 

@@ -29,7 +29,7 @@ void rp_rfc3339(char out[32], uint64_t wall_ns)
     strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &t);
 }
 
-/* Does the text have the shape, in which '0' stands for any digit? */
+/* Does the text match the shape, in which '0' is any digit? */
 static int has_shape(const char *text, size_t n, const char *shape)
 {
     for (size_t i = 0; i < n; i++)

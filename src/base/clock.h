@@ -1,7 +1,6 @@
 /* Time: monotonic nanoseconds for measuring, RFC 3339 UTC for people.
  *
- * What:    two clocks and their text forms.     Flow: clock -> number or text.
- * Owner:   nobody owns anything.                Extend: do not mix the two clocks in one figure.
+ * Extend: do not mix the two clocks in one figure.
  */
 #ifndef RP_BASE_CLOCK_H
 #define RP_BASE_CLOCK_H
@@ -12,7 +11,7 @@
 uint64_t rp_now_ns(void);                         /* CLOCK_MONOTONIC */
 uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 */
 void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
-int rp_is_date(const char *text, size_t n);       /* "2028-02-29": these 10 bytes are a day that the calendar has */
-int rp_is_rfc3339(const char *text);              /* as rp_rfc3339() writes them, and no other form */
+int rp_is_date(const char *text, size_t n);       /* are these bytes an existing day, like "2028-02-29"? */
+int rp_is_rfc3339(const char *text);              /* exactly the form that rp_rfc3339() writes */
 
 #endif

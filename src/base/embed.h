@@ -3,7 +3,7 @@
  * What:    one table made by the build from recipes/ (build/gen/embed.S, embed.c).
  * Flow:    name ("recipes/bert_fp32.yaml") -> bytes.
  * Owner:   static, read-only.
- * Extend:  a file placed in recipes/ is embedded by itself.
+ * Extend:  every file in recipes/ is embedded.
  */
 #ifndef RP_BASE_EMBED_H
 #define RP_BASE_EMBED_H
@@ -17,7 +17,7 @@ struct rp_embed {
 };
 extern const struct rp_embed rp_embed_table[];
 
-/* The file of exactly that name, or NULL: this build carries none. */
+/* The file of exactly that name, or NULL if this build does not contain it. */
 const struct rp_embed *rp_embed_find(const char *name);
 
 #endif

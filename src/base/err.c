@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages quote file names and file contents that strangers wrote: no control character (a terminal obeys them) and nothing
- * that is not UTF-8 (JSON refuses it) leaves this file. */
+/* Messages quote untrusted file names and contents: control characters (which a terminal interprets) and invalid UTF-8 (which JSON
+ * refuses) are replaced here. */
 static void vfail(struct rp_err *err, enum rp_code code, const char *fmt, va_list ap)
 {
     char msg[sizeof err->msg];

@@ -13,9 +13,9 @@
     X(RP_OK, 0, "fine")                                                                                                \
     X(RP_USAGE, 2, "the command line or a recipe key is wrong")                                                        \
     X(RP_IO, 3, "a file, recipe or device is missing, or could not be read or written")                                \
-    X(RP_MALFORMED, 4, "a file is not what its format says")                                                           \
+    X(RP_MALFORMED, 4, "a file does not conform to its format")                                                           \
     X(RP_MISMATCH, 5, "something recomputed, replayed, hashed or compared differs, or a run's numbers are not finite") \
-    X(RP_SIGNATURE, 6, "a signature is missing, wrong, or not by the key asked for")                                   \
+    X(RP_SIGNATURE, 6, "a signature is missing, wrong, or not by the expected key")                                   \
     X(RP_UNAVAILABLE, 7, "not possible on this machine: memory, instruction set, device, or a worker killed")          \
     X(RP_BUG, 70, "a defect in repro: please report it")                                                               \
     X(RP_INTERRUPTED, 130, "interrupted; what was measured is sealed and marked incomplete")
@@ -49,7 +49,7 @@ int rp_exit_status(enum rp_code code);
 const char *rp_code_name(enum rp_code code);    /* "RP_IO" -> "io": lower case, for --json */
 const char *rp_code_meaning(enum rp_code code); /* the third column */
 
-/* A state that only a defect in this program can reach. */
+/* For a state that only a defect in this program can reach. */
 void rp_bug(const char *file, int line, const char *what) __attribute__((noreturn));
 #define RP_BUG_IF(cond)                                                                                                \
     do {                                                                                                               \

@@ -1,7 +1,7 @@
 /* SHA-256, of bytes and of files (OpenSSL underneath: SHA-NI where the CPU has it).
  *
- * What:    one-shot, streaming and file digests.       Flow: bytes -> 32 bytes or 64 hex digits.
- * Owner:   struct rp_sha256 holds its context inline; no allocation.     Extend: another digest gets its own functions here.
+ * Flow:    bytes -> 32 bytes or 64 hex digits, at once or as a stream.
+ * Owner:   struct rp_sha256 contains its context; nothing is allocated.
  */
 #ifndef RP_BASE_HASH_H
 #define RP_BASE_HASH_H

@@ -11,7 +11,7 @@ static void on_signal(int sig)
 {
     (void)sig;
     if (++signals >= 2)
-        _exit(rp_exit_status(RP_INTERRUPTED)); /* children ask the kernel to be killed when we go */
+        _exit(rp_exit_status(RP_INTERRUPTED)); /* the kernel kills the children with us (PR_SET_PDEATHSIG) */
 }
 
 void rp_interrupt_catch(void)

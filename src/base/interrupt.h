@@ -1,17 +1,15 @@
-/* Ctrl-C: the first SIGINT, SIGTERM or SIGHUP asks for an orderly end, the second leaves at once.
+/* Ctrl-C: the first SIGINT, SIGTERM or SIGHUP requests an orderly end, the second ends the process at once.
  *
- * What:    a counter that the signal handler moves, and the question that everything slow asks.
- * Flow:    rp_interrupt_catch() once; loops over files, waits for children and the supervisor of a worker ask rp_interrupted().
- * Owner:   the process: one handler, no memory.
- * Extend:  a loop that can take longer than a second asks rp_interrupted() and fails with RP_INTERRUPTED.
+ * Flow:    rp_interrupt_catch() once; loops over files, waits for children and the supervisor of a worker call rp_interrupted().
+ * Extend:  a loop that can take longer than a second calls rp_interrupted() and fails with RP_INTERRUPTED.
  */
 #ifndef RP_BASE_INTERRUPT_H
 #define RP_BASE_INTERRUPT_H
 
 void rp_interrupt_catch(void);
-/* Asked to end, and not yet told (by rp_interrupt_settle()) that this is known? 0 in programs that never catch. */
+/* Has a signal arrived, and rp_interrupt_settle() not been called? 0 in programs that do not catch signals. */
 int rp_interrupted(void);
-/* What is left to do is short and has to be whole: the first signal stops nothing any more, the second still leaves at once. */
+/* The rest is short and must be completed: the first signal has no further effect, the second still ends the process at once. */
 void rp_interrupt_settle(void);
 
 #endif

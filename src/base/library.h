@@ -1,11 +1,11 @@
 /* Libraries of a driver, loaded at run time.
  *
- * What:    one library by its name: by the ordinary search, and else from the folders where drivers are put without telling the loader.
- * Flow:    rp_library_open("libcuda.so.1") -> a handle for dlsym(), or NULL and dlerror() with the words of the ordinary search.
+ * What:    finds one library by its name: by the loader's search, else in folders of drivers that the loader does not search.
+ * Flow:    rp_library_open("libcuda.so.1") -> a handle for dlsym(), or NULL and dlerror() with the message of the loader's search.
  * Owner:   the caller; drivers' libraries are never closed.
  * Extend:  a folder is a word of RP_LIBRARY_FOLDERS.
  *
- * All of it stands here: only programs with glibc can load anything, and the static one is built from every .c file of this folder.
+ * Inline, because only programs with glibc can load libraries, and the static one is built from every .c file of this folder.
  */
 #ifndef RP_BASE_LIBRARY_H
 #define RP_BASE_LIBRARY_H
@@ -29,7 +29,7 @@ static inline void *rp_library_open(const char *name)
         snprintf(path, sizeof path, "%s/%s", folders[i], name);
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
-    return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL); /* once more, so that dlerror() speaks of the name */
+    return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL); /* again, so that dlerror() is about the name */
 }
 
 #endif

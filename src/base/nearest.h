@@ -1,7 +1,6 @@
 /* "Did you mean": the nearest of some names by edit distance.
  *
- * What:    one distance and the best candidate so far.     Flow: word, then every name of a table -> nearest or NULL.
- * Owner:   texts are borrowed.                              Extend: nothing to add; every table offers its own names.
+ * Flow:    a word, then every name of a table -> the nearest name or NULL. Texts are borrowed.
  */
 #ifndef RP_BASE_NEAREST_H
 #define RP_BASE_NEAREST_H

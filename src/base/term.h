@@ -1,8 +1,7 @@
 /* The terminal: width, colour, and one line of progress that rewrites itself.
  *
  * What:    a progress meter on stderr: a rewriting line on a terminal, plain lines elsewhere.
- * Flow:    phase/step updates in -> bytes on stderr. NO_COLOR, COLUMNS and TERM=dumb respected.
- * Owner:   struct rp_meter is the caller's; nothing is allocated.
+ * Flow:    phase/step updates in -> bytes on stderr. NO_COLOR, COLUMNS and TERM=dumb are respected.
  * Extend:  another field on the line goes into rp_meter_step().
  */
 #ifndef RP_BASE_TERM_H

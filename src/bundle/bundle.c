@@ -35,11 +35,11 @@ static const struct {
 #define NUMBER_MAX 10000
 #define VALUES_MAX 40000 /* of run.json */
 #define TAR_MAX (RP_BUNDLE_TOTAL_MAX + RP_BUNDLE_MEMBERS_MAX * 1024ul)
-#define SMALL (1ul << 20) /* what may be left out is kept when it is no larger, and there is room */
+#define SMALL (1ul << 20) /* a member that may be left out is kept up to this size, if there is room */
 
-/* A member's place in the tar: row * NUMBER_MAX + the rank or node number, which stands where the row has "rank0" or "node0";
+/* A member's place in the tar: row * NUMBER_MAX + the rank or node number, which replaces the 0 of "rank0" or "node0";
  * -1 for a name that no row allows. */
-static int place(const char *name)
+static int member_place(const char *name)
 {
     for (int row = 0; row < ROWS; row++) {
         const char *p = rows[row].name, *q = name;
@@ -76,7 +76,7 @@ const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *wh
 
 const char *rp_bundle_meaning(const char *name)
 {
-    int at = place(name);
+    int at = member_place(name);
     return at < 0 ? "" : rows[at / NUMBER_MAX].meaning;
 }
 
@@ -104,29 +104,29 @@ static int ends_in(const char *name, const char *with)
     return n >= k && strcmp(name + n - k, with) == 0;
 }
 
-/* May it be larger than a document? What is read line by line, and what is not read at all. */
+/* May it be larger than a document? Records are read line by line, and hwloc's file is not parsed. */
 static int may_be_large(const char *name)
 {
     return ends_in(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !ends_in(name, ".samples.jsonl"));
 }
 
-/* A place for a member of that name and size, in the order of the tar; NULL if it cannot be one of this bundle. */
-static struct rp_member *insert(struct rp_bundle *b, const char *name, size_t size, struct rp_err *err)
+/* Inserts a member of that name and size, in the order of the tar; NULL if the bundle cannot have it. */
+static struct rp_member *insert_member(struct rp_bundle *b, const char *name, size_t size, struct rp_err *err)
 {
     char safe[RP_TAR_NAME_MAX + 1];
-    int at = place(name), i = b->n;
+    int at = member_place(name), i = b->n;
     size_t most = may_be_large(name) ? RP_BUNDLE_MEMBER_MAX : RP_BUNDLE_DOCUMENT_MAX;
     rp_safe(safe, sizeof safe, name);
     if (at < 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s' is no member of a bundle; was it made by a newer version?", safe);
+        return rp_fail_null(err, RP_MALFORMED, "'%s' is not a member of a bundle; was it made by a newer version?", safe);
     if (size > most)
         return rp_fail_null(err, RP_MALFORMED, "member '%s' has %zu bytes; at most %zu are accepted", safe, size, most);
     if (b->n == RP_BUNDLE_MEMBERS_MAX)
         return rp_fail_null(err, RP_MALFORMED, "more than %d members", RP_BUNDLE_MEMBERS_MAX);
     if (rp_bundle_find(b, name))
-        return rp_fail_null(err, RP_MALFORMED, "member '%s' is there twice", safe);
+        return rp_fail_null(err, RP_MALFORMED, "member '%s' appears twice", safe);
     b->member = rp_realloc(b->member, (size_t)(b->n + 1) * sizeof *b->member);
-    for (; i > 0 && place(b->member[i - 1].name) > at; i--)
+    for (; i > 0 && member_place(b->member[i - 1].name) > at; i--)
         b->member[i] = b->member[i - 1];
     b->member[i] = (struct rp_member){.name = rp_strdup(name)};
     b->n++;
@@ -135,7 +135,7 @@ static struct rp_member *insert(struct rp_bundle *b, const char *name, size_t si
 
 int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err)
 {
-    struct rp_member *m = insert(b, name, size, err);
+    struct rp_member *m = insert_member(b, name, size, err);
     if (!m)
         return -1;
     rp_buf_add(&m->bytes, data, size);
@@ -155,8 +155,8 @@ void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m)
         rp_sha256_hex(out, m->bytes.data, m->bytes.size);
 }
 
-/* Of version 1 a bundle may lack what every bundle has today: then its version is the reason. */
-static int is_missing(const struct rp_bundle *b, const char *name, struct rp_err *err)
+/* A bundle of version 1 may lack members that are required today: then its version is the reason. */
+static int fail_missing(const struct rp_bundle *b, const char *name, struct rp_err *err)
 {
     struct rp_err ignored;
     const struct rp_member *run = rp_bundle_find(b, "run.json");
@@ -166,17 +166,17 @@ static int is_missing(const struct rp_bundle *b, const char *name, struct rp_err
     return rp_fail(err, RP_MALFORMED, "member '%s' is missing", name);
 }
 
-static int all_there(const struct rp_bundle *b, struct rp_err *err)
+static int check_required(const struct rp_bundle *b, struct rp_err *err)
 {
     for (int row = 0; row < ROWS; row++)
         if (rows[row].required && !rp_bundle_find(b, rows[row].name))
-            return is_missing(b, rows[row].name, err);
+            return fail_missing(b, rows[row].name, err);
     return 0;
 }
 
 /* ---- writing ---- */
 
-/* Added after sealing, about the statement: neither that nor SHA256SUMS can name it. */
+/* Countersignatures are added after sealing, so neither the statement nor SHA256SUMS can name them. */
 static int is_counter(const char *name)
 {
     return strncmp(name, RP_COUNTER_FOLDER, strlen(RP_COUNTER_FOLDER)) == 0;
@@ -207,7 +207,7 @@ int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject)
     return n;
 }
 
-/* SHA256SUMS once more in the forms that signify and minisign check. */
+/* Signatures of SHA256SUMS in the forms of signify and minisign. */
 static int add_stock_forms(struct rp_bundle *b, const struct rp_key_pair *key, const struct rp_buf *sums, struct rp_err *err)
 {
     RP_BUF signify = {0}, minisign = {0};
@@ -266,22 +266,22 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
         return -1;
     rp_bundle_sums(&sums, b);
     if (rp_bundle_add(b, SUMS, sums.data, sums.size, err) < 0 || add_stock_forms(b, key, &sums, err) < 0 ||
-        add_statement(b, key, err) < 0 || all_there(b, err) < 0)
+        add_statement(b, key, err) < 0 || check_required(b, err) < 0)
         return -1;
     return rp_bundle_pack(b, file, err);
 }
 
 /* ---- reading ---- */
 
-/* How members are read: the rest of the room for what is kept; whether any may be left out. */
+/* How members are read: how much may still be kept; whether any may be left out. */
 struct reader {
     struct rp_unpack *from;
     int lean;
     size_t documents, small, total;
 };
 
-/* Whether to keep it; -1 when there is too much. */
-static int admit(struct reader *r, const char *name, size_t size, struct rp_err *err)
+/* 1: keep its content, 0: leave it out, -1: too much content. */
+static int check_room(struct reader *r, const char *name, size_t size, struct rp_err *err)
 {
     int large = may_be_large(name);
     size_t *room = large ? &r->small : &r->documents;
@@ -293,13 +293,14 @@ static int admit(struct reader *r, const char *name, size_t size, struct rp_err 
     if (large && !r->lean)
         return 1;
     if (size > *room)
-        return rp_fail(err, RP_MALFORMED, "what is neither records nor hwloc's has more than %lu bytes together", RP_BUNDLE_DOCUMENTS_MAX);
+        return rp_fail(err, RP_MALFORMED, "the members other than step records and hwloc's have more than %lu bytes together",
+                       RP_BUNDLE_DOCUMENTS_MAX);
     *room -= size;
     return 1;
 }
 
-/* Every piece of the member at hand goes to both. */
-static int each_piece(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)(void *, const char *, size_t, struct rp_err *), void *to,
+/* Every piece of the current member goes to both. */
+static int read_pieces(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)(void *, const char *, size_t, struct rp_err *), void *to,
                       struct rp_err *err)
 {
     const char *data;
@@ -330,7 +331,7 @@ static int read_member(struct reader *r, struct rp_member *m, size_t size, int k
     m->left_out = 1;
     m->size = size;
     rp_sha256_init(&h);
-    if (each_piece(r->from, &h, NULL, NULL, err) < 0)
+    if (read_pieces(r->from, &h, NULL, NULL, err) < 0)
         return -1;
     rp_sha256_final(&h, digest);
     rp_hex(m->sha256, digest, sizeof digest);
@@ -343,18 +344,18 @@ static int read_members(struct rp_bundle *b, struct reader *r, struct rp_err *er
     size_t size;
     int more, last = -1;
     while ((more = rp_tar_next(r->from, name, &size, err)) > 0) {
-        struct rp_member *m = insert(b, name, size, err);
+        struct rp_member *m = insert_member(b, name, size, err);
         if (!m)
             return -1;
-        if (place(name) < last)
+        if (member_place(name) < last)
             return rp_fail(err, RP_MALFORMED, "member '%s' is not in its place; members have a fixed order",
                            rp_safe(safe, sizeof safe, name));
-        last = place(name);
-        int kept = admit(r, name, size, err);
+        last = member_place(name);
+        int kept = check_room(r, name, size, err);
         if (kept < 0 || read_member(r, m, size, kept, err) < 0)
             return -1;
     }
-    return more < 0 ? -1 : all_there(b, err);
+    return more < 0 ? -1 : check_required(b, err);
 }
 
 static int read_from(struct rp_bundle *b, struct rp_unpack *from, int lean, struct rp_err *err)
@@ -405,7 +406,7 @@ int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, co
     rp_sha256_init(&h);
     while ((more = rp_tar_next(from, name, &size, err)) > 0 && strcmp(name, m->name) != 0) {
     }
-    failed = more < 0 || (more > 0 && each_piece(from, &h, piece, to, err) < 0);
+    failed = more < 0 || (more > 0 && read_pieces(from, &h, piece, to, err) < 0);
     rp_unpack_free(from);
     rp_sha256_final(&h, digest);
     rp_hex(hex, digest, sizeof digest);

@@ -1,8 +1,8 @@
-/* The bundle: NAME.repro.tar.zst, written deterministically, read with suspicion.
+/* The bundle: NAME.repro.tar.zst, written deterministically, read strictly.
  *
  * What:    named members in, one file out; one file in, named members out.
  * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_open() reads within limits, checks nothing else.
- *          verify, which must not take more memory for a larger bundle: rp_bundle_scan(), digests, then rp_bundle_again().
+ *          verify, whose memory must not grow with the bundle: rp_bundle_scan(), digests, then rp_bundle_again().
  * Owner:   struct rp_bundle owns its members' bytes.
  * Extend:  a new member is one row of members.def (its order in the tar, whether it must exist, what it is).
  */
@@ -23,10 +23,10 @@
 
 struct rp_member {
     char *name;
-    struct rp_buf bytes;        /* of a member that was left out: empty, and then */
+    struct rp_buf bytes;        /* empty if the content was left out; then: */
     int left_out;               /* 1 */
-    size_t size;                /* of what was left out */
-    char sha256[RP_SHA256_HEX]; /* of what was left out */
+    size_t size;                /* of the content */
+    char sha256[RP_SHA256_HEX]; /* of the content */
 };
 struct rp_bundle {
     struct rp_member *member;
@@ -36,36 +36,36 @@ struct rp_bundle {
 void rp_bundle_fini(struct rp_bundle *b);
 int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err) rp_must_check;
 const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
-/* The name of what a rank or a node has: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") -> "env/node0.before.json". */
+/* The name of a member of a rank or a node: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") -> "env/node0.before.json". */
 #define RP_MEMBER_NAME 40
 const char *rp_member_of_rank(char out[RP_MEMBER_NAME], int rank, const char *what);
 const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *what);
 #define RP_OF_RANK(rank, what) rp_member_of_rank((char[RP_MEMBER_NAME]){0}, rank, what) /* until the end of the block */
 #define RP_OF_NODE(node, what) rp_member_of_node((char[RP_MEMBER_NAME]){0}, node, what)
-const char *rp_bundle_meaning(const char *name); /* what such a member is, from members.def; "" for a name that no row allows */
+const char *rp_bundle_meaning(const char *name); /* what such a member is, from members.def; "" for an unknown name */
 
 struct rp_key_pair; /* sign/key.h */
 
 /* Adds key.pem, verify.sh, SHA256SUMS with its two signatures, and statement.dsse.json; file receives the bytes of the bundle. */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
-/* The members as they are: for a bundle that was read and got one more counter-signature. */
+/* Packs the members as they are: for a bundle that was read and got another countersignature. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
- * end. All of these are RP_MALFORMED. No member's content is looked at. */
+ * end; otherwise RP_MALFORMED. The contents of members are not checked. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err) rp_must_check; /* the same from memory */
 
-/* The same from a descriptor in little memory: of what may be large, and is not small, there are only the digests. */
+/* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
-/* The bytes of a member of rp_bundle_scan(), in pieces; of what was left out from the same descriptor, once more, and RP_MISMATCH at the
- * end if they are not the bytes that were there then: what `piece` made of them is not to be believed before this returns 0. */
+/* The bytes of a member of rp_bundle_scan(), in pieces. What was left out is read again from the same descriptor, with RP_MISMATCH at the
+ * end if the bytes changed: the result of `piece` must not be used before this returns 0. */
 int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
                     struct rp_err *err) rp_must_check;
 void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m);
 size_t rp_member_size(const struct rp_member *m);
 
-/* What seal() adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (everything but the statement
- * and the counter-signatures; names are borrowed from b). */
+/* What sealing adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (all members except the statement
+ * and the countersignatures; names are borrowed from b). */
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
 const char *rp_bundle_script(size_t *size);
 struct rp_subject; /* sign/statement.h */

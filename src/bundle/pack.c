@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-/* Block by block: ZSTD_decompressStream() would copy what comes out once more, 3 % of the time that verify takes. */
+/* Block by block: the number and headers of blocks are checked, and ZSTD_decompressStream() would copy the content once more. */
 #define ZSTD_STATIC_LINKING_ONLY
 #define ZSTD_DISABLE_DEPRECATE_WARNINGS
 #include <zstd.h>
@@ -19,18 +19,18 @@
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define INPUT_LEAST 8 /* so that small files are read in several pieces too */
 #else
-#define INPUT_LEAST (1u << 12) /* what is read at once, if a block is not larger */
+#define INPUT_LEAST (1u << 12) /* bytes that are read at once, unless a block is larger */
 #endif
 #define INPUT (ZSTD_BLOCKSIZE_MAX + BLOCK_HEADER)
-#define WINDOW_LOG 23          /* memory that a frame may ask for; ours asked for 22 once */
-#define OWN_WINDOW_LOG 18      /* stays in a processor's cache when it is read; 20 makes a bundle 1 % smaller */
+#define WINDOW_LOG 23          /* the largest window of a frame; ours had 22 once */
+#define OWN_WINDOW_LOG 18      /* fits into a processor's cache; 20 would make a bundle 1 % smaller */
 #define LEVEL 9
 /* Frames whose content is more than 4 MiB and 100 times their size are bombs: a bundle's densest member, JSON lines, packs 10 to 20
  * times. */
 #define RATIO 100
 #define RATIO_SLACK (4u << 20)
-/* Blocks of a few bytes, or of none, take as long as large ones: so many may a frame have, and one more for each so many bytes. Ours have
- * 128 KiB, those of other levels of zstd rarely less than 8. */
+/* Blocks of a few bytes, or of none, take as long as large ones: a frame may have this many, and one more for each BLOCK_LEAST bytes. Our
+ * blocks have 128 KiB, those of other levels of zstd rarely less than 8. */
 #define BLOCKS 4096
 #define BLOCK_LEAST 4096
 
@@ -100,7 +100,7 @@ static int all_zero(const char *p, size_t n)
     return 1;
 }
 
-/* What a type flag other than '0' says, for the message. */
+/* The meaning of a type flag other than '0', for the message. */
 static const char *type_name(char type)
 {
     static const char *const names[] = {"a hard link",       "a symbolic link", "a character device",
@@ -144,17 +144,17 @@ struct rp_unpack {
     int fd; /* -1: everything is in `in` */
     uint64_t file_size, file_at;
     char *input;
-    const char *in; /* of input: what was read and not used */
+    const char *in; /* in input: read, but not used yet */
     size_t in_size;
     ZSTD_DCtx *d; /* NULL: no frame, and `piece` holds everything */
-    char *ring;   /* a window of content, and room for a block */
+    char *ring;   /* a window of the content, and room for a block */
     size_t ring_size, ring_at, block_max;
-    uint64_t blocks;   /* of the frame so far */
-    int ended;         /* the frame */
-    const char *piece; /* of the ring */
+    uint64_t blocks;   /* so far */
+    int ended;         /* the end of the frame was reached */
+    const char *piece; /* in the ring: decompressed, but not used yet */
     size_t piece_size;
-    uint64_t content, made; /* bytes of the tar; how many of them have come out */
-    size_t left, padding;   /* of the member at hand */
+    uint64_t content, made; /* bytes of the tar; how many of them were decompressed */
+    size_t left, padding;   /* of the current member */
     char safe[RP_TAR_NAME_MAX + 1]; /* its name, for messages */
 };
 
@@ -190,7 +190,7 @@ static int read_input(struct rp_unpack *u, size_t need, struct rp_err *err)
     return 0;
 }
 
-/* The frame header: ours, and honest about a size within the limits. */
+/* Checks the frame header: ours, with a content size within the limits. */
 static int check_frame(struct rp_unpack *u, size_t limit, struct rp_err *err)
 {
     static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
@@ -200,12 +200,12 @@ static int check_frame(struct rp_unpack *u, size_t limit, struct rp_err *err)
     if ((u->in[4] & 0x1f) != 0x04)
         return rp_fail(err, RP_MALFORMED, "zstd: the frame needs a checksum, no dictionary, and zero reserved bits");
     if (ZSTD_getFrameHeader(&h, u->in, u->in_size) != 0 || h.frameContentSize == ZSTD_CONTENTSIZE_UNKNOWN)
-        return rp_fail(err, RP_MALFORMED, "zstd: the frame does not say how large its content is");
+        return rp_fail(err, RP_MALFORMED, "zstd: the frame does not record the size of its content");
     if (h.frameContentSize > limit || h.frameContentSize > RATIO_SLACK + RATIO * (unsigned long long)u->file_size)
         return rp_fail(err, RP_MALFORMED, "zstd: %llu bytes in a file of %llu; at most %zu bytes and %d times the file are accepted",
                        h.frameContentSize, (unsigned long long)u->file_size, limit, RATIO);
     if (h.windowSize > (uint64_t)1 << WINDOW_LOG)
-        return rp_fail(err, RP_MALFORMED, "zstd: the frame asks for a window of %llu bytes; at most %llu are accepted", h.windowSize,
+        return rp_fail(err, RP_MALFORMED, "zstd: the frame needs a window of %llu bytes; at most %llu are accepted", h.windowSize,
                        1ull << WINDOW_LOG);
     u->content = h.frameContentSize;
     u->block_max = h.blockSizeMax;
@@ -252,8 +252,8 @@ struct rp_unpack *rp_unpack_plain(const void *tar, size_t size)
 
 static int damaged(const struct rp_unpack *u, size_t code, struct rp_err *err)
 {
-    if (ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall) /* the ring has room for all that the frame says, or for a window */
-        return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame says");
+    if (ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall) /* the ring has room for all the content, or for a window */
+        return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame records");
     return rp_fail(err, RP_MALFORMED, "zstd: damaged after %llu bytes of content: %s", (unsigned long long)u->made,
                    ZSTD_getErrorName(code));
 }
@@ -266,7 +266,7 @@ static int check_block_header(struct rp_unpack *u, struct rp_err *err)
     if (++u->blocks > BLOCKS + u->content / BLOCK_LEAST)
         return rp_fail(err, RP_MALFORMED, "zstd: more than %llu blocks for %llu bytes of content", (unsigned long long)u->blocks - 1,
                        (unsigned long long)u->content);
-    if (type == 2 && word >> 3 == 0) /* libzstd passes over it, the format knows no such block (RFC 8878, 3.1.1.2.4) */
+    if (type == 2 && word >> 3 == 0) /* libzstd skips it, but the format has no such block (RFC 8878, 3.1.1.2.4) */
         return rp_fail(err, RP_MALFORMED, "zstd: damaged after %llu bytes of content: a compressed block without bytes",
                        (unsigned long long)u->made);
     return 0;
@@ -290,7 +290,7 @@ static int step(struct rp_unpack *u, size_t need, size_t *n, struct rp_err *err)
     return 0;
 }
 
-/* What the next block holds, in `piece`; nothing at the end of the frame. */
+/* Decompresses the next block into `piece`, which is empty at the end of the frame. */
 static int next_block(struct rp_unpack *u, struct rp_err *err)
 {
     size_t n = 0;
@@ -306,13 +306,13 @@ static int next_block(struct rp_unpack *u, struct rp_err *err)
     u->ring_at += n;
     u->made += n;
     if (u->made > u->content)
-        return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame says");
+        return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame records");
     if (u->ended && u->made != u->content)
-        return rp_fail(err, RP_MALFORMED, "zstd: less content than the frame says");
+        return rp_fail(err, RP_MALFORMED, "zstd: less content than the frame records");
     return 0;
 }
 
-/* At most `most` bytes from the front, good until the next call; 0 bytes only where there are no more. */
+/* At most `most` bytes from the front, valid until the next call; 0 bytes only at the end. */
 static int take(struct rp_unpack *u, size_t most, const char **data, size_t *size, struct rp_err *err)
 {
     if (u->piece_size == 0 && u->d && next_block(u, err) < 0)
@@ -331,7 +331,7 @@ static int take_exactly(struct rp_unpack *u, void *to, size_t size, struct rp_er
     for (char *p = to; size; p += n, size -= n) {
         if (take(u, size, &data, &n, err) < 0)
             return -1;
-        RP_BUG_IF(n == 0); /* the caller saw what is left */
+        RP_BUG_IF(n == 0); /* the caller has checked how much is left */
         memcpy(p, data, n);
     }
     return 0;
@@ -359,10 +359,10 @@ int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp
     return 1;
 }
 
-/* The frame ends with its checksum, and the file with the frame. */
+/* Checks that the frame ends with its checksum, and the file with the frame. */
 static int end(struct rp_unpack *u, struct rp_err *err)
 {
-    if (u->d && next_block(u, err) < 0) /* which has nothing more: that would be more than the frame says */
+    if (u->d && next_block(u, err) < 0) /* reads the checksum; more content would be an error */
         return -1;
     uint64_t after = u->file_size - u->file_at + u->in_size;
     return u->d && after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after) : 0;
@@ -409,7 +409,8 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
                                           "unused bytes)",
                        u->safe);
     if (*size > rest(u) || padding(*size) > rest(u) - *size)
-        return rp_fail(err, RP_MALFORMED, "tar: member '%s' says %zu bytes and %llu are left", u->safe, *size, (unsigned long long)rest(u));
+        return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size of %zu bytes, but %llu are left", u->safe, *size,
+                       (unsigned long long)rest(u));
     u->left = *size;
     u->padding = padding(*size);
     return 1;

@@ -1,4 +1,4 @@
-/* The world of one: every group has this rank alone, and what is exchanged stays where it is. */
+/* A world of one: every group has only this rank, and exchanged data stays in place. */
 #include "comm/comm.h"
 
 #include <string.h>

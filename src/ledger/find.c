@@ -59,7 +59,7 @@ static void note_end(struct search *s, const json_t *line)
     snprintf(s->place->statement, sizeof s->place->statement, "%s", rp_json_text_at(json_object_get(line, "bundle"), "statement"));
 }
 
-static int note(void *arg, const json_t *line, struct rp_err *err)
+static int note_line(void *arg, const json_t *line, struct rp_err *err)
 {
     struct search *s = arg;
     int64_t n = json_integer_value(json_object_get(line, "n"));
@@ -73,7 +73,7 @@ static int note(void *arg, const json_t *line, struct rp_err *err)
     return 0;
 }
 
-static void count(const struct search *s)
+static void count_attempts(const struct search *s)
 {
     struct rp_ledger_place *p = s->place;
     for (int64_t i = 0; i < s->n; i++) {
@@ -101,7 +101,7 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *
     *place = (struct rp_ledger_place){.position = s.position};
     if (s.position < 1)
         return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", rp_json_text_at(is, "reason"));
-    int failed = rp_ledger_read(path, note, &s, &sum, err) < 0;
+    int failed = rp_ledger_read(path, note_line, &s, &sum, err) < 0;
     place->lines = sum.lines;
     if (!failed && !s.found)
         failed = rp_fail(err, RP_MISMATCH,
@@ -109,10 +109,10 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *
                          " started it: another ledger, one exported before this run, or one that was cut",
                          path, sum.lines, s.position) < 0;
     if (!failed)
-        count(&s);
+        count_attempts(&s);
     if (!failed && place->earlier != json_integer_value(json_object_get(is, "earlier")))
         failed = rp_fail(err, RP_MISMATCH,
-                         "the run says that it had %" JSON_INTEGER_FORMAT " of its recipe before it, ledger '%s' %" PRId64,
+                         "the run records %" JSON_INTEGER_FORMAT " earlier runs of its recipe, ledger '%s' has %" PRId64,
                          json_integer_value(json_object_get(is, "earlier")), path, place->earlier) < 0;
     free(s.attempt);
     return failed ? -1 : 0;

@@ -1,17 +1,17 @@
 /* The ledger: one line for every attempt, good or bad, each bound to the line before it.
  *
- * What:    an append-only file of JSON lines beside the store. Who runs ten times and shows the best leaves ten lines, and the bundle says
- *          which line it is. It binds nobody who throws it away, but a bundle names a place in it, so that a gap has to be explained.
- * Flow:    fields of an attempt -> rp_ledger_append() -> one line, synced to disk; a file -> rp_ledger_read() -> lines that hold together.
- * Owner:   nothing is held open between calls; the caller owns JSON and texts.
- * Extend:  a kind of attempt is a row of RP_LEDGER_EVENTS and a caller that fills its fields; lines may carry keys that are not known here.
+ * What:    an append-only file of JSON lines next to the store. Each bundle cites its line, so publishing the best of ten runs reveals the
+ *          other nine. A user can delete the file, but then the positions in bundles show a gap.
+ * Flow:    fields of an attempt -> rp_ledger_append() -> one line, synced to disk; a file -> rp_ledger_read() -> lines that form a chain.
+ * Owner:   nothing is open between calls; the caller owns JSON and texts.
+ * Extend:  a kind of attempt is a row of RP_LEDGER_EVENTS and a caller that fills its fields; lines may have further keys.
  *
  * A line is compact JSON of sorted keys in ASCII:
  *   {"at":"2026-11-21T12:18:09Z","event":"started","n":57,"previous":HEX,"recipe":HEX,"recipe_name":"bert_fp32","sha256":HEX}
  * n counts from 1; sha256 is that of the line without this key (`jq -cS 'del(.sha256)' | sha256sum`), previous the sha256 of the line
  * before and zeros in the first. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle"
- * {"name", "statement"}, "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: what a crash had left at the end of the
- * file, kept aside in FILE.torn.
+ * {"name", "statement"}, "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: an incomplete line that a crash left at
+ * the end of the file, moved to FILE.torn.
  */
 #ifndef RP_LEDGER_LEDGER_H
 #define RP_LEDGER_LEDGER_H
@@ -30,8 +30,8 @@
 #define RP_LEDGER_EVENTS(X)                                                   \
     X(STARTED, "started", "a run is about to train")                          \
     X(SEALED, "sealed", "it ran to its end and its bundle was written")       \
-    X(FAILED, "failed", "it failed; there may be a bundle that says so")      \
-    X(INTERRUPTED, "interrupted", "somebody ended it; likewise")              \
+    X(FAILED, "failed", "it failed; there may be a bundle of it")      \
+    X(INTERRUPTED, "interrupted", "it was interrupted; there may be a bundle of it")              \
     X(VERIFIED, "verified", "a bundle was verified, with the verdict")
 enum rp_ledger_event {
 #define X(id, name, meaning) RP_LEDGER_##id,
@@ -39,7 +39,7 @@ enum rp_ledger_event {
 #undef X
 };
 const char *rp_ledger_event_name(enum rp_ledger_event e);
-/* The event that ends a run, by its name; NULL: it is none. */
+/* The event of that name if it ends a run, else NULL. */
 const char *rp_ledger_end(const char *name);
 
 /* $REPRO_LEDGER, else ledger.jsonl in the directory that store.h chooses when no --store is given (free it). *named: the first. */
@@ -50,25 +50,25 @@ struct rp_ledger_mark {
     int64_t position;         /* 0: nothing was appended */
     char head[RP_SHA256_HEX]; /* sha256 of the line */
     int64_t earlier;          /* runs of the same recipe that were started before it */
-    uint64_t torn;            /* bytes of an unfinished line that were found and kept aside */
+    uint64_t torn;            /* bytes of an unfinished line that were found and moved to FILE.torn */
     char reason[96];          /* why nothing was appended, without any name of this machine */
 };
 
-/* Takes the reference of fields ({"recipe": ...}: what is particular to the event) and adds the rest. Several processes may append at once.
- * A last line that is damaged, other than torn, is never built upon. named 0: the file has to be the user's own.
- * start: what ends, for SEALED, FAILED and INTERRUPTED; RP_MISMATCH where this file has not that line, or an end of it. Otherwise NULL. */
+/* Takes the reference of fields ({"recipe": ...}: those particular to the event) and adds the rest. Several processes may append at once.
+ * Nothing is appended to a last line that is damaged, other than torn. named 0: the file must be the user's own.
+ * start: of the run that ends, for SEALED, FAILED and INTERRUPTED, else NULL; RP_MISMATCH if this file lacks it, or has its end. */
 int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
                      struct rp_ledger_mark *mark, struct rp_err *err) rp_must_check;
 
 struct rp_ledger_summary {
-    int64_t lines;            /* good ones, from the first */
+    int64_t lines;            /* valid ones, from the first */
     char head[RP_SHA256_HEX]; /* of the last of them; zeros for none */
     uint64_t torn;            /* bytes after the last line that has an end */
     uint64_t aside;           /* bytes in FILE.torn */
 };
-/* Every line in order, as long as they hold together: to each(), unless that is NULL. Stops at the first that does not: RP_MISMATCH where a
- * digest is wrong, or where it ends a run that no line before it started or that ended before; RP_MALFORMED where it is no such line or the
- * last one is torn; *s is what came before. */
+/* Passes every line in order to each(), unless that is NULL. Stops at the first bad line: RP_MISMATCH if a digest is wrong, or if the line
+ * ends a run that no line before it started or that has ended; RP_MALFORMED if it is not a line of a ledger or the last one is torn; *s is
+ * about the lines before. */
 int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
                    struct rp_ledger_summary *s, struct rp_err *err) rp_must_check;
 
@@ -76,7 +76,7 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
  * caller. */
 json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err) rp_must_check;
 
-/* Where a run that names its place ("ledger" of run.json) stands in a ledger. */
+/* A run that names its place ("ledger" of run.json), found in a ledger. */
 struct rp_ledger_place {
     int64_t position, lines;
     int64_t earlier, later;    /* other runs of its recipe, started before and after */
@@ -84,7 +84,7 @@ struct rp_ledger_place {
     char end[16];              /* event that ended the run itself, or "" */
     char statement[RP_SHA256_HEX]; /* of the bundle that ended it, or "" */
 };
-/* run: run.json. RP_MISMATCH when the ledger is not the one it names, was cut or rewritten, or when it names no place. */
+/* run: run.json. RP_MISMATCH if the ledger is another one, was cut or rewritten, or if run.json names no place. */
 int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *place, struct rp_err *err) rp_must_check;
 
 #endif

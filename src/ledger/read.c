@@ -66,7 +66,7 @@ struct reading {
     struct rp_buf runs; /* a byte for each line: enum run */
 };
 
-/* A run ends once. Otherwise a line at the end could turn a failed attempt into a sealed one, long after bundles cited the head before it. */
+/* A run ends once. Otherwise a line added at the end could turn a failed attempt into a sealed one. */
 enum run { RUN_NONE, RUN_OPEN, RUN_ENDED };
 
 static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
@@ -81,7 +81,7 @@ static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
             return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was inserted, or comes from another ledger; "
                                              "move the file aside, or ask its owner for the whole of it");
         if (*of == RUN_ENDED)
-            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was inserted, as no run ends twice; "
+            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was inserted; "
                                              "only the lines before it are reliable", run);
         *of = RUN_ENDED;
     }

@@ -71,10 +71,10 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
         return 0;
     const unsigned char *h = (const unsigned char *)in->data;
     if (memcmp(h, magic, 4) != 0)
-        return rp_fail(err, RP_MALFORMED, "the worker sent bytes that are no record (expected 'RPW1')");
+        return rp_fail(err, RP_MALFORMED, "the worker sent bytes that are not a record (expected 'RPW1')");
     uint32_t version = get_le(h + 4, 2), kind = get_le(h + 6, 2), length = get_le(h + 8, 4);
     if (version != RP_FRAME_VERSION)
-        return rp_fail(err, RP_MALFORMED, "the worker speaks record version %u, this program %u: they are not the same build",
+        return rp_fail(err, RP_MALFORMED, "the worker uses record version %u, this program %u: they are not the same build",
                        version, RP_FRAME_VERSION);
     if (length > RP_FRAME_MAX || get_le(h + 12, 4) != 0)
         return rp_fail(err, RP_MALFORMED, "the worker announced a record of %u bytes, the limit is %u", length, RP_FRAME_MAX);
@@ -99,5 +99,5 @@ int rp_frame_failure(const json_t *body, struct rp_err *err)
     const char *message = json_string_value(json_object_get(body, "message"));
     json_int_t code = json_integer_value(json_object_get(body, "code"));
     return rp_fail(err, code > RP_OK && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_BUG, "%s",
-                   message ? message : "the worker failed and did not say why");
+                   message ? message : "the worker failed without a message");
 }

@@ -1,4 +1,4 @@
-/* The parent's side: start a process, read its frames, say what became of it. */
+/* The parent's side: start a process, read its frames, report how it ended. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "process/process.h"
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 250,           /* how often a silent process is looked for */
-    PROGRAM_FRAME = 4 << 20, /* bytes that a program which loads other people's libraries may say at once */
+    LOOK_MS = 250,           /* how often a silent process is checked */
+    PROGRAM_FRAME = 4 << 20, /* bytes that a program with third-party libraries may send at once */
 };
 
 /* The same file again. By its name where the name still leads to it (a debugger or valgrind then follows), else by /proc/self/exe,
@@ -39,7 +39,7 @@ static void exec_self(char **argv)
         execve(given, argv, environ);
 }
 
-/* What every child begins with: it dies with its parent, signals are as a new program expects them, the socket has its number. */
+/* The first steps of every child: it dies with its parent, signals have their defaults, the socket has its number. */
 static void begin_child(int sock, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -56,7 +56,7 @@ static void begin_child(int sock, pid_t parent)
         dup2(sock, RP_PROCESS_FD);
 }
 
-/* Without /proc and without a path to ourselves (an empty chroot, say) the forked child goes on by itself: it has no threads. */
+/* Without /proc and without a path to this executable (in an empty chroot) the forked child continues; it has no threads. */
 static void become_self(int sock, pid_t parent, const char *arg, int (*otherwise)(int fd))
 {
     begin_child(sock, parent);
@@ -99,8 +99,8 @@ int rp_process_start_self(struct rp_process *w, const char *arg, int (*otherwise
     return pid < 0 ? -1 : 0;
 }
 
-/* What whoever started us left open is not for other people's libraries. Numbers spelled out: old kernel headers lack them. */
-static void keep_descriptors_from_others(void)
+/* Does not leak inherited descriptors into the GPU worker, which loads third-party libraries. Old kernel headers lack these numbers. */
+static void close_inherited_descriptors(void)
 {
     enum { SYS_CLOSE_RANGE = 436, ON_EXEC = 4, MANY = 4096 };
     if (syscall(SYS_CLOSE_RANGE, RP_PROCESS_FD + 1, ~0u, ON_EXEC) < 0) /* before Linux 5.11 */
@@ -108,13 +108,13 @@ static void keep_descriptors_from_others(void)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* In the child, program and report being 10 or more, out of the way of the numbers given here. Never returns. */
+/* In the child; program and report are at least 10, so that dup2() does not overwrite them. Never returns. */
 static void become_program(int sock, pid_t parent, int program, const char *name, int errors, int report)
 {
     extern char **environ;
     dup2(errors, STDERR_FILENO);
     begin_child(sock, parent);
-    keep_descriptors_from_others();
+    close_inherited_descriptors();
     char *argv[] = {(char *)name, NULL};
     fexecve(program, argv, environ); /* by its number: needs no /proc since Linux 3.19 */
     int e = errno;
@@ -151,7 +151,7 @@ static int start_descriptor(struct rp_process *w, int program, const char *name,
     int report[2], errors[2], sock, failure = 0;
     if (high_pipe(report, 0) < 0)
         return rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
-    if (high_pipe(errors, O_NONBLOCK) < 0) { /* what does not fit into the pipe is lost, nobody waits */
+    if (high_pipe(errors, O_NONBLOCK) < 0) { /* output that does not fit into the pipe is lost: the program must not wait */
         rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
         close(report[0]);
         close(report[1]);
@@ -200,7 +200,7 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
                    why.data);
 }
 
-/* Reap it, waiting so long at most; 0: it is still there. */
+/* Reaps it, waiting at most wait_ms; 0: it is still running. */
 static int reap(pid_t pid, int *status, int wait_ms)
 {
     pid_t gone;
@@ -210,7 +210,7 @@ static int reap(pid_t pid, int *status, int wait_ms)
     return gone != 0;
 }
 
-/* A killed process goes as soon as the kernel lets it: one that a driver holds perhaps never, so that nobody waits for a program. */
+/* A killed process that a driver blocks may never end, so the wait for a program is bounded. */
 static void kill_and_reap(const struct rp_process *w)
 {
     int status;
@@ -247,10 +247,10 @@ static void close_all(struct rp_process *w)
     w->pid = -1;
 }
 
-/* The socket closed: find out why in the words of a user. Always -1. */
-static int obituary(struct rp_process *w, struct rp_err *err)
+/* After the socket was closed: describes for a user why. Always -1. */
+static int report_end(struct rp_process *w, struct rp_err *err)
 {
-    int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: two seconds to be gone by itself */
+    int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: it has two seconds to end */
     char said[256];
     const char *name = w->name, *hint = w->errors < 0 ? "; see --plan and the memory limit of this machine or container" : "";
     if (!gone)
@@ -260,7 +260,7 @@ static int obituary(struct rp_process *w, struct rp_err *err)
     if (!gone)
         return rp_fail(err, RP_BUG, "%s closed its connection and did not end; it was killed%s", name, said);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return rp_fail(err, RP_UNAVAILABLE, "%s was killed (signal 9): by somebody, or by the kernel because memory ran out%s%s", name,
+        return rp_fail(err, RP_UNAVAILABLE, "%s was killed (signal 9): by a user, or by the kernel because memory ran out%s%s", name,
                        hint, said);
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGXCPU))
         return rp_fail(err, RP_UNAVAILABLE, "%s was stopped from outside (signal %d, %s)%s", name, WTERMSIG(status),
@@ -271,10 +271,10 @@ static int obituary(struct rp_process *w, struct rp_err *err)
         return rp_fail(err, RP_UNAVAILABLE, "%s ran out of memory or of another resource and left (status %d)%s", name,
                        WEXITSTATUS(status), said);
     return rp_fail(err, RP_BUG, "%s left early (status %d)%s", name, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-                   *said ? said : " without saying why");
+                   *said ? said : " without a message");
 }
 
-/* Is the process gone, though somebody holds its end of the socket: one that it forked? */
+/* Has the process ended, although a child of it keeps its end of the socket open? */
 static int is_gone(const struct rp_process *w)
 {
     siginfo_t info = {0};
@@ -303,7 +303,7 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
         if (n < 0 && errno == EINTR)
             return 0;
         if (n == 0 && is_gone(w) && poll(&p, 1, 0) == 0)
-            return obituary(w, err);
+            return report_end(w, err);
         if (n <= 0)
             continue;
         char bytes[65536];
@@ -311,7 +311,7 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
         if (r < 0 && (errno == EINTR || errno == EAGAIN))
             return 0;
         if (r <= 0)
-            return obituary(w, err);
+            return report_end(w, err);
         rp_buf_add(&w->in, bytes, (size_t)r);
         if (w->errors >= 0 && w->in.size > PROGRAM_FRAME) {
             rp_process_kill(w);
@@ -322,7 +322,7 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
 
 void rp_process_stop(struct rp_process *w)
 {
-    struct rp_err ignored; /* a worker that is gone needs no asking */
+    struct rp_err ignored; /* a worker that is gone has stopped */
     RP_JSON *body = json_object();
     if (w->fd >= 0 && rp_frame_write(w->fd, RP_FRAME_STOP, body, &ignored) < 0)
         return;

@@ -17,11 +17,11 @@ int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct
 {
     unsigned long long n = ZSTD_getFrameContentSize(frame, size);
     if (n > RP_PROGRAM_MAX) /* unknown and broken are the largest numbers */
-        return rp_fail(err, RP_BUG, "the program inside this one is no zstd frame of at most %u bytes", RP_PROGRAM_MAX);
+        return rp_fail(err, RP_BUG, "the embedded program is not a zstd frame of at most %u bytes", RP_PROGRAM_MAX);
     RP_FREE char *bytes = rp_alloc((size_t)n + 1);
     size_t got = ZSTD_decompress(bytes, (size_t)n, frame, size);
     if (ZSTD_isError(got) || got != n)
-        return rp_fail(err, RP_BUG, "the program inside this one cannot be unpacked: %s",
+        return rp_fail(err, RP_BUG, "the embedded program cannot be unpacked: %s",
                        ZSTD_isError(got) ? ZSTD_getErrorName(got) : "too short");
     rp_buf_add(out, bytes, (size_t)n);
     return 0;
@@ -48,8 +48,8 @@ static int in_memory(const struct rp_buf *program, const char *name, struct rp_e
     return high >= 0 ? high : rp_fail(err, RP_UNAVAILABLE, "no file descriptor for %s: %s", name, strerror(errno));
 }
 
-/* What has the name may be left from a full disk, or be somebody else's where the directory is shared. The bytes are compared through the
- * descriptor that will be executed, of a file that only its owner can write. */
+/* An existing file may be incomplete, or another user's where the directory is shared. The bytes are compared through the descriptor that
+ * will be executed, of a file that only its owner can write. */
 static int open_checked(const char *path, const struct rp_buf *program)
 {
     struct stat st;
@@ -77,8 +77,8 @@ static int in_cache(const struct rp_buf *program, const char *name, struct rp_er
     struct stat st;
     if (rp_mkdirs(dir, 0700, err) < 0)
         return -1;
-    if (lstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) /* else a link could be put where we write */
-        return rp_fail(err, RP_IO, "'%s' is not ours alone", dir);
+    if (lstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) /* else another user could place a link there */
+        return rp_fail(err, RP_IO, "'%s' can be written by other users", dir);
     unlink(path);
     if (rp_write_file(path, program->data, program->size, 0700, err) < 0)
         return -1;

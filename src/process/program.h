@@ -1,8 +1,8 @@
-/* A program that travels inside this one, made executable.
+/* An embedded program, made executable.
  *
  * What:    the embedded zstd frame -> its bytes -> a descriptor that can be executed.
- * Flow:    rp_program_gpu(), then rp_program_open() in one way after the other: a kernel, container or mount may forbid each.
- * Owner:   the caller closes the descriptor. A file in the cache stays for the next time.
+ * Flow:    rp_program_gpu(), then rp_program_open() in one way after the other: each may be forbidden by a kernel, container or mount.
+ * Owner:   the caller closes the descriptor. A file in the cache stays for the next run.
  * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_process_start_program() tries all.
  */
 #ifndef RP_PROCESS_PROGRAM_H
@@ -18,10 +18,10 @@ enum rp_program_way {
 
 #define RP_PROGRAM_MAX (256u << 20) /* unpacked */
 
-/* repro-gpu: RP_UNAVAILABLE where this build has none. */
+/* repro-gpu: RP_UNAVAILABLE if this build has none. */
 int rp_program_gpu(struct rp_buf *out, struct rp_err *err) rp_must_check;
 int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err) rp_must_check;
-/* A descriptor of exactly these bytes that nobody else can change, not below 10, closed on exec; -1. */
+/* A descriptor of exactly these bytes that no other user can change, at least 10, closed on exec; -1. */
 int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, struct rp_err *err) rp_must_check;
 
 #endif

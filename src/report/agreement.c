@@ -39,7 +39,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* NULL: these two records have the same bits. What is nearest to the input comes first. */
+/* The first difference of two records, in the order of computation; NULL: they have the same bits. */
 static json_t *differ(const struct rp_records *as, const struct rp_record *a, const struct rp_records *bs, const struct rp_record *b)
 {
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];

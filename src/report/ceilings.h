@@ -1,6 +1,6 @@
-/* Figures from ceilings: what the device did at best before and after a run, and the share of it that the run achieved.
+/* Figures from ceilings: the peak rates of the device before and after a run, and the share of them that the run achieved.
  *
- * What:    rates of the repetitions that worker/ceilings.h measured; `run` publishes them, `verify` computes them again.
+ * What:    rates of the repetitions that worker/ceilings.h measured; `run` publishes them, `verify` recomputes them.
  * Flow:    {"before", "after"}: raw or with rates, and the results of the run -> the "ceilings" object of run.json.
  * Owner:   the caller owns the result.
  * Extend:  another ceiling is a row of kinds[] in ceilings.c and its key in bundle/schemas/run.schema.json.
@@ -10,12 +10,12 @@
 
 #include <jansson.h>
 
-/* Both sides have passed their schema or come from the worker. What is already computed in them is passed over. */
+/* Both sides have passed their schema or come from the worker. Rates that they already contain are ignored. */
 json_t *rp_ceilings_json(const json_t *raw, const json_t *results);
 
-/* The model's FLOPs are those of its matrix products alone, so that a run stays below the ceiling of a good product. Two things take it
- * above: a product of another shape may be faster, and something else may have slowed the device down before and after the run. On a
- * processor that others use the second is by a factor of two, an accelerator is seldom shared. */
+/* The model's FLOPs count only its GEMMs, so a run stays below the ceiling of a good GEMM, with two exceptions: a GEMM of another shape may
+ * be faster, and other work may have slowed the device down before and after the run: a shared processor by a factor of two; an accelerator
+ * is seldom shared. */
 #define RP_CEILING_SLACK_CPU 2.0
 #define RP_CEILING_SLACK_DEVICE 1.25
 

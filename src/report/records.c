@@ -327,8 +327,8 @@ static int parse_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], s
     char hex[RP_SHA256_HEX] = "";
     if (!f->type && !l->f[RP_STEP_root_ns].type)
         return 0;
-    if (check_keys(l, RP_WHEN_ROOTS, ~0u, "init, or of a step with a state root", err) < 0 || check_type(f, 's', l, "state_root", err) < 0 ||
-        parse_whole_key(&r->root_ns, l, RP_STEP_root_ns, INT64_MAX, err) < 0)
+    if (check_keys(l, RP_WHEN_ROOTS, ~0u, "init, or of a step with a state root", err) < 0 ||
+        check_type(f, 's', l, "state_root", err) < 0 || parse_whole_key(&r->root_ns, l, RP_STEP_root_ns, INT64_MAX, err) < 0)
         return -1;
     if (f->size < (int)sizeof hex)
         memcpy(hex, f->value, (size_t)f->size);
@@ -419,7 +419,7 @@ static int check_order(const struct rp_record *before, const struct rp_record *r
         return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", line_place(l), r->step, before->step);
     if (before->root_ns > r->start_ns - before->end_ns)
         return rp_fail(err, RP_MISMATCH,
-                       "%s: the state root of step %d says %" PRId64 " ns and the next step starts after %" PRId64 " ns", line_place(l),
+                       "%s: the state root of step %d took %" PRId64 " ns, but the next step starts after %" PRId64 " ns", line_place(l),
                        before->step, before->root_ns, r->start_ns - before->end_ns);
     return 0;
 }
@@ -463,7 +463,7 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
     return 0;
 }
 
-/* Keep what there is of a line, and give its beginning out whole once its end has come. */
+/* Keeps the beginning of a line until its end arrives. */
 static int hold_piece(struct rp_records_in *in, const char *data, size_t size, struct rp_err *err)
 {
     struct line l = {.number = in->out->n + 1, .rank = in->out->rank};

@@ -1,11 +1,11 @@
-/* Raw step records, parsed: the lines of steps/rankN.jsonl as structs.
+/* Step records: the lines of steps/rankN.jsonl, parsed into structs.
  *
  * What:    one pass over the bytes; every line checked for form (as strictly as bundle/schemas/step.schema.json), order and times.
  * Flow:    JSON lines, whole or piece by piece -> struct rp_records.
  * Owner:   struct rp_records owns its arrays; rp_records_fini().
  * Extend:  a key is a row of worker/step.def, a field here where figures need it, and a property in bundle/schemas/step.schema.json.
  *
- * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MB here: verify's limit is 64 MiB, so a record counts its bytes.
+ * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MB here: verify's limit is 64 MiB, so the size of a record matters.
  */
 #ifndef RP_REPORT_RECORDS_H
 #define RP_REPORT_RECORDS_H
@@ -23,17 +23,17 @@
 
 struct rp_record {
     int64_t start_ns, end_ns, root_ns;
-    int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has none of its own */
+    int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
     double learning_rate;
     float loss, grad_norm;
-    int32_t step, repeat; /* step -1: the state before the first step; it has only a root */
+    int32_t step, repeat; /* step -1: the state before the first step, which has only a root */
     uint32_t samples;
     uint32_t timed : 1;
-    uint32_t root : 31; /* of rp_records.root, counted from 1; 0: none was taken */
+    uint32_t root : 31; /* index in rp_records.root, from 1; 0: none was taken */
 };
 
 #define RP_NAMES_MAX (RP_COUNTERS_MAX > RP_LOSS_PARTS_MAX ? RP_COUNTERS_MAX : RP_LOSS_PARTS_MAX)
-struct rp_record_names { /* as the first step has them, and all others: in ascending order */
+struct rp_record_names { /* of the first step, and so of all: in ascending order */
     int n;
     char name[RP_NAMES_MAX][32];
 };
@@ -48,26 +48,26 @@ struct rp_records {
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
 const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_record *r); /* in the order of rs->counter */
-int rp_records_counter(const struct rp_records *rs, const char *name);                   /* its place there, or -1 */
-void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_record *r); /* "" where none was taken */
+int rp_records_counter(const struct rp_records *rs, const char *name);                   /* its index there, or -1 */
+void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_record *r); /* "" if none was taken */
 
-/* Form: RP_MALFORMED with the line number. Numbers that cannot be (not finite, time running backwards): RP_MISMATCH. */
+/* Form: RP_MALFORMED with the line number. Impossible numbers (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
 
-/* The same piece by piece: {.out = &records} (*out: zeroed, but for the rank), rp_records_piece()..., rp_records_end() with the digest of all bytes, which the caller has.
- * After a failure *out is empty. */
+/* The same piece by piece: {.out = &records} (*out: zeroed, except the rank), rp_records_piece()..., rp_records_end() with the digest
+ * of all bytes, which the caller computes. After a failure *out is empty. */
 struct rp_records_in {
     struct rp_records *out;
     int64_t room, roots_room, counts_room;
-    size_t held; /* of a line whose end has not come yet */
+    size_t held; /* bytes of an incomplete line */
     char line[RP_RECORD_LINE_MAX];
 };
 int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err) rp_must_check;
 int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
 
-/* Do they follow from the recipe and its model: phases, repeats, samples per step, names of loss parts and counters, counters that are
- * bounded, learning rates (not of a run that began from a file, whose earlier steps are not recorded), state roots; complete: all steps,
- * and roots at both ends. */
+/* Do they agree with the recipe and its model: phases, repeats, samples per step, names of loss parts and counters, bounds of counters,
+ * learning rates (unless the run started from a file, whose earlier steps are not recorded), state roots; complete: all steps, and roots at
+ * both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
 void rp_records_fini(struct rp_records *rs);
 

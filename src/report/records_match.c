@@ -24,8 +24,7 @@ static int rate_matches(const struct rp_record *s, const struct rp_recipe *r, st
                    s->learning_rate, expected);
 }
 
-/* The worker takes a root where the recipe asks for one and after the last step, and nowhere else: its time is no part of the
- * throughput. */
+/* The worker takes a root only where the recipe requires one and after the last step: its time is not part of the throughput. */
 static int root_matches(const struct rp_record *s, const struct rp_recipe *r, int64_t steps, struct rp_err *err)
 {
     int64_t every = r->evidence_state_root_every;
@@ -47,7 +46,7 @@ static int same_names(const struct rp_record_names *is, const char *const name[]
     return missing || n != is->n ? rp_fail(err, RP_MISMATCH, "the %s of the steps are not those of the model '%s'", what, m->name) : 0;
 }
 
-/* What a model counts, and where it stands in the records. */
+/* The counters of a model, and their places in the records. */
 struct counting {
     const struct rp_model *m;
     int n, place[RP_COUNTERS_MAX];
@@ -90,7 +89,7 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
     int64_t first = rs->n && rs->r[0].step < 0, steps = rs->n - first;
     int64_t all = r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
     if (steps > all || (complete && steps != all))
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " steps are recorded; the recipe asks for %" PRId64, steps, all);
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " steps are recorded; the recipe has %" PRId64, steps, all);
     if (complete && (!first || !rs->r[rs->n - 1].root))
         return rp_fail(err, RP_MISMATCH, "a complete run has a state root before its first and after its last step");
     struct counting counting = {0};

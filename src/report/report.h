@@ -1,9 +1,9 @@
 /* Reports: members that are rendered from other members.
  *
- * What:    one table of writers. Sealing calls each, verify calls each again and compares bytes.
+ * What:    one table of writers. Sealing calls each; verify calls each again and compares the bytes.
  * Flow:    documents and records of a run -> rp_report_<id>() -> bytes of one member.
- * Owner:   what a writer reads is borrowed; the caller owns the buffer.
- * Extend:  one REPORT row in bundle/members.def, and report/<id>.c with its writer. It may read nothing but what it is given (no clock, no
+ * Owner:   a writer borrows what it reads; the caller owns the buffer.
+ * Extend:  one REPORT row in bundle/members.def, and report/<id>.c with its writer. It may read only its arguments (no clock, no
  *          locale, no version of this program), or a later verify gets other bytes; a changed format needs a new schema version.
  */
 #ifndef RP_REPORT_REPORT_H

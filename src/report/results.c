@@ -86,7 +86,7 @@ int64_t rp_results_draw(uint64_t *state, int64_t n)
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (int64_t)(((unsigned __int128)(z ^ (z >> 31)) * (uint64_t)n) >> 64); /* the bias of n / 2^64 is nothing here */
+    return (int64_t)(((unsigned __int128)(z ^ (z >> 31)) * (uint64_t)n) >> 64); /* the bias of n / 2^64 is negligible */
 }
 
 static uint64_t seed_of(const char *sha256)
@@ -307,10 +307,11 @@ const json_t *rp_run_setting(const json_t *run, const char *key)
 
 struct rp_throughput rp_throughput_of(const json_t *run)
 {
-    const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value"), *ends = json_object_get(is, "interval");
+    const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value");
     return (struct rp_throughput){.unit = rp_json_text_at(is, "unit"), .value = json_number_value(value),
-                                  .low = json_number_value(json_array_get(ends, 0)), .high = json_number_value(json_array_get(ends, 1)),
-                                  .known = json_is_number(value), .sure = json_is_array(ends)};
+                                  .low = json_number_value(rp_json_at(is, "interval/0")),
+                                  .high = json_number_value(rp_json_at(is, "interval/1")),
+                                  .known = json_is_number(value), .sure = json_is_array(json_object_get(is, "interval"))};
 }
 
 int rp_results_draws(double *out, int n, const struct rp_records *rs)

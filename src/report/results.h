@@ -1,9 +1,9 @@
-/* Results: every published figure of a run, computed from its raw step records and from nothing else.
+/* Results: every published figure of a run, computed only from its step records.
  *
- * What:    the one place where records become numbers; `run` publishes them, `verify` computes them again and compares texts.
+ * What:    the one place where records become numbers; `run` publishes them, `verify` recomputes them and compares the texts.
  * Flow:    the records of steps/rank0.jsonl + resolved recipe -> the "results" object of run.json.
  * Owner:   the caller owns the json_t.
- * Extend:  a new figure is computed here and printed by the writers of reports; verify then covers it by itself.
+ * Extend:  a new figure is computed here and printed by the writers of reports; verify then covers it without changes.
  *
  * A record, with the keys of worker/step.def:
  * {"counters":{"padded_tokens":4096,"tokens":3890},"device_ns":..,"end_ns":..,"grad_norm":"0x1.1p+1","learning_rate":..,"loss":"0x1.5p+3",
@@ -21,7 +21,7 @@
 
 #include <jansson.h>
 
-/* Checks on the way that the records follow from the recipe: RP_MISMATCH. complete = 0: an interrupted or failed run may have any
+/* Also checks that the records agree with the recipe: RP_MISMATCH. complete = 0: an interrupted or failed run may have any
  * prefix of its steps. */
 json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, double flops_per_sample, int complete, struct rp_err *err)
     rp_must_check;
@@ -37,10 +37,10 @@ struct rp_throughput rp_throughput_of(const json_t *run);
 /* The recorded value of a key of the recipe, or NULL. */
 const json_t *rp_run_setting(const json_t *run, const char *key);
 
-/* n draws of the headline figure, as its interval is made of them; 0 where fewer than two steps were timed. */
+/* n bootstrap resamples of the headline figure, as for its interval; 0 if fewer than two steps were timed. */
 int rp_results_draws(double *out, int n, const struct rp_records *rs);
 
-/* 0 .. n - 1 by SplitMix64, whose state goes on: what every bootstrap here draws with. */
+/* 0 .. n - 1 by SplitMix64, advancing its state: used by every bootstrap. */
 int64_t rp_results_draw(uint64_t *state, int64_t n);
 
 /* Nanoseconds from the start of a timed step to that of the next one of its repeat, without a state root between; the last one of a

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* Borrowed text as JSON; a message may hold bytes that are no UTF-8, and then shows '?' for what is not ASCII. */
-static json_t *text(const char *s)
+/* A JSON string or null; in a message with invalid UTF-8, '?' replaces everything that is not ASCII. */
+static json_t *text_or_null(const char *s)
 {
     if (!s)
         return json_null();
@@ -26,7 +26,7 @@ static json_t *text(const char *s)
     return json_string(ascii);
 }
 
-static json_t *copy(const json_t *j)
+static json_t *copy_or_null(const json_t *j)
 {
     return j ? json_deep_copy(j) : json_null();
 }
@@ -37,18 +37,18 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path ? path : "";
 }
 
-/* What the worker said last; a run that failed may have no such record. */
+/* From the worker's DONE record, which a failed run may lack. */
 static void add_done(json_t *out, const json_t *done)
 {
     static const char *const keys[] = {"peak_rss_bytes", "phases_s", "tensor_roots"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        json_object_set_new(out, keys[i], copy(json_object_get(done, keys[i])));
+        json_object_set_new(out, keys[i], copy_or_null(json_object_get(done, keys[i])));
     const json_t *ceilings = json_object_get(done, "ceilings");
     if (ceilings)
         json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results")));
     const json_t *device_bytes = json_object_get(done, "device_bytes"); /* processors have no memory of their own */
     if (device_bytes)
-        json_object_set_new(out, "device_bytes", copy(device_bytes));
+        json_object_set_new(out, "device_bytes", copy_or_null(device_bytes));
 }
 
 static void add_times(json_t *out, const struct rp_run_doc *d)
@@ -68,22 +68,22 @@ static int add_agreement(json_t *out, const struct rp_run_doc *d, struct rp_err 
     json_t *agreement = rp_agreement(d->first, &here, err);
     if (!agreement)
         return -1;
-    json_object_set_new(out, "replicates", copy(d->replicates));
+    json_object_set_new(out, "replicates", copy_or_null(d->replicates));
     json_object_set_new(out, "agreement", agreement);
     return 0;
 }
 
 /* The build that ran. Its own digest and what is linked in are in the captures. */
-static json_t *tool(void)
+static json_t *tool_json(void)
 {
     const struct rp_build *b = rp_build_record();
     json_t *j = json_object();
     json_object_set_new(j, "name", json_string("repro"));
-    json_object_set_new(j, "version", text(b->version));
-    json_object_set_new(j, "commit", text(b->commit));
-    json_object_set_new(j, "dirty", text(b->dirty));
-    json_object_set_new(j, "compiler", text(b->compiler));
-    json_object_set_new(j, "flags", text(b->flags));
+    json_object_set_new(j, "version", text_or_null(b->version));
+    json_object_set_new(j, "commit", text_or_null(b->commit));
+    json_object_set_new(j, "dirty", text_or_null(b->dirty));
+    json_object_set_new(j, "compiler", text_or_null(b->compiler));
+    json_object_set_new(j, "flags", text_or_null(b->flags));
     return j;
 }
 
@@ -115,30 +115,30 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "schema", json_string(RP_RUN_SCHEMA));
     json_object_set_new(out, "numerics", json_string(rp_run_numerics(d->recipe)));
     json_object_set_new(out, "status", json_string(d->status));
-    json_object_set_new(out, "reason", text(d->reason));
+    json_object_set_new(out, "reason", text_or_null(d->reason));
     json_object_set_new(out, "model", rp_run_model(d->recipe));
     json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
-    json_object_set_new(out, "recipe_name", text(file_name(d->recipe->source_name)));
-    json_object_set_new(out, "recipe_sha256", text(d->recipe->sha256));
+    json_object_set_new(out, "recipe_name", text_or_null(file_name(d->recipe->source_name)));
+    json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
     json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
-    json_object_set_new(out, "data", copy(d->data));
-    json_object_set_new(out, "plan", copy(d->plan));
-    json_object_set_new(out, "backend", text(d->backend));
-    json_object_set_new(out, "device", copy(d->device));
+    json_object_set_new(out, "data", copy_or_null(d->data));
+    json_object_set_new(out, "plan", copy_or_null(d->plan));
+    json_object_set_new(out, "backend", text_or_null(d->backend));
+    json_object_set_new(out, "device", copy_or_null(d->device));
     json_object_set_new(out, "results", results);
     add_done(out, d->done);
     if (d->samples)
         json_object_set_new(out, "samples", rp_samples_json(d->samples, d->records));
     else if (d->no_samples)
-        json_object_set_new(out, "samples", json_pack("{s:o}", "reason", text(d->no_samples)));
+        json_object_set_new(out, "samples", json_pack("{s:o}", "reason", text_or_null(d->no_samples)));
     add_times(out, d);
-    json_object_set_new(out, "tool", tool());
+    json_object_set_new(out, "tool", tool_json());
     if (!json_is_null(changes))
         json_object_set(out, "environment_changes", changes);
     if (d->command_line)
-        json_object_set_new(out, "command_line", copy(d->command_line));
+        json_object_set_new(out, "command_line", copy_or_null(d->command_line));
     if (d->ledger)
-        json_object_set_new(out, "ledger", copy(d->ledger));
+        json_object_set_new(out, "ledger", copy_or_null(d->ledger));
     if (d->replicates && add_agreement(out, d, err) < 0)
         rp_json_decref(&out);
     return out;

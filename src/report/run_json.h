@@ -1,6 +1,6 @@
-/* run.json: everything a run says about itself in one document (schema repro-run/2).
+/* run.json: the record of a run in one document (schema repro-run/2).
  *
- * What:    the builder; the only place that knows the document's layout. bundle/schemas/run.schema.json documents it.
+ * What:    builds it; bundle/schemas/run.schema.json documents the layout.
  * Flow:    struct rp_run_doc (borrowed parts) -> json_t.
  * Owner:   the caller owns the result; nothing of the parts is kept.
  * Extend:  a field in the struct, a line in rp_run_json(), a property in the schema.
@@ -26,24 +26,24 @@ struct rp_run_doc {
     const json_t *data; /* {"pinned", "archive", "archive_sha256", "digest"} */
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
     const char *backend;  /* "cpu" */
-    const json_t *device; /* rp_device_json(), or NULL where the worker never said */
+    const json_t *device; /* rp_device_json(), or NULL if the worker did not report it */
     const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
     const struct rp_records *records; /* of steps/rank0.jsonl */
-    const struct rp_samples *samples; /* of steps/rank0.samples.jsonl; NULL: none, and then */
-    const char *no_samples;           /* why, or NULL where nobody takes any */
-    const json_t *before, *after;     /* captures: what changed between them is listed; NULL: left out */
+    const struct rp_samples *samples; /* telemetry of steps/rank0.samples.jsonl, or NULL */
+    const char *no_samples;           /* why there is no telemetry; NULL: not supported */
+    const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */
     double flops_per_sample;
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */
-    const json_t *replicates;      /* {"statement", "bundle", "signer"} of the run that this one repeats; NULL: of none */
+    const json_t *replicates;      /* {"statement", "bundle", "signer"} of the original of this run, or NULL */
     const struct rp_agreement_side *first; /* that run */
-    const json_t *ledger;          /* the place of the attempt in the ledger; NULL: left out */
+    const json_t *ledger;          /* the place of the run in the ledger; NULL: left out */
 };
 
-/* What follows from the recipe alone: {"name", "sample_unit", "loss_parts", "counters"}; "repro-fp32/1". Verify holds both against it. */
+/* What follows from the recipe alone: {"name", "sample_unit", "loss_parts", "counters"}; "repro-fp32/1". Verify compares both. */
 json_t *rp_run_model(const struct rp_recipe *r);
 const char *rp_run_numerics(const struct rp_recipe *r);
-/* Computes the results on the way, so records that do not follow from the recipe are refused here: RP_MISMATCH. */
+/* Also computes the results, so records that disagree with the recipe are refused: RP_MISMATCH. */
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err) rp_must_check;
 
 #endif

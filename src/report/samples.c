@@ -15,14 +15,14 @@
 #define ENERGY                                                                                                                 \
     "mean of power_w * seconds from the start of the first timed step to the end of the last; per sample: / samples trained there"
 
-/* ---- while they come ---- */
+/* ---- during the run ---- */
 
 static int64_t integer(const json_t *line, const char *key)
 {
     return json_integer_value(json_object_get(line, key));
 }
 
-/* Half of them, of which the next to come is one. */
+/* Keeps every second one. */
 static void thin_out(struct rp_sampling *s)
 {
     json_t *half = json_array();
@@ -45,12 +45,12 @@ void rp_sampling_add(struct rp_sampling *s, const json_t *body)
         s->schema = rp_schema_load("sample", &err);
     }
     if (reason) {
-        rp_safe(s->reason, sizeof s->reason, *reason ? reason : "the GPU worker does not say why");
+        rp_safe(s->reason, sizeof s->reason, *reason ? reason : "the GPU worker gave no reason");
         return;
     }
     if (!s->schema || rp_schema_check(s->schema, body, "sample", &err) < 0 || integer(body, "n") != s->next ||
         integer(body, "ns") <= s->last_ns) {
-        snprintf(s->reason, sizeof s->reason, "the GPU worker sent something that is no sample");
+        snprintf(s->reason, sizeof s->reason, "the GPU worker sent something that is not a sample");
         return;
     }
     s->last_ns = integer(body, "ns");
@@ -75,7 +75,7 @@ void rp_sampling_fini(struct rp_sampling *s)
     *s = (struct rp_sampling){0};
 }
 
-/* ---- read again ---- */
+/* ---- parsing ---- */
 
 void rp_samples_fini(struct rp_samples *s)
 {
@@ -88,7 +88,7 @@ int64_t rp_sample_ns(const struct rp_samples *s, int64_t i)
     return integer(json_array_get(s->line, (size_t)i), "ns");
 }
 
-/* The line after the ones that are there; its distance to the first gives that of all. */
+/* Appends a line; the number of the second line gives the distance of all. */
 static int add_line(struct rp_samples *s, const struct rp_schema *schema, const char *text, size_t size, struct rp_err *err)
 {
     char what[64];
@@ -101,7 +101,7 @@ static int add_line(struct rp_samples *s, const struct rp_schema *schema, const 
         return -1;
     rp_json_write_line(&again, line);
     if (!rp_buf_is(&again, text, size))
-        return rp_fail(err, RP_MALFORMED, "%s is not spelled as this program writes it (order, white space, numbers)", what);
+        return rp_fail(err, RP_MALFORMED, "%s is not written as this program writes it (order, white space, numbers)", what);
     int64_t n = integer(line, "n");
     if (s->n == 1)
         s->every = n;
@@ -165,7 +165,7 @@ static struct window window_of(const struct rp_samples *s, const struct rp_recor
     return w;
 }
 
-/* {"min", "median", "mean", "max"} of one value over the window; null when no sample knows it. */
+/* {"min", "median", "mean", "max"} of one value over the window; null if no sample has it. */
 static json_t *spread(const struct rp_samples *s, const struct window *w, const char *key, double scale)
 {
     size_t n = 0;
@@ -184,7 +184,7 @@ static json_t *spread(const struct rp_samples *s, const struct window *w, const 
     return json_pack("{s:f, s:f, s:f, s:f}", "min", v[0], "median", median, "mean", sum / (double)n, "max", v[n - 1]);
 }
 
-/* Each reason with the share of the samples that name it; null when no sample knows. */
+/* Each reason with the share of the samples that name it; null if no sample has any. */
 static json_t *throttle(const struct rp_samples *s, const struct window *w)
 {
     json_t *counts = json_object(), *count, *word;

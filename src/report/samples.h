@@ -1,6 +1,6 @@
-/* Samples of the device that trains: clocks, power, temperature and what throttles it, every 100 ms beside the run.
+/* Telemetry (samples of the device that trains): clocks, power, temperature and throttling, every 100 ms during the run.
  *
- * What:    the lines of steps/rank0.samples.jsonl: kept while they come, read again, and made into the figures of run.json.
+ * What:    the lines of steps/rank0.samples.jsonl: collected during the run, parsed, and made into the figures of run.json.
  * Flow:    SAMPLE frames -> struct rp_sampling -> lines -> struct rp_samples, with the step records -> the "samples" object of run.json.
  * Owner:   both structs own what they hold; *_fini().
  * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of
@@ -10,7 +10,7 @@
  *          "utilization":99}
  *
  * At most RP_SAMPLES_MAX lines are kept: when there are more, every second one goes, and from then on only every second one is kept. So a
- * run of any length has between half of them and all of them, evenly spaced, and n says which they are: multiples of a power of two.
+ * run of any length has between half of them and all of them, evenly spaced, and n tells which: multiples of a power of two.
  */
 #ifndef RP_REPORT_SAMPLES_H
 #define RP_REPORT_SAMPLES_H
@@ -26,13 +26,13 @@
 #define RP_SAMPLE_PERIOD_NS 100000000
 
 struct rp_sampling {
-    json_t *line;          /* array of what is kept, or NULL */
-    int64_t next, last_ns; /* the number that comes next; when the last one was taken */
+    json_t *line;          /* array of those kept, or NULL */
+    int64_t next, last_ns; /* the number of the next one; the time of the last one */
     int64_t every;
     const struct rp_schema *schema;
-    char reason[256]; /* why there are none, or no more; "" */
+    char reason[256]; /* why there are none, or no more; else "" */
 };
-/* One SAMPLE frame. What is none is not kept, and nothing after it. */
+/* One SAMPLE frame. An invalid one is not kept, nor anything after it. */
 void rp_sampling_add(struct rp_sampling *s, const json_t *body);
 void rp_sampling_write(struct rp_buf *out, const struct rp_sampling *s);
 void rp_sampling_fini(struct rp_sampling *s);

@@ -20,7 +20,7 @@ static int is_role(const char *role)
     return 0;
 }
 
-/* Of one line that a terminal can show. */
+/* Is it one line without control characters? */
 static int is_plain(const char *text)
 {
     size_t n = strlen(text);
@@ -34,20 +34,19 @@ static int is_plain(const char *text)
     return 1;
 }
 
-static int check(const struct rp_countersignature *c, enum rp_code code, struct rp_err *err)
+static int check_fields(const struct rp_countersignature *c, enum rp_code code, struct rp_err *err)
 {
     char shown[72];
     if (!is_role(c->role))
         return rp_fail(err, code, "role '%s' is none of %s", rp_shown(shown, c->role), RP_COUNTER_ROLES);
     if (!rp_is_rfc3339(c->at))
-        return rp_fail(err, code, "'%s' is no time like 2026-11-21T06:27:54Z", rp_shown(shown, c->at));
+        return rp_fail(err, code, "'%s' is not a time like 2026-11-21T06:27:54Z", rp_shown(shown, c->at));
     if (!is_plain(c->note) || !is_plain(c->program))
-        return rp_fail(err, code, "a note is one line of UTF-8 without control characters and without those that turn the direction of "
-                                  "writing");
+        return rp_fail(err, code, "a note is one line of UTF-8 without control characters, also of writing direction");
     return 0;
 }
 
-static void statement(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *of)
+static void write_statement(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *of)
 {
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
@@ -62,13 +61,13 @@ int rp_counter_seal(struct rp_buf *out, const struct rp_countersignature *c, con
                     struct rp_err *err)
 {
     RP_BUF payload = {0};
-    if (check(c, RP_USAGE, err) < 0)
+    if (check_fields(c, RP_USAGE, err) < 0)
         return -1;
-    statement(&payload, c, of);
+    write_statement(&payload, c, of);
     return rp_dsse_seal(out, payload.data, payload.size, key, err);
 }
 
-static int copy(char *out, size_t size, const json_t *predicate, const char *key, struct rp_err *err)
+static int copy_text(char *out, size_t size, const json_t *predicate, const char *key, struct rp_err *err)
 {
     const char *text;
     if (rp_json_str(predicate, key, &text, "predicate", err) < 0)
@@ -79,8 +78,8 @@ static int copy(char *out, size_t size, const json_t *predicate, const char *key
     return 0;
 }
 
-/* What the signed bytes say; that they say nothing else and in no other way is seen by writing them again. */
-static int parse(struct rp_countersignature *c, const struct rp_buf *payload, struct rp_err *err)
+/* Parses the signed bytes. The caller writes the result again, so anything else in them is detected. */
+static int parse_payload(struct rp_countersignature *c, const struct rp_buf *payload, struct rp_err *err)
 {
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
     if (!j)
@@ -93,13 +92,13 @@ static int parse(struct rp_countersignature *c, const struct rp_buf *payload, st
     if (strcmp(type, RP_COUNTER_TYPE) != 0)
         return rp_fail(err, RP_MALFORMED, "statement: predicateType is '%.80s'; expected '%s'", type, RP_COUNTER_TYPE);
     const json_t *p = rp_json_obj(j, "predicate", "statement", err);
-    if (!p || copy(c->role, sizeof c->role, p, "role", err) < 0 || copy(c->at, sizeof c->at, p, "at", err) < 0 ||
-        copy(c->program, sizeof c->program, p, "program", err) < 0 || copy(c->note, sizeof c->note, p, "note", err) < 0)
+    if (!p || copy_text(c->role, sizeof c->role, p, "role", err) < 0 || copy_text(c->at, sizeof c->at, p, "at", err) < 0 ||
+        copy_text(c->program, sizeof c->program, p, "program", err) < 0 || copy_text(c->note, sizeof c->note, p, "note", err) < 0)
         return -1;
-    return check(c, RP_MALFORMED, err);
+    return check_fields(c, RP_MALFORMED, err);
 }
 
-/* The digest of the only subject, if that is what the payload has. */
+/* The digest of the first subject, or NULL. */
 static const char *subject_digest(const json_t *j)
 {
     const json_t *one = json_array_get(json_object_get(j, "subject"), 0);
@@ -115,8 +114,8 @@ static int check_subject(const struct rp_buf *payload, const struct rp_buf *of, 
     const char *digest = subject_digest(j);
     rp_sha256_hex(hex, of->data, of->size);
     if (digest && rp_is_sha256(digest) && strcmp(digest, hex) != 0)
-        return rp_fail(err, RP_MISMATCH, "it is of another bundle, whose %s has the SHA-256 %.16s...", SUBJECT, digest);
-    return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
+        return rp_fail(err, RP_MISMATCH, "it is about another bundle, whose %s has the SHA-256 %.16s...", SUBJECT, digest);
+    return rp_fail(err, RP_MALFORMED, "the statement is not written as this program writes it");
 }
 
 int rp_counter_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key,
@@ -127,9 +126,9 @@ int rp_counter_open(struct rp_countersignature *c, const char *text, size_t size
     *c = (struct rp_countersignature){0};
     if (rp_dsse_parse(&e, text, size, err) < 0)
         return -1;
-    int failed = rp_dsse_check(&e, key, err) < 0 || parse(c, &e.payload, err) < 0;
+    int failed = rp_dsse_check(&e, key, err) < 0 || parse_payload(c, &e.payload, err) < 0;
     if (!failed) {
-        statement(&again, c, of);
+        write_statement(&again, c, of);
         failed = !rp_buf_is(&again, e.payload.data, e.payload.size) && check_subject(&e.payload, of, err) < 0;
     }
     rp_envelope_fini(&e);

@@ -12,7 +12,7 @@ void rp_dsse_pae(struct rp_buf *out, const char *type, const void *body, size_t 
     rp_buf_add(out, body, size);
 }
 
-/* The one spelling of an envelope. */
+/* The only accepted form of an envelope. */
 static void write_envelope(struct rp_buf *out, const void *payload, size_t size, const char *keyid, const unsigned char sig[64])
 {
     RP_BUF body = {0}, s = {0};
@@ -58,7 +58,7 @@ static int parse_signature(struct rp_envelope *e, const json_t *list, struct rp_
     return 0;
 }
 
-static int parse(struct rp_envelope *e, const json_t *j, struct rp_err *err)
+static int parse_envelope(struct rp_envelope *e, const json_t *j, struct rp_err *err)
 {
     const char *what = "DSSE envelope", *payload, *type;
     const json_t *list;
@@ -81,14 +81,14 @@ int rp_dsse_parse(struct rp_envelope *e, const char *text, size_t size, struct r
         return -1;
     if (!json_is_object(j))
         return rp_fail(err, RP_MALFORMED, "DSSE envelope is not a JSON object");
-    if (parse(e, j, err) < 0) {
+    if (parse_envelope(e, j, err) < 0) {
         rp_envelope_fini(e);
         return -1;
     }
     write_envelope(&again, e->payload.data, e->payload.size, e->keyid, e->sig);
     if (!rp_buf_is(&again, text, size)) {
         rp_envelope_fini(e);
-        return rp_fail(err, RP_MALFORMED, "DSSE envelope is not spelled as this program writes it (order, white space, or more fields)");
+        return rp_fail(err, RP_MALFORMED, "DSSE envelope is not written as this program writes it (order, white space, or more fields)");
     }
     return 0;
 }

@@ -50,15 +50,15 @@ static void pkey_freep(EVP_PKEY **k)
 
 static void ssl_init(void)
 {
-    /* Everything used here is found by its provider: the tables of names from before there were such take half a millisecond. */
+    /* Everything used here comes from the provider: loading the older tables of names would take half a millisecond. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS, NULL);
-    /* Private keys live here for as long as a run: in no core dump and, where the limit on locked memory allows, in no swap. */
+    /* Private keys stay in memory during a run: not in core dumps and, if the limit on locked memory allows, not in swap. */
     if (!CRYPTO_secure_malloc_initialized())
         CRYPTO_secure_malloc_init(SECRET_HEAP, SECRET_LEAST);
     ERR_clear_error();
 }
 
-/* Message plus OpenSSL's own reason; its queue is empty afterwards. */
+/* Fails with the message and OpenSSL's reason, and clears OpenSSL's queue. */
 static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...)
 {
@@ -113,8 +113,8 @@ static int write_pem(BIO *bio, EVP_PKEY *pkey, const char *passphrase, struct rp
     return ok ? 0 : fail_ssl(err, RP_BUG, "cannot encrypt a new key");
 }
 
-/* The name appears whole or not at all, and never replaces anything. */
-static int publish(const char *tmp, const char *path, struct rp_err *err)
+/* The file appears complete or not at all, and never replaces another. */
+static int publish_key(const char *tmp, const char *path, struct rp_err *err)
 {
     if (rp_publish(tmp, path) == 0)
         return 0;
@@ -133,7 +133,7 @@ static int write_private(const char *path, const char *pem, size_t size, struct 
     int failed = 0;
     if (fchmod(fd, 0600) < 0 || rp_write_all(fd, pem, size) < 0 || fsync(fd) < 0)
         failed = rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) < 0;
-    failed = failed || publish(tmp, path, err) < 0;
+    failed = failed || publish_key(tmp, path, err) < 0;
     unlink(tmp);
     return failed ? -1 : 0;
 }
@@ -168,7 +168,7 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
 
 /* ---- reading ---- */
 
-/* Private bytes live here only, and leave wiped. */
+/* The private bytes of a file; wiped when freed. */
 struct secret {
     char data[KEY_FILE_MAX];
     size_t size;
@@ -242,7 +242,7 @@ static int get_passphrase(struct rp_passphrase *p, const char *path, int fd, str
 /* Context of OpenSSL's passphrase callback. */
 struct asking {
     const char *path;
-    int fd, tried, asked; /* asked: and got a passphrase */
+    int fd, tried, asked; /* asked: got a passphrase */
     struct rp_err *err;
 };
 
@@ -281,7 +281,7 @@ static int only_one_block(const char *data, size_t size, const char *what, struc
     return rp_fail(err, RP_MALFORMED, "%s holds several PEM blocks; expected one key: keep each in a file of its own", what);
 }
 
-static int usable(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
+static int check_point(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
 {
     unsigned char key[32];
     size_t n = sizeof key;
@@ -289,7 +289,7 @@ static int usable(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
     return rp_point_check(key, what, err);
 }
 
-/* ---- keys that signify and minisign made ---- */
+/* ---- keys of signify and minisign ---- */
 
 static int is_encrypted(const struct secret *s, enum form form, const char *what, struct rp_err *err)
 {
@@ -424,7 +424,7 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
         fail_ssl(err, RP_MALFORMED, "%s is not a valid public key", what);
         return NULL;
     }
-    if (only_ed25519(pkey, what, err) < 0 || usable(pkey, what, err) < 0)
+    if (only_ed25519(pkey, what, err) < 0 || check_point(pkey, what, err) < 0)
         return NULL;
     struct rp_key_pair *k = key_new(pkey);
     pkey = NULL;
@@ -498,7 +498,7 @@ int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, co
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int ok = c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestVerify(c, sig, 64, data, size) == 1;
     EVP_MD_CTX_free(c);
-    ERR_clear_error(); /* OpenSSL has no more to say than "no" */
+    ERR_clear_error(); /* OpenSSL gives no reason */
     if (ok)
         return 0;
     char print[RP_FINGERPRINT_SIZE];
@@ -511,12 +511,12 @@ int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, co
 char *rp_config_path(const char *leaf, struct rp_err *err)
 {
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg == '/') /* the specification says to ignore relative ones */
+    if (xdg && *xdg == '/') /* the specification requires relative paths to be ignored */
         return rp_asprintf("%s/repro/%s", xdg, leaf);
     if (home && *home == '/')
         return rp_asprintf("%s/.config/repro/%s", home, leaf);
     return rp_fail_null(err, RP_USAGE,
-                        "neither HOME nor XDG_CONFIG_HOME names a directory to keep keys in; set one, or make a key with "
+                        "neither HOME nor XDG_CONFIG_HOME names a directory for keys; set one, or make a key with "
                         "'repro key new -o FILE' and give --key FILE");
 }
 
@@ -538,7 +538,7 @@ struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, i
     if (stat(own, &st) < 0 && errno == ENOENT) {
         if (rp_key_create(own, NULL, err) == 0)
             *created = 1;
-        else if (stat(own, &st) < 0) /* not: another run made it first */
+        else if (stat(own, &st) < 0) /* unless another run created it first */
             return NULL;
     }
     return rp_key_load(own, passphrase_fd, err);

@@ -1,12 +1,12 @@
 /* Ed25519 keys and signatures (OpenSSL).
  *
- * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints. Keys that
- *          signify and minisign made are read too.
- * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> yes or no.
+ * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints. Keys of
+ *          signify and minisign are read too.
+ * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> 0 or -1.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
- * Extend:  another signature form goes beside dsse.c, signify.c and minisign.c and uses rp_key_sign().
+ * Extend:  another signature form goes next to dsse.c, signify.c and minisign.c and uses rp_key_sign().
  *
- * OpenSSL reads no configuration file and loads no provider but its default one, whatever OPENSSL_CONF says.
+ * OpenSSL reads no configuration file and loads only its default provider; OPENSSL_CONF is ignored.
  */
 #ifndef RP_SIGN_KEY_H
 #define RP_SIGN_KEY_H
@@ -20,13 +20,13 @@ struct rp_key_pair;
 
 /* SHA-256 of the DER SubjectPublicKeyInfo, as "SHA256:" and 64 hex digits. */
 #define RP_FINGERPRINT_SIZE 72
-#define RP_KEY_NUMBER 8 /* bytes by which signify and minisign tell keys apart */
+#define RP_KEY_NUMBER 8 /* bytes by which signify and minisign identify a key */
 
 /* passphrase NULL: unencrypted. Refuses to overwrite. Creates the directory 0700. */
 int rp_key_create(const char *path, const char *passphrase, struct rp_err *err) rp_must_check;
-/* passphrase_fd >= 0: read it from there; else ask on the terminal if the key is encrypted. */
+/* The passphrase of an encrypted key is read from passphrase_fd, or if that is -1 from the terminal. */
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
-/* Would rp_key_load() take it? Asks for no passphrase: of an encrypted key only the frame and the mode are looked at. */
+/* Would rp_key_load() accept it? Without a passphrase: of an encrypted key only the form and the mode are checked. */
 int rp_key_check(const char *path, struct rp_err *err) rp_must_check;
 /* PEM, or what signify and minisign write. */
 struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
@@ -37,7 +37,7 @@ void rp_key_free(struct rp_key_pair *k);
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE]);
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
 void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32]);
-/* The one that signify or minisign gave the key, else the first bytes of its fingerprint. */
+/* The number that signify or minisign gave the key, else the first bytes of its fingerprint. */
 void rp_key_number(const struct rp_key_pair *k, unsigned char out[RP_KEY_NUMBER]);
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
 /* 0 good; -1 and RP_SIGNATURE otherwise */

@@ -59,7 +59,7 @@ int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void
     return 0;
 }
 
-/* The third line: the comment without its head, borrowed; *text and *left move behind it. */
+/* The third line: the comment without its head, borrowed; *text and *left move past it. */
 static const char *trusted_comment(size_t *n, const char **text, size_t *left, const char *what, struct rp_err *err)
 {
     size_t head = strlen(TRUSTED_HEAD);
@@ -75,7 +75,7 @@ static const char *trusted_comment(size_t *n, const char **text, size_t *left, c
         unsigned c;
         size_t step = rp_utf8(line + head + i, *n - i, &c);
         if (step == 0 || (rp_is_control(c) && c != '\t') || rp_turns(c))
-            return rp_fail_null(err, RP_MALFORMED, "%s: line 3 holds a control character or no UTF-8 at byte %zu", what, head + i);
+            return rp_fail_null(err, RP_MALFORMED, "%s: line 3 holds a control character or invalid UTF-8 at byte %zu", what, head + i);
         i += step;
     }
     return line + head;
@@ -152,7 +152,7 @@ static int xor_scrypt(struct secret_record *r, const char *passphrase, const cha
     struct hidden pad;
     uint64_t operations = little_endian(r->operations), memory = little_endian(r->memory), n, p = 1;
     if (operations > SCRYPT_WORK_MAX || memory > SCRYPT_MEMORY_MAX)
-        return rp_fail(err, RP_MALFORMED, "%s asks for more work or memory than minisign does (%llu operations, %llu bytes)", what,
+        return rp_fail(err, RP_MALFORMED, "%s needs more work or memory than any key of minisign (%llu operations, %llu bytes)", what,
                        (unsigned long long)operations, (unsigned long long)memory);
     if (operations < 32768)
         operations = 32768;
@@ -165,7 +165,7 @@ static int xor_scrypt(struct secret_record *r, const char *passphrase, const cha
     if (EVP_PBE_scrypt(passphrase, strlen(passphrase), r->salt, sizeof r->salt, n, 8, p, 2 * SCRYPT_MEMORY_MAX, (unsigned char *)&pad,
                        sizeof pad) != 1) {
         ERR_clear_error();
-        return rp_fail(err, RP_UNAVAILABLE, "%s: scrypt with the %llu MiB that this key asks for does not work here", what,
+        return rp_fail(err, RP_UNAVAILABLE, "%s: scrypt with the %llu MiB that this key needs is not possible here", what,
                        (unsigned long long)(n >> 10));
     }
     for (size_t i = 0; i < sizeof pad; i++)

@@ -10,8 +10,9 @@
  *          a secret key two, the second being the base64 of
  *            "Ed" | "Sc" or two zeros | "B2" | salt 32 | operations 8 | memory 8, little endian | number 8 | seed 32 |
  *            public key 32 | checksum 32
- *          With "Sc" the last 104 bytes are XORed with scrypt(passphrase, salt). The checksum is BLAKE2b-256 of "Ed", number, seed and public
- *          key; it is not checked, because a wrong passphrase or a damaged byte leaves two halves of a key that do not match (key.c).
+ *          With "Sc" the last 104 bytes are XORed with scrypt(passphrase, salt). The checksum is BLAKE2b-256 of "Ed", number, seed and
+ *          public key; it is not checked, because a wrong passphrase or a damaged byte leaves two halves of a key that do not match
+ *          (key.c).
  * Flow:    as in signify.h.
  * Owner:   as in signify.h.
  */
@@ -23,7 +24,7 @@
 /* file: what the trusted comment calls the signed bytes. */
 int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, const char *file,
                      struct rp_err *err) rp_must_check;
-/* 0: both signatures are by k, whatever number the first names. RP_MALFORMED or RP_SIGNATURE otherwise. */
+/* 0: both signatures are by k; the key number of the first is ignored. RP_MALFORMED or RP_SIGNATURE otherwise. */
 int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                       struct rp_err *err) rp_must_check;
 

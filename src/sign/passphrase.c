@@ -21,7 +21,7 @@ void rp_passphrase_fini(struct rp_passphrase *p)
     rp_wipe(p, sizeof *p);
 }
 
-/* What a terminal in raw mode leaves to us: 1 the key edited the line, 0 it is part of the line, -1 it ends the line. */
+/* Line editing, which a terminal in raw mode does not do: 1 the key edited the line, 0 it is part of the line, -1 it ends the line. */
 static int edit(char c, char *text, size_t *n)
 {
     if (c == CTRL_D)
@@ -34,7 +34,7 @@ static int edit(char c, char *text, size_t *n)
     return c == CTRL_U || c == BACKSPACE || c == DELETE;
 }
 
-/* One line from fd, a byte at a time so that nothing behind it is swallowed. Returns the length, or -1: errno, or 0 for Ctrl-C. */
+/* One line from fd, a byte at a time so that nothing after it is consumed. Returns the length, or -1: errno, or 0 for Ctrl-C. */
 static ssize_t read_secret(int fd, char *text, size_t size, int tty)
 {
     size_t n = 0;

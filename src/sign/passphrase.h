@@ -1,8 +1,7 @@
 /* Passphrases of encrypted keys: from the terminal without echo, or from a file descriptor.
  *
- * What:    one secret line in a fixed buffer.      Flow: terminal or fd -> buffer -> rp_wipe().
+ * Flow:    terminal or fd -> a fixed buffer -> rp_wipe().
  * Owner:   the caller's buffer; wipe it with rp_wipe(), or declare it RP_PASSPHRASE.
- * Extend:  another source gets its own function here.
  */
 #ifndef RP_SIGN_PASSPHRASE_H
 #define RP_SIGN_PASSPHRASE_H
@@ -21,7 +20,7 @@ void rp_wipe(void *p, size_t size); /* not optimised away */
 
 /* Up to the first newline or the end; empty is refused. */
 int rp_passphrase_from_fd(struct rp_passphrase *p, int fd, struct rp_err *err) rp_must_check;
-/* Asks on /dev/tty; with `again` twice, for a new key. RP_UNAVAILABLE where there is no terminal. */
+/* Prompts on /dev/tty; with `again` twice, for a new key. RP_UNAVAILABLE without a terminal. */
 int rp_passphrase_ask(struct rp_passphrase *p, const char *prompt, int again, struct rp_err *err) rp_must_check;
 
 #endif

@@ -1,9 +1,9 @@
-/* Which 32 bytes are a public key of Ed25519 that means something.
+/* Which 32 bytes are an acceptable public key of Ed25519.
  *
- * What:    under a point of small order signatures hold that nobody made; and a key has one form (RFC 8032, 5.1.3). OpenSSL refuses
- *          neither when it reads a key.
- * Flow:    each public key that is read, of whatever form (key.c) -> rp_point_check().
- * Extend:  nothing: the curve has five y of small order, and each other spelling of one is above the prime.
+ * What:    under a point of small order anyone can make valid signatures; and a key has only one encoding (RFC 8032, 5.1.3). OpenSSL
+ *          checks neither when it reads a key.
+ * Flow:    each public key that is read, in any form (key.c) -> rp_point_check().
+ *          The curve has five y of small order, and every other encoding of one is above the prime.
  */
 #ifndef RP_SIGN_POINT_H
 #define RP_SIGN_POINT_H

@@ -38,7 +38,7 @@ size_t rp_record_size(const char *text, size_t size)
     return (size_t)n / 4 * 3 - (text[n - 1] == '=') - (text[n - 2] == '=');
 }
 
-/* Base64 with one spelling. A secret may be in it: everything stays in buffers that are wiped. */
+/* Strict base64. It may be of a secret: all buffers are wiped. */
 static int decode(unsigned char *out, size_t size, const char *text, size_t n)
 {
     struct {
@@ -67,7 +67,7 @@ int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *l
     return 0;
 }
 
-/* A comment is never believed, but it may be shown by somebody's terminal. */
+/* A comment is not trusted, but it may be shown on a terminal. */
 static int check_comment(const char *text, size_t n, const char *what, struct rp_err *err)
 {
     if (n > COMMENT_MAX)
@@ -76,7 +76,7 @@ static int check_comment(const char *text, size_t n, const char *what, struct rp
         unsigned c;
         size_t step = rp_utf8(text + i, n - i, &c);
         if (step == 0 || (rp_is_control(c) && c != '\t') || rp_turns(c))
-            return rp_fail(err, RP_MALFORMED, "%s: line 1 holds a control character or no UTF-8 at byte %zu", what, i);
+            return rp_fail(err, RP_MALFORMED, "%s: line 1 holds a control character or invalid UTF-8 at byte %zu", what, i);
         i += step;
     }
     return 0;

@@ -11,7 +11,7 @@
  *          checked, because a damaged byte leaves two halves of a key that do not match (key.c). With rounds > 0 these 64 bytes are XORed
  *          with bcrypt_pbkdf(passphrase, salt, rounds).
  * Flow:    text -> struct, or RP_MALFORMED with the line; key -> text.
- * Owner:   fixed-size structs of the caller; those with a secret are wiped by him (RP_FOREIGN does).
+ * Owner:   fixed-size structs of the caller, which wipes those with a secret (RP_FOREIGN does).
  * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign() of key.c.
  */
 #ifndef RP_SIGN_SIGNIFY_H
@@ -22,9 +22,9 @@
 #include "sign/key.h"
 
 #define RP_COMMENT_HEAD "untrusted comment: "
-#define RP_RECORD_MAX 256 /* bytes that a line of base64 stands for */
+#define RP_RECORD_MAX 256 /* bytes that a line of base64 encodes */
 
-/* What other tools call a key: a number, and its 32 or 64 bytes. */
+/* A key as other tools write it: a number, and 32 or 64 bytes. */
 struct rp_foreign_public {
     unsigned char number[RP_KEY_NUMBER], key[32];
 };
@@ -34,13 +34,13 @@ struct rp_foreign_secret {
 void rp_foreign_fini(struct rp_foreign_secret *s);
 #define RP_FOREIGN __attribute__((cleanup(rp_foreign_fini))) struct rp_foreign_secret
 
-/* Is it a comment line and what follows one, rather than PEM? */
+/* Does it begin with a comment line, unlike PEM? */
 int rp_is_commented(const char *text, size_t size);
-/* How many bytes the second line stands for: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if it is no
+/* How many bytes the second line encodes: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if it is not
  * base64. */
 size_t rp_record_size(const char *text, size_t size);
-/* The comment line and the line of base64 at *text, which must stand for exactly `size` bytes, beginning with "Ed" or one of `kinds`
- * (pairs of letters, "EdED"). Moves *text and *left behind them. */
+/* The comment line and the line of base64 at *text, which must encode exactly `size` bytes, beginning with "Ed" or one of `kinds`
+ * (pairs of letters, "EdED"). Moves *text and *left past them. */
 int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
                    struct rp_err *err) rp_must_check;
 /* The line of base64 alone, at line `number` of the file. */
@@ -53,11 +53,11 @@ int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t
 void rp_foreign_public_write(struct rp_buf *out, const struct rp_key_pair *k, const char *tool);
 
 int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err) rp_must_check;
-/* 0: a well-formed signature of data by k, whatever number it names. RP_MALFORMED or RP_SIGNATURE otherwise. */
+/* 0: a well-formed signature of data by k; its key number is ignored. RP_MALFORMED or RP_SIGNATURE otherwise. */
 int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                      struct rp_err *err) rp_must_check;
 
-/* 1: it needs a passphrase, 0: not, -1: no secret key of signify. */
+/* 1: it needs a passphrase, 0: it does not, -1: it is not a secret key of signify. */
 int rp_signify_is_encrypted(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
 int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase /* or NULL */, const char *what,
                     struct rp_err *err) rp_must_check;

@@ -23,11 +23,11 @@ struct rp_subject {
 
 /* RP_MALFORMED for a run.json or statement of version 1, which this program does not read; 0 for anything else. */
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err) rp_must_check;
-/* The predicate: schema versions, the build that ran, and what run.json says in short. run: parsed run.json; sha256: of its bytes. */
+/* The predicate: schema versions, the build that ran, and the key figures of run.json. run: parsed run.json; sha256: of its bytes. */
 json_t *rp_statement_predicate(const json_t *run, const char *sha256);
 json_t *rp_statement(const struct rp_subject *subject, int n, json_t *predicate /* reference taken */);
 
-/* A parsed payload: has the form above? Fills at most max subjects with names borrowed from j; returns their number or -1. */
+/* Checks the form of a parsed payload and fills at most max subjects, with names borrowed from j; returns their number or -1. */
 int rp_statement_subjects(const json_t *j, struct rp_subject *subject, int max, struct rp_err *err) rp_must_check;
 
 #endif

@@ -18,20 +18,20 @@
 #define HEAD "repro-trust/1\nuntil: "
 #define NEVER "never"
 
-/* Free it; it need not exist. */
+/* The path of the store, which need not exist; free it. */
 static char *trust_dir(struct rp_err *err)
 {
     return rp_config_path("trust", err);
 }
 
-static int ends(const char *s, size_t n, const char *suffix)
+static int has_suffix(const char *s, size_t n, const char *suffix)
 {
     return n >= 4 && memcmp(s + n - 4, suffix, 4) == 0;
 }
 
 static int good_name(const char *s, size_t n)
 {
-    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-' || ends(s, n, ".pem") || ends(s, n, ".pub"))
+    if (n == 0 || n > NAME_MAX_CHARS || *s == '.' || *s == '-' || has_suffix(s, n, ".pem") || has_suffix(s, n, ".pub"))
         return 0;
     for (size_t i = 0; i < n; i++)
         if (!isalnum((unsigned char)s[i]) && !strchr("._-@", s[i]))
@@ -41,7 +41,7 @@ static int good_name(const char *s, size_t n)
 
 /* ---- days ---- */
 
-static int is_over(const char *day)
+static int has_passed(const char *day)
 {
     char now[32];
     rp_rfc3339(now, rp_wall_ns());
@@ -60,14 +60,14 @@ static void write_entry(struct rp_buf *out, const struct rp_key_pair *k, const c
     rp_buf_printf(out, "%s%s\nsha256: %s\n%s", HEAD, until, hex, pem.data);
 }
 
-/* The second line of a file that begins with HEAD, as it will be written again. */
+/* The day in the second line of a file that begins with HEAD. */
 static void day_of(char until[RP_DATE_SIZE], const struct rp_buf *text)
 {
     size_t n = strcspn(text->data + strlen(HEAD), "\n");
     snprintf(until, RP_DATE_SIZE, "%.*s", (int)(n < RP_DATE_SIZE ? n : 0), text->data + strlen(HEAD));
 }
 
-/* A public key file of any kind; one of the store has a day, which is "" for all others. */
+/* A public key file of any form. Only one of the store has a day; *until is "" for all others. */
 static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
 {
     RP_BUF text = {0}, again = {0};
@@ -92,7 +92,7 @@ static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE
     return 0;
 }
 
-/* One of the store: what has neither the head nor begins with the key may be an entry whose day is damaged. */
+/* A file of the store. One that begins neither with the head nor with a key may be an entry whose day is damaged. */
 static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
 {
     static const char *const begins[] = {HEAD, "-----BEGIN PUBLIC KEY-----", "untrusted comment: "};
@@ -102,7 +102,7 @@ static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (text.size > strlen(begins[i]) && memcmp(text.data, begins[i], strlen(begins[i])) == 0)
             return read_public(fingerprint, until, path, err);
-    return rp_fail(err, RP_MALFORMED, "'%s' is no entry of the trust store: it begins neither with repro-trust/1 nor with a public key",
+    return rp_fail(err, RP_MALFORMED, "'%s' is not an entry of the trust store: it begins neither with repro-trust/1 nor with a public key",
                    path);
 }
 
@@ -118,8 +118,8 @@ static int check_name(const char *name, struct rp_err *err)
 {
     if (good_name(name, strlen(name)))
         return 0;
-    return rp_fail(err, RP_USAGE, "'%.80s' is no name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, not "
-                                  "ending in .pem or .pub",
+    return rp_fail(err, RP_USAGE, "'%.80s' is not a valid name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, "
+                                  "not ending in .pem or .pub",
                    name, NAME_MAX_CHARS);
 }
 
@@ -130,9 +130,9 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
     if (check_name(name, err) < 0)
         return -1;
     if (until && !rp_is_date(until, strlen(until)))
-        return rp_fail(err, RP_USAGE, "'%.40s' is no day; expected one like 2027-06-30", until);
-    if (until && is_over(until))
-        return rp_fail(err, RP_USAGE, "%s is over: a key that is no longer believed is removed with --remove", until);
+        return rp_fail(err, RP_USAGE, "'%.40s' is not a day; expected one like 2027-06-30", until);
+    if (until && has_passed(until))
+        return rp_fail(err, RP_USAGE, "%s has passed: a key that is no longer trusted is removed with --remove", until);
     RP_FREE char *dir = trust_dir(err);
     if (!dir || rp_mkdirs(dir, 0700, err) < 0)
         return -1;
@@ -142,8 +142,8 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
         if (read_entry(theirs, day, path, err) < 0)
             return rp_wrap(err, "trust store");
         if (strcmp(ours, theirs) != 0)
-            return rp_fail(err, RP_USAGE, "'%s' already stands for the key %s; choose another with --name, or remove that one first with "
-                                          "repro key trust --remove %s",
+            return rp_fail(err, RP_USAGE, "'%s' is already the name of the key %s; choose another with --name, or remove that one first "
+                                          "with repro key trust --remove %s",
                            name, theirs, name);
     }
     write_entry(&text, k, until ? until : NEVER);
@@ -173,7 +173,7 @@ static int add_trusted(struct rp_trust_list *list, const char *dir, const char *
         free(t.name);
         return -1;
     }
-    t.expired = is_over(t.until);
+    t.expired = has_passed(t.until);
     list->key = rp_realloc(list->key, (size_t)(list->n + 1) * sizeof *list->key);
     list->key[list->n++] = t;
     return 0;
@@ -197,7 +197,7 @@ int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
     struct rp_err why;
     while ((e = readdir(d))) {
         size_t n = strlen(e->d_name);
-        if (!ends(e->d_name, n, ".pem") || !good_name(e->d_name, n - 4) || add_trusted(list, dir, e->d_name, &why) == 0)
+        if (!has_suffix(e->d_name, n, ".pem") || !good_name(e->d_name, n - 4) || add_trusted(list, dir, e->d_name, &why) == 0)
             continue;
         list->skipped = rp_realloc(list->skipped, (size_t)(list->n_skipped + 1) * sizeof *list->skipped);
         list->skipped[list->n_skipped++] = rp_strdup(why.msg);
@@ -228,7 +228,7 @@ int rp_trust_find(const char *fingerprint, char name[RP_TRUST_NAME], char until[
     *name = *until = 0;
     if (rp_trust_list(&list, err) < 0)
         return -1;
-    for (int i = 0; i < list.n && !found; i++) { /* under several names: one that is believed counts */
+    for (int i = 0; i < list.n && !found; i++) { /* under several names: one that has not expired is enough */
         const struct rp_trusted *t = &list.key[i];
         if (strcmp(t->fingerprint, fingerprint) != 0)
             continue;
@@ -247,10 +247,10 @@ static int resolve_name(char fingerprint[RP_FINGERPRINT_SIZE], const char *name,
     char until[RP_DATE_SIZE];
     if (read_entry(fingerprint, until, path, err) < 0)
         return -1;
-    if (!is_over(until))
+    if (!has_passed(until))
         return 0;
-    return rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which is over; repro key trust %s --name %s --until DATE renews it", name,
-                   until, path, name);
+    return rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which has passed; repro key trust %s --name %s --until DATE renews it",
+                   name, until, path, name);
 }
 
 int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, struct rp_err *err)
@@ -259,29 +259,29 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     char until[RP_DATE_SIZE];
     if (strncmp(what, "SHA256:", 7) == 0) {
         if (!rp_is_sha256(what + 7))
-            return rp_fail(err, RP_USAGE, "'%.90s' is no fingerprint; expected SHA256: and 64 lower-case hex digits", what);
+            return rp_fail(err, RP_USAGE, "'%.90s' is not a fingerprint; expected SHA256: and 64 lower-case hex digits", what);
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
-    if (strchr(what, '/') || ends(what, strlen(what), ".pem") || ends(what, strlen(what), ".pub")) {
+    if (strchr(what, '/') || has_suffix(what, strlen(what), ".pem") || has_suffix(what, strlen(what), ".pub")) {
         if (read_public(fingerprint, until, what, err) < 0)
             return -1;
-        return is_over(until) ? rp_fail(err, RP_SIGNATURE, "'%s' says itself that it was trusted until %s, which is over", what, until) : 0;
+        return has_passed(until) ? rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which has passed", what, until) : 0;
     }
-    /* A name means the store and nothing else: a file that lies in the working directory, perhaps beside the bundle that came from a
-     * stranger, must not take the place of a key that is not in the store (yet). */
+    /* A name refers only to the store: a file in the working directory, perhaps delivered with an untrusted bundle, must not replace a key
+     * that is not in the store (yet). */
     struct rp_err why = {0};
     RP_FREE char *dir = trust_dir(&why);
     RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;
     if (path && stat(path, &st) == 0)
         return resolve_name(fingerprint, what, path, err);
     if (stat(what, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%.80s' is no name in the trust store; for the file of that name write ./%.80s", what, what);
+        return rp_fail(err, RP_USAGE, "'%.80s' is not a name in the trust store; for the file of that name write ./%.80s", what, what);
     if (!dir) {
         *err = why;
         return -1;
     }
-    return rp_fail(err, RP_USAGE, "'%.80s' is no public key file, no fingerprint and no name in the trust store '%s'; "
+    return rp_fail(err, RP_USAGE, "'%.80s' is not a public key file, a fingerprint or a name in the trust store '%s'; "
                                   "repro key trust FILE --name NAME adds one",
                    what, dir);
 }

@@ -4,7 +4,7 @@
 
 #define REPETITIONS_MIN 2
 #define REPETITIONS_MAX 64
-#define SEED_FLOATS 65536 /* random ones, repeated: what a product of zeros takes in power and time says nothing */
+#define SEED_FLOATS 65536 /* random ones, repeated: a product of zeros takes less power and time */
 #define FEED_BYTES ((size_t)8 << 20)
 #define FEED_TIMES 16
 
@@ -18,7 +18,7 @@ struct probe {
     void *alive_arg;
 };
 
-/* An accelerator's clock rises for a while, and a launch is not to count. Processors share their memory with the process, which is to stay
+/* An accelerator's clock rises for a while, and the time of a launch must not matter. On processors the memory of the process must stay
  * within its plan. */
 struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp_plan *plan)
 {
@@ -73,7 +73,7 @@ static int once(struct probe *p, void (*work)(struct probe *), uint64_t *ns, str
     return b->time_end ? b->time_end(p->dev, ns, err) : 0;
 }
 
-/* Times of repetitions for about as long as `budget`; NULL: failed, or asked to stop. */
+/* The times of repetitions, for about `budget` ns; NULL: it failed, or a stop was requested. */
 static json_t *repeat(struct probe *p, void (*work)(struct probe *), uint64_t budget, struct rp_err *err)
 {
     json_t *all = json_array();
@@ -83,7 +83,7 @@ static json_t *repeat(struct probe *p, void (*work)(struct probe *), uint64_t bu
             json_decref(all);
             return NULL;
         }
-        if (i >= 0 || ns > budget) /* the first touches pages and loads kernels, unless that does not matter */
+        if (i >= 0 || ns > budget) /* the first one, which touches pages and loads kernels, counts only if it is long */
             json_array_append_new(all, json_integer((json_int_t)ns));
         if (i < 0 && ns > budget)
             break;

@@ -1,10 +1,10 @@
-/* Ceilings: what a device does at best, measured beside a run, so that what the run achieved can be held against it.
+/* Ceilings: the peak rates of a device, measured before and after a run, for comparison with the rates that the run achieved.
  *
- * What:    the backend's own matrix product of one fixed shape, copies inside its memory, and copies from the host.
+ * What:    the backend's GEMM of one fixed shape, copies inside its memory, and copies from the host.
  * Flow:    an open device that holds no blocks -> {"clock": "host" | "device", "gemm": {"rows", "width", "depth", "times", "ns": [..]},
- *          "copy": {"bytes", "times", "ns"}, "host_to_device": the same, where there is such a link}. ns: how long each repetition of
+ *          "copy": {"bytes", "times", "ns"}, "host_to_device": the same, if there is such a link}. ns: how long each repetition of
  *          `times` calls took. report/ceilings.h makes figures of them.
- * Owner:   the caller owns the result; blocks are given back.
+ * Owner:   the caller owns the result; blocks are released.
  * Extend:  another ceiling is a function like copies(), its key in bundle/schemas/run.schema.json, its rate in report/ceilings.c.
  */
 #ifndef RP_WORKER_CEILINGS_H
@@ -15,13 +15,13 @@
 struct rp_ceiling_size {
     struct rp_product product;
     int times;                 /* calls of a repetition */
-    size_t copy;               /* bytes of each of the two blocks; more where the product needs it */
+    size_t copy;               /* bytes of each of the two blocks; more if the product needs it */
     uint64_t gemm_ns, copy_ns; /* about how long each is repeated */
 };
-/* What suits a device; memory within what the plan has for training. */
+/* Sizes for a device; the memory is within that of the plan. */
 struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp_plan *plan);
 
-/* NULL: no ceilings, and *err is RP_OK where that is no failure (no memory for them, alive() asked to stop, a backend that cannot). */
+/* NULL: no ceilings; *err is RP_OK if that is not a failure (no memory for them, alive() requested a stop, or the backend cannot). */
 json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg,
                     struct rp_err *err) rp_must_check;
 

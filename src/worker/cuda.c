@@ -1,4 +1,4 @@
-/* NVIDIA GPUs as this program knows them: it cannot load their driver, so it asks repro-gpu, and lets it train. */
+/* NVIDIA GPUs: this program cannot load their driver, so repro-gpu answers for them, and trains. */
 #include "worker/job.h"
 
 #include "backend/cuda/needs.h"
@@ -16,8 +16,8 @@
 
 struct answer {
     int asked;
-    char device[65]; /* that was asked for */
-    struct rp_err why; /* it cannot be used; "": it can */
+    char device[65];   /* the requested one */
+    struct rp_err why; /* why it cannot be used; "": it can */
     int64_t memory;
     struct rp_cuda_gpu gpu;
 };
@@ -33,7 +33,7 @@ static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct 
             return -1;
         if (got > 0 && type == RP_FRAME_VALUES) {
             *values = json_incref(json_object_get(body, "values"));
-            return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker gave no answer but something else");
+            return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker sent an answer without values");
         }
     }
     if (rp_interrupted())
@@ -50,8 +50,8 @@ int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
     return rp_program_gpu(&program, err) < 0 ? -1 : rp_process_start_program(w, &program, "repro-gpu", w->name, err);
 }
 
-/* Start, ask one thing, end. */
-static int ask_once(enum rp_frame type, const json_t *question, int limit_ms, json_t **values, struct rp_err *err)
+/* Starts repro-gpu, sends one query, and ends it. */
+static int query_once(enum rp_frame type, const json_t *question, int limit_ms, json_t **values, struct rp_err *err)
 {
     struct rp_process w;
     if (rp_worker_start_gpu(&w, err) < 0)
@@ -61,13 +61,13 @@ static int ask_once(enum rp_frame type, const json_t *question, int limit_ms, js
     return failed ? -1 : 0;
 }
 
-static int ask_worker(struct answer *a, struct rp_err *err)
+static int query_device(struct answer *a, struct rp_err *err)
 {
     static const char where[] = "answer of the GPU worker";
     RP_JSON *values = NULL, *question = json_pack("{s:s}", "device", a->device);
     const char *name;
     int64_t capability, shared;
-    if (ask_once(RP_FRAME_DEVICE, question, LIMIT_MS, &values, err) < 0)
+    if (query_once(RP_FRAME_DEVICE, question, LIMIT_MS, &values, err) < 0)
         return -1;
     const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
     if (unavailable)
@@ -80,7 +80,7 @@ static int ask_worker(struct answer *a, struct rp_err *err)
     return 0;
 }
 
-/* Asked once: a driver takes a second, and no answer depends on the sizes. */
+/* Queried once: a driver takes a second, and the answer does not depend on sizes. */
 static const struct answer *answer_for(const struct rp_device_opts *o)
 {
     static struct answer a;
@@ -89,7 +89,7 @@ static const struct answer *answer_for(const struct rp_device_opts *o)
         return &a;
     a = (struct answer){.asked = 1};
     snprintf(a.device, sizeof a.device, "%s", device);
-    if (ask_worker(&a, &a.why) < 0)
+    if (query_device(&a, &a.why) < 0)
         a.memory = 0;
     return &a;
 }
@@ -103,7 +103,7 @@ static const char *unavailable(const struct rp_device_opts *o)
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
     const struct answer *a = answer_for(o);
-    return *a->why.msg ? rp_use_check(u, "cuda", err) : rp_cuda_supports(&a->gpu, u, err); /* where none is, nothing limits it */
+    return *a->why.msg ? rp_use_check(u, "cuda", err) : rp_cuda_supports(&a->gpu, u, err); /* without a GPU there are no limits */
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
@@ -115,7 +115,7 @@ static int report_of(enum rp_frame type, const json_t *question, json_t **report
 {
     RP_JSON *values = NULL;
     *report = NULL;
-    if (ask_once(type, question, REPORT_MS, &values, err) < 0)
+    if (query_once(type, question, REPORT_MS, &values, err) < 0)
         return -1;
     const char *failed = json_string_value(json_object_get(values, "failed"));
     *report = json_incref(json_object_get(values, "report"));

@@ -1,13 +1,12 @@
-/* A job: what a worker is asked to do, as the JSON body of the JOB frame, and what it answers.
+/* A job for a worker, as the JSON body of the JOB frame, and the frames that answer it.
  *
  * What:    one struct and its JSON form; `run` and replay build it, the worker's loop reads it.
  * Flow:    struct rp_job -> JSON -> struct rp_job on the other side of the socket.
  * Owner:   recipe is borrowed when encoding; rp_job_decode() fills an owned copy that rp_job_fini() frees.
  * Extend:  a field here, one line in rp_job_encode() and one in rp_job_decode().
  *
- * Before a job, repro-gpu may be asked for its DEVICE; VALUES {"probe": "device", "values": {"name", "capability",
- * "shared_bytes": that a block may have, "memory": that a run may take}}, or
- * {"unavailable": why} in their place.
+ * Before a job, a DEVICE frame may be sent to repro-gpu, which answers VALUES {"probe": "device", "values": {"name", "capability",
+ * "shared_bytes": of a block, "memory": available to a run}}, or {"unavailable": why} as the values.
  *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
@@ -43,23 +42,23 @@ enum rp_step_when { RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP
 
 struct rp_job {
     struct rp_recipe *recipe; /* resolved */
-    const struct rp_backend *backend; /* what run.backend came to */
+    const struct rp_backend *backend; /* the one that run.backend selects */
     char *data;               /* directory, file or glob of the samples */
-    int64_t batch;            /* batch size where the recipe says max, else 0 */
-    int64_t steps;            /* stop after so many steps in all; 0: as the recipe says. Replay uses it. */
+    int64_t batch;            /* batch size if the recipe has max, else 0 */
+    int64_t steps;            /* stop after this many steps in all; 0: as in the recipe. Replay uses it. */
 };
 
 json_t *rp_job_encode(const struct rp_job *job);
-/* Fills job->recipe with heap memory. backends: where job->backend is from. */
+/* Fills job->recipe with heap memory. backends: the list that contains job->backend. */
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err) rp_must_check;
 void rp_job_fini(struct rp_job *job); /* of a decoded job */
 
-/* Steps the recipe asks for: warm-up + repeats * timed. */
+/* The steps of the recipe: warm-up + repeats * timed. */
 int64_t rp_job_steps(const struct rp_recipe *r);
 
-/* The device options a recipe asks for: run.isa, run.threads, run.device. They point into the recipe. */
+/* The device options of a recipe: run.isa, run.threads, run.device. They point into the recipe. */
 struct rp_device_opts rp_job_device(const struct rp_recipe *r);
-/* The backend it asks for: run.backend, or with auto the first usable one. passed->msg: the last that auto passed by and why, else "". */
+/* The backend of the recipe: run.backend, or with auto the first usable one. passed->msg: the last one that auto skipped and why, or "". */
 const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err) rp_must_check;
 /* The backend that run.backend names, when another program trains with it; else NULL. */
 const struct rp_backend *rp_job_remote(const struct rp_recipe *r);
@@ -68,7 +67,7 @@ int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *
 
 /* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
 json_t *rp_plan_to_json(const struct rp_plan *plan);
-/* Plan the recipe; RP_UNAVAILABLE with the largest batch that fits when it does not. batch as in rp_job. */
+/* Plans the memory of the recipe; RP_UNAVAILABLE with the largest batch that fits if it does not. batch as in rp_job. */
 int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 

@@ -1,10 +1,11 @@
 /* The worker: the process in which one rank trains.
  *
- * What:    parent side: start it, or ask repro-gpu (cuda.c). Worker side: the training loop (loop.c).
+ * What:    parent side: start it, or query repro-gpu (cuda.c). Worker side: the training loop (loop.c).
  * Flow:    the parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE, and one DONE or FAILED; the parent may send
  *          STOP. job.h has their fields.
  * Owner:   the caller of a start owns the struct rp_process.
- * Extend:  a backend is a row in backends.c. Another question to repro-gpu is a frame (process/process.h), a function like rp_worker_speed_gpu() and a branch in gpu/main.c.
+ * Extend:  a backend is a row in backends.c. Another query of repro-gpu is a frame (process/process.h), a function like
+ *          rp_worker_speed_gpu() and a branch in gpu/main.c.
  */
 #ifndef RP_WORKER_WORKER_H
 #define RP_WORKER_WORKER_H
@@ -16,12 +17,12 @@
 
 /* The backends of repro, best first, ended by NULL: backends.c. */
 extern const struct rp_backend *const rp_backends[];
-extern const struct rp_backend rp_worker_cuda; /* asks repro-gpu, and never opens a device: cuda.c */
+extern const struct rp_backend rp_worker_cuda; /* queries repro-gpu, and never opens a device: cuda.c */
 
 /* ---- parent side ---- */
 
-int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err) rp_must_check;  /* this file again, with that job */
-int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check; /* repro-gpu, to which nothing is sent yet */
+int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err) rp_must_check;  /* this executable again, with that job */
+int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check; /* repro-gpu, without sending it anything */
 /* Every operation on a GPU against the definitions: the rows of backend/selftest.h in *report. RP_UNAVAILABLE: no GPU can be used. */
 int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err) rp_must_check;
 /* How fast a GPU is: the rows of backend/speed.h, each taking about so many seconds. */
@@ -31,12 +32,12 @@ int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, str
 
 /* Run one job from fd until DONE or FAILED. Returns the process's exit status. */
 int rp_worker_main(int fd);
-/* Something that looks at the device in a thread of its own while it trains, and sends SAMPLE frames to fd. */
+/* Telemetry of the device, read in a thread of its own while it trains and sent to fd as SAMPLE frames. */
 struct rp_sampler {
     void (*start)(const char *pci_address, int fd); /* of the device; "" when it has none */
-    void (*stop)(void);                             /* no frame comes after it; waits for a moment at most */
+    void (*stop)(void);                             /* no frame is sent after it; waits only briefly */
 };
-/* The same where the JOB frame has been read already, on one of these backends; in: what came after it. sampler: may be NULL. */
+/* The same after the JOB frame was read, on one of these backends; in: the bytes that came after it. sampler: may be NULL. */
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
                     const struct rp_sampler *sampler);
 

@@ -258,7 +258,7 @@ TEST(headers_have_one_spelling)
     bend_header(&good, 265, "root", 4, "not the canonical one");
     bend_header(&good, 345, "..", 2, "not the canonical one");
     bend_header(&good, 257, "ustar  ", 8, "not the canonical one");
-    bend_header(&good, 124, "77777777777", 11, "says 8589934591 bytes");
+    bend_header(&good, 124, "77777777777", 11, "8589934591 bytes");
     bend_header(&good, 124, "\x80\0\0\0\0\0\0\0\0\1\0\0", 12, "not 11 octal digits");
     bend_header(&good, 124, "        123", 11, "not 11 octal digits");
     static const char *const names[] = {"/etc/passwd", "../../x", "\033[2Jx", "", "steps", "run.json/../run.json"};
@@ -266,7 +266,7 @@ TEST(headers_have_one_spelling)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         memset(name, 0, sizeof name);
         memcpy(name, names[i], strlen(names[i]));
-        bend_header(&good, 0, name, sizeof name, "no member of a bundle");
+        bend_header(&good, 0, name, sizeof name, "not a member of a bundle");
     }
     bend_header(&good, 0, "statement.dsse.json\0hidden", 26, "not the canonical one");
     memset(name, 'a', sizeof name);
@@ -302,7 +302,7 @@ TEST(members_are_complete_single_and_in_order)
                 add(&tar, &good, i);
         }
         rp_tar_end(&tar);
-        expect_refused(&tar, "is there twice");
+        expect_refused(&tar, "twice");
     }
     for (int swap = 0; swap + 1 < good.n; swap++) { /* neighbours exchanged */
         RP_BUF tar = {0};
@@ -381,7 +381,7 @@ TEST(frames_are_single_checked_and_honest_about_their_size)
     frame_refused(other.data, other.size, "needs a checksum");
     rp_buf_fini(&other);
     repack(&other, &tar, 1, 0);
-    frame_refused(other.data, other.size, "does not say how large");
+    frame_refused(other.data, other.size, "the size of its content");
     rp_buf_fini(&other);
 
     rp_buf_add(&other, file.data, file.size);

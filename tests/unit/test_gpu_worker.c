@@ -182,7 +182,7 @@ TEST(every_failure_is_said_and_bounded)
         {"crash", "crashed (signal 6"},
         {"hang", "did not answer 'nvml' within 1.5 s"},
         {"busy", "did not answer 'nvml' within 1.5 s"},
-        {"rubbish", "bytes that are no record"},
+        {"rubbish", "bytes that are not a record"},
         {"newer", "record version 2"},
         {"huge", "announced a record"},
         {"other", "no answer to 'nvml' but something else"},

@@ -206,7 +206,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     struct rp_err err;
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     put(&b, 0, copy.data, copy.size, "bob");
-    refused(&b, RP_MISMATCH, "of another bundle");
+    refused(&b, RP_MISMATCH, "about another bundle");
     begin(&b);
     countersign(&b, 0, "bob", "reviewer");
     countersign(&b, 1, "bob", "reviewer");
