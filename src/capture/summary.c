@@ -8,9 +8,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/capture.h"
-#include "capture/doctor.h"
+#include "capture/doctor/doctor.h"
 #include "capture/probe.h"
-#include "capture/topo_matrix.h"
+#include "capture/topology/topo_matrix.h"
 #include "capture/value.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #ifndef RP_GPU_GPU_H
 #define RP_GPU_GPU_H
 
-#include "capture/gpu.h"
+#include "capture/nvidia/gpu.h"
 #include "worker/worker.h"
 
 /* nvml: driver_version, nvml_version, count, devices: {gpu0: {...}}: libnvidia-ml.so.1, as old as driver 440

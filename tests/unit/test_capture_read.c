@@ -1,6 +1,6 @@
 /* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line around. */
 #include "base/json.h"
-#include "capture/security.h"
+#include "capture/container/security.h"
 #include "tests/unit/tap.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * GPUs, and those that tests/fake plays. */
 #include "base/json.h"
 #include "capture/capture.h"
-#include "capture/doctor.h"
+#include "capture/doctor/doctor.h"
 #include "capture/value.h"
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
@@ -13,7 +13,7 @@ static const char *const machines[] = {"bare_metal_2s", "broken",           "dgx
                                        "laptop_gpu",    "no_driver",        "titan_v_x8", "troubled",         "v100_sxm2_x8"};
 static const char *const ids[] = {
 #define DOCTOR(id, concerns, what) #id,
-#include "capture/doctor.def"
+#include "capture/doctor/doctor.def"
 #undef DOCTOR
 };
 enum { MACHINES = sizeof machines / sizeof *machines, IDS = sizeof ids / sizeof *ids };

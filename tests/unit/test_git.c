@@ -1,7 +1,7 @@
 /* What is told of friendly git repositories in every state, and of secrets in them; test_git_hostile.c has the others. */
 #include "base/clock.h"
 #include "base/hash.h"
-#include "capture/secrets.h"
+#include "capture/privacy/secrets.h"
 #include "tests/unit/git_fixture.h"
 
 static void check_repository(const char *script, const char *below, const char *branch, int modified, int untracked)

@@ -1,5 +1,5 @@
 /* What is a secret, what names somebody, and what is neither. Tokens are put together here, so that no file holds one. */
-#include "capture/secrets.h"
+#include "capture/privacy/secrets.h"
 #include "tests/unit/tap.h"
 
 #include <stdlib.h>

@@ -1,0 +1,329 @@
+/* The limits of the control groups this process is in.
+ *
+ * /proc/self/cgroup has "0::/path" for version 2 and "4:cpu,cpuacct:/path" for version 1. The groups are looked for under
+ * /sys/fs/cgroup (version 1: /sys/fs/cgroup/<controller>); when the path does not exist there, as in a container that sees only its
+ * own part of the tree, the top of the mount is this process's group. Limits of version 2 are the least on the way to the top.
+ * Names of groups are identities: what leaves this file has their known parts, and hashes in place of the others. */
+#include "capture/container/container.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define V2 "/sys/fs/cgroup"
+
+enum { MAX_GROUP = 1024 };
+
+/* ---- names of groups ---- */
+
+static const char *const known_names[] = {"app.slice", "besteffort", "burstable", "docker", "guaranteed", "init.scope", "kubepods",
+                                          "kubepods-besteffort.slice", "kubepods-burstable.slice", "kubepods.slice", "libpod_parent", "lxc",
+                                          "lxc.monitor", "lxc.payload", "machine", "machine.slice", "podman", "session.slice", "slurm",
+                                          "slurmstepd.scope", "system", "system.slice", "user", "user.slice"};
+/* Longer ones first where one begins another. */
+static const char *const prefixes[] = {"cri-containerd-", "crio-conmon-", "crio-", "docker-", "job_", "kubepods-besteffort-pod",
+                                       "kubepods-burstable-pod", "kubepods-pod", "libpod-conmon-", "libpod-", "lxc.monitor.",
+                                       "lxc.payload.",
+                                       "machine-", "nerdctl-", "pod", "session-", "step_", "task_", "uid_", "user-", "user@"};
+static const char *const suffixes[] = {".scope", ".service", ".slice"};
+
+static size_t affix(const char *const *list, size_t n, const char *name, size_t len, int at_end)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = strlen(list[i]);
+        if (k < len && memcmp(at_end ? name + len - k : name, list[i], k) == 0)
+            return k;
+    }
+    return 0;
+}
+
+/* "docker-0123.scope" -> "docker-sha256:....scope" */
+static void redact_name(const struct rp_probe *p, struct rp_buf *out, const char *name, size_t len)
+{
+    char hidden[RP_HIDDEN];
+    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++)
+        if (strlen(known_names[i]) == len && memcmp(known_names[i], name, len) == 0) {
+            rp_buf_add(out, name, len);
+            return;
+        }
+    size_t head = affix(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
+    size_t tail = affix(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
+    RP_FREE char *middle = rp_asprintf("%.*s", (int)(len - head - tail), name + head);
+    rp_hide_as(p, "container.cgroup", middle, hidden);
+    rp_buf_printf(out, "%.*s%s%.*s", (int)head, name, hidden, (int)tail, name + len - tail);
+}
+
+static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char *path, size_t size)
+{
+    for (const char *s = path, *end = path + size; s < end;) {
+        const char *slash = memchr(s, '/', (size_t)(end - s));
+        size_t n = (size_t)((slash ? slash : end) - s);
+        if (n && !(n <= 2 && memcmp(s, "..", n) == 0))
+            redact_name(p, out, s, n);
+        else
+            rp_buf_add(out, s, n);
+        rp_buf_add(out, "/", slash != NULL);
+        s += n + 1;
+    }
+}
+
+/* Lines "4:cpu,cpuacct:/path". */
+static void redact(const struct rp_probe *p, struct rp_buf *text)
+{
+    RP_BUF out = {0};
+    rp_buf_add(&out, "", 0);
+    for (char *line = text->data, *end = text->data + text->size; !p->opts->identify && line < end;) {
+        char *stop = memchr(line, '\n', (size_t)(end - line));
+        size_t size = (size_t)((stop ? stop : end) - line);
+        char *names = memchr(line, ':', size), *path = names ? memchr(names + 1, ':', size - (size_t)(names + 1 - line)) : NULL;
+        if (path) {
+            rp_buf_add(&out, line, (size_t)(path + 1 - line));
+            redact_path(p, &out, path + 1, size - (size_t)(path + 1 - line));
+            rp_buf_puts(&out, "\n");
+        }
+        line += size + 1;
+    }
+    if (p->opts->identify)
+        return;
+    struct rp_buf old = *text;
+    *text = out;
+    out = old;
+}
+
+void rp_cgroup_read(struct rp_text *t, const struct rp_probe *p, const char *path)
+{
+    rp_text_read_as(t, p, path, redact);
+}
+
+/* ---- where the group is ---- */
+
+/* The path of the group of `controller` ("" for version 2), cut out of the text; 0 or -1. */
+static int group_path(const struct rp_text *t, const char *controller, char out[MAX_GROUP])
+{
+    const char *p = t->state == RP_STATE_OK ? t->bytes.data : "";
+    while (*p) {
+        const char *stop = strchr(p, '\n');
+        size_t line = stop ? (size_t)(stop - p) : strlen(p);
+        const char *names = memchr(p, ':', line), *path = names ? memchr(names + 1, ':', line - (size_t)(names + 1 - p)) : NULL;
+        if (path) {
+            size_t n = (size_t)(path - names - 1), len = line - (size_t)(path + 1 - p), want = strlen(controller);
+            int match = want == 0 && n == 0;
+            for (const char *w = names + 1; want && w < path;) {
+                size_t word = strcspn(w, ",:");
+                match |= word == want && memcmp(w, controller, want) == 0;
+                w += word + 1;
+            }
+            if (match && len < MAX_GROUP && path[1] == '/') {
+                memcpy(out, path + 1, len);
+                out[len] = 0;
+                return strstr(out, "..") ? -1 : 0;
+            }
+        }
+        p += line + (p[line] == '\n');
+    }
+    return -1;
+}
+
+/* The record has the directory of the group, and those above it, under their redacted names. */
+static void rename_in_record(const struct rp_probe *p, const char *mount, const char *group)
+{
+    RP_BUF from = {0}, to = {0};
+    size_t n = strlen(group);
+    for (size_t at = n > 1 ? 1 : 0; at && at <= n; at++)
+        if (group[at] == '/' || group[at] == 0) {
+            from.size = to.size = 0;
+            rp_buf_printf(&from, "%s%.*s", mount, (int)at, group);
+            rp_buf_puts(&to, mount);
+            redact_path(p, &to, group, at);
+            rp_record_rename(p, from.data, to.data);
+        }
+}
+
+/* ---- version 2 ---- */
+
+/* Least value of a file "max" or number, from `group` up to the top of the mount; *source is where it was found. */
+static void least_limit(struct rp_probe *p, const char *name, const char *group, const char *file, const char *unit)
+{
+    char path[MAX_GROUP + 64], dir[MAX_GROUP], least_path[MAX_GROUP + 64] = "";
+    int64_t least = -1, n;
+    snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
+    rp_put_limit(p, p->out, name, RP_FORMAT(path, V2 "%s/%s", dir, file), unit);
+    for (;;) {
+        RP_TEXT t;
+        rp_text_read(&t, p, RP_FORMAT(path, V2 "%s/%s", dir, file));
+        if (t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &n) == 0 && (least < 0 || n < least)) {
+            least = n;
+            snprintf(least_path, sizeof least_path, "%s", path);
+        }
+        char *slash = strrchr(dir, '/');
+        if (!slash)
+            break;
+        *slash = 0;
+    }
+    if (least >= 0)
+        rp_put_int(p->out, name, least, least_path, unit);
+}
+
+/* cpu.max is "quota period" or "max period", in microseconds: processors = quota / period. */
+static int read_cpu_max(struct rp_probe *p, const char *path, double *cpus, enum rp_state *state)
+{
+    RP_TEXT t;
+    char quota[32];
+    long long period = 0;
+    rp_text_read(&t, p, path);
+    *state = t.state;
+    if (t.state != RP_STATE_OK)
+        return -1;
+    int64_t q = 0;
+    if (sscanf(t.bytes.data, "%31s %lld", quota, &period) != 2 || period <= 0 ||
+        (strcmp(quota, "max") != 0 && rp_parse_count(quota, &q) < 0)) {
+        *state = RP_STATE_ERROR;
+        return -1;
+    }
+    *cpus = strcmp(quota, "max") == 0 ? -1 : (double)q / (double)period;
+    return 0;
+}
+
+static void cpu_limit_v2(struct rp_probe *p, const char *group)
+{
+    char path[MAX_GROUP + 64], dir[MAX_GROUP], first[MAX_GROUP + 64], least_path[MAX_GROUP + 64] = "";
+    double least = -1, cpus;
+    enum rp_state state, first_state = RP_STATE_ABSENT;
+    snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
+    snprintf(first, sizeof first, V2 "%s/cpu.max", dir);
+    for (int i = 0;; i++) {
+        snprintf(path, sizeof path, V2 "%s/cpu.max", dir);
+        if (read_cpu_max(p, path, &cpus, &state) == 0 && cpus >= 0 && (least < 0 || cpus < least)) {
+            least = cpus;
+            snprintf(least_path, sizeof least_path, "%s", path);
+        }
+        if (i == 0)
+            first_state = state;
+        char *slash = strrchr(dir, '/');
+        if (!slash)
+            break;
+        *slash = 0;
+    }
+    if (least >= 0)
+        rp_put_real(p->out, "cpu_limit", least, least_path, "CPUs");
+    else if (first_state == RP_STATE_OK)
+        rp_put_str(p->out, "cpu_limit", "max", first);
+    else
+        rp_put(p->out, "cpu_limit", first_state, NULL, first, "CPUs", first_state == RP_STATE_ERROR ? "not 'quota period'" : NULL);
+}
+
+static void version_2(struct rp_probe *p, const char *group)
+{
+    static const char *const limits[][3] = {{"memory_limit", "memory.max", "B"},
+                                            {"memory_high", "memory.high", "B"},
+                                            {"swap_limit", "memory.swap.max", "B"},
+                                            {"pids_limit", "pids.max", "tasks"}};
+    char path[MAX_GROUP + 64];
+    const char *dir = strcmp(group, "/") == 0 ? "" : group;
+    cpu_limit_v2(p, group);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        least_limit(p, limits[i][0], group, limits[i][1], limits[i][2]);
+    rp_put_number(p, p->out, "cpu_weight", RP_FORMAT(path, V2 "%s/cpu.weight", dir), 1, NULL);
+    rp_put_cpus(p, p->out, "cpuset", RP_FORMAT(path, V2 "%s/cpuset.cpus.effective", dir));
+    rp_put_cpus(p, p->out, "cpuset_nodes", RP_FORMAT(path, V2 "%s/cpuset.mems.effective", dir));
+}
+
+/* ---- version 1 ---- */
+
+/* Directory of the group of `controller`: its path when that exists here, else the top of its mount. */
+static void directory_v1(struct rp_probe *p, const struct rp_text *t, const char *controller, const char *file, char out[MAX_GROUP + 64])
+{
+    char group[MAX_GROUP];
+    if (group_path(t, controller, group) == 0) {
+        snprintf(out, MAX_GROUP + 64, V2 "/%s", controller);
+        rename_in_record(p, out, group);
+        snprintf(out, MAX_GROUP + 64, V2 "/%s%s/%s", controller, strcmp(group, "/") == 0 ? "" : group, file);
+        if (rp_probe_exists(p, out))
+            return;
+    }
+    snprintf(out, MAX_GROUP + 64, V2 "/%s/%s", controller, file);
+}
+
+/* A quota of -1 and a memory limit of about 2^63 are version 1's ways to say none. */
+static void version_1(struct rp_probe *p, const struct rp_text *t)
+{
+    char quota_path[MAX_GROUP + 64], period_path[MAX_GROUP + 64], path[MAX_GROUP + 64];
+    directory_v1(p, t, "cpu", "cpu.cfs_quota_us", quota_path);
+    directory_v1(p, t, "cpu", "cpu.cfs_period_us", period_path);
+    RP_TEXT quota, period;
+    rp_text_read(&quota, p, quota_path);
+    rp_text_read(&period, p, period_path);
+    int64_t q, us;
+    if (quota.state != RP_STATE_OK)
+        rp_put_state(p->out, "cpu_limit", &quota);
+    else if (strncmp(quota.bytes.data, "-1", 2) == 0)
+        rp_put_str(p->out, "cpu_limit", "max", quota_path);
+    else if (rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
+             rp_parse_count(period.bytes.data, &us) == 0 && us > 0)
+        rp_put_real(p->out, "cpu_limit", (double)q / (double)us, quota_path, "CPUs");
+    else
+        rp_put(p->out, "cpu_limit", RP_STATE_ERROR, NULL, quota_path, "CPUs", "not a quota and a period");
+
+    directory_v1(p, t, "memory", "memory.limit_in_bytes", path);
+    rp_put_limit(p, p->out, "memory_limit", path, "B");
+    if (json_integer_value(json_object_get(json_object_get(p->out, "memory_limit"), "value")) >= (json_int_t)1 << 60)
+        rp_put_str(p->out, "memory_limit", "max", path);
+    directory_v1(p, t, "pids", "pids.max", path);
+    rp_put_limit(p, p->out, "pids_limit", path, "tasks");
+    directory_v1(p, t, "cpuset", "cpuset.cpus", path);
+    rp_put_cpus(p, p->out, "cpuset", path);
+    directory_v1(p, t, "cpuset", "cpuset.mems", path);
+    rp_put_cpus(p, p->out, "cpuset_nodes", path);
+}
+
+/* The group's name is hidden, so it may not show in the sources: "/sys/fs/cgroup/<group>/cpu.max",
+ * where <group> is this process's own or one above it. */
+static void hide_in_sources(json_t *values, int version)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(values, name, value) {
+        const char *source = json_string_value(json_object_get(value, "source")), *file = source ? strrchr(source, '/') : NULL;
+        if (!source || strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
+            continue;
+        const char *controller = source + sizeof V2, *dir = controller + (version == 1 ? strcspn(controller, "/") + 1 : 0);
+        if (dir > file) /* the top of a controller of version 1 */
+            continue;
+        RP_FREE char *hidden = rp_asprintf("%.*s<group>%s", (int)(dir - source), source, file);
+        json_object_set_new(value, "source", json_string(hidden));
+    }
+}
+
+void rp_cgroup_limits(struct rp_probe *p)
+{
+    RP_TEXT t, shown;
+    char group[MAX_GROUP] = "/", file[MAX_GROUP + 64];
+    rp_text_read_unrecorded(&t, p, "/proc/self/cgroup");
+    if (t.state == RP_STATE_OK && memchr(t.bytes.data, 0, t.bytes.size)) {
+        t.state = RP_STATE_ERROR;
+        t.detail = "not lines of text";
+    }
+    rp_cgroup_read(&shown, p, "/proc/self/cgroup");
+    int has_v1 = t.state == RP_STATE_OK &&
+                 (strstr(t.bytes.data, ":cpu,") || strstr(t.bytes.data, ":cpu:") || strstr(t.bytes.data, ":memory:"));
+    int unified = group_path(&t, has_v1 ? "memory" : "", group) == 0; /* version 1 has a tree for each controller, mostly alike */
+    if (t.state != RP_STATE_OK) {
+        rp_put_state(p->out, "cgroup_version", &t);
+        rp_put_state(p->out, "cgroup", &t);
+    } else {
+        RP_BUF name = {0};
+        redact_path(p, &name, group, strlen(group));
+        rp_put_int(p->out, "cgroup_version", has_v1 ? 1 : 2, t.path, NULL);
+        rp_put_str(p->out, "cgroup", p->opts->identify ? group : name.data, t.path);
+    }
+    snprintf(file, sizeof file, V2 "%s/cgroup.controllers", strcmp(group, "/") == 0 ? "" : group);
+    if (has_v1) {
+        version_1(p, &t);
+    } else {
+        if (unified)
+            rename_in_record(p, V2, group);
+        version_2(p, unified && rp_probe_exists(p, file) ? group : "/");
+    }
+    if (!p->opts->identify)
+        hide_in_sources(p->out, has_v1 ? 1 : 2);
+}

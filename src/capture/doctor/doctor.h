@@ -1,0 +1,40 @@
+/* Doctor: what of a captured machine would stop or slow a run, each with its remedy.
+ *
+ * What:    the checks of doctor.def over an environment document; what is not known is no finding.
+ * Flow:    document -> [{"check", "severity", "concerns", "what", "value", "remedy"}], worst first -> text.
+ *          severity: stop, the run would fail; slow, it would be slower or its time less certain; note, worth knowing.
+ *          concerns: "run", any run, or "gpu", runs on GPUs only. remedy is a command, or words where no command helps.
+ * Owner:   the caller owns the json_t.
+ * Extend:  a row in doctor.def, a function rp_doctor_<id>() that calls rp_find(), and a machine under tests/hosts that has the fault.
+ */
+#ifndef RP_CAPTURE_DOCTOR_H
+#define RP_CAPTURE_DOCTOR_H
+
+#include "base/buf.h"
+
+#include <jansson.h>
+
+json_t *rp_doctor(const json_t *env);
+/* Is there a finding because of which no run at all would work? */
+int rp_doctor_stops(const json_t *findings);
+/* One line each. */
+void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour);
+
+/* ---- for the checks ---- */
+
+enum rp_severity { RP_SEVERITY_STOP, RP_SEVERITY_SLOW, RP_SEVERITY_NOTE };
+
+struct rp_doctor {
+    const json_t *probes;               /* of the document */
+    const char *check, *concerns, *what; /* the row at hand */
+    json_t *found;
+};
+/* remedy and value are one line each; value is a format. */
+void rp_find(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#define DOCTOR(id, concerns, what) void rp_doctor_##id(struct rp_doctor *d);
+#include "capture/doctor/doctor.def"
+#undef DOCTOR
+
+#endif
