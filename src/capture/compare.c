@@ -98,8 +98,8 @@ static int is_ordered(const struct walk *w)
 
 static int same_value(const struct walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
-    if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->rough && !w->each))) {
-        double x = json_number_value(a), y = json_number_value(b), slack = f && f->rough && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
+    if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->approx && !w->each))) {
+        double x = json_number_value(a), y = json_number_value(b), slack = f && f->approx && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
         return !(x < y - slack) && !(x > y + slack);
     }
     if (json_is_array(a) && json_is_array(b) && !is_ordered(w))

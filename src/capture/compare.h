@@ -18,7 +18,7 @@
  *  "unknown": ["field"...]   known on neither side and not absent on both
  *  "not_captured": ["probe"...]  probes that ran on one side only
  *  "equal": n, "absent": n}  absent on both sides
- * Equal: also the limit "max" and none at all, and sizes of memory that differ by less than 1 % (ROUGH in fields.def); not equal: the same
+ * Equal: also the limit "max" and none at all, and sizes of memory that differ by less than 1 % (APPROX in fields.def); not equal: the same
  * number in two units.
  * D = {"field", "pattern": of its row in fields.def or null, "impact": "high", "moment": bool, "a": side, "b": side}
  *      and of the rows of the topology's matrix, whose lists have an order, "cells": [{"to": "GPU3", "a": "NV1", "b": "NV2"}...]

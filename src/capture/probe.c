@@ -83,6 +83,15 @@ void rp_put_state(json_t *obj, const char *name, const struct rp_text *t)
         rp_put(obj, name, t->state, NULL, t->path, NULL, t->state == RP_STATE_ERROR ? t->detail : NULL);
 }
 
+void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator)
+{
+    RP_FREE char *v = rp_text_field(t, key, separator);
+    if (v && *v)
+        rp_put_str(obj, name, v, t->path);
+    else
+        rp_put_state(obj, name, t);
+}
+
 int rp_is_hidden(const char *value)
 {
     return strncmp(value, "sha256:", 7) == 0 && strlen(value) == RP_HIDDEN - 1 && strspn(value + 7, "0123456789abcdef") == 64;

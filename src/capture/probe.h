@@ -48,6 +48,8 @@ void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 /* Takes out or hides what must not leave the machine. A path is always read with the same redaction. */
 typedef void rp_redact(const struct rp_probe *p, struct rp_buf *text);
 void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact *redact);
+/* For the body of a rp_redact: each line, without its end, through line(), which adds what may be kept to `out`. */
+void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line));
 /* For a text that is looked at and neither kept nor recorded. */
 void rp_text_read_unrecorded(struct rp_text *t, const struct rp_probe *p, const char *path);
 /* The text of a symbolic link itself, as it stands. */
@@ -104,6 +106,8 @@ void rp_put_real(json_t *obj, const char *name, double value, const char *source
 void rp_put_absent(json_t *obj, const char *name, const char *source);
 /* The state of a file that could not be read, for a value that would have come from it. */
 void rp_put_state(json_t *obj, const char *name, const struct rp_text *t);
+/* The value of "key : value" in a text, or the text's state. */
+void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator);
 /* Hidden unless o->identify; what is hidden already stays as it is. */
 void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source);
 /* A file of one line (its first counts) that is hidden, also in the record. */

@@ -191,6 +191,20 @@ void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *pa
         rp_record_text(p->record, t, (const void *)redact);
 }
 
+void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line))
+{
+    RP_BUF old = *text;
+    *text = (struct rp_buf){0};
+    rp_buf_add(text, "", 0);
+    for (char *at = old.data, *end = old.data + old.size; at < end;) {
+        char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end; /* the buffer's own NUL */
+        *stop = 0;
+        line(p, text, at);
+        at = stop + 1;
+    }
+}
+
 void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 {
     rp_text_read_as(t, p, path, NULL);
@@ -271,31 +285,10 @@ char *rp_text_field(const struct rp_text *t, const char *key, char separator)
     return NULL;
 }
 
-/* By letters, and numbers in them by their size: node2 before node10. */
+/* node2 before node10 */
 static int by_name(const void *a, const void *b)
 {
-    static const char digits[] = "0123456789";
-    const char *x = *(char *const *)a, *y = *(char *const *)b, *first = x, *second = y;
-    while (*x && *y) {
-        size_t n = strspn(x, digits), m = strspn(y, digits), skip = n, skipped = m;
-        if (!n || !m) {
-            if (*x != *y)
-                return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
-            x++;
-            y++;
-            continue;
-        }
-        for (; skip > 1 && *x == '0'; skip--)
-            x++;
-        for (; skipped > 1 && *y == '0'; skipped--)
-            y++;
-        int c = skip != skipped ? (skip > skipped) - (skip < skipped) : memcmp(x, y, skip);
-        if (c)
-            return c;
-        x += skip;
-        y += skipped;
-    }
-    return *x || *y ? (*x != 0) - (*y != 0) : strcmp(first, second);
+    return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
 void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max)

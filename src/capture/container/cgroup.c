@@ -4,6 +4,7 @@
  * /sys/fs/cgroup (version 1: /sys/fs/cgroup/<controller>); when the path does not exist there, as in a container that sees only its
  * own part of the tree, the top of the mount is this process's group. Limits of version 2 are the least on the way to the top.
  * Names of groups are identities: what leaves this file has their known parts, and hashes in place of the others. */
+#include "base/text.h"
 #include "capture/container/container.h"
 
 #include <stdio.h>
@@ -41,11 +42,10 @@ static size_t affix(const char *const *list, size_t n, const char *name, size_t 
 static void redact_name(const struct rp_probe *p, struct rp_buf *out, const char *name, size_t len)
 {
     char hidden[RP_HIDDEN];
-    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++)
-        if (strlen(known_names[i]) == len && memcmp(known_names[i], name, len) == 0) {
-            rp_buf_add(out, name, len);
-            return;
-        }
+    if (RP_IS_IN(known_names, name, len)) {
+        rp_buf_add(out, name, len);
+        return;
+    }
     size_t head = affix(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
     size_t tail = affix(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
     RP_FREE char *middle = rp_asprintf("%.*s", (int)(len - head - tail), name + head);
@@ -67,27 +67,21 @@ static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char
     }
 }
 
-/* Lines "4:cpu,cpuacct:/path". */
+/* "4:cpu,cpuacct:/path" */
+static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line)
+{
+    char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+    if (!path)
+        return;
+    rp_buf_add(out, line, (size_t)(path + 1 - line));
+    redact_path(p, out, path + 1, strlen(path + 1));
+    rp_buf_puts(out, "\n");
+}
+
 static void redact(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF out = {0};
-    rp_buf_add(&out, "", 0);
-    for (char *line = text->data, *end = text->data + text->size; !p->opts->identify && line < end;) {
-        char *stop = memchr(line, '\n', (size_t)(end - line));
-        size_t size = (size_t)((stop ? stop : end) - line);
-        char *names = memchr(line, ':', size), *path = names ? memchr(names + 1, ':', size - (size_t)(names + 1 - line)) : NULL;
-        if (path) {
-            rp_buf_add(&out, line, (size_t)(path + 1 - line));
-            redact_path(p, &out, path + 1, size - (size_t)(path + 1 - line));
-            rp_buf_puts(&out, "\n");
-        }
-        line += size + 1;
-    }
-    if (p->opts->identify)
-        return;
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
+    if (!p->opts->identify)
+        rp_redact_lines(p, text, redact_line);
 }
 
 void rp_cgroup_read(struct rp_text *t, const struct rp_probe *p, const char *path)

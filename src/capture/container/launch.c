@@ -1,13 +1,14 @@
-/* The launch: the `docker run` command line that would give a container like this one, flag by flag.
+/* The launch: a `docker run` command line that would give a container like this one, flag by flag.
  *
- * A flag is known when the kernel states what it sets (a limit, a size, a mount, a namespace's number), and inferred when it is the
- * usual reason for several things together (--privileged, --net=host, --gpus). What Docker gives by itself makes no flag. Variables make
- * none either: they may come from the image, and the probe of the environment has them. The host's side of a mount cannot be seen from
- * inside, or only relative to its file system: it stays HOST, VOLUME for a volume of the engine. */
+ * A flag is known when the kernel reports what it sets: a limit, a size, a mount, a device, a namespace. It is inferred when it is the usual
+ * reason for several things together: --privileged, --net=host, --gpus. Docker's defaults give no flag. Variables give none either: they
+ * may come from the image, and the environment probe has them. The host's side of a mount cannot be seen from inside, or only relative to
+ * its file system: it is shown as HOST, or as VOLUME for a volume of the engine. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/container/security.h"
 #include "capture/privacy/variables.h"
+#include "capture/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@ enum { MAX_FLAGS = 96 };
 struct launch {
     struct rp_probe *p;
     struct rp_mounts m;
-    struct rp_security s;
     json_t *container, *limits; /* values of these probes */
     json_t *known, *inferred;   /* flag by key */
     struct rp_buf command;
@@ -44,10 +44,13 @@ static void add_word(struct rp_buf *out, const char *word)
     rp_buf_puts(out, "'");
 }
 
-/* name and value are words of the command line; value may be NULL. key tells repeated flags apart. */
-static void flag(struct launch *l, json_t *group, const char *key, const char *name, const char *value, const char *source)
+/* name and value are words of the command line; value may be NULL. The key "kind:thing" identifies one of several flags of a kind. */
+static void add_flag_for(struct launch *l, json_t *group, const char *kind, const char *thing, const char *name, const char *value,
+                         const char *source)
 {
     RP_BUF text = {0};
+    RP_FREE char *key = rp_asprintf("%s%s%.120s", kind, *thing ? ":" : "", thing);
+    rp_clean(key); /* it may be cut within a character */
     if (json_object_size(l->known) + json_object_size(l->inferred) >= MAX_FLAGS)
         return;
     add_word(&text, name);
@@ -57,126 +60,46 @@ static void flag(struct launch *l, json_t *group, const char *key, const char *n
     rp_buf_printf(&l->command, " %s", text.data);
 }
 
-/* A flag that there may be several of goes by what it is about, so that one more or less leaves the others what they are. */
-static void flag_for(struct launch *l, json_t *group, const char *kind, const char *thing, const char *name, const char *value,
-                     const char *source)
+static void add_flag(struct launch *l, json_t *group, const char *key, const char *name, const char *value, const char *source)
 {
-    RP_FREE char *key = rp_asprintf("%s:%.120s", kind, thing);
-    rp_clean(key); /* it may be cut within a character */
-    for (int n = 2; json_object_get(group, key); n++) {
-        RP_FREE char *taken = key;
-        key = rp_asprintf("%s:%.120s#%d", kind, thing, n);
-        rp_clean(key);
-    }
-    flag(l, group, key, name, value, source);
+    add_flag_for(l, group, key, "", name, value, source);
 }
 
 /* 17179869184 -> "16g" */
-static void put_size(char out[32], int64_t bytes)
+static void format_size(char out[32], int64_t bytes)
 {
     static const char units[] = "bkmg";
     int u = 0;
-    while (u < 3 && bytes && bytes % 1024 == 0) {
+    for (; u < 3 && bytes && bytes % 1024 == 0; u++)
         bytes /= 1024;
-        u++;
-    }
     snprintf(out, 32, "%lld%c", (long long)bytes, units[u]);
 }
 
-static const json_t *value_of(const json_t *values, const char *name)
-{
-    return json_object_get(json_object_get(values, name), "value");
-}
+/* ---- namespaces and limits ---- */
 
-static const char *source_of(const json_t *values, const char *name)
+static void add_namespaces(struct launch *l)
 {
-    return json_string_value(json_object_get(json_object_get(values, name), "source"));
-}
-
-/* ---- namespaces and rights ---- */
-
-static void namespaces(struct launch *l)
-{
-    static const char *const host[][2] = {{"ipc", "--ipc=host"}, {"pid", "--pid=host"}, {"uts", "--uts=host"}};
-    RP_NAMES interfaces = {0};
+    static const char *const names[][2] = {{"ipc", "--ipc=host"}, {"pid", "--pid=host"}, {"uts", "--uts=host"}};
     RP_TEXT t;
-    enum rp_namespace net = rp_namespace_of(l->p, "net", &t);
-    rp_names_read(&interfaces, l->p, "/sys/class/net", 256);
-    if (net == RP_NAMESPACE_HOST)
-        flag(l, l->inferred, "net", "--net=host", NULL, "/proc/sys/net/core");
-    else if (net == RP_NAMESPACE_OWN && interfaces.n == 1 && strcmp(interfaces.name[0], "lo") == 0)
-        flag(l, l->inferred, "net", "--net=none", NULL, "/sys/class/net");
-    for (size_t i = 0; i < sizeof host / sizeof *host; i++) {
+    if (rp_namespace_of(l->p, "net", &t) == RP_NAMESPACE_HOST)
+        add_flag(l, l->inferred, "net", "--net=host", NULL, "/proc/sys/net/core");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         RP_TEXT link;
-        if (rp_namespace_of(l->p, host[i][0], &link) == RP_NAMESPACE_HOST)
-            flag(l, l->known, host[i][0], host[i][1], NULL, link.path);
-    }
-    RP_TEXT link;
-    enum rp_namespace groups = rp_namespace_of(l->p, "cgroup", &link);
-    int version = (int)json_integer_value(value_of(l->container, "cgroup_version")); /* Docker's default depends on it */
-    if (version == 2 && groups == RP_NAMESPACE_HOST)
-        flag(l, l->known, "cgroupns", "--cgroupns=host", NULL, link.path);
-    if (version == 1 && groups == RP_NAMESPACE_OWN)
-        flag(l, l->known, "cgroupns", "--cgroupns=private", NULL, link.path);
-}
-
-/* The bounding set by the shortest way from what Docker gives: some added and dropped, or from all or none of them. */
-static void capabilities(struct launch *l)
-{
-    const struct rp_security *s = &l->s;
-    const uint64_t docker_default = 0xa80425fb;
-    uint64_t has = s->bounding & s->all, given = (l->privileged == 1 ? s->all : docker_default) & s->all;
-    char name[48];
-    if (!s->known)
-        return;
-    if (__builtin_popcountll(has & ~given) > 14) {
-        flag(l, l->known, "cap-add", "--cap-add=ALL", NULL, s->status.path);
-        given = s->all;
-    } else if (__builtin_popcountll(given & ~has) > 7 && l->privileged != 1) {
-        flag(l, l->known, "cap-drop", "--cap-drop=ALL", NULL, s->status.path);
-        given = 0;
-    }
-    for (int i = 0; i < RP_CAPABILITIES; i++) {
-        if (((has ^ given) >> i & 1) == 0)
-            continue;
-        snprintf(name, sizeof name, "--cap-%s=%s", has >> i & 1 ? "add" : "drop", rp_capability_names[i]);
-        flag(l, l->known, name + 2, name, NULL, s->status.path);
+        if (rp_namespace_of(l->p, names[i][0], &link) == RP_NAMESPACE_HOST)
+            add_flag(l, l->known, names[i][0], names[i][1], NULL, link.path);
     }
 }
 
-static void rights(struct launch *l)
+/* A bound of `ulimit`: -1 is unlimited, -2 is not known. */
+static int64_t bound_of(const json_t *pair, const char *which)
 {
-    if (l->privileged == 1)
-        flag(l, l->inferred, "privileged", "--privileged", NULL, l->s.status.path);
-    capabilities(l);
-    if (l->s.seccomp == 0 && l->privileged != 1)
-        flag(l, l->known, "seccomp", "--security-opt=seccomp=unconfined", NULL, l->s.status.path);
-    if (l->s.no_new_privs == 1)
-        flag(l, l->known, "no-new-privileges", "--security-opt=no-new-privileges", NULL, l->s.status.path);
-}
-
-/* ---- limits ---- */
-
-/* Docker's --ulimit: one number sets both bounds, -1 is unlimited. */
-static void put_ulimit(struct launch *l, const char *name, int64_t soft, int64_t hard)
-{
-    char key[32], value[96];
-    snprintf(key, sizeof key, "ulimit-%s", name);
-    int n = snprintf(value, sizeof value, "%s=%lld", name, (long long)soft);
-    if (soft != hard)
-        snprintf(value + n, sizeof value - (size_t)n, ":%lld", (long long)hard);
-    flag(l, l->known, key, "--ulimit", value, "/proc/self/limits");
-}
-
-static int64_t bound(const json_t *pair, const char *which)
-{
-    const json_t *v = value_of(pair, which);
+    const json_t *v = rp_known(pair, which);
     return json_is_integer(v) ? json_integer_value(v) : json_is_string(v) ? -1 : -2;
 }
 
-static void ulimits(struct launch *l)
+static void add_ulimits(struct launch *l)
 {
-    /* What the daemon leaves behind by itself, by version of it and of systemd: soft, hard. */
+    /* Defaults of the daemon, by version of it and of systemd: soft, hard. They give no flag. */
     static const struct {
         const char *name;
         int64_t usual[5][2];
@@ -188,119 +111,102 @@ static void ulimits(struct launch *l)
         {"nproc", {{-1, -1}}},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        const json_t *pair = json_object_get(l->limits, limits[i].name);
-        int64_t soft = bound(pair, "soft"), hard = bound(pair, "hard");
+        const json_t *pair = rp_value_at(l->limits, limits[i].name);
+        int64_t soft = bound_of(pair, "soft"), hard = bound_of(pair, "hard");
         int usual = soft == -2 || hard == -2;
         for (size_t k = 0; k < 5 && (limits[i].usual[k][0] || limits[i].usual[k][1]); k++)
             usual |= soft == limits[i].usual[k][0] && hard == limits[i].usual[k][1];
-        if (!usual)
-            put_ulimit(l, limits[i].name, soft, hard);
+        if (usual)
+            continue;
+        RP_FREE char *key = rp_asprintf("ulimit-%s", limits[i].name);
+        RP_FREE char *value = soft == hard ? rp_asprintf("%s=%lld", limits[i].name, (long long)soft)
+                                           : rp_asprintf("%s=%lld:%lld", limits[i].name, (long long)soft, (long long)hard);
+        add_flag(l, l->known, key, "--ulimit", value, "/proc/self/limits");
     }
 }
 
-/* A size as tmpfs shows it, "65536k"; -1: none. */
-static int64_t tmpfs_size(const struct rp_mount *at)
-{
-    char text[32], *end;
-    if (rp_mount_option(at->super, "size", text, sizeof text) < 0)
-        return -1;
-    long long n = strtoll(text, &end, 10);
-    int shift = *end == 'k' ? 10 : *end == 'm' ? 20 : *end == 'g' ? 30 : 0;
-    return end == text || n < 0 || n > INT64_MAX >> shift ? -1 : n << shift;
-}
-
-static void shared_memory(struct launch *l)
+static void add_shared_memory(struct launch *l)
 {
     const struct rp_mount *at = rp_mounts_at(&l->m, "/dev/shm");
-    char size[32];
+    char text[32], *end = text;
     RP_TEXT t = {0};
     if (!at || rp_namespace_of(l->p, "ipc", &t) == RP_NAMESPACE_HOST) /* then it is the host's */
         return;
-    int64_t bytes = tmpfs_size(at);
-    if (bytes < 0 && json_is_integer(value_of(l->limits, "shm_size")))
-        bytes = json_integer_value(value_of(l->limits, "shm_size"));
-    if (bytes <= 0 || bytes == 64 << 20 || bytes == 65536000) /* what Docker and Podman give */
+    double size = rp_mount_option(at->super, "size", text, sizeof text) == 0 ? strtod(text, &end) : 0; /* as tmpfs shows it, "65536k" */
+    if (end != text)
+        size *= *end == 'k' ? 1 << 10 : *end == 'm' ? 1 << 20 : *end == 'g' ? 1 << 30 : 1;
+    else
+        rp_known_number(l->limits, "shm_size", &size);
+    if (!(size > 0 && size < 0x1p62) || size == 64 << 20 || size == 65536000) /* the defaults of Docker and Podman */
         return;
-    put_size(size, bytes);
-    RP_FREE char *text = rp_asprintf("--shm-size=%s", size);
-    flag(l, l->known, "shm-size", text, NULL, RP_MOUNTS_PATH);
+    format_size(text, (int64_t)size);
+    RP_FREE char *flag = rp_asprintf("--shm-size=%s", text);
+    add_flag(l, l->known, "shm-size", flag, NULL, RP_MOUNTS_PATH);
 }
 
-/* --cpuset-cpus says something only when it is not all there is. */
-static void set_of(struct launch *l, const char *name, const char *online_path, const char *option)
+/* Limits of the control group; a list of all processors or nodes is none. */
+static void add_cgroup_limits(struct launch *l)
 {
-    RP_TEXT online;
-    const char *set = json_string_value(value_of(l->container, name));
-    rp_text_read(&online, l->p, online_path);
-    if (!set || !set[0] || online.state != RP_STATE_OK)
-        return;
-    RP_FREE char *all = rp_trimmed(online.bytes.data, online.bytes.size);
-    RP_FREE char *text = rp_asprintf("--%s=%s", option, set);
-    if (strcmp(set, all) != 0)
-        flag(l, l->known, option, text, NULL, source_of(l->container, name));
-}
-
-static void groups(struct launch *l)
-{
-    const json_t *cpus = value_of(l->container, "cpu_limit"), *memory = value_of(l->container, "memory_limit");
-    const json_t *pids = value_of(l->container, "pids_limit");
-    char text[64], size[32];
-    if (json_is_real(cpus))
-        flag(l, l->known, "cpus", RP_FORMAT(text, "--cpus=%.6g", json_real_value(cpus)), NULL, source_of(l->container, "cpu_limit"));
-    if (json_is_integer(memory)) {
-        put_size(size, json_integer_value(memory));
-        flag(l, l->known, "memory", RP_FORMAT(text, "--memory=%s", size), NULL, source_of(l->container, "memory_limit"));
-    }
-    set_of(l, "cpuset", "/sys/devices/system/cpu/online", "cpuset-cpus");
-    set_of(l, "cpuset_nodes", "/sys/devices/system/node/online", "cpuset-mems");
-    if (json_is_integer(pids)) {
-        snprintf(text, sizeof text, "--pids-limit=%lld", (long long)json_integer_value(pids));
-        flag(l, l->known, "pids-limit", text, NULL, source_of(l->container, "pids_limit"));
+    static const struct {
+        const char *value, *option, *all;
+    } rows[] = {{"cpu_limit", "cpus", NULL},
+                {"memory_limit", "memory", NULL},
+                {"cpuset", "cpuset-cpus", "/sys/devices/system/cpu/online"},
+                {"cpuset_nodes", "cpuset-mems", "/sys/devices/system/node/online"},
+                {"pids_limit", "pids-limit", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *v = rp_known(l->container, rows[i].value);
+        const char *source = rp_json_text_at(rp_value_at(l->container, rows[i].value), "source");
+        char text[32] = "";
+        RP_TEXT online = {.state = RP_STATE_ABSENT};
+        if (json_is_real(v))
+            snprintf(text, sizeof text, "%.6g", json_real_value(v));
+        else if (json_is_integer(v) && strcmp(rows[i].option, "memory") == 0)
+            format_size(text, json_integer_value(v));
+        else if (json_is_integer(v))
+            snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
+        if (rows[i].all)
+            rp_text_read(&online, l->p, rows[i].all);
+        RP_FREE char *all = rp_trimmed(rp_buf_text(&online.bytes), online.bytes.size);
+        const char *set = rows[i].all && *all ? json_string_value(v) : NULL, *shown = set ? set : text;
+        RP_FREE char *flag = rp_asprintf("--%s=%s", rows[i].option, shown);
+        if (*shown && strcmp(shown, all) != 0)
+            add_flag(l, l->known, rows[i].option, flag, NULL, source);
     }
 }
 
-/* ---- mounts, devices, variables ---- */
+/* ---- mounts and devices ---- */
 
 static int begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* What every container has mounted. */
-static int is_usual(const char *point)
+/* Mounts of every container. */
+static int is_usual_mount(const char *point)
 {
     static const char *const usual[] = {"/", "/etc/hostname", "/etc/hosts", "/etc/podinfo", "/etc/resolv.conf", "/run/.containerenv",
-                                        "/run/secrets",
-                                        "/proc", "/sys", "/dev", "/var/run/secrets/kubernetes.io/serviceaccount",
-                                        "/run/secrets/kubernetes.io/serviceaccount"};
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (strcmp(point, usual[i]) == 0)
-            return 1;
-    return begins(point, "/proc/") || begins(point, "/sys/") || begins(point, "/dev/");
+                                        "/run/secrets", "/proc", "/sys", "/dev", "/var/run/secrets/kubernetes.io/serviceaccount",
+                                        "/run/secrets/kubernetes.io/serviceaccount", "/sbin/docker-init", "/run/podman-init"};
+    return RP_IS_IN(usual, point, strlen(point)) || begins(point, "/proc/") || begins(point, "/sys/") || begins(point, "/dev/");
 }
 
-/* Files that the NVIDIA runtime mounts from the driver, where a driver's files are: what a user mounts may be called nvidia too. */
+/* Files that the NVIDIA runtime mounts from the driver, in the places of a driver's files: a user's mount may be called nvidia too. */
 static int is_driver_file(const char *point)
 {
     static const char *const names[] = {"libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvoptix.so", "nvoptix.bin"};
     static const char *const places[] = {"/usr/", "/lib", "/etc/", "/run/", "/var/run/", "/proc/", "/dev/"};
     const char *base = strrchr(point, '/') + 1;
-    int placed = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (begins(base, names[i]))
             return 1;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        placed |= begins(point, places[i]);
-    return placed && strstr(point, "nvidia") != NULL;
+        if (begins(point, places[i]) && strstr(point, "nvidia"))
+            return 1;
+    return 0;
 }
 
-/* The little init that the engine puts there. */
-static int is_init(const char *point)
-{
-    return strcmp(point, "/sbin/docker-init") == 0 || strcmp(point, "/run/podman-init") == 0 || strcmp(point, "/dev/init") == 0;
-}
-
-static void volume(struct launch *l, const struct rp_mount *at)
+static void add_volume(struct launch *l, const struct rp_mount *at)
 {
     char none[8], size[32] = "";
     const char *end = at->root + strlen(at->root);
@@ -308,13 +214,13 @@ static void volume(struct launch *l, const struct rp_mount *at)
     if (strcmp(at->type, "tmpfs") == 0 && strcmp(at->root, "/") == 0) {
         int sized = rp_mount_option(at->super, "size", size, sizeof size) == 0;
         RP_FREE char *text = rp_asprintf("%s%s%s", at->point, sized ? ":size=" : "", size);
-        flag_for(l, l->known, "tmpfs", at->point, "--tmpfs", text, RP_MOUNTS_PATH);
+        add_flag_for(l, l->known, "tmpfs", at->point, "--tmpfs", text, RP_MOUNTS_PATH);
         return;
     }
     int of_engine = end - at->root > 6 && strcmp(end - 6, "/_data") == 0;
     const char *host = of_engine ? "VOLUME" : !l->p->opts->identify || strcmp(at->root, "/") == 0 ? "HOST" : at->root;
     RP_FREE char *text = rp_asprintf("%s:%s%s", host, at->point, ro ? ":ro" : "");
-    flag_for(l, l->known, "volume", at->point, "-v", text, RP_MOUNTS_PATH);
+    add_flag_for(l, l->known, "volume", at->point, "-v", text, RP_MOUNTS_PATH);
 }
 
 static int by_point(const void *a, const void *b)
@@ -322,64 +228,54 @@ static int by_point(const void *a, const void *b)
     return strcmp((*(const struct rp_mount *const *)a)->point, (*(const struct rp_mount *const *)b)->point);
 }
 
-static void mounts(struct launch *l)
+static void add_mounts(struct launch *l)
 {
     char none[8];
     RP_FREE const struct rp_mount **volumes = rp_alloc((size_t)(l->m.n + 1) * sizeof(void *));
     size_t n = 0;
     const struct rp_mount *top = rp_mounts_at(&l->m, "/");
     if (top && rp_mount_option(top->options, "ro", none, sizeof none) == 0)
-        flag(l, l->known, "read-only", "--read-only", NULL, RP_MOUNTS_PATH);
-    if (rp_mounts_at(&l->m, "/dev/console"))
-        flag(l, l->known, "tty", "-t", NULL, RP_MOUNTS_PATH);
+        add_flag(l, l->known, "read-only", "--read-only", NULL, RP_MOUNTS_PATH);
     for (int i = 0; i < l->m.n; i++) {
         const struct rp_mount *at = &l->m.mount[i];
         if (at->point[0] != '/' || rp_mounts_at(&l->m, at->point) != at)
             continue;
         if (is_driver_file(at->point))
             l->gpu_mounts++;
-        else if (is_init(at->point))
-            flag(l, l->known, "init", "--init", NULL, RP_MOUNTS_PATH);
-        else if (!is_usual(at->point))
+        else if (!is_usual_mount(at->point))
             volumes[n++] = at;
     }
-    qsort(volumes, n, sizeof(void *), by_point); /* a mount comes before what is mounted in it */
+    qsort(volumes, n, sizeof(void *), by_point); /* a mount before the mounts in it */
     for (size_t i = 0; i < n; i++)
-        volume(l, volumes[i]);
+        add_volume(l, volumes[i]);
 }
 
-static int is_usual_device(const char *name)
+static void add_devices(struct launch *l)
 {
     static const char *const usual[] = {"console", "core", "fd", "full", "hugepages", "initctl", "log", "mqueue", "null", "ptmx", "pts",
                                         "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"};
-    int is = begins(name, "nvidia"); /* by --gpus */
-    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
-        is |= strcmp(name, usual[k]) == 0;
-    return is;
-}
-
-static void devices(struct launch *l)
-{
     RP_NAMES d = {0};
-    if (l->privileged == 1) /* which brings every device */
+    if (l->privileged == 1) /* which gives every device */
         return;
     rp_names_read(&d, l->p, "/dev", 4096);
     for (int i = 0; i < d.n; i++) {
         RP_FREE char *text = rp_asprintf("--device=/dev/%s", d.name[i]);
-        if (!is_usual_device(d.name[i]))
-            flag_for(l, l->known, "device", d.name[i], text, NULL, "/dev");
+        if (!begins(d.name[i], "nvidia") && !RP_IS_IN(usual, d.name[i], strlen(d.name[i]))) /* nvidia: by --gpus */
+            add_flag_for(l, l->known, "device", d.name[i], text, NULL, "/dev");
     }
 }
 
-/* --gpus and the older --runtime=nvidia end in the same variable; images set it too, so that it counts only with the driver there. */
-static void gpus(struct launch *l, const struct rp_text *env)
+/* --gpus and the older --runtime=nvidia set the same variable. Images set it too, so it counts only where the driver is present. */
+static void add_gpus(struct launch *l)
 {
-    const char *v = rp_environ_get(env, "NVIDIA_VISIBLE_DEVICES");
+    RP_TEXT env = {0};
+    rp_environ_read(&env, l->p);
+    const char *v = rp_environ_get(&env, "NVIDIA_VISIBLE_DEVICES");
     int there = l->gpu_mounts || (l->privileged != 1 && rp_probe_exists(l->p, "/dev/nvidiactl"));
     if (!v || !there || !v[0] || strcmp(v, "void") == 0 || strcmp(v, "none") == 0)
         return;
     RP_FREE char *some = rp_asprintf("\"device=%s\"", rp_is_hidden(v) ? "UUID" : v);
-    flag(l, l->inferred, "gpus", "--gpus", strcmp(v, "all") == 0 ? "all" : some, env->path);
+    add_flag(l, l->inferred, "gpus", "--gpus", strcmp(v, "all") == 0 ? "all" : some, env.path);
 }
 
 /* ---- the probe ---- */
@@ -393,45 +289,45 @@ static json_t *values_of(const struct rp_probe *p, const char *name, void (*run)
     return other.out;
 }
 
+static void put_launch(struct launch *l, const char *source)
+{
+    RP_SECURITY s;
+    rp_security_read(&s, l->p);
+    l->privileged = rp_is_privileged(&s, &l->m);
+    l->container = values_of(l->p, "container", rp_probe_container);
+    l->limits = values_of(l->p, "limits", rp_probe_limits);
+    rp_buf_puts(&l->command, "docker run");
+    add_namespaces(l);
+    add_shared_memory(l);
+    add_ulimits(l);
+    if (l->privileged == 1)
+        add_flag(l, l->inferred, "privileged", "--privileged", NULL, s.status.path);
+    add_cgroup_limits(l);
+    add_mounts(l);
+    add_gpus(l);
+    add_devices(l); /* last: they may be more than there is room for */
+    const char *image = rp_known_text(l->container, "image");
+    add_word(&l->command, image ? image : "IMAGE");
+    rp_put_str(l->p->out, "command", l->command.data, source);
+    json_object_set(l->p->out, "known", l->known);
+    json_object_set(l->p->out, "inferred", l->inferred);
+    rp_buf_fini(&l->command);
+    json_decref(l->container);
+    json_decref(l->limits);
+}
+
 void rp_probe_launch(struct rp_probe *p)
 {
-    static const char *const shells[] = {"docker", "podman", "containerd", "cri-o"};
+    static const char *const engines[] = {"docker", "podman", "containerd", "cri-o"};
     struct launch l = {.p = p, .known = json_object(), .inferred = json_object()};
     struct rp_engine e;
-    RP_TEXT env = {0};
-    int is_oci = 0;
     rp_mounts_read(&l.m, p);
     rp_engine_find(&e, p, &l.m);
-    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
-        is_oci |= strcmp(e.name, shells[i]) == 0;
-    if (is_oci) {
-        rp_security_read(&l.s, p);
-        l.privileged = rp_is_privileged(&l.s, &l.m);
-        l.container = values_of(p, "container", rp_probe_container);
-        l.limits = values_of(p, "limits", rp_probe_limits);
-        rp_environ_read(&env, p);
-        rp_buf_puts(&l.command, "docker run");
-        namespaces(&l);
-        shared_memory(&l);
-        ulimits(&l);
-        rights(&l);
-        groups(&l);
-        mounts(&l);
-        gpus(&l, &env);
-        devices(&l); /* last: they may be more than there is room for */
-        const char *image = json_string_value(value_of(l.container, "image"));
-        add_word(&l.command, image ? image : "IMAGE");
-        rp_put_str(p->out, "command", l.command.data, e.source);
-        json_object_set(p->out, "known", l.known);
-        json_object_set(p->out, "inferred", l.inferred);
-        rp_security_fini(&l.s);
-    } else {
-        rp_put_absent(p->out, "command", l.m.text.path); /* no container of that kind */
-    }
+    if (RP_IS_IN(engines, e.name, strlen(e.name)))
+        put_launch(&l, e.source);
+    else
+        rp_put_absent(p->out, "command", l.m.text.path); /* not in a container of these engines */
     rp_mounts_fini(&l.m);
-    rp_buf_fini(&l.command);
-    json_decref(l.container);
-    json_decref(l.limits);
     json_decref(l.known);
     json_decref(l.inferred);
 }

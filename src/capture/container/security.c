@@ -33,25 +33,22 @@ void rp_security_fini(struct rp_security *s)
     rp_text_fini(&s->status);
 }
 
-static void redact_status(const struct rp_probe *p, struct rp_buf *text)
+static void redact_status_line(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
     static const char *const kept[] = {"CapAmb:", "CapBnd:", "CapEff:", "CapInh:", "CapPrm:", "Cpus_allowed", "Mems_allowed", "NoNewPrivs:",
                                        "Seccomp"};
-    RP_BUF out = {0};
-    char *save = NULL;
+    int real, effective;
     (void)p;
-    rp_buf_add(&out, "", 0);
-    for (char *line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        int real, effective;
-        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-            if (strncmp(line, kept[i], strlen(kept[i])) == 0)
-                rp_buf_printf(&out, "%s\n", line);
-        if (sscanf(line, "Uid: %d %d", &real, &effective) == 2)
-            rp_buf_printf(&out, "Uid:\t%d\t%d\n", real ? 65534 : 0, effective ? 65534 : 0);
-    }
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (strncmp(line, kept[i], strlen(kept[i])) == 0)
+            rp_buf_printf(out, "%s\n", line);
+    if (sscanf(line, "Uid: %d %d", &real, &effective) == 2)
+        rp_buf_printf(out, "Uid:\t%d\t%d\n", real ? 65534 : 0, effective ? 65534 : 0);
+}
+
+static void redact_status(const struct rp_probe *p, struct rp_buf *text)
+{
+    rp_redact_lines(p, text, redact_status_line);
 }
 
 void rp_status_read(struct rp_text *t, const struct rp_probe *p)

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "capture/container/security.h"
 #include "capture/host/device.h"
+#include "capture/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,8 @@ static void model(struct rp_probe *p, const struct rp_text *info)
                                             {"implementer", "CPU implementer"}, {"part", "CPU part"},
                                             {"variant", "CPU variant"},      {"revision", "CPU revision"},
                                             {"address_sizes", "address sizes"}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        RP_FREE char *v = rp_text_field(info, fields[i][1], ':');
-        if (v)
-            rp_put_str(p->out, fields[i][0], v, info->path);
-        else
-            rp_put_state(p->out, fields[i][0], info);
-    }
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        rp_put_field(p->out, fields[i][0], info, fields[i][1], ':');
 }
 
 static void flags(struct rp_probe *p, const struct rp_text *info)
@@ -78,15 +74,16 @@ static void clocks(struct rp_probe *p, struct rp_text *info)
 
 /* ---- topology ---- */
 
+static int by_id(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 static int count_distinct(int64_t *v, int n)
 {
     int distinct = 0;
-    for (int i = 1; i < n; i++) /* n is a few hundred at most where it matters, and nearly sorted */
-        for (int j = i; j > 0 && v[j - 1] > v[j]; j--) {
-            int64_t t = v[j];
-            v[j] = v[j - 1];
-            v[j - 1] = t;
-        }
+    qsort(v, (size_t)n, sizeof *v, by_id);
     for (int i = 0; i < n; i++)
         distinct += i == 0 || v[i] != v[i - 1];
     return distinct;
@@ -246,18 +243,9 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
 #endif
 }
 
-static int has_flag(const json_t *list, const char *flag)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcmp(json_string_value(json_array_get(list, i)), flag) == 0)
-            return 1;
-    return 0;
-}
-
 /* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
 static void hypervisor(struct rp_probe *p)
 {
-    const json_t *flags_seen = json_object_get(json_object_get(p->out, "flags"), "value");
     RP_JSON *answer = rp_live(p, "hypervisor", NULL, ask_hypervisor);
     const char *name = json_string_value(answer);
     if (name && *name)
@@ -265,7 +253,7 @@ static void hypervisor(struct rp_probe *p)
     else if (rp_probe_exists(p, "/sys/hypervisor/type"))
         rp_put_line(p, p->out, "hypervisor", "/sys/hypervisor/type");
     else
-        rp_put_str(p->out, "hypervisor", has_flag(flags_seen, "hypervisor") ? "present" : NULL, "/proc/cpuinfo");
+        rp_put_str(p->out, "hypervisor", rp_known_has(p->out, "flags", "hypervisor") ? "present" : NULL, "/proc/cpuinfo");
 }
 
 void rp_probe_cpu(struct rp_probe *p)

@@ -1,6 +1,7 @@
 #include "capture/host/device.h"
 
 #include "capture/record.h"
+#include "capture/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,22 @@ void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const
         rp_put_unlisted(obj, name, &d, dir);
 }
 
+void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix, size_t max,
+                 void (*one)(const struct rp_probe *p, json_t *group, const char *dir, const char *name))
+{
+    RP_NAMES d = {0};
+    rp_names_read(&d, p, dir, MAX_NAMES);
+    if (d.state != RP_STATE_OK) {
+        rp_put_unlisted(obj, name, &d, dir);
+        return;
+    }
+    json_t *group = json_object();
+    for (int i = 0; i < d.n && json_object_size(group) < max; i++)
+        if (rp_is_plain_name(d.name[i]) && strncmp(d.name[i], prefix, strlen(prefix)) == 0)
+            one(p, group, dir, d.name[i]);
+    json_object_set_new(obj, name, group);
+}
+
 void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)
 {
     static const char *const keys[][2] = {
@@ -105,14 +122,9 @@ void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)
     RP_TEXT t;
     char path[RP_PATH];
     rp_text_read(&t, p, rp_join(path, dir, "uevent"));
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        RP_FREE char *v = rp_text_field(&t, keys[i][1], '=');
-        if (v)
-            rp_put_str(obj, keys[i][0], v, path);
-        else
-            rp_put_state(obj, keys[i][0], &t);
-    }
-    const char *driver = json_string_value(json_object_get(json_object_get(obj, "driver"), "value"));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        rp_put_field(obj, keys[i][0], &t, keys[i][1], '=');
+    const char *driver = rp_known_text(obj, "driver");
     char file[RP_PATH];
     snprintf(file, sizeof file, "/sys/module/%s/version", driver && rp_is_plain_name(driver) ? driver : "<driver>");
     if (driver)

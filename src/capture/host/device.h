@@ -22,6 +22,9 @@ void rp_put_signed(const struct rp_probe *p, json_t *obj, const char *name, cons
 /* "16.0 GT/s PCIe": the number before the first blank. */
 void rp_put_leading_real(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit);
 
+/* The group `name` with what one() adds to it for each plain name in a directory that begins with `prefix`, until there are `max`. */
+void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix, size_t max,
+                 void (*one)(const struct rp_probe *p, json_t *group, const char *dir, const char *name));
 /* The names in a directory that begin with `prefix` ("": all), as a list. */
 void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix);
 

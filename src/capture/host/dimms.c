@@ -80,9 +80,9 @@ static void redact(const struct rp_probe *p, struct rp_buf *table)
         }
         rp_buf_add(&out, "\0", s.end - s.texts > 1 ? 1 : 2);
     }
-    struct rp_buf old = *table;
+    rp_buf_fini(table);
     *table = out;
-    out = old;
+    out = (struct rp_buf){0};
 }
 
 static const char *type_name(uint64_t type)
@@ -207,33 +207,19 @@ static void modules(struct rp_probe *p)
     json_object_set_new(p->out, "modules", all);
 }
 
-/* Errors that the memory controllers corrected, or could not. */
-static void controllers(struct rp_probe *p)
+static void put_controller(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
-    static const char *const files[][2] = {{"corrected", "ce_count"}, {"uncorrected", "ue_count"}};
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, EDAC, 256);
-    if (d.state != RP_STATE_OK) {
-        rp_put_unlisted(p->out, "controllers", &d, EDAC);
-        return;
-    }
-    json_t *all = json_object();
-    for (int i = 0; i < d.n && json_object_size(all) < MAX_CONTROLLERS; i++) {
-        char path[128];
-        if (strncmp(d.name[i], "mc", 2) != 0 || !rp_is_plain_name(d.name[i]))
-            continue;
-        json_t *obj = json_object();
-        rp_put_line(p, obj, "name", RP_FORMAT(path, EDAC "/%s/mc_name", d.name[i]));
-        rp_put_number(p, obj, "size", RP_FORMAT(path, EDAC "/%s/size_mb", d.name[i]), 1 << 20, "B");
-        for (int k = 0; k < 2; k++)
-            rp_put_number(p, obj, files[k][0], RP_FORMAT(path, EDAC "/%s/%s", d.name[i], files[k][1]), 1, "errors");
-        json_object_set_new(all, d.name[i], obj);
-    }
-    json_object_set_new(p->out, "controllers", all);
+    char path[RP_PATH];
+    json_t *obj = json_object();
+    rp_put_line(p, obj, "name", RP_FORMAT(path, "%s/%s/mc_name", dir, name));
+    rp_put_number(p, obj, "size", RP_FORMAT(path, "%s/%s/size_mb", dir, name), 1 << 20, "B");
+    rp_put_number(p, obj, "corrected", RP_FORMAT(path, "%s/%s/ce_count", dir, name), 1, "errors");
+    rp_put_number(p, obj, "uncorrected", RP_FORMAT(path, "%s/%s/ue_count", dir, name), 1, "errors");
+    json_object_set_new(group, name, obj);
 }
 
 void rp_probe_dimms(struct rp_probe *p)
 {
     modules(p);
-    controllers(p);
+    rp_put_each(p, p->out, "controllers", EDAC, "mc", MAX_CONTROLLERS, put_controller);
 }

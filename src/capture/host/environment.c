@@ -1,5 +1,6 @@
 /* Environment variables, by allow-list: those that steer thread pools, GPUs, collectives, allocators, frameworks and loaders. Nothing
  * else is looked at, and of these nothing that looks like a credential is kept. What a launcher says about its job is in jobs.c. */
+#include "base/text.h"
 #include "capture/privacy/variables.h"
 
 #include <stdlib.h>
@@ -25,16 +26,12 @@ static const char *const names[] = {
 enum rp_variable rp_environment_allows(const char *name, size_t n)
 {
     static const char *const hidden[] = {"NCCL_COMM_ID", "NCCL_HOSTID"}; /* an address, a host */
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
-        if (n == strlen(hidden[i]) && strncmp(name, hidden[i], n) == 0)
-            return RP_VARIABLE_HIDDEN;
+    if (RP_IS_IN(hidden, name, n))
+        return RP_VARIABLE_HIDDEN;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (n > strlen(prefixes[i]) && strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return RP_VARIABLE_CLEAR;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (n == strlen(names[i]) && strncmp(name, names[i], n) == 0)
-            return RP_VARIABLE_CLEAR;
-    return RP_VARIABLE_NO;
+    return RP_IS_IN(names, name, n) ? RP_VARIABLE_CLEAR : RP_VARIABLE_NO;
 }
 
 void rp_probe_environment(struct rp_probe *p)

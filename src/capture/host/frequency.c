@@ -46,52 +46,25 @@ static void limits(struct rp_probe *p)
                                            {"allowed_min", "scaling_min_freq"},
                                            {"allowed_max", "scaling_max_freq"}};
     char path[100];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) { /* in kHz; of the first policy */
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) /* in kHz; of the first policy */
         rp_put_number(p, p->out, files[i][0], RP_FORMAT(path, CPUFREQ "/policy0/%s", files[i][1]), 1000, "Hz");
-    }
 }
 
-static void vulnerabilities(struct rp_probe *p)
+static void put_mitigation(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
-    static const char dir[] = "/sys/devices/system/cpu/vulnerabilities";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, 64);
-    if (d.state != RP_STATE_OK) {
-        rp_put_unlisted(p->out, "mitigations", &d, dir);
-        return;
-    }
-    json_t *all = json_object();
-    for (int i = 0; i < d.n; i++) {
-        char path[160];
-        if (strlen(d.name[i]) > 60)
-            continue;
-        rp_put_line(p, all, d.name[i], RP_FORMAT(path, "%s/%s", dir, d.name[i]));
-    }
-    json_object_set_new(p->out, "mitigations", all);
+    char path[RP_PATH];
+    rp_put_line(p, group, name, rp_join(path, dir, name));
 }
 
-/* Idle states of the first processor: how long it takes to come back from each. */
-static void idle_states(struct rp_probe *p)
+/* latency: the time to leave the state */
+static void put_idle_state(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
-    static const char dir[] = "/sys/devices/system/cpu/cpu0/cpuidle";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, 32);
-    json_t *all = json_object();
-    for (int i = 0; i < d.n; i++) {
-        char path[RP_PATH];
-        if (strncmp(d.name[i], "state", 5) != 0 || !rp_is_plain_name(d.name[i]))
-            continue;
-        json_t *one = json_object();
-        rp_put_line(p, one, "name", RP_FORMAT(path, "%s/%s/name", dir, d.name[i]));
-        rp_put_number(p, one, "latency", RP_FORMAT(path, "%s/%s/latency", dir, d.name[i]), 1, "us");
-        rp_put_number(p, one, "disabled", RP_FORMAT(path, "%s/%s/disable", dir, d.name[i]), 1, NULL);
-        json_object_set_new(all, d.name[i], one);
-    }
-    if (d.state == RP_STATE_OK)
-        json_object_set(p->out, "idle_states", all);
-    else
-        rp_put_unlisted(p->out, "idle_states", &d, dir);
-    json_decref(all);
+    char path[RP_PATH];
+    json_t *one = json_object();
+    rp_put_line(p, one, "name", RP_FORMAT(path, "%s/%s/name", dir, name));
+    rp_put_number(p, one, "latency", RP_FORMAT(path, "%s/%s/latency", dir, name), 1, "us");
+    rp_put_number(p, one, "disabled", RP_FORMAT(path, "%s/%s/disable", dir, name), 1, NULL);
+    json_object_set_new(group, name, one);
 }
 
 /* How often heat slowed cores (sum) and packages (each core tells its package's) since the machine started. */
@@ -121,29 +94,18 @@ static void throttling(struct rp_probe *p)
     }
 }
 
-/* What each package may draw, over seconds and over moments. */
-static void power_limits(struct rp_probe *p)
+/* The power limits of a package ("intel-rapl:0"), but not of its parts ("intel-rapl:0:1"). */
+static void put_power_limit(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
-    static const char dir[] = "/sys/class/powercap";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, 256);
-    json_t *all = json_object();
-    for (int i = 0; i < d.n; i++) {
-        char path[RP_PATH];
-        if (strncmp(d.name[i], "intel-rapl:", 11) != 0 || strchr(d.name[i] + 11, ':') || !rp_is_plain_name(d.name[i]))
-            continue;
-        json_t *one = json_object();
-        rp_put_line(p, one, "name", RP_FORMAT(path, "%s/%s/name", dir, d.name[i]));
-        for (int k = 0; k < 2; k++)
-            rp_put_number(p, one, k ? "short_term" : "long_term",
-                          RP_FORMAT(path, "%s/%s/constraint_%d_power_limit_uw", dir, d.name[i], k), 1, "uW");
-        json_object_set_new(all, d.name[i] + 6, one); /* "rapl:0" */
-    }
-    if (d.state == RP_STATE_OK)
-        json_object_set(p->out, "power_limits", all);
-    else
-        rp_put_unlisted(p->out, "power_limits", &d, dir);
-    json_decref(all);
+    static const char *const terms[] = {"long_term", "short_term"};
+    char path[RP_PATH];
+    if (strchr(strchr(name, ':') + 1, ':'))
+        return;
+    json_t *one = json_object();
+    rp_put_line(p, one, "name", RP_FORMAT(path, "%s/%s/name", dir, name));
+    for (int k = 0; k < 2; k++)
+        rp_put_number(p, one, terms[k], RP_FORMAT(path, "%s/%s/constraint_%d_power_limit_uw", dir, name, k), 1, "uW");
+    json_object_set_new(group, name + strlen("intel-"), one);
 }
 
 /* A laptop on its battery is slower. */
@@ -184,11 +146,11 @@ void rp_probe_frequency(struct rp_probe *p)
     rp_put_line(p, p->out, "platform_profile", "/sys/firmware/acpi/platform_profile");
     rp_put_line(p, p->out, "idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver");
     rp_put_line(p, p->out, "idle_governor", "/sys/devices/system/cpu/cpuidle/current_governor_ro");
-    idle_states(p);
+    rp_put_each(p, p->out, "idle_states", "/sys/devices/system/cpu/cpu0/cpuidle", "state", 32, put_idle_state);
     throttling(p);
-    power_limits(p);
+    rp_put_each(p, p->out, "power_limits", "/sys/class/powercap", "intel-rapl:", 64, put_power_limit);
     mains(p);
     rp_put_number(p, p->out, "smt_active", "/sys/devices/system/cpu/smt/active", 1, NULL);
     rp_put_line(p, p->out, "smt_control", "/sys/devices/system/cpu/smt/control");
-    vulnerabilities(p);
+    rp_put_each(p, p->out, "mitigations", "/sys/devices/system/cpu/vulnerabilities", "", 64, put_mitigation);
 }

@@ -31,21 +31,16 @@ static void put_amount(json_t *obj, const struct rp_text *t, const char *name, c
 
 static void sizes(struct rp_probe *p)
 {
+    static const char *const rows[][3] = {
+        {"total", "MemTotal", "B"},       {"available", "MemAvailable", "B"}, {"swap_total", "SwapTotal", "B"},
+        {"swap_free", "SwapFree", "B"},   {"free", "MemFree", "B"},           {"cached", "Cached", "B"},
+        {"dirty", "Dirty", "B"},          {"shared", "Shmem", "B"},           {"locked", "Mlocked", "B"},
+        {"anonymous_huge_pages", "AnonHugePages", "B"}, {"huge_pages", "HugePages_Total", "pages"},
+        {"huge_pages_free", "HugePages_Free", "pages"}, {"huge_page_size", "Hugepagesize", "B"}};
     RP_TEXT t;
     rp_text_read(&t, p, "/proc/meminfo");
-    put_amount(p->out, &t, "total", "MemTotal", "B");
-    put_amount(p->out, &t, "available", "MemAvailable", "B");
-    put_amount(p->out, &t, "swap_total", "SwapTotal", "B");
-    put_amount(p->out, &t, "swap_free", "SwapFree", "B");
-    put_amount(p->out, &t, "free", "MemFree", "B");
-    put_amount(p->out, &t, "cached", "Cached", "B");
-    put_amount(p->out, &t, "dirty", "Dirty", "B");
-    put_amount(p->out, &t, "shared", "Shmem", "B");
-    put_amount(p->out, &t, "locked", "Mlocked", "B");
-    put_amount(p->out, &t, "anonymous_huge_pages", "AnonHugePages", "B");
-    put_amount(p->out, &t, "huge_pages", "HugePages_Total", "pages");
-    put_amount(p->out, &t, "huge_pages_free", "HugePages_Free", "pages");
-    put_amount(p->out, &t, "huge_page_size", "Hugepagesize", "B");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        put_amount(p->out, &t, rows[i][0], rows[i][1], rows[i][2]);
 }
 
 /* "Node 0 MemTotal:  16384 kB" */
@@ -61,29 +56,15 @@ static void node_sizes(json_t *obj, const struct rp_probe *p, const char *path, 
 }
 
 /* Every size of huge pages that the processor has, in directories named "hugepages-2048kB". */
-static void pools(struct rp_probe *p)
+static void put_pool(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
     static const char *const files[][2] = {
         {"pages", "nr_hugepages"}, {"free", "free_hugepages"}, {"surplus_max", "nr_overcommit_hugepages"}};
-    static const char dir[] = "/sys/kernel/mm/hugepages";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, 16);
-    json_t *all = json_object();
-    for (int i = 0; i < d.n; i++) {
-        if (strncmp(d.name[i], "hugepages-", 10) != 0 || !rp_is_plain_name(d.name[i]))
-            continue;
-        json_t *one = json_object();
-        for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-            char path[160];
-            rp_put_number(p, one, files[k][0], RP_FORMAT(path, "%s/%s/%s", dir, d.name[i], files[k][1]), 1, "pages");
-        }
-        json_object_set_new(all, d.name[i] + 10, one);
-    }
-    if (d.state == RP_STATE_OK)
-        json_object_set(p->out, "huge_page_pools", all);
-    else
-        rp_put_unlisted(p->out, "huge_page_pools", &d, dir);
-    json_decref(all);
+    char path[RP_PATH];
+    json_t *one = json_object();
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+        rp_put_number(p, one, files[k][0], RP_FORMAT(path, "%s/%s/%s", dir, name, files[k][1]), 1, "pages");
+    json_object_set_new(group, name + strlen("hugepages-"), one);
 }
 
 static json_t *ask_page_size(const struct rp_probe *p, const char *arg)
@@ -148,7 +129,7 @@ void rp_probe_memory(struct rp_probe *p)
     rp_put_selected(p, p->out, "transparent_huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     rp_put_selected(p, p->out, "transparent_huge_pages_defrag", "/sys/kernel/mm/transparent_hugepage/defrag");
     rp_put_selected(p, p->out, "transparent_huge_pages_shared", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-    pools(p);
+    rp_put_each(p, p->out, "huge_page_pools", "/sys/kernel/mm/hugepages", "hugepages-", 16, put_pool);
     settings(p);
     numa(p);
 }

@@ -233,36 +233,31 @@ static int split(const char *line, size_t size, const char *field[FIELDS], size_
     return n == FIELDS ? 0 : -1;
 }
 
+static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line)
+{
+    const char *field[FIELDS];
+    size_t len[FIELDS];
+    RP_BUF type = {0};
+    if (split(line, strlen(line), field, len) < 0)
+        return;
+    for (int i = ID; i <= DEVICE; i++)
+        rp_buf_printf(out, "%.*s ", (int)len[i], field[i]);
+    redact_path(p, out, field[ROOT], len[ROOT], 1);
+    rp_buf_puts(out, " ");
+    redact_path(p, out, field[POINT], len[POINT], 0);
+    rp_buf_puts(out, " ");
+    redact_options(p, out, field[OPTIONS], len[OPTIONS]);
+    redact_type(&type, field[TYPE], len[TYPE]);
+    rp_buf_printf(out, " - %s ", rp_buf_text(&type));
+    redact_source(p, out, field[SOURCE], len[SOURCE], &type);
+    rp_buf_puts(out, " ");
+    redact_options(p, out, field[SUPER], len[SUPER]);
+    rp_buf_puts(out, "\n");
+}
+
 static void redact(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF out = {0};
-    const char *field[FIELDS], *end = text->data + text->size;
-    size_t len[FIELDS];
-    rp_buf_add(&out, "", 0);
-    for (const char *line = text->data; line < end;) {
-        const char *stop = memchr(line, '\n', (size_t)(end - line));
-        size_t size = (size_t)((stop ? stop : end) - line);
-        if (split(line, size, field, len) == 0) {
-            for (int i = ID; i <= DEVICE; i++)
-                rp_buf_printf(&out, "%.*s ", (int)len[i], field[i]);
-            redact_path(p, &out, field[ROOT], len[ROOT], 1);
-            rp_buf_puts(&out, " ");
-            redact_path(p, &out, field[POINT], len[POINT], 0);
-            rp_buf_puts(&out, " ");
-            redact_options(p, &out, field[OPTIONS], len[OPTIONS]);
-            RP_BUF type = {0};
-            redact_type(&type, field[TYPE], len[TYPE]);
-            rp_buf_printf(&out, " - %s ", rp_buf_text(&type));
-            redact_source(p, &out, field[SOURCE], len[SOURCE], &type);
-            rp_buf_puts(&out, " ");
-            redact_options(p, &out, field[SUPER], len[SUPER]);
-            rp_buf_puts(&out, "\n");
-        }
-        line += size + 1;
-    }
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
+    rp_redact_lines(p, text, redact_line);
 }
 
 /* ---- the table ---- */

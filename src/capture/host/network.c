@@ -143,26 +143,23 @@ static void interfaces(struct rp_probe *p)
 
 /* Of the table of routes only the names of interfaces with a route to everywhere; the rest are addresses. Lines are
  * "Iface Destination Gateway ...". */
-static void default_routes(const struct rp_probe *p, struct rp_buf *text)
+static void keep_default_route(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
-    RP_BUF kept = {0};
-    char *save = NULL;
+    size_t n = strcspn(line, " \t"), gap = strspn(line + n, " \t");
     (void)p;
-    rp_buf_add(&kept, "", 0);
-    for (char *line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        size_t n = strcspn(line, " \t"), gap = strspn(line + n, " \t");
-        if (strncmp(line + n + gap, "00000000", 8) == 0)
-            rp_buf_printf(&kept, "%.*s\t00000000\n", (int)n, line);
-    }
-    struct rp_buf old = *text;
-    *text = kept;
-    kept = old;
+    if (strncmp(line + n + gap, "00000000", 8) == 0)
+        rp_buf_printf(out, "%.*s\t00000000\n", (int)n, line);
+}
+
+static void redact_routes(const struct rp_probe *p, struct rp_buf *text)
+{
+    rp_redact_lines(p, text, keep_default_route);
 }
 
 static void default_interface(struct rp_probe *p)
 {
     RP_TEXT t;
-    rp_text_read_as(&t, p, "/proc/self/net/route", default_routes);
+    rp_text_read_as(&t, p, "/proc/self/net/route", redact_routes);
     size_t n = t.state == RP_STATE_OK ? strcspn(t.bytes.data, "\t") : 0;
     if (n) {
         RP_FREE char *name = rp_asprintf("%.*s", (int)n, t.bytes.data);

@@ -44,7 +44,7 @@ static void put_rate(const struct rp_probe *p, json_t *obj, const char *path)
     rp_put_str(obj, "rate_lanes", words, path);
 }
 
-static json_t *port(const struct rp_probe *p, const char *dir)
+static void put_port(const struct rp_probe *p, json_t *group, const char *ports, const char *name)
 {
     /* counters that rise when packets are lost or sent again */
     static const char *const counters[][2] = {
@@ -52,8 +52,9 @@ static json_t *port(const struct rp_probe *p, const char *dir)
         {"receive_errors", "counters/port_rcv_errors"},   {"transmit_discards", "counters/port_xmit_discards"},
         {"transmit_wait", "counters/port_xmit_wait"},     {"out_of_sequence", "hw_counters/out_of_sequence"},
         {"timeouts", "hw_counters/local_ack_timeout_err"}};
-    char path[RP_PATH];
+    char path[RP_PATH], dir[RP_PATH], key[80];
     json_t *obj = json_object();
+    rp_join(dir, ports, name);
     put_word(p, obj, "link", rp_join(path, dir, "state"));
     put_word(p, obj, "physical_link", rp_join(path, dir, "phys_state"));
     put_rate(p, obj, rp_join(path, dir, "rate"));
@@ -63,16 +64,15 @@ static json_t *port(const struct rp_probe *p, const char *dir)
     rp_put_hidden_line(p, obj, "gid", rp_join(path, dir, "gids/0"));
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
         rp_put_optional(p, obj, counters[i][0], rp_join(path, dir, counters[i][1]), 1, NULL);
-    return obj;
+    json_object_set_new(group, RP_FORMAT(key, "port%s", name), obj);
 }
 
-static json_t *device(const struct rp_probe *p, const char *name)
+static void put_device(const struct rp_probe *p, json_t *group, const char *devices, const char *name)
 {
     static const char *const lines[][2] = {{"firmware", "fw_ver"}, {"type", "hca_type"}, {"board", "board_id"}};
-    char dir[100], path[RP_PATH];
-    RP_NAMES ports = {0};
+    char dir[RP_PATH], path[RP_PATH];
     json_t *obj = json_object();
-    snprintf(dir, sizeof dir, IB "/%s", name);
+    rp_join(dir, devices, name);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         rp_put_line(p, obj, lines[i][0], rp_join(path, dir, lines[i][1]));
     put_word(p, obj, "node_type", rp_join(path, dir, "node_type"));
@@ -81,17 +81,10 @@ static json_t *device(const struct rp_probe *p, const char *name)
     rp_put_device(p, obj, rp_join(path, dir, "device"));
 
     rp_put_names(p, obj, "interfaces", rp_join(path, dir, "device/net"), "");
-    rp_names_read(&ports, p, rp_join(path, dir, "ports"), MAX_PORTS);
-    json_t *all = json_object();
-    for (int i = 0; i < ports.n; i++) {
-        char key[80];
-        if (!rp_is_plain_name(ports.name[i]))
-            continue;
-        snprintf(path, sizeof path, "%s/ports/%s", dir, ports.name[i]);
-        json_object_set_new(all, RP_FORMAT(key, "port%s", ports.name[i]), port(p, path));
-    }
-    json_object_set_new(obj, "ports", all);
-    return obj;
+    rp_put_each(p, obj, "ports", rp_join(path, dir, "ports"), "", MAX_PORTS, put_port);
+    if (json_object_get(json_object_get(obj, "ports"), "state")) /* a device without ports has an empty group */
+        json_object_set_new(obj, "ports", json_object());
+    json_object_set_new(group, name, obj);
 }
 
 /* The module that lets the devices read and write GPU memory: NVIDIA's own, or Mellanox's before it. */
@@ -108,19 +101,12 @@ static void gpudirect(struct rp_probe *p)
 
 void rp_probe_rdma(struct rp_probe *p)
 {
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, IB, MAX_DEVICES);
-    if (d.state == RP_STATE_OK) {
-        json_t *all = json_object();
-        for (int i = 0; i < d.n; i++)
-            if (rp_is_plain_name(d.name[i]))
-                json_object_set_new(all, d.name[i], device(p, d.name[i]));
-        json_object_set_new(p->out, "devices", all);
-        rp_put_int(p->out, "count", (int64_t)json_object_size(all), IB, NULL);
-    } else {
-        rp_put_unlisted(p->out, "devices", &d, IB);
-        rp_put_unlisted(p->out, "count", &d, IB);
-    }
+    rp_put_each(p, p->out, "devices", IB, "", MAX_DEVICES, put_device);
+    json_t *devices = json_object_get(p->out, "devices");
+    if (json_object_get(devices, "state")) /* they could not be listed */
+        json_object_set(p->out, "count", devices);
+    else
+        rp_put_int(p->out, "count", (int64_t)json_object_size(devices), IB, NULL);
     rp_put_names(p, p->out, "nodes", "/dev/infiniband", ""); /* without them programs cannot reach the devices */
     gpudirect(p);
 }

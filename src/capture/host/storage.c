@@ -78,18 +78,17 @@ static void whole_disk(const struct rp_probe *p, char name[64])
     name[n] = 0;
 }
 
+static void keep_name(const struct rp_probe *p, struct rp_buf *out, char *line)
+{
+    (void)p;
+    if (strncmp(line, "DEVNAME=", 8) == 0)
+        rp_buf_printf(out, "%s\n", line);
+}
+
 /* Of a block device's uevent only its name: partitions have labels and UUIDs. */
 static void redact_uevent(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF out = {0};
-    RP_TEXT t = {.bytes = *text};
-    RP_FREE char *name = rp_text_field(&t, "DEVNAME", '=');
-    (void)p;
-    rp_buf_add(&out, "", 0);
-    if (name)
-        rp_buf_printf(&out, "DEVNAME=%s\n", name);
-    *text = out;
-    out = (struct rp_buf){0};
+    rp_redact_lines(p, text, keep_name);
 }
 
 /* Name of the block device of a mount, or "". Btrfs and others have a device number of their own and tell the device as the source. */
@@ -141,7 +140,7 @@ static void put_scheduler(const struct rp_probe *p, json_t *obj, const char *pat
         rp_put_selected(p, obj, "scheduler", path);
 }
 
-static json_t *disk(const struct rp_probe *p, const char *name)
+static void put_disk(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
     static const struct {
         const char *name, *file, *unit;
@@ -155,8 +154,10 @@ static json_t *disk(const struct rp_probe *p, const char *name)
                  {"logical_block", "queue/logical_block_size", "B", 1},
                  {"physical_block", "queue/physical_block_size", "B", 1},
                  {"write_cache", "queue/write_cache", NULL, 0}};
-    char path[160];
+    char path[RP_PATH];
     int nvme = strncmp(name, "nvme", 4) == 0;
+    if (!rp_probe_exists(p, RP_FORMAT(path, "%s/%s/device", dir, name))) /* partitions, loops and volumes have none */
+        return;
     json_t *obj = json_object();
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         snprintf(path, sizeof path, BLOCK "/%s/%s", name, facts[i].file);
@@ -170,25 +171,7 @@ static json_t *disk(const struct rp_probe *p, const char *name)
     rp_put_hidden_line(p, obj, "serial", RP_FORMAT(path, BLOCK "/%s/%sserial", name, nvme ? "device/" : ""));
     snprintf(path, sizeof path, BLOCK "/%s/device%s", name, nvme ? "/device" : ""); /* nvme: namespace, controller, PCI device */
     rp_put_device(p, obj, path);
-    return obj;
-}
-
-static void disks(struct rp_probe *p)
-{
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, BLOCK, 4096);
-    if (d.state != RP_STATE_OK) {
-        rp_put_unlisted(p->out, "disks", &d, BLOCK);
-        return;
-    }
-    json_t *all = json_object();
-    for (int i = 0; i < d.n && json_object_size(all) < MAX_DISKS; i++) {
-        char device[128];
-        snprintf(device, sizeof device, BLOCK "/%.64s/device", d.name[i]); /* partitions, loops and volumes have none */
-        if (rp_is_plain_name(d.name[i]) && rp_probe_exists(p, device))
-            json_object_set_new(all, d.name[i], disk(p, d.name[i]));
-    }
-    json_object_set_new(p->out, "disks", all);
+    json_object_set_new(group, name, obj);
 }
 
 /* ---- places ---- */
@@ -248,5 +231,5 @@ void rp_probe_storage(struct rp_probe *p)
 {
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         place(p, places[i]);
-    disks(p);
+    rp_put_each(p, p->out, "disks", BLOCK, "", MAX_DISKS, put_disk);
 }

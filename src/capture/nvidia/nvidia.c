@@ -44,23 +44,20 @@ static void version(struct rp_probe *p)
 }
 
 /* A text among the parameters may hold anything an administrator wrote into the driver's registry. */
+static void redact_parameter(const struct rp_probe *p, struct rp_buf *out, char *line)
+{
+    char *colon = strstr(line, ": ");
+    RP_FREE char *name = rp_asprintf("%.*s", colon ? (int)(colon - line) : 0, line);
+    (void)p;
+    if (colon && colon[2] == '"' && rp_is_secret(name, colon + 2))
+        rp_buf_printf(out, "%s: \"%s\"\n", name, rp_credential);
+    else
+        rp_buf_printf(out, "%s\n", line);
+}
+
 static void redact_parameters(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF out = {0};
-    char *save = NULL;
-    (void)p;
-    rp_buf_add(&out, "", 0);
-    for (char *line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *colon = strstr(line, ": ");
-        RP_FREE char *name = rp_asprintf("%.*s", colon ? (int)(colon - line) : 0, line);
-        if (colon && colon[2] == '"' && rp_is_secret(name, colon + 2))
-            rp_buf_printf(&out, "%s: \"%s\"\n", name, rp_credential);
-        else
-            rp_buf_printf(&out, "%s\n", line);
-    }
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
+    rp_redact_lines(p, text, redact_parameter);
 }
 
 /* "Key: 1" and "Key: "text"" lines. */
@@ -127,62 +124,40 @@ static void modules(struct rp_probe *p)
 }
 
 /* The line with the GPU's UUID goes; the others say what it is, not which. */
-static void redact_information(const struct rp_probe *p, struct rp_buf *text)
+static void hide_uuid(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
-    RP_BUF out = {0};
-    char *save = NULL;
-    rp_buf_add(&out, "", 0);
-    for (char *line = strtok_r(text->data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *uuid = strncmp(line, "GPU UUID:", 9) == 0 ? line + 9 + strspn(line + 9, " \t") : NULL;
-        char hidden[RP_HIDDEN];
-        if (uuid && !p->opts->identify && !rp_is_hidden(uuid)) {
-            rp_hide_as(p, "gpu.uuid", uuid, hidden);
-            rp_buf_printf(&out, "GPU UUID: %s\n", hidden);
-        } else
-            rp_buf_printf(&out, "%s\n", line);
-    }
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
+    char *uuid = strncmp(line, "GPU UUID:", 9) == 0 ? line + 9 + strspn(line + 9, " \t") : NULL;
+    char hidden[RP_HIDDEN];
+    if (uuid && !p->opts->identify && !rp_is_hidden(uuid)) {
+        rp_hide_as(p, "gpu.uuid", uuid, hidden);
+        rp_buf_printf(out, "GPU UUID: %s\n", hidden);
+    } else
+        rp_buf_printf(out, "%s\n", line);
 }
 
-static void gpus(struct rp_probe *p)
+static void redact_information(const struct rp_probe *p, struct rp_buf *text)
+{
+    rp_redact_lines(p, text, hide_uuid);
+}
+
+static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
     static const char *const fields[][2] = {{"model", "Model"},       {"uuid", "GPU UUID"},         {"vbios", "Video BIOS"},
                                             {"bus_type", "Bus Type"}, {"firmware", "GPU Firmware"}, {"excluded", "GPU Excluded"}};
-    static const char dir[] = DRIVER "/gpus";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, MAX_GPUS);
-    if (d.state != RP_STATE_OK) {
-        rp_put_unlisted(p->out, "gpus", &d, dir);
-        return;
-    }
-    json_t *all = json_object();
-    for (int i = 0; i < d.n; i++) {
-        char path[160];
-        int64_t minor;
-        if (!rp_is_plain_name(d.name[i]))
-            continue;
-        json_t *one = json_object();
-        snprintf(path, sizeof path, "%s/%s/information", dir, d.name[i]);
-        RP_TEXT t;
-        rp_text_read_as(&t, p, path, redact_information);
-        for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
-            RP_FREE char *v = rp_text_field(&t, fields[k][1], ':');
-            if (v && *v)
-                rp_put_str(one, fields[k][0], v, path);
-            else
-                rp_put_state(one, fields[k][0], &t);
-        }
-        RP_FREE char *v = rp_text_field(&t, "Device Minor", ':');
-        if (v && rp_parse_count(v, &minor) == 0)
-            rp_put_int(one, "minor", minor, path, NULL);
-        else
-            rp_put_state(one, "minor", &t);
-        rp_put_device(p, one, RP_FORMAT(path, "/sys/bus/pci/devices/%s", d.name[i]));
-        json_object_set_new(all, d.name[i], one);
-    }
-    json_object_set_new(p->out, "gpus", all);
+    char path[RP_PATH];
+    int64_t minor;
+    json_t *one = json_object();
+    RP_TEXT t;
+    rp_text_read_as(&t, p, RP_FORMAT(path, "%s/%s/information", dir, name), redact_information);
+    for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+        rp_put_field(one, fields[k][0], &t, fields[k][1], ':');
+    RP_FREE char *v = rp_text_field(&t, "Device Minor", ':');
+    if (v && rp_parse_count(v, &minor) == 0)
+        rp_put_int(one, "minor", minor, path, NULL);
+    else
+        rp_put_state(one, "minor", &t);
+    rp_put_device(p, one, RP_FORMAT(path, "/sys/bus/pci/devices/%s", name));
+    json_object_set_new(group, name, one);
 }
 
 /* A daemon is seen by the file or socket it leaves; in a container only when that was shared with it. */
@@ -261,7 +236,7 @@ void rp_probe_nvidia(struct rp_probe *p)
     version(p);
     parameters(p);
     modules(p);
-    gpus(p);
+    rp_put_each(p, p->out, "gpus", DRIVER "/gpus", "", MAX_GPUS, put_gpu);
     nodes(p);
     rp_put_names(p, p->out, "capability_nodes", "/dev/nvidia-caps", "");
     rp_put_names(p, p->out, "nvswitches", "/proc/driver/nvidia-nvswitch/devices", "");

@@ -102,10 +102,7 @@ static int names_user(const char *text)
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *name = getenv(variables[i]);
         size_t n = name ? strlen(name) : 0;
-        int shared = n < SHORTEST_USER;
-        for (size_t k = 0; k < sizeof nobodies / sizeof *nobodies && n; k++)
-            shared |= strcmp(name, nobodies[k]) == 0;
-        if (!shared && has_word(text, name, n))
+        if (n >= SHORTEST_USER && !RP_IS_IN(nobodies, name, n) && has_word(text, name, n))
             return 1;
     }
     return 0;

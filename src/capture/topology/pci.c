@@ -70,9 +70,12 @@ static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
     }
 }
 
-static void put_pci(const struct rp_probe *p, json_t *all, const char *address)
+static void put_pci(const struct rp_probe *p, json_t *group, const char *devices, const char *address)
 {
-    RP_FREE char *dir = rp_asprintf(DEVICES "/%s", address), *class = rp_asprintf("%s/class", dir);
+    char same[24];
+    if (rp_pci_address(same, address) < 0 || strcmp(same, address) != 0)
+        return;
+    RP_FREE char *dir = rp_asprintf("%s/%s", devices, address), *class = rp_asprintf("%s/class", dir);
     int kind = kind_of(p, dir);
     if (kind < 0)
         return;
@@ -80,23 +83,12 @@ static void put_pci(const struct rp_probe *p, json_t *all, const char *address)
     rp_put_str(one, "kind", kinds[kind].kind, class);
     put_names(p, one, dir);
     rp_put_device(p, one, dir);
-    json_object_set_new(all, address, one);
+    json_object_set_new(group, address, one);
 }
 
 void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name)
 {
-    RP_NAMES d = {0};
-    char same[24];
-    rp_names_read(&d, p, DEVICES, 4096);
-    if (d.state != RP_STATE_OK) {
-        rp_put(out, name, d.state, NULL, DEVICES, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
-        return;
-    }
-    json_t *all = json_object();
-    for (int i = 0; i < d.n && json_object_size(all) < 256; i++)
-        if (rp_pci_address(same, d.name[i]) == 0 && strcmp(same, d.name[i]) == 0)
-            put_pci(p, all, d.name[i]);
-    json_object_set_new(out, name, all);
+    rp_put_each(p, out, name, DEVICES, "", 256, put_pci);
 }
 
 /* ---- where two devices meet ---- */

@@ -1,6 +1,8 @@
 #include "capture/topology/topo_matrix.h"
 
+#include "base/text.h"
 #include "capture/topology/pci.h"
+#include "capture/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +17,6 @@ struct device {
     const json_t *gpu;   /* the gpu probe's values of it; NULL: a NIC */
     struct rp_pci_end end;
 };
-
-static const json_t *leaf(const json_t *group, const char *name)
-{
-    const json_t *l = json_object_get(group, name), *state = json_object_get(l, "state");
-    return json_is_string(state) && strcmp(json_string_value(state), "ok") == 0 ? json_object_get(l, "value") : NULL;
-}
 
 /* ---- the values ---- */
 
@@ -43,7 +39,7 @@ static int find_gpus(struct device *d, const struct rp_probe *p, const json_t *g
         snprintf(d[n].name, sizeof d[n].name, "GPU%d", n);
         d[n].gpu = one;
         d[n].end = (struct rp_pci_end){.node = -1};
-        const char *text = json_string_value(leaf(one, "pci_address"));
+        const char *text = rp_known_text(one, "pci_address");
         if (text && rp_pci_address(address, text) == 0)
             rp_pci_end_init(&d[n].end, p, RP_FORMAT(link, "/sys/bus/pci/devices/%s", address));
     }
@@ -71,10 +67,8 @@ static int find_nics(struct device *d, const struct rp_probe *p)
 static int is_cell(const char *s)
 {
     static const char *const words[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(s, words[i]) == 0)
-            return 1;
-    return strncmp(s, "NV", 2) == 0 && s[2] && strlen(s) < 6 && strspn(s + 2, "0123456789") == strlen(s + 2);
+    return RP_IS_IN(words, s, strlen(s)) ||
+           (strncmp(s, "NV", 2) == 0 && s[2] && strlen(s) < 6 && strspn(s + 2, "0123456789") == strlen(s + 2));
 }
 
 /* The driver knows how GPUs are connected; /sys has no NVLinks. */
@@ -85,7 +79,7 @@ static const char *cell(const struct device *a, const struct device *b)
         return "X";
     if (a->gpu && b->gpu) {
         char key[16];
-        word = json_string_value(leaf(json_object_get(a->gpu, "topology"), RP_FORMAT(key, "gpu%s", b->name + 3)));
+        word = rp_known_text(json_object_get(a->gpu, "topology"), RP_FORMAT(key, "gpu%s", b->name + 3));
         if (word && !is_cell(word))
             word = NULL;
     }
@@ -104,7 +98,7 @@ static json_t *per_gpu(const struct device *d, int gpus, const char *field, int 
 {
     json_t *list = json_array();
     for (int i = 0; i < gpus; i++) {
-        const json_t *v = leaf(d[i].gpu, field);
+        const json_t *v = rp_known(d[i].gpu, field);
         char text[32] = "N/A";
         if (json_is_integer(v) && json_integer_value(v) >= 0)
             snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
@@ -161,7 +155,7 @@ static const struct layout layouts[] = {{530, 1, 1, 1}, {515, 1, 1, 0}, {450, 1,
 
 static const struct layout *layout_of(const json_t *env)
 {
-    const char *version = json_string_value(leaf(json_object_get(json_object_get(env, "probes"), "gpu"), "driver_version"));
+    const char *version = rp_known_text(env, "probes.gpu.driver_version");
     long major = version ? strtol(version, NULL, 10) : 0;
     int i = 0;
     while (version && layouts[i].since > major)
@@ -203,9 +197,9 @@ static void legend(struct rp_buf *out, const struct layout *l, const json_t *col
 
 void rp_topo_matrix_text(struct rp_buf *out, const json_t *env)
 {
-    const json_t *matrix = json_object_get(json_object_get(json_object_get(env, "probes"), "topology"), "matrix");
-    const json_t *columns = leaf(matrix, "columns"), *cpus = leaf(matrix, "cpu_affinity"), *nodes = leaf(matrix, "numa_affinity");
-    const json_t *ids = leaf(matrix, "gpu_numa_id");
+    const json_t *matrix = rp_value_at(env, "probes.topology.matrix");
+    const json_t *columns = rp_known(matrix, "columns"), *cpus = rp_known(matrix, "cpu_affinity");
+    const json_t *nodes = rp_known(matrix, "numa_affinity"), *ids = rp_known(matrix, "gpu_numa_id");
     const struct layout *l = layout_of(env);
     size_t n = json_array_size(columns), gpus = json_array_size(cpus);
     if (gpus > n || n < 1 + (gpus == 0))
@@ -217,7 +211,7 @@ void rp_topo_matrix_text(struct rp_buf *out, const json_t *env)
     }
     rp_buf_printf(out, "\tCPU Affinity%s%s\n", l->numa_affinity ? "\tNUMA Affinity" : "", l->gpu_numa_id ? "\tGPU NUMA ID" : "");
     for (size_t i = 0; i < n; i++) {
-        const json_t *row = leaf(json_object_get(matrix, "rows"), text_at(columns, i));
+        const json_t *row = json_object_get(json_object_get(json_object_get(matrix, "rows"), text_at(columns, i)), "value");
         column_name(out, l, text_at(columns, i), i < gpus ? -1 : (int)(i - gpus));
         for (size_t k = 0; k < n; k++)
             rp_buf_printf(out, i == k ? "\t %s " : "\t%s", text_at(row, k));

@@ -5,6 +5,7 @@
  * binding of threads takes part, and a broken /sys or record ends with the child. For a recorded machine it reads the XML that
  * belongs to the record. Memory sizes are bytes. */
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/child.h"
 #include "capture/topology/pci.h"
 #include "capture/topology/topo_matrix.h"
@@ -35,10 +36,7 @@ static int is_harmless(const char *info)
         "DMIChassisVendor", "DMIChassisVersion", "DMIProductName", "DMIProductVersion", "DMISysVendor", "FrequencyBaseMHz",
         "FrequencyMaxMHz", "Inclusive", "MemoryMode", "Model", "OSName", "OSRelease", "PCISlot", "Port1State", "Port2State",
         "Revision", "SectorSize", "Size", "Type", "Vendor", "hwlocVersion"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], info) == 0)
-            return 1;
-    return 0;
+    return RP_IS_IN(names, info, strlen(info));
 }
 
 static void strip(hwloc_obj_t o)
