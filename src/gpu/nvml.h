@@ -30,14 +30,24 @@ struct rp_nvml_subject {
 };
 
 struct rp_nvml_row;
+struct rp_nvml_way;
 typedef void rp_nvml_function(void); /* what dlsym gave; the caller knows its parameters */
-typedef nvmlReturn_t rp_nvml_caller(rp_nvml_function *f, const struct rp_nvml_subject *s, const struct rp_nvml_row *row,
-                                    struct rp_nvml_answer *a);
+typedef nvmlReturn_t rp_nvml_caller(rp_nvml_function *f, const struct rp_nvml_way *w, const struct rp_nvml_subject *s,
+                                    const struct rp_nvml_row *row, struct rp_nvml_answer *a);
+
+/* A struct of numbers of one width, which a function fills. */
+struct rp_nvml_struct {
+    unsigned size, version; /* version 0: it has none */
+    int of_system;          /* the function takes no device */
+    int width;              /* bytes of a number */
+    unsigned at[4];         /* offsets of those that become n[0], n[1], ...; 0 after the first: no more */
+};
 
 /* One way to ask. A list of them ends with {0}; the next is tried where the library lacks this one or refuses the version of its struct. */
 struct rp_nvml_way {
     const char *symbol;
     rp_nvml_caller *call;
+    const struct rp_nvml_struct *layout; /* for numbers_of_struct */
 };
 
 enum rp_nvml_form {
