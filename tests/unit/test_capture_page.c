@@ -79,8 +79,7 @@ TEST(a_hundred_devices_are_not_shown)
         rp_buf_printf(&command, " --device=/dev/tty%d", i);
     rp_buf_puts(&command, " IMAGE'}}");
     check_line(command.data, "--device=/dev/tty7 ", 1);
-    check_line(command.data, "--device=/dev/tty8", 0);
-    check_line(command.data, "(and 92 more devices)\n", 1);
+    check_line(command.data, "--device=/dev/tty99", 0);
 }
 
 /* ---- file systems that are not mounted ---- */

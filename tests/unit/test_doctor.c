@@ -197,8 +197,8 @@ TEST(pages_of_played_machines)
 static const struct {
     const char *id, *severity, *probes; /* severity NULL: nothing */
 } cases[] = {
-    {"sight", "note", "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
-    {"sight", NULL, "{'cpu': {'cores': {'state': 'denied', 'value': null}}}"},
+    {"visibility", "note", "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
+    {"visibility", NULL, "{'cpu': {'cores': {'state': 'denied', 'value': null}}}"},
     {"driver", "note", "{'cuda': {'libraries': {'libcudart.so.12': {}}}}"},
     {"driver", "note", "{'environment': {'CUDA_HOME': {'state': 'ok', 'value': '/usr/local/cuda'}}}"},
     {"driver", NULL, "{'cuda': {'libraries': {'libibverbs.so.1': {}}, 'toolkits': {}}}"},

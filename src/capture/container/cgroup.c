@@ -135,88 +135,61 @@ static void rename_in_record(const struct rp_probe *p, const char *mount, const 
 
 /* ---- version 2 ---- */
 
-/* Least value of a file "max" or number, from `group` up to the top of the mount; *source is where it was found. */
-static void least_limit(struct rp_probe *p, const char *name, const char *group, const char *file, const char *unit)
+/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. */
+static int parse_limit(const char *text, int is_quota, double *limit)
 {
-    char path[MAX_GROUP + 64], dir[MAX_GROUP], least_path[MAX_GROUP + 64] = "";
-    int64_t least = -1, n;
-    snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
-    rp_put_limit(p, p->out, name, RP_FORMAT(path, V2 "%s/%s", dir, file), unit);
-    for (;;) {
-        RP_TEXT t;
-        rp_text_read(&t, p, RP_FORMAT(path, V2 "%s/%s", dir, file));
-        if (t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &n) == 0 && (least < 0 || n < least)) {
-            least = n;
-            snprintf(least_path, sizeof least_path, "%s", path);
-        }
-        char *slash = strrchr(dir, '/');
-        if (!slash)
-            break;
-        *slash = 0;
-    }
-    if (least >= 0)
-        rp_put_int(p->out, name, least, least_path, unit);
-}
-
-/* cpu.max is "quota period" or "max period", in microseconds: processors = quota / period. */
-static int read_cpu_max(struct rp_probe *p, const char *path, double *cpus, enum rp_state *state)
-{
-    RP_TEXT t;
-    char quota[32];
-    long long period = 0;
-    rp_text_read(&t, p, path);
-    *state = t.state;
-    if (t.state != RP_STATE_OK)
+    char word[32], rest[2];
+    long long period = 1;
+    int64_t n = 0;
+    int words = is_quota ? sscanf(text, "%31s %lld", word, &period) - 1 : sscanf(text, "%31s %1s", word, rest);
+    if (words != 1 || period <= 0 || (strcmp(word, "max") != 0 && rp_parse_count(word, &n) < 0))
         return -1;
-    int64_t q = 0;
-    if (sscanf(t.bytes.data, "%31s %lld", quota, &period) != 2 || period <= 0 ||
-        (strcmp(quota, "max") != 0 && rp_parse_count(quota, &q) < 0)) {
-        *state = RP_STATE_ERROR;
-        return -1;
-    }
-    *cpus = strcmp(quota, "max") == 0 ? -1 : (double)q / (double)period;
+    *limit = strcmp(word, "max") == 0 ? -1 : (double)n / (double)period;
     return 0;
 }
 
-static void cpu_limit_v2(struct rp_probe *p, const char *group)
+/* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has. */
+static void put_least(struct rp_probe *p, const char *name, const char *group, const char *file, const char *unit)
 {
-    char path[MAX_GROUP + 64], dir[MAX_GROUP], first[MAX_GROUP + 64], least_path[MAX_GROUP + 64] = "";
-    double least = -1, cpus;
-    enum rp_state state, first_state = RP_STATE_ABSENT;
+    char path[MAX_GROUP + 64], dir[MAX_GROUP], *slash = dir;
+    int is_quota = strcmp(file, "cpu.max") == 0;
+    double least = -1, limit;
     snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
-    snprintf(first, sizeof first, V2 "%s/cpu.max", dir);
-    for (int i = 0;; i++) {
-        snprintf(path, sizeof path, V2 "%s/cpu.max", dir);
-        if (read_cpu_max(p, path, &cpus, &state) == 0 && cpus >= 0 && (least < 0 || cpus < least)) {
-            least = cpus;
-            snprintf(least_path, sizeof least_path, "%s", path);
+    while (slash) {
+        RP_TEXT t;
+        rp_text_read(&t, p, RP_FORMAT(path, V2 "%s/%s", dir, file));
+        int known = t.state == RP_STATE_OK && parse_limit(t.bytes.data, is_quota, &limit) == 0;
+        if (known && limit >= 0 && (least < 0 || limit < least)) {
+            least = limit;
+            if (is_quota)
+                rp_put_real(p->out, name, limit, path, unit);
+            else
+                rp_put_int(p->out, name, (int64_t)limit, path, unit);
+        } else if (!json_object_get(p->out, name)) {
+            if (known)
+                rp_put_str(p->out, name, "max", path);
+            else if (t.state != RP_STATE_OK)
+                rp_put_state(p->out, name, &t);
+            else
+                rp_put(p->out, name, RP_STATE_ERROR, NULL, path, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
         }
-        if (i == 0)
-            first_state = state;
-        char *slash = strrchr(dir, '/');
-        if (!slash)
-            break;
-        *slash = 0;
+        slash = strrchr(dir, '/');
+        if (slash)
+            *slash = 0;
     }
-    if (least >= 0)
-        rp_put_real(p->out, "cpu_limit", least, least_path, "CPUs");
-    else if (first_state == RP_STATE_OK)
-        rp_put_str(p->out, "cpu_limit", "max", first);
-    else
-        rp_put(p->out, "cpu_limit", first_state, NULL, first, "CPUs", first_state == RP_STATE_ERROR ? "not 'quota period'" : NULL);
 }
 
 static void version_2(struct rp_probe *p, const char *group)
 {
-    static const char *const limits[][3] = {{"memory_limit", "memory.max", "B"},
+    static const char *const limits[][3] = {{"cpu_limit", "cpu.max", "CPUs"},
+                                            {"memory_limit", "memory.max", "B"},
                                             {"memory_high", "memory.high", "B"},
                                             {"swap_limit", "memory.swap.max", "B"},
                                             {"pids_limit", "pids.max", "tasks"}};
     char path[MAX_GROUP + 64];
     const char *dir = strcmp(group, "/") == 0 ? "" : group;
-    cpu_limit_v2(p, group);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        least_limit(p, limits[i][0], group, limits[i][1], limits[i][2]);
+        put_least(p, limits[i][0], group, limits[i][1], limits[i][2]);
     rp_put_number(p, p->out, "cpu_weight", RP_FORMAT(path, V2 "%s/cpu.weight", dir), 1, NULL);
     rp_put_cpus(p, p->out, "cpuset", RP_FORMAT(path, V2 "%s/cpuset.cpus.effective", dir));
     rp_put_cpus(p, p->out, "cpuset_nodes", RP_FORMAT(path, V2 "%s/cpuset.mems.effective", dir));

@@ -11,6 +11,7 @@ static const struct {
     void (*run)(struct rp_doctor *d);
 } checks[] = {
 #define DOCTOR(id, concerns, what) {#id, #concerns, what, rp_doctor_##id},
+#define DOCTOR_GPU(id, what) {#id, "gpu", what, rp_doctor_gpus},
 #include "capture/doctor/doctor.def"
 #undef DOCTOR
 };

@@ -33,7 +33,9 @@ struct rp_doctor {
 void rp_find(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
     __attribute__((format(printf, 4, 5)));
 
+void rp_doctor_gpus(struct rp_doctor *d);
 #define DOCTOR(id, concerns, what) void rp_doctor_##id(struct rp_doctor *d);
+#define DOCTOR_GPU(id, what)
 #include "capture/doctor/doctor.def"
 #undef DOCTOR
 

@@ -1,4 +1,5 @@
 /* Checks that concern runs on GPUs: driver, libraries and nodes; what NVML says of each GPU; what GPUs exchange data through. */
+#include "base/json.h"
 #include "capture/doctor/doctor.h"
 #include "capture/value.h"
 
@@ -130,200 +131,37 @@ void rp_doctor_worker(struct rp_doctor *d)
 
 /* ---- each GPU ---- */
 
-/* Does something stand out? Then in words. */
-typedef int look(const json_t *gpu, struct rp_buf *words);
+/* One thing that may be wrong with a GPU. */
+struct gpu_check {
+    const char *id;
+    enum rp_severity severity;
+    const char *remedy;
+    enum { IS, COUNT, BELOW, WITH } kind;
+    const char *field;
+    const char *other; /* IS: the word; COUNT: what is counted; BELOW: the field that `field` should reach */
+    const char *words; /* IS: the finding; BELOW: its beginning */
+    int (*look)(const json_t *gpu, struct rp_buf *words); /* WITH: is something wrong? Then `words` says what. */
+};
 
-static const json_t *gpu_at(const struct rp_doctor *d, int i)
-{
-    char name[16];
-    return json_object_get(rp_value_at(d->probes, "gpu.devices"), RP_FORMAT(name, "gpu%d", i));
-}
-
-/* One finding for all GPUs of which the same is to be said. */
-static void each_gpu(struct rp_doctor *d, enum rp_severity severity, const char *remedy, look *at)
-{
-    char *said[MAX_GPUS] = {0};
-    int n = 0;
-    for (; n < MAX_GPUS && gpu_at(d, n); n++) {
-        RP_BUF words = {0};
-        said[n] = at(gpu_at(d, n), &words) ? rp_strdup(rp_buf_text(&words)) : NULL;
-    }
-    for (int i = 0; i < n; i++) {
-        RP_BUF names = {0};
-        RP_FREE char *words = said[i];
-        int same = 0;
-        said[i] = NULL;
-        for (int k = i; words && k < n; k++)
-            if (k == i || (said[k] && strcmp(said[k], words) == 0)) {
-                rp_buf_printf(&names, "%sgpu%d", same++ ? " " : "", k);
-                free(said[k]);
-                said[k] = NULL;
-            }
-        if (words && same == n && n > 1)
-            rp_find(d, severity, remedy, "all %d: %s", n, words);
-        else if (words)
-            rp_find(d, severity, remedy, "%s: %s", rp_buf_text(&names), words);
-    }
-}
-
-/* "words N" for each of these that is a number greater than zero; how many there were */
-static int add_counts(struct rp_buf *out, const json_t *gpu, const char *const names[][2], int n)
-{
-    int some = 0;
-    double count;
-    for (int i = 0; i < n; i++)
-        if (rp_known_number(gpu, names[i][0], &count) == 0 && count > 0)
-            rp_buf_printf(out, "%s%.0f %s", some++ ? ", " : "", count, names[i][1]);
-    return some;
-}
-
-static int fabric_open(const json_t *gpu, struct rp_buf *words)
+static int look_at_fabric(const json_t *gpu, struct rp_buf *words)
 {
     const char *state = rp_known_text(gpu, "fabric_state");
     rp_buf_puts(words, state ? state : "");
     return state && strcmp(state, "completed") != 0;
 }
 
-void rp_doctor_fabric(struct rp_doctor *d)
+static int look_at_throttling(const json_t *gpu, struct rp_buf *words)
 {
-    each_gpu(d, RP_SEVERITY_STOP, "systemctl restart nvidia-fabricmanager", fabric_open);
-    if (rp_known(d->probes, "nvidia.nvswitches") && strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 &&
-        !in_container(d))
-        rp_find(d, RP_SEVERITY_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
-}
-
-static int broken_memory(const json_t *gpu, struct rp_buf *words)
-{
-    static const char *const names[][2] = {{"ecc_uncorrected", "uncorrected"}};
-    int some = add_counts(words, gpu, names, 1);
-    if (rp_known_is(gpu, "remapped_rows_failed", "yes"))
-        rp_buf_puts(words, some++ ? ", no rows left to remap" : "no rows left to remap");
-    return some;
-}
-
-static int waiting_memory(const json_t *gpu, struct rp_buf *words)
-{
-    if (!rp_known_is(gpu, "retired_pages_pending", "yes") && !rp_known_is(gpu, "remapped_rows_pending", "yes"))
-        return 0;
-    rp_buf_puts(words, "bad memory is taken out at the next reset");
-    return 1;
-}
-
-static int worn_memory(const json_t *gpu, struct rp_buf *words)
-{
-    static const char *const names[][2] = {{"ecc_corrected", "corrected"}};
-    return add_counts(words, gpu, names, 1);
-}
-
-void rp_doctor_gpu_errors(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_STOP, "nvidia-smi -q -d ECC,ROW_REMAPPER # use another GPU: CUDA_VISIBLE_DEVICES", broken_memory);
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi --gpu-reset", waiting_memory);
-    each_gpu(d, RP_SEVERITY_NOTE, "nvidia-smi -q -d ECC", worn_memory);
-}
-
-static int prohibited(const json_t *gpu, struct rp_buf *words)
-{
-    rp_buf_puts(words, "compute mode prohibited");
-    return rp_known_is(gpu, "compute_mode", "prohibited");
-}
-
-static int sliced(const json_t *gpu, struct rp_buf *words)
-{
-    rp_buf_puts(words, "MIG is on: a run gets one slice");
-    return rp_known_is(gpu, "mig_mode", "enabled");
-}
-
-void rp_doctor_gpu_mode(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_STOP, "nvidia-smi -c DEFAULT", prohibited);
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi -mig 0", sliced);
-}
-
-static int used(const json_t *gpu, struct rp_buf *words)
-{
-    static const char *const names[][2] = {{"processes", "computing"}, {"processes_mps", "by MPS"}};
-    return add_counts(words, gpu, names, 2);
-}
-
-void rp_doctor_gpu_users(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv", used);
-}
-
-static int throttled(const json_t *gpu, struct rp_buf *words)
-{
-    static const char *const reasons[] = {"sw_power_cap",        "hw_slowdown",           "sw_thermal_slowdown",
+    static const char *const reasons[] = {"sw_power_cap",        "hw_slowdown",             "sw_thermal_slowdown",
                                           "hw_thermal_slowdown", "hw_power_brake_slowdown", "sync_boost"};
-    int some = 0;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (rp_known_has(gpu, "throttle_reasons", reasons[i]))
-            rp_buf_printf(words, "%s%s", some++ ? ", " : "", reasons[i]);
-    return some;
+            rp_buf_printf(words, "%s%s", words->size ? ", " : "", reasons[i]);
+    return words->size > 0;
 }
 
-void rp_doctor_gpu_throttling(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", throttled);
-}
-
-static int low_power(const json_t *gpu, struct rp_buf *words)
-{
-    double limit, usual;
-    if (rp_known_number(gpu, "power_limit", &limit) < 0 || rp_known_number(gpu, "power_limit_default", &usual) < 0)
-        return 0;
-    rp_buf_printf(words, "%g W of %g W", limit, usual);
-    return limit < usual;
-}
-
-void rp_doctor_gpu_power(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi -pl WATTS", low_power);
-}
-
-/* Application clocks: below the default somebody has set them; a default below the maximum is how some models are delivered. */
-static int below(const json_t *gpu, struct rp_buf *words, const char *reference)
-{
-    double set, of;
-    if (rp_known_number(gpu, "clock_sm_application", &set) < 0 || rp_known_number(gpu, reference, &of) < 0)
-        return 0;
-    rp_buf_printf(words, "SM set to %.0f of %.0f MHz", set * 1e-6, of * 1e-6);
-    return set < of;
-}
-
-static int slowed(const json_t *gpu, struct rp_buf *words)
-{
-    return below(gpu, words, "clock_sm_default");
-}
-
-static int delivered_slow(const json_t *gpu, struct rp_buf *words)
-{
-    RP_BUF other = {0};
-    return !slowed(gpu, &other) && below(gpu, words, "clock_sm_max");
-}
-
-void rp_doctor_gpu_clocks(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi -rac", slowed);
-    each_gpu(d, RP_SEVERITY_NOTE, "nvidia-smi -ac MEMORY,SM # of nvidia-smi -q -d SUPPORTED_CLOCKS", delivered_slow);
-}
-
-static int narrow(const json_t *gpu, struct rp_buf *words)
-{
-    double now, most;
-    if (rp_known_number(gpu, "pcie_width", &now) < 0 || rp_known_number(gpu, "pcie_width_max", &most) < 0)
-        return 0;
-    rp_buf_printf(words, "PCIe x%.0f of x%.0f", now, most);
-    return now < most;
-}
-
-/* The generation is lower while a GPU idles; the width is not. */
-void rp_doctor_gpu_bus(struct rp_doctor *d)
-{
-    each_gpu(d, RP_SEVERITY_SLOW, "put the card into another slot, or seat it again", narrow);
-}
-
-static int links_down(const json_t *gpu, struct rp_buf *words)
+/* Cards for a bridge that is not there have all links down, which is no fault. */
+static int look_at_links(const json_t *gpu, struct rp_buf *words)
 {
     const char *name;
     json_t *link;
@@ -336,21 +174,109 @@ static int links_down(const json_t *gpu, struct rp_buf *words)
     return down > 0 && down < all;
 }
 
-/* Cards for a bridge that is not there have all links down, which is no fault. */
-void rp_doctor_nvlink(struct rp_doctor *d)
+#define RESET "nvidia-smi --gpu-reset"
+#define ERRORS "nvidia-smi -q -d ECC,ROW_REMAPPER # use another GPU: CUDA_VISIBLE_DEVICES"
+#define APPS "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"
+#define STOP RP_SEVERITY_STOP
+#define SLOW RP_SEVERITY_SLOW
+#define NOTE RP_SEVERITY_NOTE
+#define WHERE(field_, word, finding) .kind = IS, .field = field_, .other = word, .words = finding
+#define COUNTED(field_, what) .kind = COUNT, .field = field_, .other = what
+#define LESS(field_, than, beginning) .kind = BELOW, .field = field_, .other = than, .words = beginning
+
+/* Rows of one check, severity and remedy that are next to each other make one finding a GPU. The generation of the bus is lower while a GPU
+ * idles; the width is not. */
+static const struct gpu_check gpu_checks[] = {
+    {"fabric", STOP, "systemctl restart nvidia-fabricmanager", .kind = WITH, .look = look_at_fabric},
+    {"gpu_errors", STOP, ERRORS, COUNTED("ecc_uncorrected", "uncorrected")},
+    {"gpu_errors", STOP, ERRORS, WHERE("remapped_rows_failed", "yes", "no rows left to remap")},
+    {"gpu_errors", SLOW, RESET, WHERE("retired_pages_pending", "yes", "bad memory is retired at the next reset")},
+    {"gpu_errors", SLOW, RESET, WHERE("remapped_rows_pending", "yes", "bad memory is remapped at the next reset")},
+    {"gpu_errors", NOTE, "nvidia-smi -q -d ECC", COUNTED("ecc_corrected", "corrected")},
+    {"gpu_mode", STOP, "nvidia-smi -c DEFAULT", WHERE("compute_mode", "prohibited", "compute mode prohibited")},
+    {"gpu_mode", SLOW, "nvidia-smi -mig 0", WHERE("mig_mode", "enabled", "MIG is on: a run gets one instance")},
+    {"gpu_users", SLOW, APPS, COUNTED("processes", "computing")},
+    {"gpu_users", SLOW, APPS, COUNTED("processes_mps", "by MPS")},
+    {"gpu_throttling", SLOW, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", .kind = WITH, .look = look_at_throttling},
+    {"gpu_power", SLOW, "nvidia-smi -pl WATTS", LESS("power_limit", "power_limit_default", "limit ")},
+    {"gpu_clocks", SLOW, "nvidia-smi -rac", LESS("clock_sm_application", "clock_sm_default", "SM set to ")},
+    {"gpu_clocks", NOTE, "nvidia-smi -ac MEMORY,SM # of nvidia-smi -q -d SUPPORTED_CLOCKS", LESS("clock_sm_application", "clock_sm_max",
+     "SM set to ")},
+    {"gpu_bus", SLOW, "put the card into another slot, or reseat it", LESS("pcie_width", "pcie_width_max", "PCIe lanes: ")},
+    {"nvlink", SLOW, "nvidia-smi nvlink --status && dmesg | grep -i nvlink", .kind = WITH, .look = look_at_links},
+    {"persistence", NOTE, "nvidia-smi -pm 1", WHERE("persistence", "disabled", "off: the first call waits for the driver")},
+};
+enum { GPU_CHECKS = sizeof gpu_checks / sizeof *gpu_checks };
+
+/* What a row finds, added to `words`. */
+static void look_at(const struct gpu_check *c, const json_t *gpu, struct rp_buf *words)
 {
-    each_gpu(d, RP_SEVERITY_SLOW, "nvidia-smi nvlink --status && dmesg | grep -i nvlink", links_down);
+    RP_BUF found = {0};
+    double a, b;
+    if (c->kind == WITH && !c->look(gpu, &found))
+        return;
+    if (c->kind == IS && rp_known_is(gpu, c->field, c->other))
+        rp_buf_puts(&found, c->words);
+    if (c->kind == COUNT && rp_known_number(gpu, c->field, &a) == 0 && a > 0)
+        rp_buf_printf(&found, "%.0f %s", a, c->other);
+    if (c->kind == BELOW && rp_known_number(gpu, c->field, &a) == 0 && rp_known_number(gpu, c->other, &b) == 0 && a < b) {
+        const char *unit = rp_json_text_at(rp_value_at(gpu, c->field), "unit");
+        char now[32], most[32];
+        rp_show_number(now, a, unit);
+        rp_show_number(most, b, unit);
+        rp_buf_printf(&found, "%s%s of %s", c->words, now, most);
+    }
+    if (found.size)
+        rp_buf_printf(words, "%s%s", words->size ? ", " : "", found.data);
 }
 
-static int forgetful(const json_t *gpu, struct rp_buf *words)
+/* One finding for all GPUs about which rows from..to find the same. */
+static void report_gpus(struct rp_doctor *d, const struct gpu_check *from, const struct gpu_check *to)
 {
-    rp_buf_puts(words, "off: the first call waits for the driver");
-    return rp_known_is(gpu, "persistence", "disabled");
+    char *found[MAX_GPUS] = {0}, name[16];
+    const json_t *devices = rp_group(d->probes, "gpu.devices"), *gpu;
+    int n = 0;
+    for (; n < MAX_GPUS && (gpu = json_object_get(devices, RP_FORMAT(name, "gpu%d", n))); n++) {
+        RP_BUF words = {0};
+        for (const struct gpu_check *c = from; c < to; c++)
+            look_at(c, gpu, &words);
+        found[n] = words.size ? rp_buf_take(&words) : NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        RP_BUF names = {0};
+        RP_FREE char *words = found[i];
+        int same = 0;
+        found[i] = NULL;
+        for (int k = i; words && k < n; k++)
+            if (k == i || (found[k] && strcmp(found[k], words) == 0)) {
+                rp_buf_printf(&names, "%sgpu%d", same++ ? " " : "", k);
+                free(found[k]);
+                found[k] = NULL;
+            }
+        if (words && same == n && n > 1)
+            rp_find(d, from->severity, from->remedy, "all %d: %s", n, words);
+        else if (words)
+            rp_find(d, from->severity, from->remedy, "%s: %s", rp_buf_text(&names), words);
+    }
 }
 
-void rp_doctor_persistence(struct rp_doctor *d)
+void rp_doctor_gpus(struct rp_doctor *d)
 {
-    each_gpu(d, RP_SEVERITY_NOTE, "nvidia-smi -pm 1", forgetful);
+    for (int i = 0, end; i < GPU_CHECKS; i = end) {
+        const struct gpu_check *c = &gpu_checks[i];
+        for (end = i + 1; end < GPU_CHECKS && strcmp(c->id, gpu_checks[end].id) == 0 && c->severity == gpu_checks[end].severity; end++)
+            ;
+        if (strcmp(c->id, d->check) == 0)
+            report_gpus(d, c, &gpu_checks[end]);
+    }
+}
+
+void rp_doctor_fabric(struct rp_doctor *d)
+{
+    rp_doctor_gpus(d);
+    if (rp_known(d->probes, "nvidia.nvswitches") && strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 &&
+        !in_container(d))
+        rp_find(d, RP_SEVERITY_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
 }
 
 /* ---- between GPUs ---- */

@@ -10,7 +10,7 @@
 #define WORKING_SET ((double)(5LL << 30)) /* bert_fp32 plans 4.4 GiB */
 
 /* What is not found below may only not be seen. */
-void rp_doctor_sight(struct rp_doctor *d)
+void rp_doctor_visibility(struct rp_doctor *d)
 {
     static const char *const remedies[] = {"mount -t proc proc /proc", "mount -t sysfs sysfs /sys",
                                            "mount -t cgroup2 cgroup2 /sys/fs/cgroup"};
@@ -202,7 +202,7 @@ void rp_doctor_power(struct rp_doctor *d)
         rp_find(d, RP_SEVERITY_SLOW, "echo performance >/sys/firmware/acpi/platform_profile", "platform profile %s", profile);
 }
 
-void rp_doctor_heat(struct rp_doctor *d)
+void rp_doctor_thermal(struct rp_doctor *d)
 {
     double core = 0, package = 0;
     rp_known_number(d->probes, "frequency.core_throttles", &core);
