@@ -287,19 +287,16 @@ static int hide_alike(const json_t *a, const json_t *b)
 /* Probes that did not run on one side are named and left out. */
 static int compare_probes(struct walk *w, const json_t *a, const json_t *b, json_t *not_captured)
 {
+    const json_t *const sides[] = {a, b};
     RP_JSON *one = json_object(), *other = json_object();
     const char *key;
     json_t *probe;
-    json_object_foreach((json_t *)a, key, probe)
-        if (json_object_get(b, key))
-            json_object_set(one, key, probe);
-        else
-            json_array_append_new(not_captured, json_string(key));
-    json_object_foreach((json_t *)b, key, probe)
-        if (json_object_get(a, key))
-            json_object_set(other, key, probe);
-        else
-            json_array_append_new(not_captured, json_string(key));
+    for (int i = 0; i < 2; i++)
+        json_object_foreach((json_t *)sides[i], key, probe)
+            if (json_object_get(sides[1 - i], key))
+                json_object_set(i ? other : one, key, probe);
+            else
+                json_array_append_new(not_captured, json_string(key));
     return compare_children(w, one, other);
 }
 
@@ -309,8 +306,7 @@ static int walk_both(struct walk *w, const json_t *a, const json_t *b, json_t *n
     const json_t *const both[] = {a, b};
     w->same_hiding = hide_alike(a, b);
     for (int i = 0; i < 2; i++) {
-        const json_t *matrix = json_object_get(json_object_get(json_object_get(both[i], "probes"), "topology"), "matrix");
-        w->columns[i] = json_object_get(json_object_get(matrix, "columns"), "value");
+        w->columns[i] = rp_json_at(both[i], "probes/topology/matrix/columns/value");
     }
     rp_buf_puts(&w->path, "");
     int rc = compare_probes(w, json_object_get(a, "probes"), json_object_get(b, "probes"), not_captured);
@@ -354,22 +350,18 @@ int rp_capture_important(const json_t *difference)
            (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
 }
 
-static int has_word(const json_t *list, const json_t *word)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_equal(json_array_get(list, i), word))
-            return 1;
-    return 0;
-}
-
 json_t *rp_capture_only_here(const json_t *list, const json_t *other)
 {
     const size_t words = json_array_size(list), others = json_array_size(other);
     if (!words || !others || words > WORDS_MAX || others > WORDS_MAX)
         return NULL;
     json_t *rest = json_array();
-    for (size_t i = 0; i < words; i++)
-        if (!has_word(other, json_array_get(list, i)))
+    for (size_t i = 0; i < words; i++) {
+        size_t k = 0;
+        while (k < others && !json_equal(json_array_get(other, k), json_array_get(list, i)))
+            k++;
+        if (k == others)
             json_array_append(rest, json_array_get(list, i));
+    }
     return rest;
 }

@@ -86,8 +86,12 @@ void rp_put_state(json_t *obj, const char *name, const struct rp_text *t)
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator)
 {
     RP_FREE char *v = rp_text_field(t, key, separator);
-    if (v && *v)
-        rp_put_str(obj, name, v, t->path);
+    size_t n = v ? strlen(v) : 0;
+    int quoted = n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n - 1] == v[0];
+    if (quoted)
+        v[n - 1] = 0;
+    if (quoted ? n > 2 : n && v[0] != '"')
+        rp_put_str(obj, name, v + quoted, t->path);
     else
         rp_put_state(obj, name, t);
 }

@@ -59,20 +59,20 @@ char *rp_text_line(struct rp_text *t, char **at);
 /* "key : value" or "key=value" on a line of its own: a copy of the value, or NULL. */
 char *rp_text_field(const struct rp_text *t, const char *key, char separator);
 
-/* Sorted names in a directory below the root, at most `max`; RP_NAMES frees them. State as for files. */
-struct rp_names {
+/* Sorted names in a directory below the root, at most `max`; RP_DIRLIST frees them. State as for files. */
+struct rp_dirlist {
     enum rp_state state;
     const char *detail; /* borrowed; for RP_STATE_ERROR */
     char **name;
     int n;
 };
-void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max);
-void rp_names_free(struct rp_names *d);
-#define RP_NAMES __attribute__((cleanup(rp_names_free))) struct rp_names
+void rp_dirlist_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max);
+void rp_dirlist_free(struct rp_dirlist *d);
+#define RP_DIRLIST __attribute__((cleanup(rp_dirlist_free))) struct rp_dirlist
 
 char *rp_trimmed(const char *s, size_t n); /* a copy without the blanks and NULs around it */
 
-/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through rp_live(). */
+/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through rp_probe_query(). */
 int rp_probe_open(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail);
 int rp_probe_exists(const struct rp_probe *p, const char *path); /* of any type; devices are not opened */
 /* Follow links below root: path without links, beginning with '/', into out; what is missing stays as it is. Nothing below /proc counts
@@ -82,10 +82,10 @@ int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
 
 /* What no file says: the answer to `what` (and arg, may be NULL), owned by the caller. Live it is asked and recorded, elsewhere the
  * recorded one; NULL: not known. ask() returns a new reference or NULL, and nothing that has to be hidden. */
-typedef json_t *rp_ask(const struct rp_probe *p, const char *arg);
-json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask);
+typedef json_t *rp_query(const struct rp_probe *p, const char *arg);
+json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask);
 /* Bytes of the file system that holds path, and those an ordinary user may still write; 0 or -1. */
-int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
+int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
 /* A document of its own below the record's /.repro; it is read back with rp_text_read(). Nothing without a record. */
 void rp_record_file(const struct rp_probe *p, const char *path, const void *data, size_t size);
 /* In the record, what is below the directory `from` stands below `to`: for directories whose names are hidden. */
@@ -106,7 +106,7 @@ void rp_put_real(json_t *obj, const char *name, double value, const char *source
 void rp_put_absent(json_t *obj, const char *name, const char *source);
 /* The state of a file that could not be read, for a value that would have come from it. */
 void rp_put_state(json_t *obj, const char *name, const struct rp_text *t);
-/* The value of "key : value" in a text, or the text's state. */
+/* The value of "key : value" or "key=value" in a text, without its quotes; the text's state where there is none. */
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator);
 /* Hidden unless o->identify; what is hidden already stays as it is. */
 void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source);

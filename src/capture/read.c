@@ -291,9 +291,9 @@ static int by_name(const void *a, const void *b)
     return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max)
+void rp_dirlist_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max)
 {
-    *d = (struct rp_names){0};
+    *d = (struct rp_dirlist){0};
     if (recorded_state(p, path, &d->state, &d->detail))
         return;
     int fd = open_below(p, path, O_DIRECTORY | O_NONBLOCK);
@@ -311,20 +311,20 @@ void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *pat
         qsort(d->name, (size_t)d->n, sizeof *d->name, by_name);
     }
     if (p->record)
-        rp_record_names(p->record, path, d);
+        rp_record_dirlist(p->record, path, d);
 }
 
-void rp_names_free(struct rp_names *d)
+void rp_dirlist_free(struct rp_dirlist *d)
 {
     for (int i = 0; i < d->n; i++)
         free(d->name[i]);
     free(d->name);
-    *d = (struct rp_names){0};
+    *d = (struct rp_dirlist){0};
 }
 
 /* ---- what no file says ---- */
 
-json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask)
+json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask)
 {
     RP_FREE char *key = rp_asprintf("%s%s%s", what, arg ? " " : "", arg ? arg : "");
     json_t *answer = p->live ? ask(p, arg) : json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
@@ -343,9 +343,9 @@ static json_t *ask_file_system(const struct rp_probe *p, const char *path)
                      (json_int_t)s.f_bavail * (json_int_t)s.f_frsize);
 }
 
-int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
+int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
 {
-    RP_JSON *answer = rp_live(p, "space", path, ask_file_system);
+    RP_JSON *answer = rp_probe_query(p, "space", path, ask_file_system);
     const json_t *t = json_object_get(answer, "total"), *a = json_object_get(answer, "free");
     *total = json_integer_value(t);
     *available = json_integer_value(a);

@@ -123,7 +123,7 @@ void rp_record_name(struct rp_recorder *r, const char *path)
     json_array_append_new(r->names, json_string(path));
 }
 
-void rp_record_names(struct rp_recorder *r, const char *path, const struct rp_names *d)
+void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_dirlist *d)
 {
     char at[PATH_MAX];
     if (d->state != RP_STATE_OK) {

@@ -5,7 +5,7 @@
  *          "answers": {key: any}}: the files that could not be read, and what only system calls say.
  * Flow:    rp_record_new(), notes from read.c while probes run, rp_record_finish(); later rp_record_load() by `--root DIR`.
  * Owner:   rp_record_new() .. rp_record_free(). A note that fails is kept for rp_record_finish().
- * Extend:  answers of another kind go through rp_live() (probe.h), whole documents through rp_record_file().
+ * Extend:  answers of another kind go through rp_probe_query() (probe.h), whole documents through rp_record_file().
  *
  * live.json is written last: a directory with .repro but without it was not finished, and is refused.
  */
@@ -22,7 +22,7 @@ void rp_record_free(struct rp_recorder *r);
 /* t->path was read, or could not be. redaction: what tells this one from others, NULL when it is the file itself. */
 void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *redaction);
 void rp_record_link(struct rp_recorder *r, const struct rp_text *t);                   /* the same of a link itself */
-void rp_record_names(struct rp_recorder *r, const char *path, const struct rp_names *d);
+void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_dirlist *d);
 void rp_record_name(struct rp_recorder *r, const char *path); /* it is there */
 void rp_record_answer(struct rp_recorder *r, const char *key, json_t *answer);
 

@@ -16,9 +16,9 @@ enum { TREES = sizeof trees / sizeof *trees, GROUPS = TREES - 1 };
 static int has_entries(const struct rp_probe *p, const char *tree)
 {
     struct rp_probe quiet = *p;
-    RP_NAMES d = {0};
+    RP_DIRLIST d = {0};
     quiet.record = NULL; /* names of processes and groups are nobody's business */
-    rp_names_read(&d, &quiet, tree, 1);
+    rp_dirlist_read(&d, &quiet, tree, 1);
     int seen = d.n > 0 || d.state == RP_STATE_DENIED;
     return seen;
 }
@@ -32,7 +32,7 @@ static json_t *ask_mounted(const struct rp_probe *p, const char *tree)
  * nothing to read in them. */
 static int is_mounted(const struct rp_probe *p, int i)
 {
-    RP_JSON *answer = rp_live(p, "mounted", trees[i].tree, ask_mounted);
+    RP_JSON *answer = rp_probe_query(p, "mounted", trees[i].tree, ask_mounted);
     return json_is_boolean(answer) ? json_is_true(answer) : i == GROUPS || has_entries(p, trees[i].tree);
 }
 

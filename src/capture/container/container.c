@@ -76,15 +76,13 @@ static void ask_mounts(struct rp_engine *e, const struct rp_mounts *m)
 /* Of process 1's variables only container=...; of .containerenv what says nothing about its owner. */
 static void redact_init(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF out = {0};
+    RP_BUF old = *text;
     (void)p;
-    rp_buf_add(&out, "", 0);
-    for (const char *v = text->data; v < text->data + text->size; v += strlen(v) + 1)
+    *text = (struct rp_buf){0};
+    rp_buf_add(text, "", 0);
+    for (const char *v = old.data; v < old.data + old.size; v += strlen(v) + 1)
         if (strncmp(v, "container=", 10) == 0)
-            rp_buf_add(&out, v, strlen(v) + 1);
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
+            rp_buf_add(text, v, strlen(v) + 1);
 }
 
 static void ask_init(struct rp_engine *e, const struct rp_probe *p)
@@ -146,28 +144,15 @@ static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
     out = (struct rp_buf){0};
 }
 
-static void put_field(struct rp_probe *p, const struct rp_text *t, const char *name, const char *key)
-{
-    RP_FREE char *v = rp_text_field(t, key, '=');
-    size_t n = v ? strlen(v) : 0;
-    if (n > 2 && v[0] == '"' && v[n - 1] == '"') {
-        v[n - 1] = 0;
-        rp_put_str(p->out, name, v + 1, t->path);
-    } else if (n && v[0] != '"')
-        rp_put_str(p->out, name, v, t->path);
-    else
-        rp_put_state(p->out, name, t);
-}
-
 static void image(struct rp_probe *p, const struct rp_mounts *m)
 {
     RP_TEXT t;
     char layers[32] = "", names[RP_LINE_MAX + 2] = ""; /* a hash, or with --identify the list, of which a part would say nothing */
     int64_t n;
     rp_text_read_as(&t, p, containerenv, redact_containerenv);
-    put_field(p, &t, "image", "image");
-    put_field(p, &t, "image_id", "imageid");
-    put_field(p, &t, "engine_version", "engine");
+    rp_put_field(p->out, "image", &t, "image", '=');
+    rp_put_field(p->out, "image_id", &t, "imageid", '=');
+    rp_put_field(p->out, "engine_version", &t, "engine", '=');
     const struct rp_mount *top = rp_mounts_at(m, "/");
     if (!top) {
         rp_put_state(p->out, "root_file_system", &m->text);

@@ -1,7 +1,7 @@
 /* The launch: a `docker run` command line that would give a container like this one, flag by flag.
  *
- * A flag is known when the kernel reports what it sets: a limit, a size, a mount, a device, a namespace. It is inferred when it is the usual
- * reason for several things together: --privileged, --net=host, --gpus. Docker's defaults give no flag. Variables give none either: they
+ * A flag is known when the kernel reports what it sets: a limit, a size, a mount, a device, a namespace. It is inferred when it is the
+ * usual reason for several things together: --privileged, --net=host, --gpus. Docker's defaults give no flag. Variables give none either: they
  * may come from the image, and the environment probe has them. The host's side of a mount cannot be seen from inside, or only relative to
  * its file system: it is shown as HOST, or as VOLUME for a volume of the engine. */
 #include "base/json.h"
@@ -254,10 +254,10 @@ static void add_devices(struct launch *l)
 {
     static const char *const usual[] = {"console", "core", "fd", "full", "hugepages", "initctl", "log", "mqueue", "null", "ptmx", "pts",
                                         "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"};
-    RP_NAMES d = {0};
+    RP_DIRLIST d = {0};
     if (l->privileged == 1) /* which gives every device */
         return;
-    rp_names_read(&d, l->p, "/dev", 4096);
+    rp_dirlist_read(&d, l->p, "/dev", 4096);
     for (int i = 0; i < d.n; i++) {
         RP_FREE char *text = rp_asprintf("--device=/dev/%s", d.name[i]);
         if (!begins(d.name[i], "nvidia") && !RP_IS_IN(usual, d.name[i], strlen(d.name[i]))) /* nvidia: by --gpus */

@@ -54,7 +54,7 @@ static void shared_memory(struct rp_probe *p)
         rp_put_str(p->out, "shm_file_system", at->type, RP_MOUNTS_PATH);
     else
         rp_put_state(p->out, "shm_file_system", &m.text);
-    if (rp_live_space(p, shm, &total, &available) == 0) {
+    if (rp_probe_query_space(p, shm, &total, &available) == 0) {
         rp_put_int(p->out, "shm_size", total, shm, "B");
         rp_put_int(p->out, "shm_free", available, shm, "B");
     } else {

@@ -19,7 +19,7 @@ static const struct {
 static const char *const severities[] = {"stop", "slow", "note"}, *const colours[] = {"\033[31m", "\033[33m", ""};
 enum { SEVERITIES = sizeof severities / sizeof *severities };
 
-void rp_find(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
+void rp_doctor_report(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
 {
     char text[256];
     va_list ap;

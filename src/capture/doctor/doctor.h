@@ -1,11 +1,11 @@
-/* Doctor: what of a captured machine would stop or slow a run, each with its remedy.
+/* Doctor: the properties of a captured machine that would stop or slow a run, with a remedy for each.
  *
- * What:    the checks of doctor.def over an environment document; what is not known is no finding.
+ * What:    the checks of doctor.def over an environment document; an unknown value gives no finding.
  * Flow:    document -> [{"check", "severity", "concerns", "what", "value", "remedy"}], worst first -> text.
  *          severity: stop, the run would fail; slow, it would be slower or its time less certain; note, worth knowing.
  *          concerns: "run", any run, or "gpu", runs on GPUs only. remedy is a command, or words where no command helps.
  * Owner:   the caller owns the json_t.
- * Extend:  a row in doctor.def, a function rp_doctor_<id>() that calls rp_find(), and a machine under tests/hosts that has the fault.
+ * Extend:  a row in doctor.def, a function rp_doctor_<id>() that calls rp_doctor_report(), and a machine in tests/hosts with the fault.
  */
 #ifndef RP_CAPTURE_DOCTOR_H
 #define RP_CAPTURE_DOCTOR_H
@@ -15,7 +15,7 @@
 #include <jansson.h>
 
 json_t *rp_doctor(const json_t *env);
-/* Is there a finding because of which no run at all would work? */
+/* Is there a finding that stops every run? */
 int rp_doctor_stops(const json_t *findings);
 /* One line each. */
 void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour);
@@ -30,7 +30,7 @@ struct rp_doctor {
     json_t *found;
 };
 /* remedy and value are one line each; value is a format. */
-void rp_find(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
+void rp_doctor_report(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
     __attribute__((format(printf, 4, 5)));
 
 void rp_doctor_gpus(struct rp_doctor *d);

@@ -1,4 +1,4 @@
-/* Checks that concern runs on GPUs: driver, libraries and nodes; what NVML says of each GPU; what GPUs exchange data through. */
+/* Checks that concern runs on GPUs: driver, libraries and nodes; the state of each GPU; the links between GPUs. */
 #include "base/json.h"
 #include "capture/doctor/doctor.h"
 #include "capture/value.h"
@@ -10,6 +10,9 @@
 #define DRIVER "apt install nvidia-driver-570-server # or newer, then reboot"
 #define IN_CONTAINER "docker run --gpus all"
 #define MAX_GPUS 64
+#define STOP RP_SEVERITY_STOP
+#define SLOW RP_SEVERITY_SLOW
+#define NOTE RP_SEVERITY_NOTE
 
 static int in_container(const struct rp_doctor *d)
 {
@@ -41,7 +44,7 @@ static int gpu_wanted(const struct rp_doctor *d)
     return module_version(d) || on_the_bus(d) > 0 || json_object_size(rp_group(d->probes, "gpu.devices")) > 0;
 }
 
-/* Libraries or a toolkit that somebody wants to use. The network's (libibverbs and the like) are listed too and do not count. */
+/* Is there a CUDA library or toolkit? Network libraries such as libibverbs are in the list too and do not count. */
 static int has_cuda(const struct rp_doctor *d)
 {
     static const char *const begins[] = {"libcu", "libnccl", "libnv"};
@@ -62,13 +65,13 @@ void rp_doctor_driver(struct rp_doctor *d)
     if (module_version(d) || json_object_size(rp_group(d->probes, "gpu.devices")) > 0)
         return;
     if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
-        rp_find(d, RP_SEVERITY_STOP, remedy, "nouveau holds the GPU");
+        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "nouveau holds the GPU");
     else if (on_the_bus(d) > 0)
-        rp_find(d, RP_SEVERITY_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
+        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
     else if (rp_known_text(d->probes, "nvidia.toolkit.visible_devices"))
-        rp_find(d, RP_SEVERITY_NOTE, remedy, "none, in an image made for GPUs");
+        rp_doctor_report(d, RP_SEVERITY_NOTE, remedy, "none, in an image made for GPUs");
     else if (has_cuda(d))
-        rp_find(d, RP_SEVERITY_NOTE, remedy, "none, although CUDA is installed");
+        rp_doctor_report(d, RP_SEVERITY_NOTE, remedy, "none, although CUDA is installed");
 }
 
 /* The oldest driver with which a CUDA of that major version starts. */
@@ -86,7 +89,7 @@ void rp_doctor_driver_age(struct rp_doctor *d)
     const char *driver = module_version(d), *cuda = rp_known_text(d->probes, "gpu.cuda_runtime_version");
     const char *oldest = oldest_driver(cuda ? cuda : "12.9");
     if (driver && oldest && rp_compare_versions(driver, oldest) < 0)
-        rp_find(d, RP_SEVERITY_STOP, DRIVER, "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
+        rp_doctor_report(d, RP_SEVERITY_STOP, DRIVER, "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
 }
 
 /* After an update without a restart the libraries are newer than the module that is loaded; a container may bring its own. */
@@ -97,7 +100,7 @@ void rp_doctor_libraries(struct rp_doctor *d)
     json_object_foreach((json_t *)rp_group(d->probes, "cuda.libraries"), name, library) {
         const char *version = rp_known_text(library, "version");
         if (module && version && strncmp(name, "libnvidia-ml.so", 15) == 0 && strcmp(module, version) != 0)
-            rp_find(d, RP_SEVERITY_STOP, in_container(d) ? "remove NVIDIA's driver packages from the image" : "reboot # or reload it",
+            rp_doctor_report(d, STOP, in_container(d) ? "remove NVIDIA's driver packages from the image" : "reboot # or reload it",
                     "%s is %s, the kernel module %s", name, version, module);
     }
 }
@@ -109,12 +112,12 @@ void rp_doctor_nodes(struct rp_doctor *d)
     if (!rp_known_text(d->probes, "nvidia.version"))
         return;
     if (strcmp(rp_state_at(d->probes, "nvidia.nodes"), "absent") == 0) {
-        rp_find(d, RP_SEVERITY_STOP, remedy, "none below /dev");
+        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "none below /dev");
         return;
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (rp_known(d->probes, "nvidia.nodes") && !rp_known_has(d->probes, "nvidia.nodes", needed[i]))
-            rp_find(d, RP_SEVERITY_STOP, remedy, "no /dev/%s", needed[i]);
+            rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "no /dev/%s", needed[i]);
 }
 
 void rp_doctor_worker(struct rp_doctor *d)
@@ -122,11 +125,11 @@ void rp_doctor_worker(struct rp_doctor *d)
     const json_t *worker = rp_value_at(d->probes, "gpu.worker");
     const char *state = rp_state_at(d->probes, "gpu.worker"), *why = json_string_value(json_object_get(worker, "detail"));
     if (strcmp(state, "error") == 0)
-        rp_find(d, RP_SEVERITY_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", why ? why : "it failed");
+        rp_doctor_report(d, RP_SEVERITY_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", why ? why : "it failed");
     else if (rp_known_is(d->probes, "here.gpu_worker", "no"))
-        rp_find(d, gpu_wanted(d) ? RP_SEVERITY_STOP : RP_SEVERITY_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
+        rp_doctor_report(d, gpu_wanted(d) ? RP_SEVERITY_STOP : RP_SEVERITY_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
     else if (worker && why && gpu_wanted(d))
-        rp_find(d, RP_SEVERITY_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
+        rp_doctor_report(d, RP_SEVERITY_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
 }
 
 /* ---- each GPU ---- */
@@ -160,7 +163,7 @@ static int look_at_throttling(const json_t *gpu, struct rp_buf *words)
     return words->size > 0;
 }
 
-/* Cards for a bridge that is not there have all links down, which is no fault. */
+/* All links of a card for a bridge are down if the bridge is missing, which is not a fault. */
 static int look_at_links(const json_t *gpu, struct rp_buf *words)
 {
     const char *name;
@@ -177,9 +180,6 @@ static int look_at_links(const json_t *gpu, struct rp_buf *words)
 #define RESET "nvidia-smi --gpu-reset"
 #define ERRORS "nvidia-smi -q -d ECC,ROW_REMAPPER # use another GPU: CUDA_VISIBLE_DEVICES"
 #define APPS "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"
-#define STOP RP_SEVERITY_STOP
-#define SLOW RP_SEVERITY_SLOW
-#define NOTE RP_SEVERITY_NOTE
 #define WHERE(field_, word, finding) .kind = IS, .field = field_, .other = word, .words = finding
 #define COUNTED(field_, what) .kind = COUNT, .field = field_, .other = what
 #define LESS(field_, than, beginning) .kind = BELOW, .field = field_, .other = than, .words = beginning
@@ -254,9 +254,9 @@ static void report_gpus(struct rp_doctor *d, const struct gpu_check *from, const
                 found[k] = NULL;
             }
         if (words && same == n && n > 1)
-            rp_find(d, from->severity, from->remedy, "all %d: %s", n, words);
+            rp_doctor_report(d, from->severity, from->remedy, "all %d: %s", n, words);
         else if (words)
-            rp_find(d, from->severity, from->remedy, "%s: %s", rp_buf_text(&names), words);
+            rp_doctor_report(d, from->severity, from->remedy, "%s: %s", rp_buf_text(&names), words);
     }
 }
 
@@ -276,7 +276,7 @@ void rp_doctor_fabric(struct rp_doctor *d)
     rp_doctor_gpus(d);
     if (rp_known(d->probes, "nvidia.nvswitches") && strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 &&
         !in_container(d))
-        rp_find(d, RP_SEVERITY_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
+        rp_doctor_report(d, RP_SEVERITY_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
 }
 
 /* ---- between GPUs ---- */
@@ -291,7 +291,7 @@ void rp_doctor_nccl(struct rp_doctor *d)
         if (!version && strcmp(name, "libnccl.so.2") == 0)
             version = rp_known_text(library, "version");
     if (version && strchr(version, '.') && rp_compare_versions(version, NCCL_OLD) < 0) /* "2" is what the file name says at least */
-        rp_find(d, RP_SEVERITY_SLOW, "apt install libnccl2 # or pip install -U nvidia-nccl-cu12", "%s, older than " NCCL_OLD, version);
+        rp_doctor_report(d, SLOW, "apt install libnccl2 # or pip install -U nvidia-nccl-cu12", "%s, older than " NCCL_OLD, version);
 }
 
 static int active_rdma(const struct rp_doctor *d)
@@ -308,7 +308,7 @@ static int active_rdma(const struct rp_doctor *d)
 void rp_doctor_gpudirect(struct rp_doctor *d)
 {
     if (module_version(d) && active_rdma(d) && strcmp(rp_state_at(d->probes, "rdma.gpudirect"), "absent") == 0)
-        rp_find(d, RP_SEVERITY_SLOW, "modprobe nvidia_peermem", "off: NICs reach GPU memory through the host's");
+        rp_doctor_report(d, RP_SEVERITY_SLOW, "modprobe nvidia_peermem", "off: NICs reach GPU memory through the host's");
 }
 
 #define SHM_ENOUGH ((double)(1 << 30))
@@ -321,7 +321,7 @@ void rp_doctor_shm(struct rp_doctor *d)
     if (rp_known_number(d->probes, "limits.shm_size", &size) < 0 || size >= SHM_ENOUGH)
         return;
     rp_show_number(text, size, "B");
-    rp_find(d, gpu_wanted(d) ? RP_SEVERITY_SLOW : RP_SEVERITY_NOTE,
+    rp_doctor_report(d, gpu_wanted(d) ? RP_SEVERITY_SLOW : RP_SEVERITY_NOTE,
             in_container(d) ? "docker run --shm-size=16g" : "mount -o remount,size=16g /dev/shm", "%s", text);
 }
 
@@ -332,5 +332,5 @@ void rp_doctor_memlock(struct rp_doctor *d)
     if (rp_known_number(d->probes, "limits.memlock.soft", &limit) < 0 || !(gpu_wanted(d) || active_rdma(d)))
         return;
     rp_show_number(text, limit, "B");
-    rp_find(d, RP_SEVERITY_SLOW, in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
+    rp_doctor_report(d, RP_SEVERITY_SLOW, in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
 }

@@ -160,7 +160,7 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
 static void put_repository(struct rp_probe *p, const char *name)
 {
     static const struct rp_sender sender = {rp_git_source, "not of the form of a value"};
-    RP_JSON *answer = rp_live(p, "git", name, ask);
+    RP_JSON *answer = rp_probe_query(p, "git", name, ask);
     json_t *out = json_object(), *diff = json_object_get(json_object_get(answer, "diff"), "value");
     json_object_set_new(p->out, name, out);
     if (json_is_string(diff)) {

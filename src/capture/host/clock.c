@@ -25,7 +25,7 @@ static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
 static void resolution(struct rp_probe *p)
 {
     static const char *const names[][2] = {{"resolution", "monotonic"}, {"resolution_realtime", "realtime"}};
-    RP_JSON *answer = rp_live(p, "clock_resolution", NULL, ask_resolution);
+    RP_JSON *answer = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
     for (int i = 0; i < 2; i++) {
         json_t *n = json_object_get(answer, names[i][1]);
         if (json_is_integer(n))
@@ -56,7 +56,7 @@ static void discipline(struct rp_probe *p)
                                              {"error_max", "error_max", "s"},
                                              {"error_estimated", "error_estimated", "s"},
                                              {"rate_correction", "rate", "ppm"}};
-    RP_JSON *answer = rp_live(p, "clock_discipline", NULL, ask_discipline);
+    RP_JSON *answer = rp_probe_query(p, "clock_discipline", NULL, ask_discipline);
     enum rp_state unknown = json_is_true(json_object_get(answer, "denied")) ? RP_STATE_DENIED : RP_STATE_ABSENT;
     json_t *synchronized = json_object_get(answer, "synchronized");
     if (json_is_boolean(synchronized))

@@ -179,8 +179,8 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
 static void caches(struct rp_probe *p)
 {
     static const char dir[] = CPU "/cpu0/cache";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, 32);
+    RP_DIRLIST d = {0};
+    rp_dirlist_read(&d, p, dir, 32);
     if (d.state != RP_STATE_OK) {
         rp_put(p->out, "caches", d.state, NULL, dir, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
         return;
@@ -246,7 +246,7 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
 /* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
 static void hypervisor(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_live(p, "hypervisor", NULL, ask_hypervisor);
+    RP_JSON *answer = rp_probe_query(p, "hypervisor", NULL, ask_hypervisor);
     const char *name = json_string_value(answer);
     if (name && *name)
         rp_put_str(p->out, "hypervisor", name, "cpuid 0x40000000");

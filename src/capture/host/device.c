@@ -69,17 +69,17 @@ void rp_put_leading_real(const struct rp_probe *p, json_t *obj, const char *name
         rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "no number");
 }
 
-json_t *rp_live_files(const struct rp_probe *p, const char *what, rp_ask *ask)
+json_t *rp_probe_query_files(const struct rp_probe *p, const char *what, rp_query *ask)
 {
     struct rp_probe quiet = *p;
     quiet.record = NULL;
-    json_t *answer = rp_live(p, what, NULL, ask);
+    json_t *answer = rp_probe_query(p, what, NULL, ask);
     if (!answer && !p->live && (answer = ask(&quiet, NULL)) && p->record)
         rp_record_answer(p->record, what, answer);
     return answer;
 }
 
-void rp_put_unlisted(json_t *obj, const char *name, const struct rp_names *d, const char *dir)
+void rp_put_unlisted(json_t *obj, const char *name, const struct rp_dirlist *d, const char *dir)
 {
     enum rp_state state = d->state == RP_STATE_OK ? RP_STATE_ABSENT : d->state;
     rp_put(obj, name, state, NULL, dir, NULL, state == RP_STATE_ERROR ? d->detail : NULL);
@@ -87,8 +87,8 @@ void rp_put_unlisted(json_t *obj, const char *name, const struct rp_names *d, co
 
 void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix)
 {
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, MAX_NAMES);
+    RP_DIRLIST d = {0};
+    rp_dirlist_read(&d, p, dir, MAX_NAMES);
     if (d.state == RP_STATE_OK) {
         json_t *list = json_array();
         for (int i = 0; i < d.n && json_array_size(list) < MAX_LISTED; i++)
@@ -102,8 +102,8 @@ void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const
 void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix, size_t max,
                  void (*one)(const struct rp_probe *p, json_t *group, const char *dir, const char *name))
 {
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, MAX_NAMES);
+    RP_DIRLIST d = {0};
+    rp_dirlist_read(&d, p, dir, MAX_NAMES);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(obj, name, &d, dir);
         return;

@@ -1,5 +1,4 @@
-/* What sysfs says about the device behind an interface or a disk: driver, PCI address and link, NUMA node; and values that more than
- * one of these probes makes of a file.
+/* The device of an interface or a disk in sysfs: driver, PCI address and link, NUMA node; and readers of values that several probes share.
  *
  * What:    the same values for network interfaces, RDMA devices, GPUs and disks.
  * Flow:    DIR/uevent, DIR/numa_node, DIR/current_link_speed ... -> values.
@@ -28,10 +27,11 @@ void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const 
 /* The names in a directory that begin with `prefix` ("": all), as a list. */
 void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix);
 
-/* rp_live() for what is made of files too large to record: below another root they are asked too, unless its record has the answer. */
-json_t *rp_live_files(const struct rp_probe *p, const char *what, rp_ask *ask);
+/* rp_probe_query() for answers made from files too large to record: below another root they are made again, unless the record has the
+ * answer. */
+json_t *rp_probe_query_files(const struct rp_probe *p, const char *what, rp_query *ask);
 /* The state of a directory that could not be listed. */
-void rp_put_unlisted(json_t *obj, const char *name, const struct rp_names *d, const char *dir);
+void rp_put_unlisted(json_t *obj, const char *name, const struct rp_dirlist *d, const char *dir);
 
 /* Name of a directory entry that may become a part of a path and a key of the document. */
 int rp_is_plain_name(const char *name);

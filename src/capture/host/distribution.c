@@ -7,22 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void field(struct rp_probe *p, const struct rp_text *t, const char *name, const char *key)
-{
-    RP_FREE char *v = rp_text_field(t, key, '=');
-    if (!v) {
-        rp_put_state(p->out, name, t);
-        return;
-    }
-    size_t n = strlen(v);
-    char *text = v;
-    if (n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n - 1] == v[0]) {
-        v[n - 1] = 0;
-        text++;
-    }
-    rp_put_str(p->out, name, text, t->path);
-}
-
 /* {"path", "version", "package"} of the first C library found. */
 static json_t *ask_libc(const struct rp_probe *p, const char *arg)
 {
@@ -52,7 +36,7 @@ static json_t *ask_libc(const struct rp_probe *p, const char *arg)
 
 static void libc(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_live_files(p, "libc", ask_libc);
+    RP_JSON *answer = rp_probe_query_files(p, "libc", ask_libc);
     static const char *const names[][2] = {{"libc", "version"}, {"libc_package", "package"}};
     const char *path = json_string_value(json_object_get(answer, "path"));
     for (int i = 0; i < 2; i++) {
@@ -70,9 +54,9 @@ void rp_probe_distribution(struct rp_probe *p)
         rp_text_fini(&t);
         rp_text_read(&t, p, "/usr/lib/os-release");
     }
-    field(p, &t, "id", "ID");
-    field(p, &t, "version_id", "VERSION_ID");
-    field(p, &t, "codename", "VERSION_CODENAME");
-    field(p, &t, "name", "PRETTY_NAME");
+    rp_put_field(p->out, "id", &t, "ID", '=');
+    rp_put_field(p->out, "version_id", &t, "VERSION_ID", '=');
+    rp_put_field(p->out, "codename", &t, "VERSION_CODENAME", '=');
+    rp_put_field(p->out, "name", &t, "PRETTY_NAME", '=');
     libc(p);
 }

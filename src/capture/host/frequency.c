@@ -9,7 +9,7 @@
 #define CPUFREQ "/sys/devices/system/cpu/cpufreq"
 
 /* The same file of every policy: one word when they agree, else all of them: "performance, powersave". */
-static void distinct(struct rp_probe *p, const struct rp_names *policies, const char *name, const char *file)
+static void distinct(struct rp_probe *p, const struct rp_dirlist *policies, const char *name, const char *file)
 {
     RP_BUF words = {0};
     char path[160], source[80];
@@ -112,8 +112,8 @@ static void put_power_limit(const struct rp_probe *p, json_t *group, const char 
 static void mains(struct rp_probe *p)
 {
     static const char dir[] = "/sys/class/power_supply";
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, dir, 64);
+    RP_DIRLIST d = {0};
+    rp_dirlist_read(&d, p, dir, 64);
     for (int i = 0; i < d.n; i++) {
         char path[RP_PATH];
         if (!rp_is_plain_name(d.name[i]))
@@ -130,8 +130,8 @@ static void mains(struct rp_probe *p)
 
 void rp_probe_frequency(struct rp_probe *p)
 {
-    RP_NAMES policies = {0};
-    rp_names_read(&policies, p, CPUFREQ, RP_MAX_CPUS);
+    RP_DIRLIST policies = {0};
+    rp_dirlist_read(&policies, p, CPUFREQ, RP_MAX_CPUS);
     distinct(p, &policies, "driver", "scaling_driver");
     distinct(p, &policies, "governor", "scaling_governor");
     distinct(p, &policies, "energy_preference", "energy_performance_preference");

@@ -184,7 +184,7 @@ static void release(struct rp_probe *p)
     rp_put_line(p, p->out, "release", "/proc/sys/kernel/osrelease");
     rp_put_line(p, p->out, "version", "/proc/sys/kernel/version");
     rp_put_line(p, p->out, "machine", "/proc/sys/kernel/arch");
-    RP_JSON *u = rp_live(p, "uname", NULL, ask_uname);
+    RP_JSON *u = rp_probe_query(p, "uname", NULL, ask_uname);
     const char *name;
     json_t *value;
     json_object_foreach (u, name, value) {

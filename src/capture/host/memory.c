@@ -92,7 +92,7 @@ static void settings(struct rp_probe *p)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         rp_put_number(p, p->out, numbers[i].name, numbers[i].path, numbers[i].scale, numbers[i].unit);
     rp_put_line(p, p->out, "zswap", "/sys/module/zswap/parameters/enabled");
-    RP_JSON *size = rp_live(p, "page_size", NULL, ask_page_size);
+    RP_JSON *size = rp_probe_query(p, "page_size", NULL, ask_page_size);
     if (json_is_integer(size))
         rp_put_int(p->out, "page_size", json_integer_value(size), "sysconf(3)", "B");
     else

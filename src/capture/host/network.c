@@ -38,7 +38,7 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
 static void driver(const struct rp_probe *p, json_t *obj, const char *name)
 {
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
-    RP_JSON *answer = rp_live(p, "ethtool", name, ask_driver);
+    RP_JSON *answer = rp_probe_query(p, "ethtool", name, ask_driver);
     const char *firmware = json_string_value(json_object_get(answer, "firmware"));
     rp_put_str(obj, "firmware", firmware && *firmware && strcmp(firmware, "N/A") != 0 ? firmware : NULL, source);
 }
@@ -73,9 +73,9 @@ static void kind(const struct rp_probe *p, json_t *obj, const char *dir)
 static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
 {
     char path[RP_PATH];
-    RP_NAMES queues = {0};
+    RP_DIRLIST queues = {0};
     int64_t n[2] = {0, 0};
-    rp_names_read(&queues, p, rp_join(path, dir, "queues"), 8192);
+    rp_dirlist_read(&queues, p, rp_join(path, dir, "queues"), 8192);
     for (int i = 0; i < queues.n; i++)
         n[queues.name[i][0] == 't'] += strncmp(queues.name[i], "rx-", 3) == 0 || strncmp(queues.name[i], "tx-", 3) == 0;
     for (int i = 0; i < 2; i++)
@@ -115,9 +115,9 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
 
 static void interfaces(struct rp_probe *p)
 {
-    RP_NAMES d = {0};
+    RP_DIRLIST d = {0};
     int shown[2] = {0, 0}, left_out = 0;
-    rp_names_read(&d, p, NET, MAX_INTERFACES);
+    rp_dirlist_read(&d, p, NET, MAX_INTERFACES);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(p->out, "interfaces", &d, NET);
         return;

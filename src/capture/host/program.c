@@ -33,7 +33,7 @@ static json_t *ask_digest(const struct rp_probe *p, const char *path)
 
 static void digest(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_live(p, "file", self, ask_digest);
+    RP_JSON *answer = rp_probe_query(p, "file", self, ask_digest);
     const char *hex = json_string_value(json_object_get(answer, "sha256"));
     const json_t *size = json_object_get(answer, "size"), *said = json_object_get(answer, "detail");
     if (hex && rp_is_sha256(hex) && json_integer_value(size) > 0) {

@@ -115,9 +115,9 @@ static void block_device(const struct rp_probe *p, const struct rp_mount *m, cha
 static void disks_below(const struct rp_probe *p, const char *device, json_t *list, int *left)
 {
     char name[64], path[128];
-    RP_NAMES slaves = {0};
+    RP_DIRLIST slaves = {0};
     whole_disk(p, RP_FORMAT(name, "%s", device));
-    rp_names_read(&slaves, p, RP_FORMAT(path, BLOCK "/%s/slaves", name), MAX_BELOW);
+    rp_dirlist_read(&slaves, p, RP_FORMAT(path, BLOCK "/%s/slaves", name), MAX_BELOW);
     for (int i = 0; i<slaves.n && * left> 0; i++)
         if (rp_is_plain_name(slaves.name[i])) {
             --*left;
@@ -203,7 +203,7 @@ static void place(struct rp_probe *p, const char *name)
     static const char *const from_mount[] = {"mount_point", "mounted_part", "filesystem", "options",   "filesystem_options",
                                              "source",      "device",       "disks",      "rotational"};
     static const char *const from_call[][2] = {{"total", "B"}, {"free", "B"}, {"files_free", "files"}};
-    RP_JSON *answer = rp_live(p, "place", name, ask_place);
+    RP_JSON *answer = rp_probe_query(p, "place", name, ask_place);
     RP_MOUNTS mounts;
     rp_mounts_read(&mounts, p);
     json_t *obj = json_object();

@@ -62,7 +62,7 @@ static const char *version_of_name(const char *file, const struct library *lib)
 }
 
 /* "nvidia_cuda_runtime_cu12-12.4.127.dist-info" -> "12.4.127" */
-static char *version_of_package(const struct rp_names *packages, const struct library *lib)
+static char *version_of_package(const struct rp_dirlist *packages, const struct library *lib)
 {
     size_t n = lib->package ? strlen(lib->package) : 0;
     for (int i = 0; n && i < packages->n; i++) {
@@ -122,7 +122,7 @@ struct search {
     json_t *all;              /* what was found, in order */
     int64_t budget;           /* bytes still to be hashed */
     char *site;               /* the directory of packages read last, */
-    struct rp_names packages; /* and what is in it */
+    struct rp_dirlist packages; /* and what is in it */
 };
 
 /* The version of the package that brought the file, or NULL. */
@@ -135,9 +135,9 @@ static char *packaged_version(struct search *s, const char *place, const struct 
             continue;
         if (!s->site || strcmp(s->site, site) != 0) {
             free(s->site);
-            rp_names_free(&s->packages);
+            rp_dirlist_free(&s->packages);
             s->site = rp_strdup(site);
-            rp_names_read(&s->packages, s->p, site, MAX_NAMES);
+            rp_dirlist_read(&s->packages, s->p, site, MAX_NAMES);
         }
         return version_of_package(&s->packages, lib);
     }
@@ -191,8 +191,8 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
     quiet.record = NULL;
     rp_libraries_find(&s.dirs, &quiet);
     for (int i = 0; i < s.dirs.n; i++) {
-        RP_NAMES files = {0};
-        rp_names_read(&files, &quiet, s.dirs.dir[i].path, MAX_NAMES);
+        RP_DIRLIST files = {0};
+        rp_dirlist_read(&files, &quiet, s.dirs.dir[i].path, MAX_NAMES);
         for (size_t k = 0; k < sizeof libraries / sizeof *libraries; k++) {
             size_t n = strlen(libraries[k].name);
             const char *plain = NULL;
@@ -207,7 +207,7 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
                 take(&s, &s.dirs.dir[i], plain, &libraries[k]);
         }
     }
-    rp_names_free(&s.packages);
+    rp_dirlist_free(&s.packages);
     free(s.site);
     rp_libraries_free(&s.dirs);
     for (size_t k = 0; k < json_array_size(s.all); k++)
@@ -250,11 +250,11 @@ static void put_library(json_t *all, const json_t *answer)
 /* version.json of a toolkit since 11.1: {"cuda": {"version": "12.4.1"}, ...}; before, version.txt: "CUDA Version 10.1.243". */
 static void toolkits(struct rp_probe *p)
 {
-    RP_NAMES d = {0};
+    RP_DIRLIST d = {0};
     struct rp_probe quiet = *p;
     quiet.record = NULL; /* what else lies in /usr/local is nobody's business */
     json_t *all = json_object();
-    rp_names_read(&d, &quiet, "/usr/local", MAX_NAMES);
+    rp_dirlist_read(&d, &quiet, "/usr/local", MAX_NAMES);
     for (int i = 0; i < d.n; i++) {
         char path[128];
         struct rp_err err;
@@ -288,7 +288,7 @@ static void toolkits(struct rp_probe *p)
 
 void rp_probe_cuda(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_live_files(p, "libraries", ask_libraries);
+    RP_JSON *answer = rp_probe_query_files(p, "libraries", ask_libraries);
     json_t *all = json_object();
     for (size_t i = 0; i < json_array_size(answer) && i < MAX_LIBRARIES; i++)
         put_library(all, json_array_get(answer, i));

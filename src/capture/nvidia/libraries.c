@@ -50,7 +50,7 @@ static void add_configured(struct rp_libraries *l, const struct rp_probe *p, con
 /* "include /etc/ld.so.conf.d/[*].conf": every .conf of the directory, or the file itself */
 static void include(struct rp_libraries *l, const struct rp_probe *p, char *pattern, int *left)
 {
-    RP_NAMES d = {0};
+    RP_DIRLIST d = {0};
     char *star = strchr(pattern, '*'), *slash = strrchr(pattern, '/');
     if (!star) {
         add_configured(l, p, pattern, left);
@@ -59,7 +59,7 @@ static void include(struct rp_libraries *l, const struct rp_probe *p, char *patt
     if (!slash || slash > star)
         return;
     *slash = 0;
-    rp_names_read(&d, p, pattern, MAX_NAMES);
+    rp_dirlist_read(&d, p, pattern, MAX_NAMES);
     for (int i = 0; i < d.n; i++) {
         size_t n = strlen(d.name[i]);
         RP_FREE char *file = rp_asprintf("%s/%s", pattern, d.name[i]);
@@ -89,8 +89,8 @@ static void add_configured(struct rp_libraries *l, const struct rp_probe *p, con
 static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
 {
     static const char *const below[] = {"lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"};
-    RP_NAMES d = {0};
-    rp_names_read(&d, p, "/usr/local", MAX_NAMES);
+    RP_DIRLIST d = {0};
+    rp_dirlist_read(&d, p, "/usr/local", MAX_NAMES);
     for (int i = 0; i < d.n; i++)
         for (size_t k = 0; k < sizeof below / sizeof *below && strncmp(d.name[i], "cuda", 4) == 0; k++) {
             RP_FREE char *path = rp_asprintf("/usr/local/%s/%s", d.name[i], below[k]);
@@ -103,14 +103,14 @@ static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
 static void python_packages(struct rp_libraries *l, const struct rp_probe *p, const char *prefix)
 {
     static const char *const sites[] = {"site-packages", "dist-packages"};
-    RP_NAMES versions = {0};
+    RP_DIRLIST versions = {0};
     RP_FREE char *lib = rp_asprintf("%s/lib", prefix);
-    rp_names_read(&versions, p, lib, MAX_NAMES);
+    rp_dirlist_read(&versions, p, lib, MAX_NAMES);
     for (int i = 0; i < versions.n; i++)
         for (int k = 0; k < 2 && strncmp(versions.name[i], "python3", 7) == 0; k++) {
             RP_FREE char *site = rp_asprintf("%s/%s/%s", lib, versions.name[i], sites[k]), *nvidia = rp_asprintf("%s/nvidia", site);
-            RP_NAMES packages = {0};
-            rp_names_read(&packages, p, nvidia, MAX_NAMES);
+            RP_DIRLIST packages = {0};
+            rp_dirlist_read(&packages, p, nvidia, MAX_NAMES);
             for (int j = 0; j < packages.n; j++) {
                 RP_FREE char *path = rp_asprintf("%s/%s/lib", nvidia, packages.name[j]);
                 add(l, p, path, "python", site);

@@ -58,22 +58,14 @@ static int has_mail_address(const char *v)
     return 0;
 }
 
-/* 01234567-89ab-cdef-0123-456789abcdef */
 static int has_uuid(const char *v)
 {
-    static const int groups[] = {8, 4, 4, 4, 12};
+    static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh"; /* h: a hexadecimal digit */
     for (; *v; v++) {
-        const char *s = v;
-        int g = 0;
-        for (; g < 5; g++) {
-            int n = 0;
-            while (n < groups[g] && isxdigit((unsigned char)s[n]))
-                n++;
-            if (n < groups[g] || (g < 4 && s[n] != '-'))
-                break;
-            s += n + (g < 4);
-        }
-        if (g == 5)
+        size_t n = 0;
+        while (form[n] && (form[n] == 'h' ? isxdigit((unsigned char)v[n]) : v[n] == '-'))
+            n++;
+        if (!form[n])
             return 1;
     }
     return 0;

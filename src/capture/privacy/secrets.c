@@ -133,35 +133,30 @@ static size_t word_length(const char *s, const char *end, const char *also)
     return (size_t)(p - s);
 }
 
+/* The next word of letters, digits and `also` from *s on, and its length; 0 at the end. */
+static size_t next_word(const char **s, const char *end, const char *also)
+{
+    while (*s < end && !word_length(*s, end, also))
+        ++*s;
+    return word_length(*s, end, also);
+}
+
+/* AWS's secrets are 40 letters of base64 and may contain slashes. In a path the slashes separate words. */
 static int has_random_setting(const char *text)
 {
     const char *end = text + strlen(text);
     for (const char *s = text; s < end;) {
-        size_t n = word_length(s, end, "");
+        size_t n = next_word(&s, end, "");
         if (n && !is_package_digest(text, s, n) && is_random(s, n))
             return 1;
-        s += n ? n : 1;
+        s += n;
     }
     for (const char *s = text; s < end;) {
-        size_t n = word_length(s, end, "+/");
+        size_t n = next_word(&s, end, "+/"), part = n == 40 && *s != '/' ? 7 : 9; /* of 20 letters, how many change kind */
         struct word w = measure(s, n);
-        if (n >= LONG_SECRET && w.kinds == 7 && w.changes * 20 >= n * 9)
+        if (n >= LONG_SECRET && w.kinds == 7 && w.changes * 20 >= n * part)
             return 1;
-        s += n ? n : 1;
-    }
-    return 0;
-}
-
-/* 40 letters of base64 with three slashes are a secret, and a path is none: of a path the slashes come in words. */
-static int has_aws_secret(const char *text)
-{
-    const char *end = text + strlen(text);
-    for (const char *s = text; s < end;) {
-        size_t n = word_length(s, end, "+/");
-        struct word w = measure(s, n);
-        if (n == 40 && *s != '/' && w.kinds == 7 && w.changes * 20 >= n * 7)
-            return 1;
-        s += n ? n : 1;
+        s += n;
     }
     return 0;
 }
@@ -182,7 +177,7 @@ static int follows_digest_name(const char *begin, const char *s)
 int rp_has_random_word(const char *s, const char *end)
 {
     for (const char *begin = s; s < end;) {
-        size_t n = word_length(s, end, "");
+        size_t n = next_word(&s, end, "");
         struct word w = measure(s, n);
         if (n >= 28 && w.hex == n && w.figures && w.figures < n && !follows_digest_name(begin, s))
             return 1;
@@ -191,7 +186,7 @@ int rp_has_random_word(const char *s, const char *end)
             if (w.kinds == 7 && w.changes * 3 >= w.n)
                 return 1;
         }
-        s += n ? n : 1;
+        s += n;
     }
     return 0;
 }
@@ -247,10 +242,10 @@ static int has_encoded_text(const char *text)
     const char *end = text + strlen(text);
     for (size_t i = 0; i < sizeof also / sizeof *also; i++)
         for (const char *s = text; s < end;) {
-            size_t n = word_length(s, end, also[i]);
+            size_t n = next_word(&s, end, also[i]);
             if (is_encoded_text(s, n))
                 return 1;
-            s += n ? n : 1;
+            s += n;
         }
     return 0;
 }
@@ -288,7 +283,7 @@ static int has_introduction(const char *text)
 static int is_secret_as_it_stands(const char *text)
 {
     return rp_has_token(text, text + strlen(text), 1) || has_introduction(text) || has_login(text) || has_random_setting(text) ||
-           has_aws_secret(text) || has_encoded_text(text);
+           has_encoded_text(text);
 }
 
 int rp_is_secret_name(const char *text)

@@ -40,17 +40,15 @@ static void filter(const struct rp_probe *p, struct rp_buf *out, const char *tex
 
 static void redact(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF out = {0};
+    RP_BUF old = *text;
     int n = 0;
-    rp_buf_add(&out, "", 0);
-    for (const char *v = text->data; v && v < text->data + text->size && n < MAX_VARIABLES; v += strlen(v) + 1) {
-        size_t before = out.size;
-        filter(p, &out, v);
-        n += out.size != before;
+    *text = (struct rp_buf){0};
+    rp_buf_add(text, "", 0);
+    for (const char *v = old.data; v && v < old.data + old.size && n < MAX_VARIABLES; v += strlen(v) + 1) {
+        size_t before = text->size;
+        filter(p, text, v);
+        n += text->size != before;
     }
-    struct rp_buf old = *text;
-    *text = out;
-    out = old;
 }
 
 extern char **environ;

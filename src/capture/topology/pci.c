@@ -56,8 +56,8 @@ static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         RP_FREE char *path = rp_asprintf("%s/%s", dir, classes[i]);
-        RP_NAMES d = {0};
-        rp_names_read(&d, p, path, 16);
+        RP_DIRLIST d = {0};
+        rp_dirlist_read(&d, p, path, 16);
         for (int k = 0; k < d.n; k++)
             if (rp_is_plain_name(d.name[k]))
                 json_array_append_new(list, json_string(rp_interface_holds_address(d.name[k]) ? "enx" : d.name[k]));

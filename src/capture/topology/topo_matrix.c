@@ -49,9 +49,9 @@ static int find_gpus(struct device *d, const struct rp_probe *p, const json_t *g
 /* NICs on a PCI bus; software devices (rxe, siw) have no place in the matrix. */
 static int find_nics(struct device *d, const struct rp_probe *p)
 {
-    RP_NAMES names = {0};
+    RP_DIRLIST names = {0};
     int n = 0;
-    rp_names_read(&names, p, rdma, MAX_NICS);
+    rp_dirlist_read(&names, p, rdma, MAX_NICS);
     for (int i = 0; i < names.n; i++) {
         RP_FREE char *link = rp_asprintf("%s/%s", rdma, names.name[i]);
         d[n].gpu = NULL;
