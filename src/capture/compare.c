@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MAX 4096 /* of lists that are told apart word by word */
+#define WORDS_MAX 4096 /* of lists that are compared word by word */
 #define PATH_BYTES 1024 /* of names on the way to a value */
 #define ROUGHLY 0.01
 
 struct walk {
     struct rp_buf path; /* names with RP_FIELD_SEPARATOR between them */
     int same_hiding;    /* both documents hide with the same salt, or neither hides */
-    int each;           /* no group is summed up, and what is not the very same is listed: what this says may never change */
+    int each;           /* groups are not summed up, and only identical values are equal: this result must never change */
     const json_t *columns[2]; /* of the two topology matrices */
     json_t *different, *one_side, *not_comparable, *unknown;
     json_int_t equal, absent;
@@ -43,7 +43,7 @@ static char *shown_path(const struct walk *w)
 
 /* ---- values ---- */
 
-/* Somewhere in it stands the hash of a hidden text. */
+/* Does it contain the hash of a hidden text? */
 static int holds_hash(const json_t *value)
 {
     const char *p = json_string_value(value);
@@ -238,7 +238,7 @@ static int compare_child(struct walk *w, const char *name, const json_t *a, cons
     return rc;
 }
 
-/* The child of that name; of a value that stands where the other document has a group: the value itself. */
+/* The child of that name; the value itself where the other document has a group in its place. */
 static const json_t *child_of(const json_t *node, const char *name)
 {
     return known(node) == GROUP ? json_object_get(node, name) : node;

@@ -36,7 +36,7 @@ void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, c
     json_object_set_new(obj, name, v);
 }
 
-/* Nothing that a terminal would obey, and UTF-8. */
+/* UTF-8 without control characters. */
 static int is_text(const char *s, size_t left)
 {
     for (size_t n; left; s += n, left -= n) {
@@ -153,7 +153,7 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
         rp_record_text(p->record, &t, one_line);
 }
 
-/* ---- values that somebody else made ---- */
+/* ---- values from other processes and records ---- */
 
 int rp_is_line(const json_t *j)
 {
@@ -197,7 +197,7 @@ static void put_value(const struct rp_probe *p, json_t *out, const char *name, c
         rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
 }
 
-/* What a sender may still say. */
+/* How much a sender may still send. */
 struct allowance {
     int values;
     size_t bytes;

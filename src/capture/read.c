@@ -220,7 +220,7 @@ void rp_link_read(struct rp_text *t, const struct rp_probe *p, const char *path)
     ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof target);
     if (n >= 0 && (size_t)n < sizeof target) {
         rp_buf_add(&t->bytes, target, (size_t)n);
-    } else if (n >= 0 || (fd >= 0 && (errno == ENOENT || errno == EINVAL))) { /* what readlinkat(2) says of other files */
+    } else if (n >= 0 || (fd >= 0 && (errno == ENOENT || errno == EINVAL))) { /* readlinkat(2) on other files */
         t->state = RP_STATE_ERROR;
         t->detail = n >= 0 ? "too long" : "no symbolic link";
     } else {
@@ -322,7 +322,7 @@ void rp_dirlist_free(struct rp_dirlist *d)
     *d = (struct rp_dirlist){0};
 }
 
-/* ---- what no file says ---- */
+/* ---- facts that are not in files ---- */
 
 json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask)
 {

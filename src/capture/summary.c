@@ -1,4 +1,4 @@
-/* The page: an environment document for somebody who has ten seconds. Three columns: section, what, fact. What is not known has no line.
+/* The page: an environment document to be read in ten seconds. Three columns: section, label, fact. Unknown values have no line.
  *
  *     slow       CPU governor: powersave
  *
@@ -25,7 +25,7 @@ struct page {
     const char *section; /* until its first line is written */
 };
 
-static const char hidden[] = "sha256:"; /* what only its owner can read says nothing here */
+static const char hidden[] = "sha256:"; /* hidden texts are not shown */
 
 /* ---- lines ---- */
 
@@ -137,7 +137,7 @@ static void warnings(struct page *p, const json_t *env)
         n++;
     }
     if (n)
-        rp_buf_printf(p->out, "%*swhat to do: repro doctor\n\n", LABEL, "");
+        rp_buf_printf(p->out, "%*sremedies: repro doctor\n\n", LABEL, "");
 }
 
 static void host(struct page *p)
@@ -349,7 +349,7 @@ static void gpus(struct page *p)
         put(p, "driver", "no NVIDIA driver");
     line(p, "NCCL", "{gpu.nccl_version}");
     if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
-        put(p, "not asked", why);
+        put(p, "not queried", why);
 }
 
 /* ---- around it ---- */
@@ -462,7 +462,7 @@ static void sources(struct page *p)
             put(p, here ? "working dir" : name, text.data);
         else if (why)
             put(p, here ? "working dir" : name, why);
-        else if (!here) /* somebody asked for it */
+        else if (!here) /* requested by --repo */
             put(p, name, "no git repository");
     }
 }
@@ -479,7 +479,7 @@ static void count(const json_t *at, int known[4], int depth)
             count(child, known, depth + 1);
 }
 
-/* Where some probes were asked for, those that found nothing: `--probe rdma` would else say nothing at all. */
+/* With a selection of probes, those without values: else `--probe rdma` might print nothing. */
 static void without_values(struct page *p)
 {
     static const char *const all[] = {
@@ -490,7 +490,7 @@ static void without_values(struct page *p)
     const char *name;
     json_t *one;
     RP_BUF names = {0};
-    if (json_object_size(p->probes) > sizeof all / sizeof *all / 2) /* the rest of the page says enough */
+    if (json_object_size(p->probes) > sizeof all / sizeof *all / 2) /* not a selection */
         return;
     json_object_foreach((json_t *)p->probes, name, one) {
         int known[4] = {0};
@@ -498,7 +498,7 @@ static void without_values(struct page *p)
         if (!known[0])
             rp_buf_printf(&names, "%s%s", names.size ? ", " : "", name);
     }
-    put_text(p, "nothing of", &names);
+    put_text(p, "no values of", &names);
 }
 
 static void counts(struct page *p)
@@ -513,7 +513,7 @@ static void counts(struct page *p)
     for (int i = 0; (tree = rp_capture_unseen(p->probes, i, &unseen)); i++)
         if (unseen) {
             RP_FREE char *words = rp_asprintf("%s is not mounted: %d values are unknown", tree, unseen);
-            put(p, "not seen", words);
+            put(p, "unknown", words);
         }
 }
 

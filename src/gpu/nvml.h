@@ -1,10 +1,10 @@
 /* The inside of the nvml probe: one row per value, one caller per kind of question.
  *
- * What:    a row says where a value comes from (functions of libnvidia-ml, newest first), which number or text of the answer it is and how
- *          it is written. nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what concerns two devices.
+ * What:    a row names the source of a value (functions of libnvidia-ml, newest first), the number or text of the answer, and its form.
+ *          nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what concerns two devices.
  * Flow:    row -> dlsym -> answer -> value. Absent: a function the library lacks (detail names it), NOT_SUPPORTED, and what the driver
  *          calls "not available" (all ones, no text); denied: NO_PERMISSION; error: every other code, with the driver's own words.
- * Owner:   answers live on the stack of whoever asks; rows and words are constant.
+ * Owner:   answers are on the stack of the caller; rows and words are constant.
  * Extend:  a row in nvml_table.c; a function with parameters that no caller there has gets a caller of its own.
  */
 #ifndef RP_GPU_NVML_H
@@ -23,7 +23,7 @@ struct rp_nvml_answer {
     unsigned long set[RP_NVML_SET]; /* one bit per processor or NUMA node */
 };
 
-/* Whom a question is about; peer and link only where it wants them. */
+/* The subject of a query; peer and link only where it needs them. */
 struct rp_nvml_subject {
     nvmlDevice_t dev, peer;
     unsigned link;
@@ -74,7 +74,7 @@ struct rp_nvml_row {
 extern const struct rp_nvml_row rp_nvml_system_rows[], rp_nvml_device_rows[], rp_nvml_mig_rows[], rp_nvml_link_rows[];
 extern const struct rp_nvml_row rp_nvml_count_row, rp_nvml_mig_count_row, rp_nvml_p2p_row, rp_nvml_p2p_nvlink_row, rp_nvml_ancestor_row;
 
-/* What is sampled beside a run, by the names of its lines. */
+/* Telemetry during a run: one row a key of its records. */
 extern const struct rp_nvml_row rp_nvml_sample_rows[];
 
 /* ---- nvml.c ---- */

@@ -185,7 +185,7 @@ static void keep_pci(struct rp_nvml_answer *a, const nvmlPciInfo_t *pci)
         snprintf(a->text[2], sizeof *a->text, "%04x:%04x", pci->pciSubSystemId & 0xffff, pci->pciSubSystemId >> 16);
 }
 
-/* Version 2 and 3 differ only behind the members that are used. */
+/* Versions 2 and 3 differ only after the members that are used. */
 CALLER(pci)
 {
     ROOM(nvmlPciInfo_t) u = {.v = {.bus = ~0u}};
@@ -363,7 +363,7 @@ CALLER(p2p)
     return rc;
 }
 
-/* ---- what no function says ---- */
+/* ---- values without a function ---- */
 
 /* Data sheets, for names that do not say it themselves. */
 static const char *const memory_types[][2] = {
@@ -383,7 +383,7 @@ CALLER(memory_type)
     a->text[1][sizeof *a->text - 1] = 0;
     for (size_t i = 0; i < sizeof memory_types / sizeof *memory_types && !*a->text[0]; i++) {
         const char *name = memory_types[i][0], *at = strstr(a->text[1], name);
-        /* a whole word: the A30 is no RTX A3000 */
+        /* a whole word: the A30 is not an RTX A3000 */
         if (at && (at == a->text[1] || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[strlen(name)]))
             snprintf(a->text[0], sizeof *a->text, "%s", memory_types[i][1]);
     }

@@ -1,8 +1,8 @@
-/* What the probes about containers share.
+/* Shared parts of the container probes.
  *
  * What:    which engine runs this container; the control groups' names and limits.
  * Flow:    files below the root -> words, values of the probe at hand.     Owner: texts are static.
- * Extend:  an engine is a row in container.c; a name of groups that is nobody's identity one in cgroup.c.
+ * Extend:  an engine is a row in container.c; a public name of control groups is one in cgroup.c.
  */
 #ifndef RP_CAPTURE_CONTAINER_H
 #define RP_CAPTURE_CONTAINER_H
@@ -10,7 +10,7 @@
 #include "capture/host/mounts.h"
 
 /* "docker", "podman", "containerd", "cri-o", "lxc", "systemd-nspawn" or another word for itself; "" when no container is seen.
- * *source is the file that says so. */
+ * *source is the file with the evidence. */
 struct rp_engine {
     char name[32], source[64];
     int kubernetes; /* it is a pod */

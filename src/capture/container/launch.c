@@ -1,7 +1,7 @@
 /* The launch: a `docker run` command line that would give a container like this one, flag by flag.
  *
  * A flag is known when the kernel reports what it sets: a limit, a size, a mount, a device, a namespace. It is inferred when it is the
- * usual reason for several things together: --privileged, --net=host, --gpus. Docker's defaults give no flag. Variables give none either: they
+ * usual reason for several things: --privileged, --net=host, --gpus. Docker's defaults give no flag. Variables give none either: they
  * may come from the image, and the environment probe has them. The host's side of a mount cannot be seen from inside, or only relative to
  * its file system: it is shown as HOST, or as VOLUME for a volume of the engine. */
 #include "base/json.h"

@@ -208,7 +208,7 @@ void rp_probe_security(struct rp_probe *p)
     if (e.name[0] && privileged >= 0)
         rp_put_str(p->out, "privileged", privileged ? "yes" : "no", status_path);
     else if (e.name[0] && s.known && m.text.state == RP_STATE_OK)
-        rp_put(p->out, "privileged", RP_STATE_DENIED, NULL, RP_MOUNTS_PATH, NULL, "how /sys is mounted would tell, and it is not");
+        rp_put(p->out, "privileged", RP_STATE_DENIED, NULL, RP_MOUNTS_PATH, NULL, "unknown because /sys is not mounted");
     else
         rp_put_state(p->out, "privileged", &s.status); /* no container: absent */
 }

@@ -3,7 +3,7 @@
  * Nothing of a repository, the user or the system is executed: hooks, filters and monitors do not exist in libgit2, no configuration but
  * the repository's own is read (safe.directory excepted, git_open.c), and the index is not written. All of it happens in child processes
  * with limits, one for each part, so that a hostile or huge repository costs some seconds at most, takes nothing else with it, and keeps
- * what could be told of it. The document has a group for each: "workdir", and the others by the name of their directory. */
+ * the values found so far. The document has a group for each: "workdir", and the others by the name of their directory. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "capture/child.h"
@@ -77,7 +77,7 @@ static json_t *look(const void *arg, struct rp_buf *rest)
 static int ask_part(const struct rp_probe *p, const char *dir, const struct part *part, json_t *out)
 {
     struct question q = {p, dir, part};
-    const char *why = "it could not be looked at";
+    const char *why = "it could not be inspected";
     RP_BUF diff = {0};
     RP_JSON *answer = rp_in_child(look, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);
     const char *state = json_string_value(json_object_get(answer, "state"));
@@ -110,7 +110,7 @@ static void mark_dirty(json_t *out)
         json_object_set_new(d, "value", json_sprintf("%s-dirty", text));
 }
 
-/* The last part of the i-th --repo's path, of letters, digits, '_' and '-'; of one that says too much only that. */
+/* The last part of the i-th --repo's path, of letters, digits, '_' and '-'; a placeholder for secrets and identities. */
 static char *base_of(const struct rp_capture_opts *o, int i)
 {
     RP_FREE char *real = realpath(o->repos[i], NULL);

@@ -61,7 +61,7 @@ struct rp_git_side {
 int rp_git_read_old(struct rp_git_side *s, git_repository *repo, const git_diff_file *f);
 int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *path, uint64_t deadline);
 void rp_git_side_fini(struct rp_git_side *s);
-/* As `git diff --full-index --no-renames` writes it, but for binary and large files. 0 or -1. */
+/* As `git diff --full-index --no-renames` writes it, except for binary and large files. 0 or -1. */
 int rp_git_difference(struct rp_buf *out, const char *path, const struct rp_git_side *from, const struct rp_git_side *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the working tree has that the commit has not: changed files with their digests, the difference, files that git does not know, and
+/* Differences of the working tree from the commit: changed files with their digests, the difference, files that git does not know, and
  * submodules. Of files that look like keys or passwords neither the contents nor their digest are shown, and their names only when these
  * hold none. */
 #include "base/clock.h"
@@ -233,7 +233,7 @@ static const char *look_into(const struct rp_git_job *j, const char *path, char 
     return rc < 0 ? "error" : n ? "modified" : "clean";
 }
 
-/* "RECORDED CHECKED-OUT STATE path"; 1: it is not what the commit says, in its commit or its files. */
+/* "RECORDED CHECKED-OUT STATE path"; 1: its commit or its files differ from the recorded ones. */
 static int add_submodule(const struct rp_git_job *j, json_t *list, git_tree *tree, const char *path)
 {
     char recorded[GIT_OID_HEXSZ + 1] = "-", found[GIT_OID_HEXSZ + 1] = "-";

@@ -102,7 +102,7 @@ static void put_remotes(const struct rp_git_job *j, json_t *out, const char *wan
 
 /* ---- HEAD ---- */
 
-/* What somebody called a branch or a tag. */
+/* The name of a branch or a tag. */
 static void put_name(const struct rp_git_job *j, json_t *out, const char *field, const char *name)
 {
     RP_FREE char *public = rp_public_name(j->p, field, name);
@@ -204,7 +204,7 @@ static void put_describe(const struct rp_git_job *j, json_t *out, git_object *co
     git_describe_format_options_init(&f, GIT_DESCRIBE_FORMAT_OPTIONS_VERSION);
     o.describe_strategy = GIT_DESCRIBE_TAGS;
     o.show_commit_oid_as_fallback = 1;
-    f.abbreviated_size = 12; /* whatever core.abbrev says */
+    f.abbreviated_size = 12; /* independent of core.abbrev */
     if (git_describe_commit(&r, commit, &o) < 0 || git_describe_format(&text, r, &f) < 0)
         rp_git_put_failure(out, "describe");
     else

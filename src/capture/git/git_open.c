@@ -1,5 +1,5 @@
-/* Opening a repository that nobody vouches for. libgit2 knows no hooks, monitors, external filters or diff programs; what is left is where
- * a repository may lead: .git, commondir and every file below may name or be a link to another repository of this user, core.worktree any
+/* Opening untrusted repositories. libgit2 has no hooks, monitors, external filters or diff programs; the remaining risk is where a
+ * repository leads: .git, commondir and every file below may name or be a link to another repository of this user, core.worktree any
  * directory, objects/info/alternates anybody's objects, and its owner may be somebody else. */
 #include "base/text.h"
 #include "capture/git/git.h"
@@ -163,7 +163,7 @@ static char *first_line(const char *path)
 }
 
 /* A repository whose objects and branches are elsewhere must be a worktree that is known there: COMMON/worktrees/NAME/gitdir says which
- * file led here. Whoever writes a commondir cannot write that. */
+ * file led here. An attacker who writes a commondir cannot write that. */
 static int is_known_worktree(const char *git, const char *common, const char *link)
 {
     const char *name = strrchr(git, '/');

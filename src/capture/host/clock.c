@@ -1,4 +1,4 @@
-/* Clocks: which counter the kernel takes the time from, how fine it is, whether somebody keeps it right, and the time zone. */
+/* Clocks: clock source, resolution, synchronisation and time zone. */
 #include "base/json.h"
 #include "capture/privacy/variables.h"
 
@@ -72,7 +72,7 @@ static void discipline(struct rp_probe *p)
     }
 }
 
-/* Who keeps the clock right, by what they leave under /run; a container sees the host's only when it shares /run. */
+/* Time services, by their files in /run; a container sees those of the host only if it shares /run. */
 static void keepers(struct rp_probe *p)
 {
     static const char *const marks[][2] = {{"chrony", "/run/chrony/chronyd.pid"},

@@ -1,5 +1,5 @@
 /* Environment variables, by allow-list: those that steer thread pools, GPUs, collectives, allocators, frameworks and loaders. Nothing
- * else is looked at, and of these nothing that looks like a credential is kept. What a launcher says about its job is in jobs.c. */
+ * else is read, and credentials are not kept. The variables of job launchers are in jobs.c. */
 #include "base/text.h"
 #include "capture/privacy/variables.h"
 

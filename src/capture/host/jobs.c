@@ -1,5 +1,5 @@
-/* The job that this process is part of, as its launcher tells it in variables: how many nodes, tasks, processors and GPUs, and which
- * of them this one is. By allow-list; accounts, users, node names and command lines are not looked at. */
+/* The job of this process, from the variables of its launcher: numbers of nodes, tasks, CPUs and GPUs, and the ranks of this process. By an
+ * allow-list; accounts, users, node names and command lines are not read. */
 #include "capture/privacy/variables.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static const struct fact pmi[] = {{"rank", "PMI_RANK", NUMBER},
                                   {"local_rank", "MPI_LOCALRANKID", NUMBER},
                                   {"local_tasks", "MPI_LOCALNRANKS", NUMBER},
                                   {0}};
-/* torchrun, and whoever starts processes with its variables */
+/* torchrun and launchers that use its variables */
 static const struct fact torch[] = {{"rank", "RANK", NUMBER},
                                     {"tasks", "WORLD_SIZE", NUMBER},
                                     {"local_rank", "LOCAL_RANK", NUMBER},

@@ -3,8 +3,8 @@
  * What:    one struct rp_mount per line, in the table's order (a later one hides an earlier one at the same point).
  * Flow:    mountinfo -> redacted text (kept options, host paths and sources hidden) -> fields with their escapes undone.
  * Owner:   struct rp_mounts owns everything; the texts of a mount point into it.
- * Extend:  an option that moves a figure is one word in mounts.c; so are its values, a directory name of a container engine, a program
- *          behind FUSE and a name of devices.
+ * Extend:  an option that moves a figure is one word in mounts.c; so are its values, a directory name of a container engine, a FUSE
+ *          program and a name of devices.
  *
  * A path keeps the directory names that systems and engines give; of others, "<hidden>" is left on the host's side of a bind mount, after
  * /home and other directories of persons, and of what looks like a credential (secrets.h). Overlays show the number of their layers and

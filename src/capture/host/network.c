@@ -18,13 +18,13 @@
 /* A node of a cluster may have hundreds of virtual ones. */
 enum { MAX_INTERFACES = 2048, MAX_PHYSICAL = 64, MAX_VIRTUAL = 16 };
 
-/* Firmware is told by the driver only: {"driver", "version", "firmware"}. */
+/* Only the driver reports the firmware: {"driver", "version", "firmware"}. */
 static json_t *ask_driver(const struct rp_probe *p, const char *name)
 {
     (void)p;
     struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&info};
-    RP_FD fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* any kind will do, and this one reaches nobody */
+    RP_FD fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* any kind of socket works; this one cannot send packets */
     if (strlen(name) >= sizeof request.ifr_name || fd < 0)
         return NULL;
     memcpy(request.ifr_name, name, strlen(name) + 1);

@@ -217,7 +217,7 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 
 /* ---- into the document ---- */
 
-/* The answer may come from a record that somebody else wrote. */
+/* The answer may come from an untrusted record. */
 static void put_library(json_t *all, const json_t *answer)
 {
     static const char *const facts[][2] = {{"path", "the loader's directories, CUDA toolkits, Python packages"},
@@ -242,7 +242,7 @@ static void put_library(json_t *all, const json_t *answer)
         rp_put_int(obj, "size", json_integer_value(size), "fstat(2)", "B");
     else
         rp_put_absent(obj, "size", "fstat(2)");
-    if (json_is_string(sum)) /* of a large file it is made with --digests only, and a value that nobody looked for is no absent one */
+    if (json_is_string(sum)) /* large files are hashed with --digests only; a value that was not captured is not absent */
         rp_put_str(obj, "sha256", json_string_value(sum), "bytes of the file");
     json_object_set_new(all, key, obj);
 }
@@ -252,7 +252,7 @@ static void toolkits(struct rp_probe *p)
 {
     RP_DIRLIST d = {0};
     struct rp_probe quiet = *p;
-    quiet.record = NULL; /* what else lies in /usr/local is nobody's business */
+    quiet.record = NULL; /* the other contents of /usr/local are private */
     json_t *all = json_object();
     rp_dirlist_read(&d, &quiet, "/usr/local", MAX_NAMES);
     for (int i = 0; i < d.n; i++) {

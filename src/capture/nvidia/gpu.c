@@ -1,5 +1,5 @@
-/* GPUs: what the worker repro-gpu says about driver, devices and libraries. It is another process because NVIDIA's libraries crash, hang
- * in the kernel and need glibc; nothing of that reaches this one. */
+/* GPUs: driver, devices and libraries as reported by the worker repro-gpu. It is a separate process because NVIDIA's libraries may crash or
+ * hang in the kernel, and need glibc. */
 #include "capture/host/mounts.h"
 #include "capture/nvidia/gpu.h"
 #include "capture/privacy/secrets.h"
@@ -18,7 +18,7 @@
 #define PROGRAM "repro-gpu"
 #define ANSWERS "/.repro/gpu.json"
 
-static const struct rp_sender sender = {PROGRAM, "the GPU worker sent something that is no value"};
+static const struct rp_sender sender = {PROGRAM, "the GPU worker sent an invalid value"};
 
 static const char *const questions[] = {
 #define X(name) #name,
@@ -27,7 +27,7 @@ static const char *const questions[] = {
 };
 enum { QUESTIONS = sizeof questions / sizeof *questions };
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 /* The values that answer one question (a new reference), or NULL. */
 static json_t *ask(struct rp_process *w, const char *question, int limit_ms, struct rp_err *err)
@@ -131,7 +131,7 @@ void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 
 /* ---- the probe ---- */
 
-/* A text that a driver or a library chose: NULL, or what stands in its place. Versions may look like addresses. */
+/* The public form of a text from a driver or a library, or NULL if the text itself is public. Versions may look like addresses. */
 static char *in_place_of(const struct rp_probe *p, const char *name, const char *text)
 {
     char hidden[RP_HIDDEN], path[PATH_MAX];

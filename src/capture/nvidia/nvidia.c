@@ -1,5 +1,5 @@
 /* The NVIDIA driver as the kernel shows it, without asking the driver's library: version, flavour, parameters, the modules around it,
- * device nodes, GPUs by PCI address, and what the container toolkit was asked for. */
+ * device nodes, GPUs by PCI address, and the settings of the container toolkit. */
 #include "capture/host/device.h"
 #include "capture/host/mounts.h"
 #include "capture/privacy/secrets.h"
@@ -195,7 +195,7 @@ static void nodes(struct rp_probe *p)
     json_decref(list);
 }
 
-/* The toolkit lays its own directory over the driver's; what it was asked for stands in variables. */
+/* The container toolkit mounts its own directory over the driver's; its settings are variables. */
 static void toolkit(struct rp_probe *p)
 {
     static const char *const variables[][2] = {

@@ -1,23 +1,22 @@
-/* What is a secret, and what names somebody: the one place that decides, for every text that strangers wrote.
+/* Secrets and identities: the one place that recognises them, for every untrusted text.
  *
- * What:    four questions by what the text is, and the forms in which a text is shown.
- * Flow:    text -> yes or no; text -> itself, its hidden form, or words that say that it is withheld.
+ * What:    predicates for each kind of text, and the forms in which a text is shown.
+ * Flow:    text -> yes or no; text -> itself, its hidden form, or a placeholder.
  * Owner:   texts are borrowed; what rp_public_...() give is the caller's to free.
  * Extend:  the beginning of a token is a row in tokens.def, a directory of persons a word in identity.c, a name before a password one in
  *          secrets.c (settings, names) or secrets_text.c (files).
  *
- * A setting is one value: what is withheld without need is little, so that the mention of a password is enough. A name (of a branch, a
- * file, a directory) may mention one and may not hold one. The lines of whole files are what programs are made of: there a password needs
- * a value that is no call and no variable, for what is withheld without need is all that differs in a file. Text that was written in
- * base64 or with percent signs is looked at as what it stands for. A hidden form is a hash with a salt that the document shows: good for
- * names, and too weak for passwords, which are withheld instead.
+ * A setting is one value: a false positive costs little, so mentioning a password is enough. A name (of a branch, a file, a directory) may
+ * mention a password, but not contain one. In the lines of a whole file a password must be followed by a value that is neither a call nor
+ * a variable, because a false positive withholds the whole difference of the file. Base64 and percent-encoded texts are decoded first. A
+ * hidden form is a hash with a salt that is in the document: sufficient for names, but too weak for passwords, which are withheld.
  */
 #ifndef RP_CAPTURE_SECRETS_H
 #define RP_CAPTURE_SECRETS_H
 
 #include "capture/probe.h"
 
-/* A setting, and the name ("" for none) that it goes by. Shown nowhere, not by --identify either. */
+/* A setting and its name ("" for none). Secrets are never shown, not even with --identify. */
 int rp_is_secret(const char *name, const char *text);
 int rp_is_secret_name(const char *text);
 int rp_is_secret_text(const char *text, size_t size);
@@ -32,16 +31,16 @@ int rp_has_url_login(const char *s, const char *end);
 /* "%41" -> "A"; NULL when there is nothing of the kind. */
 char *rp_percent_decoded(const char *text, size_t size);
 
-/* A text that says whose it is: a home directory, a device's UUID, an address, this host or this user. */
+/* A text that identifies a person or a machine: a home directory, a UUID, an address, this host or this user. */
 int rp_is_identity(const char *text);
-/* Is what stands in a directory of this name ("home") somebody's? */
+/* Does a directory of this name ("home") contain directories of persons? */
 int rp_is_persons_directory(const char *name, size_t n);
 
-extern const char rp_credential[]; /* in the place of a setting; rp_put_variable() then says so */
-extern const char rp_withheld[];   /* in the place of a name */
+extern const char rp_credential[]; /* replaces a setting; rp_put_variable() makes it a denied value */
+extern const char rp_withheld[];   /* replaces a name */
 /* A name: itself, hidden as the value `key` of the probe at hand, or rp_withheld. */
 char *rp_public_name(const struct rp_probe *p, const char *key, const char *name);
-/* What another program or a library said: without paths of persons and words that name or open something. */
+/* A message of another program or a library, without paths of persons, identities and credentials. */
 char *rp_public_message(const struct rp_probe *p, const char *text);
 
 #endif

@@ -1,10 +1,9 @@
-/* Environment variables of the process that is captured, after the filter: only those of an allow-list, and of these no credential and
- * nothing that names somebody.
+/* Environment variables of the captured process, by an allow-list, without credentials and identities.
  *
  * What:    rp_environ_read() (probe.h) gives the text, these look into it and make values of it.
  * Flow:    environ(7), or /proc/self/environ of another root -> NAME=value, each with its NUL -> {"state", "value", "source"}.
  * Owner:   texts are borrowed from the struct rp_text.
- * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; secrets.h says what is a credential.
+ * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; secrets.h recognises credentials.
  */
 #ifndef RP_CAPTURE_VARIABLES_H
 #define RP_CAPTURE_VARIABLES_H

@@ -93,7 +93,7 @@ static void put_list(json_t *out, const char *name, json_t *list, const char *so
     rp_put(out, name, RP_STATE_OK, list, source, NULL, NULL);
 }
 
-/* What the driver says of every GPU, as text; /sys instead for `node`. */
+/* A value of every GPU from the driver, as text; for `node`, else from /sys. */
 static json_t *per_gpu(const struct device *d, int gpus, const char *field, int node)
 {
     json_t *list = json_array();

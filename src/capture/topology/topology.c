@@ -63,7 +63,7 @@ static void put_count(json_t *out, const char *name, hwloc_topology_t t, hwloc_o
         rp_put_absent(out, name, source);
 }
 
-/* hwloc says 0 for a size that it does not know. */
+/* hwloc gives 0 for an unknown size. */
 static void put_size(json_t *out, const char *name, uint64_t size, const char *source)
 {
     if (size)
