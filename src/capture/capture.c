@@ -52,7 +52,7 @@ int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err
     }
 }
 
-/* The salt of the document: as asked for, else that of the record that is read, else random. */
+/* The salt of the document: the given one, else the record's, else random. */
 static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_t *recorded, struct rp_err *err)
 {
     unsigned char random[16];

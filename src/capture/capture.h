@@ -1,8 +1,8 @@
 /* Capture: what this machine is, as one JSON document in which unknown is never zero.
  *
  * What:    a list of probes; each writes values {"state", "value", "source"} and, where they apply, "unit" and "detail".
- *          state: ok; absent (the machine does not have it); denied (it may, and we cannot look: no rights, or nothing is mounted
- *          where it would stand); error (what was read is not what it should be: detail says why). value is null unless ok.
+ *          state: ok; absent (the machine does not have it); denied (unknown: no permission, or its file system is not
+ *          mounted); error (unexpected content: see detail). value is null unless ok.
  * Flow:    /proc, /sys and friends, read below a root directory -> document (schema repro-env/1) and a short text summary;
  *          with `record`, also a copy of what was read, which can be the root of a later capture.
  * Owner:   the caller owns the json_t.
@@ -27,7 +27,7 @@ struct rp_capture_opts {
     uint64_t probes;     /* bit i: the i-th of probes.def runs; 0: all of them */
     int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
     const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */
-    struct rp_buf *hwloc_xml; /* gets hwloc's XML of this machine, if its probe runs and can tell; or NULL */
+    struct rp_buf *hwloc_xml; /* receives hwloc's XML if the topology probe succeeds; or NULL */
 };
 
 /* o->probes from "cpu,memory"; an unknown name is RP_USAGE. */

@@ -26,7 +26,7 @@ static void limit_resources(void)
 #endif
 }
 
-/* The child's whole answer, a line of JSON and the rest, or NULL when it said nothing sensible within its time; it is gone in any case. */
+/* The child's answer, a line of JSON and the rest; NULL if it is invalid or late. The child is killed in any case. */
 static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, struct rp_buf *rest, const char **why)
 {
     RP_BUF answer = {0};
@@ -48,7 +48,7 @@ static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, 
     }
     kill(pid, SIGKILL);
     for (uint64_t last = rp_now_ns() + PATIENCE_NS; waitpid(pid, NULL, WNOHANG) == 0 && rp_now_ns() < last;)
-        poll(NULL, 0, 1); /* a file system that does not answer may hold it in the kernel: then it is left behind */
+        poll(NULL, 0, 1); /* a hung file system may hold it in the kernel: then it is abandoned */
     int whole = !late && answer.size && answer.data[answer.size - 1] == 0;
     const char *end_of_line = whole ? memchr(answer.data, '\n', answer.size) : NULL;
     size_t size = end_of_line ? (size_t)(end_of_line - answer.data) : 0;
@@ -72,7 +72,7 @@ json_t *rp_in_child(rp_child_work *work, const void *arg, int patience_ms, size_
         RP_BUF answer = {0}, more = {0};
         limit_resources();
         rp_json_write_line(&answer, work(arg, &more));
-        rp_buf_add(&answer, rp_buf_text(&more), more.size + 1); /* its NUL says that all of it is there */
+        rp_buf_add(&answer, rp_buf_text(&more), more.size + 1); /* its NUL marks the end of a complete answer */
         _exit(answer.size > max_answer || rp_write_all(fds[1], answer.data, answer.size) < 0);
     }
     close(fds[1]);

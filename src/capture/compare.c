@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MAX 4096 /* of lists that are told apart word by word */
+#define WORDS_MAX 4096 /* of lists that are compared word by word */
 #define PATH_BYTES 1024 /* of names on the way to a value */
 #define ROUGHLY 0.01
 
 struct walk {
     struct rp_buf path; /* names with RP_FIELD_SEPARATOR between them */
     int same_hiding;    /* both documents hide with the same salt, or neither hides */
-    int each;           /* no group is summed up, and what is not the very same is listed: what this says may never change */
+    int each;           /* groups are not summed up, and only identical values are equal: this result must never change */
     const json_t *columns[2]; /* of the two topology matrices */
     json_t *different, *one_side, *not_comparable, *unknown;
     json_int_t equal, absent;
@@ -43,7 +43,7 @@ static char *shown_path(const struct walk *w)
 
 /* ---- values ---- */
 
-/* Somewhere in it stands the hash of a hidden text. */
+/* Does it contain the hash of a hidden text? */
 static int holds_hash(const json_t *value)
 {
     const char *p = json_string_value(value);
@@ -98,8 +98,8 @@ static int is_ordered(const struct walk *w)
 
 static int same_value(const struct walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
-    if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->rough && !w->each))) {
-        double x = json_number_value(a), y = json_number_value(b), slack = f && f->rough && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
+    if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->approx && !w->each))) {
+        double x = json_number_value(a), y = json_number_value(b), slack = f && f->approx && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
         return !(x < y - slack) && !(x > y + slack);
     }
     if (json_is_array(a) && json_is_array(b) && !is_ordered(w))
@@ -238,7 +238,7 @@ static int compare_child(struct walk *w, const char *name, const json_t *a, cons
     return rc;
 }
 
-/* The child of that name; of a value that stands where the other document has a group: the value itself. */
+/* The child of that name; the value itself where the other document has a group in its place. */
 static const json_t *child_of(const json_t *node, const char *name)
 {
     return known(node) == GROUP ? json_object_get(node, name) : node;
@@ -287,19 +287,16 @@ static int hide_alike(const json_t *a, const json_t *b)
 /* Probes that did not run on one side are named and left out. */
 static int compare_probes(struct walk *w, const json_t *a, const json_t *b, json_t *not_captured)
 {
+    const json_t *const sides[] = {a, b};
     RP_JSON *one = json_object(), *other = json_object();
     const char *key;
     json_t *probe;
-    json_object_foreach((json_t *)a, key, probe)
-        if (json_object_get(b, key))
-            json_object_set(one, key, probe);
-        else
-            json_array_append_new(not_captured, json_string(key));
-    json_object_foreach((json_t *)b, key, probe)
-        if (json_object_get(a, key))
-            json_object_set(other, key, probe);
-        else
-            json_array_append_new(not_captured, json_string(key));
+    for (int i = 0; i < 2; i++)
+        json_object_foreach((json_t *)sides[i], key, probe)
+            if (json_object_get(sides[1 - i], key))
+                json_object_set(i ? other : one, key, probe);
+            else
+                json_array_append_new(not_captured, json_string(key));
     return compare_children(w, one, other);
 }
 
@@ -309,8 +306,7 @@ static int walk_both(struct walk *w, const json_t *a, const json_t *b, json_t *n
     const json_t *const both[] = {a, b};
     w->same_hiding = hide_alike(a, b);
     for (int i = 0; i < 2; i++) {
-        const json_t *matrix = json_object_get(json_object_get(json_object_get(both[i], "probes"), "topology"), "matrix");
-        w->columns[i] = json_object_get(json_object_get(matrix, "columns"), "value");
+        w->columns[i] = rp_json_at(both[i], "probes/topology/matrix/columns/value");
     }
     rp_buf_puts(&w->path, "");
     int rc = compare_probes(w, json_object_get(a, "probes"), json_object_get(b, "probes"), not_captured);
@@ -354,22 +350,18 @@ int rp_capture_important(const json_t *difference)
            (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
 }
 
-static int has_word(const json_t *list, const json_t *word)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_equal(json_array_get(list, i), word))
-            return 1;
-    return 0;
-}
-
 json_t *rp_capture_only_here(const json_t *list, const json_t *other)
 {
     const size_t words = json_array_size(list), others = json_array_size(other);
     if (!words || !others || words > WORDS_MAX || others > WORDS_MAX)
         return NULL;
     json_t *rest = json_array();
-    for (size_t i = 0; i < words; i++)
-        if (!has_word(other, json_array_get(list, i)))
+    for (size_t i = 0; i < words; i++) {
+        size_t k = 0;
+        while (k < others && !json_equal(json_array_get(other, k), json_array_get(list, i)))
+            k++;
+        if (k == others)
             json_array_append(rest, json_array_get(list, i));
+    }
     return rest;
 }

@@ -2,13 +2,14 @@
 
 #include <string.h>
 
-enum { LASTS, MOMENT, ROUGH };
-
 const struct rp_field rp_fields[] = {
-#define FIELD(pattern, impact, time, meaning, source, why) \
-    {pattern, RP_IMPACT_##impact, time == MOMENT, time == ROUGH, meaning, source, why},
+#define STATIC(pattern, impact, ...) {pattern, RP_IMPACT_##impact, 0, 0, __VA_ARGS__},
+#define VOLATILE(pattern, impact, ...) {pattern, RP_IMPACT_##impact, 1, 0, __VA_ARGS__},
+#define APPROX(pattern, impact, ...) {pattern, RP_IMPACT_##impact, 0, 1, __VA_ARGS__},
 #include "capture/fields.def"
-#undef FIELD
+#undef STATIC
+#undef VOLATILE
+#undef APPROX
     {0},
 };
 
@@ -39,12 +40,12 @@ int rp_field_matches(const char *pattern, const char *path, char separator)
     return !*pattern;
 }
 
-/* How much of a pattern is not left open. */
-static size_t letters(const char *pattern)
+/* Patterns of more names go first, then those with more letters besides the stars. */
+static size_t field_rank(const char *pattern)
 {
     size_t n = 0;
     for (; *pattern; pattern++)
-        n += *pattern != '*';
+        n += *pattern == '.' ? 1000 : *pattern != '*';
     return n;
 }
 
@@ -53,7 +54,7 @@ const struct rp_field *rp_field_find(const char *path, char separator)
     const struct rp_field *best = NULL;
     for (const struct rp_field *f = rp_fields; f->pattern; f++)
         if ((*f->pattern == *path || *f->pattern == '*') && rp_field_matches(f->pattern, path, separator) &&
-            (!best || letters(f->pattern) > letters(best->pattern)))
+            (!best || field_rank(f->pattern) > field_rank(best->pattern)))
             best = f;
     return best;
 }

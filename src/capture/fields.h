@@ -15,7 +15,7 @@ struct rp_field {
     const char *pattern; /* "gpu.devices.*.clock_sm" */
     enum rp_impact impact;
     int moment; /* differs between any two moments */
-    int rough;  /* follows what the kernel took at its start: two machines differ in it when they do by more than 1 % */
+    int approx; /* the kernel reserves a varying part of it: equal within 1 % */
     const char *meaning, *source, *why; /* why: "" where nothing is known */
 };
 extern const struct rp_field rp_fields[]; /* ended by a row without a pattern */
@@ -25,7 +25,7 @@ extern const struct rp_field rp_fields[]; /* ended by a row without a pattern */
 
 /* Does pattern describe path, whose names have `separator` between them? "*" is any text without RP_FIELD_SEPARATOR. */
 int rp_field_matches(const char *pattern, const char *path, char separator);
-/* The row for a path, of several the one with most letters; separator '.' for what people write. */
+/* The row for a path, of several the most specific one; separator '.' for what people write. */
 const struct rp_field *rp_field_find(const char *path, char separator);
 
 #endif

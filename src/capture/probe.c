@@ -36,7 +36,7 @@ void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, c
     json_object_set_new(obj, name, v);
 }
 
-/* Nothing that a terminal would obey, and UTF-8. */
+/* UTF-8 without control characters. */
 static int is_text(const char *s, size_t left)
 {
     for (size_t n; left; s += n, left -= n) {
@@ -81,6 +81,19 @@ void rp_put_state(json_t *obj, const char *name, const struct rp_text *t)
         rp_put_absent(obj, name, t->path);
     else
         rp_put(obj, name, t->state, NULL, t->path, NULL, t->state == RP_STATE_ERROR ? t->detail : NULL);
+}
+
+void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator)
+{
+    RP_FREE char *v = rp_text_field(t, key, separator);
+    size_t n = v ? strlen(v) : 0;
+    int quoted = n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n - 1] == v[0];
+    if (quoted)
+        v[n - 1] = 0;
+    if (quoted ? n > 2 : n && v[0] != '"')
+        rp_put_str(obj, name, v + quoted, t->path);
+    else
+        rp_put_state(obj, name, t);
 }
 
 int rp_is_hidden(const char *value)
@@ -140,7 +153,7 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
         rp_record_text(p->record, &t, one_line);
 }
 
-/* ---- values that somebody else made ---- */
+/* ---- values from other processes and records ---- */
 
 int rp_is_line(const json_t *j)
 {
@@ -184,7 +197,7 @@ static void put_value(const struct rp_probe *p, json_t *out, const char *name, c
         rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
 }
 
-/* What a sender may still say. */
+/* How much a sender may still send. */
 struct allowance {
     int values;
     size_t bytes;

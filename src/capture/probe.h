@@ -1,12 +1,12 @@
-/* What a probe has to work with: bounded reading below the root, and values with their state.
+/* The interface of probes: bounded reading below the root, and values with their state.
  *
  * What:    inner header of capture/. A probe is void rp_probe_<name>(struct rp_probe *p): it adds values to p->out.
  * Flow:    path below the root -> struct rp_text -> value {"state", "value", "source", ...}.
  * Owner:   struct rp_text owns its bytes (RP_TEXT frees them); values belong to the document.
  * Extend:  a row in probes.def and a file with the function. Read only through the functions below: they keep to the root, never block,
  *          turn hostile contents into a state, and note what was read for `capture --record`.
- * Secrets: what may name somebody or open something leaves its file redacted (rp_text_read_as, rp_put_hidden_line), so that neither a
- *          value nor a record can hold it. Reading a record redacts again: a redaction leaves its own result as it is.
+ * Secrets: identities and credentials are redacted as the file is read (rp_text_read_as, rp_put_hidden_line), so that neither a value nor
+ *          a record can contain them. Reading a record redacts again: redactions are idempotent.
  */
 #ifndef RP_CAPTURE_PROBE_H
 #define RP_CAPTURE_PROBE_H
@@ -45,53 +45,55 @@ void rp_text_fini(struct rp_text *t);
 
 /* A regular file below the root, of any content, at most RP_FILE_MAX bytes. path begins with '/' and stays valid. */
 void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path);
-/* Takes out or hides what must not leave the machine. A path is always read with the same redaction. */
+/* Removes or hides what must not leave the machine. A path is always read with the same redaction. */
 typedef void rp_redact(const struct rp_probe *p, struct rp_buf *text);
 void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact *redact);
-/* For a text that is looked at and neither kept nor recorded. */
+/* For the body of a rp_redact: each line, without its end, through line(), which adds what may be kept to `out`. */
+void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line));
+/* For a text that is inspected, but neither kept nor recorded. */
 void rp_text_read_unrecorded(struct rp_text *t, const struct rp_probe *p, const char *path);
-/* The text of a symbolic link itself, as it stands. */
+/* The target of a symbolic link, as written. */
 void rp_link_read(struct rp_text *t, const struct rp_probe *p, const char *path);
 /* Line by line: *at starts as NULL; returns the next line without its end (cut in place), NULL after the last. */
 char *rp_text_line(struct rp_text *t, char **at);
 /* "key : value" or "key=value" on a line of its own: a copy of the value, or NULL. */
 char *rp_text_field(const struct rp_text *t, const char *key, char separator);
 
-/* Sorted names in a directory below the root, at most `max`; RP_NAMES frees them. State as for files. */
-struct rp_names {
+/* Sorted names in a directory below the root, at most `max`; RP_DIRLIST frees them. State as for files. */
+struct rp_dirlist {
     enum rp_state state;
     const char *detail; /* borrowed; for RP_STATE_ERROR */
     char **name;
     int n;
 };
-void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max);
-void rp_names_free(struct rp_names *d);
-#define RP_NAMES __attribute__((cleanup(rp_names_free))) struct rp_names
+void rp_dirlist_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max);
+void rp_dirlist_free(struct rp_dirlist *d);
+#define RP_DIRLIST __attribute__((cleanup(rp_dirlist_free))) struct rp_dirlist
 
 char *rp_trimmed(const char *s, size_t n); /* a copy without the blanks and NULs around it */
 
-/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through rp_live(). */
+/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through rp_probe_query(). */
 int rp_probe_open(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail);
 int rp_probe_exists(const struct rp_probe *p, const char *path); /* of any type; devices are not opened */
 /* Follow links below root: path without links, beginning with '/', into out; what is missing stays as it is. Nothing below /proc counts
- * as a link. Each link on the way is told to link(). 0, or -1 with errno. */
+ * as a link. link() is called for each link on the way. 0, or -1 with errno. */
 int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
                void (*link)(void *ctx, const char *path, const char *target), void *ctx);
 
-/* What no file says: the answer to `what` (and arg, may be NULL), owned by the caller. Live it is asked and recorded, elsewhere the
- * recorded one; NULL: not known. ask() returns a new reference or NULL, and nothing that has to be hidden. */
-typedef json_t *rp_ask(const struct rp_probe *p, const char *arg);
-json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask);
+/* A fact that is not in a file: the answer to `what` (and arg, may be NULL), owned by the caller. On the live machine from ask(), and
+ * recorded; else from the record; NULL: unknown. ask() returns a new reference or NULL, and nothing that must be hidden. */
+typedef json_t *rp_query(const struct rp_probe *p, const char *arg);
+json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask);
 /* Bytes of the file system that holds path, and those an ordinary user may still write; 0 or -1. */
-int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
+int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
 /* A document of its own below the record's /.repro; it is read back with rp_text_read(). Nothing without a record. */
 void rp_record_file(const struct rp_probe *p, const char *path, const void *data, size_t size);
-/* In the record, what is below the directory `from` stands below `to`: for directories whose names are hidden. */
+/* In the record, the directory `from` is called `to`: for directories whose names are hidden. */
 void rp_record_rename(const struct rp_probe *p, const char *from, const char *to);
 /* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out (variables.c). */
 void rp_environ_read(struct rp_text *t, const struct rp_probe *p);
 
-/* After the last probe: what is absent because /proc, /sys or the control groups are not mounted is denied instead (unseen.c). */
+/* After the last probe: values that are absent because /proc, /sys or the control groups are not mounted become denied (unseen.c). */
 void rp_mark_unseen(const struct rp_probe *p, json_t *probes);
 
 /* ---- values: all of them end in p->out or in an object below it ---- */
@@ -104,6 +106,8 @@ void rp_put_real(json_t *obj, const char *name, double value, const char *source
 void rp_put_absent(json_t *obj, const char *name, const char *source);
 /* The state of a file that could not be read, for a value that would have come from it. */
 void rp_put_state(json_t *obj, const char *name, const struct rp_text *t);
+/* The value of "key : value" or "key=value" in a text, without its quotes; the text's state where there is none. */
+void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator);
 /* Hidden unless o->identify; what is hidden already stays as it is. */
 void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source);
 /* A file of one line (its first counts) that is hidden, also in the record. */

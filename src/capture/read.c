@@ -191,6 +191,20 @@ void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *pa
         rp_record_text(p->record, t, (const void *)redact);
 }
 
+void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line))
+{
+    RP_BUF old = *text;
+    *text = (struct rp_buf){0};
+    rp_buf_add(text, "", 0);
+    for (char *at = old.data, *end = old.data + old.size; at < end;) {
+        char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end; /* the buffer's own NUL */
+        *stop = 0;
+        line(p, text, at);
+        at = stop + 1;
+    }
+}
+
 void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 {
     rp_text_read_as(t, p, path, NULL);
@@ -206,7 +220,7 @@ void rp_link_read(struct rp_text *t, const struct rp_probe *p, const char *path)
     ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof target);
     if (n >= 0 && (size_t)n < sizeof target) {
         rp_buf_add(&t->bytes, target, (size_t)n);
-    } else if (n >= 0 || (fd >= 0 && (errno == ENOENT || errno == EINVAL))) { /* what readlinkat(2) says of other files */
+    } else if (n >= 0 || (fd >= 0 && (errno == ENOENT || errno == EINVAL))) { /* readlinkat(2) on other files */
         t->state = RP_STATE_ERROR;
         t->detail = n >= 0 ? "too long" : "no symbolic link";
     } else {
@@ -271,36 +285,15 @@ char *rp_text_field(const struct rp_text *t, const char *key, char separator)
     return NULL;
 }
 
-/* By letters, and numbers in them by their size: node2 before node10. */
+/* node2 before node10 */
 static int by_name(const void *a, const void *b)
 {
-    static const char digits[] = "0123456789";
-    const char *x = *(char *const *)a, *y = *(char *const *)b, *first = x, *second = y;
-    while (*x && *y) {
-        size_t n = strspn(x, digits), m = strspn(y, digits), skip = n, skipped = m;
-        if (!n || !m) {
-            if (*x != *y)
-                return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
-            x++;
-            y++;
-            continue;
-        }
-        for (; skip > 1 && *x == '0'; skip--)
-            x++;
-        for (; skipped > 1 && *y == '0'; skipped--)
-            y++;
-        int c = skip != skipped ? (skip > skipped) - (skip < skipped) : memcmp(x, y, skip);
-        if (c)
-            return c;
-        x += skip;
-        y += skipped;
-    }
-    return *x || *y ? (*x != 0) - (*y != 0) : strcmp(first, second);
+    return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *path, int max)
+void rp_dirlist_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max)
 {
-    *d = (struct rp_names){0};
+    *d = (struct rp_dirlist){0};
     if (recorded_state(p, path, &d->state, &d->detail))
         return;
     int fd = open_below(p, path, O_DIRECTORY | O_NONBLOCK);
@@ -318,20 +311,20 @@ void rp_names_read(struct rp_names *d, const struct rp_probe *p, const char *pat
         qsort(d->name, (size_t)d->n, sizeof *d->name, by_name);
     }
     if (p->record)
-        rp_record_names(p->record, path, d);
+        rp_record_dirlist(p->record, path, d);
 }
 
-void rp_names_free(struct rp_names *d)
+void rp_dirlist_free(struct rp_dirlist *d)
 {
     for (int i = 0; i < d->n; i++)
         free(d->name[i]);
     free(d->name);
-    *d = (struct rp_names){0};
+    *d = (struct rp_dirlist){0};
 }
 
-/* ---- what no file says ---- */
+/* ---- facts that are not in files ---- */
 
-json_t *rp_live(const struct rp_probe *p, const char *what, const char *arg, rp_ask *ask)
+json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask)
 {
     RP_FREE char *key = rp_asprintf("%s%s%s", what, arg ? " " : "", arg ? arg : "");
     json_t *answer = p->live ? ask(p, arg) : json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
@@ -350,9 +343,9 @@ static json_t *ask_file_system(const struct rp_probe *p, const char *path)
                      (json_int_t)s.f_bavail * (json_int_t)s.f_frsize);
 }
 
-int rp_live_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
+int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
 {
-    RP_JSON *answer = rp_live(p, "space", path, ask_file_system);
+    RP_JSON *answer = rp_probe_query(p, "space", path, ask_file_system);
     const json_t *t = json_object_get(answer, "total"), *a = json_object_get(answer, "free");
     *total = json_integer_value(t);
     *available = json_integer_value(a);

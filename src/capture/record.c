@@ -109,7 +109,7 @@ void rp_record_link(struct rp_recorder *r, const struct rp_text *t)
 {
     char at[PATH_MAX];
     if (t->state == RP_STATE_ERROR && strcmp(t->detail, "no symbolic link") == 0)
-        rp_record_name(r, t->path); /* what is there says so again, and may be read */
+        rp_record_name(r, t->path); /* reading it gives the same error again, and it may be a file that is read */
     else if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
     else if (place(r, t->path, 0, at) < 0)
@@ -123,7 +123,7 @@ void rp_record_name(struct rp_recorder *r, const char *path)
     json_array_append_new(r->names, json_string(path));
 }
 
-void rp_record_names(struct rp_recorder *r, const char *path, const struct rp_names *d)
+void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_dirlist *d)
 {
     char at[PATH_MAX];
     if (d->state != RP_STATE_OK) {

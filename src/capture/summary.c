@@ -1,4 +1,4 @@
-/* The page: an environment document for somebody who has ten seconds. Three columns: section, what, fact. What is not known has no line.
+/* The page: an environment document to be read in ten seconds. Three columns: section, label, fact. Unknown values have no line.
  *
  *     slow       CPU governor: powersave
  *
@@ -8,16 +8,16 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/capture.h"
-#include "capture/doctor.h"
+#include "capture/doctor/doctor.h"
 #include "capture/probe.h"
-#include "capture/topo_matrix.h"
+#include "capture/topology/topo_matrix.h"
 #include "capture/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, LABEL = 11, FACT = 24, MAX_GPUS = 64, MAX_LINES = 8 };
+enum { WIDTH = 80, LABEL = 11, FACT = 24, MAX_GPUS = 64, MAX_LINES = 8, COMMAND = 500 };
 
 struct page {
     struct rp_buf *out;
@@ -25,7 +25,7 @@ struct page {
     const char *section; /* until its first line is written */
 };
 
-static const char hidden[] = "sha256:"; /* what only its owner can read says nothing here */
+static const char hidden[] = "sha256:"; /* hidden texts are not shown */
 
 /* ---- lines ---- */
 
@@ -137,7 +137,7 @@ static void warnings(struct page *p, const json_t *env)
         n++;
     }
     if (n)
-        rp_buf_printf(p->out, "%*swhat to do: repro doctor\n\n", LABEL, "");
+        rp_buf_printf(p->out, "%*sremedies: repro doctor\n\n", LABEL, "");
 }
 
 static void host(struct page *p)
@@ -153,26 +153,9 @@ static void host(struct page *p)
     line(p, "clock", "{clock.source}|kept by {clock.kept_by}");
 }
 
-/* The command line with some of the devices: a container that has all of them has a hundred. */
-static void started_like(struct page *p)
-{
-    static const char flag[] = " --device=";
-    const char *command = rp_known_text(p->probes, "launch.command");
-    RP_BUF text = {0};
-    int devices = 0;
-    for (const char *at = command, *next; at && *at; at = next) {
-        size_t n = 1 + strcspn(at + 1, " ");
-        next = at + n;
-        if (strncmp(at, flag, sizeof flag - 1) != 0 || ++devices <= MAX_LINES)
-            rp_buf_add(&text, at, n);
-    }
-    if (devices > MAX_LINES)
-        rp_buf_printf(&text, " (and %d more devices)", devices - MAX_LINES);
-    put_text(p, "started like", &text);
-}
-
 static void container(struct page *p)
 {
+    const char *command = rp_known_text(p->probes, "launch.command");
     p->section = "container";
     line(p, "engine", "{container.engine}|cgroup v{container.cgroup_version}|image {container.image}");
     line(p, "limits", "{container.cpu_limit}|memory {container.memory_limit}|CPUs {container.cpuset}|{container.pids_limit}");
@@ -180,7 +163,10 @@ static void container(struct page *p)
          "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network {security.namespaces.net}");
     line(p, "ulimits", "memlock {limits.memlock.soft}|stack {limits.stack.soft}|{limits.nofile.soft}");
     line(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
-    started_like(p);
+    if (command) {
+        RP_FREE char *text = rp_asprintf("%.*s%s", COMMAND, command, strlen(command) > COMMAND ? "..." : "");
+        put(p, "started like", text);
+    }
 }
 
 static void shape(struct page *p)
@@ -277,24 +263,19 @@ static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const
 /* "8 x NAME", one line for each different text */
 static void put_kinds(struct page *p, const json_t *const *gpu, int n, const char *form)
 {
-    char *said[MAX_GPUS] = {0};
+    RP_JSON *kinds = json_object();
+    const char *kind;
+    json_t *count;
     for (int i = 0; i < n; i++) {
         RP_BUF text = {0};
         add_form(&text, gpu[i], form);
-        said[i] = rp_strdup(rp_buf_text(&text));
+        kind = text.size ? text.data : "GPU";
+        json_object_set_new(kinds, kind, json_integer(json_integer_value(json_object_get(kinds, kind)) + 1));
     }
-    for (int i = 0; i < n; i++) {
-        int same = 0, first = 1;
-        for (int k = 0; k < n; k++) {
-            same += strcmp(said[k], said[i]) == 0;
-            first &= k >= i || strcmp(said[k], said[i]) != 0;
-        }
-        RP_FREE char *text = rp_asprintf("%d x %s", same, *said[i] ? said[i] : "GPU");
-        if (first)
-            put(p, "devices", text);
+    json_object_foreach(kinds, kind, count) {
+        RP_FREE char *text = rp_asprintf("%d x %s", (int)json_integer_value(count), kind);
+        put(p, "devices", text);
     }
-    for (int i = 0; i < n; i++)
-        free(said[i]);
 }
 
 static int count_links(const json_t *gpu)
@@ -309,27 +290,32 @@ static int count_links(const json_t *gpu)
 
 static void gpu_state(struct page *p, const json_t *const *gpu, int n)
 {
-    RP_BUF clocks = {0}, power = {0}, bus = {0}, links = {0};
-    add_range(&clocks, gpu, n, "SM ", "clock_sm", " MHz");
-    add_range(&clocks, gpu, n, "set to ", "clock_sm_application", "");
-    add_range(&clocks, gpu, n, "at most ", "clock_sm_max", "");
-    add_range(&clocks, gpu, n, "memory ", "clock_memory", " MHz");
-    add_range(&power, gpu, n, "", "power_draw", "");
-    add_range(&power, gpu, n, "limit ", "power_limit", "");
-    add_range(&power, gpu, n, "", "temperature", "");
-    add_range(&bus, gpu, n, "PCIe generation ", "pcie_generation", "");
-    add_range(&bus, gpu, n, "at most ", "pcie_generation_max", "");
-    add_range(&bus, gpu, n, "lanes ", "pcie_width", "");
-    add_range(&bus, gpu, n, "at most ", "pcie_width_max", "");
-    put_text(p, "clocks", &clocks);
-    put_text(p, "power", &power);
-    put_text(p, "bus", &bus);
+    static const char *const ranges[][4] = {{"clocks", "SM ", "clock_sm", " MHz"},
+                                            {"clocks", "set to ", "clock_sm_application", ""},
+                                            {"clocks", "at most ", "clock_sm_max", ""},
+                                            {"clocks", "memory ", "clock_memory", " MHz"},
+                                            {"power", "", "power_draw", ""},
+                                            {"power", "limit ", "power_limit", ""},
+                                            {"power", "", "temperature", ""},
+                                            {"bus", "PCIe generation ", "pcie_generation", ""},
+                                            {"bus", "at most ", "pcie_generation_max", ""},
+                                            {"bus", "lanes ", "pcie_width", ""},
+                                            {"bus", "at most ", "pcie_width_max", ""}};
+    enum { RANGES = sizeof ranges / sizeof *ranges };
+    for (int i = 0; i < RANGES;) {
+        RP_BUF text = {0};
+        const char *label = ranges[i][0];
+        for (; i < RANGES && strcmp(ranges[i][0], label) == 0; i++)
+            add_range(&text, gpu, n, ranges[i][1], ranges[i][2], ranges[i][3]);
+        put_text(p, label, &text);
+    }
     int low = count_links(gpu[0]), high = low;
     for (int i = 1; i < n; i++) {
         int up = count_links(gpu[i]);
         low = up < low ? up : low;
         high = up > high ? up : high;
     }
+    RP_BUF links = {0};
     rp_buf_printf(&links, low < high ? "%d to %d up on each" : "%d up on each", low, high);
     if (high)
         put(p, "NVLink", rp_buf_text(&links));
@@ -363,7 +349,7 @@ static void gpus(struct page *p)
         put(p, "driver", "no NVIDIA driver");
     line(p, "NCCL", "{gpu.nccl_version}");
     if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
-        put(p, "not asked", why);
+        put(p, "not queried", why);
 }
 
 /* ---- around it ---- */
@@ -476,26 +462,24 @@ static void sources(struct page *p)
             put(p, here ? "working dir" : name, text.data);
         else if (why)
             put(p, here ? "working dir" : name, why);
-        else if (!here) /* somebody asked for it */
+        else if (!here) /* requested by --repo */
             put(p, name, "no git repository");
     }
 }
 
-/* Values below `at`: an object with a state is one, any other is a group of them. */
+/* Counts the values below `at` by their state: an object with a state is one, any other is a group of them. */
 static void count(const json_t *at, int known[4], int depth)
 {
-    static const char *const states[] = {"ok", "absent", "denied", "error"};
     const char *name, *state = json_string_value(json_object_get(at, "state"));
     json_t *child;
-    for (int i = 0; state && i < 4; i++)
-        known[i] += strcmp(state, states[i]) == 0;
-    if (state || !json_is_object(at) || depth > 8)
-        return;
-    json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
-        count(child, known, depth + 1);
+    if (state)
+        known[rp_state_named(state)]++;
+    else if (json_is_object(at) && depth <= 8)
+        json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
+            count(child, known, depth + 1);
 }
 
-/* Where some probes were asked for, those that found nothing: `--probe rdma` would else say nothing at all. */
+/* With a selection of probes, those without values: else `--probe rdma` might print nothing. */
 static void without_values(struct page *p)
 {
     static const char *const all[] = {
@@ -506,7 +490,7 @@ static void without_values(struct page *p)
     const char *name;
     json_t *one;
     RP_BUF names = {0};
-    if (json_object_size(p->probes) > sizeof all / sizeof *all / 2) /* the rest of the page says enough */
+    if (json_object_size(p->probes) > sizeof all / sizeof *all / 2) /* not a selection */
         return;
     json_object_foreach((json_t *)p->probes, name, one) {
         int known[4] = {0};
@@ -514,7 +498,7 @@ static void without_values(struct page *p)
         if (!known[0])
             rp_buf_printf(&names, "%s%s", names.size ? ", " : "", name);
     }
-    put_text(p, "nothing of", &names);
+    put_text(p, "no values of", &names);
 }
 
 static void counts(struct page *p)
@@ -529,7 +513,7 @@ static void counts(struct page *p)
     for (int i = 0; (tree = rp_capture_unseen(p->probes, i, &unseen)); i++)
         if (unseen) {
             RP_FREE char *words = rp_asprintf("%s is not mounted: %d values are unknown", tree, unseen);
-            put(p, "not seen", words);
+            put(p, "unknown", words);
         }
 }
 

@@ -1,4 +1,4 @@
-/* File systems that are not mounted: what would stand in them is not absent, nobody can tell. */
+/* File systems that are not mounted: values from them are not absent but unknown. */
 #include "base/json.h"
 #include "capture/capture.h"
 #include "capture/probe.h"
@@ -16,9 +16,9 @@ enum { TREES = sizeof trees / sizeof *trees, GROUPS = TREES - 1 };
 static int has_entries(const struct rp_probe *p, const char *tree)
 {
     struct rp_probe quiet = *p;
-    RP_NAMES d = {0};
-    quiet.record = NULL; /* names of processes and groups are nobody's business */
-    rp_names_read(&d, &quiet, tree, 1);
+    RP_DIRLIST d = {0};
+    quiet.record = NULL; /* the names of processes and groups are private */
+    rp_dirlist_read(&d, &quiet, tree, 1);
     int seen = d.n > 0 || d.state == RP_STATE_DENIED;
     return seen;
 }
@@ -28,11 +28,10 @@ static json_t *ask_mounted(const struct rp_probe *p, const char *tree)
     return json_boolean(has_entries(p, tree));
 }
 
-/* Of a record that does not say, or a machine that was composed: that nothing of control groups is in it may only mean that there was
- * nothing to read in them. */
+/* For records without an answer and composed machines: a missing directory of control groups may only mean that nothing was read there. */
 static int is_mounted(const struct rp_probe *p, int i)
 {
-    RP_JSON *answer = rp_live(p, "mounted", trees[i].tree, ask_mounted);
+    RP_JSON *answer = rp_probe_query(p, "mounted", trees[i].tree, ask_mounted);
     return json_is_boolean(answer) ? json_is_true(answer) : i == GROUPS || has_entries(p, trees[i].tree);
 }
 

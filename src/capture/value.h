@@ -1,6 +1,6 @@
-/* Looking into an environment document: what is known of a value, and how a number reads.
+/* Reading an environment document: known values, and numbers with their units.
  *
- * What:    for those who read a document: doctor.c, summary.c, verify. Whatever is not known, or not of the type asked for, is NULL or -1.
+ * What:    for readers of a document: doctor, summary, verify. Unknown values and values of another type are NULL or -1.
  * Flow:    group, "name.name" -> value.
  * Owner:   everything returned is borrowed from the document.
  * Extend:  another unit is a branch of rp_show_number().

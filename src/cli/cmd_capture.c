@@ -22,11 +22,11 @@ static const struct rp_opt opts[] = {
     RP_OPT_IDENTIFY(identify),
     RP_ROW_TEXT(probe, "probe", 0, "LIST", "only these probes, as in cpu,memory,kernel"),
     RP_OPT_ROOT(root),
-    RP_ROW_TEXT(record, "record", 0, "DIR", "also write the files that were read, redacted, into this new directory"),
+    RP_ROW_TEXT(record, "record", 0, "DIR", "also write the files that were read, redacted, to this new directory"),
     RP_ROW_FLAG(digests, "digests", 0, "SHA-256 of every CUDA library found; otherwise only of the small ones"),
-    RP_ROW_LIST(repo, "repo", "PATH", "a further git repository to describe; may be given several times"),
-    RP_ROW_FLAG(with_diff, "with-diff", 0, "record the differences from the commits, not only their digest"),
-    RP_ROW_TEXT(explain, "explain", 0, "FIELD", "print what a field means, where it comes from and why it matters; captures nothing"),
+    RP_ROW_LIST(repo, "repo", "PATH", "another git repository to describe; may be repeated"),
+    RP_ROW_FLAG(with_diff, "with-diff", 0, "include the differences from the commits, not only their digest"),
+    RP_ROW_TEXT(explain, "explain", 0, "FIELD", "explain the meaning, source and impact of a field; captures nothing"),
     {0},
 };
 
@@ -103,7 +103,7 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         cli->result = json_incref(env);
     } else if (to_stdout) {
         rp_cli_print(&text);
-    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* beside a file the page is a courtesy */
+    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* with -o, the page is optional */
         rp_capture_summary(&summary, env);
         rp_cli_print(&summary);
         return 0;
@@ -116,25 +116,24 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_capture = {
     .name = "capture",
     .operands = "",
-    .summary = "say what this machine is",
-    .details = "Prints a page, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
-               "with --json. A file that exists is replaced only with --force. "
-               "With -o FILE, --quiet leaves the page out. "
-               "Nothing else is written, but for the program that asks the GPU's libraries: where the system forbids programs in "
-               "memory (vm.memfd_noexec=2), it is put into ~/.cache/repro once. 'repro run' captures by itself, before and after, into "
-               "its bundle.\n"
+    .summary = "describe this machine: hardware, software, settings",
+    .details = "Prints a page, warnings first. The full document (schema repro-env/1) is written to a file with -o, or to standard "
+               "output with --json. An existing file is replaced only with --force. With -o FILE, --quiet suppresses the page. Nothing "
+               "else is written, except for the program that queries the GPU libraries: where the system forbids executables in memory "
+               "(vm.memfd_noexec=2), it is stored in ~/.cache/repro once. 'repro run' captures before and after the run into its "
+               "bundle.\n"
                "\n"
-               "Every value carries a state: ok, absent, denied or error. Environment variables are taken by an allow-list; host "
-               "name and serial numbers are salted hashes unless --identify. Absent means that the machine does not have it; what a "
-               "missing /proc or /sys hides is denied. A library or driver of GPUs that does not answer in 10 s becomes an error; "
-               "RP_GPU_TIMEOUT_MS=60000 in the environment waits longer.\n"
+               "Every value has a state: ok, absent (the machine does not have it), denied (unknown, for example without /proc or /sys) "
+               "or error. Environment variables are captured by an allow-list; host name and serial numbers are salted hashes unless "
+               "--identify is given. A GPU library or driver that does not answer within 10 s becomes an error; set "
+               "RP_GPU_TIMEOUT_MS=60000 to wait longer.\n"
                "\n"
-               "--record DIR writes every file, listing and link that the probes used, as the document may show it; --root DIR reads "
-               "such a directory in place of /, anywhere, and gives the same document. --repo, --with-diff and --digests belong to the "
-               "recording. Read a record before you publish it.\n"
+               "--record DIR writes every file, listing and link that the probes read, redacted. --root DIR reads such a directory "
+               "instead of / on any machine, and gives the same document. --repo, --with-diff and --digests apply to the recording. "
+               "Review a record before you publish it.\n"
                "\n"
-               "--explain takes a field as the document has it (gpu.devices.gpu0.clock_sm), a name alone (clock_sm), stars for any "
-               "names, or the beginning of names, whose fields it lists (gpu.devices).\n"
+               "--explain takes a field of the document (gpu.devices.gpu0.clock_sm), a name alone (clock_sm), a pattern with stars, or a "
+               "prefix, whose fields it lists (gpu.devices).\n"
                "\n"
                "Examples:\n"
                "  repro capture\n"

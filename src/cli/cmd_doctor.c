@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/term.h"
 #include "capture/capture.h"
-#include "capture/doctor.h"
+#include "capture/doctor/doctor.h"
 #include "cli/opts.h"
 #include "sign/key.h"
 

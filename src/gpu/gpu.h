@@ -1,17 +1,17 @@
-/* repro-gpu: the process that loads NVIDIA's libraries, so that the static program does not have to and a driver that crashes or hangs
- * takes nobody with it.
+/* repro-gpu: the process that loads NVIDIA's libraries, so that the static program does not load them, and a driver that crashes or hangs
+ * does not affect other processes.
  *
- * What:    the questions it answers. Each loads a library and gives back a group of values.
+ * What:    its queries. Each loads a library and returns a group of values.
  * Flow:    PROBE frame {"probe": name} -> rp_gpu_<name>() -> VALUES frame {"probe", "values"}; main.c has the loop.
  * Owner:   the caller owns the group. Libraries stay loaded: the process is short-lived.
  * Extend:  a name in RP_GPU_PROBES (capture/gpu.h) and a file with the function; values are put with rp_put() and its kin
- *          (capture/probe.h), one that names a person's machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest
+ *          (capture/probe.h), one that identifies a machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest
  *          symbol being 2.28.
  */
 #ifndef RP_GPU_GPU_H
 #define RP_GPU_GPU_H
 
-#include "capture/gpu.h"
+#include "capture/nvidia/gpu.h"
 #include "worker/worker.h"
 
 /* nvml: driver_version, nvml_version, count, devices: {gpu0: {...}}: libnvidia-ml.so.1, as old as driver 440

@@ -1,4 +1,4 @@
-/* repro-gpu: answers the parent's questions until it closes the socket, or trains when it is sent a job. */
+/* repro-gpu: answers the queries of the parent until it closes the socket, or trains when it receives a job. */
 #include "backend/cuda/needs.h"
 #include "backend/selftest.h"
 #include "backend/speed.h"
@@ -33,7 +33,7 @@ static int answer(const json_t *question, struct rp_err *err)
             RP_JSON *body = json_pack("{s:s, s:o}", "probe", name, "values", probes[i].values());
             return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
         }
-    return rp_fail(err, RP_MALFORMED, "this worker knows no probe '%s'", name);
+    return rp_fail(err, RP_MALFORMED, "this worker has no probe '%s'", name);
 }
 
 /* Can a device train, and what does it have? */
@@ -108,7 +108,7 @@ static int next(struct rp_buf *in, int *status, struct rp_err *err)
 }
 
 /* Before the driver looks at its environment. Kernels are loaded when a device is opened, not at their first launch, where they would be
- * timed and memory may be short; devices have the numbers of nvidia-smi. Whoever sets these variables has their way. */
+ * timed and memory may be short; devices have the numbers of nvidia-smi. Variables that are already set stay. */
 static void set_driver_up(void)
 {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);

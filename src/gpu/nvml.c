@@ -25,7 +25,7 @@ nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject
             continue;
         memset(a, 0, sizeof *a);
         memset(a->n, 0xff, sizeof a->n); /* RP_NVML_NONE */
-        rc = w->call(f, s, row, a);
+        rc = w->call(f, w, s, row, a);
         for (size_t i = 0; i < sizeof a->text / sizeof a->text[0]; i++)
             a->text[i][sizeof a->text[0] - 1] = 0;
         *source = w->symbol;
@@ -167,32 +167,33 @@ static void fail_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nv
 
 /* ---- devices ---- */
 
+/* A handle from the newest of two functions that the library has, by index where address is NULL. */
+static nvmlReturn_t get_handle(const struct rp_nvml *lib, const char *const symbols[2], unsigned index, const char *address,
+                               nvmlDevice_t *dev, const char **source)
+{
+    nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
+    for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
+        rp_nvml_function *f = find(lib, symbols[i]);
+        *source = symbols[f ? i : 0];
+        *dev = NULL;
+        if (f && address)
+            rc = ((nvmlReturn_t (*)(const char *, nvmlDevice_t *))f)(address, dev);
+        else if (f)
+            rc = ((nvmlReturn_t (*)(unsigned, nvmlDevice_t *))f)(index, dev);
+    }
+    return rc == NVML_SUCCESS && !*dev ? NVML_ERROR_UNKNOWN : rc;
+}
+
 static nvmlReturn_t handle_at(const struct rp_nvml *lib, unsigned index, nvmlDevice_t *dev, const char **source)
 {
     static const char *const symbols[] = {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"};
-    nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
-    for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
-        nvmlReturn_t (*get)(unsigned, nvmlDevice_t *) = (nvmlReturn_t (*)(unsigned, nvmlDevice_t *))find(lib, symbols[i]);
-        *source = symbols[get ? i : 0];
-        *dev = NULL;
-        if (get)
-            rc = get(index, dev);
-    }
-    return rc == NVML_SUCCESS && !*dev ? NVML_ERROR_UNKNOWN : rc;
+    return get_handle(lib, symbols, index, NULL, dev, source);
 }
 
 nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev, const char **source)
 {
     static const char *const symbols[] = {"nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByPciBusId"};
-    nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
-    for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
-        nvmlReturn_t (*get)(const char *, nvmlDevice_t *) = (nvmlReturn_t (*)(const char *, nvmlDevice_t *))find(lib, symbols[i]);
-        *source = symbols[get ? i : 0];
-        *dev = NULL;
-        if (get)
-            rc = get(pci_address, dev);
-    }
-    return rc == NVML_SUCCESS && !*dev ? NVML_ERROR_UNKNOWN : rc;
+    return get_handle(lib, symbols, 0, pci_address, dev, source);
 }
 
 /* Numbers of MIG devices have holes: NOT_FOUND is one. */

@@ -1,10 +1,10 @@
 /* The inside of the nvml probe: one row per value, one caller per kind of question.
  *
- * What:    a row says where a value comes from (functions of libnvidia-ml, newest first), which number or text of the answer it is and how
- *          it is written. nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what concerns two devices.
+ * What:    a row names the source of a value (functions of libnvidia-ml, newest first), the number or text of the answer, and its form.
+ *          nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what concerns two devices.
  * Flow:    row -> dlsym -> answer -> value. Absent: a function the library lacks (detail names it), NOT_SUPPORTED, and what the driver
  *          calls "not available" (all ones, no text); denied: NO_PERMISSION; error: every other code, with the driver's own words.
- * Owner:   answers live on the stack of whoever asks; rows and words are constant.
+ * Owner:   answers are on the stack of the caller; rows and words are constant.
  * Extend:  a row in nvml_table.c; a function with parameters that no caller there has gets a caller of its own.
  */
 #ifndef RP_GPU_NVML_H
@@ -23,21 +23,31 @@ struct rp_nvml_answer {
     unsigned long set[RP_NVML_SET]; /* one bit per processor or NUMA node */
 };
 
-/* Whom a question is about; peer and link only where it wants them. */
+/* The subject of a query; peer and link only where it needs them. */
 struct rp_nvml_subject {
     nvmlDevice_t dev, peer;
     unsigned link;
 };
 
 struct rp_nvml_row;
+struct rp_nvml_way;
 typedef void rp_nvml_function(void); /* what dlsym gave; the caller knows its parameters */
-typedef nvmlReturn_t rp_nvml_caller(rp_nvml_function *f, const struct rp_nvml_subject *s, const struct rp_nvml_row *row,
-                                    struct rp_nvml_answer *a);
+typedef nvmlReturn_t rp_nvml_caller(rp_nvml_function *f, const struct rp_nvml_way *w, const struct rp_nvml_subject *s,
+                                    const struct rp_nvml_row *row, struct rp_nvml_answer *a);
+
+/* A struct of numbers of one width, which a function fills. */
+struct rp_nvml_struct {
+    unsigned size, version; /* version 0: it has none */
+    int of_system;          /* the function takes no device */
+    int width;              /* bytes of a number */
+    unsigned at[4];         /* offsets of those that become n[0], n[1], ...; 0 after the first: no more */
+};
 
 /* One way to ask. A list of them ends with {0}; the next is tried where the library lacks this one or refuses the version of its struct. */
 struct rp_nvml_way {
     const char *symbol;
     rp_nvml_caller *call;
+    const struct rp_nvml_struct *layout; /* for numbers_of_struct */
 };
 
 enum rp_nvml_form {
@@ -64,7 +74,7 @@ struct rp_nvml_row {
 extern const struct rp_nvml_row rp_nvml_system_rows[], rp_nvml_device_rows[], rp_nvml_mig_rows[], rp_nvml_link_rows[];
 extern const struct rp_nvml_row rp_nvml_count_row, rp_nvml_mig_count_row, rp_nvml_p2p_row, rp_nvml_p2p_nvlink_row, rp_nvml_ancestor_row;
 
-/* What is sampled beside a run, by the names of its lines. */
+/* Telemetry during a run: one row a key of its records. */
 extern const struct rp_nvml_row rp_nvml_sample_rows[];
 
 /* ---- nvml.c ---- */

@@ -1,5 +1,13 @@
-/* How each kind of function of libnvidia-ml is called, for nvml_table.c. A newer driver may write more into a struct than its header says
- * here: all of them have room behind. */
+/* How each kind of function of libnvidia-ml is called, for nvml_table.c.
+ *
+ * A worked example. nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *mw) gives one number of a device, so `number` calls it:
+ * it casts the symbol to that type (AS), passes the device of the subject and a variable that is all ones, and keeps the variable as n[0]
+ * of the answer. The row of nvml_table.c
+ *     {"power_draw", BY(number, "nvmlDeviceGetPowerUsage"), WATTS(0)}
+ * is all that is written for this value: WATTS(0) makes n[0] mW the value of `power_draw` in W. All ones are "not available".
+ *
+ * A function that fills a struct of numbers needs no caller, only a description of the struct (struct rp_nvml_struct). A newer driver may
+ * write more into a struct than its header here declares, so all structs have spare room after them. */
 #ifndef RP_GPU_NVML_CALLS_INC_H
 #define RP_GPU_NVML_CALLS_INC_H
 
@@ -9,16 +17,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A caller: CALL(name, (parameters of the function)) { ... F(arguments) ... } */
-#define CALL(name, parameters)                                                                                                             \
-    typedef nvmlReturn_t name##_function parameters;                                                                                      \
-    static nvmlReturn_t name(rp_nvml_function *f_, __attribute__((unused)) const struct rp_nvml_subject *s,                               \
+/* A caller, of type rp_nvml_caller: function f, way w of the row, subject s, answer a. */
+#define CALLER(name)                                                                                                                       \
+    static nvmlReturn_t name(rp_nvml_function *f, __attribute__((unused)) const struct rp_nvml_way *w,                                    \
+                             __attribute__((unused)) const struct rp_nvml_subject *s,                                                     \
                              __attribute__((unused)) const struct rp_nvml_row *row, struct rp_nvml_answer *a)
-#define F(name, ...) ((name##_function *)f_)(__VA_ARGS__)
+#define AS(...) ((nvmlReturn_t (*)(__VA_ARGS__))f) /* the function, with these parameters */
+#define SPARE 512
 #define ROOM(type)                                                                                                                         \
     union {                                                                                                                                \
         type v;                                                                                                                            \
-        char room[sizeof(type) + 512];                                                                                                     \
+        char room[sizeof(type) + SPARE];                                                                                                   \
     }
 
 /* "Not available" is all ones, and so is what a function did not touch. */
@@ -29,96 +38,96 @@ static void keep(struct rp_nvml_answer *a, int i, unsigned n)
 
 /* ---- one number or text ---- */
 
-CALL(text_of_system, (char *, unsigned))
+CALLER(text_of_system)
 {
-    return F(text_of_system, a->text[0], sizeof *a->text);
+    return AS(char *, unsigned)(a->text[0], sizeof *a->text);
 }
 
-CALL(number_of_system, (unsigned *))
+CALLER(number_of_system)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(number_of_system, &n);
+    nvmlReturn_t rc = AS(unsigned *)(&n);
     keep(a, 0, n);
     return rc;
 }
 
 /* 12040 -> "12.4" */
-CALL(cuda_version, (int *))
+CALLER(cuda_version)
 {
     int n = -1;
-    nvmlReturn_t rc = F(cuda_version, &n);
+    nvmlReturn_t rc = AS(int *)(&n);
     if (n > 0)
         snprintf(a->text[0], sizeof *a->text, "%d.%d", n / 1000, n % 1000 / 10);
     return rc;
 }
 
-CALL(text, (nvmlDevice_t, char *, unsigned))
+CALLER(text)
 {
-    return F(text, s->dev, a->text[0], sizeof *a->text);
+    return AS(nvmlDevice_t, char *, unsigned)(s->dev, a->text[0], sizeof *a->text);
 }
 
-CALL(text_without_length, (nvmlDevice_t, char *)) /* the header promises at most 64 bytes */
+CALLER(text_without_length) /* the header promises at most 64 bytes */
 {
-    return F(text_without_length, s->dev, a->text[0]);
+    return AS(nvmlDevice_t, char *)(s->dev, a->text[0]);
 }
 
-CALL(number, (nvmlDevice_t, unsigned *))
+CALLER(number)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(number, s->dev, &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned *)(s->dev, &n);
     keep(a, 0, n);
     return rc;
 }
 
-CALL(number_by_arg, (nvmlDevice_t, int, unsigned *))
+CALLER(number_by_arg)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(number_by_arg, s->dev, row->arg[0], &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, int, unsigned *)(s->dev, row->arg[0], &n);
     keep(a, 0, n);
     return rc;
 }
 
-CALL(two_numbers, (nvmlDevice_t, unsigned *, unsigned *))
+CALLER(two_numbers)
 {
     unsigned n[2] = {~0u, ~0u};
-    nvmlReturn_t rc = F(two_numbers, s->dev, &n[0], &n[1]);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned *, unsigned *)(s->dev, &n[0], &n[1]);
     keep(a, 0, n[0]);
     keep(a, 1, n[1]);
     return rc;
 }
 
-CALL(four_numbers, (nvmlDevice_t, unsigned *, unsigned *, unsigned *, unsigned *))
+CALLER(four_numbers)
 {
     unsigned n[4] = {~0u, ~0u, ~0u, ~0u};
-    nvmlReturn_t rc = F(four_numbers, s->dev, &n[0], &n[1], &n[2], &n[3]);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned *, unsigned *, unsigned *, unsigned *)(s->dev, &n[0], &n[1], &n[2], &n[3]);
     for (int i = 0; i < 4; i++)
         keep(a, i, n[i]);
     return rc;
 }
 
-CALL(performance_state, (nvmlDevice_t, unsigned *))
+CALLER(performance_state)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(performance_state, s->dev, &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned *)(s->dev, &n);
     if (n <= NVML_PSTATE_15)
         snprintf(a->text[0], sizeof *a->text, "P%u", n);
     return rc;
 }
 
-CALL(wide, (nvmlDevice_t, unsigned long long *))
+CALLER(wide)
 {
-    return F(wide, s->dev, &a->n[0]);
+    return AS(nvmlDevice_t, unsigned long long *)(s->dev, &a->n[0]);
 }
 
-CALL(wide_by_args, (nvmlDevice_t, int, int, unsigned long long *))
+CALLER(wide_by_args)
 {
-    return F(wide_by_args, s->dev, row->arg[0], row->arg[1], &a->n[0]);
+    return AS(nvmlDevice_t, int, int, unsigned long long *)(s->dev, row->arg[0], row->arg[1], &a->n[0]);
 }
 
-CALL(field, (nvmlDevice_t, int, nvmlFieldValue_t *))
+CALLER(field)
 {
     ROOM(nvmlFieldValue_t) u = {.v = {.fieldId = (unsigned)row->arg[0], .nvmlReturn = NVML_ERROR_UNKNOWN}};
-    nvmlReturn_t rc = F(field, s->dev, 1, &u.v);
+    nvmlReturn_t rc = AS(nvmlDevice_t, int, nvmlFieldValue_t *)(s->dev, 1, &u.v);
     if (rc == NVML_SUCCESS)
         rc = u.v.nvmlReturn == NVML_ERROR_INVALID_ARGUMENT ? NVML_ERROR_NOT_SUPPORTED : u.v.nvmlReturn; /* a field newer than the driver */
     if (rc != NVML_SUCCESS)
@@ -145,31 +154,23 @@ CALL(field, (nvmlDevice_t, int, nvmlFieldValue_t *))
 
 /* ---- structs ---- */
 
-CALL(memory_v2, (nvmlDevice_t, nvmlMemory_v2_t *))
+/* The members that the description names become n[0], n[1], ... */
+CALLER(numbers_of_struct)
 {
-    ROOM(nvmlMemory_v2_t) u = {.v = {nvmlMemory_v2, ~0ull, ~0ull, ~0ull, ~0ull}};
-    nvmlReturn_t rc = F(memory_v2, s->dev, &u.v);
-    a->n[0] = u.v.total;
-    a->n[1] = u.v.free;
-    a->n[2] = u.v.reserved;
-    return rc;
-}
-
-CALL(memory_v1, (nvmlDevice_t, nvmlMemory_t *))
-{
-    ROOM(nvmlMemory_t) u = {.v = {~0ull, ~0ull, ~0ull}};
-    nvmlReturn_t rc = F(memory_v1, s->dev, &u.v);
-    a->n[0] = u.v.total;
-    a->n[1] = u.v.free;
-    return rc;
-}
-
-CALL(bar1, (nvmlDevice_t, nvmlBAR1Memory_t *))
-{
-    ROOM(nvmlBAR1Memory_t) u = {.v = {~0ull, ~0ull, ~0ull}};
-    nvmlReturn_t rc = F(bar1, s->dev, &u.v);
-    a->n[0] = u.v.bar1Total;
-    a->n[1] = u.v.bar1Free;
+    const struct rp_nvml_struct *d = w->layout;
+    unsigned long long buffer[(1024 + SPARE) / sizeof(unsigned long long)];
+    char *bytes = (char *)buffer;
+    memset(bytes, 0xff, d->size);
+    if (d->version)
+        memcpy(bytes, &d->version, sizeof d->version); /* the first member of versioned structs */
+    nvmlReturn_t rc = d->of_system ? AS(void *)(bytes) : AS(nvmlDevice_t, void *)(s->dev, bytes);
+    for (int i = 0; i < 4 && (i == 0 || d->at[i]); i++) {
+        unsigned narrow;
+        memcpy(&narrow, bytes + d->at[i], sizeof narrow);
+        keep(a, i, narrow);
+        if (d->width == sizeof a->n[i])
+            memcpy(&a->n[i], bytes + d->at[i], sizeof a->n[i]);
+    }
     return rc;
 }
 
@@ -184,29 +185,29 @@ static void keep_pci(struct rp_nvml_answer *a, const nvmlPciInfo_t *pci)
         snprintf(a->text[2], sizeof *a->text, "%04x:%04x", pci->pciSubSystemId & 0xffff, pci->pciSubSystemId >> 16);
 }
 
-/* Version 2 and 3 differ only behind the members that are used. */
-CALL(pci, (nvmlDevice_t, nvmlPciInfo_t *))
+/* Versions 2 and 3 differ only after the members that are used. */
+CALLER(pci)
 {
     ROOM(nvmlPciInfo_t) u = {.v = {.bus = ~0u}};
-    nvmlReturn_t rc = F(pci, s->dev, &u.v);
+    nvmlReturn_t rc = AS(nvmlDevice_t, nvmlPciInfo_t *)(s->dev, &u.v);
     keep_pci(a, &u.v);
     return rc;
 }
 
-CALL(capability, (nvmlDevice_t, int *, int *))
+CALLER(capability)
 {
     int major = -1, minor = -1;
-    nvmlReturn_t rc = F(capability, s->dev, &major, &minor);
+    nvmlReturn_t rc = AS(nvmlDevice_t, int *, int *)(s->dev, &major, &minor);
     if (major > 0 && minor >= 0)
         snprintf(a->text[0], sizeof *a->text, "%d.%d", major, minor);
     return rc;
 }
 
 /* The number of nvmlDeviceGetArchitecture() for drivers before 450. */
-CALL(architecture_of_capability, (nvmlDevice_t, int *, int *))
+CALLER(architecture_of_capability)
 {
     int major = -1, minor = -1;
-    nvmlReturn_t rc = F(architecture_of_capability, s->dev, &major, &minor);
+    nvmlReturn_t rc = AS(nvmlDevice_t, int *, int *)(s->dev, &major, &minor);
     static const unsigned char known[] = {[3] = NVML_DEVICE_ARCH_KEPLER, [5] = NVML_DEVICE_ARCH_MAXWELL, [6] = NVML_DEVICE_ARCH_PASCAL,
                                           [7] = NVML_DEVICE_ARCH_VOLTA,  [8] = NVML_DEVICE_ARCH_AMPERE,  [9] = NVML_DEVICE_ARCH_HOPPER};
     if (major > 0 && (size_t)major < sizeof known && known[major])
@@ -218,57 +219,11 @@ CALL(architecture_of_capability, (nvmlDevice_t, int *, int *))
     return rc;
 }
 
-CALL(utilization, (nvmlDevice_t, nvmlUtilization_t *))
-{
-    ROOM(nvmlUtilization_t) u = {.v = {~0u, ~0u}};
-    nvmlReturn_t rc = F(utilization, s->dev, &u.v);
-    keep(a, 0, u.v.gpu);
-    keep(a, 1, u.v.memory);
-    return rc;
-}
-
-CALL(violation, (nvmlDevice_t, int, nvmlViolationTime_t *))
+CALLER(violation)
 {
     ROOM(nvmlViolationTime_t) u = {.v = {~0ull, ~0ull}};
-    nvmlReturn_t rc = F(violation, s->dev, row->arg[0], &u.v);
+    nvmlReturn_t rc = AS(nvmlDevice_t, int, nvmlViolationTime_t *)(s->dev, row->arg[0], &u.v);
     a->n[0] = u.v.violationTime;
-    return rc;
-}
-
-CALL(c2c, (nvmlDevice_t, nvmlC2cModeInfo_v1_t *))
-{
-    ROOM(nvmlC2cModeInfo_v1_t) u = {.v = {~0u}};
-    nvmlReturn_t rc = F(c2c, s->dev, &u.v);
-    keep(a, 0, u.v.isC2cEnabled);
-    return rc;
-}
-
-CALL(attributes, (nvmlDevice_t, nvmlDeviceAttributes_t *))
-{
-    ROOM(nvmlDeviceAttributes_t) u = {.v = {.multiprocessorCount = ~0u}};
-    nvmlReturn_t rc = F(attributes, s->dev, &u.v);
-    keep(a, 0, u.v.multiprocessorCount);
-    return rc;
-}
-
-CALL(confidential_settings, (nvmlSystemConfComputeSettings_v1_t *))
-{
-    ROOM(nvmlSystemConfComputeSettings_v1_t) u = {.v = {nvmlSystemConfComputeSettings_v1, ~0u, ~0u, ~0u, ~0u}};
-    nvmlReturn_t rc = F(confidential_settings, &u.v);
-    keep(a, 0, u.v.ccFeature);
-    keep(a, 1, u.v.environment);
-    keep(a, 2, u.v.devToolsMode);
-    keep(a, 3, u.v.multiGpuMode);
-    return rc;
-}
-
-CALL(confidential_state, (nvmlConfComputeSystemState_t *))
-{
-    ROOM(nvmlConfComputeSystemState_t) u = {.v = {~0u, ~0u, ~0u}};
-    nvmlReturn_t rc = F(confidential_state, &u.v);
-    keep(a, 0, u.v.ccFeature);
-    keep(a, 1, u.v.environment);
-    keep(a, 2, u.v.devToolsMode);
     return rc;
 }
 
@@ -285,10 +240,10 @@ static void keep_fabric(struct rp_nvml_answer *a, unsigned state, unsigned cliqu
         rp_hex(a->text[0], cluster, sizeof none);
 }
 
-CALL(fabric_v2, (nvmlDevice_t, nvmlGpuFabricInfo_v2_t *))
+CALLER(fabric_v2)
 {
     ROOM(nvmlGpuFabricInfo_v2_t) u = {.v = {.version = nvmlGpuFabricInfo_v2, .state = 0xff}};
-    nvmlReturn_t rc = F(fabric_v2, s->dev, &u.v);
+    nvmlReturn_t rc = AS(nvmlDevice_t, nvmlGpuFabricInfo_v2_t *)(s->dev, &u.v);
     keep_fabric(a, u.v.state == 0xff ? ~0u : u.v.state, u.v.cliqueId, u.v.status, u.v.clusterUuid);
     if (u.v.state == NVML_GPU_FABRIC_STATE_COMPLETED && u.v.healthMask) { /* two bits per question: 0 not known, 1 yes, 2 no */
         a->n[3] = 0;
@@ -298,72 +253,72 @@ CALL(fabric_v2, (nvmlDevice_t, nvmlGpuFabricInfo_v2_t *))
     return rc;
 }
 
-CALL(fabric_v1, (nvmlDevice_t, nvmlGpuFabricInfo_t *))
+CALLER(fabric_v1)
 {
     ROOM(nvmlGpuFabricInfo_t) u = {.v = {.state = 0xff}};
-    nvmlReturn_t rc = F(fabric_v1, s->dev, &u.v);
+    nvmlReturn_t rc = AS(nvmlDevice_t, nvmlGpuFabricInfo_t *)(s->dev, &u.v);
     keep_fabric(a, u.v.state == 0xff ? ~0u : u.v.state, u.v.cliqueId, u.v.status, u.v.clusterUuid);
     return rc;
 }
 
 /* ---- lists ---- */
 
-CALL(retired_pages, (nvmlDevice_t, int, unsigned *, unsigned long long *))
+CALLER(retired_pages)
 {
     unsigned n = 0; /* asks how many */
-    nvmlReturn_t rc = F(retired_pages, s->dev, row->arg[0], &n, NULL);
+    nvmlReturn_t rc = AS(nvmlDevice_t, int, unsigned *, unsigned long long *)(s->dev, row->arg[0], &n, NULL);
     a->n[0] = n;
     return rc == NVML_ERROR_INSUFFICIENT_SIZE && n > 0 ? NVML_SUCCESS : rc;
 }
 
 /* How many only: the entries' size changed between drivers, under the same name even. 64 bytes are twice the largest one. */
-CALL(processes, (nvmlDevice_t, unsigned *, void *))
+CALLER(processes)
 {
     unsigned n = 0, room = 0;
-    nvmlReturn_t rc = F(processes, s->dev, &n, NULL);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned *, void *)(s->dev, &n, NULL);
     for (int i = 0; rc == NVML_ERROR_INSUFFICIENT_SIZE && n > room && n < 1u << 16 && i < 4; i++) {
         room = n = 2 * n + 8; /* some may start meanwhile */
         RP_FREE void *entries = rp_alloc((size_t)room * 64);
-        rc = F(processes, s->dev, &n, entries);
+        rc = AS(nvmlDevice_t, unsigned *, void *)(s->dev, &n, entries);
     }
     a->n[0] = n;
     return rc;
 }
 
-CALL(processors, (nvmlDevice_t, unsigned, unsigned long *))
+CALLER(processors)
 {
-    return F(processors, s->dev, RP_NVML_SET, a->set);
+    return AS(nvmlDevice_t, unsigned, unsigned long *)(s->dev, RP_NVML_SET, a->set);
 }
 
-CALL(nodes, (nvmlDevice_t, unsigned, unsigned long *, unsigned))
+CALLER(nodes)
 {
-    return F(nodes, s->dev, RP_NVML_SET, a->set, (unsigned)row->arg[0]);
+    return AS(nvmlDevice_t, unsigned, unsigned long *, unsigned)(s->dev, RP_NVML_SET, a->set, (unsigned)row->arg[0]);
 }
 
 /* ---- links and pairs ---- */
 
-CALL(link_number, (nvmlDevice_t, unsigned, unsigned *))
+CALLER(link_number)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(link_number, s->dev, s->link, &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned, unsigned *)(s->dev, s->link, &n);
     keep(a, 0, n);
     return rc;
 }
 
-CALL(link_type, (nvmlDevice_t, unsigned, unsigned *))
+CALLER(link_type)
 {
     unsigned n = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
-    nvmlReturn_t rc = F(link_type, s->dev, s->link, &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned, unsigned *)(s->dev, s->link, &n);
     a->n[0] = n == NVML_NVLINK_DEVICE_TYPE_UNKNOWN ? RP_NVML_NONE : n;
     return rc;
 }
 
 /* In a virtual machine the other end, an NVSwitch, has an address that no device can have. */
-CALL(link_pci, (nvmlDevice_t, unsigned, nvmlPciInfo_t *))
+CALLER(link_pci)
 {
     const unsigned untouched = 0x1000;
     ROOM(nvmlPciInfo_t) u = {.v = {.bus = untouched}};
-    nvmlReturn_t rc = F(link_pci, s->dev, s->link, &u.v);
+    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned, nvmlPciInfo_t *)(s->dev, s->link, &u.v);
     keep_pci(a, &u.v);
     if (!*a->text[0] && u.v.bus != untouched)
         snprintf(a->text[0], sizeof *a->text, "not_visible");
@@ -371,14 +326,14 @@ CALL(link_pci, (nvmlDevice_t, unsigned, nvmlPciInfo_t *))
 }
 
 /* In MB/s: by one field and the link's number, with older drivers by a field per link. */
-CALL(link_speed, (nvmlDevice_t, int, nvmlFieldValue_t *))
+CALLER(link_speed)
 {
     unsigned per_link = s->link < 6 ? NVML_FI_DEV_NVLINK_SPEED_MBPS_L0 + s->link : NVML_FI_DEV_NVLINK_SPEED_MBPS_L6 + s->link - 6;
     unsigned fields[2] = {NVML_FI_DEV_NVLINK_GET_SPEED, s->link < 12 ? per_link : 0};
     nvmlReturn_t rc = NVML_ERROR_NOT_SUPPORTED;
     for (int i = 0; i < 2 && fields[i]; i++) {
         ROOM(nvmlFieldValue_t) u = {.v = {.fieldId = fields[i], .scopeId = i == 0 ? s->link : 0, .nvmlReturn = NVML_ERROR_UNKNOWN}};
-        nvmlReturn_t call = F(link_speed, s->dev, 1, &u.v);
+        nvmlReturn_t call = AS(nvmlDevice_t, int, nvmlFieldValue_t *)(s->dev, 1, &u.v);
         if (call != NVML_SUCCESS)
             return call;
         rc = u.v.nvmlReturn == NVML_ERROR_INVALID_ARGUMENT ? NVML_ERROR_NOT_SUPPORTED : u.v.nvmlReturn;
@@ -391,24 +346,24 @@ CALL(link_speed, (nvmlDevice_t, int, nvmlFieldValue_t *))
 }
 
 /* Levels are spaced by ten. */
-CALL(ancestor, (nvmlDevice_t, nvmlDevice_t, unsigned *))
+CALLER(ancestor)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(ancestor, s->dev, s->peer, &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, nvmlDevice_t, unsigned *)(s->dev, s->peer, &n);
     if (n != ~0u)
         a->n[0] = n % 10 ? 1000 + n : n / 10; /* 1000: no word */
     return rc;
 }
 
-CALL(p2p, (nvmlDevice_t, nvmlDevice_t, int, unsigned *))
+CALLER(p2p)
 {
     unsigned n = ~0u;
-    nvmlReturn_t rc = F(p2p, s->dev, s->peer, row->arg[0], &n);
+    nvmlReturn_t rc = AS(nvmlDevice_t, nvmlDevice_t, int, unsigned *)(s->dev, s->peer, row->arg[0], &n);
     keep(a, 0, n);
     return rc;
 }
 
-/* ---- what no function says ---- */
+/* ---- values without a function ---- */
 
 /* Data sheets, for names that do not say it themselves. */
 static const char *const memory_types[][2] = {
@@ -422,13 +377,13 @@ static const char *const memory_types[][2] = {
     {"RTX 4090", "GDDR6X"},     {"RTX 5090", "GDDR7"},      {"GTX 1080 Ti", "GDDR5X"},  {"P40", "GDDR5"},
 };
 
-CALL(memory_type, (nvmlDevice_t, char *, unsigned))
+CALLER(memory_type)
 {
-    nvmlReturn_t rc = F(memory_type, s->dev, a->text[1], sizeof *a->text);
+    nvmlReturn_t rc = AS(nvmlDevice_t, char *, unsigned)(s->dev, a->text[1], sizeof *a->text);
     a->text[1][sizeof *a->text - 1] = 0;
     for (size_t i = 0; i < sizeof memory_types / sizeof *memory_types && !*a->text[0]; i++) {
         const char *name = memory_types[i][0], *at = strstr(a->text[1], name);
-        /* a whole word: the A30 is no RTX A3000 */
+        /* a whole word: the A30 is not an RTX A3000 */
         if (at && (at == a->text[1] || !isalnum((unsigned char)at[-1])) && !isalnum((unsigned char)at[strlen(name)]))
             snprintf(a->text[0], sizeof *a->text, "%s", memory_types[i][1]);
     }

@@ -66,7 +66,7 @@ void rp_nvml_put_links(const struct rp_nvml *lib, struct rp_nvml_device *d)
 struct lead {
     int direct, elsewhere; /* to the peer; to another device that is known */
     int switched, typed;   /* to something that is no GPU; of these, what the driver says is a switch */
-    int unsure;            /* nobody knows where */
+    int unsure;            /* unknown where */
 };
 
 static int is_gpu(const struct rp_nvml_device *all, unsigned n, const char *pci)

@@ -1,11 +1,14 @@
-/* Where every value of the nvml probe comes from. Units as NVML documents them: MHz, mW, mJ and MB/s become Hz, W, J and B/s. */
+/* Where every value of the nvml probe comes from: one row a value, with the function that gives it (the worked example is in
+ * nvml_calls.inc.h) and its form. Units as NVML documents them: MHz, mW, mJ and MB/s become Hz, W, J and B/s. */
 #include "gpu/nvml.h"
 
 #include "gpu/nvml_calls.inc.h"
 
 #define WORDS(...) (const char *const[]){__VA_ARGS__, NULL}
 #define WAYS(name, ...) static const struct rp_nvml_way name[] = {__VA_ARGS__, {0}}
-#define BY(caller, symbol) ((const struct rp_nvml_way[]){{symbol, caller}, {0}})
+#define WAY(caller, symbol) {symbol, caller, NULL}
+#define FILLS(layout, symbol) {symbol, numbers_of_struct, &layout}
+#define BY(caller, symbol) ((const struct rp_nvml_way[]){WAY(caller, symbol), {0}})
 
 #define TEXT(pick_) .form = RP_NVML_TEXT, .pick = pick_
 #define HIDDEN(pick_) .form = RP_NVML_HIDDEN, .pick = pick_
@@ -22,29 +25,46 @@
 #define RANGES .form = RP_NVML_RANGES
 #define ARG(...) .arg = {__VA_ARGS__}
 
-WAYS(cuda_versions, {"nvmlSystemGetCudaDriverVersion_v2", cuda_version}, {"nvmlSystemGetCudaDriverVersion", cuda_version});
-WAYS(confidential, {"nvmlSystemGetConfComputeSettings", confidential_settings}, {"nvmlSystemGetConfComputeState", confidential_state});
-WAYS(counts, {"nvmlDeviceGetCount_v2", number_of_system}, {"nvmlDeviceGetCount", number_of_system});
-WAYS(architectures, {"nvmlDeviceGetArchitecture", number}, {"nvmlDeviceGetCudaComputeCapability", architecture_of_capability});
-WAYS(memory, {"nvmlDeviceGetMemoryInfo_v2", memory_v2}, {"nvmlDeviceGetMemoryInfo", memory_v1});
-WAYS(bar1s, {"nvmlDeviceGetBAR1MemoryInfo", bar1});
-WAYS(pcis, {"nvmlDeviceGetPciInfo_v3", pci}, {"nvmlDeviceGetPciInfo_v2", pci});
-WAYS(ecc, {"nvmlDeviceGetEccMode", two_numbers});
-WAYS(mig, {"nvmlDeviceGetMigMode", two_numbers});
-WAYS(gsp, {"nvmlDeviceGetGspFirmwareMode", two_numbers});
-WAYS(utilizations, {"nvmlDeviceGetUtilizationRates", utilization});
-WAYS(limits, {"nvmlDeviceGetPowerManagementLimitConstraints", two_numbers});
-WAYS(reasons, {"nvmlDeviceGetCurrentClocksEventReasons", wide}, {"nvmlDeviceGetCurrentClocksThrottleReasons", wide});
-WAYS(fabric, {"nvmlDeviceGetGpuFabricInfoV", fabric_v2}, {"nvmlDeviceGetGpuFabricInfo", fabric_v1});
-WAYS(remapped, {"nvmlDeviceGetRemappedRows", four_numbers});
-WAYS(compute, {"nvmlDeviceGetComputeRunningProcesses_v3", processes}, {"nvmlDeviceGetComputeRunningProcesses_v2", processes},
-     {"nvmlDeviceGetComputeRunningProcesses", processes});
-WAYS(graphics, {"nvmlDeviceGetGraphicsRunningProcesses_v3", processes}, {"nvmlDeviceGetGraphicsRunningProcesses_v2", processes},
-     {"nvmlDeviceGetGraphicsRunningProcesses", processes});
-WAYS(mps, {"nvmlDeviceGetMPSComputeRunningProcesses_v3", processes}, {"nvmlDeviceGetMPSComputeRunningProcesses_v2", processes},
-     {"nvmlDeviceGetMPSComputeRunningProcesses", processes});
-WAYS(attribute, {"nvmlDeviceGetAttributes_v2", attributes}, {"nvmlDeviceGetAttributes", attributes});
-WAYS(link_pcis, {"nvmlDeviceGetNvLinkRemotePciInfo_v2", link_pci}, {"nvmlDeviceGetNvLinkRemotePciInfo", link_pci});
+/* Structs of numbers: size, version, of_system, width, offsets. */
+#define STRUCT(name, type, ...) static const struct rp_nvml_struct name = {sizeof(type), __VA_ARGS__}
+STRUCT(memory_v2, nvmlMemory_v2_t, nvmlMemory_v2, 0, 8, {offsetof(nvmlMemory_v2_t, total), offsetof(nvmlMemory_v2_t, free),
+       offsetof(nvmlMemory_v2_t, reserved)});
+STRUCT(memory_v1, nvmlMemory_t, 0, 0, 8, {offsetof(nvmlMemory_t, total), offsetof(nvmlMemory_t, free)});
+STRUCT(bar1, nvmlBAR1Memory_t, 0, 0, 8, {offsetof(nvmlBAR1Memory_t, bar1Total), offsetof(nvmlBAR1Memory_t, bar1Free)});
+STRUCT(utilization, nvmlUtilization_t, 0, 0, 4, {offsetof(nvmlUtilization_t, gpu), offsetof(nvmlUtilization_t, memory)});
+STRUCT(c2c_mode, nvmlC2cModeInfo_v1_t, 0, 0, 4, {offsetof(nvmlC2cModeInfo_v1_t, isC2cEnabled)});
+STRUCT(attributes, nvmlDeviceAttributes_t, 0, 0, 4, {offsetof(nvmlDeviceAttributes_t, multiprocessorCount)});
+STRUCT(confidential_settings, nvmlSystemConfComputeSettings_v1_t, nvmlSystemConfComputeSettings_v1, 1, 4, {
+       offsetof(nvmlSystemConfComputeSettings_v1_t, ccFeature), offsetof(nvmlSystemConfComputeSettings_v1_t, environment),
+       offsetof(nvmlSystemConfComputeSettings_v1_t, devToolsMode), offsetof(nvmlSystemConfComputeSettings_v1_t, multiGpuMode)});
+STRUCT(confidential_state, nvmlConfComputeSystemState_t, 0, 1, 4, {offsetof(nvmlConfComputeSystemState_t, ccFeature),
+       offsetof(nvmlConfComputeSystemState_t, environment), offsetof(nvmlConfComputeSystemState_t, devToolsMode)});
+
+WAYS(cuda_versions, WAY(cuda_version, "nvmlSystemGetCudaDriverVersion_v2"), WAY(cuda_version, "nvmlSystemGetCudaDriverVersion"));
+WAYS(confidential, FILLS(confidential_settings, "nvmlSystemGetConfComputeSettings"),
+     FILLS(confidential_state, "nvmlSystemGetConfComputeState"));
+WAYS(counts, WAY(number_of_system, "nvmlDeviceGetCount_v2"), WAY(number_of_system, "nvmlDeviceGetCount"));
+WAYS(architectures, WAY(number, "nvmlDeviceGetArchitecture"), WAY(architecture_of_capability, "nvmlDeviceGetCudaComputeCapability"));
+WAYS(memory, FILLS(memory_v2, "nvmlDeviceGetMemoryInfo_v2"), FILLS(memory_v1, "nvmlDeviceGetMemoryInfo"));
+WAYS(bar1s, FILLS(bar1, "nvmlDeviceGetBAR1MemoryInfo"));
+WAYS(c2cs, FILLS(c2c_mode, "nvmlDeviceGetC2cModeInfoV"));
+WAYS(pcis, WAY(pci, "nvmlDeviceGetPciInfo_v3"), WAY(pci, "nvmlDeviceGetPciInfo_v2"));
+WAYS(ecc, WAY(two_numbers, "nvmlDeviceGetEccMode"));
+WAYS(mig, WAY(two_numbers, "nvmlDeviceGetMigMode"));
+WAYS(gsp, WAY(two_numbers, "nvmlDeviceGetGspFirmwareMode"));
+WAYS(utilizations, FILLS(utilization, "nvmlDeviceGetUtilizationRates"));
+WAYS(limits, WAY(two_numbers, "nvmlDeviceGetPowerManagementLimitConstraints"));
+WAYS(reasons, WAY(wide, "nvmlDeviceGetCurrentClocksEventReasons"), WAY(wide, "nvmlDeviceGetCurrentClocksThrottleReasons"));
+WAYS(fabric, WAY(fabric_v2, "nvmlDeviceGetGpuFabricInfoV"), WAY(fabric_v1, "nvmlDeviceGetGpuFabricInfo"));
+WAYS(remapped, WAY(four_numbers, "nvmlDeviceGetRemappedRows"));
+WAYS(compute, WAY(processes, "nvmlDeviceGetComputeRunningProcesses_v3"), WAY(processes, "nvmlDeviceGetComputeRunningProcesses_v2"),
+     WAY(processes, "nvmlDeviceGetComputeRunningProcesses"));
+WAYS(graphics, WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses_v3"), WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+     WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses"));
+WAYS(mps, WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses_v3"), WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
+     WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses"));
+WAYS(attribute, FILLS(attributes, "nvmlDeviceGetAttributes_v2"), FILLS(attributes, "nvmlDeviceGetAttributes"));
+WAYS(link_pcis, WAY(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2"), WAY(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo"));
 
 const struct rp_nvml_row rp_nvml_system_rows[] = {
     {"driver_version", BY(text_of_system, "nvmlSystemGetDriverVersion"), TEXT(0)},
@@ -102,7 +122,7 @@ const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"gsp_mode", gsp, SWITCH(0)},
     {"gsp_firmware", BY(text_without_length, "nvmlDeviceGetGspFirmwareVersion"), TEXT(0)},
     {"display_active", BY(number, "nvmlDeviceGetDisplayActive"), YES(0)},
-    {"c2c", BY(c2c, "nvmlDeviceGetC2cModeInfoV"), SWITCH(0)},
+    {"c2c", c2cs, SWITCH(0)},
 
     {"clock_sm", BY(number_by_arg, "nvmlDeviceGetClockInfo"), HERTZ, ARG(NVML_CLOCK_SM)},
     {"clock_memory", BY(number_by_arg, "nvmlDeviceGetClockInfo"), HERTZ, ARG(NVML_CLOCK_MEM)},

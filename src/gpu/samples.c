@@ -1,4 +1,4 @@
-/* Samples of the device that trains, every 100 ms, in a thread of their own: NVML may take its time, or never answer. */
+/* Telemetry of the device that trains, every 100 ms, in a separate thread: NVML may be slow or never answer. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "gpu/nvml.h"
@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define PERIOD_NS 100000000u
-#define STOP_NS 300000000u /* for a call of NVML that is under way; then the thread is left behind */
+#define STOP_NS 300000000u /* for a call of NVML that is under way; then the thread is abandoned */
 
 static struct {
     char address[32];
@@ -21,7 +21,7 @@ static struct {
     pthread_cond_t changed;
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Wait until that time, or until somebody stops; nonzero: stopped. */
+/* Wait until that time or a stop; nonzero: stopped. */
 static int wait_until(uint64_t ns)
 {
     struct timespec at = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -75,7 +75,7 @@ static int open_device(struct rp_nvml *lib, nvmlDevice_t *dev)
     char text[400];
     const char *source = "", *words;
     if (!*sampler.address) {
-        send_reason("the driver does not tell the device's address on the PCI bus");
+        send_reason("the driver gives no PCI address of the device");
         return -1;
     }
     if (rp_nvml_load(lib) < 0) {

@@ -9,7 +9,7 @@
 #include "bundle/schema.h"
 #include "capture/capture.h"
 #include "capture/compare.h"
-#include "capture/doctor.h"
+#include "capture/doctor/doctor.h"
 #include "tests/fuzz/patch.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/schema.h"
-#include "capture/gpu.h"
+#include "capture/nvidia/gpu.h"
 #include "process/process.h"
 #include "report/records.h"
 #include "report/samples.h"

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "capture/capture.h"
-#include "capture/git.h"
+#include "capture/git/git.h"
 #include "tests/unit/tap.h"
 
 #include <ftw.h>

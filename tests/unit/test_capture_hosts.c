@@ -207,74 +207,29 @@ static void check_host(const char *name, struct env_counts *c)
     host_tree_remove(root);
 }
 
-TEST(virtual_machine_cgroup_1)
+TEST(recorded_machines)
 {
-    struct env_counts c;
-    check_host("kvm_xeon_cgroup1", &c);
-    CHECK(c.denied == 0 && c.error == 0 && c.ok > 60, "%d ok, %d denied, %d in error", c.ok, c.denied, c.error);
-}
-
-TEST(two_sockets_in_a_limited_container)
-{
-    struct env_counts c;
-    check_host("epyc_2s_cgroup2", &c);
-    CHECK(c.error == 0 && c.denied >= 5, "%d denied, %d in error", c.denied, c.error);
-}
-
-TEST(docker_as_the_published_reports_start_it)
-{
-    struct env_counts c;
-    check_host("docker_v100_cgroup1", &c);
-    CHECK(c.error == 0, "%d in error", c.error);
-}
-
-TEST(docker_with_limits)
-{
-    struct env_counts c;
-    check_host("docker_limited_cgroup2", &c);
-    CHECK(c.error == 0, "%d in error", c.error);
-}
-
-TEST(kubernetes_pod)
-{
-    struct env_counts c;
-    check_host("kubernetes_pod", &c);
-    CHECK(c.error == 0, "%d in error", c.error);
-}
-
-TEST(laptop)
-{
-    struct env_counts c;
-    check_host("laptop", &c);
-    CHECK(c.error == 0 && c.denied >= 2, "%d denied, %d in error", c.denied, c.error);
-}
-
-TEST(bare_metal_with_two_sockets)
-{
-    struct env_counts c;
-    check_host("bare_metal_2s", &c);
-    CHECK(c.error == 0, "%d in error", c.error);
-}
-
-TEST(missing_denied_and_garbage)
-{
-    struct env_counts c;
-    check_host("broken", &c);
-    CHECK(c.denied >= 5 && c.error >= 20 && c.absent >= 20, "%d denied, %d in error, %d absent", c.denied, c.error, c.absent);
-}
-
-TEST(two_sockets_with_gpus_and_a_job)
-{
-    struct env_counts c;
-    check_host("dgx_2s", &c);
-    CHECK(c.denied == 0 && c.error == 2, "%d denied, %d in error", c.denied, c.error);
-}
-
-TEST(laptop_with_a_gpu)
-{
-    struct env_counts c;
-    check_host("laptop_gpu", &c);
-    CHECK(c.denied >= 5 && c.error == 0, "%d denied, %d in error", c.denied, c.error);
+    enum { MANY = 1 << 20 };
+    static const struct {
+        const char *name;
+        int ok_least, denied_least, denied_most, error_least, error_most;
+    } hosts[] = {{"kvm_xeon_cgroup1", 60, 0, 0, 0, 0},
+                 {"epyc_2s_cgroup2", 60, 5, MANY, 0, 0},
+                 {"docker_v100_cgroup1", 60, 0, MANY, 0, 0}, /* as the published reports start it */
+                 {"docker_limited_cgroup2", 60, 0, MANY, 0, 0},
+                 {"kubernetes_pod", 60, 0, MANY, 0, 0},
+                 {"laptop", 60, 2, MANY, 0, 0},
+                 {"bare_metal_2s", 60, 0, MANY, 0, 0},
+                 {"broken", 20, 5, MANY, 20, MANY}, /* missing, denied and garbage */
+                 {"dgx_2s", 60, 0, 0, 2, 2},
+                 {"laptop_gpu", 60, 5, MANY, 0, 0}};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        struct env_counts c;
+        check_host(hosts[i].name, &c);
+        CHECK(c.ok >= hosts[i].ok_least && c.denied >= hosts[i].denied_least && c.denied <= hosts[i].denied_most &&
+                  c.error >= hosts[i].error_least && c.error <= hosts[i].error_most,
+              "%s: %d ok, %d denied, %d in error", hosts[i].name, c.ok, c.denied, c.error);
+    }
 }
 
 TEST(nothing_at_all)

@@ -47,7 +47,7 @@ TEST(what_is_missing_has_a_line)
     check_line("'nvidia': {'version': {'state': 'absent', 'value': null, 'source': 's'}}", "no NVIDIA driver\n", 1);
     check_line("'gpu': {'nccl_version': " OK("'2.28.9'") "}, 'nvidia': {'version': " OK("'570.1'") "}", "no NVIDIA driver", 0);
     check_line("'cpu': {}, 'nvidia': {}", "no NVIDIA driver", 0); /* a machine that has nothing to do with GPUs */
-    check_line("'rdma': {'count': {'state': 'absent', 'value': null, 'source': 's'}}", "nothing of   rdma\n", 1);
+    check_line("'rdma': {'count': {'state': 'absent', 'value': null, 'source': 's'}}", "no values of rdma\n", 1);
     check_line("'network': {'interfaces': {'eth0': {'kind': " OK("'ethernet'") ", 'driver': " OK("'virtio_net'") "}}}",
                "network    eth0         ethernet, virtio_net\n", 1);
     check_line("'network': {'default_interface': " OK("'eth0'") ", 'interfaces': {'eth0': {'kind': " OK("'ethernet'") "}}}",
@@ -79,8 +79,7 @@ TEST(a_hundred_devices_are_not_shown)
         rp_buf_printf(&command, " --device=/dev/tty%d", i);
     rp_buf_puts(&command, " IMAGE'}}");
     check_line(command.data, "--device=/dev/tty7 ", 1);
-    check_line(command.data, "--device=/dev/tty8", 0);
-    check_line(command.data, "(and 92 more devices)\n", 1);
+    check_line(command.data, "--device=/dev/tty99", 0);
 }
 
 /* ---- file systems that are not mounted ---- */
@@ -122,7 +121,7 @@ TEST(what_a_missing_sys_hides_is_not_absent)
     rp_capture_unseen(json_object_get(with, "probes"), 1, &n);
     CHECK(n == 0, "%d values", n);
     rp_capture_summary(&page, without);
-    CHECK(strstr(page.data, "not seen     /sys is not mounted: "), "%s", page.data);
+    CHECK(strstr(page.data, "unknown      /sys is not mounted: "), "%s", page.data);
 }
 
 static const char container[] =

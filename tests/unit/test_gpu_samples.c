@@ -123,7 +123,7 @@ static void no_such_device(void)
 static void no_address(void)
 {
     play(570, "h100_8", "");
-    expect_reason("does not tell the device's address");
+    expect_reason("gives no PCI address");
 }
 
 /* A call that never returns: the end waits for it a moment and no longer. */

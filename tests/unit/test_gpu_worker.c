@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "bundle/schema.h"
-#include "capture/gpu.h"
+#include "capture/nvidia/gpu.h"
 #include "process/process.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* What is a secret, what names somebody, and what is neither. Tokens are put together here, so that no file holds one. */
-#include "capture/secrets.h"
+#include "capture/privacy/secrets.h"
 #include "tests/unit/tap.h"
 
 #include <stdlib.h>
@@ -117,7 +117,9 @@ TEST(files)
                                          "api03-Ab1\"",
                                          "x = \"" HEX28 "\"",
                                          "{\"auth\": \"Ym9iOmh1bnRlckIy\"}",
-                                         "pass: \"hunter\""};
+                                         "pass: \"hunter\"", "export API_TOKEN=marker12345", "-----BEGIN OPENSSH PRIVATE KEY-----",
+                                         "key: ghr_abcdefghijklmnopqrstuvwxyz", "AKIAABCDEFGHIJKLMNOP", "url = https://me:marker@host/x",
+                                         "\"aws_secret_access_key\": \"wJalrXUtnFEMI\"", "aB3dE5gH7jK9mN1pQ3sT5vX7zA2cD4eF6"};
     static const char *const plain[] = {"parser.add_argument(\"--password\", help=\"of the data base\")",
                                         "usage: tool --password PASSWORD",
                                         "tool --password $PASSWORD",
@@ -140,7 +142,10 @@ TEST(files)
                                         "printf(\"%d %20s\")",
                                         "password: str = field()",
                                         "authorization of the run",
-                                        "0x1p-30 0.0000000000000000000000000001"};
+                                        "0x1p-30 0.0000000000000000000000000001",
+                                        "disk-usage-of-the-cached-and-sorted-tokens", "token = tokenizer.next(line)",
+                                        "pypi-mirror-of-the-index-and-of-everything-in-it", "password = getpass()", "PAD_TOKEN = '<pad>'",
+                                        "https://host/a@b", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"};
     for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
         CHECK(rp_is_secret_text(secret[i], strlen(secret[i])), "%s", secret[i]);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)

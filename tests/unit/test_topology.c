@@ -1,7 +1,7 @@
 /* The topology probe: the published matrices of two machines, the layouts of nvidia-smi, and hwloc with hostile surroundings. */
 #include "base/json.h"
-#include "capture/pci.h"
-#include "capture/topo_matrix.h"
+#include "capture/topology/pci.h"
+#include "capture/topology/topo_matrix.h"
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
 

@@ -8,11 +8,12 @@ explained() { # FIELD TEXT
 explained gpu.devices.gpu0.clock_sm_application '  impact   high'
 explained cuda.libraries.libnccl.so.2.version '  meaning  version of the library'
 explained cuda.toolkits.cuda-13.0 '  meaning  a CUDA toolkit and its version'
-explained clock_sm_application '  why      computation is in proportion to it' # the only field of that name
+explained network.interfaces.eth0.pci_address '  meaning  PCI address of the device'
+explained clock_sm_application '  why      compute is proportional to it' # the only field of that name
 explained kernel.load_1min 'differs between any two moments'
 explained cpu 'cpu.caches.*.size  '
 explained 'memory.huge*' 'memory.huge_page_pools.*.pages  '
-explained numa_node 'rdma.devices.*.numa_node  '
+explained numa_node '  meaning  NUMA node of the device'
 exit_of 2 "$REPRO" capture --explain gpu.devices.gpu0.clock_sm_aplication
 says "did you mean 'gpu.devices.*.clock_sm_application'"
 exit_of 2 "$REPRO" capture --explain gpu.devices.gpu0.nonsense

@@ -1,0 +1,296 @@
+/* The limits of the control groups this process is in.
+ *
+ * /proc/self/cgroup has "0::/path" for version 2 and "4:cpu,cpuacct:/path" for version 1. The groups are looked for under
+ * /sys/fs/cgroup (version 1: /sys/fs/cgroup/<controller>); when the path does not exist there, as in a container that sees only its
+ * own part of the tree, the top of the mount is this process's group. Limits of version 2 are the least on the way to the top.
+ * Names of groups are identities: what leaves this file has their known parts, and hashes in place of the others. */
+#include "base/text.h"
+#include "capture/container/container.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define V2 "/sys/fs/cgroup"
+
+enum { MAX_GROUP = 1024 };
+
+/* ---- names of groups ---- */
+
+static const char *const known_names[] = {"app.slice", "besteffort", "burstable", "docker", "guaranteed", "init.scope", "kubepods",
+                                          "kubepods-besteffort.slice", "kubepods-burstable.slice", "kubepods.slice", "libpod_parent", "lxc",
+                                          "lxc.monitor", "lxc.payload", "machine", "machine.slice", "podman", "session.slice", "slurm",
+                                          "slurmstepd.scope", "system", "system.slice", "user", "user.slice"};
+/* Longer ones first where one begins another. */
+static const char *const prefixes[] = {"cri-containerd-", "crio-conmon-", "crio-", "docker-", "job_", "kubepods-besteffort-pod",
+                                       "kubepods-burstable-pod", "kubepods-pod", "libpod-conmon-", "libpod-", "lxc.monitor.",
+                                       "lxc.payload.",
+                                       "machine-", "nerdctl-", "pod", "session-", "step_", "task_", "uid_", "user-", "user@"};
+static const char *const suffixes[] = {".scope", ".service", ".slice"};
+
+static size_t affix(const char *const *list, size_t n, const char *name, size_t len, int at_end)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = strlen(list[i]);
+        if (k < len && memcmp(at_end ? name + len - k : name, list[i], k) == 0)
+            return k;
+    }
+    return 0;
+}
+
+/* "docker-0123.scope" -> "docker-sha256:....scope" */
+static void redact_name(const struct rp_probe *p, struct rp_buf *out, const char *name, size_t len)
+{
+    char hidden[RP_HIDDEN];
+    if (RP_IS_IN(known_names, name, len)) {
+        rp_buf_add(out, name, len);
+        return;
+    }
+    size_t head = affix(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
+    size_t tail = affix(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
+    RP_FREE char *middle = rp_asprintf("%.*s", (int)(len - head - tail), name + head);
+    rp_hide_as(p, "container.cgroup", middle, hidden);
+    rp_buf_printf(out, "%.*s%s%.*s", (int)head, name, hidden, (int)tail, name + len - tail);
+}
+
+static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char *path, size_t size)
+{
+    for (const char *s = path, *end = path + size; s < end;) {
+        const char *slash = memchr(s, '/', (size_t)(end - s));
+        size_t n = (size_t)((slash ? slash : end) - s);
+        if (n && !(n <= 2 && memcmp(s, "..", n) == 0))
+            redact_name(p, out, s, n);
+        else
+            rp_buf_add(out, s, n);
+        rp_buf_add(out, "/", slash != NULL);
+        s += n + 1;
+    }
+}
+
+/* "4:cpu,cpuacct:/path" */
+static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line)
+{
+    char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+    if (!path)
+        return;
+    rp_buf_add(out, line, (size_t)(path + 1 - line));
+    redact_path(p, out, path + 1, strlen(path + 1));
+    rp_buf_puts(out, "\n");
+}
+
+static void redact(const struct rp_probe *p, struct rp_buf *text)
+{
+    if (!p->opts->identify)
+        rp_redact_lines(p, text, redact_line);
+}
+
+void rp_cgroup_read(struct rp_text *t, const struct rp_probe *p, const char *path)
+{
+    rp_text_read_as(t, p, path, redact);
+}
+
+/* ---- where the group is ---- */
+
+/* The path of the group of `controller` ("" for version 2), cut out of the text; 0 or -1. */
+static int group_path(const struct rp_text *t, const char *controller, char out[MAX_GROUP])
+{
+    const char *p = t->state == RP_STATE_OK ? t->bytes.data : "";
+    while (*p) {
+        const char *stop = strchr(p, '\n');
+        size_t line = stop ? (size_t)(stop - p) : strlen(p);
+        const char *names = memchr(p, ':', line), *path = names ? memchr(names + 1, ':', line - (size_t)(names + 1 - p)) : NULL;
+        if (path) {
+            size_t n = (size_t)(path - names - 1), len = line - (size_t)(path + 1 - p), want = strlen(controller);
+            int match = want == 0 && n == 0;
+            for (const char *w = names + 1; want && w < path;) {
+                size_t word = strcspn(w, ",:");
+                match |= word == want && memcmp(w, controller, want) == 0;
+                w += word + 1;
+            }
+            if (match && len < MAX_GROUP && path[1] == '/') {
+                memcpy(out, path + 1, len);
+                out[len] = 0;
+                return strstr(out, "..") ? -1 : 0;
+            }
+        }
+        p += line + (p[line] == '\n');
+    }
+    return -1;
+}
+
+/* The record has the directory of the group, and those above it, under their redacted names. */
+static void rename_in_record(const struct rp_probe *p, const char *mount, const char *group)
+{
+    RP_BUF from = {0}, to = {0};
+    size_t n = strlen(group);
+    for (size_t at = n > 1 ? 1 : 0; at && at <= n; at++)
+        if (group[at] == '/' || group[at] == 0) {
+            from.size = to.size = 0;
+            rp_buf_printf(&from, "%s%.*s", mount, (int)at, group);
+            rp_buf_puts(&to, mount);
+            redact_path(p, &to, group, at);
+            rp_record_rename(p, from.data, to.data);
+        }
+}
+
+/* ---- version 2 ---- */
+
+/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. */
+static int parse_limit(const char *text, int is_quota, double *limit)
+{
+    char word[32], rest[2];
+    long long period = 1;
+    int64_t n = 0;
+    int words = is_quota ? sscanf(text, "%31s %lld", word, &period) - 1 : sscanf(text, "%31s %1s", word, rest);
+    if (words != 1 || period <= 0 || (strcmp(word, "max") != 0 && rp_parse_count(word, &n) < 0))
+        return -1;
+    *limit = strcmp(word, "max") == 0 ? -1 : (double)n / (double)period;
+    return 0;
+}
+
+/* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has. */
+static void put_least(struct rp_probe *p, const char *name, const char *group, const char *file, const char *unit)
+{
+    char path[MAX_GROUP + 64], dir[MAX_GROUP], *slash = dir;
+    int is_quota = strcmp(file, "cpu.max") == 0;
+    double least = -1, limit;
+    snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
+    while (slash) {
+        RP_TEXT t;
+        rp_text_read(&t, p, RP_FORMAT(path, V2 "%s/%s", dir, file));
+        int known = t.state == RP_STATE_OK && parse_limit(t.bytes.data, is_quota, &limit) == 0;
+        if (known && limit >= 0 && (least < 0 || limit < least)) {
+            least = limit;
+            if (is_quota)
+                rp_put_real(p->out, name, limit, path, unit);
+            else
+                rp_put_int(p->out, name, (int64_t)limit, path, unit);
+        } else if (!json_object_get(p->out, name)) {
+            if (known)
+                rp_put_str(p->out, name, "max", path);
+            else if (t.state != RP_STATE_OK)
+                rp_put_state(p->out, name, &t);
+            else
+                rp_put(p->out, name, RP_STATE_ERROR, NULL, path, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
+        }
+        slash = strrchr(dir, '/');
+        if (slash)
+            *slash = 0;
+    }
+}
+
+static void version_2(struct rp_probe *p, const char *group)
+{
+    static const char *const limits[][3] = {{"cpu_limit", "cpu.max", "CPUs"},
+                                            {"memory_limit", "memory.max", "B"},
+                                            {"memory_high", "memory.high", "B"},
+                                            {"swap_limit", "memory.swap.max", "B"},
+                                            {"pids_limit", "pids.max", "tasks"}};
+    char path[MAX_GROUP + 64];
+    const char *dir = strcmp(group, "/") == 0 ? "" : group;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        put_least(p, limits[i][0], group, limits[i][1], limits[i][2]);
+    rp_put_number(p, p->out, "cpu_weight", RP_FORMAT(path, V2 "%s/cpu.weight", dir), 1, NULL);
+    rp_put_cpus(p, p->out, "cpuset", RP_FORMAT(path, V2 "%s/cpuset.cpus.effective", dir));
+    rp_put_cpus(p, p->out, "cpuset_nodes", RP_FORMAT(path, V2 "%s/cpuset.mems.effective", dir));
+}
+
+/* ---- version 1 ---- */
+
+/* Directory of the group of `controller`: its path when that exists here, else the top of its mount. */
+static void directory_v1(struct rp_probe *p, const struct rp_text *t, const char *controller, const char *file, char out[MAX_GROUP + 64])
+{
+    char group[MAX_GROUP];
+    if (group_path(t, controller, group) == 0) {
+        snprintf(out, MAX_GROUP + 64, V2 "/%s", controller);
+        rename_in_record(p, out, group);
+        snprintf(out, MAX_GROUP + 64, V2 "/%s%s/%s", controller, strcmp(group, "/") == 0 ? "" : group, file);
+        if (rp_probe_exists(p, out))
+            return;
+    }
+    snprintf(out, MAX_GROUP + 64, V2 "/%s/%s", controller, file);
+}
+
+/* A quota of -1 and a memory limit of about 2^63 are version 1's ways to say none. */
+static void version_1(struct rp_probe *p, const struct rp_text *t)
+{
+    char quota_path[MAX_GROUP + 64], period_path[MAX_GROUP + 64], path[MAX_GROUP + 64];
+    directory_v1(p, t, "cpu", "cpu.cfs_quota_us", quota_path);
+    directory_v1(p, t, "cpu", "cpu.cfs_period_us", period_path);
+    RP_TEXT quota, period;
+    rp_text_read(&quota, p, quota_path);
+    rp_text_read(&period, p, period_path);
+    int64_t q, us;
+    if (quota.state != RP_STATE_OK)
+        rp_put_state(p->out, "cpu_limit", &quota);
+    else if (strncmp(quota.bytes.data, "-1", 2) == 0)
+        rp_put_str(p->out, "cpu_limit", "max", quota_path);
+    else if (rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
+             rp_parse_count(period.bytes.data, &us) == 0 && us > 0)
+        rp_put_real(p->out, "cpu_limit", (double)q / (double)us, quota_path, "CPUs");
+    else
+        rp_put(p->out, "cpu_limit", RP_STATE_ERROR, NULL, quota_path, "CPUs", "not a quota and a period");
+
+    directory_v1(p, t, "memory", "memory.limit_in_bytes", path);
+    rp_put_limit(p, p->out, "memory_limit", path, "B");
+    if (json_integer_value(json_object_get(json_object_get(p->out, "memory_limit"), "value")) >= (json_int_t)1 << 60)
+        rp_put_str(p->out, "memory_limit", "max", path);
+    directory_v1(p, t, "pids", "pids.max", path);
+    rp_put_limit(p, p->out, "pids_limit", path, "tasks");
+    directory_v1(p, t, "cpuset", "cpuset.cpus", path);
+    rp_put_cpus(p, p->out, "cpuset", path);
+    directory_v1(p, t, "cpuset", "cpuset.mems", path);
+    rp_put_cpus(p, p->out, "cpuset_nodes", path);
+}
+
+/* The group's name is hidden, so it may not show in the sources: "/sys/fs/cgroup/<group>/cpu.max",
+ * where <group> is this process's own or one above it. */
+static void hide_in_sources(json_t *values, int version)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(values, name, value) {
+        const char *source = json_string_value(json_object_get(value, "source")), *file = source ? strrchr(source, '/') : NULL;
+        if (!source || strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
+            continue;
+        const char *controller = source + sizeof V2, *dir = controller + (version == 1 ? strcspn(controller, "/") + 1 : 0);
+        if (dir > file) /* the top of a controller of version 1 */
+            continue;
+        RP_FREE char *hidden = rp_asprintf("%.*s<group>%s", (int)(dir - source), source, file);
+        json_object_set_new(value, "source", json_string(hidden));
+    }
+}
+
+void rp_cgroup_limits(struct rp_probe *p)
+{
+    RP_TEXT t, shown;
+    char group[MAX_GROUP] = "/", file[MAX_GROUP + 64];
+    rp_text_read_unrecorded(&t, p, "/proc/self/cgroup");
+    if (t.state == RP_STATE_OK && memchr(t.bytes.data, 0, t.bytes.size)) {
+        t.state = RP_STATE_ERROR;
+        t.detail = "not lines of text";
+    }
+    rp_cgroup_read(&shown, p, "/proc/self/cgroup");
+    int has_v1 = t.state == RP_STATE_OK &&
+                 (strstr(t.bytes.data, ":cpu,") || strstr(t.bytes.data, ":cpu:") || strstr(t.bytes.data, ":memory:"));
+    int unified = group_path(&t, has_v1 ? "memory" : "", group) == 0; /* version 1 has a tree for each controller, mostly alike */
+    if (t.state != RP_STATE_OK) {
+        rp_put_state(p->out, "cgroup_version", &t);
+        rp_put_state(p->out, "cgroup", &t);
+    } else {
+        RP_BUF name = {0};
+        redact_path(p, &name, group, strlen(group));
+        rp_put_int(p->out, "cgroup_version", has_v1 ? 1 : 2, t.path, NULL);
+        rp_put_str(p->out, "cgroup", p->opts->identify ? group : name.data, t.path);
+    }
+    snprintf(file, sizeof file, V2 "%s/cgroup.controllers", strcmp(group, "/") == 0 ? "" : group);
+    if (has_v1) {
+        version_1(p, &t);
+    } else {
+        if (unified)
+            rename_in_record(p, V2, group);
+        version_2(p, unified && rp_probe_exists(p, file) ? group : "/");
+    }
+    if (!p->opts->identify)
+        hide_in_sources(p->out, has_v1 ? 1 : 2);
+}

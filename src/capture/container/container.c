@@ -1,0 +1,217 @@
+/* The container, if there is one: its engine, its image, its place in Kubernetes, and the limits of its control groups.
+ *
+ * An engine shows in the names of control groups (not in a cgroup namespace of its own), in where the files it mounts over /etc/hosts
+ * and the layers of / lie on the host, in marker files, and in the variable `container` of process 1. */
+#include "capture/container/container.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char containerenv[] = "/run/.containerenv", account[] = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/* ---- the engine ---- */
+
+/* The first word found decides. */
+struct sign {
+    const char *word, *engine;
+};
+static const struct sign group_signs[] = {{"cri-containerd", "containerd"}, {"crio-", "cri-o"},  {"libpod", "podman"},
+                                          {"docker", "docker"},             {"containerd", "containerd"}, {"lxc", "lxc"},
+                                          {"machine.slice", "systemd-nspawn"}};
+static const struct sign mount_signs[] = {{"docker/containers/", "docker"},   {"io.containerd.grpc.v1.cri", "containerd"},
+                                          {"overlay-containers/", "podman"},  {"io.containerd.snapshotter", "containerd"},
+                                          {"docker/overlay2/", "docker"},     {"containers/storage/overlay/", "podman"}};
+
+static const char *find_sign(const struct sign *list, size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strstr(text, list[i].word))
+            return list[i].engine;
+    return NULL;
+}
+#define FIND_SIGN(list, text) find_sign(list, sizeof list / sizeof *list, text)
+
+static void found(struct rp_engine *e, const char *name, const char *source)
+{
+    if (e->name[0])
+        return;
+    snprintf(e->name, sizeof e->name, "%s", name);
+    snprintf(e->source, sizeof e->source, "%s", source);
+}
+
+static void ask_groups(struct rp_engine *e, const struct rp_probe *p)
+{
+    static const char *const paths[] = {"/proc/self/cgroup", "/proc/1/cgroup"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        RP_TEXT t;
+        rp_cgroup_read(&t, p, paths[i]);
+        if (t.state != RP_STATE_OK)
+            continue;
+        const char *engine = FIND_SIGN(group_signs, t.bytes.data);
+        if (engine)
+            found(e, engine, t.path);
+        e->kubernetes |= strstr(t.bytes.data, "kubepods") != NULL;
+    }
+}
+
+static void ask_mounts(struct rp_engine *e, const struct rp_mounts *m)
+{
+    for (int i = 0; i < m->n; i++) {
+        const struct rp_mount *at = &m->mount[i];
+        int layers = strcmp(at->point, "/") == 0;
+        if (!layers && strncmp(at->point, "/etc/", 5) != 0 && strcmp(at->point, "/dev/termination-log") != 0)
+            continue;
+        const char *engine = FIND_SIGN(mount_signs, layers ? at->super : at->root);
+        if (engine && !layers)
+            found(e, engine, RP_MOUNTS_PATH);
+        e->kubernetes |= strstr(at->root, "kubelet/pods") != NULL;
+    }
+    const struct rp_mount *top = rp_mounts_at(m, "/");
+    const char *engine = top ? FIND_SIGN(mount_signs, top->super) : NULL;
+    if (engine)
+        found(e, engine, RP_MOUNTS_PATH);
+}
+
+/* Of process 1's variables only container=...; of .containerenv what says nothing about its owner. */
+static void redact_init(const struct rp_probe *p, struct rp_buf *text)
+{
+    RP_BUF old = *text;
+    (void)p;
+    *text = (struct rp_buf){0};
+    rp_buf_add(text, "", 0);
+    for (const char *v = old.data; v < old.data + old.size; v += strlen(v) + 1)
+        if (strncmp(v, "container=", 10) == 0)
+            rp_buf_add(text, v, strlen(v) + 1);
+}
+
+static void ask_init(struct rp_engine *e, const struct rp_probe *p)
+{
+    RP_TEXT env, manager;
+    rp_text_read_as(&env, p, "/proc/1/environ", redact_init); /* readable by root only */
+    rp_text_read(&manager, p, "/run/host/container-manager");
+    const char *v = env.state == RP_STATE_OK && env.bytes.size > 10 ? env.bytes.data + 10 : "";
+    if (strcmp(v, "oci") != 0 && v[0] && v[strspn(v, "abcdefghijklmnopqrstuvwxyz0123456789-_.")] == 0)
+        found(e, v, env.path);
+    if (manager.state == RP_STATE_OK) {
+        RP_FREE char *word = rp_trimmed(manager.bytes.data, manager.bytes.size);
+        if (word[0] && word[strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789-_.")] == 0)
+            found(e, word, manager.path);
+    }
+}
+
+void rp_engine_find(struct rp_engine *e, const struct rp_probe *p, const struct rp_mounts *m)
+{
+    *e = (struct rp_engine){0};
+    ask_groups(e, p);
+    ask_mounts(e, m);
+    e->kubernetes |= rp_probe_exists(p, account);
+    ask_init(e, p);
+    if (rp_probe_exists(p, "/.dockerenv"))
+        found(e, "docker", "/.dockerenv");
+    if (rp_probe_exists(p, containerenv))
+        found(e, "podman", containerenv);
+    if (e->kubernetes && strcmp(e->name, "podman") == 0) /* both keep containers below containers/storage */
+        snprintf(e->name, sizeof e->name, "cri-o");
+}
+
+/* ---- the image ---- */
+
+/* The lines engine, image, imageid and rootless of Podman's .containerenv; of the image neither registry nor digest. */
+static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
+{
+    static const char *const kept[] = {"engine", "imageid", "rootless"};
+    RP_BUF out = {0};
+    RP_TEXT t = {.path = containerenv, .bytes = *text};
+    (void)p;
+    rp_buf_add(&out, "", 0);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        RP_FREE char *v = rp_text_field(&t, kept[i], '=');
+        if (v)
+            rp_buf_printf(&out, "%s=%s\n", kept[i], v);
+    }
+    RP_FREE char *image = rp_text_field(&t, "image", '=');
+    if (image) {
+        char *name = image + (image[0] == '"'), *digest = strstr(name, "@sha256:");
+        name[digest ? (size_t)(digest - name) : strcspn(name, "\"")] = 0;
+        size_t first = strcspn(name, "/");
+        if (name[first] == '/' && (memchr(name, '.', first) || memchr(name, ':', first) || strncmp(name, "localhost/", 10) == 0))
+            name += first + 1;
+        if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-/:")] == 0)
+            rp_buf_printf(&out, "image=\"%s\"\n", name);
+    }
+    *text = out;
+    out = (struct rp_buf){0};
+}
+
+static void image(struct rp_probe *p, const struct rp_mounts *m)
+{
+    RP_TEXT t;
+    char layers[32] = "", names[RP_LINE_MAX + 2] = ""; /* a hash, or with --identify the list, of which a part would say nothing */
+    int64_t n;
+    rp_text_read_as(&t, p, containerenv, redact_containerenv);
+    rp_put_field(p->out, "image", &t, "image", '=');
+    rp_put_field(p->out, "image_id", &t, "imageid", '=');
+    rp_put_field(p->out, "engine_version", &t, "engine", '=');
+    const struct rp_mount *top = rp_mounts_at(m, "/");
+    if (!top) {
+        rp_put_state(p->out, "root_file_system", &m->text);
+        return;
+    }
+    rp_put_str(p->out, "root_file_system", top->type, RP_MOUNTS_PATH);
+    if (rp_mount_option(top->super, "layers", layers, sizeof layers) == 0 && rp_parse_count(layers, &n) == 0)
+        rp_put_int(p->out, "layers", n, RP_MOUNTS_PATH, NULL);
+    if (rp_mount_option(top->super, "lowerdir", names, sizeof names) == 0)
+        rp_put_str(p->out, "layers_name", names, RP_MOUNTS_PATH);
+}
+
+/* ---- Kubernetes ---- */
+
+/* What a pod knows of itself: its namespace, and the figures and names that a downward volume shows by convention. */
+static void kubernetes(struct rp_probe *p, const struct rp_engine *e)
+{
+    static const char *const figures[] = {"cpu_limit", "cpu_request", "mem_limit", "mem_request"};
+    static const char *const names[] = {"name", "namespace", "nodename", "uid"};
+    static const char dir[] = "/etc/podinfo";
+    if (!e->kubernetes) {
+        rp_put_absent(p->out, "kubernetes", account);
+        return;
+    }
+    json_t *pod = json_object();
+    char path[64];
+    rp_put_hidden_line(p, pod, "namespace", "/var/run/secrets/kubernetes.io/serviceaccount/namespace");
+    for (size_t i = 0; i < 4 && rp_probe_exists(p, dir); i++) {
+        rp_put_number(p, pod, figures[i], RP_FORMAT(path, "%s/%s", dir, figures[i]), 1, NULL);
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        if (strcmp(names[i], "namespace") != 0)
+            rp_put_hidden_line(p, pod, names[i], path);
+    }
+    RP_TEXT t;
+    rp_cgroup_read(&t, p, "/proc/self/cgroup");
+    const char *group = t.state == RP_STATE_OK ? t.bytes.data : "";
+    if (strstr(group, "kubepods"))
+        rp_put_str(pod, "quality_of_service",
+                   strstr(group, "besteffort") ? "best effort" : strstr(group, "burstable") ? "burstable" : "guaranteed", t.path);
+    else
+        rp_put_state(pod, "quality_of_service", &t);
+    json_object_set_new(p->out, "kubernetes", pod);
+}
+
+void rp_probe_container(struct rp_probe *p)
+{
+    struct rp_engine e;
+    RP_MOUNTS m;
+    RP_TEXT t;
+    rp_mounts_read(&m, p);
+    rp_engine_find(&e, p, &m);
+    rp_cgroup_read(&t, p, "/proc/self/cgroup");
+    if (e.name[0])
+        rp_put_str(p->out, "engine", e.name, e.source);
+    else if (t.state == RP_STATE_OK)
+        rp_put_str(p->out, "engine", "none seen", t.path);
+    else
+        rp_put_state(p->out, "engine", &t);
+    image(p, &m);
+    kubernetes(p, &e);
+    rp_cgroup_limits(p);
+}

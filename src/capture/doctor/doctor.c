@@ -1,0 +1,84 @@
+#include "capture/doctor/doctor.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *id, *concerns, *what;
+    void (*run)(struct rp_doctor *d);
+} checks[] = {
+#define DOCTOR(id, concerns, what) {#id, #concerns, what, rp_doctor_##id},
+#define DOCTOR_GPU(id, what) {#id, "gpu", what, rp_doctor_gpus},
+#include "capture/doctor/doctor.def"
+#undef DOCTOR
+};
+
+static const char *const severities[] = {"stop", "slow", "note"}, *const colours[] = {"\033[31m", "\033[33m", ""};
+enum { SEVERITIES = sizeof severities / sizeof *severities };
+
+void rp_doctor_report(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, value);
+    vsnprintf(text, sizeof text, value, ap);
+    va_end(ap);
+    rp_clean(text); /* it may hold what a driver said, and be cut within a character */
+    json_array_append_new(d->found, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "check", d->check, "severity", severities[severity],
+                                              "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
+}
+
+static const char *member(const json_t *finding, const char *name)
+{
+    return json_string_value(json_object_get(finding, name));
+}
+
+json_t *rp_doctor(const json_t *env)
+{
+    json_t *found = json_array(), *sorted = json_array(), *finding;
+    struct rp_doctor d = {.probes = json_object_get(env, "probes"), .found = found};
+    size_t k;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        d.check = checks[i].id;
+        d.concerns = checks[i].concerns;
+        d.what = checks[i].what;
+        checks[i].run(&d);
+    }
+    for (int s = 0; s < SEVERITIES; s++)
+        json_array_foreach(found, k, finding)
+            if (strcmp(member(finding, "severity"), severities[s]) == 0)
+                json_array_append(sorted, finding);
+    json_decref(found);
+    return sorted;
+}
+
+int rp_doctor_stops(const json_t *findings)
+{
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        const json_t *f = json_array_get(findings, i);
+        if (strcmp(member(f, "severity"), "stop") == 0 && strcmp(member(f, "concerns"), "run") == 0)
+            return 1;
+    }
+    return 0;
+}
+
+void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour)
+{
+    size_t n = json_array_size(findings), column = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t length = strlen(member(json_array_get(findings, i), "value"));
+        column = length > column && length <= 56 ? length : column;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *f = json_array_get(findings, i);
+        const char *severity = member(f, "severity"), *tint = "";
+        for (int s = 0; s < SEVERITIES && colour; s++)
+            if (strcmp(severity, severities[s]) == 0)
+                tint = colours[s];
+        rp_buf_printf(out, "%s%s%s  %-18s %-*s  %s\n", tint, severity, *tint ? "\033[0m" : "", member(f, "what"), (int)column,
+                      member(f, "value"), member(f, "remedy"));
+    }
+}

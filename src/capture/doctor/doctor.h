@@ -1,0 +1,42 @@
+/* Doctor: the properties of a captured machine that would stop or slow a run, with a remedy for each.
+ *
+ * What:    the checks of doctor.def over an environment document; an unknown value gives no finding.
+ * Flow:    document -> [{"check", "severity", "concerns", "what", "value", "remedy"}], worst first -> text.
+ *          severity: stop, the run would fail; slow, it would be slower or its time less certain; note, worth knowing.
+ *          concerns: "run", any run, or "gpu", runs on GPUs only. remedy is a command, or words where no command helps.
+ * Owner:   the caller owns the json_t.
+ * Extend:  a row in doctor.def, a function rp_doctor_<id>() that calls rp_doctor_report(), and a machine in tests/hosts with the fault.
+ */
+#ifndef RP_CAPTURE_DOCTOR_H
+#define RP_CAPTURE_DOCTOR_H
+
+#include "base/buf.h"
+
+#include <jansson.h>
+
+json_t *rp_doctor(const json_t *env);
+/* Is there a finding that stops every run? */
+int rp_doctor_stops(const json_t *findings);
+/* One line each. */
+void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour);
+
+/* ---- for the checks ---- */
+
+enum rp_severity { RP_SEVERITY_STOP, RP_SEVERITY_SLOW, RP_SEVERITY_NOTE };
+
+struct rp_doctor {
+    const json_t *probes;               /* of the document */
+    const char *check, *concerns, *what; /* the row at hand */
+    json_t *found;
+};
+/* remedy and value are one line each; value is a format. */
+void rp_doctor_report(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
+    __attribute__((format(printf, 4, 5)));
+
+void rp_doctor_gpus(struct rp_doctor *d);
+#define DOCTOR(id, concerns, what) void rp_doctor_##id(struct rp_doctor *d);
+#define DOCTOR_GPU(id, what)
+#include "capture/doctor/doctor.def"
+#undef DOCTOR
+
+#endif

@@ -1,0 +1,280 @@
+/* Differences of the working tree from the commit: changed files with their digests, the difference, files that git does not know, and
+ * submodules. Of files that look like keys or passwords neither the contents nor their digest are shown, and their names only when these
+ * hold none. */
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "capture/git/git.h"
+#include "capture/privacy/secrets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_CHANGED = 200, MAX_UNTRACKED = 100, MAX_SUBMODULES = 200, MAX_DIFF = 1 << 20 };
+/* Untracked files that get a digest: up to this size, until this many bytes in all. They may be data sets. */
+enum { SMALL_FILE = 1 << 20, SMALL_SUM = 16 << 20 };
+
+static const char late[] = "looking took too long";
+
+struct changes {
+    const struct rp_git_job *j;
+    const git_diff_delta **delta; /* by path, n of them */
+    size_t n;
+    int64_t modified, untracked, withheld, hashed; /* hashed: bytes of untracked files */
+    json_t *changed, *unknown; /* "M SHA-256 path", "SHA-256 path" */
+    struct rp_sha256 hash;     /* of the whole difference */
+    uint64_t size;
+};
+
+static int in_time(const git_diff *d, const char *old_path, const char *new_path, void *ctx)
+{
+    (void)d, (void)old_path, (void)new_path;
+    return rp_now_ns() > ((const struct rp_git_job *)ctx)->deadline ? GIT_EUSER
+                                                                    : 0; /* a positive one makes libgit2 use what it did not make */
+}
+
+int rp_git_compare(git_diff **diff, const struct rp_git_job *j, git_repository *repo, uint32_t flags, const char **why)
+{
+    git_diff_options o;
+    git_tree *tree = NULL;
+    git_diff_options_init(&o, GIT_DIFF_OPTIONS_VERSION);
+    o.flags = GIT_DIFF_IGNORE_SUBMODULES | flags;
+    o.progress_cb = in_time;
+    o.payload = (void *)j;
+    int rc = rp_git_head_tree(&tree, repo);
+    if (rc == 0)
+        rc = git_diff_tree_to_workdir_with_index(diff, repo, tree, &o);
+    if (rc)
+        *why = rp_now_ns() > j->deadline ? late : rp_git_failure();
+    git_tree_free(tree);
+    return rc ? -1 : 0;
+}
+
+/* ---- files ---- */
+
+static const char *path_of(const git_diff_delta *d)
+{
+    return d->new_file.path ? d->new_file.path : d->old_file.path;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const git_diff_delta *x = *(const git_diff_delta *const *)a, *y = *(const git_diff_delta *const *)b;
+    int c = strcmp(path_of(x), path_of(y));
+    return c ? c : (x->status > y->status) - (x->status < y->status);
+}
+
+/* A pointer of Git LFS whose file is the one that it points at. */
+static int is_its_pointer(const struct rp_git_side *from, const struct rp_git_side *to)
+{
+    static const char head[] = "version https://git-lfs.github.com/spec/v1\n";
+    return from->bytes.size < 512 && strncmp(rp_buf_text(&from->bytes), head, sizeof head - 1) == 0 && *to->sha256 &&
+           strstr(rp_buf_text(&from->bytes), to->sha256) != NULL;
+}
+
+static void add_difference(struct changes *c, const struct rp_buf *text)
+{
+    rp_sha256_update(&c->hash, rp_buf_text(text), text->size);
+    c->size += text->size;
+    if (c->j->p->opts->with_diff && c->size <= MAX_DIFF)
+        rp_buf_add(c->j->diff, rp_buf_text(text), text->size);
+}
+
+/* One changed file into the list and the difference. 0, or -1 when it cannot be read. */
+static int add_changed(struct changes *c, const git_diff_delta *d)
+{
+    static const char letters[] = {
+        [GIT_DELTA_ADDED] = 'A', [GIT_DELTA_DELETED] = 'D', [GIT_DELTA_MODIFIED] = 'M', [GIT_DELTA_CONFLICTED] = 'U'};
+    const char *path = path_of(d);
+    struct rp_git_side from = {0}, to = {0};
+    RP_BUF text = {0};
+    char letter = d->status < sizeof letters && letters[d->status] ? letters[d->status] : 'M';
+    if (!git_oid_is_zero(&d->old_file.id) && d->old_file.mode && rp_git_read_old(&from, c->j->repo, &d->old_file) < 0)
+        return -1;
+    int rc = d->status == GIT_DELTA_DELETED ? 0 : rp_git_read_new(&to, c->j->repo, path, c->j->deadline);
+    if (is_its_pointer(&from, &to)) {
+        c->modified--;
+    } else {
+        int secret = rp_is_secret_file(path) || rp_is_secret_text(rp_buf_text(&from.bytes), from.bytes.size) ||
+                     rp_is_secret_text(rp_buf_text(&to.bytes), to.bytes.size);
+        RP_FREE char *name = rp_public_name(c->j->p, "path", path);
+        rp_clean(name);
+        RP_FREE char *line = rp_asprintf("%c %s %s", letter, secret ? "withheld" : to.exists && *to.sha256 ? to.sha256 : "-", name);
+        if (json_array_size(c->changed) < MAX_CHANGED)
+            rp_git_add_line(c->changed, line);
+        c->withheld += secret;
+        if (secret)
+            rp_buf_printf(&text, "diff --git a/%s b/%s\nwithheld: it looks like a key or a password\n", name, name);
+        else
+            rc = rp_git_difference(&text, name, &from, &to);
+        add_difference(c, &text);
+    }
+    rp_git_side_fini(&from);
+    rp_git_side_fini(&to);
+    return rc < 0 && rp_now_ns() > c->j->deadline ? -1 : 0;
+}
+
+static void put_list(json_t *out, const char *name, json_t *list)
+{
+    rp_put(out, name, RP_STATE_OK, list, rp_git_source, NULL, NULL);
+}
+
+static void put_difference(struct changes *c, json_t *out)
+{
+    unsigned char digest[RP_SHA256_SIZE];
+    char hex[RP_SHA256_HEX];
+    rp_sha256_final(&c->hash, digest);
+    rp_hex(hex, digest, sizeof digest);
+    put_list(out, "changed_files", c->changed);
+    rp_put_int(out, "changed_left_out", c->modified - (int64_t)json_array_size(c->changed), rp_git_source, "files");
+    rp_put_int(out, "withheld", c->withheld, rp_git_source, "files");
+    rp_put_str(out, "diff_sha256", hex, rp_git_source);
+    rp_put_int(out, "diff_size", (int64_t)c->size, rp_git_source, "B");
+    if (!c->j->p->opts->with_diff)
+        rp_put(out, "diff", RP_STATE_ABSENT, NULL, rp_git_source, NULL, "it is shown with --with-diff");
+    else if (c->size > MAX_DIFF) {
+        rp_buf_fini(c->j->diff);
+        rp_put(out, "diff", RP_STATE_ERROR, NULL, rp_git_source, NULL, "longer than 1 MiB");
+    } else if (!c->size)
+        rp_put_absent(out, "diff", rp_git_source);
+}
+
+/* "SHA-256 path" of a small file, "- path" of others and of directories, "withheld path" of what looks like a key. */
+static void add_untracked(struct changes *c, const char *path)
+{
+    struct stat st;
+    struct rp_git_side file = {0};
+    RP_FREE char *place = rp_asprintf("%s%s", git_repository_workdir(c->j->repo), path), *name = rp_public_name(c->j->p, "path", path);
+    int secret = rp_is_secret_file(path);
+    if (!secret && lstat(place, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SMALL_FILE && c->hashed + st.st_size <= SMALL_SUM) {
+        c->hashed += st.st_size;
+        if (rp_git_read_new(&file, c->j->repo, path, c->j->deadline) < 0)
+            *file.sha256 = 0;
+        secret = rp_is_secret_text(rp_buf_text(&file.bytes), file.bytes.size);
+    }
+    RP_FREE char *line = rp_asprintf("%s %s", secret ? "withheld" : *file.sha256 ? file.sha256 : "-", name);
+    rp_git_add_line(c->unknown, line);
+    rp_git_side_fini(&file);
+}
+
+static void put_files(struct changes *c, json_t *out)
+{
+    static const char *const unknown[] = {"changed_files", "changed_left_out", "withheld", "diff_sha256", "diff_size", "diff"};
+    size_t i = 0;
+    for (; i < c->n && rp_now_ns() <= c->j->deadline; i++)
+        if (c->delta[i]->status != GIT_DELTA_UNTRACKED) {
+            if (add_changed(c, c->delta[i]) < 0)
+                break;
+        } else if (json_array_size(c->unknown) < MAX_UNTRACKED)
+            add_untracked(c, path_of(c->delta[i]));
+    put_list(out, "untracked_files", c->unknown);
+    rp_put_int(out, "untracked_left_out", c->untracked - (int64_t)json_array_size(c->unknown), rp_git_source, "files and directories");
+    rp_put_int(out, "modified", c->modified, rp_git_source, "files"); /* in the index or the working directory; 0: clean */
+    rp_put_int(out, "untracked", c->untracked, rp_git_source, "files and directories");
+    if (i == c->n) {
+        put_difference(c, out);
+        return;
+    }
+    rp_buf_fini(c->j->diff);
+    for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
+        rp_put(out, unknown[k], RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_now_ns() > c->j->deadline ? late : rp_git_failure());
+}
+
+void rp_git_changes(const struct rp_git_job *j, json_t *out)
+{
+    static const char *const all[] = {"modified",           "untracked", "changed_files", "changed_left_out", "untracked_files",
+                                      "untracked_left_out", "withheld",  "diff_sha256",   "diff_size",        "diff"};
+    struct changes c = {.j = j};
+    git_diff *diff = NULL;
+    const char *why = NULL;
+    if (git_repository_is_bare(j->repo))
+        return; /* absent */
+    if (rp_git_compare(&diff, j, j->repo, GIT_DIFF_INCLUDE_UNTRACKED, &why) < 0) {
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            rp_put(out, all[i], RP_STATE_ERROR, NULL, rp_git_source, NULL, why);
+        return;
+    }
+    c.n = git_diff_num_deltas(diff);
+    c.delta = rp_alloc((c.n + 1) * sizeof(void *));
+    for (size_t i = 0; i < c.n; i++) {
+        c.delta[i] = git_diff_get_delta(diff, i);
+        *(c.delta[i]->status == GIT_DELTA_UNTRACKED ? &c.untracked : &c.modified) += 1;
+    }
+    qsort(c.delta, c.n, sizeof(void *), by_path);
+    rp_sha256_init(&c.hash);
+    c.changed = json_array();
+    c.unknown = json_array();
+    put_files(&c, out);
+}
+
+/* ---- submodules ---- */
+
+/* The commit that is checked out in it, and whether files differ from it. */
+static const char *look_into(const struct rp_git_job *j, const char *path, char commit[GIT_OID_HEXSZ + 1])
+{
+    git_repository *repo = NULL;
+    git_diff *diff = NULL;
+    git_oid id;
+    const char *detail;
+    RP_FREE char *dir = rp_asprintf("%s%s", git_repository_workdir(j->repo), path), *real = realpath(dir, NULL);
+    if (!real || strcmp(real, dir) != 0)
+        return real ? "refused" : "absent";
+    enum rp_state s = rp_git_open(&repo, dir, 0, &detail);
+    if (s != RP_STATE_OK)
+        return rp_state_name(s);
+    if (git_reference_name_to_id(&id, repo, "HEAD") == 0)
+        git_oid_tostr(commit, GIT_OID_HEXSZ + 1, &id);
+    int rc = rp_git_compare(&diff, j, repo, 0, &detail);
+    size_t n = rc == 0 ? git_diff_num_deltas(diff) : 0;
+    git_diff_free(diff);
+    git_repository_free(repo);
+    return rc < 0 ? "error" : n ? "modified" : "clean";
+}
+
+/* "RECORDED CHECKED-OUT STATE path"; 1: its commit or its files differ from the recorded ones. */
+static int add_submodule(const struct rp_git_job *j, json_t *list, git_tree *tree, const char *path)
+{
+    char recorded[GIT_OID_HEXSZ + 1] = "-", found[GIT_OID_HEXSZ + 1] = "-";
+    git_tree_entry *e = NULL;
+    if (tree && git_tree_entry_bypath(&e, tree, path) == 0)
+        git_oid_tostr(recorded, sizeof recorded, git_tree_entry_id(e));
+    git_tree_entry_free(e);
+    const char *state = look_into(j, path, found);
+    RP_FREE char *name = rp_public_name(j->p, "path", path);
+    RP_FREE char *line = rp_asprintf("%s %s %s %s", recorded, found, state, name);
+    rp_git_add_line(list, line);
+    return strcmp(state, "modified") == 0 || (strcmp(found, "-") != 0 && strcmp(found, recorded) != 0);
+}
+
+void rp_git_submodules(const struct rp_git_job *j, json_t *out)
+{
+    git_index *index = NULL;
+    git_tree *tree = NULL;
+    json_t *list = json_array();
+    int changed = 0;
+    if (git_repository_is_bare(j->repo))
+        return; /* absent */
+    if (git_repository_index(&index, j->repo) < 0 || rp_git_head_tree(&tree, j->repo) < 0) {
+        rp_git_put_failure(out, "submodules");
+        return;
+    }
+    size_t n = git_index_entrycount(index);
+    for (size_t i = 0; i < n; i++) {
+        const git_index_entry *e = git_index_get_byindex(index, i);
+        if (e->mode != GIT_FILEMODE_COMMIT || git_index_entry_stage(e) != 0)
+            continue;
+        if (rp_now_ns() > j->deadline || json_array_size(list) >= MAX_SUBMODULES) {
+            static const char *const names[] = {"submodules", "submodules_changed"};
+            for (size_t k = 0; k < 2; k++)
+                rp_put(out, names[k], RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_now_ns() > j->deadline ? late : "more than 200");
+            return;
+        }
+        changed += add_submodule(j, list, tree, e->path);
+    }
+    if (json_array_size(list)) {
+        put_list(out, "submodules", list);
+        rp_put_int(out, "submodules_changed", changed, rp_git_source, NULL);
+    }
+}

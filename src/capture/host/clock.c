@@ -1,0 +1,131 @@
+/* Clocks: clock source, resolution, synchronisation and time zone. */
+#include "base/json.h"
+#include "capture/privacy/variables.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timex.h>
+#include <time.h>
+
+#define SOURCES "/sys/devices/system/clocksource/clocksource0"
+
+/* {"monotonic", "realtime"}: nanoseconds between two values of each */
+static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
+{
+    struct timespec m, r;
+    (void)p, (void)arg;
+    if (clock_getres(CLOCK_MONOTONIC, &m) < 0 || clock_getres(CLOCK_REALTIME, &r) < 0)
+        return NULL;
+    return json_pack("{s:I, s:I}", "monotonic", (json_int_t)m.tv_sec * 1000000000 + m.tv_nsec, "realtime",
+                     (json_int_t)r.tv_sec * 1000000000 + r.tv_nsec);
+}
+
+static void resolution(struct rp_probe *p)
+{
+    static const char *const names[][2] = {{"resolution", "monotonic"}, {"resolution_realtime", "realtime"}};
+    RP_JSON *answer = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
+    for (int i = 0; i < 2; i++) {
+        json_t *n = json_object_get(answer, names[i][1]);
+        if (json_is_integer(n))
+            rp_put_int(p->out, names[i][0], json_integer_value(n), "clock_getres(2)", "ns");
+        else
+            rp_put_absent(p->out, names[i][0], "clock_getres(2)");
+    }
+}
+
+/* What the kernel's clock discipline says; {"denied": true} where a container may not ask. */
+static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
+{
+    struct timex t = {0};
+    (void)p, (void)arg;
+    int state = adjtimex(&t);
+    if (state < 0)
+        return errno == EPERM ? json_pack("{s:b}", "denied", 1) : NULL;
+    double unit = t.status & STA_NANO ? 1e-9 : 1e-6;
+    return json_pack("{s:b, s:f, s:f, s:f, s:f}", "synchronized", state != TIME_ERROR && !(t.status & STA_UNSYNC), "offset",
+                     (double)t.offset * unit, "error_max", (double)t.maxerror * 1e-6, "error_estimated", (double)t.esterror * 1e-6, "rate",
+                     (double)t.freq / 65536.0);
+}
+
+static void discipline(struct rp_probe *p)
+{
+    static const char source[] = "adjtimex(2)";
+    static const char *const numbers[][3] = {{"offset", "offset", "s"},
+                                             {"error_max", "error_max", "s"},
+                                             {"error_estimated", "error_estimated", "s"},
+                                             {"rate_correction", "rate", "ppm"}};
+    RP_JSON *answer = rp_probe_query(p, "clock_discipline", NULL, ask_discipline);
+    enum rp_state unknown = json_is_true(json_object_get(answer, "denied")) ? RP_STATE_DENIED : RP_STATE_ABSENT;
+    json_t *synchronized = json_object_get(answer, "synchronized");
+    if (json_is_boolean(synchronized))
+        rp_put_str(p->out, "synchronized", json_is_true(synchronized) ? "yes" : "no", source);
+    else
+        rp_put(p->out, "synchronized", unknown, NULL, source, NULL, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        json_t *n = json_object_get(answer, numbers[i][1]);
+        if (json_is_number(n))
+            rp_put_real(p->out, numbers[i][0], json_number_value(n), source, numbers[i][2]);
+        else
+            rp_put(p->out, numbers[i][0], unknown, NULL, source, numbers[i][2], NULL);
+    }
+}
+
+/* Time services, by their files in /run; a container sees those of the host only if it shares /run. */
+static void keepers(struct rp_probe *p)
+{
+    static const char *const marks[][2] = {{"chrony", "/run/chrony/chronyd.pid"},
+                                           {"chrony", "/run/chronyd.pid"},
+                                           {"ntpd", "/run/ntpd.pid"},
+                                           {"systemd-timesyncd", "/run/systemd/timesync/synchronized"},
+                                           {"ptp4l", "/run/ptp4l"}};
+    static const char source[] = "/run";
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (rp_probe_exists(p, marks[i][1]))
+            json_array_append_new(list, json_string(marks[i][0]));
+    if (json_array_size(list))
+        rp_put(p->out, "kept_by", RP_STATE_OK, json_incref(list), source, NULL, NULL);
+    else
+        rp_put_absent(p->out, "kept_by", source);
+    json_decref(list);
+}
+
+/* TZ, else the target of /etc/localtime below zoneinfo/, else /etc/timezone; and the rule, which is the last line of a zone's file. */
+static void zone(struct rp_probe *p)
+{
+    RP_TEXT variables, link, file;
+    rp_environ_read(&variables, p);
+    const char *tz = rp_environ_get(&variables, "TZ");
+    rp_link_read(&link, p, "/etc/localtime");
+    const char *name = link.state == RP_STATE_OK ? strstr(link.bytes.data, "zoneinfo/") : NULL;
+    if (tz && *tz)
+        rp_put_variable(p->out, "zone", tz, variables.path);
+    else if (name)
+        rp_put_str(p->out, "zone", name + 9, link.path);
+    else
+        rp_put_line(p, p->out, "zone", "/etc/timezone");
+
+    rp_text_read(&file, p, "/etc/localtime");
+    size_t n = file.state == RP_STATE_OK ? file.bytes.size : 0;
+    char *end = n > 5 && memcmp(file.bytes.data, "TZif", 4) == 0 && file.bytes.data[n - 1] == '\n' ? file.bytes.data + n - 1 : NULL;
+    char *start = end ? memrchr(file.bytes.data, '\n', n - 1) : NULL;
+    if (start) {
+        *end = 0;
+        rp_put_str(p->out, "zone_rule", start + 1, file.path);
+    } else if (file.state == RP_STATE_OK)
+        rp_put(p->out, "zone_rule", RP_STATE_ERROR, NULL, file.path, NULL, "no file of a time zone");
+    else
+        rp_put_state(p->out, "zone_rule", &file);
+}
+
+void rp_probe_clock(struct rp_probe *p)
+{
+    rp_put_line(p, p->out, "source", SOURCES "/current_clocksource");
+    rp_put_line(p, p->out, "sources", SOURCES "/available_clocksource");
+    resolution(p);
+    discipline(p);
+    keepers(p);
+    zone(p);
+}

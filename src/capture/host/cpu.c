@@ -1,0 +1,278 @@
+/* The processor: what it is, how many of it, its caches, and which of it this process may use. */
+#include "base/json.h"
+#include "capture/container/security.h"
+#include "capture/host/device.h"
+#include "capture/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#define CPU "/sys/devices/system/cpu"
+
+/* First processor's block of /proc/cpuinfo; x86 and Arm names differ. */
+static void model(struct rp_probe *p, const struct rp_text *info)
+{
+    static const char *const fields[][2] = {{"vendor", "vendor_id"},         {"model_name", "model name"},
+                                            {"family", "cpu family"},        {"model", "model"},
+                                            {"stepping", "stepping"},        {"microcode", "microcode"},
+                                            {"implementer", "CPU implementer"}, {"part", "CPU part"},
+                                            {"variant", "CPU variant"},      {"revision", "CPU revision"},
+                                            {"address_sizes", "address sizes"}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        rp_put_field(p->out, fields[i][0], info, fields[i][1], ':');
+}
+
+static void flags(struct rp_probe *p, const struct rp_text *info)
+{
+    char *v = rp_text_field(info, "flags", ':');
+    if (!v)
+        v = rp_text_field(info, "Features", ':');
+    if (!v) {
+        rp_put_state(p->out, "flags", info);
+        return;
+    }
+    json_t *list = json_array();
+    char *save = NULL;
+    for (char *w = strtok_r(v, " \t", &save); w; w = strtok_r(NULL, " \t", &save))
+        if (strspn(w, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(w) && strlen(w) < 40 && json_array_size(list) < 1024)
+            json_array_append_new(list, json_string(w));
+    free(v);
+    rp_put(p->out, "flags", RP_STATE_OK, list, info->path, NULL, NULL);
+}
+
+/* "cpu MHz" of every processor: lowest, median and highest at this moment. */
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void clocks(struct rp_probe *p, struct rp_text *info)
+{
+    double mhz[RP_MAX_CPUS] = {0};
+    int n = 0;
+    static const char *const names[] = {"clock_min", "clock_median", "clock_max"};
+    char *at = NULL;
+    for (char *line; n < RP_MAX_CPUS && (line = rp_text_line(info, &at));)
+        if (strncmp(line, "cpu MHz", 7) == 0) {
+            const char *colon = strchr(line, ':');
+            double f = colon ? strtod(colon + 1, NULL) : 0;
+            if (f > 0 && f < 1e6)
+                mhz[n++] = f;
+        }
+    qsort(mhz, (size_t)n, sizeof *mhz, by_value);
+    for (int i = 0; i < 3; i++)
+        if (n)
+            rp_put_real(p->out, names[i], mhz[i == 0 ? 0 : i == 1 ? n / 2 : n - 1], info->path, "MHz");
+        else
+            rp_put_state(p->out, names[i], info);
+}
+
+/* ---- topology ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int count_distinct(int64_t *v, int n)
+{
+    int distinct = 0;
+    qsort(v, (size_t)n, sizeof *v, by_id);
+    for (int i = 0; i < n; i++)
+        distinct += i == 0 || v[i] != v[i - 1];
+    return distinct;
+}
+
+/* -1: no such file, -2: no number in it */
+static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
+{
+    char path[100];
+    int64_t id;
+    RP_TEXT t;
+    rp_text_read(&t, p, RP_FORMAT(path, CPU "/cpu%d/topology/%s", cpu, file));
+    if (t.state != RP_STATE_OK)
+        return -1;
+    return rp_parse_count(t.bytes.data, &id) == 0 && id < 1 << 20 ? id : -2;
+}
+
+/* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online. */
+static void topology(struct rp_probe *p, const struct rp_text *online)
+{
+    static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}";
+    int *cpu = rp_alloc(RP_MAX_CPUS * sizeof *cpu);
+    int n = online->state == RP_STATE_OK ? rp_parse_cpus(online->bytes.data, cpu, RP_MAX_CPUS) : -1, known = 0, garbage = 0;
+    int64_t *package = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *package), *core = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *core);
+    for (int i = 0; i < n; i++) {
+        int64_t pkg = read_id(p, cpu[i], "physical_package_id"), id = read_id(p, cpu[i], "core_id");
+        garbage |= pkg == -2 || id == -2;
+        if (pkg < 0 || id < 0)
+            break;
+        package[known] = pkg;
+        core[known++] = pkg << 20 | id;
+    }
+    if (n > 0 && known == n) {
+        rp_put_int(p->out, "sockets", count_distinct(package, n), source, NULL);
+        rp_put_int(p->out, "cores", count_distinct(core, n), source, NULL);
+    } else {
+        enum rp_state state = garbage ? RP_STATE_ERROR : RP_STATE_ABSENT;
+        rp_put(p->out, "sockets", state, NULL, source, NULL, garbage ? "not a number" : NULL);
+        rp_put(p->out, "cores", state, NULL, source, NULL, garbage ? "not a number" : NULL);
+    }
+    if (n > 0)
+        rp_put_int(p->out, "threads", n, online->path, NULL);
+    else if (online->state == RP_STATE_OK)
+        rp_put(p->out, "threads", RP_STATE_ERROR, NULL, online->path, NULL, "not a list of processors");
+    else
+        rp_put_state(p->out, "threads", online);
+    free(cpu);
+    free(package);
+    free(core);
+}
+
+/* ---- caches of the first processor ---- */
+
+/* "48K", "2048K", "32M" -> bytes */
+static int64_t cache_bytes(const char *s)
+{
+    char *end;
+    long long n = strtoll(s, &end, 10);
+    if (end == s || n < 0 || n > 1 << 30)
+        return -1;
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    return end[shift != 0] == 0 || end[shift != 0] == '\n' ? n << shift : -1;
+}
+
+static void cache(struct rp_probe *p, json_t *all, const char *index)
+{
+    char path[4][120], name[16], letter;
+    static const char *const files[] = {"level", "type", "size", "shared_cpu_list"};
+    struct rp_text t[3];
+    for (int i = 0; i < 4; i++)
+        snprintf(path[i], sizeof path[i], CPU "/cpu0/cache/%s/%s", index, files[i]);
+    for (int i = 0; i < 3; i++)
+        rp_text_read(&t[i], p, path[i]);
+    int64_t level;
+    if (t[0].state == RP_STATE_OK && t[1].state == RP_STATE_OK && rp_parse_count(t[0].bytes.data, &level) == 0 && level < 10) {
+        letter = t[1].bytes.data[0];
+        snprintf(name, sizeof name, "l%d%s", (int)level, letter == 'D' ? "d" : letter == 'I' ? "i" : "");
+        json_t *one = json_object();
+        int64_t bytes = t[2].state == RP_STATE_OK ? cache_bytes(t[2].bytes.data) : -1;
+        if (bytes >= 0)
+            rp_put_int(one, "size", bytes, path[2], "B");
+        else if (t[2].state == RP_STATE_OK)
+            rp_put(one, "size", RP_STATE_ERROR, NULL, path[2], "B", "not a size");
+        else
+            rp_put_state(one, "size", &t[2]);
+        rp_put_cpus(p, one, "shared_by", path[3]);
+        json_object_set_new(all, name, one);
+    }
+    for (int i = 0; i < 3; i++)
+        rp_text_fini(&t[i]);
+}
+
+static void caches(struct rp_probe *p)
+{
+    static const char dir[] = CPU "/cpu0/cache";
+    RP_DIRLIST d = {0};
+    rp_dirlist_read(&d, p, dir, 32);
+    if (d.state != RP_STATE_OK) {
+        rp_put(p->out, "caches", d.state, NULL, dir, NULL, d.state == RP_STATE_ERROR ? "cannot be listed" : NULL);
+        return;
+    }
+    json_t *all = json_object();
+    for (int i = 0; i < d.n; i++)
+        if (strncmp(d.name[i], "index", 5) == 0 && strlen(d.name[i]) < 10)
+            cache(p, all, d.name[i]);
+    json_object_set_new(p->out, "caches", all);
+}
+
+/* ---- what this process may use ---- */
+
+static void allowed(struct rp_probe *p)
+{
+    static const char *const fields[][2] = {{"allowed", "Cpus_allowed_list"}, {"allowed_nodes", "Mems_allowed_list"}};
+    RP_TEXT t;
+    rp_status_read(&t, p);
+    for (int i = 0; i < 2; i++) {
+        RP_FREE char *v = rp_text_field(&t, fields[i][1], ':');
+        if (v && rp_parse_cpus(v, NULL, RP_MAX_CPUS) >= 0)
+            rp_put_str(p->out, fields[i][0], v, t.path);
+        else if (v)
+            rp_put(p->out, fields[i][0], RP_STATE_ERROR, NULL, t.path, NULL, "not a list of processors");
+        else
+            rp_put_state(p->out, fields[i][0], &t);
+    }
+}
+
+/* "(null)" says none */
+static void tickless(struct rp_probe *p)
+{
+    static const char path[] = CPU "/nohz_full";
+    RP_TEXT t;
+    rp_text_read(&t, p, path);
+    if (t.state == RP_STATE_OK && strstr(t.bytes.data, "(null)"))
+        rp_put_str(p->out, "tickless", "", path);
+    else
+        rp_put_cpus(p, p->out, "tickless", path);
+}
+
+/* ---- virtual machine ---- */
+
+/* The signature that a hypervisor gives its guests at leaf 0x40000000, "KVMKVMKVM". */
+static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
+{
+    (void)p, (void)arg;
+#ifdef __x86_64__
+    unsigned a, b, c, d;
+    char name[13] = {0};
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 31))
+        return NULL;
+    __cpuid(0x40000000, a, b, c, d);
+    memcpy(name, &b, 4);
+    memcpy(name + 4, &c, 4);
+    memcpy(name + 8, &d, 4);
+    return json_string(name); /* NULL when it is no text */
+#else
+    return NULL;
+#endif
+}
+
+/* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
+static void hypervisor(struct rp_probe *p)
+{
+    RP_JSON *answer = rp_probe_query(p, "hypervisor", NULL, ask_hypervisor);
+    const char *name = json_string_value(answer);
+    if (name && *name)
+        rp_put_str(p->out, "hypervisor", name, "cpuid 0x40000000");
+    else if (rp_probe_exists(p, "/sys/hypervisor/type"))
+        rp_put_line(p, p->out, "hypervisor", "/sys/hypervisor/type");
+    else
+        rp_put_str(p->out, "hypervisor", rp_known_has(p->out, "flags", "hypervisor") ? "present" : NULL, "/proc/cpuinfo");
+}
+
+void rp_probe_cpu(struct rp_probe *p)
+{
+    RP_TEXT info, online;
+    rp_text_read(&info, p, "/proc/cpuinfo");
+    rp_text_read(&online, p, CPU "/online");
+    model(p, &info);
+    flags(p, &info);
+    topology(p, &online);
+    rp_put_cpus(p, p->out, "online", CPU "/online");
+    rp_put_cpus(p, p->out, "isolated", CPU "/isolated");
+    tickless(p);
+    rp_put_cpus(p, p->out, "offline", CPU "/offline");
+    rp_put_cpus(p, p->out, "performance_cores", "/sys/devices/cpu_core/cpus"); /* of processors that have two kinds */
+    rp_put_cpus(p, p->out, "efficiency_cores", "/sys/devices/cpu_atom/cpus");
+    rp_put_cpus(p, p->out, "first_core", CPU "/cpu0/topology/thread_siblings_list");
+    allowed(p);
+    hypervisor(p);
+    clocks(p, &info); /* cuts the text into lines: last */
+    caches(p);
+}

@@ -1,0 +1,46 @@
+/* Secrets and identities: the one place that recognises them, for every untrusted text.
+ *
+ * What:    predicates for each kind of text, and the forms in which a text is shown.
+ * Flow:    text -> yes or no; text -> itself, its hidden form, or a placeholder.
+ * Owner:   texts are borrowed; what rp_public_...() give is the caller's to free.
+ * Extend:  the beginning of a token is a row in tokens.def, a directory of persons a word in identity.c, a name before a password one in
+ *          secrets.c (settings, names) or secrets_text.c (files).
+ *
+ * A setting is one value: a false positive costs little, so mentioning a password is enough. A name (of a branch, a file, a directory) may
+ * mention a password, but not contain one. In the lines of a whole file a password must be followed by a value that is neither a call nor
+ * a variable, because a false positive withholds the whole difference of the file. Base64 and percent-encoded texts are decoded first. A
+ * hidden form is a hash with a salt that is in the document: sufficient for names, but too weak for passwords, which are withheld.
+ */
+#ifndef RP_CAPTURE_SECRETS_H
+#define RP_CAPTURE_SECRETS_H
+
+#include "capture/probe.h"
+
+/* A setting and its name ("" for none). Secrets are never shown, not even with --identify. */
+int rp_is_secret(const char *name, const char *text);
+int rp_is_secret_name(const char *text);
+int rp_is_secret_text(const char *text, size_t size);
+int rp_is_secret_file(const char *path); /* by its name: do its contents have to be withheld? */
+
+/* A whole token of tokens.def in s..end, or, loosely, what looks like the beginning of one. */
+int rp_has_token(const char *s, const char *end, int loose);
+/* Letters and digits in s..end that no person types. */
+int rp_has_random_word(const char *s, const char *end);
+/* scheme://user:password@ */
+int rp_has_url_login(const char *s, const char *end);
+/* "%41" -> "A"; NULL when there is nothing of the kind. */
+char *rp_percent_decoded(const char *text, size_t size);
+
+/* A text that identifies a person or a machine: a home directory, a UUID, an address, this host or this user. */
+int rp_is_identity(const char *text);
+/* Does a directory of this name ("home") contain directories of persons? */
+int rp_is_persons_directory(const char *name, size_t n);
+
+extern const char rp_credential[]; /* replaces a setting; rp_put_variable() makes it a denied value */
+extern const char rp_withheld[];   /* replaces a name */
+/* A name: itself, hidden as the value `key` of the probe at hand, or rp_withheld. */
+char *rp_public_name(const struct rp_probe *p, const char *key, const char *name);
+/* A message of another program or a library, without paths of persons, identities and credentials. */
+char *rp_public_message(const struct rp_probe *p, const char *text);
+
+#endif

@@ -1,0 +1,206 @@
+/* The shape of the machine: packages, cores, caches and NUMA nodes as hwloc sees them; PCI devices with their nodes and links (pci.c);
+ * how far GPUs and NICs are from each other (topo_matrix.c).
+ *
+ * hwloc works in a child process: its Linux backend alone, with an environment of our own, so that no HWLOC_* variable, plugin or
+ * binding of threads takes part, and a broken /sys or record ends with the child. For a recorded machine it reads the XML that
+ * belongs to the record. Memory sizes are bytes. */
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/child.h"
+#include "capture/topology/pci.h"
+#include "capture/topology/topo_matrix.h"
+
+#include <hwloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATIENCE_MS = 2000, MAX_ANSWER = 24 << 20 };
+
+static const char recorded_xml[] = "/.repro/hwloc.xml", cpus[] = "/sys/devices/system/cpu";
+
+struct question {
+    const struct rp_text *xml; /* NULL: this machine */
+    int identify;
+    const char *source;
+};
+
+/* ---- in the child ---- */
+
+/* Serial numbers, host name, addresses and GUIDs, and whatever a later hwloc may add, are left out: these stay. */
+static int is_harmless(const char *info)
+{
+    static const char *const names[] = {
+        "Architecture", "Backend", "CPUFamilyNumber", "CPUModel", "CPUModelNumber", "CPUStepping", "CPUVendor", "CoreType",
+        "DMIBIOSDate", "DMIBIOSVendor", "DMIBIOSVersion", "DMIBoardName", "DMIBoardVendor", "DMIBoardVersion", "DMIChassisType",
+        "DMIChassisVendor", "DMIChassisVersion", "DMIProductName", "DMIProductVersion", "DMISysVendor", "FrequencyBaseMHz",
+        "FrequencyMaxMHz", "Inclusive", "MemoryMode", "Model", "OSName", "OSRelease", "PCISlot", "Port1State", "Port2State",
+        "Revision", "SectorSize", "Size", "Type", "Vendor", "hwlocVersion"};
+    return RP_IS_IN(names, info, strlen(info));
+}
+
+static void strip(hwloc_obj_t o)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < o->infos_count; i++)
+        if (is_harmless(o->infos[i].name))
+            o->infos[kept++] = o->infos[i]; /* the others leak: this process ends soon */
+    o->infos_count = kept;
+    if (o->type == HWLOC_OBJ_OS_DEVICE && o->name && rp_interface_holds_address(o->name))
+        o->name[3] = 0;
+    const hwloc_obj_t children[] = {o->first_child, o->memory_first_child, o->io_first_child, o->misc_first_child};
+    for (size_t i = 0; i < sizeof children / sizeof children[0]; i++)
+        for (hwloc_obj_t c = children[i]; c; c = c->next_sibling)
+            strip(c);
+}
+
+static void put_count(json_t *out, const char *name, hwloc_topology_t t, hwloc_obj_type_t type, const char *source)
+{
+    int n = hwloc_get_nbobjs_by_type(t, type);
+    if (n > 0)
+        rp_put_int(out, name, n, source, NULL);
+    else
+        rp_put_absent(out, name, source);
+}
+
+/* hwloc gives 0 for an unknown size. */
+static void put_size(json_t *out, const char *name, uint64_t size, const char *source)
+{
+    if (size)
+        rp_put_int(out, name, (int64_t)(size & INT64_MAX), source, "B");
+    else
+        rp_put_absent(out, name, source);
+}
+
+/* One level: {size of one, how many, threads that share one, total}. */
+static void put_cache(json_t *all, hwloc_topology_t t, hwloc_obj_type_t type, const char *source)
+{
+    int n = hwloc_get_nbobjs_by_type(t, type);
+    hwloc_obj_t first = n > 0 ? hwloc_get_obj_by_type(t, type, 0) : NULL;
+    char name[16];
+    uint64_t total = 0;
+    if (!first)
+        return;
+    for (hwloc_obj_t o = first; o; o = hwloc_get_next_obj_by_type(t, type, o))
+        total += o->attr->cache.size;
+    snprintf(name, sizeof name, "l%u%s", first->attr->cache.depth,
+             first->attr->cache.type == HWLOC_OBJ_CACHE_DATA ? "d" : first->attr->cache.type == HWLOC_OBJ_CACHE_INSTRUCTION ? "i" : "");
+    json_t *one = json_object();
+    put_size(one, "size", first->attr->cache.size, source);
+    rp_put_int(one, "count", n, source, NULL);
+    rp_put_int(one, "threads", hwloc_bitmap_weight(first->cpuset), source, NULL);
+    put_size(one, "total", total, source);
+    json_object_set_new(all, name, one);
+}
+
+static void put_caches(json_t *out, hwloc_topology_t t, const char *source)
+{
+    static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L1ICACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE,
+                                             HWLOC_OBJ_L4CACHE};
+    json_t *all = json_object();
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        put_cache(all, t, types[i], source);
+    if (json_object_size(all))
+        json_object_set_new(out, "caches", all);
+    else {
+        json_decref(all);
+        rp_put_absent(out, "caches", source);
+    }
+}
+
+static void put_nodes(json_t *out, hwloc_topology_t t, const char *source)
+{
+    json_t *all = json_object();
+    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));) {
+        char name[32], *list = NULL;
+        json_t *one = json_object();
+        snprintf(name, sizeof name, "node%u", o->os_index);
+        put_size(one, "memory", o->attr->numanode.local_memory, source);
+        if (hwloc_bitmap_list_asprintf(&list, o->cpuset) >= 0)
+            rp_put_str(one, "cpus", list, source);
+        json_object_set_new(all, name, one);
+    }
+    json_object_set_new(out, "nodes", all);
+}
+
+static void put_all(json_t *out, hwloc_topology_t t, const char *source)
+{
+    put_count(out, "packages", t, HWLOC_OBJ_PACKAGE, source);
+    put_count(out, "cores", t, HWLOC_OBJ_CORE, source);
+    put_count(out, "threads", t, HWLOC_OBJ_PU, source);
+    put_count(out, "numa_nodes", t, HWLOC_OBJ_NUMANODE, source);
+    put_caches(out, t, source);
+    put_nodes(out, t, source);
+}
+
+/* What becomes the probe's object, nothing in it if hwloc fails; hwloc's own document as the rest. */
+static json_t *discover(const void *arg, struct rp_buf *rest)
+{
+    const struct question *q = arg;
+    hwloc_topology_t t;
+    json_t *values = json_object();
+    char *xml = NULL;
+    int size = 0;
+    clearenv();
+    setenv("HWLOC_HIDE_ERRORS", "2", 1);
+    setenv("HWLOC_COMPONENTS", "linux,stop", 1);
+    setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
+    if (hwloc_topology_init(&t) < 0 ||
+        hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING) < 0 ||
+        hwloc_topology_set_icache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_ALL) < 0 ||
+        hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) < 0 ||
+        (q->xml && hwloc_topology_set_xmlbuffer(t, q->xml->bytes.data, (int)q->xml->bytes.size + 1) < 0) || hwloc_topology_load(t) < 0)
+        return values;
+    if (!q->identify)
+        strip(hwloc_get_root_obj(t));
+    if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) < 0)
+        return values;
+    rp_buf_puts(rest, xml);
+    put_all(values, t, q->source);
+    return values;
+}
+
+/* ---- in this process ---- */
+
+static void put_none(json_t *out, enum rp_state state, const char *source, const char *detail)
+{
+    static const char *const names[] = {"packages", "cores", "threads", "numa_nodes", "caches", "nodes"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        rp_put(out, names[i], state, NULL, source, NULL, detail);
+}
+
+static void processors(struct rp_probe *p)
+{
+    RP_TEXT recorded = {0};
+    struct question q = {.identify = p->opts->identify, .source = "hwloc"}; /* of a record too: it is what hwloc said there */
+    const char *why;
+    if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
+        put_none(p->out, RP_STATE_ABSENT, cpus, NULL);
+        return;
+    }
+    if (!p->live) {
+        rp_text_read(&recorded, p, recorded_xml);
+        q.xml = &recorded;
+        if (recorded.state != RP_STATE_OK) {
+            put_none(p->out, recorded.state, recorded_xml, recorded.state == RP_STATE_ERROR ? recorded.detail : NULL);
+            return;
+        }
+    }
+    RP_BUF xml = {0};
+    RP_JSON *values = rp_in_child(discover, &q, PATIENCE_MS, MAX_ANSWER, &xml, &why);
+    if (!json_object_size(values)) {
+        put_none(p->out, RP_STATE_ERROR, q.source, values ? "hwloc cannot make sense of it" : why);
+        return;
+    }
+    json_object_update(p->out, values);
+    rp_record_file(p, recorded_xml, rp_buf_text(&xml), xml.size);
+    if (p->opts->hwloc_xml)
+        rp_buf_add(p->opts->hwloc_xml, rp_buf_text(&xml), xml.size);
+}
+
+void rp_probe_topology(struct rp_probe *p)
+{
+    processors(p);
+    rp_put_pci(p, p->out, "devices");
+    rp_put_topo_matrix(p, p->out, "matrix", json_object_get(p->all, "gpu"));
+}
