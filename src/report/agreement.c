@@ -32,6 +32,14 @@ static json_t *numbers_differ(int64_t step, const char *quantity, uint32_t a, ui
     return difference(step, quantity, first, here);
 }
 
+static json_t *floats_differ(int64_t step, const char *quantity, float a, float b)
+{
+    char first[32], here[32];
+    rp_float_hex(first, a);
+    rp_float_hex(here, b);
+    return difference(step, quantity, first, here);
+}
+
 static uint32_t bits_of(float x)
 {
     uint32_t bits;
@@ -43,21 +51,22 @@ static uint32_t bits_of(float x)
 static json_t *differ(const struct rp_records *as, const struct rp_record *a, const struct rp_records *bs, const struct rp_record *b)
 {
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
-    const float floats[][2] = {{a->loss, b->loss}, {a->grad_norm, b->grad_norm}};
-    static const char *const names[] = {"loss", "grad_norm"};
     if (a->step >= 0 && a->samples != b->samples)
         return numbers_differ(a->step, "samples", a->samples, b->samples);
     for (int i = 0; i < as->counter.n && a->step >= 0; i++) {
-        int k = rp_records_counter(bs, as->counter.name[i]);
+        int k = rp_record_name(&bs->counter, as->counter.name[i]);
         if (k >= 0 && rp_record_counts(as, a)[i] != rp_record_counts(bs, b)[k])
             return numbers_differ(a->step, as->counter.name[i], rp_record_counts(as, a)[i], rp_record_counts(bs, b)[k]);
     }
-    for (int i = 0; i < 2 && a->step >= 0; i++)
-        if (bits_of(floats[i][0]) != bits_of(floats[i][1])) {
-            rp_float_hex(first, floats[i][0]);
-            rp_float_hex(here, floats[i][1]);
-            return difference(a->step, names[i], first, here);
-        }
+    for (int i = 0; i < as->part.n && a->step >= 0; i++) {
+        int k = rp_record_name(&bs->part, as->part.name[i]);
+        if (k >= 0 && bits_of(rp_record_loss_parts(as, a)[i]) != bits_of(rp_record_loss_parts(bs, b)[k]))
+            return floats_differ(a->step, as->part.name[i], rp_record_loss_parts(as, a)[i], rp_record_loss_parts(bs, b)[k]);
+    }
+    if (a->step >= 0 && bits_of(a->loss) != bits_of(b->loss))
+        return floats_differ(a->step, "loss", a->loss, b->loss);
+    if (a->step >= 0 && bits_of(a->grad_norm) != bits_of(b->grad_norm))
+        return floats_differ(a->step, "grad_norm", a->grad_norm, b->grad_norm);
     rp_record_root(first, as, a);
     rp_record_root(here, bs, b);
     return *first && *here && strcmp(first, here) != 0 ? difference(a->step, "state_root", first, here) : NULL;

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_OFF 1e-4f
+#define PARTS_OFF 1e-4     /* of the loss: how far its parts may be from it */
+#define PART_ROUNDED 1e-3f /* a cross-entropy near zero may be rounded below it */
 #define DEVICE_CLOCK_NS 2000   /* how much longer a step may be by the device's clock, */
 #define DEVICE_CLOCK_PART 1000 /* and one part in this many */
 
@@ -21,6 +22,7 @@ void rp_records_fini(struct rp_records *rs)
 {
     free(rs->r);
     free(rs->root);
+    free(rs->loss_part);
     free(rs->count);
     *rs = (struct rp_records){.rank = rs->rank};
 }
@@ -37,10 +39,15 @@ const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_re
     return rs->count + (r - rs->r) * rs->counter.n;
 }
 
-int rp_records_counter(const struct rp_records *rs, const char *name)
+const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_record *r)
 {
-    for (int i = 0; i < rs->counter.n; i++)
-        if (strcmp(rs->counter.name[i], name) == 0)
+    return rs->loss_part + (r - rs->r) * rs->part.n;
+}
+
+int rp_record_name(const struct rp_record_names *names, const char *name)
+{
+    for (int i = 0; i < names->n; i++)
+        if (strcmp(names->name[i], name) == 0)
             return i;
     return -1;
 }
@@ -220,7 +227,7 @@ static int parse_whole(int64_t *out, const struct field *f, struct line *l, cons
         return -1;
     errno = 0;
     *out = strtoll(f->value, NULL, 10); /* stops at the ',' or '}' after it */
-    if (errno || *out < least || *out > most)
+    if (errno || (*f->value == '-' && *out == 0) || *out < least || *out > most)
         return rp_fail(err, RP_MALFORMED, "%s: '%s' is %.*s, outside %" PRId64 "..%" PRId64, line_place(l), name, f->size, f->value, least,
                        most);
     return 0;
@@ -273,23 +280,26 @@ static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names 
                    line_place(l), keys[key].name);
 }
 
-/* The parts of the loss, if there are any, add up to it: each is rounded once for every micro-batch. */
-static int parse_loss_parts(const struct rp_record *r, struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
+/* The parts of the loss, if there are any, add up to it: each is rounded once for every micro-batch. None is negative, so that the sum bounds
+ * each of them. */
+static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_record *r, struct rp_records *rs, int learn, struct line *l,
+                            struct rp_err *err)
 {
     struct field f[RP_NAMES_MAX];
-    float part, sum = 0, size = 0;
+    double sum = 0;
     if (parse_named(f, &rs->part, learn, l, RP_STEP_loss_parts, err) < 0)
         return -1;
     for (int i = 0; i < rs->part.n; i++) {
-        if (parse_float(&part, &f[i], l, rs->part.name[i], err) < 0)
+        if (parse_float(&part[i], &f[i], l, rs->part.name[i], err) < 0)
             return -1;
-        sum += part;
-        size += fabsf(part);
+        if (part[i] < -PART_ROUNDED)
+            return rp_fail(err, RP_MISMATCH, "%s: '%s' is %.6g; a part of the loss is not negative", line_place(l), rs->part.name[i],
+                           (double)part[i]);
+        sum += (double)part[i];
     }
-    if (!rs->part.n || fabsf(sum - r->loss) <= PARTS_OFF * size)
+    if (!rs->part.n || fabs(sum - (double)r->loss) <= PARTS_OFF * fabs((double)r->loss) + PART_ROUNDED)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", line_place(l), (double)sum,
-                   (double)r->loss);
+    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", line_place(l), sum, (double)r->loss);
 }
 
 static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
@@ -386,8 +396,8 @@ static int parse_phase(struct rp_record *r, struct line *l, int *init, struct rp
 }
 
 /* root: filled, and r->root is 1, if the record has one. learn: this is the first step. */
-static int parse_record(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], uint32_t counts[RP_NAMES_MAX], struct rp_records *rs,
-                        int learn, struct line *l, struct rp_err *err)
+static int parse_record(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], float parts[RP_NAMES_MAX],
+                        uint32_t counts[RP_NAMES_MAX], struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
 {
     const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
     int init = 0;
@@ -396,7 +406,7 @@ static int parse_record(struct rp_record *r, unsigned char root[RP_SHA256_SIZE],
     if (init)
         return check_keys(l, init_keys, init_keys, "init", err) < 0 ? -1 : parse_root(r, root, l, err);
     if (check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, l, err) < 0 ||
-        parse_loss_parts(r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 || parse_root(r, root, l, err) < 0)
+        parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 || parse_root(r, root, l, err) < 0)
         return -1;
     return check_device_time(r, l, err);
 }
@@ -433,17 +443,31 @@ static void *grow_array(void *array, int64_t n, int64_t *room, size_t size)
     return rp_realloc(array, (size_t)*room * size);
 }
 
+/* The named values of record n, of `each` bytes in all; none before the first step has told the names. */
+static void *add_named(void *array, int64_t n, int64_t *room, const void *values, size_t each)
+{
+    if (!each)
+        return array;
+    int is_first = !array;
+    array = grow_array(array, n, room, each);
+    if (is_first) /* the record before the first step has none */
+        memset(array, 0, (size_t)n * each);
+    memcpy((char *)array + (size_t)n * each, values, each);
+    return array;
+}
+
 static int add_line(struct rp_records_in *in, const char *text, size_t size, struct rp_err *err)
 {
     struct rp_records *rs = in->out;
     struct rp_record r = {0};
     struct line l = {.number = rs->n + 1, .rank = rs->rank};
     unsigned char root[RP_SHA256_SIZE];
-    uint32_t counts[RP_NAMES_MAX];
+    float parts[RP_NAMES_MAX] = {0};
+    uint32_t counts[RP_NAMES_MAX] = {0};
     int learn = !rs->n || (rs->n == 1 && rs->r[0].step < 0);
     if (rs->n == RP_RECORDS_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: more than %d records", line_place(&l), RP_RECORDS_MAX);
-    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, root, counts, rs, learn, &l, err) < 0 ||
+    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, root, parts, counts, rs, learn, &l, err) < 0 ||
         check_order(rs->n ? &rs->r[rs->n - 1] : NULL, &r, &l, err) < 0)
         return -1;
     if (r.root) {
@@ -452,13 +476,8 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
         r.root = (uint32_t)rs->roots & INT32_MAX;
     }
     rs->r = grow_array(rs->r, rs->n, &in->room, sizeof *rs->r);
-    if (rs->counter.n) {
-        size_t each = (size_t)rs->counter.n * sizeof *counts;
-        rs->count = grow_array(rs->count, rs->n, &in->counts_room, each);
-        if (learn) /* the init record has none */
-            memset(rs->count, 0, each);
-        memcpy(rs->count + rs->n * rs->counter.n, counts, each);
-    }
+    rs->loss_part = add_named(rs->loss_part, rs->n, &in->parts_room, parts, (size_t)rs->part.n * sizeof *parts);
+    rs->count = add_named(rs->count, rs->n, &in->counts_room, counts, (size_t)rs->counter.n * sizeof *counts);
     rs->r[rs->n++] = r;
     return 0;
 }

@@ -60,7 +60,7 @@ static int counting_of(struct counting *c, const struct rp_records *rs, const st
     c->n = rp_model_counters(c->m);
     for (int i = 0; i < c->n; i++) {
         name[i] = c->m->counter[i].name;
-        c->place[i] = rp_records_counter(rs, name[i]);
+        c->place[i] = rp_record_name(&rs->counter, name[i]);
         c->each[i] = c->m->counter[i].per_sample ? c->m->counter[i].per_sample(r) : -1;
     }
     if (same_names(&rs->counter, name, c->n, "counters", c->m, err) < 0)

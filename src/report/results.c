@@ -187,7 +187,7 @@ static json_t *counters(const struct rp_records *rs, const struct rp_model *m, c
     json_t *list = json_array();
     for (int i = 0; i < rp_model_counters(m); i++) {
         const struct rp_step_counter *c = &m->counter[i], *of = &m->counter[c->most];
-        int at = rp_records_counter(rs, c->name), of_at = rp_records_counter(rs, of->name);
+        int at = rp_record_name(&rs->counter, c->name), of_at = rp_record_name(&rs->counter, of->name);
         int64_t n = at < 0 ? 0 : total[at], all = of_at < 0 ? 0 : total[of_at]; /* -1: of a run without steps */
         json_t *row = json_pack("{s:s, s:I, s:o}", "name", c->name, "total", (json_int_t)n, "per_s",
                                 ns ? json_real((double)n / seconds(ns)) : json_null());

@@ -180,12 +180,25 @@ static void compare_counters(struct replay *p, const json_t *body, int64_t step,
     const struct rp_model *m = rp_model_of(&p->recipe);
     for (int i = 0; i < rp_model_counters(m); i++) {
         char was[24] = "", is[24];
-        int at = rp_records_counter(p->records, m->counter[i].name);
+        int at = rp_record_name(&p->records->counter, m->counter[i].name);
         const json_t *here = json_object_get(json_object_get(body, "counters"), m->counter[i].name);
         if (at >= 0)
             snprintf(was, sizeof was, "%" PRIu32, rp_record_counts(p->records, r)[at]);
         snprintf(is, sizeof is, "%" JSON_INTEGER_FORMAT, json_integer_value(here));
         compare(p, step, m->counter[i].name, was, is);
+    }
+}
+
+static void compare_loss_parts(struct replay *p, const json_t *body, int64_t step, const struct rp_record *r)
+{
+    const struct rp_model *m = rp_model_of(&p->recipe);
+    for (int i = 0; i < rp_model_loss_parts(m); i++) {
+        char was[32] = "";
+        int at = rp_record_name(&p->records->part, m->loss_part[i]);
+        const char *is = json_string_value(json_object_get(json_object_get(body, "loss_parts"), m->loss_part[i]));
+        if (at >= 0)
+            rp_float_hex(was, rp_record_loss_parts(p->records, r)[at]);
+        compare(p, step, m->loss_part[i], was, is ? is : "");
     }
 }
 
@@ -207,8 +220,10 @@ static void compare_step(struct replay *p, const json_t *body)
         const char *key, *was;
     } rows[] = {{"learning_rate", rate}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (i == 1 && own >= 0)
+        if (i == 1 && own >= 0) {
             compare_counters(p, body, step, r);
+            compare_loss_parts(p, body, step, r);
+        }
         const json_t *v = json_object_get(body, rows[i].key);
         char number[32];
         if (!v || !*rows[i].was)
