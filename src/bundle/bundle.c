@@ -58,20 +58,10 @@ static int member_place(const char *name)
     return -1;
 }
 
-static const char *name_of(char out[RP_MEMBER_NAME], const char *of, int number, const char *what)
+const char *rp_member_name(char out[RP_MEMBER_NAME], const char *kind, int number, const char *what)
 {
-    snprintf(out, RP_MEMBER_NAME, "%s%d%s", of, number, what);
+    snprintf(out, RP_MEMBER_NAME, "%s%d%s", kind, number, what);
     return out;
-}
-
-const char *rp_member_of_rank(char out[RP_MEMBER_NAME], int rank, const char *what)
-{
-    return name_of(out, "steps/rank", rank, what);
-}
-
-const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *what)
-{
-    return name_of(out, "env/node", node, what);
 }
 
 const char *rp_bundle_meaning(const char *name)

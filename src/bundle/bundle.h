@@ -38,10 +38,9 @@ int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_
 const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
 /* The name of a member of a rank or a node: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") -> "env/node0.before.json". */
 #define RP_MEMBER_NAME 40
-const char *rp_member_of_rank(char out[RP_MEMBER_NAME], int rank, const char *what);
-const char *rp_member_of_node(char out[RP_MEMBER_NAME], int node, const char *what);
-#define RP_OF_RANK(rank, what) rp_member_of_rank((char[RP_MEMBER_NAME]){0}, rank, what) /* until the end of the block */
-#define RP_OF_NODE(node, what) rp_member_of_node((char[RP_MEMBER_NAME]){0}, node, what)
+const char *rp_member_name(char out[RP_MEMBER_NAME], const char *kind, int number, const char *what);
+#define RP_OF_RANK(rank, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "steps/rank", rank, what) /* until the end of the block */
+#define RP_OF_NODE(node, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "env/node", node, what)
 const char *rp_bundle_meaning(const char *name); /* what such a member is, from members.def; "" for an unknown name */
 
 struct rp_key_pair; /* sign/key.h */

@@ -1,6 +1,6 @@
 /* Appending: under a lock, synced, and either a whole line or none. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem, memrchr */
+#define _GNU_SOURCE /* memrchr */
 #endif
 #include "base/buf.h"
 #include "base/clock.h"
@@ -190,51 +190,38 @@ static int keep_aside(const struct target *t, int fd, const struct end *e)
     return 0;
 }
 
-static int contains(const char *line, size_t size, const char *text)
-{
-    return memmem(line, size, text, strlen(text)) != NULL;
-}
-
 /* What the lines before the new one contain. They are taken as they are: rp_ledger_read() is the one that checks them. */
 struct before {
-    int64_t line;           /* how many were read */
-    char *of;               /* starts of this recipe */
-    int64_t starts;
-    int64_t run;            /* what ends now, 0: nothing */
-    char *head, *end;       /* texts of the line that started it, and of one that ends it */
+    const char *recipe;                 /* of a run that starts */
+    const struct rp_ledger_mark *start; /* of a run that ends, or NULL */
+    int64_t line, starts;               /* lines read; starts of the recipe among them */
     int started, ended;
 };
 
-static void note_line(struct before *b, const char *line, size_t size)
+static void note_line(struct before *b, const char *text, size_t size)
 {
-    int start = contains(line, size, "\"event\":\"started\"");
+    struct rp_err ignored;
+    RP_JSON *line = rp_json_parse(text, size, "line", &ignored);
+    const char *event = rp_json_text_at(line, "event");
+    int start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
     b->line++;
-    if (b->of)
-        b->starts += start && contains(line, size, b->of);
-    if (b->line == b->run)
-        b->started = start && contains(line, size, b->head);
-    else if (b->run && contains(line, size, b->end))
-        b->ended |= contains(line, size, "\"event\":\"sealed\"") || contains(line, size, "\"event\":\"failed\"") ||
-                    contains(line, size, "\"event\":\"interrupted\"");
+    b->starts += start && *b->recipe && strcmp(rp_json_text_at(line, "recipe"), b->recipe) == 0;
+    if (b->start && b->line == b->start->position)
+        b->started = start && strcmp(rp_json_text_at(line, "sha256"), b->start->head) == 0;
+    else if (b->start && rp_ledger_end(event))
+        b->ended |= json_integer_value(json_object_get(line, "run")) == b->start->position;
 }
 
 /* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not have an end yet. */
 static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_mark *start,
                                const json_t *line)
 {
-    const char *recipe = json_string_value(json_object_get(line, "recipe"));
-    struct before b = {.run = start ? start->position : 0};
-    RP_FREE char *of = !start && recipe ? rp_asprintf("\"recipe\":\"%s\"", recipe) : NULL;
-    RP_FREE char *head = start ? rp_asprintf("\"sha256\":\"%s\"", start->head) : NULL;
-    RP_FREE char *end = start ? rp_asprintf("\"run\":%" PRId64 ",", start->position) : NULL;
-    b.of = of;
-    b.head = head;
-    b.end = end;
+    struct before b = {.recipe = rp_json_text_at(line, "recipe"), .start = start};
     for (size_t at = 0, n; at < size; at += n + 1) {
         n = (size_t)((const char *)memchr(text + at, '\n', size - at) - text) - at; /* every line before `size` has its newline */
         note_line(&b, text + at, n);
     }
-    t->mark->earlier = b.starts;
+    t->mark->earlier = start ? 0 : b.starts;
     if (start && !b.started)
         return fail(t, RP_MISMATCH, "the run that ends did not start in it: it was moved or cut meanwhile");
     if (b.ended)

@@ -13,7 +13,7 @@
 
 enum { IN_MEMORY_EXEC = 0x10 }; /* MFD_EXEC, since Linux 6.3 */
 
-int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err)
+static int unpack_program(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err)
 {
     unsigned long long n = ZSTD_getFrameContentSize(frame, size);
     if (n > RP_PROGRAM_MAX) /* unknown and broken are the largest numbers */
@@ -31,7 +31,7 @@ int rp_program_gpu(struct rp_buf *out, struct rp_err *err)
 {
     const struct rp_embed *e = rp_embed_find("repro-gpu.zst");
     if (e)
-        return rp_program_unpack(out, e->data, e->size, err);
+        return unpack_program(out, e->data, e->size, err);
     return rp_fail(err, RP_UNAVAILABLE, "this build has no GPU worker (make CUDA=1)");
 }
 

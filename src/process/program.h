@@ -20,7 +20,6 @@ enum rp_program_way {
 
 /* repro-gpu: RP_UNAVAILABLE if this build has none. */
 int rp_program_gpu(struct rp_buf *out, struct rp_err *err) rp_must_check;
-int rp_program_unpack(struct rp_buf *out, const void *frame, size_t size, struct rp_err *err) rp_must_check;
 /* A descriptor of exactly these bytes that no other user can change, at least 10, closed on exec; -1. */
 int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, struct rp_err *err) rp_must_check;
 

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "capture/compare.h"
 #include "report/results.h"
 
@@ -121,10 +122,7 @@ int rp_agreement_free(const char *key)
 {
     static const char *const keys[] = {"run.backend", "run.device", "run.isa",   "run.threads",  "run.init",
                                        "run.save",    "run.hang_seconds", "data.path", "data.archive", "data.sha256"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(keys[i], key) == 0)
-            return 1;
-    return 0;
+    return RP_IS_IN(keys, key, strlen(key));
 }
 
 static const json_t *value_of(const json_t *recipe, const char *key)

@@ -78,13 +78,13 @@ static int copy_text(char *out, size_t size, const json_t *predicate, const char
     return 0;
 }
 
-/* Parses the signed bytes. The caller writes the result again, so anything else in them is detected. */
-static int parse_payload(struct rp_countersignature *c, const struct rp_buf *payload, struct rp_err *err)
+/* Parses the signed bytes; digest: of the first subject, or "". The caller writes the result again, which detects anything else. */
+static int parse_payload(struct rp_countersignature *c, char digest[RP_SHA256_HEX], const struct rp_buf *payload, struct rp_err *err)
 {
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
     if (!j)
         return -1;
-    const char *type;
+    const char *type, *subject = rp_json_text_at(j, "subject/0/digest/sha256");
     if (!json_is_object(j))
         return rp_fail(err, RP_MALFORMED, "statement is not a JSON object");
     if (rp_json_str(j, "predicateType", &type, "statement", err) < 0)
@@ -95,25 +95,22 @@ static int parse_payload(struct rp_countersignature *c, const struct rp_buf *pay
     if (!p || copy_text(c->role, sizeof c->role, p, "role", err) < 0 || copy_text(c->at, sizeof c->at, p, "at", err) < 0 ||
         copy_text(c->program, sizeof c->program, p, "program", err) < 0 || copy_text(c->note, sizeof c->note, p, "note", err) < 0)
         return -1;
+    snprintf(digest, RP_SHA256_HEX, "%s", rp_is_sha256(subject) ? subject : "");
     return check_fields(c, RP_MALFORMED, err);
 }
 
-/* The digest of the first subject, or NULL. */
-static const char *subject_digest(const json_t *j)
+static int open_envelope(struct rp_countersignature *c, const struct rp_envelope *e, const struct rp_buf *of, const struct rp_key_pair *key,
+                         struct rp_err *err)
 {
-    const json_t *one = json_array_get(json_object_get(j, "subject"), 0);
-    return json_string_value(json_object_get(json_object_get(one, "digest"), "sha256"));
-}
-
-static int check_subject(const struct rp_buf *payload, const struct rp_buf *of, struct rp_err *err)
-{
-    char hex[RP_SHA256_HEX];
-    RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
-    if (!j)
+    RP_BUF again = {0};
+    char digest[RP_SHA256_HEX], hex[RP_SHA256_HEX];
+    if (rp_dsse_check(e, key, err) < 0 || parse_payload(c, digest, &e->payload, err) < 0)
         return -1;
-    const char *digest = subject_digest(j);
+    write_statement(&again, c, of);
+    if (rp_buf_is(&again, e->payload.data, e->payload.size))
+        return 0;
     rp_sha256_hex(hex, of->data, of->size);
-    if (digest && rp_is_sha256(digest) && strcmp(digest, hex) != 0)
+    if (*digest && strcmp(digest, hex) != 0)
         return rp_fail(err, RP_MISMATCH, "it is about another bundle, whose %s has the SHA-256 %.16s...", SUBJECT, digest);
     return rp_fail(err, RP_MALFORMED, "the statement is not written as this program writes it");
 }
@@ -122,15 +119,10 @@ int rp_counter_open(struct rp_countersignature *c, const char *text, size_t size
                     struct rp_err *err)
 {
     struct rp_envelope e;
-    RP_BUF again = {0};
     *c = (struct rp_countersignature){0};
     if (rp_dsse_parse(&e, text, size, err) < 0)
         return -1;
-    int failed = rp_dsse_check(&e, key, err) < 0 || parse_payload(c, &e.payload, err) < 0;
-    if (!failed) {
-        write_statement(&again, c, of);
-        failed = !rp_buf_is(&again, e.payload.data, e.payload.size) && check_subject(&e.payload, of, err) < 0;
-    }
+    int failed = open_envelope(c, &e, of, key, err);
     rp_envelope_fini(&e);
-    return failed ? -1 : 0;
+    return failed;
 }

@@ -25,7 +25,7 @@ int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err)
 int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check; /* repro-gpu, without sending it anything */
 /* Every operation on a GPU against the definitions: the rows of backend/selftest.h in *report. RP_UNAVAILABLE: no GPU can be used. */
 int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err) rp_must_check;
-/* How fast a GPU is: the rows of backend/speed.h, each taking about so many seconds. */
+/* How fast a GPU is: the rows of backend/speed.h, each taking about this many seconds. */
 int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, struct rp_err *err) rp_must_check;
 
 /* ---- worker side ---- */

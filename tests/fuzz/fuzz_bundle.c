@@ -1,19 +1,10 @@
 /* Any bytes as a bundle, and as the tar inside one: refused with one line, or they are the one spelling of the members read. */
 #include "bundle/bundle.h"
 #include "bundle/pack.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void refused(const struct rp_err *err)
-{
-    if (err->code == RP_OK || !*err->msg || strchr(err->msg, '\n') || strchr(err->msg, 27))
-        abort();
-}
 
 /* What was left out comes again, and is what the digests say. */
 static int count(void *to, const char *data, size_t size, struct rp_err *err)
@@ -35,7 +26,7 @@ static void as_file(const uint8_t *data, size_t size, const struct rp_bundle *b)
     if (failed != !b->n)
         abort();
     if (failed)
-        refused(&err);
+        must_be_refusal(&err);
     for (int i = 0; !failed && i < lean.n; i++) {
         size_t again = 0;
         rp_member_sha256(one, &lean.member[i]);
@@ -66,11 +57,11 @@ static void as_tar(const uint8_t *data, size_t size)
             break;
         rp_tar_add(&again, name, content.data, content.size);
         if (rp_bundle_add(&b, name, content.data, content.size, &err) < 0)
-            refused(&err);
+            must_be_refusal(&err);
     }
     rp_unpack_free(u);
     if (more < 0) {
-        refused(&err);
+        must_be_refusal(&err);
     } else {
         rp_tar_end(&again);
         if (again.size != size || memcmp(again.data, data, size) != 0)
@@ -86,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rp_bundle b;
     struct rp_err err = {0};
     if (rp_bundle_read(&b, (const char *)data, size, &err) < 0)
-        refused(&err);
+        must_be_refusal(&err);
     as_file(data, size, &b);
     rp_bundle_fini(&b);
     as_tar(data, size);

@@ -11,20 +11,13 @@
 #include "capture/compare.h"
 #include "capture/doctor/doctor.h"
 #include "tests/fuzz/patch.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const int fuzz_is_slow; /* replay.c */
 const int fuzz_is_slow = 1;
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void printable(const struct rp_buf *b)
 {

@@ -1,12 +1,9 @@
 /* Any bytes as a counter-signature: as the whole envelope, and as a payload that its key signed. What is taken is what sealing writes. */
 #include "sign/counter.h"
 #include "sign/dsse.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* RFC 8032, test 1: so that an envelope in the corpus holds. */
 static const char pem[] = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpe1pJGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";

@@ -4,17 +4,7 @@
 #include "bundle/schema.h"
 #include "sign/dsse.h"
 #include "sign/statement.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void refused(const struct rp_err *err)
-{
-    if (err->code == RP_OK || !*err->msg || strchr(err->msg, '\n'))
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void statement(const struct rp_buf *payload)
 {
@@ -25,18 +15,18 @@ static void statement(const struct rp_buf *payload)
         abort();
     json_t *j = rp_json_parse(payload->data, payload->size, "statement", &err);
     if (!j) {
-        refused(&err);
+        must_be_refusal(&err);
         return;
     }
     int fits = rp_schema_check(schema, j, "statement", &err) == 0;
     if (!fits)
-        refused(&err);
+        must_be_refusal(&err);
     if (err.code == RP_BUG)
         abort();
     err = (struct rp_err){0};
     int n = rp_statement_subjects(j, s, 8, &err);
     if (n < 0)
-        refused(&err);
+        must_be_refusal(&err);
     for (int i = 0; i < n; i++)
         if (strlen(s[i].sha256) != 64)
             abort();
@@ -49,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rp_err err = {0};
     RP_BUF pae = {0};
     if (rp_dsse_parse(&e, (const char *)data, size, &err) < 0) {
-        refused(&err);
+        must_be_refusal(&err);
         RP_BUF raw = {0};
         rp_buf_add(&raw, data, size);
         statement(&raw); /* the same bytes, as if they had been signed */

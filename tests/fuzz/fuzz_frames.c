@@ -9,24 +9,10 @@
 #include "process/process.h"
 #include "report/records.h"
 #include "report/samples.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
-
-static void one_line(const struct rp_err *err)
-{
-    must(err->code != RP_OK && *err->msg && !strpbrk(err->msg, "\n\033"));
-}
 
 /* What a frame of the type says, in a little-endian header. */
 static void frame(struct rp_buf *out, unsigned type, const char *body, size_t n)
@@ -70,7 +56,7 @@ static void take(struct taken *t, enum rp_frame type, const json_t *body)
         json_object_set(t->answers, probe, json_object_get(body, "values"));
     if (type == RP_FRAME_FAILED) {
         must(rp_frame_failure(body, &err) < 0);
-        one_line(&err);
+        must_be_refusal(&err);
     }
 }
 
@@ -112,7 +98,7 @@ static void as_members(struct taken *t)
         rp_samples_fini(&samples);
     }
     if (rp_records_parse(&records, rp_buf_text(&t->steps), t->steps.size, &err) < 0)
-        one_line(&err);
+        must_be_refusal(&err);
     else
         rp_records_fini(&records);
 }
@@ -141,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (got > 0)
             take(&t, type, body);
     } while (got > 0);
-    one_line(&err);
+    must_be_refusal(&err);
     must(w.fd < 0);
     rp_process_kill(&w);
     as_values(&t);

@@ -1,16 +1,6 @@
 /* Any bytes as JSON: bounded, read as jansson reads them, and written so that they are read again as the same document. */
 #include "base/json.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -20,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     RP_BUF once = {0}, twice = {0};
     RP_JSON *ours = rp_json_parse_own(text, size, 1000000, &own, "fuzz.json", &err);
     if (!ours) {
-        must(err.code == RP_MALFORMED && *err.msg && !strchr(err.msg, '\n'));
+        must_be_refusal(&err);
         return 0;
     }
     RP_JSON *reference = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);

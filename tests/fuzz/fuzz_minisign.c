@@ -1,16 +1,6 @@
 /* Any bytes as a signature and as a secret key of minisign: refused with one line, or a signature by the one key of which there are some. */
 #include "sign/minisign.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void refused(const struct rp_err *err)
-{
-    if ((err->code != RP_MALFORMED && err->code != RP_SIGNATURE) || !*err->msg || strchr(err->msg, '\n'))
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* Those with a passphrase would cost a second each: their parameters have a unit test. */
 static void as_secret(const char *text, size_t size)
@@ -19,7 +9,7 @@ static void as_secret(const char *text, size_t size)
     RP_FOREIGN out;
     int encrypted = rp_minisign_is_encrypted(text, size, "input", &err);
     if (encrypted < 0 || (!encrypted && rp_minisign_open(&out, text, size, NULL, "input", &err) < 0))
-        refused(&err);
+        must_be_refusal(&err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -32,12 +22,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     as_secret(text, size);
     if (rp_minisign_check(text, size, key, "hello\n", 6, "input", &err) < 0) {
-        refused(&err);
+        must_be_refusal(&err);
         return 0;
     }
     err = (struct rp_err){0};
     if (rp_minisign_check(text, size, key, "hallo\n", 6, "input", &err) == 0) /* then nothing was checked */
         abort();
-    refused(&err);
+    must_be_refusal(&err);
     return 0;
 }

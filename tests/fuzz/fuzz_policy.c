@@ -1,10 +1,6 @@
 /* Any bytes as a policy: refused with one line that names its place, or taken. */
 #include "verify/policy.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

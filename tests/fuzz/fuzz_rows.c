@@ -4,18 +4,9 @@
 #include "base/text.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void check_text(const struct rp_buf *b)
 {

@@ -1,16 +1,6 @@
 /* Any bytes as a public key, a signature and a secret key of signify: refused with one line, or written again as they were read. */
 #include "sign/signify.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void refused(const struct rp_err *err)
-{
-    if ((err->code != RP_MALFORMED && err->code != RP_SIGNATURE && err->code != RP_UNAVAILABLE) || !*err->msg || strchr(err->msg, '\n'))
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* A key that was taken has the same bytes in every form. */
 static void as_public(const char *text, size_t size)
@@ -20,7 +10,7 @@ static void as_public(const char *text, size_t size)
     RP_BUF form = {0};
     struct rp_key_pair *k = rp_key_load_public(text, size, "input", &err);
     if (!k) {
-        refused(&err);
+        must_be_refusal(&err);
         return;
     }
     if (rp_is_commented(text, size)) {
@@ -38,9 +28,9 @@ static void as_secret(const char *text, size_t size)
     RP_FOREIGN out;
     int encrypted = rp_signify_is_encrypted(text, size, "input", &err);
     if (encrypted < 0)
-        refused(&err);
+        must_be_refusal(&err);
     else if (rp_signify_open(&out, text, size, "passphrase", "input", &err) < 0)
-        refused(&err);
+        must_be_refusal(&err);
     else if (encrypted)
         abort();
 }
@@ -57,6 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     as_public(text, size);
     as_secret(text, size);
     if (rp_signify_check(text, size, key, "hello\n", 6, "input", &err) < 0)
-        refused(&err);
+        must_be_refusal(&err);
     return 0;
 }

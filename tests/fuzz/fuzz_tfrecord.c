@@ -4,22 +4,13 @@
 #include "data/dataset.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { SEQ = 8, PREDICTIONS = 2, VOCAB = 50 };
-
-static void one_line(const struct rp_err *err)
-{
-    if (err->code == RP_OK || !*err->msg || strchr(err->msg, '\n'))
-        abort();
-}
 
 struct sample {
     int32_t ids[SEQ], segments[SEQ], positions[PREDICTIONS], labels[PREDICTIONS], next;
@@ -66,15 +57,15 @@ static void read_all(const void *data, size_t size)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     struct rp_dataset *d = format->open(path, want, sizeof want / sizeof *want, 1, size, &err);
     if (!d)
-        one_line(&err);
+        must_be_refusal(&err);
     for (int64_t i = 0; d && i < format->count(d); i++)
         if (format->get(d, i, row, &err) == 0)
             check_sample(&s);
         else
-            one_line(&err);
+            must_be_refusal(&err);
     format->close(d);
     if (format->probe(path, own, &n, &err) < 0)
-        one_line(&err);
+        must_be_refusal(&err);
     close(fd);
 }
 

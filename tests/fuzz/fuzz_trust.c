@@ -3,22 +3,13 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "sign/trust.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 #define HEAD "repro-trust/1\nuntil: "
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void with_digest(struct rp_buf *out, const char *text, size_t size)
 {

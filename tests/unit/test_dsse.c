@@ -97,7 +97,7 @@ TEST(envelopes_of_another_form_are_refused)
     expect_refused(c, RP_MALFORMED, "100001 signatures");
     c = json_deep_copy(j);
     json_object_set_new(c, "extra", json_true());
-    expect_refused(c, RP_MALFORMED, "not spelled");
+    expect_refused(c, RP_MALFORMED, "not written");
     c = json_deep_copy(j);
     json_object_del(c, "payload");
     expect_refused(c, RP_MALFORMED, "'payload' is missing");

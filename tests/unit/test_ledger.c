@@ -202,7 +202,7 @@ TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
     CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "not the line that the run names"), "%s", err.msg);
     json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(0)); /* a run that hides one */
     failed = rp_ledger_find(path, run, &place, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "before it"), "%s", err.msg);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "earlier runs"), "%s", err.msg);
     json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(1));
     json_object_set_new(run, "recipe_sha256", json_string(OTHER));
     failed = rp_ledger_find(path, run, &place, &err);

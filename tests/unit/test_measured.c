@@ -299,7 +299,7 @@ TEST(samples_that_cannot_be_are_refused)
         {0, 5, 1, "\"n\":3,\"ns\":53", "\"n\":3,\"ns\":51", RP_MISMATCH, "rank0.samples.jsonl:4 was taken before"},
         {0, 5, 1, "\"power_mw\":699000", "\"power_mw\":-1", RP_MALFORMED, "/power_mw"},
         {0, 5, 1, "\"power_mw\":699000", "\"power_mw\":699000.0", RP_MALFORMED, "/power_mw"},
-        {0, 5, 1, "{\"clock_memory_hz\"", "{ \"clock_memory_hz\"", RP_MALFORMED, "not spelled"},
+        {0, 5, 1, "{\"clock_memory_hz\"", "{ \"clock_memory_hz\"", RP_MALFORMED, "not written"},
         {0, 5, 1, "\"utilization\":99", "\"weather\":99", RP_MALFORMED, "weather"},
         {-3000000000, 5, 1, NULL, NULL, RP_MISMATCH, "steps and samples span"},
         {2600000000, 12, 1, NULL, NULL, RP_MISMATCH, "steps and samples span"},
@@ -435,7 +435,7 @@ TEST(what_is_no_sample_ends_them)
         rp_sampling_add(&s, b);
         rp_sampling_add(&s, c);
         rp_sampling_add(&s, d);
-        CHECK(c && json_array_size(s.line) == 2 && strstr(s.reason, "no sample"), "%s: %zu kept, %s", bad[i], json_array_size(s.line), s.reason);
+        CHECK(c && json_array_size(s.line) == 2 && strstr(s.reason, "not a sample"), "%s: %zu kept, %s", bad[i], json_array_size(s.line), s.reason);
         rp_sampling_fini(&s);
     }
     struct rp_sampling s = {0};

@@ -185,9 +185,9 @@ TEST(a_complete_run_has_all_its_steps_and_both_roots)
     RP_JSON *j = results_of(t.data, 2, 1, 1, &err);
     CHECK(j, "%s", err.msg);
     RP_JSON *few = results_of(t.data, 3, 1, 1, &err);
-    CHECK(!few && err.code == RP_MISMATCH && strstr(err.msg, "2 steps are recorded; the recipe asks for 3"), "%s", err.msg);
+    CHECK(!few && err.code == RP_MISMATCH && strstr(err.msg, "2 steps are recorded; the recipe has 3"), "%s", err.msg);
     RP_JSON *many = results_of(t.data, 1, 1, 0, &err);
-    CHECK(!many && strstr(err.msg, "asks for 1"), "an incomplete run of more steps than asked for: %s", err.msg);
+    CHECK(!many && strstr(err.msg, "recipe has 1"), "an incomplete run of more steps than asked for: %s", err.msg);
     rp_buf_puts(&no_init, strchr(t.data, '\n') + 1);
     RP_JSON *a = results_of(no_init.data, 2, 1, 1, &err);
     CHECK(!a && strstr(err.msg, "state root before"), "%s", err.msg);

@@ -158,23 +158,23 @@ TEST(statements_about_a_bundle_have_one_form)
 {
     refused_with(NULL, NULL, RP_OK, "");
     refused_with("predicateType", json_string("urn:repro:run:1"), RP_MALFORMED, "predicateType is 'urn:repro:run:1'");
-    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED, "not spelled");
+    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED, "not written");
     refused_with("predicate/role", json_string("owner"), RP_MALFORMED, "role 'owner' is none of");
     refused_with("predicate/role", json_string("a role of more than fifteen bytes"), RP_MALFORMED, "role has more than 15 bytes");
     refused_with("predicate/role", json_null(), RP_MALFORMED, "role");
-    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED, "is no time");
-    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED, "is no time");
-    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED, "is no time");
+    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED, "is not a time");
+    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED, "is not a time");
+    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED, "is not a time");
     refused_with("predicate/note", json_string("\033[2Jverified"), RP_MALFORMED, "control characters");
     refused_with("predicate/note", json_string("line\nverified"), RP_MALFORMED, "control characters");
     refused_with("predicate/note", json_string("a\xe2\x80\xae" "b"), RP_MALFORMED, "direction");
     refused_with("predicate/program", json_string("\xc2\x9b"), RP_MALFORMED, "control characters");
-    refused_with("predicate/more", json_true(), RP_MALFORMED, "not spelled");
-    refused_with("more", json_true(), RP_MALFORMED, "not spelled");
+    refused_with("predicate/more", json_true(), RP_MALFORMED, "not written");
+    refused_with("more", json_true(), RP_MALFORMED, "not written");
     refused_with("predicate", json_string("x"), RP_MALFORMED, "predicate");
-    refused_with("subject", json_array(), RP_MALFORMED, "not spelled");
+    refused_with("subject", json_array(), RP_MALFORMED, "not written");
     refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH,
-                 "of another bundle, whose statement.dsse.json has the SHA-256 0011223344556677...");
+                 "about another bundle, whose statement.dsse.json has the SHA-256 0011223344556677...");
     RP_FREE char *huge = rp_alloc(601);
     memset(huge, 'a', 600);
     refused_with("predicate/note", json_string(huge), RP_MALFORMED, "note has more than 500 bytes");

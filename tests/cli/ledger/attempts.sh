@@ -41,7 +41,7 @@ says "another ledger, one exported before this run, or one that was cut"
 exit_of 5 "$REPRO" verify b.repro.tar.zst --ledger cut.jsonl --no-ledger
 sed 3d ledger.jsonl >out.jsonl
 exit_of 5 "$REPRO" ledger check out.jsonl
-says "line 3: it says that it is line 4"
+says "line 3: it is numbered as line 4"
 sed '5s/"exit":130/"exit":0/' ledger.jsonl >changed.jsonl
 exit_of 5 "$REPRO" ledger check changed.jsonl
 says "line 5: it was changed"

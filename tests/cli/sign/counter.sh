@@ -72,7 +72,7 @@ exit_of 0 "$REPRO" verify b.repro.tar.zst
 says "no longer trusted: 'author' of your trust store was believed until 2001-01-01"
 [ "$(tail -n 1 out.txt)" = "verified, but the key is unknown" ] || fail "an expired key is believed"
 exit_of 6 "$REPRO" verify b.repro.tar.zst --trust author
-says "was trusted until 2001-01-01, which is over"
+says "was trusted until 2001-01-01, which has passed"
 exit_of 0 "$REPRO" key trust
 says "no longer, it was until 2001-01-01"
 exit_of 0 "$REPRO" key trust --remove author
