@@ -208,7 +208,7 @@ static void allowed(struct rp_probe *p)
     }
 }
 
-/* "(null)" says none */
+/* "(null)" is none */
 static void tickless(struct rp_probe *p)
 {
     static const char path[] = CPU "/nohz_full";
@@ -235,7 +235,7 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
     memcpy(name, &b, 4);
     memcpy(name + 4, &c, 4);
     memcpy(name + 8, &d, 4);
-    return json_string(name); /* NULL when it is no text */
+    return json_string(name); /* NULL if it is not text */
 #else
     return NULL;
 #endif
