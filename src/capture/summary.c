@@ -50,7 +50,7 @@ static void add_wrapped(struct rp_buf *out, size_t column, size_t indent, const 
 }
 
 /* One fact. A label that is too long pushes it to the right. */
-static void put(struct page *p, const char *label, const char *text)
+static void put_fact(struct page *p, const char *label, const char *text)
 {
     size_t n = strlen(label), column = n < FACT - LABEL ? FACT : LABEL + n + 1;
     rp_buf_printf(p->out, "%-*s%-*s", LABEL, p->section, (int)(column - LABEL), label);
@@ -61,7 +61,7 @@ static void put(struct page *p, const char *label, const char *text)
 static void put_text(struct page *p, const char *label, const struct rp_buf *text)
 {
     if (text->size)
-        put(p, label, text->data);
+        put_fact(p, label, text->data);
 }
 
 /* A value in words, after '#' without its unit; 0 or -1: nothing that could be shown. */
@@ -165,7 +165,7 @@ static void container(struct page *p)
     line(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
     if (command) {
         RP_FREE char *text = rp_asprintf("%.*s%s", COMMAND, command, strlen(command) > COMMAND ? "..." : "");
-        put(p, "started like", text);
+        put_fact(p, "started like", text);
     }
 }
 
@@ -207,9 +207,9 @@ static void cpu(struct page *p)
                           : "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_min} to {cpu.clock_max}");
     line(p, "governor", "{frequency.governor}|driver {frequency.driver}|prefers {frequency.energy_preference}");
     if (rp_known_number(p->probes, "frequency.no_turbo", &off) == 0)
-        put(p, "turbo", off > 0 ? "off" : "on");
+        put_fact(p, "turbo", off > 0 ? "off" : "on");
     else if (rp_known_number(p->probes, "frequency.boost", &off) == 0)
-        put(p, "turbo", off > 0 ? "on" : "off");
+        put_fact(p, "turbo", off > 0 ? "on" : "off");
 }
 
 /* "2 nodes (0-1), balancing on" */
@@ -274,7 +274,7 @@ static void put_kinds(struct page *p, const json_t *const *gpu, int n, const cha
     }
     json_object_foreach(kinds, kind, count) {
         RP_FREE char *text = rp_asprintf("%d x %s", (int)json_integer_value(count), kind);
-        put(p, "devices", text);
+        put_fact(p, "devices", text);
     }
 }
 
@@ -318,7 +318,7 @@ static void gpu_state(struct page *p, const json_t *const *gpu, int n)
     RP_BUF links = {0};
     rp_buf_printf(&links, low < high ? "%d to %d up on each" : "%d up on each", low, high);
     if (high)
-        put(p, "NVLink", rp_buf_text(&links));
+        put_fact(p, "NVLink", rp_buf_text(&links));
 }
 
 static void gpus(struct page *p)
@@ -346,10 +346,10 @@ static void gpus(struct page *p)
     if (!n && !rp_known(p->probes, "gpu.driver_version") && !rp_known(p->probes, "nvidia.version") &&
         (rp_known(p->probes, "gpu.nccl_version") || json_object_size(rp_group(p->probes, "cuda.libraries")) ||
          json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
-        put(p, "driver", "no NVIDIA driver");
+        put_fact(p, "driver", "no NVIDIA driver");
     line(p, "NCCL", "{gpu.nccl_version}");
     if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
-        put(p, "not queried", why);
+        put_fact(p, "not queried", why);
 }
 
 /* ---- around it ---- */
@@ -378,7 +378,7 @@ static void network(struct page *p)
         }
     if (more) {
         RP_FREE char *text = rp_asprintf("%d not shown", more);
-        put(p, "and more", text);
+        put_fact(p, "and more", text);
     }
     line(p, "GPUDirect", "{rdma.gpudirect}");
 }
@@ -399,7 +399,7 @@ static void storage(struct page *p)
         const char *disk = json_string_value(json_array_get(disks, 0));
         RP_BUF text = {0};
         if (i && rp_known(at, "mount_point") && json_equal(rp_known(at, "mount_point"), rp_known(all, "workdir.mount_point"))) {
-            put(p, places[i][0], "where the working directory is");
+            put_fact(p, places[i][0], "where the working directory is");
             continue;
         }
         double turns;
@@ -459,11 +459,11 @@ static void sources(struct page *p)
         if (layout && !rp_known(one, "commit"))
             rp_buf_printf(&text, "%sno commit yet", text.size ? ", " : "");
         if (text.size)
-            put(p, here ? "working dir" : name, text.data);
+            put_fact(p, here ? "working dir" : name, text.data);
         else if (why)
-            put(p, here ? "working dir" : name, why);
+            put_fact(p, here ? "working dir" : name, why);
         else if (!here) /* requested by --repo */
-            put(p, name, "no git repository");
+            put_fact(p, name, "no git repository");
     }
 }
 
@@ -508,12 +508,12 @@ static void counts(struct page *p)
     count(p->probes, known, 0);
     p->section = "document";
     RP_FREE char *text = rp_asprintf("%d known, %d absent, %d denied, %d in error", known[0], known[1], known[2], known[3]);
-    put(p, "values", text);
+    put_fact(p, "values", text);
     without_values(p);
     for (int i = 0; (tree = rp_capture_unseen(p->probes, i, &unseen)); i++)
         if (unseen) {
             RP_FREE char *words = rp_asprintf("%s is not mounted: %d values are unknown", tree, unseen);
-            put(p, "unknown", words);
+            put_fact(p, "unknown", words);
         }
 }
 

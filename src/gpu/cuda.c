@@ -16,7 +16,7 @@ static void put_version(json_t *out, const char *name, int n, const char *source
 static void put_failure(json_t *out, const char *name, cudaError_t status, const char *source)
 {
     char text[256];
-    int driver = 0; /* stays 0 where there is no driver; the runtime then calls it too old */
+    int driver = 0; /* 0 without a driver; the runtime then reports it as too old */
     int absent = status == cudaErrorNoDevice ||
                  (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0);
     snprintf(text, sizeof text, "%s: %s", cudaGetErrorName(status), cudaGetErrorString(status));

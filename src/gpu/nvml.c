@@ -9,7 +9,7 @@
 #define DEVICES_MAX 256u
 #define MIG_MAX 64u
 
-static rp_nvml_function *find(const struct rp_nvml *lib, const char *symbol)
+static rp_nvml_function *find_symbol(const struct rp_nvml *lib, const char *symbol)
 {
     return (rp_nvml_function *)dlsym(lib->so.handle, symbol);
 }
@@ -20,7 +20,7 @@ nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject
     nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
     *source = row->ways->symbol;
     for (const struct rp_nvml_way *w = row->ways; w->symbol; w++) {
-        rp_nvml_function *f = find(lib, w->symbol);
+        rp_nvml_function *f = find_symbol(lib, w->symbol);
         if (!f)
             continue;
         memset(a, 0, sizeof *a);
@@ -173,7 +173,7 @@ static nvmlReturn_t get_handle(const struct rp_nvml *lib, const char *const symb
 {
     nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
     for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
-        rp_nvml_function *f = find(lib, symbols[i]);
+        rp_nvml_function *f = find_symbol(lib, symbols[i]);
         *source = symbols[f ? i : 0];
         *dev = NULL;
         if (f && address)
@@ -201,7 +201,7 @@ static void put_mig(const struct rp_nvml *lib, json_t *out, nvmlDevice_t dev)
 {
     static const char get_source[] = "nvmlDeviceGetMigDeviceHandleByIndex";
     nvmlReturn_t (*get)(nvmlDevice_t, unsigned, nvmlDevice_t *) =
-        (nvmlReturn_t (*)(nvmlDevice_t, unsigned, nvmlDevice_t *))find(lib, get_source);
+        (nvmlReturn_t (*)(nvmlDevice_t, unsigned, nvmlDevice_t *))find_symbol(lib, get_source);
     struct rp_nvml_answer max;
     const char *source;
     json_t *all = json_object();
@@ -265,14 +265,14 @@ static void put_devices(const struct rp_nvml *lib, json_t *out)
 int rp_nvml_load(struct rp_nvml *lib)
 {
     rp_gpu_load(&lib->so, "libnvidia-ml.so.1");
-    lib->error_string = lib->so.handle ? (const char *(*)(nvmlReturn_t))find(lib, "nvmlErrorString") : NULL;
+    lib->error_string = lib->so.handle ? (const char *(*)(nvmlReturn_t))find_symbol(lib, "nvmlErrorString") : NULL;
     return lib->so.handle ? 0 : -1;
 }
 
 nvmlReturn_t rp_nvml_init(const struct rp_nvml *lib, const char **source)
 {
-    *source = find(lib, "nvmlInit_v2") ? "nvmlInit_v2" : "nvmlInit";
-    rp_nvml_function *f = find(lib, *source);
+    *source = find_symbol(lib, "nvmlInit_v2") ? "nvmlInit_v2" : "nvmlInit";
+    rp_nvml_function *f = find_symbol(lib, *source);
     return f ? ((nvmlReturn_t (*)(void))f)() : NVML_ERROR_FUNCTION_NOT_FOUND;
 }
 
@@ -289,7 +289,7 @@ json_t *rp_gpu_nvml(void)
     }
     const char *source;
     nvmlReturn_t rc = rp_nvml_init(&lib, &source);
-    rp_nvml_function *f = find(&lib, source);
+    rp_nvml_function *f = find_symbol(&lib, source);
     Dl_info info;
     if (f && dladdr((void *)f, &info) && info.dli_fname)
         rp_put_str(out, "nvml_library", info.dli_fname, lib.so.name);

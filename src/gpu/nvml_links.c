@@ -65,7 +65,7 @@ void rp_nvml_put_links(const struct rp_nvml *lib, struct rp_nvml_device *d)
 /* Where the active links of a device lead. */
 struct lead {
     int direct, elsewhere; /* to the peer; to another device that is known */
-    int switched, typed;   /* to something that is no GPU; of these, what the driver says is a switch */
+    int switched, typed;   /* to a device that is not a GPU; of these, switches according to the driver */
     int unsure;            /* unknown where */
 };
 
@@ -125,7 +125,7 @@ static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, c
         rp_put(out, name, RP_STATE_ERROR, NULL, link_source, NULL, "the driver does not say where every NVLink leads");
         return;
     }
-    if (links && !here.direct && !here.typed) { /* an old driver: what is no GPU is a switch or, on POWER, the processor */
+    if (links && !here.direct && !here.typed) { /* an old driver: other devices are switches or, on POWER, the processor */
         nvmlReturn_t rc = rp_nvml_ask(lib, &s, &rp_nvml_p2p_nvlink_row, &a, &source);
         if (rc != NVML_SUCCESS && rc != NVML_ERROR_NOT_SUPPORTED) {
             rp_nvml_put_failure(lib, out, name, rc, source);

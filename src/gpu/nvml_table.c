@@ -214,7 +214,7 @@ const struct rp_nvml_row rp_nvml_mig_rows[] = {
     {0},
 };
 
-const struct rp_nvml_row rp_nvml_link_rows[] = { /* the first says whether there is a link and whether it is up */
+const struct rp_nvml_row rp_nvml_link_rows[] = { /* the first row: is there a link, and is it up */
     {"state", BY(link_number, "nvmlDeviceGetNvLinkState"), WORD(0, "inactive", "active")},
     {"version", BY(link_number, "nvmlDeviceGetNvLinkVersion"), WORD(0, "", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0")},
     {"speed", BY(link_speed, "nvmlDeviceGetFieldValues"), .form = RP_NVML_NUMBER, .unit = "B/s", .scale = 1000000},
@@ -224,7 +224,7 @@ const struct rp_nvml_row rp_nvml_link_rows[] = { /* the first says whether there
 };
 
 const struct rp_nvml_row rp_nvml_ancestor_row = {"", BY(ancestor, "nvmlDeviceGetTopologyCommonAncestor"),
-    WORD(0, "PIX", "PIX", "PXB", "PHB", "NODE", "SYS")}; /* 0: both on one board, behind its switch */
+    WORD(0, "PIX", "PIX", "PXB", "PHB", "NODE", "SYS")}; /* 0: both on one board, under its switch */
 const struct rp_nvml_row rp_nvml_p2p_row = {"", BY(p2p, "nvmlDeviceGetP2PStatus"), ARG(NVML_P2P_CAPS_INDEX_READ),
     WORD(0, "ok", "chipset_not_supported", "gpu_not_supported", "topology_not_supported", "disabled_by_regkey", "not_supported", "")};
 const struct rp_nvml_row rp_nvml_p2p_nvlink_row = {"", BY(p2p, "nvmlDeviceGetP2PStatus"), COUNT(0), ARG(NVML_P2P_CAPS_INDEX_NVLINK)};

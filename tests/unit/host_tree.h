@@ -20,6 +20,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A golden file; RP_UPDATE=1 writes it. */
+static __attribute__((unused)) void check_golden(const char *file, const struct rp_buf *seen)
+{
+    RP_BUF expected = {0};
+    struct rp_err err = {0};
+    if (getenv("RP_UPDATE"))
+        CHECK(rp_write_file(file, rp_buf_text(seen), seen->size, 0644, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&expected, file, 4 << 20, &err) == 0, "%s", err.msg);
+    const char *a = rp_buf_text(&expected), *b = rp_buf_text(seen);
+    int line = 1;
+    for (; *a && *a == *b; a++, b++)
+        line += *a == '\n';
+    CHECK(*a == *b, "%s differs in line %d: expected '%.60s', got '%.60s'", file, line, a, b);
+}
+
 static void make_parents(char *path)
 {
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
@@ -97,7 +112,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static void host_tree_remove(const char *root)
+static __attribute__((unused)) void host_tree_remove(const char *root)
 {
     nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

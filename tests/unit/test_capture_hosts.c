@@ -58,18 +58,6 @@ static void check_same(const char *what, const struct rp_buf *expected, const st
     CHECK(same, "%s differs in line %d: expected '%.60s', got '%.60s'", what, line, a, b);
 }
 
-static void compare(const char *file, const struct rp_buf *seen)
-{
-    RP_BUF expected = {0};
-    struct rp_err err;
-    if (getenv("RP_UPDATE")) {
-        CHECK(rp_write_file(file, seen->data, seen->size, 0644, &err) == 0, "%s", err.msg);
-        return;
-    }
-    CHECK(rp_read_file(&expected, file, 1 << 20, &err) == 0, "%s", err.msg);
-    check_same(file, &expected, seen);
-}
-
 /* Values of the time and of this build are not the recorded machine's. */
 static void drop_volatile(json_t *env)
 {
@@ -196,10 +184,10 @@ static void check_host(const char *name, struct env_counts *c)
             RP_FREE char *file = rp_asprintf("tests/hosts/%s/expected/%s.json", name, probe);
             RP_BUF text = {0};
             rp_json_write(&text, values);
-            compare(file, &text);
+            check_golden(file, &text);
         }
         rp_capture_summary(&summary, env);
-        compare(page, &summary);
+        check_golden(page, &summary);
         check_record(root, env);
         check_launch(tree, env);
     }
@@ -242,7 +230,8 @@ TEST(nothing_at_all)
     CHECK(!fault, "%s", fault);
     drop_volatile(env);
     fault = env_fault(env, &c);
-    CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50, "%d ok, %d denied, %d in error, %d absent", c.ok, c.denied,
+    CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50, "%d ok, %d denied, %d in error, %d absent",
+          c.ok, c.denied,
           c.error, c.absent); /* without /proc and /sys nobody can tell what the machine has */
     json_decref(env);
     rmdir(root);

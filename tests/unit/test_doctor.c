@@ -54,22 +54,12 @@ static json_t *examine(const char *probes)
     return rp_doctor(env);
 }
 
-static void compare(const char *file, const struct rp_buf *seen)
-{
-    RP_BUF expected = {0};
-    struct rp_err err = {0};
-    if (getenv("RP_UPDATE"))
-        CHECK(rp_write_file(file, rp_buf_text(seen), seen->size, 0644, &err) == 0, "%s", err.msg);
-    CHECK(rp_read_file(&expected, file, 1 << 16, &err) == 0, "%s", err.msg);
-    CHECK(strcmp(rp_buf_text(seen), rp_buf_text(&expected)) == 0, "another text than in %s:\n%s", file, rp_buf_text(seen));
-}
-
 /* Lines of at most 80 columns; the matrix is nvidia-smi's. */
 static void check_page(const json_t *env, const char *file)
 {
     RP_BUF page = {0};
     rp_capture_summary(&page, env);
-    compare(file, &page);
+    check_golden(file, &page);
     for (const char *line = rp_buf_text(&page), *end; *line; line = end + (*end == '\n')) {
         end = line + strcspn(line, "\n");
         CHECK(end - line <= 80, "%s: a line of %d columns: %.*s", file, (int)(end - line), (int)(end - line), line);
@@ -100,7 +90,7 @@ static void check_machine(const char *name)
     RP_JSON *findings = rp_doctor(env);
     tally(findings);
     rp_doctor_text(&text, findings, 0);
-    compare(file, &text);
+    check_golden(file, &text);
     if (!in_other_test(name)) {
         RP_FREE char *page = rp_asprintf("tests/hosts/%s/expected/summary.txt", name);
         json_object_del(json_object_get(env, "probes"), "program"); /* of this build */

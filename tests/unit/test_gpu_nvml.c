@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "gpu/gpu.h"
+#include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
 
 #include <dlfcn.h>
@@ -153,8 +154,7 @@ static void write_lines(struct rp_buf *out, json_t *devices, json_t *all)
 static void compare(const char *machine)
 {
     RP_FREE char *text = machine_text(machine), *path = rp_asprintf(MACHINES "expected/%s.json", machine);
-    RP_BUF got = {0}, expected = {0};
-    struct rp_err err = {0};
+    RP_BUF got = {0};
     load_fake(strstr(text, "Version 440.") ? 440 : 570);
     RP_FREE char *file = rp_asprintf(MACHINES "%s.txt", machine);
     RP_JSON *values = play_file(file);
@@ -163,11 +163,7 @@ static void compare(const char *machine)
     json_object_del(values, "nvml_library"); /* where the build is */
     RP_JSON *all = flat(values);
     write_lines(&got, json_object_get(values, "devices"), all);
-    if (getenv("RP_UPDATE"))
-        CHECK(rp_write_file(path, got.data, got.size, 0644, &err) == 0, "%s", err.msg);
-    CHECK(rp_read_file(&expected, path, 4 << 20, &err) == 0, "%s", err.msg);
-    CHECK(got.size == expected.size && memcmp(got.data, expected.data, got.size) == 0,
-          "%s is not what is expected: see what RP_UPDATE=1 changes", path);
+    check_golden(path, &got);
 }
 
 TEST(machines)
@@ -177,41 +173,6 @@ TEST(machines)
         SKIP("this build has no GPU worker (make CUDA=1)");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         in_child(compare, names[i]);
-}
-
-/* ---- the published matrices, cell by cell ---- */
-
-static void check_matrix(const char *machine)
-{
-    static const char *const v100[] = {"X NV1 NV1 NV2 NV2 SYS SYS SYS", "NV1 X NV2 NV1 SYS NV2 SYS SYS", "NV1 NV2 X NV2 SYS SYS NV1 SYS",
-                                       "NV2 NV1 NV2 X SYS SYS SYS NV1", "NV2 SYS SYS SYS X NV1 NV1 NV2", "SYS NV2 SYS SYS NV1 X NV2 NV1",
-                                       "SYS SYS NV1 SYS NV1 NV2 X NV2", "SYS SYS SYS NV1 NV2 NV1 NV2 X"};
-    static const char *const titan[] = {"X PIX PHB PHB SYS SYS SYS SYS", "PIX X PHB PHB SYS SYS SYS SYS", "PHB PHB X PIX SYS SYS SYS SYS",
-                                        "PHB PHB PIX X SYS SYS SYS SYS", "SYS SYS SYS SYS X PIX PHB PHB", "SYS SYS SYS SYS PIX X PHB PHB",
-                                        "SYS SYS SYS SYS PHB PHB X PIX", "SYS SYS SYS SYS PHB PHB PIX X"};
-    int is_v100 = strcmp(machine, "v100_sxm2_8") == 0;
-    RP_FREE char *file = rp_asprintf(MACHINES "%s.txt", machine);
-    load_fake(440);
-    RP_JSON *values = play_file(file), *all = flat(values);
-    for (int i = 0; i < 8; i++) {
-        RP_BUF row = {0};
-        char path[80];
-        for (int j = 0; j < 8; j++) {
-            snprintf(path, sizeof path, "devices.gpu%d.topology.gpu%d", i, j);
-            rp_buf_printf(&row, "%s%s", j ? " " : "", i == j ? "X" : member(all, path, "value"));
-        }
-        CHECK_STR(row.data, (is_v100 ? v100 : titan)[i]);
-        snprintf(path, sizeof path, "devices.gpu%d.cpu_affinity", i);
-        CHECK_STR(member(all, path, "value"), is_v100 ? (i < 4 ? "0-11,24-35" : "12-23,36-47") : i < 4 ? "0-13,28-41" : "14-27,42-55");
-    }
-}
-
-TEST(matrices)
-{
-    if (!rp_gpu_nvml)
-        SKIP("this build has no GPU worker (make CUDA=1)");
-    in_child(check_matrix, "v100_sxm2_8");
-    in_child(check_matrix, "titan_v_8");
 }
 
 /* ---- every error code of every function ---- */

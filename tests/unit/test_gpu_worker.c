@@ -354,22 +354,6 @@ static const char *schema_fault(const json_t *group)
     return schema && rp_schema_check(schema, env, "environment", &err) == 0 ? NULL : err.msg;
 }
 
-static const json_t *at(const json_t *group, const char *path)
-{
-    char name[64];
-    for (const char *end; group && *path; path = *end ? end + 1 : end) {
-        end = path + strcspn(path, "/");
-        snprintf(name, sizeof name, "%.*s", (int)(end - path), path);
-        group = json_object_get(group, name);
-    }
-    return group;
-}
-
-static const char *text_at(const json_t *group, const char *path)
-{
-    return json_string_value(at(group, path));
-}
-
 TEST(a_missing_loader_is_said)
 {
     struct rp_buf program = {0};
@@ -384,7 +368,7 @@ TEST(a_missing_loader_is_said)
     CHECK(why && strstr(why, "no glibc loader") && json_object_size(answers) == 1, "%s", failure(answers));
     RP_FREE char *text = json_dumps(answers, 0);
     RP_JSON *d = document(text, 0);
-    CHECK_STR(text_at(d, "worker/state"), "absent");
+    CHECK_STR(rp_json_text_at(d, "worker/state"), "absent");
     rp_buf_fini(&program);
     nobody_is_left();
 }
@@ -400,11 +384,11 @@ TEST(values_of_cuda_join_the_device_with_their_address)
                           "                   \"l2_cache\": {\"state\": \"ok\", \"value\": 6, \"source\": \"cuda\", \"unit\": \"B\"}},"
                           "\"0000:d8:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 72, \"source\": \"cuda\"}}}}}",
                           0);
-    CHECK_STR(text_at(d, "worker/value"), "present");
-    CHECK_STR(text_at(d, "devices/gpu1/l2_cache/unit"), "B");
-    CHECK_STR(text_at(d, "devices/gpu1/sm_count/source"), "nvml"); /* the first to say something is believed */
-    CHECK(json_integer_value(at(d, "devices/0000:d8:00.0/sm_count/value")) == 72);
-    CHECK(json_object_size(at(d, "devices")) == 3 && json_object_size(at(d, "devices/gpu0")) == 1);
+    CHECK_STR(rp_json_text_at(d, "worker/value"), "present");
+    CHECK_STR(rp_json_text_at(d, "devices/gpu1/l2_cache/unit"), "B");
+    CHECK_STR(rp_json_text_at(d, "devices/gpu1/sm_count/source"), "nvml"); /* the first to say something is believed */
+    CHECK(json_integer_value(rp_json_at(d, "devices/0000:d8:00.0/sm_count/value")) == 72);
+    CHECK(json_object_size(rp_json_at(d, "devices")) == 3 && json_object_size(rp_json_at(d, "devices/gpu0")) == 1);
     CHECK(!schema_fault(d), "%s", schema_fault(d));
 }
 
@@ -416,8 +400,8 @@ TEST(a_value_and_a_group_of_one_name_do_not_mix)
                           "\"cuda\": {\"first\": {\"x\": {\"state\": \"ok\", \"value\": 3, \"source\": \"cuda\"}},"
                           "            \"second\": {\"state\": \"ok\", \"value\": 4, \"source\": \"cuda\"}}}",
                           0);
-    CHECK(json_integer_value(at(d, "first/value")) == 1 && json_object_size(at(d, "first")) == 3);
-    CHECK(json_integer_value(at(d, "second/x/value")) == 2 && json_object_size(at(d, "second")) == 1);
+    CHECK(json_integer_value(rp_json_at(d, "first/value")) == 1 && json_object_size(rp_json_at(d, "first")) == 3);
+    CHECK(json_integer_value(rp_json_at(d, "second/x/value")) == 2 && json_object_size(rp_json_at(d, "second")) == 1);
     CHECK(!schema_fault(d), "%s", schema_fault(d));
 }
 
@@ -441,14 +425,14 @@ TEST(what_is_no_value_becomes_an_error)
                           0);
     const char *name;
     json_t *v;
-    CHECK_STR(text_at(d, "worker/state"), "error");
-    CHECK_STR(text_at(d, "worker/detail"), "the GPU worker crashed");
-    CHECK_STR(text_at(d, "link/state/value"), "active");
-    CHECK(json_array_size(at(d, "extra/value")) == 2 && !at(d, "extra/colour"));
-    CHECK(!at(d, "NOT A NAME"));
+    CHECK_STR(rp_json_text_at(d, "worker/state"), "error");
+    CHECK_STR(rp_json_text_at(d, "worker/detail"), "the GPU worker crashed");
+    CHECK_STR(rp_json_text_at(d, "link/state/value"), "active");
+    CHECK(json_array_size(rp_json_at(d, "extra/value")) == 2 && !rp_json_at(d, "extra/colour"));
+    CHECK(!rp_json_at(d, "NOT A NAME"));
     json_object_foreach((json_t *)d, name, v)
         if (strcmp(name, "link") != 0 && strcmp(name, "extra") != 0 && strcmp(name, "deep") != 0)
-            CHECK(text_at(v, "state") && strcmp(text_at(v, "state"), "error") == 0, "%s is not an error", name);
+            CHECK(rp_json_text_at(v, "state") && strcmp(rp_json_text_at(v, "state"), "error") == 0, "%s is not an error", name);
     CHECK(json_object_size(d) == 17, "%zu values", json_object_size(d));
     CHECK(!schema_fault(d), "%s", schema_fault(d));
 }
@@ -458,7 +442,7 @@ TEST(what_names_the_machine_is_hidden)
     static const char answers[] = "{\"nvml\": {\"devices\": {\"gpu0\": {\"serial\": {\"state\": \"ok\", \"value\": \"0324418012345\", "
                                   "\"source\": \"nvml\", \"hide\": true}}}}}";
     RP_JSON *hidden = document(answers, 0), *clear = document(answers, 1);
-    CHECK(text_at(hidden, "devices/gpu0/serial/value") && rp_is_hidden(text_at(hidden, "devices/gpu0/serial/value")));
-    CHECK(!at(hidden, "devices/gpu0/serial/hide") && !at(clear, "devices/gpu0/serial/hide"));
-    CHECK_STR(text_at(clear, "devices/gpu0/serial/value"), "0324418012345");
+    CHECK(rp_json_text_at(hidden, "devices/gpu0/serial/value") && rp_is_hidden(rp_json_text_at(hidden, "devices/gpu0/serial/value")));
+    CHECK(!rp_json_at(hidden, "devices/gpu0/serial/hide") && !rp_json_at(clear, "devices/gpu0/serial/hide"));
+    CHECK_STR(rp_json_text_at(clear, "devices/gpu0/serial/value"), "0324418012345");
 }

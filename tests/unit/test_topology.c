@@ -82,17 +82,13 @@ static void check_published(const char *name, int without_driver)
         CHECK(strncmp(text.data, published.data, published.size) == 0, "other blanks than in %s: %s", file, text.data);
 }
 
-/* With its blanks and the legend; RP_UPDATE=1 writes it. */
+/* With its blanks and the legend. */
 static void check_text(const char *name)
 {
     RP_FREE char *file = rp_asprintf("tests/hosts/%s/matrix.txt", name);
-    RP_BUF expected = {0}, text = {0};
-    struct rp_err err;
+    RP_BUF text = {0};
     matrix_of(&text, name, 0);
-    if (getenv("RP_UPDATE"))
-        CHECK(rp_write_file(file, text.data, text.size, 0644, &err) == 0, "%s", err.msg);
-    CHECK(rp_read_file(&expected, file, 1 << 16, &err) == 0, "%s", err.msg);
-    CHECK_STR(text.data, expected.data);
+    check_golden(file, &text);
 }
 
 TEST(matrix_of_8_v100_with_nvlink_and_a_nic)
@@ -256,16 +252,10 @@ static json_t *capture_recorded(const char *text, size_t size, int identify, str
     return env;
 }
 
-static const json_t *field(const json_t *env, const char *a, const char *b, const char *c)
+static long long number_at(const json_t *env, const char *path)
 {
-    const json_t *at = json_object_get(json_object_get(json_object_get(env, "probes"), "topology"), a);
-    at = b ? json_object_get(at, b) : at;
-    return c ? json_object_get(at, c) : at;
-}
-
-static long long number(const json_t *leaf)
-{
-    return json_integer_value(json_object_get(leaf, "value"));
+    RP_FREE char *value = rp_asprintf("probes/topology/%s/value", path);
+    return json_integer_value(rp_json_at(env, value));
 }
 
 /* Two sockets of twelve cores with two threads each, numbered as Linux does, with infos of every kind. */
@@ -301,12 +291,12 @@ TEST(recorded_machine_of_two_sockets)
     CHECK(given != NULL, "hwloc makes no synthetic machine");
     RP_JSON *env = capture_recorded(given, strlen(given), 0, &xml), *second = capture_recorded(xml.data, xml.size, 0, &again);
     RP_JSON *open = capture_recorded(given, strlen(given), 1, &clear);
-    CHECK(number(field(env, "packages", NULL, NULL)) == 2 && number(field(env, "cores", NULL, NULL)) == 24, "packages, cores");
-    CHECK(number(field(env, "threads", NULL, NULL)) == 48 && number(field(env, "numa_nodes", NULL, NULL)) == 2, "threads, nodes");
-    CHECK(number(field(env, "caches", "l3", "size")) == 17301504 && number(field(env, "caches", "l3", "total")) == 2 * 17301504, "l3");
-    CHECK(number(field(env, "caches", "l3", "threads")) == 24 && number(field(env, "caches", "l1d", "count")) == 24, "sharing");
-    CHECK(number(field(env, "nodes", "node1", "memory")) == 206158430208, "memory");
-    CHECK_STR(json_string_value(json_object_get(field(env, "nodes", "node1", "cpus"), "value")), "12-23,36-47");
+    CHECK(number_at(env, "packages") == 2 && number_at(env, "cores") == 24, "packages, cores");
+    CHECK(number_at(env, "threads") == 48 && number_at(env, "numa_nodes") == 2, "threads, nodes");
+    CHECK(number_at(env, "caches/l3/size") == 17301504 && number_at(env, "caches/l3/total") == 2 * 17301504, "l3");
+    CHECK(number_at(env, "caches/l3/threads") == 24 && number_at(env, "caches/l1d/count") == 24, "sharing");
+    CHECK(number_at(env, "nodes/node1/memory") == 206158430208, "memory");
+    CHECK_STR(json_string_value(json_object_get(rp_json_at(env, "probes/topology/nodes/node1/cpus"), "value")), "12-23,36-47");
     CHECK(strstr(given, "secret") && !strstr(xml.data, "secret"), "a name, address or serial number stays: %s", strstr(xml.data, "secret"));
     CHECK(strstr(xml.data, "Gold 5118"), "the model is gone");
     CHECK(strstr(clear.data, "secret-host") && strstr(clear.data, "secret-serial"), "--identify keeps them");
@@ -334,7 +324,7 @@ TEST(environment_of_hwloc_is_ignored)
         CHECK_STR(getenv(set[i][0]), set[i][1]);
         unsetenv(set[i][0]);
     }
-    CHECK(number(field(before, "threads", NULL, NULL)) == sysconf(_SC_NPROCESSORS_ONLN), "threads");
+    CHECK(number_at(before, "threads") == sysconf(_SC_NPROCESSORS_ONLN), "threads");
     CHECK(json_equal(json_object_get(before, "probes"), json_object_get(after, "probes")), "values differ");
     CHECK(plain.size && plain.size == disturbed.size && memcmp(plain.data, disturbed.data, plain.size) == 0, "the XML differs");
     char host[256] = "";
@@ -353,14 +343,14 @@ TEST(hostile_xml)
     unsigned seed = 1;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         RP_JSON *env = capture_recorded(bad[i], strlen(bad[i]), 0, NULL);
-        CHECK_STR(json_string_value(json_object_get(field(env, "packages", NULL, NULL), "state")), "error");
+        CHECK_STR(json_string_value(json_object_get(rp_json_at(env, "probes/topology/packages"), "state")), "error");
     }
     for (int i = 0; i < 60; i++) {
         RP_FREE char *text = rp_strdup(given);
         for (int k = 0; k < 1 + i % 4; k++)
             text[rand_r(&seed) % (unsigned)size] = "<>\"/=0x9-,"[rand_r(&seed) % 10];
         RP_JSON *env = capture_recorded(text, i % 5 ? size : (size_t)rand_r(&seed) % size, 0, NULL);
-        const char *state = json_string_value(json_object_get(field(env, "threads", NULL, NULL), "state"));
+        const char *state = json_string_value(json_object_get(rp_json_at(env, "probes/topology/threads"), "state"));
         CHECK(state && (strcmp(state, "ok") == 0 || strcmp(state, "error") == 0 || strcmp(state, "absent") == 0), "mutation %d", i);
     }
 }

@@ -32,7 +32,7 @@ static const char *find_sign(const struct sign *list, size_t n, const char *text
 }
 #define FIND_SIGN(list, text) find_sign(list, sizeof list / sizeof *list, text)
 
-static void found(struct rp_engine *e, const char *name, const char *source)
+static void set_engine(struct rp_engine *e, const char *name, const char *source)
 {
     if (e->name[0])
         return;
@@ -50,7 +50,7 @@ static void ask_groups(struct rp_engine *e, const struct rp_probe *p)
             continue;
         const char *engine = FIND_SIGN(group_signs, t.bytes.data);
         if (engine)
-            found(e, engine, t.path);
+            set_engine(e, engine, t.path);
         e->kubernetes |= strstr(t.bytes.data, "kubepods") != NULL;
     }
 }
@@ -64,16 +64,16 @@ static void ask_mounts(struct rp_engine *e, const struct rp_mounts *m)
             continue;
         const char *engine = FIND_SIGN(mount_signs, layers ? at->super : at->root);
         if (engine && !layers)
-            found(e, engine, RP_MOUNTS_PATH);
+            set_engine(e, engine, RP_MOUNTS_PATH);
         e->kubernetes |= strstr(at->root, "kubelet/pods") != NULL;
     }
     const struct rp_mount *top = rp_mounts_at(m, "/");
     const char *engine = top ? FIND_SIGN(mount_signs, top->super) : NULL;
     if (engine)
-        found(e, engine, RP_MOUNTS_PATH);
+        set_engine(e, engine, RP_MOUNTS_PATH);
 }
 
-/* Of process 1's variables only container=...; of .containerenv what says nothing about its owner. */
+/* Of process 1's variables only container=... is kept. */
 static void redact_init(const struct rp_probe *p, struct rp_buf *text)
 {
     RP_BUF old = *text;
@@ -92,11 +92,11 @@ static void ask_init(struct rp_engine *e, const struct rp_probe *p)
     rp_text_read(&manager, p, "/run/host/container-manager");
     const char *v = env.state == RP_STATE_OK && env.bytes.size > 10 ? env.bytes.data + 10 : "";
     if (strcmp(v, "oci") != 0 && v[0] && v[strspn(v, "abcdefghijklmnopqrstuvwxyz0123456789-_.")] == 0)
-        found(e, v, env.path);
+        set_engine(e, v, env.path);
     if (manager.state == RP_STATE_OK) {
         RP_FREE char *word = rp_trimmed(manager.bytes.data, manager.bytes.size);
         if (word[0] && word[strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789-_.")] == 0)
-            found(e, word, manager.path);
+            set_engine(e, word, manager.path);
     }
 }
 
@@ -108,9 +108,9 @@ void rp_engine_find(struct rp_engine *e, const struct rp_probe *p, const struct 
     e->kubernetes |= rp_probe_exists(p, account);
     ask_init(e, p);
     if (rp_probe_exists(p, "/.dockerenv"))
-        found(e, "docker", "/.dockerenv");
+        set_engine(e, "docker", "/.dockerenv");
     if (rp_probe_exists(p, containerenv))
-        found(e, "podman", containerenv);
+        set_engine(e, "podman", containerenv);
     if (e->kubernetes && strcmp(e->name, "podman") == 0) /* both keep containers below containers/storage */
         snprintf(e->name, sizeof e->name, "cri-o");
 }

@@ -26,7 +26,7 @@ void rp_doctor_report(struct rp_doctor *d, enum rp_severity severity, const char
     va_start(ap, value);
     vsnprintf(text, sizeof text, value, ap);
     va_end(ap);
-    rp_clean(text); /* it may hold what a driver said, and be cut within a character */
+    rp_clean(text); /* it may contain a text of a driver, and be cut within a character */
     json_array_append_new(d->found, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "check", d->check, "severity", severities[severity],
                                               "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
 }

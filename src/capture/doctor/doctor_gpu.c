@@ -143,7 +143,7 @@ struct gpu_check {
     const char *field;
     const char *other; /* IS: the word; COUNT: what is counted; BELOW: the field that `field` should reach */
     const char *words; /* IS: the finding; BELOW: its beginning */
-    int (*look)(const json_t *gpu, struct rp_buf *words); /* WITH: is something wrong? Then `words` says what. */
+    int (*look)(const json_t *gpu, struct rp_buf *words); /* WITH: is there a finding? It is put into `words`. */
 };
 
 static int look_at_fabric(const json_t *gpu, struct rp_buf *words)
@@ -290,7 +290,7 @@ void rp_doctor_nccl(struct rp_doctor *d)
     json_object_foreach((json_t *)rp_group(d->probes, "cuda.libraries"), name, library)
         if (!version && strcmp(name, "libnccl.so.2") == 0)
             version = rp_known_text(library, "version");
-    if (version && strchr(version, '.') && rp_compare_versions(version, NCCL_OLD) < 0) /* "2" is what the file name says at least */
+    if (version && strchr(version, '.') && rp_compare_versions(version, NCCL_OLD) < 0) /* "2" is only the soname */
         rp_doctor_report(d, SLOW, "apt install libnccl2 # or pip install -U nvidia-nccl-cu12", "%s, older than " NCCL_OLD, version);
 }
 

@@ -55,7 +55,7 @@ struct question {
     const struct part *part;
 };
 
-/* The values of a part, or {"state", "detail"?} when the repository cannot be opened. */
+/* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
 static json_t *look(const void *arg, struct rp_buf *rest)
 {
     const struct question *q = arg;
@@ -90,6 +90,10 @@ static int ask_part(const struct rp_probe *p, const char *dir, const struct part
         return part != parts;
     }
     json_object_update(out, answer);
+    json_object_del(out, "failed");
+    const char *failed = json_string_value(json_object_get(answer, "failed"));
+    if (failed)
+        put_rest(out, part, RP_STATE_ERROR, failed);
     if (diff.size) {
         rp_git_clean_text(diff.data);
         rp_put(out, "diff", RP_STATE_OK, json_string(diff.data), rp_git_source, NULL, NULL);

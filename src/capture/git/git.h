@@ -23,7 +23,8 @@ enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, co
 int rp_git_alternates(git_repository *repo); /* how many places objects/info/alternates names, which are not read; -1: not known */
 /* libgit2's last message without the names in it. */
 const char *rp_git_failure(void);
-void rp_git_put_failure(json_t *out, const char *name);
+/* The values of this part that `out` lacks are errors, for this reason; NULL: libgit2's last message. The first call counts. */
+void rp_git_fail(json_t *out, const char *why);
 
 /* What is fit for a list: one clean line, cut to 1000 bytes. */
 void rp_git_add_line(json_t *list, const char *line);

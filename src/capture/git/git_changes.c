@@ -161,7 +161,6 @@ static void add_untracked(struct changes *c, const char *path)
 
 static void put_files(struct changes *c, json_t *out)
 {
-    static const char *const unknown[] = {"changed_files", "changed_left_out", "withheld", "diff_sha256", "diff_size", "diff"};
     size_t i = 0;
     for (; i < c->n && rp_now_ns() <= c->j->deadline; i++)
         if (c->delta[i]->status != GIT_DELTA_UNTRACKED) {
@@ -178,22 +177,18 @@ static void put_files(struct changes *c, json_t *out)
         return;
     }
     rp_buf_fini(c->j->diff);
-    for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
-        rp_put(out, unknown[k], RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_now_ns() > c->j->deadline ? late : rp_git_failure());
+    rp_git_fail(out, rp_now_ns() > c->j->deadline ? late : NULL);
 }
 
 void rp_git_changes(const struct rp_git_job *j, json_t *out)
 {
-    static const char *const all[] = {"modified",           "untracked", "changed_files", "changed_left_out", "untracked_files",
-                                      "untracked_left_out", "withheld",  "diff_sha256",   "diff_size",        "diff"};
     struct changes c = {.j = j};
     git_diff *diff = NULL;
     const char *why = NULL;
     if (git_repository_is_bare(j->repo))
         return; /* absent */
     if (rp_git_compare(&diff, j, j->repo, GIT_DIFF_INCLUDE_UNTRACKED, &why) < 0) {
-        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-            rp_put(out, all[i], RP_STATE_ERROR, NULL, rp_git_source, NULL, why);
+        rp_git_fail(out, why);
         return;
     }
     c.n = git_diff_num_deltas(diff);
@@ -257,7 +252,7 @@ void rp_git_submodules(const struct rp_git_job *j, json_t *out)
     if (git_repository_is_bare(j->repo))
         return; /* absent */
     if (git_repository_index(&index, j->repo) < 0 || rp_git_head_tree(&tree, j->repo) < 0) {
-        rp_git_put_failure(out, "submodules");
+        rp_git_fail(out, NULL);
         return;
     }
     size_t n = git_index_entrycount(index);
@@ -266,9 +261,7 @@ void rp_git_submodules(const struct rp_git_job *j, json_t *out)
         if (e->mode != GIT_FILEMODE_COMMIT || git_index_entry_stage(e) != 0)
             continue;
         if (rp_now_ns() > j->deadline || json_array_size(list) >= MAX_SUBMODULES) {
-            static const char *const names[] = {"submodules", "submodules_changed"};
-            for (size_t k = 0; k < 2; k++)
-                rp_put(out, names[k], RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_now_ns() > j->deadline ? late : "more than 200");
+            rp_git_fail(out, rp_now_ns() > j->deadline ? late : "more than 200");
             return;
         }
         changed += add_submodule(j, list, tree, e->path);

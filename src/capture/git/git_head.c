@@ -88,8 +88,7 @@ static void put_remotes(const struct rp_git_job *j, json_t *out, const char *wan
     struct remotes r = {.p = j->p, .wanted = wanted, .list = json_array(), .out = out};
     git_config *config = NULL;
     if (git_repository_config(&config, j->repo) < 0 || git_config_foreach_match(config, "^remote\\..+\\.url$", note_remote, &r) < 0) {
-        rp_git_put_failure(out, "url");
-        rp_git_put_failure(out, "remotes");
+        rp_git_fail(out, NULL);
         return;
     }
     if (!json_object_get(out, "url"))
@@ -132,8 +131,7 @@ static void put_head(const struct rp_git_job *j, json_t *out)
         rp_put_absent(out, "commit", rp_git_source);
         rp_put_absent(out, "branch", rp_git_source);
     } else if (rc < 0 || git_reference_name_to_id(&commit, j->repo, "HEAD") < 0) {
-        rp_git_put_failure(out, "commit");
-        rp_git_put_failure(out, "branch");
+        rp_git_fail(out, NULL);
     } else {
         git_oid_tostr(hex, sizeof hex, &commit); /* the object itself may be in another repository */
         rp_put_str(out, "commit", hex, rp_git_source);
@@ -173,7 +171,7 @@ static void put_alternates(const struct rp_git_job *j, json_t *out)
 {
     int n = rp_git_alternates(j->repo);
     if (n < 0)
-        rp_put(out, "alternates", RP_STATE_ERROR, NULL, rp_git_source, NULL, "objects/info/alternates cannot be read");
+        rp_git_fail(out, "objects/info/alternates cannot be read");
     else
         rp_put_int(out, "alternates", n, rp_git_source, NULL);
 }
@@ -206,7 +204,7 @@ static void put_describe(const struct rp_git_job *j, json_t *out, git_object *co
     o.show_commit_oid_as_fallback = 1;
     f.abbreviated_size = 12; /* independent of core.abbrev */
     if (git_describe_commit(&r, commit, &o) < 0 || git_describe_format(&text, r, &f) < 0)
-        rp_git_put_failure(out, "describe");
+        rp_git_fail(out, NULL);
     else
         put_name(j, out, "describe", text.ptr);
 }
@@ -221,8 +219,7 @@ static void put_distance(const struct rp_git_job *j, json_t *out, git_reference 
         rp_put_absent(out, "behind", rp_git_source);
     } else if (git_reference_peel(&there, up, GIT_OBJECT_COMMIT) < 0 ||
                git_graph_ahead_behind(&ahead, &behind, j->repo, git_object_id(commit), git_object_id(there)) < 0) {
-        rp_git_put_failure(out, "ahead");
-        rp_git_put_failure(out, "behind");
+        rp_git_fail(out, NULL);
     } else {
         rp_put_int(out, "ahead", (int64_t)ahead, rp_git_source, "commits");
         rp_put_int(out, "behind", (int64_t)behind, rp_git_source, "commits");
@@ -236,9 +233,7 @@ void rp_git_history(const struct rp_git_job *j, json_t *out)
     if (git_repository_head(&head, j->repo) < 0)
         return; /* what is missing is absent: no commit, or the first part says why not */
     if (git_reference_peel(&commit, head, GIT_OBJECT_COMMIT) < 0) {
-        rp_git_put_failure(out, "describe");
-        rp_git_put_failure(out, "ahead");
-        rp_git_put_failure(out, "behind");
+        rp_git_fail(out, NULL);
         return;
     }
     put_describe(j, out, commit);

@@ -59,9 +59,10 @@ const char *rp_git_failure(void)
     return text;
 }
 
-void rp_git_put_failure(json_t *out, const char *name)
+void rp_git_fail(json_t *out, const char *why)
 {
-    rp_put(out, name, RP_STATE_ERROR, NULL, rp_git_source, NULL, rp_git_failure());
+    if (!json_object_get(out, "failed"))
+        json_object_set_new(out, "failed", json_string(why ? why : rp_git_failure()));
 }
 
 void rp_git_add_line(json_t *list, const char *line)

@@ -116,14 +116,12 @@ static void topology(struct rp_probe *p, const struct rp_text *online)
         package[known] = pkg;
         core[known++] = pkg << 20 | id;
     }
-    if (n > 0 && known == n) {
-        rp_put_int(p->out, "sockets", count_distinct(package, n), source, NULL);
-        rp_put_int(p->out, "cores", count_distinct(core, n), source, NULL);
-    } else {
-        enum rp_state state = garbage ? RP_STATE_ERROR : RP_STATE_ABSENT;
-        rp_put(p->out, "sockets", state, NULL, source, NULL, garbage ? "not a number" : NULL);
-        rp_put(p->out, "cores", state, NULL, source, NULL, garbage ? "not a number" : NULL);
-    }
+    for (int i = 0; i < 2; i++)
+        if (n > 0 && known == n)
+            rp_put_int(p->out, i ? "cores" : "sockets", count_distinct(i ? core : package, n), source, NULL);
+        else
+            rp_put(p->out, i ? "cores" : "sockets", garbage ? RP_STATE_ERROR : RP_STATE_ABSENT, NULL, source, NULL,
+                   garbage ? "not a number" : NULL);
     if (n > 0)
         rp_put_int(p->out, "threads", n, online->path, NULL);
     else if (online->state == RP_STATE_OK)
@@ -210,7 +208,7 @@ static void allowed(struct rp_probe *p)
     }
 }
 
-/* "(null)" says none */
+/* "(null)" is none */
 static void tickless(struct rp_probe *p)
 {
     static const char path[] = CPU "/nohz_full";
@@ -237,7 +235,7 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
     memcpy(name, &b, 4);
     memcpy(name + 4, &c, 4);
     memcpy(name + 8, &d, 4);
-    return json_string(name); /* NULL when it is no text */
+    return json_string(name); /* NULL if it is not text */
 #else
     return NULL;
 #endif

@@ -22,7 +22,7 @@ struct structure {
     char *texts, *end;
 };
 
-/* The structure at *from; moves *from behind it. 0, or -1 at the end or where the table is broken. */
+/* The structure at *from; moves *from after it. 0, or -1 at the end or where the table is broken. */
 static int next_structure(unsigned char **from, unsigned char *end, struct structure *s)
 {
     unsigned char *p = *from;
@@ -35,7 +35,7 @@ static int next_structure(unsigned char **from, unsigned char *end, struct struc
         ;
     if (end - p < 2)
         return -1;
-    s->end = (char *)p + 1; /* behind the NUL of the last text */
+    s->end = (char *)p + 1; /* after the NUL of the last text */
     *from = p + 2;
     return 0;
 }
@@ -49,7 +49,7 @@ static uint64_t number(const struct structure *s, size_t offset, int bytes)
     return n;
 }
 
-/* The text whose index stands at the offset, or NULL. */
+/* The text whose index is at the offset, or NULL. */
 static char *text(const struct structure *s, size_t offset)
 {
     unsigned index = (unsigned)number(s, offset, 1);
@@ -124,7 +124,7 @@ static uint64_t module_size(const struct structure *s)
     return n & 0x8000 ? (n & 0x7fff) << 10 : n << 20;
 }
 
-/* In millions of transfers a second; larger ones stand elsewhere. */
+/* In millions of transfers per second; larger values have another offset. */
 static uint64_t speed(const struct structure *s, size_t offset, size_t large)
 {
     uint64_t n = number(s, offset, 2);

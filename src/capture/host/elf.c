@@ -59,7 +59,7 @@ int rp_elf_build_id(int fd, char out[RP_BUILD_ID])
     return -1;
 }
 
-/* bytes has a NUL behind its end. */
+/* There is a NUL after the n bytes. */
 static int find_text(const char *bytes, size_t n, const char *mark, const char *stops, char *out, size_t size)
 {
     const char *end = bytes + n;

@@ -67,7 +67,7 @@ static void put_idle_state(const struct rp_probe *p, json_t *group, const char *
     json_object_set_new(group, name, one);
 }
 
-/* How often heat slowed cores (sum) and packages (each core tells its package's) since the machine started. */
+/* Thermal throttling events since boot: of cores (sum), and of packages (each core reports that of its package). */
 static void throttling(struct rp_probe *p)
 {
     static const char *const files[][2] = {{"core_throttles", "core_throttle_count"}, {"package_throttles", "package_throttle_count"}};

@@ -100,19 +100,17 @@ static int is_kept(const char *word)
 /* "BOOT_IMAGE=/vmlinuz quiet iommu=pt" -> "iommu=pt withheld=2" */
 static void redact(const struct rp_probe *p, struct rp_buf *text)
 {
-    RP_BUF words = {0};
+    RP_BUF old = *text;
     int withheld = 0;
     char *save = NULL;
     (void)p;
-    for (char *w = strtok_r(text->data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
+    *text = (struct rp_buf){0};
+    for (char *w = strtok_r(old.data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
         if (is_kept(w))
-            rp_buf_printf(&words, "%s ", w);
+            rp_buf_printf(text, "%s ", w);
         else
             withheld += strncmp(w, withheld_word, sizeof withheld_word - 1) == 0 ? (int)strtol(w + sizeof withheld_word - 1, NULL, 10) : 1;
-    rp_buf_printf(&words, "%s%d\n", withheld_word, withheld);
-    struct rp_buf old = *text;
-    *text = words;
-    words = old;
+    rp_buf_printf(text, "%s%d\n", withheld_word, withheld);
 }
 
 static void command_line(struct rp_probe *p)
@@ -133,42 +131,34 @@ static void command_line(struct rp_probe *p)
 /* Fields 1-3 of "0.31 0.40 0.35 2/180 12345"; 4: running, 5: total of the fourth word. */
 static void load(struct rp_probe *p)
 {
+    static const char *const names[] = {"load_1min", "load_5min", "load_15min", "tasks_running", "tasks"};
     RP_TEXT t;
-    double avg[3];
-    int running, total;
+    double n[5];
     rp_text_read(&t, p, "/proc/loadavg");
-    int n = t.state == RP_STATE_OK ? sscanf(t.bytes.data, "%lf %lf %lf %d/%d", &avg[0], &avg[1], &avg[2], &running, &total) : 0;
-    if (n == 5) {
-        rp_put_real(p->out, "load_1min", avg[0], t.path, "tasks");
-        rp_put_real(p->out, "load_5min", avg[1], t.path, "tasks");
-        rp_put_real(p->out, "load_15min", avg[2], t.path, "tasks");
-        rp_put_int(p->out, "tasks_running", running, t.path, "tasks");
-        rp_put_int(p->out, "tasks", total, t.path, "tasks");
-        return;
-    }
-    if (t.state == RP_STATE_OK) {
+    if (t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) != 5) {
         t.state = RP_STATE_ERROR;
         t.detail = "not five numbers";
     }
-    static const char *const names[] = {"load_1min", "load_5min", "load_15min", "tasks_running", "tasks"};
     for (int i = 0; i < 5; i++)
-        rp_put_state(p->out, names[i], &t);
+        if (t.state != RP_STATE_OK)
+            rp_put_state(p->out, names[i], &t);
+        else if (i < 3)
+            rp_put_real(p->out, names[i], n[i], t.path, "tasks");
+        else
+            rp_put_int(p->out, names[i], (int64_t)n[i], t.path, "tasks");
 }
 
 static void uptime(struct rp_probe *p)
 {
     RP_TEXT t;
-    double seconds;
+    double seconds = -1;
     rp_text_read(&t, p, "/proc/uptime");
-    if (t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf", &seconds) == 1 && seconds >= 0 && seconds < 1e12) {
+    if (t.state != RP_STATE_OK)
+        rp_put_state(p->out, "uptime", &t);
+    else if (sscanf(t.bytes.data, "%lf", &seconds) == 1 && seconds >= 0 && seconds < 1e12)
         rp_put_real(p->out, "uptime", seconds, t.path, "s");
-        return;
-    }
-    if (t.state == RP_STATE_OK) {
-        t.state = RP_STATE_ERROR;
-        t.detail = "not a number";
-    }
-    rp_put_state(p->out, "uptime", &t);
+    else
+        rp_put(p->out, "uptime", RP_STATE_ERROR, NULL, t.path, NULL, "not a number");
 }
 
 static json_t *ask_uname(const struct rp_probe *p, const char *arg)

@@ -37,7 +37,7 @@ static const char *const kept_options[] = {
     "timeo", "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
 };
 
-/* Words that stand as values of these, before a colon too; numbers do anyway. */
+/* Permitted values of these, also before a colon; numbers are always permitted. */
 static const char *const option_words[] = {
     "all", "always", "auto", "bind", "continue", "default", "fd", "flock", "follow", "force", "fscache", "interleave", "inode", "invisible",
     "journal", "krb5", "krb5i", "krb5p", "lazy", "local", "loose", "lz4", "lzo", "mmap", "never", "no", "noaccess", "none", "nofollow",
@@ -54,13 +54,13 @@ static const char *const kept_sources[] = {"cgroup", "cgroup2", "devpts", "devtm
 static const char *const device_names[] = {"bcache", "dasd", "dm-", "drbd", "fuse", "hd", "loop", "md", "mmcblk", "mtdblock", "nbd", "nvme",
                                            "pmem", "ram", "rbd", "root", "sd", "sr", "ubi", "vd", "xvd", "zd", "zram"};
 
-/* Programs behind FUSE; other file systems are named by the kernel. */
+/* FUSE programs; the kernel names other file systems. */
 static const char *const fuse_programs[] = {"bindfs", "blobfuse", "blobfuse2", "ceph-fuse", "fuse-overlayfs", "gcsfuse", "glusterfs",
                                             "goofys", "gvfsd-fuse", "juicefs", "JuiceFS", "lxcfs", "mergerfs", "mount-s3", "ntfs",
                                             "ntfs-3g", "overlayfs", "portal", "rclone", "s3fs", "snapfuse",
                                             "squashfuse", "sshfs", "vmhgfs-fuse"};
 
-/* Does a part of a path look as if it named a place and nobody? */
+/* Is a part of a path free of identities and secrets? */
 static int is_harmless(const char *word, size_t n)
 {
     RP_FREE char *text = rp_asprintf("%.*s", (int)n, word);

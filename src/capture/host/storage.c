@@ -32,7 +32,7 @@ static void deepest(const char *path, char out[PATH_MAX])
     }
 }
 
-/* {"path": where the file system of a place is mounted, which says less than the place; "total", "free" in bytes, "files_free"} */
+/* {"path": the mount point of a place, which reveals less than the place; "total", "free" in bytes, "files_free"} */
 static json_t *ask_place(const struct rp_probe *p, const char *place)
 {
     char path[PATH_MAX], shown[PATH_MAX];
@@ -181,7 +181,7 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
     char name[64], path[128];
     block_device(p, m, name);
     if (!*name) {
-        const char *source = strncmp(m->device, "0:", 2) == 0 ? RP_MOUNTS_PATH : "/sys/dev/block"; /* where the name would stand */
+        const char *source = strncmp(m->device, "0:", 2) == 0 ? RP_MOUNTS_PATH : "/sys/dev/block"; /* the expected source of the name */
         rp_put_absent(obj, "device", source);
         rp_put_absent(obj, "disks", source);
         rp_put_absent(obj, "rotational", source);

@@ -1,6 +1,6 @@
 /* The CUDA libraries that a program started here would find: which file, which version, and which bytes. The identifier that the
- * linker wrote into a library tells builds apart without reading it; digests are made of what is small enough, and of all of it when
- * asked for: the largest is half a gigabyte. */
+ * linker wrote into a library tells builds apart without reading it; small files are hashed, all files only
+ * with --digests: the largest is half a gigabyte. */
 #include "base/hash.h"
 #include "base/json.h"
 #include "capture/host/device.h"
@@ -154,7 +154,7 @@ static int is_known(const json_t *all, const char *place)
 
 /* A file is taken once, under the first name that leads to it. The version: as exact as the file's own name, else its package's, else
  * what stands in it. */
-static void take(struct search *s, const struct rp_library_dir *dir, const char *file, const struct library *lib)
+static void add_library(struct search *s, const struct rp_library_dir *dir, const char *file, const struct library *lib)
 {
     char place[PATH_MAX];
     RP_FREE char *path = rp_asprintf("%s/%s", dir->path, file);
@@ -182,7 +182,7 @@ static void take(struct search *s, const struct rp_library_dir *dir, const char 
     json_array_append_new(s->all, obj);
 }
 
-/* A list of them in the order of the search. The name without a version is for linkers and only counts where there is no other. */
+/* A list of them in the order of the search. The name without a version is for linkers and counts only if there is no other. */
 static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 {
     struct rp_probe quiet = *p;
@@ -199,12 +199,12 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
             int versioned = 0;
             for (int j = 0; j < files.n; j++)
                 if (version_of_name(files.name[j], &libraries[k])) {
-                    take(&s, &s.dirs.dir[i], files.name[j], &libraries[k]);
+                    add_library(&s, &s.dirs.dir[i], files.name[j], &libraries[k]);
                     versioned = 1;
                 } else if (strncmp(files.name[j], libraries[k].name, n) == 0 && strcmp(files.name[j] + n, ".so") == 0)
                     plain = files.name[j];
             if (plain && !versioned)
-                take(&s, &s.dirs.dir[i], plain, &libraries[k]);
+                add_library(&s, &s.dirs.dir[i], plain, &libraries[k]);
         }
     }
     rp_dirlist_free(&s.packages);

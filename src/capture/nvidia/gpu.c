@@ -34,7 +34,7 @@ static json_t *ask(struct rp_process *w, const char *question, int limit_ms, str
 {
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     RP_JSON *text = json_pack("{s:s}", "probe", question);
-    int sent = rp_frame_write(w->fd, RP_FRAME_PROBE, text, err); /* if not, the worker is gone and its socket tells how */
+    int sent = rp_frame_write(w->fd, RP_FRAME_PROBE, text, err); /* if not, the worker has ended, and reading the socket gives the reason */
     for (uint64_t now; (now = rp_now_ns()) < until && !rp_interrupted();) {
         enum rp_frame type;
         RP_JSON *body = NULL;

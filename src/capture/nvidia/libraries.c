@@ -30,7 +30,7 @@ static char *variable(const struct rp_probe *p, const char *name)
     return v ? rp_strdup(v) : NULL;
 }
 
-static void add(struct rp_libraries *l, const struct rp_probe *p, const char *path, const char *found_by, const char *packages)
+static void add_dir(struct rp_libraries *l, const struct rp_probe *p, const char *path, const char *found_by, const char *packages)
 {
     char place[PATH_MAX];
     if (path[0] != '/' || l->n == MAX_DIRS || rp_resolve(p->root, path, 1, place, NULL, NULL) < 0)
@@ -81,11 +81,11 @@ static void add_configured(struct rp_libraries *l, const struct rp_probe *p, con
         if (strncmp(word, "include", 7) == 0 && (word[7] == ' ' || word[7] == '\t'))
             include(l, p, word + 7 + strspn(word + 7, " \t"), left);
         else
-            add(l, p, word, "ld.so.conf", NULL);
+            add_dir(l, p, word, "ld.so.conf", NULL);
     }
 }
 
-/* /usr/local/cuda-12.4/lib64 and the like; pip's own toolkit keeps its packages beside lib. */
+/* /usr/local/cuda-12.4/lib64 and the like; pip's own toolkit has its packages next to lib. */
 static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
 {
     static const char *const below[] = {"lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"};
@@ -95,7 +95,7 @@ static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
         for (size_t k = 0; k < sizeof below / sizeof *below && strncmp(d.name[i], "cuda", 4) == 0; k++) {
             RP_FREE char *path = rp_asprintf("/usr/local/%s/%s", d.name[i], below[k]);
             RP_FREE char *packages = rp_asprintf("/usr/local/%s/dist-info", d.name[i]);
-            add(l, p, path, "toolkit", packages);
+            add_dir(l, p, path, "toolkit", packages);
         }
 }
 
@@ -113,10 +113,10 @@ static void python_packages(struct rp_libraries *l, const struct rp_probe *p, co
             rp_dirlist_read(&packages, p, nvidia, MAX_NAMES);
             for (int j = 0; j < packages.n; j++) {
                 RP_FREE char *path = rp_asprintf("%s/%s/lib", nvidia, packages.name[j]);
-                add(l, p, path, "python", site);
+                add_dir(l, p, path, "python", site);
             }
             RP_FREE char *torch = rp_asprintf("%s/torch/lib", site);
-            add(l, p, torch, "python", site);
+            add_dir(l, p, torch, "python", site);
         }
 }
 
@@ -147,12 +147,12 @@ void rp_libraries_find(struct rp_libraries *l, const struct rp_probe *p)
     RP_FREE char *first = variable(p, "LD_LIBRARY_PATH");
     char *save = NULL;
     for (char *d = first ? strtok_r(first, ":;", &save) : NULL; d; d = strtok_r(NULL, ":;", &save))
-        add(l, p, d, "LD_LIBRARY_PATH", NULL);
+        add_dir(l, p, d, "LD_LIBRARY_PATH", NULL);
     add_configured(l, p, "/etc/ld.so.conf", &files);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        add(l, p, usual[i], "default", NULL);
+        add_dir(l, p, usual[i], "default", NULL);
     for (size_t i = 0; i < sizeof vendor / sizeof *vendor; i++)
-        add(l, p, vendor[i], "toolkit", NULL);
+        add_dir(l, p, vendor[i], "toolkit", NULL);
     toolkits(l, p);
     started_python(l, p);
     for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
@@ -161,11 +161,11 @@ void rp_libraries_find(struct rp_libraries *l, const struct rp_probe *p)
         if (prefix)
             python_packages(l, p, prefix);
         if (lib)
-            add(l, p, lib, "conda", NULL);
+            add_dir(l, p, lib, "conda", NULL);
     }
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         python_packages(l, p, prefixes[i]);
-    add(l, p, "/opt/conda/lib", "conda", NULL);
+    add_dir(l, p, "/opt/conda/lib", "conda", NULL);
 }
 
 void rp_libraries_free(struct rp_libraries *l)

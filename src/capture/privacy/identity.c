@@ -13,7 +13,7 @@ enum { SHORTEST_USER = 3, SHORTEST_HOST = 4, LONGEST_NUMBER = 8, LONGEST_MIXED =
 
 /* ---- addresses ---- */
 
-/* Four numbers with dots, as in 10.1.2.3/24; versions of four parts are told apart by the name of their variable. */
+/* Four numbers with dots, as in 10.1.2.3/24; versions with four parts are recognised by the name of their variable. */
 static int has_ip_address(const char *v)
 {
     static const char figures[] = "0123456789.";
@@ -86,7 +86,7 @@ static int has_word(const char *text, const char *word, size_t n)
     return 0;
 }
 
-/* The name of whoever started this, unless many have it. */
+/* The name of the user, unless it is a common one. */
 static int names_user(const char *text)
 {
     static const char *const variables[] = {"USER", "LOGNAME"};
@@ -109,7 +109,7 @@ static int names_host(const char *text)
     return strlen(host) >= SHORTEST_HOST && strcmp(host, "localhost") != 0 && has_word(text, host, strlen(host));
 }
 
-/* The home directory of whoever started this; root's is everybody's. */
+/* The home directory of the user, except for root's. */
 static int names_home(const char *text)
 {
     const char *home = getenv("HOME");
@@ -149,7 +149,7 @@ static int is_public(const struct rp_probe *p, const char *text)
     return !rp_is_secret("", text) && (p->opts->identify || !rp_is_identity(text));
 }
 
-/* Where systems put their own files: what stands there names nobody. */
+/* Directories of system files, whose names identify no person. */
 static int is_system_path(const char *path)
 {
     static const char *const tops[] = {"/usr/", "/lib/", "/lib64/", "/lib32/", "/bin/", "/sbin/", "/dev/", "/proc/", "/sys/", "/etc/"};

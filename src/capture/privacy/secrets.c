@@ -191,7 +191,7 @@ int rp_has_random_word(const char *s, const char *end)
     return 0;
 }
 
-/* ---- texts that stand for others ---- */
+/* ---- encoded texts ---- */
 
 static int hex_digit(char c)
 {
@@ -215,7 +215,7 @@ char *rp_percent_decoded(const char *text, size_t size)
     return found ? rp_buf_take(&out) : NULL;
 }
 
-/* A word of base64 that stands for printable text: nobody types one, and what was written so was to be hidden. */
+/* A base64 word that decodes to printable text: it was encoded to hide it. */
 static int is_encoded_text(const char *s, size_t n)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

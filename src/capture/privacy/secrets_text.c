@@ -30,7 +30,7 @@ int rp_is_secret_file(const char *path)
 
 /* ---- values ---- */
 
-/* What stands at s: letters that are no call, no variable of a shell and no stand-in in capitals or brackets. */
+/* The length of the value at s; 0 for a call, a shell variable, and a placeholder in capitals or brackets. */
 static size_t value_length(const char *s, const char *end)
 {
     const char *from = s;
@@ -134,7 +134,7 @@ static int has_password(const char *begin, const char *end)
     return 0;
 }
 
-/* "Authorization: Basic dXNlcjpwYXNz", "curl -u" aside: what it sends is no word of a program. */
+/* "Authorization: Basic dXNlcjpwYXNz", a scheme followed by a value. */
 static int has_authorization(const char *s, const char *end)
 {
     static const char name[] = "uthorization", *const ways[] = {"basic ", "bearer ", "token ", "digest "};

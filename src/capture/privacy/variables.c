@@ -8,7 +8,7 @@
 
 enum { MAX_VALUE = 1024, MAX_NAME = 64, MAX_VARIABLES = 200 };
 
-/* What stands for a value in the text; filtering it again leaves it as it is. */
+/* Placeholders for values; filtering a text again leaves them unchanged. */
 const char rp_credential[] = "<looks like a credential and is not recorded>";
 static const char too_long[] = "<too long>";
 

@@ -11,7 +11,7 @@
 
 #include "capture/probe.h"
 
-/* Adds the group `name`: one group per device, by address; an absent value where there is no PCI bus to be seen. */
+/* Adds the group `name`: one group per device, by address; an absent value if there is no PCI bus. */
 void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name);
 
 int rp_interface_holds_address(const char *name); /* "enx0123456789ab": systemd names an interface by its MAC address */

@@ -172,7 +172,7 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
 static void processors(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct question q = {.identify = p->opts->identify, .source = "hwloc"}; /* of a record too: it is what hwloc said there */
+    struct question q = {.identify = p->opts->identify, .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
     const char *why;
     if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
         put_none(p->out, RP_STATE_ABSENT, cpus, NULL);
