@@ -20,7 +20,6 @@
 #define RP_COUNTERS_MAX 3
 #define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
 #define RP_GROUPS_MAX 8
-#define RP_USES_MAX 64
 
 /* Something a step counts beside its samples: tokens, say. */
 struct rp_step_counter {
@@ -55,7 +54,7 @@ struct rp_net {
     struct rp_input *input;                      /* whose pointers were declared; the trainer's are copies */
     int *groups[RP_GROUPS_MAX];                  /* counts in it that are copied beside the bytes */
     int n_groups;
-    struct rp_op_use use[RP_USES_MAX];           /* operations whose shape decides about memory or whether they can be done */
+    struct rp_op_use *use;                       /* operations whose shape decides about memory or whether they can be done, each once */
     int uses;
     void *array;
     float *w, *g;                                /* blocks of weights and buffers; of the gradient of the micro-batch at hand */

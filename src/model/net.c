@@ -2,7 +2,9 @@
 #include "base/buf.h"
 #include "model/model.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
 {
@@ -17,8 +19,11 @@ struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
     model->configure(m, r);
     model->declare(m);
     model->declare_input(m, m->input);
-    for (int c = 0; c < RP_TENSOR_CLASSES; c++)
+    for (int c = 0; c < RP_TENSOR_CLASSES; c++) {
         rp_tensors_end(&m->tensors[c]);
+        for (int i = 0; (c == RP_WEIGHT || c == RP_BUFFER) && i < m->tensors[c].n; i++)
+            RP_BUG_IF(m->tensors[c].t[i].dtype != RP_F32); /* state roots, checkpoints and optimizers take them for floats */
+    }
     return m;
 }
 
@@ -30,6 +35,7 @@ void rp_net_free(struct rp_net *m)
         rp_tensors_fini(&m->tensors[c]);
     free(m->input);
     free(m->array);
+    free(m->use);
     free(m);
 }
 
@@ -48,12 +54,16 @@ void *rp_net_array(struct rp_net *m, long n, size_t size)
 
 void rp_net_use(struct rp_net *m, struct rp_op_use use)
 {
-    RP_BUG_IF(m->uses == RP_USES_MAX);
+    for (int i = 0; i < m->uses; i++)
+        if (memcmp(&m->use[i], &use, sizeof use) == 0) /* ints alone: no padding */
+            return;
+    m->use = rp_realloc(m->use, (size_t)(m->uses + 1) * sizeof *m->use);
     m->use[m->uses++] = use;
 }
 
 void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width)
 {
+    RP_BUG_IF(rows > INT_MAX || width > INT_MAX);
     rp_net_use(m, (struct rp_op_use){.op = op, .rows = (int)rows, .width = (int)width});
 }
 

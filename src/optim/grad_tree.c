@@ -2,12 +2,23 @@
 
 #include "base/err.h"
 
-int rp_grad_tree_blocks(int64_t leaves)
+/* Whether the nodes [a, mid) and [mid, hi) are siblings in the tree over all leaves. */
+static int are_siblings(int64_t a, int64_t mid, int64_t hi)
 {
-    int n = 1;
-    while (leaves >>= 1)
-        n++;
-    return n;
+    return mid - a == hi - mid && a % (2 * (mid - a)) == 0;
+}
+
+int rp_grad_tree_blocks(int64_t first, int64_t leaves)
+{
+    int64_t lo[64];
+    int n = 0, most = 0;
+    for (int64_t i = first; i < first + leaves; i++) {
+        lo[n++] = i;
+        most = n > most ? n : most;
+        for (; n >= 2 && are_siblings(lo[n - 2], lo[n - 1], i + 1); n--)
+            ;
+    }
+    return most;
 }
 
 void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats)
@@ -39,12 +50,8 @@ void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, cons
     t->node[t->n].lo = lo;
     t->node[t->n].hi = hi;
     t->node[t->n++].sum = *l;
-    while (t->n >= 2) {
-        int64_t a = t->node[t->n - 2].lo, mid = t->node[t->n - 1].lo, width = t->node[t->n - 1].hi - mid;
-        if (mid - a != width || a % (2 * width) != 0)
-            break;
+    while (t->n >= 2 && are_siblings(t->node[t->n - 2].lo, t->node[t->n - 1].lo, t->node[t->n - 1].hi))
         merge(t);
-    }
 }
 
 void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l)

@@ -2,7 +2,7 @@
  *
  * What:    repro-fp32/1 sums micro-batches in a balanced tree over their index, whoever computes them and in whatever groups.
  * Flow:    leaf() -> where to write the next gradient; push() merges aligned siblings; finish() merges what is left.
- * Owner:   blocks are the caller's: as many as rp_grad_tree_blocks(micro-batches) for a counter that starts at 0.
+ * Owner:   blocks are the caller's: as many as rp_grad_tree_blocks() answers.
  * Extend:  another value that is summed over micro-batches is a field of struct rp_losses and a line in merge().
  *
  * Node i of the stack lies in block i. After leaves 0..4: [0,4) in block 0 and [4,5) in block 1. A counter may start at any index (a
@@ -20,9 +20,10 @@ struct rp_losses {
     float loss, part[RP_LOSS_PARTS_MAX];
 };
 
-#define RP_GRADIENT_BLOCKS 18 /* a tree over 65536 micro-batches keeps at most 17 */
-/* floor(log2(n)) + 1: the most partial sums that a binary counter over n leaves holds, with the leaf being written */
-int rp_grad_tree_blocks(int64_t leaves);
+#define RP_GRADIENT_BLOCKS 36 /* from leaf 0 on 65536 leaves keep at most 17 partial sums; from another one up to twice as many */
+/* The most partial sums that a binary counter over leaves [first, first + leaves) holds, with the leaf being written; from 0 on that is
+ * floor(log2(leaves)) + 1. */
+int rp_grad_tree_blocks(int64_t first, int64_t leaves);
 
 struct rp_grad_tree {
     struct rp_dev *dev;

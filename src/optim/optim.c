@@ -129,9 +129,10 @@ static void lamb(const struct rp_optim *o, const struct rp_trained *x, struct rp
 }
 
 static const struct rp_optimizer optimizers[] = {
-    [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw},
-    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb},
+    [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw, .use = {RP_OP_adam_update}, .uses = 1},
+    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply}, .uses = 2},
 };
+_Static_assert(sizeof optimizers / sizeof *optimizers == RP_OPTIMIZER_COUNT, "each optimizer of a recipe has its row");
 
 const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r)
 {

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #define RP_SLOTS_MAX 2
+#define RP_OPTIMIZER_USES_MAX 4
 
 struct rp_optim;
 struct rp_trained;
@@ -36,6 +37,8 @@ struct rp_optimizer {
     const char *name;
     const char *slot[RP_SLOTS_MAX + 1]; /* state beside each weight, as checkpoints and state roots name it; ended by NULL */
     void (*update)(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a);
+    enum rp_op use[RP_OPTIMIZER_USES_MAX]; /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
+    int uses;
 };
 const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r);
 int rp_optimizer_slots(const struct rp_optimizer *o);

@@ -57,7 +57,8 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
         list[i] = in_file(&e[i]);
     }
     snprintf(text, sizeof text, "%lld", (long long)step);
-    RP_JSON *metadata = json_pack("{s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", rp_numerics_name(RP_NUMERICS_fp32_1));
+    RP_JSON *metadata = json_pack("{s:s, s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", rp_numerics_name(RP_NUMERICS_fp32_1),
+                                  "optimizer", state->optimizer->name);
     if (s.dev->backend->sync(s.dev, err) < 0 || rp_st_create(&s.w, path, list, n, metadata, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
@@ -162,6 +163,16 @@ static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
     return 0;
 }
 
+/* Slots of another optimizer may have the same names and shapes. */
+static int check_optimizer(const struct rp_st *st, const struct rp_trained *state, struct rp_err *err)
+{
+    const char *saved = rp_st_metadata(st, "optimizer"), *here = state->optimizer->name;
+    if (!saved || strcmp(saved, here) == 0)
+        return 0;
+    return rp_fail(err, RP_MALFORMED, "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
+                   "without optimizer tensors", st->path, saved, here);
+}
+
 static int load_all(const struct rp_st *st, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step,
                     struct rp_err *err)
 {
@@ -172,7 +183,7 @@ static int load_all(const struct rp_st *st, const struct rp_trained *state, cons
         rp_state_entry_at(&e[i], state, i);
     int slots = has_slots(st, e, n);
     *step = 0;
-    if (refuse_unexpected(st, e, n, aliases, err) < 0 || (slots && step_of(st, step, err) < 0))
+    if (check_optimizer(st, state, err) < 0 || refuse_unexpected(st, e, n, aliases, err) < 0 || (slots && step_of(st, step, err) < 0))
         return -1;
     for (const struct rp_alias *a = aliases; a && a->name; a++)
         if (check_alias(st, a, piece, err) < 0)

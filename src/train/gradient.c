@@ -62,7 +62,7 @@ static int report_loss(const struct rp_train *t, struct rp_err *err)
         report_list(t, &m->tensors[RP_BUFFER], t->state.buffer, origin, err) < 0 ||
         report_list(t, &m->tensors[RP_ACTIVATION], t->activations, NULL, err) < 0)
         return -1;
-    return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: the loss is not finite: weighted_sum overflowed over finite terms",
+    return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: the loss is not finite: its sum overflowed over finite terms",
                    (long long)m->step, (long long)m->micro);
 }
 
@@ -77,9 +77,8 @@ int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_e
         if (at >= 0)
             return rp_fail(err, RP_MISMATCH,
                            "step %lld: the gradient norm is not finite; NaN or Inf in the gradient of tensor '%s' (element %lld), made by "
-                           "%s of the backward pass; a lower learning rate may help",
-                           (long long)step, rp_tensor_name(name, x), (long long)at,
-                           rp_tensor_dims(x) > 1 ? "operation gemm or row_sums" : "operation layernorm_backward, gelu_backward or colsum");
+                           "the backward pass; a lower learning rate may help",
+                           (long long)step, rp_tensor_name(name, x), (long long)at);
     }
     return rp_fail(err, RP_MISMATCH, "step %lld: the gradient norm overflowed in operation square_sums; every gradient is finite",
                    (long long)step);

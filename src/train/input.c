@@ -44,7 +44,7 @@ static int check_ranges(const struct rp_train *t, struct rp_err *err)
         int bad = 0;
         for (int64_t i = 0, n = t->net->batch * f->count; i < n; i++)
             bad |= f->dtype == RP_F32   ? !isfinite(((const float *)x)[i])
-                   : f->dtype == RP_I32 ? ((const int32_t *)x)[i] < 0 || ((const int32_t *)x)[i] >= f->below
+                   : f->dtype == RP_I32 ? ((const int32_t *)x)[i] < 0 || (f->below && ((const int32_t *)x)[i] >= f->below)
                                         : f->below && ((const uint8_t *)x)[i] >= f->below;
         if (bad)
             return rp_fail(err, RP_MALFORMED, "a sample has a value out of range in field '%s'", f->name);
@@ -130,7 +130,8 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
         int same = rp_tensors_find(&t->net->tensors[RP_INPUT], in->field[k].name);
         in->column[k] = rp_alloc(column_bytes(t, k));
         in->copy_at[k] = same < 0 ? 0 : t->net->tensors[RP_INPUT].t[same].offset + 1;
-        RP_BUG_IF(same >= 0 && rp_tensor_bytes(&t->net->tensors[RP_INPUT].t[same]) != column_bytes(t, k));
+        const struct rp_tensor *x = same < 0 ? NULL : &t->net->tensors[RP_INPUT].t[same];
+        RP_BUG_IF(x && (x->dtype != in->field[k].dtype || rp_tensor_bytes(x) != column_bytes(t, k)));
     }
     /* A device with memory of its own works while this program waits: that is when the next step's input is made. */
     int ahead = o->dev->backend->separate_memory && bytes * (uint64_t)t->own <= AHEAD_BYTES;

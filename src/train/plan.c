@@ -9,8 +9,8 @@
 
 void rp_train_declare(struct rp_net *m, struct rp_trained *x)
 {
-    static const enum rp_op whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update, RP_OP_lamb_direction,
-                                       RP_OP_lamb_apply, RP_OP_init_normal, RP_OP_digest_leaves, RP_OP_find_nonfinite};
+    static const enum rp_op whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_init_normal,
+                                       RP_OP_digest_leaves, RP_OP_find_nonfinite};
     struct rp_tensors *l = &m->tensors[RP_SCRATCH];
     long chunks = 0;
     size_t weight = rp_tensors_largest(&m->tensors[RP_WEIGHT]), buffer = rp_tensors_largest(&m->tensors[RP_BUFFER]);
@@ -25,6 +25,8 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x)
     const long width = RP_NORM_CHUNK, rows = (long)(m->tensors[RP_WEIGHT].elements / (size_t)width) + 1;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
         rp_net_use_rows(m, whole[i], rows, width);
+    for (int i = 0; i < x->optimizer->uses; i++)
+        rp_net_use_rows(m, x->optimizer->use[i], rows, width);
 }
 
 size_t rp_train_sample_bytes(const struct rp_net *m)
@@ -36,17 +38,19 @@ size_t rp_train_sample_bytes(const struct rp_net *m)
     return bytes;
 }
 
-static int size_for(struct rp_plan *p, const struct rp_recipe *r, int64_t batch, const struct rp_backend *backend,
+/* *plan stays as it is where an operation is refused. */
+static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *backend,
                     const struct rp_device_opts *o, struct rp_err *err)
 {
-    struct rp_trained unused;
+    struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
+    struct rp_plan sized = {0}, *p = &sized;
     struct rp_net *m = rp_net_new(r, batch);
     const struct rp_tensors *t = m->tensors;
     uint64_t own = (uint64_t)r->train_accumulation_steps; /* micro-batches of this rank */
     size_t workspace;
-    rp_train_declare(m, &unused);
+    rp_train_declare(m, &trained);
     p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
-    p->bytes[RP_CLASS_GRADIENTS] = t[RP_WEIGHT].bytes * (uint64_t)rp_grad_tree_blocks((int64_t)own);
+    p->bytes[RP_CLASS_GRADIENTS] = t[RP_WEIGHT].bytes * (uint64_t)rp_grad_tree_blocks(0, (int64_t)own);
     p->bytes[RP_CLASS_OPTIMIZER] = t[RP_WEIGHT].bytes * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes;
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
@@ -64,6 +68,7 @@ static int size_for(struct rp_plan *p, const struct rp_recipe *r, int64_t batch,
     for (int i = 0; i < RP_CLASS_COUNT; i++)
         p->total += p->bytes[i];
     p->batch = batch;
+    *plan = sized;
     return 0;
 }
 
@@ -109,6 +114,7 @@ int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct 
         else
             hi = mid - 1;
     }
+    *plan = (struct rp_plan){0};
     if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, backend, o, err) < 0)
         return -1;
     plan->available = available;

@@ -81,7 +81,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     t->own = o->recipe->train_accumulation_steps;
     t->micros = t->own * t->comm->size[RP_GROUP_DATA];
     t->first = t->own * t->comm->rank[RP_GROUP_DATA];
-    t->gradients = rp_grad_tree_blocks(t->own);
+    t->gradients = rp_grad_tree_blocks(t->first, t->own);
     RP_BUG_IF(t->gradients > RP_GRADIENT_BLOCKS);
     t->net = rp_net_new(o->recipe, o->plan->batch);
     t->net->dev = o->dev;
@@ -113,7 +113,7 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
     int64_t at = t->base + step;
     float inv = 1.0f / (float)t->micros;
     struct rp_losses sum;
-    *out = (struct rp_step_result){.samples = t->micros * t->net->batch, .learning_rate = rp_learning_rate(&t->optim, at + 1)};
+    *out = (struct rp_step_result){.samples = t->own * t->net->batch, .learning_rate = rp_learning_rate(&t->optim, at + 1)};
     if (rp_train_gradient(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &t->state, inv, err) < 0)
         return -1;
     if (!isfinite(out->grad_norm))

@@ -112,11 +112,14 @@ static void tree_by_ranks(struct rp_train *m, float *const *leaf, const struct r
     rp_grad_tree_init(&all, m->net->dev, whole, 8, floats);
     for (int r = 0; r < ranks; r++) {
         struct rp_grad_tree part;
-        rp_grad_tree_init(&part, m->net->dev, mine, 8, floats);
-        for (int i = r * micros / ranks; i < (r + 1) * micros / ranks; i++) {
+        int first = r * micros / ranks, end = (r + 1) * micros / ranks, most = 0;
+        rp_grad_tree_init(&part, m->net->dev, mine, rp_grad_tree_blocks(first, end - first), floats); /* one more ends the test */
+        for (int i = first; i < end; i++) {
             memcpy(rp_grad_tree_leaf(&part), leaf[i], bytes);
+            most = part.n + 1 > most ? part.n + 1 : most;
             rp_grad_tree_push(&part, i, &losses[i]);
         }
+        CHECK(most == part.blocks, "rank %d of %d uses %d of %d blocks", r, ranks, most, part.blocks);
         for (int i = 0; i < part.n; i++) {
             memcpy(rp_grad_tree_leaf(&all), mine[i], bytes);
             rp_grad_tree_push_node(&all, part.node[i].lo, part.node[i].hi, &part.node[i].sum);

@@ -207,6 +207,7 @@ TEST(checkpoints_of_another_model)
         {"\"shape\":[83,24]", "\"shape\":[24,83]", "shape [24, 83], the recipe's model needs [83, 24]"},
         {"\"step\":\"7\"", "\"stop\":\"7\"", "no valid \"step\""},
         {"\"step\":\"7\"", "\"step\":\"x\"", "no valid \"step\""},
+        {"\"optimizer\":\"adamw\"", "\"optimizer\":\"adamx\"", "optimizer.name adamx, the recipe has adamw"},
     };
     save(m, path_of("seven"), 7);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -16,8 +16,6 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dim = {rows, h}, .layer = layer,
                                           .stage = layer, .shard = 2, .made_by = "attention_forward"});
     rp_net_work(m, rows, 3 * h);
-    if (layer > 1)
-        return; /* the same calls */
     rp_linear_use(m, (int)rows, (int)h, 3 * (int)h);
     rp_linear_use(m, (int)rows, (int)h, (int)h);
     struct rp_op_use u = {.op = RP_OP_attention_forward, .rows = (int)rows, .width = (int)h, .batch = at->batch, .seq = at->seq,

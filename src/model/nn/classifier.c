@@ -25,7 +25,8 @@ void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c
 
 void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, float *dx, const float *x)
 {
-    m->dev->op->colsum(m->dev, rp_net_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
+    if (c->b)
+        m->dev->op->colsum(m->dev, rp_net_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
     rp_linear_wgrad(m->dev, rp_net_grad(m, c->w), c->logits, x, c->rows, c->width, c->classes);
     rp_linear_dgrad(m->dev, dx, c->logits, c->w, NULL, c->rows, c->width, c->classes);
 }

@@ -13,8 +13,6 @@ void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidd
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d intermediate after GELU", .at = &a->g, .dim = {rows, inner}, .layer = layer,
                                           .stage = layer, .shard = 2, .made_by = "gelu_forward"});
     rp_net_work(m, rows, inner);
-    if (layer > 1)
-        return; /* the same calls */
     rp_linear_use(m, rows, hidden, inner);
     rp_linear_use(m, rows, inner, hidden);
     rp_net_use_rows(m, RP_OP_gelu_forward, rows, inner);

@@ -15,8 +15,6 @@ void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *norm
     t.made_by = n->plain ? "layernorm_forward" : "residual_layernorm_forward";
     rp_tensors_add(l, &t);
     rp_net_work(m, n->rows, 3l * n->width);
-    if (layer > 1)
-        return; /* the same calls */
     rp_net_use_rows(m, n->plain ? RP_OP_layernorm_forward : RP_OP_residual_layernorm_forward, n->rows, n->width);
     rp_net_use_rows(m, RP_OP_layernorm_backward, n->rows, n->width);
 }
