@@ -65,13 +65,26 @@ int rp_cli_check_readable(const char *option, const char *path, struct rp_err *e
     return 0;
 }
 
+static int is_device(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+int rp_cli_write_output(const char *path, int force, const struct rp_buf *text, struct rp_err *err)
+{
+    return (force || is_device(path) ? rp_write_file : rp_write_new_file)(path, text->data, text->size, 0644, err);
+}
+
 int rp_cli_check_output(const char *path, int force, struct rp_err *err)
 {
     struct stat st;
     if (!*path)
         return rp_fail(err, RP_USAGE, "--output: the name is empty");
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
-        return rp_fail(err, RP_USAGE, "'%s' exists and is no regular file; choose another name with --output", path);
+    if (is_device(path))
+        return 0;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with --output", path);
     if (!force && lstat(path, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", path);
     return 0;
@@ -97,6 +110,20 @@ void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
     fprintf(stderr, "%srepro:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", err->msg);
 }
 
+static void print_help(struct rp_cli *cli)
+{
+    RP_BUF text = {0};
+    if (cli->json) {
+        print_json(cli->result = rp_help_json(cli->command));
+        return;
+    }
+    if (cli->command)
+        rp_help_screen(&text, cli->command);
+    else
+        rp_help_top_screen(&text);
+    rp_cli_print(&text);
+}
+
 static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
 {
     if (rp_cli_parse(cli, argc, argv, err) < 0) {
@@ -108,10 +135,7 @@ static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *er
         return -1;
     }
     if (cli->help) {
-        if (cli->json)
-            print_json(cli->result = rp_help_json(cli->command));
-        else
-            rp_help_print(cli->command);
+        print_help(cli);
         return 0;
     }
     if (!cli->command->run) {

@@ -30,19 +30,6 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int is_device(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
-}
-
-/* A file gets the document whole or not at all; a device like /dev/null or the terminal is written to, which replaces nothing. */
-static int write_output(const struct capture_opts *o, const struct rp_buf *text, struct rp_err *err)
-{
-    return o->force || is_device(o->output) ? rp_write_file(o->output, text->data, text->size, 0644, err)
-                                            : rp_write_new_file(o->output, text->data, text->size, 0644, err);
-}
-
 static int is_record(const char *root)
 {
     RP_FREE char *path = rp_asprintf("%s/.repro", root ? root : "");
@@ -55,11 +42,11 @@ static int check_repos(const struct capture_opts *o, struct rp_err *err)
     struct stat st;
     for (int i = 0; i < o->repo.n; i++)
         if (stat(o->repo.item[i], &st) < 0 || !S_ISDIR(st.st_mode))
-            return rp_fail(err, RP_IO, "--repo '%s': there is no such directory", o->repo.item[i]);
+            return rp_fail(err, RP_IO, "--repo: '%s' is not a directory", o->repo.item[i]);
     return 0;
 }
 
-/* What the page would say of a --repo of which nothing is known. */
+/* A warning for each --repo of which nothing is known. */
 static void warn_of_repos(const json_t *env)
 {
     const char *name;
@@ -67,7 +54,7 @@ static void warn_of_repos(const json_t *env)
     json_object_foreach((json_t *)rp_group(env, "probes.git"), name, one) {
         const char *why = json_string_value(json_object_get(rp_value_at(one, "commit"), "detail"));
         if (strcmp(name, "workdir") != 0 && !rp_known(one, "layout"))
-            fprintf(stderr, "repro: --repo: nothing is known of git.%s: %s\n", name, why ? why : "no git repository");
+            fprintf(stderr, "repro: --repo: no state of git.%s: %s\n", name, why ? why : "no git repository");
     }
 }
 
@@ -79,16 +66,16 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
     if (o->explain)
         return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
-        return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");
+        return rp_fail(err, RP_USAGE, "--record and --identify exclude each other: a record is always redacted");
     if (o->root && (o->repo.n || o->with_diff || o->digests))
-        return rp_fail(err, RP_USAGE, "--root and --%s: a recorded machine is read as it was recorded, take one of them",
+        return rp_fail(err, RP_USAGE, "--root and --%s exclude each other: a recorded machine is read as it was recorded",
                        o->repo.n ? "repo" : o->with_diff ? "with-diff" : "digests");
     if (o->identify && is_record(o->root))
         return rp_fail(err, RP_USAGE, "--identify: '%s' is a record, and a record is always redacted", o->root);
     if (check_repos(o, err) < 0)
         return -1;
     int to_stdout = o->output && strcmp(o->output, "-") == 0, to_file = o->output && !to_stdout;
-    if (to_file && !is_device(o->output) && rp_cli_check_output(o->output, o->force, err) < 0)
+    if (to_file && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
     if (o->probe && rp_capture_select(&c, o->probe, err) < 0)
         return -1;
@@ -97,13 +84,13 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return -1;
     RP_BUF text = {0}, summary = {0};
     rp_json_write(&text, env);
-    if (to_file && write_output(o, &text, err) < 0)
+    if (to_file && rp_cli_write_output(o->output, o->force, &text, err) < 0)
         return -1;
     if (cli->json) {
         cli->result = json_incref(env);
     } else if (to_stdout) {
         rp_cli_print(&text);
-    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* beside a file the page is a courtesy */
+    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* with -o FILE the summary is printed as well */
         rp_capture_summary(&summary, env);
         rp_cli_print(&summary);
         return 0;

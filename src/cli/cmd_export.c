@@ -48,8 +48,7 @@ static int check(const struct export_opts *o, struct rp_err *err)
 static int write_text(struct rp_cli *cli, const struct rp_buf *text, struct rp_err *err)
 {
     const struct export_opts *o = cli->opts;
-    if (o->output && (o->force ? rp_write_file(o->output, text->data, text->size, 0644, err)
-                               : rp_write_new_file(o->output, text->data, text->size, 0644, err)) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, text, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s}", "format", cli->argv[0], "text", text->data);

@@ -76,8 +76,7 @@ static int write_document(struct rp_cli *cli, const json_t *doc, struct rp_err *
     const struct import_opts *o = cli->opts;
     RP_BUF text = {0};
     rp_json_write(&text, doc);
-    if (o->output && (o->force ? rp_write_file(o->output, text.data, text.size, 0644, err)
-                               : rp_write_new_file(o->output, text.data, text.size, 0644, err)) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, &text, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_incref((json_t *)doc);

@@ -118,7 +118,7 @@ const struct rp_command rp_cmd_ledger_list = {
 /* ---- ledger check ---- */
 
 struct tally {
-    int64_t started, sealed, failed, interrupted, judged, refused, undecided; /* judged: lines of verify, whatever came of it */
+    int64_t started, sealed, failed, interrupted, judged, refused, inconclusive; /* judged: lines of verify, whatever came of it */
 };
 
 static int count(void *arg, const json_t *line, struct rp_err *err)
@@ -130,7 +130,7 @@ static int count(void *arg, const json_t *line, struct rp_err *err)
     for (int e = RP_LEDGER_STARTED; e <= RP_LEDGER_VERIFIED; e++)
         *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
     t->refused += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
-    t->undecided += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_UNDECIDED)) == 0;
+    t->inconclusive += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_INCONCLUSIVE)) == 0;
     return 0;
 }
 
@@ -161,8 +161,8 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
                                 !failed, "lines", (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed",
                                 (json_int_t)t.sealed,
                                 "failed", (json_int_t)t.failed, "interrupted", (json_int_t)t.interrupted, "without_end",
-                                (json_int_t)open, "verified", (json_int_t)(t.judged - t.refused - t.undecided), "refused",
-                                (json_int_t)t.refused, "undecided", (json_int_t)t.undecided, "torn_bytes", (json_int_t)s.torn,
+                                (json_int_t)open, "verified", (json_int_t)(t.judged - t.refused - t.inconclusive), "refused",
+                                (json_int_t)t.refused, "inconclusive", (json_int_t)t.inconclusive, "torn_bytes", (json_int_t)s.torn,
                                 "aside_bytes", (json_int_t)s.aside, "bundle", *said ? said : NULL);
         return failed ? -1 : 0;
     }
@@ -172,8 +172,8 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
            " without an end (killed, or they still run)\n",
            t.started, t.sealed, t.failed, t.interrupted, open);
-    printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " not decided\n", t.judged,
-           t.judged - t.refused - t.undecided, t.refused, t.undecided);
+    printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t.judged,
+           t.judged - t.refused - t.inconclusive, t.refused, t.inconclusive);
     if (s.aside)
         printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s.aside, path);
     if (*said)
@@ -227,7 +227,7 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (rp_ledger_read(path, export_line, &out, &s, err) < 0)
         return rp_wrap(err, "nothing is exported");
-    if (o->output && rp_write_file(o->output, rp_buf_text(&out), out.size, 0644, err) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head",

@@ -1,4 +1,4 @@
-/* `repro report`: what bundles show, as one page for people; verified first. */
+/* `repro report`: verified bundles as one HTML or Markdown report. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "cli/opts.h"
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct report_opts {
     const char *output, *trust, *format, *ledger, *original;
@@ -31,21 +30,16 @@ static int ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static int is_device(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
-}
-
 static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
 {
     *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && ends_in(o->output, ".md");
-    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") && !is_device(o->output))
-        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md; say which with --format", o->output);
-    return o->output && !is_device(o->output) ? rp_cli_check_output(o->output, o->force, err) : 0;
+    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") &&
+        strncmp(o->output, "/dev/", 5) != 0)
+        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
+    return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 
-/* What is verified, and what is shown of it. */
+/* The bundles of the report. */
 struct shown {
     struct rp_verification v[RP_PAGE_BUNDLES];
     struct rp_verified kept[RP_PAGE_BUNDLES];
@@ -54,7 +48,7 @@ struct shown {
     int n;
 };
 
-/* A file that cannot be read, or a --trust that is no key, is no finding about a bundle: then there is no report. */
+/* An unreadable file or a bad --trust is not a finding about a bundle: then there is no report. */
 static int verify_one(struct shown *s, const char *path, const struct report_opts *o, struct rp_err *err)
 {
     int i = s->n++;
@@ -96,10 +90,9 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
     else
         rp_page_html(&page, s->bundle, s->n);
     if (page.size > RP_PAGE_MAX)
-        return rp_fail(err, RP_USAGE, "the page would have %zu MiB, and verify --report reads %u: make pages of fewer bundles",
+        return rp_fail(err, RP_USAGE, "the report has %zu MiB, but verify --report reads %u: make reports of fewer bundles",
                        page.size >> 20, RP_PAGE_MAX >> 20);
-    if (o->output && (o->force || is_device(o->output) ? rp_write_file(o->output, page.data, page.size, 0644, err)
-                                                       : rp_write_new_file(o->output, page.data, page.size, 0644, err)) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, &page, err) < 0)
         return -1;
     if (cli->json)
         cli->result = summary(s, &page, markdown, o->output);
@@ -121,7 +114,7 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
     if (cli->argc > RP_PAGE_BUNDLES)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
-        return rp_fail(err, RP_USAGE, "--%s belongs to one bundle: give one, or leave it out", o->ledger ? "ledger" : "original");
+        return rp_fail(err, RP_USAGE, "--%s needs exactly one bundle", o->ledger ? "ledger" : "original");
     if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 ||
         choose_format(o, &markdown, err) < 0)
         return -1;

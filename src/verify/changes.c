@@ -1,10 +1,12 @@
-/* What changed between the two captures, listed again. */
+/* The changes between the two captures, listed again. */
 #include "base/json.h"
 #include "capture/compare.h"
 #include "verify/state.h"
 
-/* The facts of a list, without the grades, which another version of the program may give otherwise; how many grades are other. */
-static json_t *facts(const json_t *list)
+#include <stdio.h>
+
+/* Without the impact grades, which other versions may assign differently. */
+static json_t *without_grades(const json_t *list)
 {
     static const char *const keys[] = {"field", "before", "after"};
     json_t *out = json_array();
@@ -17,7 +19,7 @@ static json_t *facts(const json_t *list)
     return out;
 }
 
-static int other_grades(const json_t *a, const json_t *b)
+static int count_regraded(const json_t *a, const json_t *b)
 {
     int n = 0;
     for (size_t i = 0; i < json_array_size(a); i++) {
@@ -28,7 +30,7 @@ static int other_grades(const json_t *a, const json_t *b)
     return n;
 }
 
-static int important(const json_t *list)
+static int count_important(const json_t *list)
 {
     int n = 0;
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -43,16 +45,13 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
     RP_JSON *again = rp_capture_changes(s->before, s->after, err);
     if (!again)
         return -1;
-    RP_JSON *recorded = facts(is), *expected = facts(again);
+    RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
     if (rp_check_differ(text, sizeof text, recorded, expected))
-        return rp_fail(err, RP_MISMATCH, "run.json does not list what differs between the captures: environment_changes/%s", text);
-    int grades = other_grades(is, again), matter = important(again);
+        return rp_fail(err, RP_MISMATCH, "environment_changes in run.json does not follow from the captures: environment_changes/%s", text);
+    int grades = count_regraded(is, again), matter = count_important(again);
     if (grades || matter)
         result->state = RP_CHECK_NOTE;
-    if (grades)
-        rp_check_say(result, "%zu values, %d of high or medium impact; %d graded otherwise by this program than by the one that ran",
-                     json_array_size(again), matter, grades);
-    else
-        rp_check_say(result, "%zu values, %d of high or medium impact", json_array_size(again), matter);
+    snprintf(text, sizeof text, grades ? "; this version grades %d of them differently" : "", grades);
+    rp_check_text(result, "%zu values, %d of high or medium impact%s", json_array_size(again), matter, text);
     return 0;
 }

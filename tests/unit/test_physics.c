@@ -101,16 +101,16 @@ TEST(times_that_no_clock_of_the_machine_shows)
     fx_init(&x);
     fine(&x);
     records(&x, 16, 5000000123, 1000, natural);
-    stands(&x, RP_CHECK_clock, RP_CHECK_PASSED, "'tsc'; times of 16 steps");
-    stands(&x, RP_CHECK_spread, RP_CHECK_PASSED, "15 timed steps within");
+    stands(&x, RP_CHECK_clock_resolution, RP_CHECK_PASSED, "'tsc'; times of 16 steps");
+    stands(&x, RP_CHECK_step_variation, RP_CHECK_PASSED, "15 timed steps within");
     records(&x, 16, 5000000000, 1000, thousands);
-    refused(&x, RP_CHECK_clock, "whole microsecond");
+    refused(&x, RP_CHECK_clock_resolution, "whole microsecond");
     records(&x, 16, 5000000000, 1000, tens);
-    stands(&x, RP_CHECK_clock, RP_CHECK_WARNING, "a multiple of 10 ns");
+    stands(&x, RP_CHECK_clock_resolution, RP_CHECK_WARNING, "a multiple of 10 ns");
     records(&x, 16, 5000000123, 0, natural);
-    refused(&x, RP_CHECK_clock, "in the nanosecond in which the one before it ended");
+    refused(&x, RP_CHECK_clock_resolution, "in the nanosecond in which the one before it ended");
     fx_capture_value(x.before, "clock", "resolution", json_integer(4000000)); /* the same times, by a clock that counts ticks */
-    stands(&x, RP_CHECK_clock, RP_CHECK_NOTE, "counts in ticks");
+    stands(&x, RP_CHECK_clock_resolution, RP_CHECK_NOTE, "counts in ticks");
     fx_fini(&x);
 }
 
@@ -120,9 +120,9 @@ TEST(step_times_that_nobody_measured)
     fx_init(&x);
     fine(&x);
     records(&x, 20, 5000000123, 1000, four);
-    refused(&x, RP_CHECK_spread, "19 timed steps have only 4 different lengths");
+    refused(&x, RP_CHECK_step_variation, "19 timed steps have only 4 different lengths");
     records(&x, 20, 5000000123, 1001, steady);
-    stands(&x, RP_CHECK_spread, RP_CHECK_WARNING, "steadier than any machine");
+    stands(&x, RP_CHECK_step_variation, RP_CHECK_WARNING, "steadier than any machine");
     fx_fini(&x);
 }
 
@@ -132,11 +132,11 @@ TEST(steps_that_differ_by_much_are_no_pass_without_a_word)
     fx_init(&x);
     fine(&x);
     records(&x, 16, 5000000123, 1000, slow_some);
-    stands(&x, RP_CHECK_spread, RP_CHECK_PASSED, "15 timed steps within 24 % of their median");
+    stands(&x, RP_CHECK_step_variation, RP_CHECK_PASSED, "15 timed steps within 24 % of their median");
     records(&x, 16, 5000000123, 1000, slow_more);
-    stands(&x, RP_CHECK_spread, RP_CHECK_NOTE, "15 timed steps differ by 26 % of their median: other work on the machine, or clocks that change");
+    stands(&x, RP_CHECK_step_variation, RP_CHECK_NOTE, "15 timed steps differ by 26 % of their median: other work on the machine, or clocks that change");
     records(&x, 16, 5000000123, 1000, slow_much);
-    stands(&x, RP_CHECK_spread, RP_CHECK_NOTE, "15 timed steps differ by 190 % of their median");
+    stands(&x, RP_CHECK_step_variation, RP_CHECK_NOTE, "15 timed steps differ by 190 % of their median");
     fx_fini(&x);
 }
 
@@ -348,22 +348,22 @@ TEST(roots_of_tensors_make_the_state_root)
     struct fx x;
     char root[RP_SHA256_HEX];
     fx_init(&x);
-    stands(&x, RP_CHECK_roots, RP_CHECK_NOTE, "not listed");
+    stands(&x, RP_CHECK_state_roots, RP_CHECK_NOTE, "not listed");
     json_t *tensors = tensors_with_root(&x.recipe, root);
     x.done = json_pack("{s:{s:o, s:O}}", "tensor_roots", "init", tensors, "final", tensors);
-    refused(&x, RP_CHECK_roots, "the tensors of tensor_roots/init have the state root");
+    refused(&x, RP_CHECK_state_roots, "the tensors of tensor_roots/init have the state root");
     replace(&x, FX_ROOT, root);
-    stands(&x, RP_CHECK_roots, RP_CHECK_PASSED, "before and after the run");
+    stands(&x, RP_CHECK_state_roots, RP_CHECK_PASSED, "before and after the run");
     RP_JSON *keep = json_deep_copy(tensors);
     json_t *done = x.done;
     static const char *const name = "optimizer.v.bert.pooler.dense.bias";
     json_object_set_new(json_object_get(json_object_get(done, "tensor_roots"), "final"), name, json_string(FX_ROOT));
-    refused(&x, RP_CHECK_roots, "have the state root");
+    refused(&x, RP_CHECK_state_roots, "have the state root");
     json_object_del(tensors, name);
-    refused(&x, RP_CHECK_roots, "there is no root of the tensor 'optimizer.v.bert.pooler.dense.bias'");
+    refused(&x, RP_CHECK_state_roots, "there is no root of the tensor 'optimizer.v.bert.pooler.dense.bias'");
     json_object_update(tensors, keep);
     json_object_set_new(tensors, "another", json_string(FX_ROOT));
-    refused(&x, RP_CHECK_roots, "tensors are listed, and the state has");
+    refused(&x, RP_CHECK_state_roots, "tensors are listed, and the state has");
     fx_fini(&x);
 }
 
@@ -392,7 +392,7 @@ TEST(what_roots_took_between_the_steps_is_said)
         json_decref(x.done);
         x.done = json_pack("{s:{s:o, s:O}}", "tensor_roots", "init", tensors, "final", tensors);
         replace(&x, FX_ROOT, root);
-        stands(&x, RP_CHECK_roots, cases[i].state, cases[i].says);
+        stands(&x, RP_CHECK_state_roots, cases[i].state, cases[i].says);
         fx_fini(&x);
     }
 }
@@ -407,7 +407,7 @@ TEST(both_captures_are_of_one_machine)
         fx_init(&x);
         fx_capture_value(x.before, fixed[i].group, fixed[i].name, json_string("one"));
         fx_capture_value(x.after, fixed[i].group, fixed[i].name, json_string("another"));
-        refused(&x, RP_CHECK_same, "is another before and after the run");
+        refused(&x, RP_CHECK_same_host, "is another before and after the run");
         fx_fini(&x);
     }
     struct fx x;
@@ -415,7 +415,7 @@ TEST(both_captures_are_of_one_machine)
     for (int after = 0; after < 2; after++)
         json_object_set_new(json_object_get(after ? x.after : x.before, "probes"), "gpu",
                             json_pack("{s:{s:{s:{s:s, s:s, s:s}}}}", "devices", "0", "uuid", "state", "ok", "value", after ? "GPU-2" : "GPU-1", "source", "NVML"));
-    refused(&x, RP_CHECK_same, "gpu.devices.0.uuid is another");
+    refused(&x, RP_CHECK_same_host, "gpu.devices.0.uuid is another");
     fx_fini(&x);
     for (int known = 0; known < 2; known++) {
         fx_init(&x);
@@ -426,7 +426,7 @@ TEST(both_captures_are_of_one_machine)
         fx_capture_value(x.before, "kernel", "release", json_string("6.1"));
         if (known)
             fx_capture_value(x.after, "kernel", "release", json_string("6.1"));
-        stands(&x, RP_CHECK_same, known ? RP_CHECK_PASSED : RP_CHECK_NOTE, known ? "" : "nothing in common");
+        stands(&x, RP_CHECK_same_host, known ? RP_CHECK_PASSED : RP_CHECK_NOTE, known ? "" : "nothing in common");
         fx_fini(&x);
     }
 }
@@ -460,7 +460,7 @@ static void against_base(const char *base, int fails, enum rp_check_state state,
     struct rp_verification v;
     struct rp_err err = {0};
     RP_FREE char *path = fx_path("wide"), *other = fx_path(base);
-    struct rp_verify_opts o = {.base = other};
+    struct rp_verify_opts o = {.baseline = other};
     CHECK((rp_verify(&v, path, &o, &err) < 0) == fails, "%s", err.msg);
     const struct rp_check_result *r = &v.check[RP_CHECK_scaling];
     CHECK(r->state == state && strstr(r->text, says), "'%s', expected '%s' in: %s", rp_check_state_name(r->state), says, r->text);
@@ -474,7 +474,7 @@ TEST(more_threads_are_not_more_than_so_many_times_as_fast)
     CHECK(rename(one, base) == 0, "%s", base);
     wide(1, 1, NULL);
     against_base("base", 0, RP_CHECK_NOTE, "nothing to scale");
-    against_base("none", 1, RP_CHECK_FAILED, "--base");
+    against_base("none", 1, RP_CHECK_FAILED, "--baseline");
     wide(4, 3, NULL);
     against_base("base", 0, RP_CHECK_PASSED, "with 4.00 times the threads or devices");
     wide(2, 3, NULL);

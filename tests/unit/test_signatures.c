@@ -97,7 +97,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     struct rp_key_pair *k = fx_key("bob"), *a = fx_key("author");
     CHECK(rp_trust_add("bob", NULL, k, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY); /* whoever trusts bob does not know the author by that */
-    CHECK(state_of("signed", RP_CHECK_signatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
+    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
     CHECK(rp_trust_add("alice", NULL, a, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_VERIFIED);
     accept("signed", "bob", RP_VERDICT_VERIFIED);
@@ -106,13 +106,13 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     rp_key_free(a);
     begin(&b);
     finish(&b);
-    CHECK(state_of("signed", RP_CHECK_signatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
+    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
 }
 
 static void refused(struct rp_bundle *b, enum rp_code code, const char *says)
 {
     finish(b);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_signatures, code, says);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code, says);
 }
 
 /* The envelope of a payload that no honest program writes, by `key`. */
@@ -309,13 +309,13 @@ TEST(both_forms_are_by_the_key_that_signed_the_statement)
     };
     char text[512];
     with_forms(&sig, &minisig);
-    CHECK(state_of("signed", RP_CHECK_forms, text) == RP_CHECK_PASSED, "%s", text);
+    CHECK(state_of("signed", RP_CHECK_stock_signatures, text) == RP_CHECK_PASSED, "%s", text);
     with_forms(&sig, NULL);
     expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.minisig' is missing");
     with_forms(NULL, &minisig);
     expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.sig' is missing");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         with_forms(&bad[i].sig, &bad[i].minisig);
-        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_forms, bad[i].code, bad[i].says);
+        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_stock_signatures, bad[i].code, bad[i].says);
     }
 }

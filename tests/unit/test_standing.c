@@ -151,7 +151,7 @@ static void show_two(struct rp_shown_bundle b[2], struct shown *first, struct sh
 static void holds_beside(const struct rp_buf *page, const struct shown *first, const struct shown *other)
 {
     char text[512];
-    CHECK(checked(page, first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
+    CHECK(checked(page, first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --with"), "%s", text);
     CHECK(checked(page, first, other, 1, text) == RP_CHECK_PASSED , "%s", text);
     CHECK(checked(page, other, first, 1, text) == RP_CHECK_PASSED, "%s", text);
 }
@@ -333,7 +333,7 @@ TEST(a_policy_asks_for_a_page)
         {"checks: {report_file: passed}", RP_CHECK_NOTE, 0, RP_VERDICT_FAILED, "report_file is 'note'"},
         {"checks: {report_file: note}", RP_CHECK_SKIPPED, 0, RP_VERDICT_FAILED, "report_file is 'skipped'"},
         {"checks: {report_file: note}", RP_CHECK_FAILED, 0, RP_VERDICT_FAILED, "of the page"},
-        {"complete: true", RP_CHECK_SKIPPED, 1, RP_VERDICT_UNDECIDED, "of the page"},
+        {"complete: true", RP_CHECK_SKIPPED, 1, RP_VERDICT_INCONCLUSIVE, "of the page"},
         {"complete: true", RP_CHECK_FAILED, 1, RP_VERDICT_FAILED, "of the page"},
     };
     make_bundles();

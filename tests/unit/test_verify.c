@@ -387,12 +387,12 @@ TEST(statements_made_by_hand)
     forge_begin(&f, &x); /* SHA256SUMS that lies, signed */
     bytes_of(&f, "SHA256SUMS")->data[0] ^= 1;
     forge_end(&f, &x, statement_of(&f));
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_tools, RP_MISMATCH, "SHA256SUMS");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_helper_files, RP_MISMATCH, "SHA256SUMS");
 
     forge_begin(&f, &x); /* the right run.json in another spelling, signed */
     rp_buf_add(bytes_of(&f, "run.json"), " ", 1);
     forge_end(&f, &x, statement_of(&f));
-    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_tools, RP_MISMATCH, "SHA256SUMS");
+    expect("forged", NULL, RP_VERDICT_FAILED, RP_CHECK_helper_files, RP_MISMATCH, "SHA256SUMS");
 }
 
 TEST(another_script_is_remarked_on)
@@ -408,7 +408,7 @@ TEST(another_script_is_remarked_on)
     sum_again(&f);
     forge_end(&f, &x, statement_of(&f));
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
-    CHECK(v.check[RP_CHECK_tools].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_tools].text);
+    CHECK(v.check[RP_CHECK_helper_files].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_helper_files].text);
     rp_verification_fini(&v);
 }
 

@@ -24,7 +24,7 @@ mistyped() { # STATUS ARGUMENT...
 mistyped 2 a.repro.tar.zst --trust nosuch
 mistyped 3 a.repro.tar.zst --trust ./nosuch.pem
 mistyped 3 a.repro.tar.zst --ledger nosuch
-mistyped 3 a.repro.tar.zst --base nosuch
+mistyped 3 a.repro.tar.zst --baseline nosuch
 mistyped 3 a.repro.tar.zst --original nosuch
 mistyped 3 nosuch
 mistyped 3 .
@@ -54,7 +54,7 @@ tail -n 1 ledger.jsonl | jq -e '.verdict == "failed" and .check == "container" a
 exit_of 0 "$REPRO" ledger check
 says_in "2 bundles checked: 1 verified, 1 failed, 0 not decided" out.txt
 exit_of 0 "$REPRO" ledger check --json
-jq -e '.verified == 1 and .refused == 1 and .undecided == 0' out.txt >answer.txt || fail "ledger check --json"
+jq -e '.verified == 1 and .refused == 1 and .inconclusive == 0' out.txt >answer.txt || fail "ledger check --json"
 
 # what a crash left of a line is kept, and said
 printf '{"at":"2026' >>ledger.jsonl

@@ -38,7 +38,7 @@ says "none.yaml"
 [ ! -s out.txt ] || fail "a table without a policy"
 
 exit_of 0 "$REPRO" verify --list
-for id in container signature peak spread outliers loss policy claims; do
+for id in container signature peak step_variation outliers loss policy claims; do
     grep -q "^$id  *[a-z]*  *[a-z]" out.txt || fail "no check $id in the list"
 done
 exit_of 0 "$REPRO" verify --list --json
