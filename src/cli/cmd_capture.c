@@ -103,7 +103,7 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_capture = {
     .name = "capture",
     .operands = "",
-    .summary = "say what this machine is",
+    .summary = "describe this machine",
     .details = "Prints a page, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
                "with --json. A file that exists is replaced only with --force. "
                "With -o FILE, --quiet leaves the page out. "

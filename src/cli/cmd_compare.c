@@ -19,9 +19,9 @@ struct compare_opts {
 static const struct rp_opt opts[] = {
     RP_ROW_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
     RP_ROW_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
-                  "the tables of a published report, without a verdict; index: the contents of a folder"),
+                  "tables of a published report instead of a verdict; index: contents of a folder"),
     RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
-    RP_ROW_FLAG(all, "all", 'a', "keep results of other models when a whole table is given, also with --layout"),
+    RP_ROW_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
     RP_OPT_TRUST(trust),
     RP_ROW_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, each marked as unverified"),
     {0},
@@ -142,7 +142,7 @@ const struct rp_command rp_cmd_compare = {
     .operands = "RESULT...",
     .min_operands = 1,
     .max_operands = -1,
-    .summary = "say whether results are comparable, and by how much they differ",
+    .summary = "check whether results are comparable, and by how much they differ",
     .details =
         "A RESULT is a bundle, which is verified first; published:NAME for a table of others that is inside this program (dlperf_v100, "
         "gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "

@@ -261,7 +261,7 @@ const struct rp_command rp_cmd_data_check = {
     .name = "data check",
     .operands = "[PATH]",
     .max_operands = 1,
-    .summary = "read every record of a data set and say what is there; without PATH, hash the store again",
+    .summary = "read and describe every record of a data set, or hash the store again",
     .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names "
                "file, record and field, with exit status 4.\n",
     .opts = check_opts,

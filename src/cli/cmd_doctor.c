@@ -142,7 +142,7 @@ static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_doctor = {
     .name = "doctor",
     .operands = "",
-    .summary = "say what would stop or slow a run here, and what to do about it",
+    .summary = "find what would stop or slow a run here, with remedies",
     .details = "Captures the machine and prints one line for each thing found: how bad it is, what, the value measured, and the remedy, "
                "which is a command where one helps (most need root). 'stop': the run would fail; 'slow': it would be slower, or its "
                "time less certain; 'note': worth knowing. What cannot be seen is not found: an empty list is no promise.\n"

@@ -91,7 +91,7 @@ const struct rp_command rp_cmd_export = {
     .operands = "FORMAT BUNDLE",
     .min_operands = 2,
     .max_operands = 2,
-    .summary = "write a verified bundle in a format of others",
+    .summary = "write a verified bundle in another format, such as MLLOG",
     .details =
         "Formats:\n"
 #define EXPORT(id, writes) "  " #id ": " writes "\n"

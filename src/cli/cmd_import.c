@@ -20,7 +20,7 @@ static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
     RP_ROW_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
-    RP_ROW_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput, where the log leaves it open"),
+    RP_ROW_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
     RP_ROW_TEXT(from, "from", 0, "STEP", "where the timed window begins; default: see below"),
     RP_ROW_TEXT(to, "to", 0, "STEP", "where it ends"),
     {0},
@@ -110,7 +110,7 @@ const struct rp_command rp_cmd_import = {
     .operands = "FORMAT FILE...",
     .min_operands = 2,
     .max_operands = -1,
-    .summary = "read the logs of other programs as results to compare, unsigned",
+    .summary = "convert logs of other programs to unsigned results for 'compare'",
     .details =
         "Formats:\n"
 #define FORMAT(id, reads) "  " #id ": " reads "\n"

@@ -99,7 +99,7 @@ const struct rp_command rp_cmd_key_new = {
 
 static const struct rp_opt show_opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
-    RP_ROW_CHOICE(form, "form", 0, "pem|signify|minisign", "print the public key alone, as openssl, signify or minisign reads it"),
+    RP_ROW_CHOICE(form, "form", 0, "pem|signify|minisign", "print only the public key; for openssl, signify or minisign"),
     {0},
 };
 
@@ -256,7 +256,7 @@ const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
     .max_operands = 1,
-    .summary = "believe bundles signed by this public key; without FILE, list such keys",
+    .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
     .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the fingerprint that is shown with one that its "
                "owner gave you by another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
                "of --until 'verify' says that the key was believed and no longer is, by the clock of the machine that verifies; for the "

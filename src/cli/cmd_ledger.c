@@ -182,7 +182,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt check_opts[] = {
-    RP_ROW_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle, find its ledger entry and count the other runs of its recipe"),
+    RP_ROW_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
     {0},
 };
 
@@ -260,5 +260,5 @@ const struct rp_command rp_cmd_ledger_export = {
 const struct rp_command rp_cmd_ledger = {
     .name = "ledger",
     .operands = "",
-    .summary = "every attempt made here, failed ones too: list, check, export",
+    .summary = "list, check and export the ledger of attempts, including failed ones",
 };

@@ -20,7 +20,7 @@
 /* Of the keys of a recipe only those that say where and from which files; the others are the first run's. */
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_ROW_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest, where it used its own or their archive is not here"),
+    RP_ROW_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest; needed if it used its owner's, or if their archive is not here"),
     RP_ROW_TEXT(run_init, "init", 0, "FILE", "the file that the original started from"),
     RP_ROW_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE"),
     RP_ROW_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
@@ -222,7 +222,7 @@ const struct rp_command rp_cmd_replicate = {
     .operands = "BUNDLE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "repeat the run of a bundle here, and seal how both agree",
+    .summary = "repeat the run of a bundle here, and seal the agreement of both",
     .details =
         "Verifies the bundle, trains its recipe with the same settings and data (their digest is compared), and seals a bundle of its own "
         "whose signed statement points at the first by digest. Its report says whether the bits are equal, how the throughputs compare, "

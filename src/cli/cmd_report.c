@@ -137,7 +137,7 @@ const struct rp_command rp_cmd_report = {
     .operands = "BUNDLE...",
     .min_operands = 1,
     .max_operands = -1,
-    .summary = "one page that shows what bundles say: figures, plots, machine",
+    .summary = "write a report of bundles: figures, plots, machine",
     .details =
         "Verifies each bundle and writes one HTML file that needs nothing else: no network, no script, no fonts. First a box with what "
         "was found here: the verdict and checks of 'repro verify', and trusted keys; then the body: throughput with its interval, every "

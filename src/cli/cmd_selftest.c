@@ -21,7 +21,7 @@ struct selftest_opts {
 static const struct rp_opt opts[] = {
     RP_ROW_FLAG(verbose, "verbose", 'v', "one line per operation as it is done"),
     RP_ROW_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what to test; auto: the CPU, and a GPU where one can be used"),
-    RP_ROW_FLAG(speed, "speed", 0, "measure instead: matrix products of BERT-base, attention and what memory limits, at real size"),
+    RP_ROW_FLAG(speed, "speed", 0, "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
     RP_ROW_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };
@@ -215,7 +215,7 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
-    .summary = "check that this machine computes what the definitions say",
+    .summary = "compare every operation on this machine with its definition, bit for bit",
     .details = "Runs every operation on small awkward sizes with every instruction set usable here, and on a GPU where one can be used, "
                "and compares each bit with the literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. "
                "Exit status 5 when anything differs.\n",

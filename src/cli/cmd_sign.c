@@ -181,7 +181,7 @@ const struct rp_command rp_cmd_sign = {
     .operands = "BUNDLE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "add your signature to somebody's bundle",
+    .summary = "add a countersignature to another's bundle",
     .details =
         "The bundle is verified first, and one that fails is not signed. What is signed is the digest of statement.dsse.json, which names "
         "every other member; the author's signature stays as it is and goes on deciding who the author is, whatever the role says. "

@@ -142,7 +142,7 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
         rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
     }
     command_lines(out, c);
-    rp_buf_printf(out, "\nEvery command has --json, -q/--quiet and -h/--help. Explanation and examples: repro help %s\n", c->name);
+    rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help. Explanation and examples: repro help %s\n", c->name);
 }
 
 void rp_help_command(struct rp_buf *out, const struct rp_command *c)

@@ -84,7 +84,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     finish(&b);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
     accept("signed", author, RP_VERDICT_VERIFIED);
-    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "countersigned as reviewer, but the author, ");
+    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "countersigned as reviewer, but the author's key, ");
     expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK_STR(v.fingerprint, author);
@@ -184,9 +184,9 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
 {
     struct rp_bundle b;
     RP_BUF copy = {0};
-    begin(&b); /* the number 0 is not there */
+    begin(&b); /* the number 0 steps/rank0.samples.jsonl */
     countersign(&b, 1, "bob", "reviewer");
-    refused(&b, RP_MALFORMED, "there is no signatures/0.dsse.json");
+    refused(&b, RP_MALFORMED, "missing member signatures/0.dsse.json");
     begin(&b); /* no key beside it */
     countersign(&b, 0, "bob", "reviewer");
     rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
@@ -194,7 +194,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     fx_fini(&x);
     begin(&b);
     fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
-    refused(&b, RP_MALFORMED, "there is no signatures/0.pem");
+    refused(&b, RP_MALFORMED, "missing member signatures/0.pem");
     begin(&b); /* somebody else's key beside it */
     put(&b, 0, copy.data, copy.size, "carol");
     refused(&b, RP_SIGNATURE, "names the key");
@@ -217,7 +217,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     begin(&b);
     for (int i = 0; i <= RP_COUNTER_MAX; i++)
         put(&b, i, "x", 1, "bob");
-    refused(&b, RP_MALFORMED, "33 counter-signatures; at most 32");
+    refused(&b, RP_MALFORMED, "33 countersignatures");
 }
 
 TEST(no_byte_of_a_counter_signature_changes_unnoticed)

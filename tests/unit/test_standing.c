@@ -56,7 +56,7 @@ TEST(a_page_says_where_its_run_stands)
     show(&s, "off.zst", NULL, NULL);
     rp_page_html(&off, &s.b, 1);
     CHECK(strstr(off.data, "nobody can say how often it was tried") && strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") &&
-              !strstr(off.data, "b0-signatures"), "sections of what is not there");
+              !strstr(off.data, "b0-signatures"), "sections of what steps/rank0.samples.jsonl");
     shown_fini(&s);
 }
 
