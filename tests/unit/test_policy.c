@@ -84,7 +84,7 @@ TEST(rules_hold_or_are_broken)
     holds("min_repeats: 2", NULL);
     broken("min_repeats: 3", "2 repeats");
     broken("replayed: 1", "0 steps replayed");
-    broken("no_throttling: true", "not known");
+    broken("no_throttling: true", "unknown");
     holds("no_warnings: true", NULL);
     holds("checks: {key: passed}", print);
     holds("checks: {key: note, data: note, outliers: warning}", NULL);
@@ -331,14 +331,14 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"min_steps: 3x\n", RP_USAGE, "expected a whole number"},
         {"min_steps: 99999999999999999999\n", RP_USAGE, "expected a whole number"},
         {"min_steps: [3]\n", RP_USAGE, "expected a whole number"},
-        {"complete: yes\n", RP_USAGE, "complete: expected true, or no such line"},
-        {"in_ledger: false\n", RP_USAGE, "p.yaml:1:12: in_ledger: false asks for nothing; leave the rule out"},
+        {"complete: yes\n", RP_USAGE, "complete: expected true, or leave the rule out"},
+        {"in_ledger: false\n", RP_USAGE, "p.yaml:1:12: in_ledger: false is not a rule"},
         {"programs: [abc]\n", RP_USAGE, "p.yaml:1:12: programs: expected a list of SHA-256, 64 lower-case hex digits each"},
         {"complete: true\nreport_file: passed\n", RP_USAGE, "p.yaml:2:1: 'report_file' is a check, not a rule: write 'checks: {report_file: passed}'"},
         {"signed_by: alice\n", RP_USAGE, "signed_by: expected a list of words like [alice, ./bob.pem]"},
-        {"signed_by: []\n", RP_USAGE, "lets nothing pass"},
+        {"signed_by: []\n", RP_USAGE, "an empty list"},
         {"signed_by: [{a: b}]\n", RP_USAGE, "expected a list"},
-        {"checks: {}\n", RP_USAGE, "p.yaml:1:9: checks: an empty mapping asks for nothing"},
+        {"checks: {}\n", RP_USAGE, "p.yaml:1:9: checks: the mapping is empty"},
         {"checks: [key]\n", RP_USAGE, "expected a mapping of checks"},
         {"checks:\n  kee: passed\n", RP_USAGE, "p.yaml:2:3: unknown check 'kee': did you mean 'key'?"},
         {"checks: {policy: passed}\n", RP_USAGE, "unknown check 'policy'"},
@@ -355,9 +355,9 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"complete: \xff\n", RP_MALFORMED, "is no UTF-8"},
         {"complete: true # \342\200\256 6\n", RP_MALFORMED, "p.yaml:1:18: character U+202E does not belong in a policy"},
         {"# \342\201\246\ncomplete: true\n", RP_MALFORMED, "p.yaml:1:3: character U+2066"},
-        {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE, "p.yaml:1:18: a word goes on in line 4"},
-        {"signed_by: [alice, bob\n  carol]\n", RP_USAGE, "p.yaml:1:20: a word goes on in line 2"},
-        {"checks:\n  key: >-\n    passed\n", RP_USAGE, "p.yaml:2:8: a word goes on in line"},
+        {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE, "p.yaml:1:18: a word continues in line 4"},
+        {"signed_by: [alice, bob\n  carol]\n", RP_USAGE, "p.yaml:1:20: a word continues in line 2"},
+        {"checks:\n  key: >-\n    passed\n", RP_USAGE, "p.yaml:2:8: a word continues in line"},
         {"complete: true\n\"min\n steps\": 6\n", RP_MALFORMED, "p.yaml:3:8: not YAML"},
         {"complete: {", RP_USAGE, "complete: expected"},
         {"checks: {key: ", RP_MALFORMED, "not YAML"},

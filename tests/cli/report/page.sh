@@ -90,7 +90,7 @@ row passed "byte for byte" --report two.md --with tiny.repro.tar.zst
 sed "s/$rate/42.12/" two.md >bent.md
 row FAILED "was changed: '[^ ]*42.12" --report bent.md --with tiny.repro.tar.zst
 row skipped "'tiny.repro.tar.zst', which is not on the page" --report a.html --with tiny.repro.tar.zst
-grep -q "^the bundle itself: verified, but the key is unknown; what is not decided is the page" out.txt || fail "nothing says that the bundle holds"
+grep -q "^the bundle itself: verified, but the key is unknown; the report: inconclusive" out.txt || fail "nothing says that the bundle holds"
 exit_of 3 "$REPRO" verify "$bundle" --report two.html --with none.repro.tar.zst
 exit_of 2 "$REPRO" verify "$bundle" --with tiny.repro.tar.zst
 # What a run says of its attempts is the same with the ledger and without.
@@ -102,7 +102,7 @@ exit_of 3 "$REPRO" report tiny.repro.tar.zst --ledger none.jsonl -o none.html
 exit_of 2 "$REPRO" report tiny.repro.tar.zst tiny.repro.tar.zst --ledger "$ledger" -o none.html
 sed 's/repro-page/repro-pages/' a.html >older.html
 row skipped "another version of repro made the page" --report older.html
-[ "$status" = 7 ] && grep -q "^not decided" out.txt || fail "a page of another version: status $status"
+[ "$status" = 7 ] && grep -q "^inconclusive" out.txt || fail "a page of another version: status $status"
 # Names of files are foreign too.
 evil=$(printf 'x"><script>alert(1)\033[2J')
 cp longer.repro.tar.zst "$evil"
