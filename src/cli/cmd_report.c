@@ -139,22 +139,18 @@ const struct rp_command rp_cmd_report = {
     .max_operands = -1,
     .summary = "write a report of bundles: figures, plots, machine",
     .details =
-        "Verifies each bundle and writes one HTML file that needs nothing else: no network, no script, no fonts. First a box with what "
-        "was found here: the verdict and checks of 'repro verify', and trusted keys; then the body: throughput with its interval, every "
-        "step, losses, the device's clocks, power and temperature, ceilings, memory, topology, environment, and the commands that check it "
-        "all. The raw data are in the page as CSV. As "
-        "Markdown it is the report that is sealed in the bundle, below the box.\n"
+        "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. A box shows the "
+        "verdict and checks of 'repro verify' and the trusted keys; with --ledger and --original also the attempts of the signer and the "
+        "comparison with the original. The body has throughput with its interval, every step, losses, telemetry, ceilings, memory, "
+        "topology, environment, the commands that check it, and the raw data as CSV. The Markdown report is the one sealed in the "
+        "bundle, below the box.\n"
         "\n"
-        "With --ledger and --original the box also shows which attempt this was among all of its signer, and that the run it repeats was "
-        "compared.\n"
+        "A bundle that fails is shown with its failed checks only, and the exit status is that of 'repro verify'.\n"
         "\n"
-        "Of a bundle that fails, a report has the failed checks and nothing else, and the exit status is that of 'repro verify'.\n"
-        "\n"
-        "Every figure names the place that it comes from; 'repro verify BUNDLE --report FILE' compares the body with the bundle, byte for "
-        "byte, and not the box. The body is made from the bundle alone, without a date: made again, by anybody, it is the same bytes.\n"
+        "Every figure names its source. The body is a function of the bundle, without a date; 'repro verify BUNDLE --report FILE' makes it "
+        "again and compares it byte for byte, without the box.\n"
         "\n"
         "Examples:\n"
-        "  repro report bert_fp32.repro.tar.zst -o report.html\n"
         "  repro report a.repro.tar.zst b.repro.tar.zst -o both.html\n"
         "  repro report bert_fp32.repro.tar.zst -o report.md\n",
     .opts = opts,

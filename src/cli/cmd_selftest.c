@@ -216,9 +216,9 @@ const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
     .summary = "compare every operation on this machine with its definition, bit for bit",
-    .details = "Runs every operation on small awkward sizes with every instruction set usable here, and on a GPU where one can be used, "
-               "and compares each bit with the literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. "
-               "Exit status 5 when anything differs.\n",
+    .details = "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be used, and compares "
+               "each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. Takes a few seconds. Exit status 5 if "
+               "anything differs.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -147,6 +147,7 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
 
 void rp_help_command(struct rp_buf *out, const struct rp_command *c)
 {
+    RP_BUF subcommands = {0};
     usage(out, c);
     rp_buf_puts(out, "\n");
     sentence(out, c->summary);
@@ -154,10 +155,9 @@ void rp_help_command(struct rp_buf *out, const struct rp_command *c)
         rp_buf_puts(out, "\n");
         details(out, c->details);
     }
-    if (!c->run) {
-        rp_buf_puts(out, "\nCommands:\n");
-        command_lines(out, c);
-    }
+    command_lines(&subcommands, c);
+    if (subcommands.size)
+        rp_buf_printf(out, "\nCommands:\n%s", rp_buf_text(&subcommands));
     rp_buf_puts(out, "\nOptions:\n");
     option_rows(out, c->opts);
     option_rows(out, rp_opts_common);

@@ -1,4 +1,4 @@
-/* A run that replicates another: compared with it again, if it is given. */
+/* Differences listed in run.json, made again: between the two captures, and between a replication and its original. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/compare.h"
@@ -9,17 +9,51 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Without the impact grades of its changes, which other versions may assign differently. */
-static json_t *without_grades(const json_t *agreement)
+/* Without the impact grades, which other versions may assign differently. */
+static json_t *without_grades(const json_t *changes)
 {
-    json_t *out = json_deep_copy(agreement), *d;
+    json_t *out = json_deep_copy(changes), *change;
     size_t i;
-    json_array_foreach(json_object_get(out, "environment"), i, d) {
-        json_object_del(d, "impact");
-        json_object_del(d, "moment");
+    json_array_foreach(out, i, change) {
+        json_object_del(change, "impact");
+        json_object_del(change, "moment");
     }
     return out;
 }
+
+/* Changes of high or medium impact, graded by this program whatever the run recorded. */
+static int count_important(const json_t *changes)
+{
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(changes); i++)
+        n += rp_capture_important(json_array_get(changes, i)) != 0;
+    return n;
+}
+
+/* ---- changes ---- */
+
+int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char text[400];
+    int regraded = 0;
+    const json_t *is = json_object_get(s->run, "environment_changes");
+    RP_JSON *again = rp_capture_changes(s->before, s->after, err);
+    if (!again)
+        return -1;
+    RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
+    if (rp_check_differ(text, sizeof text, recorded, expected))
+        return rp_fail(err, RP_MISMATCH, "environment_changes in run.json does not follow from the captures: environment_changes/%s", text);
+    for (size_t i = 0; i < json_array_size(is); i++)
+        regraded += !json_equal(json_array_get(is, i), json_array_get(again, i));
+    int important = count_important(again);
+    if (regraded || important)
+        result->state = RP_CHECK_NOTE;
+    snprintf(text, sizeof text, regraded ? "; this version grades %d of them differently" : "", regraded);
+    rp_check_text(result, "%zu values, %d of high or medium impact%s", json_array_size(again), important, text);
+    return 0;
+}
+
+/* ---- agreement ---- */
 
 /* The same settings and data, except for where it ran. */
 static int check_settings(const json_t *first, const struct rp_verify_state *s, struct rp_err *err)
@@ -42,15 +76,6 @@ int64_t rp_verify_steps(const json_t *run)
     return json_integer_value(json_object_get(steps, "warm-up")) + json_integer_value(json_object_get(steps, "timed"));
 }
 
-/* Changes of high or medium impact, graded by this program whatever the run recorded. */
-static size_t important(const json_t *environment)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < json_array_size(environment); i++)
-        n += rp_capture_important(json_array_get(environment, i)) != 0;
-    return n;
-}
-
 static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_verified *kept,
                      struct rp_check_result *result, struct rp_err *err)
 {
@@ -63,7 +88,9 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
     RP_JSON *again = rp_agreement(&first, &here, err);
     if (!again)
         return -1;
-    RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
+    RP_JSON *recorded = json_copy((json_t *)is), *expected = json_copy(again);
+    json_object_set_new(recorded, "environment", without_grades(json_object_get(is, "environment")));
+    json_object_set_new(expected, "environment", without_grades(json_object_get(again, "environment")));
     if (rp_check_differ(say, sizeof say, recorded, expected))
         return rp_fail(err, RP_MISMATCH, "agreement in run.json does not follow from the two runs: agreement/%s", say);
     int64_t steps = json_integer_value(json_object_get(bits, "steps"));
@@ -73,10 +100,10 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
     snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
     rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / original %s, "
-                         "%zu environment values differ, %zu of high or medium impact; the original is signed by %s%s",
+                         "%zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
                  json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
                  json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
-                 important(json_object_get(again, "environment")), v->fingerprint,
+                 count_important(json_object_get(again, "environment")), v->fingerprint,
                  strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
     return 0;
 }
@@ -84,22 +111,18 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
 /* The original is verified by any key, and must be the bundle that run.json names. */
 static int check_original(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    struct rp_verification v = {0};
-    struct rp_verified kept = {0};
+    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
+    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
     const struct rp_verify_opts o = {.keep = &kept};
     const json_t *named = json_object_get(s->run, "replicates");
-    int failed = rp_verify(&v, s->o->original, &o, err) < 0;
-    if (failed)
-        rp_wrap(err, "--original");
-    else if (strcmp(v.statement, rp_json_text_at(named, "statement")) != 0 || strcmp(v.fingerprint, rp_json_text_at(named, "signer")) != 0)
-        failed = rp_fail(err, RP_MISMATCH, "--original is not the replicated run: its statement is %.16s... by %.23s..., expected %.16s... "
-                                           "by %.23s...",
-                         v.statement, v.fingerprint, rp_json_text_at(named, "statement"), rp_json_text_at(named, "signer")) < 0;
-    failed = failed || recompute(s, &v, &kept, result, err) < 0;
-    s->v->original = !failed;
-    rp_verification_fini(&v);
-    rp_verified_fini(&kept);
-    return failed ? -1 : 0;
+    if (rp_verify(&v, s->o->original, &o, err) < 0)
+        return rp_wrap(err, "--original");
+    if (strcmp(v.statement, rp_json_text_at(named, "statement")) != 0 || strcmp(v.fingerprint, rp_json_text_at(named, "signer")) != 0)
+        return rp_fail(err, RP_MISMATCH, "--original is not the replicated run: its statement is %.16s... by %.23s..., expected %.16s... "
+                                         "by %.23s...",
+                       v.statement, v.fingerprint, rp_json_text_at(named, "statement"), rp_json_text_at(named, "signer"));
+    s->v->original = recompute(s, &v, &kept, result, err) == 0;
+    return s->v->original ? 0 : -1;
 }
 
 int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -104,15 +104,21 @@ static int check_times(const struct rp_verify_state *s, const struct rp_samples 
     return 0;
 }
 
+void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to)
+{
+    *from = *to = -1;
+    for (int64_t i = 0; i < s->records.n; i++)
+        if (s->records.r[i].timed) {
+            *from = *from < 0 ? s->records.r[i].start_ns : *from;
+            *to = s->records.r[i].end_ns;
+        }
+}
+
 /* Samples that the timed windows should have. */
 static double expected_samples(const struct rp_verify_state *s, int64_t every)
 {
-    int64_t begin = -1, end = -1;
-    for (int64_t i = 0; i < s->records.n; i++)
-        if (s->records.r[i].timed) {
-            begin = begin < 0 ? s->records.r[i].start_ns : begin;
-            end = s->records.r[i].end_ns;
-        }
+    int64_t begin, end;
+    rp_verify_window(s, &begin, &end);
     return (double)(end - begin) / 1e9 / PERIOD_S / (double)every;
 }
 

@@ -143,18 +143,6 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     return 0;
 }
 
-/* ---- the timed window ---- */
-
-static void window_of(const struct rp_records *rs, int64_t *from, int64_t *to)
-{
-    *from = *to = -1;
-    for (int64_t i = 0; i < rs->n; i++)
-        if (rs->r[i].timed) {
-            *from = *from < 0 ? rs->r[i].start_ns : *from;
-            *to = rs->r[i].end_ns;
-        }
-}
-
 /* ---- energy ---- */
 
 /* Joules by the trapezoid rule over the samples of the timed window that have a power, and the seconds that they span. */
@@ -162,7 +150,7 @@ static double integrate_power(const struct rp_verify_state *s, double *span)
 {
     int64_t from, to, last = -1;
     double sum = 0, power = 0;
-    window_of(&s->records, &from, &to);
+    rp_verify_window(s, &from, &to);
     *span = 0;
     for (int64_t i = 0; i < s->samples.n; i++) {
         const json_t *v = json_object_get(json_array_get(s->samples.line, (size_t)i), "power_mw");

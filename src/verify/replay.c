@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/store.h"
+#include "report/results.h"
 #include "train/safetensors.h"
 #include "worker/ceilings.h"
 #include "worker/job.h"
@@ -36,11 +38,6 @@ struct replay {
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
 };
 
-static const char *recorded_text(const struct replay *p, const char *key)
-{
-    return json_string_value(json_object_get(json_object_get(json_object_get(p->run, "recipe"), key), "value"));
-}
-
 /* The worker counts its steps from 0. If its roots would fall on other steps than the run's, it takes all roots. */
 static int needs_all_roots(const struct replay *p)
 {
@@ -51,8 +48,8 @@ static int needs_all_roots(const struct replay *p)
 /* The recorded recipe without the owner's files and device: a bundle must not choose what is read, written or used here. */
 static int local_recipe(struct replay *p, struct rp_err *err)
 {
-    static const char *const cleared[] = {"run.save", "run.init", "run.device", "data.path"};
-    const char *own = recorded_text(p, "data.path"), *init = recorded_text(p, "run.init");
+    const char *own = json_string_value(rp_run_setting(p->run, "data.path"));
+    const char *init = json_string_value(rp_run_setting(p->run, "run.init"));
     char threads[24];
     if (rp_recipe_from_json(&p->recipe, json_object_get(p->run, "recipe"), err) < 0)
         return -1;
@@ -64,19 +61,19 @@ static int local_recipe(struct replay *p, struct rp_err *err)
                        p->o->first);
     if (init && *init && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE, "the run started from a file of its owner: give it with --init");
-    for (size_t i = 0; i < sizeof cleared / sizeof *cleared; i++)
-        if (rp_recipe_set(&p->recipe, cleared[i], "", RP_FROM_COMMAND_LINE, err) < 0)
-            return -1;
     snprintf(threads, sizeof threads, "%" PRId64, p->o->threads);
-    if ((p->o->data && rp_recipe_set(&p->recipe, "data.path", p->o->data, RP_FROM_COMMAND_LINE, err) < 0) ||
-        (p->o->init && rp_recipe_set(&p->recipe, "run.init", p->o->init, RP_FROM_COMMAND_LINE, err) < 0) ||
-        (p->saved && rp_recipe_set(&p->recipe, "run.save", p->saved, RP_FROM_COMMAND_LINE, err) < 0) ||
-        (needs_all_roots(p) && rp_recipe_set(&p->recipe, "evidence.state_root_every", "1", RP_FROM_COMMAND_LINE, err) < 0) ||
-        rp_recipe_set(&p->recipe, "measure.ceilings", "false", RP_FROM_COMMAND_LINE, err) < 0 ||
-        rp_recipe_set(&p->recipe, "run.backend", "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
-        rp_recipe_set(&p->recipe, "run.isa", p->o->isa ? p->o->isa : "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
-        rp_recipe_set(&p->recipe, "run.threads", threads, RP_FROM_COMMAND_LINE, err) < 0)
-        return -1;
+    const char *const local[][2] = {{"run.device", ""},
+                                    {"data.path", p->o->data ? p->o->data : ""},
+                                    {"run.init", p->o->init ? p->o->init : ""},
+                                    {"run.save", p->saved ? p->saved : ""},
+                                    {"measure.ceilings", "false"},
+                                    {"run.backend", "auto"},
+                                    {"run.isa", p->o->isa ? p->o->isa : "auto"},
+                                    {"run.threads", threads},
+                                    {"evidence.state_root_every", needs_all_roots(p) ? "1" : NULL}};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (local[i][1] && rp_recipe_set(&p->recipe, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -241,12 +238,8 @@ static void name_tensor(struct replay *p)
         const json_t *here = json_object_get(ours, name);
         if (!ours || json_equal(here, root))
             continue;
-        if (out->tensors++)
-            continue;
-        size_t n = 0;
-        for (; name[n] && n + 1 < sizeof out->tensor; n++)
-            out->tensor[n] = name[n] > ' ' && name[n] <= '~' ? name[n] : '?';
-        out->tensor[n] = 0;
+        if (!out->tensors++)
+            rp_safe(out->tensor, sizeof out->tensor, name);
     }
 }
 

@@ -48,6 +48,7 @@ int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device;
 
 /* A throttle reason that is unrelated to heat or power. */
 int rp_verify_harmless(const char *reason);
+void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
 int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of what the timed windows should have */
 
 /* One line for each valid countersignature. */

@@ -24,7 +24,7 @@ exit_of 4 "$REPRO" import dlperf "$TOP/tests/common.inc"
 says "no line looks like a step"
 exit_of 3 "$REPRO" import csv missing.csv
 exit_of 3 "$REPRO" import csv logs
-says "not a regular file"
+says "no regular file"
 exit_of 2 "$REPRO" import csw x
 says "did you mean 'csv'"
 exit_of 2 "$REPRO" import dlperf logs/1n2g/bert_b24_fp32_1.log --set 'global_batch= 8'

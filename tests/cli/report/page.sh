@@ -42,7 +42,7 @@ grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks oth
 row passed "the box 'as verified by' .* was not compared" --report a.html
 row passed "byte for byte" --report trusted.html
 row passed "byte for byte" --report a.html --trust key.pem
-row skipped "not asked for"
+row skipped "not requested"
 rate=$("$REPRO" verify "$bundle" 2>verify.err | sed -n 's|^\([0-9.]*\) sequences/s, last loss.*|\1|p')
 sed "s/>$rate</>42.12</" a.html >bent.html
 row FAILED "says '42.12' for run.json#/results/throughput/value, the bundle '$rate'" --report bent.html
