@@ -18,6 +18,7 @@
 #define CLOCKS_S 300.0 /* clocks of two machines differ by less; policy.def names it too */
 
 struct answer {
+    const struct rp_rule *rule;
     int holds;
     char text[400];
 };
@@ -37,47 +38,47 @@ static json_t *run_field(const struct rp_verify_state *s, const char *a, const c
     return json_object_get(json_object_get(s->run, a), b);
 }
 
-static void rule_signed_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_signed_by(const struct rp_verify_state *s, struct answer *a)
 {
     char print[RP_FINGERPRINT_SIZE];
     struct rp_err err = {0};
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < a->rule->n; i++) {
         struct rp_err e = {0};
-        if (rp_trust_resolve(print, r->word[i], &e) < 0) {
+        if (rp_trust_resolve(print, a->rule->word[i], &e) < 0) {
             err = e;
             continue;
         }
         if (strcmp(print, s->v->fingerprint) == 0) {
-            answer(a, 1, "'%.64s'", r->word[i]);
+            answer(a, 1, "'%.64s'", a->rule->word[i]);
             return;
         }
     }
     answer(a, 0, "signed by %s, which is not in the list%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
-static void rule_countersigned_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_countersigned_by(const struct rp_verify_state *s, struct answer *a)
 {
     char print[RP_FINGERPRINT_SIZE];
     answer(a, 1, "all in the list");
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < a->rule->n; i++) {
         struct rp_err err = {0};
-        if (rp_trust_resolve(print, r->word[i], &err) < 0)
-            answer(a, 0, "'%.64s': %.300s", r->word[i], err.msg);
+        if (rp_trust_resolve(print, a->rule->word[i], &err) < 0)
+            answer(a, 0, "'%.64s': %.300s", a->rule->word[i], err.msg);
         else if (!rp_counter_role(s->v, print))
-            answer(a, 0, "'%.64s' did not countersign", r->word[i]);
+            answer(a, 0, "'%.64s' did not countersign", a->rule->word[i]);
         if (!a->holds)
             return;
     }
 }
 
-static void rule_max_age_days(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_max_age_days(const struct rp_verify_state *s, struct answer *a)
 {
     double age = (double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at"), days = age > 0 ? age / DAY_S : 0;
     if (age < -CLOCKS_S)
         answer(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are tolerated", -age / 60,
             CLOCKS_S / 60);
     else
-        answer(a, age <= DAY_S * (double)r->number, "%.2f days old, %" PRId64 " allowed", days, r->number);
+        answer(a, age <= DAY_S * (double)a->rule->number, "%.2f days old, %" PRId64 " allowed", days, a->rule->number);
 }
 
 /* `word` is the name of an embedded recipe or a SHA-256. */
@@ -111,16 +112,16 @@ static const char *changed_setting(const struct rp_verify_state *s, const char *
     return NULL;
 }
 
-static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_recipes(const struct rp_verify_state *s, struct answer *a)
 {
     char digest[RP_SHA256_HEX];
     const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by);
     const char *unknown = NULL;
-    for (int i = 0; i < r->n; i++) {
-        if (recipe_digest(digest, r->word[i]) < 0)
-            unknown = r->word[i];
+    for (int i = 0; i < a->rule->n; i++) {
+        if (recipe_digest(digest, a->rule->word[i]) < 0)
+            unknown = a->rule->word[i];
         else if (strcmp(digest, is) == 0) {
-            answer(a, !changed, changed ? "'%.64s', but %s set %.64s" : "'%.64s'", r->word[i], by, changed);
+            answer(a, !changed, changed ? "'%.64s', but %s set %.64s" : "'%.64s'", a->rule->word[i], by, changed);
             return;
         }
     }
@@ -128,11 +129,11 @@ static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *
         unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
-static void rule_programs(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_programs(const struct rp_verify_state *s, struct answer *a)
 {
     const char *is = rp_known_text(s->before, "probes.program.sha256");
-    for (int i = 0; is && i < r->n; i++)
-        if (strcmp(is, r->word[i]) == 0) {
+    for (int i = 0; is && i < a->rule->n; i++)
+        if (strcmp(is, a->rule->word[i]) == 0) {
             answer(a, 1, "%.16s...", is);
             return;
         }
@@ -159,11 +160,10 @@ static int check_repository(const char *name, const json_t *values, struct answe
     return -1;
 }
 
-static void rule_clean_tree(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_clean_tree(const struct rp_verify_state *s, struct answer *a)
 {
     const char *tool = json_string_value(run_field(s, "tool", "dirty")), *name;
     json_t *all = json_object_get(json_object_get(s->before, "probes"), "git"), *values;
-    (void)r;
     if (strcmp(tool, "clean") != 0) {
         answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
         return;
@@ -176,36 +176,34 @@ static void rule_clean_tree(const struct rp_verify_state *s, const struct rp_rul
         answer(a, 0, "unknown: the working directory was not captured");
 }
 
-static void rule_complete(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_complete(const struct rp_verify_state *s, struct answer *a)
 {
     const char *status = json_string_value(json_object_get(s->run, "status"));
-    (void)r;
     answer(a, strcmp(status, "complete") == 0, "the run is %s", status);
 }
 
-static void rule_min_steps(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_min_steps(const struct rp_verify_state *s, struct answer *a)
 {
     int64_t n = json_integer_value(json_object_get(run_field(s, "results", "steps"), "timed"));
-    answer(a, n >= r->number, "%" PRId64 " timed steps, at least %" PRId64 " required", n, r->number);
+    answer(a, n >= a->rule->number, "%" PRId64 " timed steps, at least %" PRId64 " required", n, a->rule->number);
 }
 
-static void rule_min_repeats(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_min_repeats(const struct rp_verify_state *s, struct answer *a)
 {
     int64_t n = (int64_t)json_array_size(run_field(s, "results", "windows"));
-    answer(a, n >= r->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, r->number);
+    answer(a, n >= a->rule->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, a->rule->number);
 }
 
-static void rule_replayed(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_replayed(const struct rp_verify_state *s, struct answer *a)
 {
-    answer(a, s->v->replayed >= r->number, "%" PRId64 " steps replayed, at least %" PRId64 " required%s", s->v->replayed, r->number,
-        s->v->replayed < r->number ? " (--replay)" : "");
+    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " steps replayed, at least %" PRId64 " required%s", s->v->replayed,
+           a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-static void rule_in_ledger(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_in_ledger(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *position = run_field(s, "ledger", "position");
     const char *reason = json_string_value(run_field(s, "ledger", "reason"));
-    (void)r;
     if (position)
         answer(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
     else
@@ -220,27 +218,26 @@ static const char *not_looked_up(const struct rp_verify_state *s)
                                                 : "unknown: the run cites no ledger entry";
 }
 
-static void rule_ledger_checked(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_ledger_checked(const struct rp_verify_state *s, struct answer *a)
 {
     int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
-    (void)r;
     answer(a, recorded, "%s", recorded       ? "found, with this bundle"
                        : s->v->ledger ? "found, but its end in this bundle is not recorded"
                                       : not_looked_up(s));
 }
 
-static void rule_max_attempts_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_max_attempts_before(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *earlier = run_field(s, "ledger", "earlier");
     int64_t n = json_integer_value(earlier);
     if (!earlier)
         answer(a, 0, "unknown: the run is in no ledger");
     else
-        answer(a, n <= r->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, r->number,
+        answer(a, n <= a->rule->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, a->rule->number,
             s->v->ledger ? "" : "; according to the signer");
 }
 
-static void rule_max_failed_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_max_failed_before(const struct rp_verify_state *s, struct answer *a)
 {
     static const char *const ends[] = {"failed", "interrupted", "open"};
     int64_t n = 0;
@@ -249,7 +246,8 @@ static void rule_max_failed_before(const struct rp_verify_state *s, const struct
     if (!s->v->ledger)
         answer(a, 0, "%s", not_looked_up(s));
     else
-        answer(a, n <= r->number, "%" PRId64 " earlier runs failed, were interrupted or have no end, %" PRId64 " allowed", n, r->number);
+        answer(a, n <= a->rule->number, "%" PRId64 " earlier runs failed, were interrupted or have no end, %" PRId64 " allowed", n,
+               a->rule->number);
 }
 
 /* The original was given and compared. 0, or -1 with the answer. */
@@ -261,12 +259,11 @@ static int require_original(const struct rp_verify_state *s, struct answer *a)
     return -1;
 }
 
-static void rule_bits_equal(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_bits_equal(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *bits = run_field(s, "agreement", "bits");
     int equal = json_is_true(json_object_get(bits, "equal"));
     int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_verify_steps(s->run), first = s->v->original_steps;
-    (void)r;
     if (require_original(s, a) < 0)
         return;
     if (equal && steps >= 1 && steps == own && steps == first)
@@ -276,13 +273,13 @@ static void rule_bits_equal(const struct rp_verify_state *s, const struct rp_rul
             first);
 }
 
-static void rule_throughput_within_percent(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_throughput_within_percent(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *ratio = json_object_get(run_field(s, "agreement", "throughput"), "ratio");
     double off = 100 * fabs(json_number_value(ratio) - 1);
     if (require_original(s, a) == 0)
-        answer(a, json_is_number(ratio) && off <= (double)r->number,
-            json_is_number(ratio) ? "%.2f %% from the original's, %" PRId64 " allowed" : "unknown", off, r->number);
+        answer(a, json_is_number(ratio) && off <= (double)a->rule->number,
+            json_is_number(ratio) ? "%.2f %% from the original's, %" PRId64 " allowed" : "unknown", off, a->rule->number);
 }
 
 /* Counters of the processor since boot, before and after the run. */
@@ -306,13 +303,12 @@ static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
         answer(a, more == 0, "throttled %.0f times during the run", more);
 }
 
-static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_no_throttling(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *is = json_object_get(s->run, "samples"), *shares = json_object_get(is, "throttle");
     const char *name;
     json_t *share;
     int64_t silent = 0;
-    (void)r;
     if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0) {
         cpu_throttling(s, a);
         return;
@@ -335,39 +331,29 @@ static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_
             answer(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
 }
 
-static void rule_no_warnings(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_no_warnings(const struct rp_verify_state *s, struct answer *a)
 {
-    (void)r;
     answer(a, 1, "none");
     for (int i = 0; i < RP_CHECK_policy; i++)
         if (s->v->check[i].state == RP_CHECK_WARNING)
             answer(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
 }
 
-/* The check is no worse than the policy allows. */
-static int is_check_allowed(const struct rp_verification *v, const struct rp_policy *p, int i, struct answer *a)
+static void rule_checks(const struct rp_verify_state *s, struct answer *a)
 {
-    enum rp_check_state is = v->check[i].state;
-    if (!p->worst[i] || ((int)is <= p->worst[i] && is != RP_CHECK_SKIPPED))
-        return 1;
-    answer(a, 0, "%s is '%s', allowed is '%s'%s%.150s", rp_check_name(i), rp_check_state_name(is),
-        rp_check_state_name((enum rp_check_state)p->worst[i]),
-        *v->check[i].text ? ": " : "", v->check[i].text);
-    return 0;
-}
-
-static void rule_checks(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
-{
-    (void)r;
     answer(a, 1, "all as required");
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        if (!is_check_allowed(s->v, s->o->policy, i, a))
-            return;
+    for (int i = 0; i < RP_CHECK_COUNT && a->holds; i++) {
+        const struct rp_check_result *is = &s->v->check[i];
+        int worst = s->o->policy->worst[i];
+        if (worst && ((int)is->state > worst || is->state == RP_CHECK_SKIPPED))
+            answer(a, 0, "%s is '%s', allowed is '%s'%s%.150s", is->name, rp_check_state_name(is->state),
+                   rp_check_state_name((enum rp_check_state)worst), *is->text ? ": " : "", is->text);
+    }
 }
 
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    static void (*const rules[])(const struct rp_verify_state *, const struct rp_rule *, struct answer *) = {
+    static void (*const rules[])(const struct rp_verify_state *, struct answer *) = {
 #define RULE(id, type, example, meaning) rule_##id,
 #include "verify/policy.def"
 #undef RULE
@@ -382,12 +368,12 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
-        struct answer a = {0};
+        struct answer a = {.rule = &p->rule[i]};
         char safe[sizeof a.text];
         if (!p->rule[i].line)
             continue;
         rules_given++;
-        rules[i](s, &p->rule[i], &a);
+        rules[i](s, &a);
         rp_safe(safe, sizeof safe, a.text);
         json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
         if (!a.holds && !broken++)
