@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UPTIME_SLACK_S 120.0 /* a capture takes at most this long, even if a probe hangs */
@@ -103,6 +104,53 @@ int rp_verify_cpu(struct rp_device_info *out, const json_t *run)
     return known && strcmp(out->kind, "cpu") == 0 ? 0 : -1;
 }
 
+/* The device is of the backend that run.json names, and only a GPU has a clock, memory and links of its own. *none: the run ended before a
+ * device was opened. */
+static int check_kind(const struct rp_verify_state *s, const char *backend, int *none, struct rp_err *err)
+{
+    static const char *const sides[] = {"before", "after"};
+    struct rp_device_info d;
+    int is_cpu = strcmp(backend, "cpu") == 0;
+    *none = json_is_null(json_object_get(s->run, "device")) && s->records.n == 0;
+    if (*none)
+        return 0;
+    if (rp_device_from_json(&d, json_object_get(s->run, "device")) < 0 || strcmp(d.kind, backend) != 0)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the backend '%.16s'", backend);
+    for (int64_t i = 0; i < s->records.n; i++)
+        if (is_cpu && s->records.r[i].step >= 0 && s->records.r[i].device_ns >= 0)
+            return rp_fail(err, RP_MISMATCH, "step %d has a device_ns; the CPU backend has no clock of its own", s->records.r[i].step);
+    if (is_cpu && json_object_get(s->run, "device_bytes"))
+        return rp_fail(err, RP_MISMATCH, "device_bytes: the CPU backend has no memory of its own");
+    for (int i = 0; is_cpu && i < 2; i++) {
+        const json_t *c = json_object_get(json_object_get(s->run, "ceilings"), sides[i]);
+        if (json_is_object(c) && (strcmp(rp_json_text_at(c, "clock"), "host") != 0 || json_object_get(c, "host_to_device")))
+            return rp_fail(err, RP_MISMATCH, "ceilings/%s was not measured on a CPU", sides[i]);
+    }
+    return 0;
+}
+
+/* A GPU that was captured has the device's name, if any name is known; the index is the one that was asked for. */
+static int check_gpu_device(const struct rp_verify_state *s, struct rp_err *err)
+{
+    struct rp_device_info d;
+    const char *number, *asked = json_string_value(rp_run_setting(s->run, "run.device"));
+    json_t *gpu;
+    int known = 0, found = 0;
+    char safe[72];
+    if (rp_device_from_json(&d, json_object_get(s->run, "device")) < 0)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device");
+    json_object_foreach((json_t *)rp_group(probes(s->before), "gpu.devices"), number, gpu) {
+        const char *name = json_string_value(rp_known(gpu, "name"));
+        known += name != NULL;
+        found += name && strcmp(name, d.name) == 0;
+    }
+    if (known && !found)
+        return rp_fail(err, RP_MISMATCH, "the run used '%s', but no captured GPU has that name", rp_shown(safe, d.name));
+    if (asked && *asked >= '0' && *asked <= '9' && atoi(asked) != d.index)
+        return rp_fail(err, RP_MISMATCH, "the run used GPU %d, but the settings require GPU %.8s", d.index, asked);
+    return 0;
+}
+
 /* The device agrees with the settings and the captured CPU. */
 static int check_device(const struct rp_verify_state *s, struct rp_err *err)
 {
@@ -115,15 +163,17 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
     int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
     int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
+    char name[72];
     double here;
     size_t i = 0;
-    if (json_is_null(json_object_get(s->run, "device")) && s->records.n == 0)
-        return 0; /* it ended before a device was opened */
+    const char *captured = json_string_value(rp_known(probes(s->before), "cpu.model_name"));
     if (rp_verify_cpu(&d, s->run) == 0)
         while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
             i++;
     if (!d.threads || d.threads > THREADS_MAX || i == 3)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
+    if (captured && *d.name && strcmp(captured, d.name) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run used '%s', but the captured CPU has another name", rp_shown(name, d.name));
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
     for (const char *const *f = sets[i].flag; flags_known && *f; f++)
@@ -172,14 +222,18 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
 {
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
     const char *asked = json_string_value(rp_run_setting(s->run, "run.backend"));
+    char safe[72];
+    int none, is_cpu = strcmp(backend, "cpu") == 0;
     (void)result;
     if (check_program(s, err) < 0)
         return -1;
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
         return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but run.json has another", asked);
-    if (strcmp(backend, "cpu") != 0)
-        return check_device_memory(s, err); /* devices of other backends are not known here */
-    if (json_object_get(s->run, "device_bytes"))
-        return rp_fail(err, RP_MISMATCH, "device_bytes: the CPU backend has no memory of its own");
-    return check_device(s, err) < 0 || check_memory(s, err) < 0 ? -1 : 0;
+    if (strspn(backend, "abcdefghijklmnopqrstuvwxyz") != strlen(backend))
+        return rp_fail(err, RP_MISMATCH, "'%s' is not the name of a backend", rp_shown(safe, backend));
+    if (!is_cpu && strcmp(backend, "cuda") != 0)
+        return check_device_memory(s, err); /* of a later version: its devices are not known here */
+    if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, err)) < 0)
+        return -1;
+    return none ? 0 : is_cpu ? check_device(s, err) : check_gpu_device(s, err);
 }

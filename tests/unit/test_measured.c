@@ -362,6 +362,7 @@ TEST(samples_and_their_figures_belong_together)
     fx_seal(&x, "signer", "apart");
     expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, "the CPU backend trained");
     x.backend = "cuda";
+    x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     RP_JSON *keep = json_incref(json_object_get(x.run, "samples"));
     json_object_del(x.run, "samples");
@@ -483,4 +484,25 @@ TEST(ceilings_of_the_processors_are_measured)
     json_decref(none);
     CHECK(dev->backend->block(dev, RP_CLASS_SCRATCH, 4096, &err), "%s", err.msg);
     dev->backend->close(dev);
+}
+
+TEST(the_device_is_the_captured_one)
+{
+    struct fx x;
+    struct rp_err err;
+    static const char *const names[] = {"AMD EPYC", "NVIDIA H200"};
+    fx_init(&x);
+    fx_capture_value(x.before, "cpu", "model_name", json_string(names[0]));
+    fx_capture_value(x.after, "cpu", "model_name", json_string(names[0]));
+    for (int i = 0; i < 2; i++) {
+        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        json_object_set_new(json_object_get(x.run, "device"), "name", json_string(names[i]));
+        CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "named");
+        if (i == 0)
+            accept("named", NULL, RP_VERDICT_UNKNOWN_KEY);
+        else
+            expect("named", NULL, RP_VERDICT_FAILED, RP_CHECK_environment, RP_MISMATCH, "NVIDIA H200");
+    }
+    fx_fini(&x);
 }

@@ -209,7 +209,9 @@ TEST(no_device_does_more_than_its_peak)
         json_t *values[] = {json_string("Shim GPU"), json_integer(50), json_integer(1500000000), json_string("8.0")};
         for (int k = 0; k < 4; k++)
             json_object_set_new(gpu, names[k], json_pack("{s:s, s:o, s:s}", "state", "ok", "value", values[k], "source", "NVML"));
-        json_object_set_new(json_object_get(x.before, "probes"), "gpu", json_pack("{s:{s:o}}", "devices", "0", gpu));
+        int name_end = (int)(strstr(cases[i].device, " sm_") - cases[i].device) - 5; /* and one that has the name alone */
+        json_t *named = json_pack("{s:{s:s, s:s%, s:s}}", "name", "state", "ok", "value", cases[i].device + 5, name_end, "source", "NVML");
+        json_object_set_new(json_object_get(x.before, "probes"), "gpu", json_pack("{s:{s:o, s:o}}", "devices", "0", gpu, "1", named));
         json_object_set(json_object_get(x.after, "probes"), "gpu", json_object_get(json_object_get(x.before, "probes"), "gpu"));
         x.done = json_pack("{s:{s:o, s:o}}", "ceilings", "before", ceiling_of(cases[i].flops, cases[i].bytes), "after",
                            ceiling_of(cases[i].flops * 0.9, cases[i].bytes * 0.9));
