@@ -425,7 +425,7 @@ struct diff_opts {
 };
 #define AT(field) offsetof(struct diff_opts, field)
 static const struct rp_opt opts[] = {
-    RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also if an important value could not be compared; of high or medium impact, or a probe"),
+    RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
     {0},
 };
 

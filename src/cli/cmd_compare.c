@@ -98,8 +98,8 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
     RP_BUF models = {0};
     int left_out = o->all ? 0 : rp_compare_narrow(rows, &models);
     if (left_out && rows->n < 2)
-        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)"
-                                         "", left_out, rows->row->model, rp_buf_text(&models));
+        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)",
+                       left_out, rows->row->model, rp_buf_text(&models));
     json_t *doc = rp_compare(rows, &verdict, err);
     if (!doc)
         return -1;

@@ -1,4 +1,4 @@
-/* `repro selftest`: does this machine compute what the definitions say? */
+/* `repro selftest`: compares operations on this machine with their definitions. */
 #include "backend/selftest.h"
 #include "backend/speed.h"
 #include "base/hash.h"
@@ -81,7 +81,7 @@ static int note(struct rp_cli *cli, const char *what, int failed)
     return failed;
 }
 
-/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other. Then what failed, row by row. */
+/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other. Then each failed row. */
 static void print_ops(const json_t *report)
 {
     size_t n = json_array_size(report);
@@ -111,7 +111,7 @@ static int wants(const struct selftest_opts *o, const char *backend)
     return o->backend && strcmp(o->backend, backend) == 0;
 }
 
-/* Adds the rows of the GPU. 1: there is none to be used, which is no failure unless it was asked for. */
+/* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested. */
 static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *ops, struct rp_err *err)
 {
     RP_JSON *report = NULL;
@@ -163,7 +163,7 @@ static void print_speed(const json_t *rows)
     }
 }
 
-/* One device: the CPU unless a GPU can be used or was asked for. */
+/* One device: a usable or requested GPU, else the CPU. */
 static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, struct rp_err *err)
 {
     RP_JSON *rows = NULL;

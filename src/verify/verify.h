@@ -33,7 +33,7 @@ enum rp_check_state {
     RP_CHECK_WARNING, /* suspicious; does not change the verdict */
     RP_CHECK_FAILED
 };
-enum rp_severity { RP_SEVERITY_FATAL, RP_SEVERITY_FAIL, RP_SEVERITY_WARN, RP_SEVERITY_INFO }; /* checks.def says what each does */
+enum rp_severity { RP_SEVERITY_FATAL, RP_SEVERITY_FAIL, RP_SEVERITY_WARN, RP_SEVERITY_INFO }; /* see checks.def */
 
 const char *rp_check_state_name(enum rp_check_state state); /* "passed", "failed", ... as in JSON */
 const char *rp_check_name(int id);                          /* its id as text, 0 <= id < RP_CHECK_COUNT */

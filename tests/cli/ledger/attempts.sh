@@ -2,7 +2,7 @@
 # Every attempt leaves its lines, the killed one too, and the bundle of the last says how many were before it.
 . "$TEST_DIR/common.inc"
 exit_of 0 "$REPRO" ledger list
-says_in "nothing was attempted yet" out.txt
+says_in "no attempts yet" out.txt
 short_run a.repro.tar.zst
 [ "$(events)" = "started sealed" ] || fail "after a run: $(events)"
 

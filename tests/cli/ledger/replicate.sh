@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 short_run first.repro.tar.zst --isa scalar --set train.batch_size=4
 exit_of 0 "$REPRO" replicate first.repro.tar.zst --threads 2 -o second.repro.tar.zst
-says "first run: verified, but the key is unknown"
+says "original: verified, but the key is unknown"
 grep -qx "bits equal over 2 steps and 2 state roots" out.txt || { cat out.txt >&2; fail "the result says nothing about bits"; }
 [ "$(tail -n 1 out.txt)" = second.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
 agreement() { # STATUS ARGUMENT...: the state of the check
@@ -29,7 +29,7 @@ jq -es '.[2].event == "started" and .[2].replicates == $s' --arg s "$statement" 
 # what does not verify is not repeated
 head -c 2000 first.repro.tar.zst >cut.repro.tar.zst
 exit_of 4 "$REPRO" replicate cut.repro.tar.zst -o not.repro.tar.zst
-says "the first run is not repeated"
+says "the original is not replicated"
 "$REPRO" key new -o other.key >other.txt
 sed -n '3,$p' other.txt >other.pem
 exit_of 6 "$REPRO" replicate first.repro.tar.zst --trust other.pem -o not.repro.tar.zst
@@ -44,7 +44,7 @@ find "$(sed -n '$p' unpacked.txt)" -name '*.tfrecord' -exec cp {} mine/ \;
 [ -n "$(find mine -name '*.tfrecord')" ] || { cat unpacked.txt >&2; fail "no samples"; }
 short_run own.repro.tar.zst --set data.path=mine
 exit_of 7 "$REPRO" replicate own.repro.tar.zst -o not.repro.tar.zst
-says "name them with --data"
+says "give them with --data"
 cp mine/* theirs/
 cat mine/*.tfrecord >theirs/z.tfrecord
 exit_of 5 "$REPRO" replicate own.repro.tar.zst --data theirs -o not.repro.tar.zst

@@ -48,7 +48,7 @@ sed "s/>$rate</>42.12</" a.html >bent.html
 row FAILED "says '42.12' for run.json#/results/throughput/value, the bundle '$rate'" --report bent.html
 [ "$status" = 5 ] && [ "$(tail -n 1 out.txt)" = FAILED ] || fail "a bent page passes: status $status"
 grep -q "^$rate sequences/s" out.txt && grep -q "^signed by SHA256:" out.txt || fail "a bad page takes away what the bundle says"
-grep -q "^the bundle itself: verified, but the key is unknown; what failed is the page" out.txt || fail "nothing says that the bundle holds"
+grep -q "^the bundle itself: verified, but the key is unknown; the report: failed" out.txt || fail "nothing says that the bundle holds"
 exit_of 5 "$REPRO" verify "$bundle" --report bent.html --json
 says_in '"bundle_verdict": "verified-unknown-key"' out.txt
 says_in '"verdict": "failed"' out.txt

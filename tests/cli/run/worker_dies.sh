@@ -4,7 +4,7 @@
 dies() { # SIGNAL STATUS MESSAGE OPTION...
     signal=$1 expected=$2 message=$3
     shift 3
-    rm -f err.txt
+    rm -f err.txt endless.repro.tar.zst
     start_endless "$@"
     kill -"$signal" "$worker"
     expect_end "$expected" "$message" failed

@@ -20,7 +20,7 @@ policy 5 'replayed: 1\n' "$bundle"
 policy 0 'replayed: 1\n' a.repro.tar.zst --replay 1
 policy 5 'checks: {report_file: note}\n' a.repro.tar.zst
 policy 0 'checks: {report_file: note}\n' a.repro.tar.zst --report a.html
-policy 5 'checks: {report_file: note}\n' a.repro.tar.zst --report other.html
+exit_of 5 "$REPRO" verify a.repro.tar.zst --report other.html --policy mine.yaml
 policy 5 'max_failed_before: 0\n' a.repro.tar.zst
 exit_of 7 "$REPRO" verify a.repro.tar.zst --report other.html
 printf 'min_steps: 1\nmin_stops: 1\n' >mine.yaml
@@ -28,7 +28,6 @@ refuse 2 a.repro.tar.zst -p mine.yaml
 refuse 3 a.repro.tar.zst -p none.yaml
 refuse 2 --list a.repro.tar.zst
 refuse 2
-exit_of 0 "$REPRO" verify --list
-cat out.txt
 exit_of 0 "$REPRO" verify --list --json
 jq -e '.checks | length > 30 and all(.severity | IN("fatal", "fail", "warn", "info"))' out.txt >answer.txt || fail "--list --json"
+"$REPRO" verify --list | grep -c '^[a-z]' | grep -qx "$(jq '.checks | length' out.txt)" || fail "--list"
