@@ -22,8 +22,8 @@ static json_t *bundle_json(const char *path, const char *statement)
     return json_pack("{s:o, s:s*}", "name", name_json(path), "statement", statement && *statement ? statement : NULL);
 }
 
-/* What is wrong with the ledger is said where progress is said, and never ends anything. */
-static void append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
+/* Problems of the ledger are progress messages and never fail the command. */
+static void append_entry(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
                    struct rp_ledger_mark *mark, struct rp_meter *meter)
 {
     struct rp_err why = {0};
@@ -31,7 +31,7 @@ static void append(const char *path, int named, enum rp_ledger_event e, const st
         rp_meter_note(meter, "not in the ledger: %s", why.msg);
     if (mark->torn)
         rp_meter_note(meter,
-                      "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: they are kept in '%s" RP_LEDGER_ASIDE "'",
+                      "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
                       mark->torn, path);
 }
 
@@ -41,7 +41,7 @@ void rp_attempt_start(struct rp_attempt *a, int off, const char *recipe_sha256, 
     *a = (struct rp_attempt){.off = off, .recipe = rp_strdup(recipe_sha256), .recipe_name = rp_strdup(recipe_name)};
     a->path = rp_ledger_path(&a->named);
     if (!off)
-        append(a->path, a->named, RP_LEDGER_STARTED, NULL,
+        append_entry(a->path, a->named, RP_LEDGER_STARTED, NULL,
                json_pack("{s:s, s:o, s:s*}", "recipe", recipe_sha256, "recipe_name", name_json(recipe_name), "replicates", replicates),
                &a->mark, meter);
 }
@@ -49,7 +49,7 @@ void rp_attempt_start(struct rp_attempt *a, int off, const char *recipe_sha256, 
 json_t *rp_attempt_json(const struct rp_attempt *a)
 {
     if (a->off)
-        return json_pack("{s:s}", "reason", "turned off by whoever ran it (--no-ledger)");
+        return json_pack("{s:s}", "reason", "turned off with --no-ledger");
     if (a->mark.position == 0)
         return json_pack("{s:s}", "reason", a->mark.reason);
     return json_pack("{s:I, s:s, s:I}", "position", (json_int_t)a->mark.position, "head", a->mark.head, "earlier",
@@ -60,11 +60,11 @@ void rp_attempt_end(const struct rp_attempt *a, enum rp_ledger_event e, const ch
                     struct rp_meter *meter)
 {
     struct rp_ledger_mark mark;
-    if (a->off || a->mark.position == 0) /* an end without a start says nothing */
+    if (a->off || a->mark.position == 0) /* no entry for the start */
         return;
     json_t *fields = json_pack("{s:s, s:o, s:i, s:o*}", "recipe", a->recipe, "recipe_name", name_json(a->recipe_name), "exit", exit_status,
                                "bundle", bundle ? bundle_json(bundle, statement) : NULL);
-    append(a->path, a->named, e, &a->mark, fields, &mark, meter);
+    append_entry(a->path, a->named, e, &a->mark, fields, &mark, meter);
 }
 
 void rp_attempt_fini(struct rp_attempt *a)
@@ -82,7 +82,7 @@ void rp_attempt_verified(const char *bundle, const struct rp_verification *v, in
     while (failed < RP_CHECK_COUNT && v->check[failed].state != RP_CHECK_FAILED)
         failed++;
     RP_FREE char *path = rp_ledger_path(&named);
-    append(path, named, RP_LEDGER_VERIFIED, NULL,
+    append_entry(path, named, RP_LEDGER_VERIFIED, NULL,
            json_pack("{s:o, s:s, s:s*, s:s*, s:i}", "bundle", bundle_json(bundle, v->statement), "verdict", rp_verdict_name(v->verdict),
                      "check", failed < RP_CHECK_COUNT ? v->check[failed].name : NULL, "recipe",
                      json_string_value(json_object_get(v->run, "recipe_sha256")), "exit", exit_status),

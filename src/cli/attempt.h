@@ -1,10 +1,10 @@
-/* An attempt in the ledger: what `run`, `replicate` and `verify` write there.
+/* Ledger entries of `run`, `replicate` and `verify`.
  *
- * What:    a line before training and one at its end, or one for a verification. Nothing here ever fails a command: what could not be
- *          written is said, and in run.json.
+ * What:    a line before training and one at its end, or one for a verification. Nothing here fails a command: a line that cannot be
+ *          written is reported, and recorded in run.json.
  * Flow:    recipe or verdict -> ledger/ledger.h; the place of the line -> "ledger" of run.json.
  * Owner:   struct rp_attempt owns its texts; rp_attempt_fini().
- * Extend:  another key of a line is one json_object_set_new() here, and a word about it in ledger.h.
+ * Extend:  another key of a line is one json_object_set_new() here, and its description in ledger.h.
  */
 #ifndef RP_CLI_ATTEMPT_H
 #define RP_CLI_ATTEMPT_H
@@ -22,7 +22,7 @@ struct rp_attempt {
     struct rp_ledger_mark mark;
 };
 
-/* replicates: digest of the statement of the run that is repeated, or NULL. */
+/* replicates: digest of the statement of the original, or NULL. */
 void rp_attempt_start(struct rp_attempt *a, int off, const char *recipe_sha256, const char *recipe_name, const char *replicates,
                       struct rp_meter *meter);
 json_t *rp_attempt_json(const struct rp_attempt *a); /* "ledger" of run.json: {"position", "head", "earlier"} or {"reason"} */

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A process started without stdin, stdout or stderr would get their numbers for its own files and print into them. A descriptor that
- * can neither be read nor written takes their place: what is printed there fails, and the exit status says so. */
+/* A process started without stdin, stdout or stderr would open its own files under their numbers and print into them. A descriptor that
+ * can neither be read nor written takes their place: printing fails, and the exit status shows it. */
 static void hold_standard_fds(void)
 {
     for (int fd = 0; fd < 3; fd++)
@@ -26,7 +26,7 @@ static void hold_standard_fds(void)
             return;
 }
 
-/* Needed before the options are parsed: a mistake in them is reported in the form asked for. */
+/* Before options are parsed: their errors are reported in JSON, too. */
 static int wants_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -35,7 +35,7 @@ static int wants_json(int argc, char **argv)
     return 0;
 }
 
-/* errno of the first write to stdout that failed: by the end of the program it is something else. */
+/* errno of the first write to stdout that failed. */
 static int lost;
 
 static int note_loss(int failed)
@@ -65,13 +65,26 @@ int rp_cli_check_readable(const char *option, const char *path, struct rp_err *e
     return 0;
 }
 
+static int is_device(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+int rp_cli_write_output(const char *path, int force, const struct rp_buf *text, struct rp_err *err)
+{
+    return (force || is_device(path) ? rp_write_file : rp_write_new_file)(path, text->data, text->size, 0644, err);
+}
+
 int rp_cli_check_output(const char *path, int force, struct rp_err *err)
 {
     struct stat st;
     if (!*path)
         return rp_fail(err, RP_USAGE, "--output: the name is empty");
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
-        return rp_fail(err, RP_USAGE, "'%s' exists and is no regular file; choose another name with --output", path);
+    if (is_device(path))
+        return 0;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with --output", path);
     if (!force && lstat(path, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", path);
     return 0;
@@ -97,6 +110,20 @@ void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
     fprintf(stderr, "%srepro:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", err->msg);
 }
 
+static void print_help(struct rp_cli *cli)
+{
+    RP_BUF text = {0};
+    if (cli->json) {
+        print_json(cli->result = rp_help_json(cli->command));
+        return;
+    }
+    if (cli->command)
+        rp_help_screen(&text, cli->command);
+    else
+        rp_help_top_screen(&text);
+    rp_cli_print(&text);
+}
+
 static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
 {
     if (rp_cli_parse(cli, argc, argv, err) < 0) {
@@ -108,10 +135,7 @@ static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *er
         return -1;
     }
     if (cli->help) {
-        if (cli->json)
-            print_json(cli->result = rp_help_json(cli->command));
-        else
-            rp_help_print(cli->command);
+        print_help(cli);
         return 0;
     }
     if (!cli->command->run) {
@@ -122,19 +146,19 @@ static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *er
         return 0;
     }
     if (err->code == RP_OK)
-        rp_fail(err, RP_BUG, "'%s' failed without saying why", cli->command->name);
+        rp_fail(err, RP_BUG, "'%s' failed without a message", cli->command->name);
     rp_cli_print_error(cli, err);
     return -1;
 }
 
-/* A result that did not arrive is not a success: a full disk, a closed pipe, a closed stdout. */
+/* Lost output is an error: a full disk, a closed pipe, a closed stdout. */
 static int flush_stdout(void)
 {
     int failed = ferror(stdout) || lost;
-    note_loss(failed); /* printf() lost it: errno is the nearest there is */
+    note_loss(failed); /* of a printf() before: errno is the best guess */
     failed |= note_loss(fflush(stdout) != 0);
     failed |= note_loss(fclose(stdout) != 0);
-    if (failed && lost != EPIPE) /* `| head` has what it wants: the status alone says that there was more */
+    if (failed && lost != EPIPE) /* `| head`: only the exit status reports the lost output */
         fprintf(stderr, "repro: cannot write to standard output: %s\n", lost ? strerror(lost) : "write error");
     return failed ? -1 : 0;
 }
@@ -144,7 +168,7 @@ int rp_cli_main(int argc, char **argv)
     struct rp_cli cli = {.json = wants_json(argc, argv)};
     struct rp_err err = {0};
     hold_standard_fds();
-    signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is a full disk, with a message and a bundle where one can be */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is handled like a full disk */
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a run */
     int status = dispatch(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
     if (flush_stdout() < 0 && status == 0)

@@ -1,6 +1,6 @@
-/* The command line: one table of commands, one table of options per command; parsing, help, man page and completion follow.
+/* The command line: one table of commands, one table of options per command; parsing, help, man page and completion follow from them.
  *
- * What:    rp_commands[] (cli/commands.c) and the parser that serves them.
+ * What:    rp_commands[] (cli/commands.c) and their parser.
  * Flow:    argv -> command -> options struct -> cmd_<name>() -> exit status.
  * Owner:   rp_cli_main() owns the options struct and the result document; texts point into argv.
  * Extend:  "Adding a command": write cli/cmd_<name>.c with its option table, its function and `const struct rp_command
@@ -36,7 +36,7 @@ struct rp_opt {
     const char *arg;  /* "FILE" in the help; NULL for flags */
     const char *choices; /* "a|b|c" for RP_OPT_CHOICE */
     long lo, hi;
-    const char *help; /* one line, no full stop */
+    const char *help; /* no full stop; --help prints one line, up to the first semicolon */
 };
 /* Rows end with an all-zero row; a row with an empty name is skipped. rp_opts_common (--json, --quiet, --help) belong to every
  * command; their offsets are into struct rp_cli. */
@@ -49,8 +49,8 @@ struct rp_cli {           /* what every command gets */
     const char **argv;
     void *opts;           /* the command's own struct, zeroed, filled */
     const struct rp_command *command;
-    /* With --json a command leaves its document here (the reference becomes ours) and rp_cli_main() prints it at the end; when the
-     * command then fails, the document gets an "error" member, so stdout is one document whatever happens. */
+    /* With --json a command stores its document here (transferring its reference) and rp_cli_main() prints it. If the command fails, the
+     * document gets an "error" member: stdout is always one document. */
     json_t *result;
 };
 
@@ -59,7 +59,7 @@ struct rp_command {
     const char *operands; /* "RECIPE", "BUNDLE...", "[MEMBER]", "" */
     int min_operands, max_operands; /* max -1: any number */
     const char *summary;  /* one line */
-    const char *details;  /* paragraphs for --help and the man page, refilled to the width; indented lines stay as they are */
+    const char *details;  /* paragraphs for `repro help` and the man page, refilled to the width; indented lines are kept */
     const struct rp_opt *opts;
     size_t opts_size;
     int (*run)(struct rp_cli *cli, struct rp_err *err); /* 0, or -1 with *err (printed by rp_cli_main); NULL: a group */
@@ -71,13 +71,15 @@ int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
 /* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into cli->result if there is one. */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
-/* All bytes to standard output; what could not be written is noticed by rp_cli_main(). */
+/* Writes to standard output; rp_cli_main() reports errors. */
 void rp_cli_print(const struct rp_buf *b);
-int rp_cli_has_stdout(void); /* 0: this process was started without one, so that nobody waits for what is printed beside a file */
-/* Before the work for it begins: may --output be that name? One that something has only with --force, and what is no file and no device
- * like /dev/null never: a pipe would wait for somebody who reads it. */
+int rp_cli_has_stdout(void); /* 0: the process was started without one, and the summary printed besides a file is left out */
+/* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never a pipe, which
+ * would wait for a reader. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;
-/* The file that --OPTION names, if it names one, can be read: a mistyped name is said before the work, and says nothing about a bundle. */
+/* The whole file or nothing. Without `force` only devices exist already. */
+int rp_cli_write_output(const char *path, int force, const struct rp_buf *text, struct rp_err *err) rp_must_check;
+/* The file that --OPTION names (NULL: none) can be read: a mistyped name is reported before the work begins. */
 int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err) rp_must_check;
 
 #endif

@@ -30,19 +30,6 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int is_device(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
-}
-
-/* A file gets the document whole or not at all; a device like /dev/null or the terminal is written to, which replaces nothing. */
-static int write_output(const struct capture_opts *o, const struct rp_buf *text, struct rp_err *err)
-{
-    return o->force || is_device(o->output) ? rp_write_file(o->output, text->data, text->size, 0644, err)
-                                            : rp_write_new_file(o->output, text->data, text->size, 0644, err);
-}
-
 static int is_record(const char *root)
 {
     RP_FREE char *path = rp_asprintf("%s/.repro", root ? root : "");
@@ -55,11 +42,11 @@ static int check_repos(const struct capture_opts *o, struct rp_err *err)
     struct stat st;
     for (int i = 0; i < o->repo.n; i++)
         if (stat(o->repo.item[i], &st) < 0 || !S_ISDIR(st.st_mode))
-            return rp_fail(err, RP_IO, "--repo '%s': there is no such directory", o->repo.item[i]);
+            return rp_fail(err, RP_IO, "--repo: '%s' is not a directory", o->repo.item[i]);
     return 0;
 }
 
-/* What the page would say of a --repo of which nothing is known. */
+/* A warning for each --repo of which nothing is known. */
 static void warn_of_repos(const json_t *env)
 {
     const char *name;
@@ -67,7 +54,7 @@ static void warn_of_repos(const json_t *env)
     json_object_foreach((json_t *)rp_group(env, "probes.git"), name, one) {
         const char *why = json_string_value(json_object_get(rp_value_at(one, "commit"), "detail"));
         if (strcmp(name, "workdir") != 0 && !rp_known(one, "layout"))
-            fprintf(stderr, "repro: --repo: nothing is known of git.%s: %s\n", name, why ? why : "no git repository");
+            fprintf(stderr, "repro: --repo: no state of git.%s: %s\n", name, why ? why : "no git repository");
     }
 }
 
@@ -79,16 +66,16 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
     if (o->explain)
         return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
-        return rp_fail(err, RP_USAGE, "--record and --identify: a record is always redacted, take one of them");
+        return rp_fail(err, RP_USAGE, "--record and --identify exclude each other: a record is always redacted");
     if (o->root && (o->repo.n || o->with_diff || o->digests))
-        return rp_fail(err, RP_USAGE, "--root and --%s: a recorded machine is read as it was recorded, take one of them",
+        return rp_fail(err, RP_USAGE, "--root and --%s exclude each other: a recorded machine is read as it was recorded",
                        o->repo.n ? "repo" : o->with_diff ? "with-diff" : "digests");
     if (o->identify && is_record(o->root))
         return rp_fail(err, RP_USAGE, "--identify: '%s' is a record, and a record is always redacted", o->root);
     if (check_repos(o, err) < 0)
         return -1;
     int to_stdout = o->output && strcmp(o->output, "-") == 0, to_file = o->output && !to_stdout;
-    if (to_file && !is_device(o->output) && rp_cli_check_output(o->output, o->force, err) < 0)
+    if (to_file && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
     if (o->probe && rp_capture_select(&c, o->probe, err) < 0)
         return -1;
@@ -97,13 +84,13 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return -1;
     RP_BUF text = {0}, summary = {0};
     rp_json_write(&text, env);
-    if (to_file && write_output(o, &text, err) < 0)
+    if (to_file && rp_cli_write_output(o->output, o->force, &text, err) < 0)
         return -1;
     if (cli->json) {
         cli->result = json_incref(env);
     } else if (to_stdout) {
         rp_cli_print(&text);
-    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* with -o, the page is optional */
+    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* with -o FILE the summary is printed as well */
         rp_capture_summary(&summary, env);
         rp_cli_print(&summary);
         return 0;
@@ -116,27 +103,25 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_capture = {
     .name = "capture",
     .operands = "",
-    .summary = "describe this machine: hardware, software, settings",
-    .details = "Prints a page, warnings first. The full document (schema repro-env/1) is written to a file with -o, or to standard "
-               "output with --json. An existing file is replaced only with --force. With -o FILE, --quiet suppresses the page. Nothing "
-               "else is written, except for the program that queries the GPU libraries: where the system forbids executables in memory "
-               "(vm.memfd_noexec=2), it is stored in ~/.cache/repro once. 'repro run' captures before and after the run into its "
-               "bundle.\n"
+    .summary = "describe this machine",
+    .details = "Prints a summary, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
+               "with --json. With -o FILE, --quiet omits the summary. 'repro run' captures before and after a run by itself. If the "
+               "system forbids programs in memory (vm.memfd_noexec=2), the program that queries GPU libraries is written to "
+               "~/.cache/repro once.\n"
                "\n"
-               "Every value has a state: ok, absent (the machine does not have it), denied (unknown, for example without /proc or /sys) "
-               "or error. Environment variables are captured by an allow-list; host name and serial numbers are salted hashes unless "
-               "--identify is given. A GPU library or driver that does not answer within 10 s becomes an error; set "
-               "RP_GPU_TIMEOUT_MS=60000 to wait longer.\n"
+               "Every value has a state: ok, absent, denied or error. Absent: the machine does not have it; values hidden by a missing "
+               "/proc or /sys are denied. Environment variables are recorded by an allow-list; host name and serial numbers are salted "
+               "hashes unless --identify is given. A GPU library or driver that does not answer in 10 s is an error; "
+               "RP_GPU_TIMEOUT_MS=60000 in the environment waits longer.\n"
                "\n"
-               "--record DIR writes every file, listing and link that the probes read, redacted. --root DIR reads such a directory "
-               "instead of / on any machine, and gives the same document. --repo, --with-diff and --digests apply to the recording. "
-               "Review a record before you publish it.\n"
+               "--record DIR writes every file, listing and link that the probes read, redacted like the document; --root DIR reads such a "
+               "directory instead of / and gives the same document. --repo, --with-diff and --digests apply to the recording. Review a "
+               "record before you publish it.\n"
                "\n"
-               "--explain takes a field of the document (gpu.devices.gpu0.clock_sm), a name alone (clock_sm), a pattern with stars, or a "
-               "prefix, whose fields it lists (gpu.devices).\n"
+               "--explain takes a field of the document (gpu.devices.gpu0.clock_sm), a name (clock_sm), stars for any names, or the "
+               "beginning of names, whose fields it lists (gpu.devices).\n"
                "\n"
                "Examples:\n"
-               "  repro capture\n"
                "  repro capture -o env.json\n"
                "  repro capture --probe cpu,memory --json | jq .probes.memory\n"
                "  repro capture --record machine && repro capture --root machine\n"

@@ -1,4 +1,4 @@
-/* `repro compare`: results beside each other, and first whether they may stand there. */
+/* `repro compare`: comparability and ratios of results. */
 #include "base/term.h"
 #include "base/text.h"
 #include "cli/opts.h"
@@ -19,11 +19,11 @@ struct compare_opts {
 static const struct rp_opt opts[] = {
     RP_ROW_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
     RP_ROW_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
-                  "the tables of a published report, without a verdict; index: the contents of a folder"),
+                  "tables of a published report instead of a verdict; index: contents of a folder"),
     RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
-    RP_ROW_FLAG(all, "all", 'a', "keep results of other models when a whole table is given, also with --layout"),
+    RP_ROW_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
     RP_OPT_TRUST(trust),
-    RP_ROW_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, each marked as unverified"),
+    RP_ROW_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, marked as unverified"),
     {0},
 };
 
@@ -39,7 +39,7 @@ static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
     return rp_rows_load_all(rows, cli->argv, cli->argc, &ro, err);
 }
 
-/* A pipe takes lines of any width, unless COLUMNS says otherwise. */
+/* A pipe has no line width, unless COLUMNS is set. */
 static void print(struct rp_doc *d, enum rp_doc_format format)
 {
     RP_BUF text = {0};
@@ -48,7 +48,7 @@ static void print(struct rp_doc *d, enum rp_doc_format format)
     rp_cli_print(&text);
 }
 
-/* Hands it out; *d is empty again. */
+/* Frees *d. */
 static int show_layout(struct rp_cli *cli, struct rp_doc *d)
 {
     const struct compare_opts *o = cli->opts;
@@ -60,7 +60,7 @@ static int show_layout(struct rp_cli *cli, struct rp_doc *d)
     return 0;
 }
 
-/* Against the first result; tables alone are laid out whole, as no model was chosen. */
+/* Tables without a selected first result keep all models. */
 static int lay_out(struct rp_cli *cli, struct rp_rows *rows)
 {
     RP_BUF models = {0};
@@ -87,7 +87,7 @@ static int list_folder(struct rp_cli *cli, struct rp_err *err)
         rc = show_layout(cli, &out);
     rp_doc_fini(&out);
     if (rc == 0 && failed)
-        return rp_fail(err, RP_MISMATCH, "%d of the bundles below '%s' did not verify: 'repro verify FILE' says why", failed, cli->argv[0]);
+        return rp_fail(err, RP_MISMATCH, "%d of the bundles below '%s' did not verify: see 'repro verify FILE'", failed, cli->argv[0]);
     return rc;
 }
 
@@ -98,8 +98,8 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
     RP_BUF models = {0};
     int left_out = o->all ? 0 : rp_compare_narrow(rows, &models);
     if (left_out && rows->n < 2)
-        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them "
-                                         "all the same)", left_out, rows->row->model, rp_buf_text(&models));
+        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)",
+                       left_out, rows->row->model, rp_buf_text(&models));
     json_t *doc = rp_compare(rows, &verdict, err);
     if (!doc)
         return -1;
@@ -118,7 +118,7 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
         json_decref(doc);
     }
     if (verdict == RP_NOT_COMPARABLE)
-        return rp_fail(err, RP_MISMATCH, "not comparable: see what the confounders of kind 'work' say");
+        return rp_fail(err, RP_MISMATCH, "not comparable: see the confounders of kind 'work'");
     if (verdict == RP_COMPARABLE_WITH_RESERVATIONS && o->strict)
         return rp_fail(err, RP_MISMATCH, "--strict: comparable with reservations only");
     return 0;
@@ -142,39 +142,35 @@ const struct rp_command rp_cmd_compare = {
     .operands = "RESULT...",
     .min_operands = 1,
     .max_operands = -1,
-    .summary = "say whether results are comparable, and by how much they differ",
+    .summary = "check whether results are comparable, and by how much they differ",
     .details =
-        "A RESULT is a bundle, which is verified first; published:NAME for a table of others that is inside this program (dlperf_v100, "
-        "gpt_v100, oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. Behind a # "
-        "a selector picks some of its results: key=value,key=value with the names that --json shows; gpus and batch stand for devices and "
-        "batch_per_device. Everything is compared with the first result. Of a table named without a selector, results of another model "
-        "than the first are left out, and counted, with --layout too (there only where the first was itself named by file or selector: "
-        "tables alone are laid out whole); if nothing is left, that is not comparable. --all keeps them.\n"
+        "A RESULT is a bundle, which is verified first; published:NAME for an embedded table (dlperf_v100, gpt_v100, "
+        "oneflow_v100_2020-08, published_other); a CSV file of that form; or an imported document. A selector after # picks some of its "
+        "results: key=value,key=value with the names that --json prints; gpus and batch stand for devices and batch_per_device. Everything "
+        "is compared with the first result. Results of other models in a table without a selector are left out and counted; --all keeps "
+        "them. If nothing is left, the results are not comparable.\n"
         "\n"
-        "First comes the verdict. Comparable: every property that moves throughput is known on both sides and equal, no captured value "
-        "of high effect differs, and both figures have signed records. Of runs on processors threads, instruction set and other work on "
-        "the machine are such properties too. With reservations: each one is named, with both values; 'unknown' where a report does not "
-        "say, and unknown on both sides is not equal. Not comparable: another model, task, sequence length or unit, or a model that nobody "
-        "names, and then no ratio is given.\n"
+        "The verdict comes first. Comparable: every property that affects throughput is known and equal on both sides, no captured value "
+        "of high impact differs, and both figures have signed records. For runs on processors these properties include threads, "
+        "instruction set and other load. Comparable with reservations: each reservation is listed with both values; 'unknown' is never "
+        "equal to 'unknown'. Not comparable: another model, task, sequence length or unit, or an unknown model; then no ratio is printed.\n"
         "\n"
-        "A ratio is the other figure over that of result 1. Its interval of 95 % is a bootstrap over the samples of both, repeats and "
-        "steps in them drawn again, seeded by the digests of the files, so that it is the same everywhere; where a side has no samples "
-        "there is none. Speed-up and efficiency are computed for results that differ in nothing but the number of devices.\n"
+        "A ratio is the other figure over that of result 1. Its 95 % interval is a bootstrap over repeats and steps of both, seeded by the "
+        "digests of the files, so that it is reproducible; without records there is none. Speed-up and efficiency are computed for results "
+        "that differ only in the number of devices.\n"
         "\n"
-        "--layout prints the same results in the tables of a published report: DLPerf's nodes x devices, Paddle's cards with the sections "
-        "that its authors left to be done, the 18 cases of the GPT report, a summary like MLPerf's. What nothing measured says 'no "
-        "evidence'. In CSV, tables stand below each other, an empty line between them, each with a line of names; the first two columns of "
-        "every table are 'section', the heading above it, and 'table', its title there. --layout index FOLDER lists what "
-        "lies in a folder, each bundle verified with the key.pem beside it.\n"
+        "--layout prints the tables of a published report: DLPerf's nodes x devices, Paddle's cards with the sections that its authors "
+        "left open, the 18 cases of the GPT report, a summary like MLPerf's. Cells without a measurement are 'no evidence'. In CSV, "
+        "tables are separated by empty lines and begin with a header line; the first two columns are the section and the title of the "
+        "table. --layout index FOLDER lists the contents of a folder and verifies each bundle with the key.pem next to it.\n"
         "\n"
-        "Exit status 0: comparable, with or without reservations (with --strict: without). 5: not comparable, or a bundle does not "
-        "verify. Of several results the worst verdict decides: one that is not comparable is enough. 2: a selector that nothing fits.\n"
+        "Exit status 0: comparable, also with reservations unless --strict is given. 5: not comparable, or a bundle does not verify; the "
+        "worst verdict of several results counts. 2: a selector matches nothing.\n"
         "\n"
         "Examples:\n"
         "  repro compare mine.repro.tar.zst theirs.repro.tar.zst\n"
         "  repro compare mine.repro.tar.zst \\\n"
         "    'published:dlperf_v100#model=bert-base,precision=fp32,batch=32,gpus=1'\n"
-        "  repro compare 'published:dlperf_v100#framework=OneFlow,batch_mode=max'\n"
         "  repro compare mine.repro.tar.zst published:dlperf_v100 --layout dlperf \\\n"
         "    --format md > report.md\n"
         "  repro compare a.repro.tar.zst b.repro.tar.zst --json |\n"

@@ -62,7 +62,7 @@ static int list_archive(struct rp_cli *cli, const char *path, struct rp_err *err
     return rp_archive_list(&source, &limits, on_member, cli, &stats, err);
 }
 
-/* The archives inside this program, which need no store to be used. */
+/* The archives inside this program, usable without a store. */
 static json_t *list_embedded(const struct rp_cli *cli)
 {
     const char *name;
@@ -77,6 +77,13 @@ static json_t *list_embedded(const struct rp_cli *cli)
             printf("embedded: %s, %s\n", name, size_text(size, source.size));
     }
     return list;
+}
+
+static void print_if_empty(const struct rp_cli *cli, const char *store, int n)
+{
+    RP_FREE char *where = rp_store_path(store, NULL);
+    if (!cli->json && n == 0)
+        printf("the store %s is empty\n", where);
 }
 
 static int list_store(struct rp_cli *cli, const char *store, struct rp_err *err)
@@ -94,8 +101,7 @@ static int list_store(struct rp_cli *cli, const char *store, struct rp_err *err)
         if (!cli->json)
             printf("%s  %4llu files  %10s\n", entry[i].sha256, (unsigned long long)entry[i].files, size_text(size, entry[i].bytes));
     }
-    if (!cli->json && n == 0)
-        printf("nothing is unpacked in %s yet\n", where);
+    print_if_empty(cli, store, n);
     RP_JSON *inside = list_embedded(cli);
     if (cli->json)
         cli->result = json_pack("{s:s, s:O, s:O}", "store", where, "archives", list, "embedded", inside);
@@ -135,7 +141,6 @@ static const struct rp_opt check_opts[] = {
 };
 #undef AT
 
-/* "a, b": to follow what is expected */
 static const char *add_name(struct rp_buf *names, const char *name)
 {
     rp_buf_printf(names, "%s%s", names->size ? ", " : "", name);
@@ -223,7 +228,7 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-/* Every entry is looked at; the first failure decides the exit status. */
+/* Checks every entry; the first failure is the exit status. */
 static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err)
 {
     struct rp_store_entry *entry = NULL;
@@ -241,10 +246,7 @@ static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err
         if (!cli->json)
             printf("%s  %s\n", entry[i].sha256, bad ? e.msg : "good");
     }
-    if (!cli->json && n == 0) {
-        RP_FREE char *where = rp_store_path(store, NULL);
-        printf("nothing is unpacked in %s yet\n", where);
-    }
+    print_if_empty(cli, store, n);
     if (cli->json)
         cli->result = json_pack("{s:O}", "archives", list);
     rp_store_list_free(entry, n);
@@ -261,7 +263,7 @@ const struct rp_command rp_cmd_data_check = {
     .name = "data check",
     .operands = "[PATH]",
     .max_operands = 1,
-    .summary = "read every record of a data set and say what is there; without PATH, hash the store again",
+    .summary = "read and describe every record of a data set, or hash the store again",
     .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names "
                "file, record and field, with exit status 4.\n",
     .opts = check_opts,
@@ -277,7 +279,7 @@ static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
     RP_FREE char *dir = NULL;
     char hex[65];
     if (o->sha256 && !rp_is_sha256(o->sha256))
-        return rp_fail(err, RP_USAGE, "--sha256: '%s' is no SHA-256: expected 64 hexadecimal digits in lower case", o->sha256);
+        return rp_fail(err, RP_USAGE, "--sha256: '%s' is not a SHA-256: expected 64 lower-case hexadecimal digits", o->sha256);
     if (rp_store_unpack(cli->argv[0], o->sha256, o->store, &dir, hex, err) < 0)
         return -1;
     if (cli->json)
@@ -323,7 +325,7 @@ static int is_archive_name(const char *path)
     return tar && (tar[4] == 0 || tar[4] == '.');
 }
 
-/* Names that nobody gives a directory. */
+/* Names of other archives and files, hardly meant as a directory. */
 static int is_foreign_archive_name(const char *path, const char *in_name)
 {
     const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", in_name, NULL};
@@ -346,7 +348,7 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
         return -1;
     int archive = is_archive_name(path);
     if (!archive && is_foreign_archive_name(path, g->format->in_name))
-        return rp_fail(err, RP_USAGE, "'%s' looks like an archive of a form that is not written; try .tar.zst, or corpus/ for a directory",
+        return rp_fail(err, RP_USAGE, "'%s' is not a supported archive name: use .tar.zst, or corpus/ for a directory",
                        path);
     if (rp_make_options(&made, g, err) < 0 ||
         (archive ? rp_make_archive(g, &made, path, o->force, err) : rp_make_directory(g, &made, path, o->force, err)) < 0)
@@ -364,7 +366,7 @@ const struct rp_command rp_cmd_data_make = {
     .operands = "GENERATOR PATH",
     .min_operands = 2,
     .max_operands = 2,
-    .summary = "write a made-up corpus that a model can learn, the same bytes on every machine",
+    .summary = "write a synthetic corpus that a model can learn, identical on every machine",
     .details = "GENERATOR is the name of one, such as bert, or of its data format. PATH is a directory for the files, or an archive if its "
                "name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4.\n"
                "\n"

@@ -1,4 +1,4 @@
-/* `repro doctor`: what would stop or slow a run here. The checks are in capture/; what a capture does not look at is tried here. */
+/* `repro doctor`: what would stop or slow a run here. The checks are in capture/; this file tries what a capture does not record. */
 #include "base/buf.h"
 #include "base/build.h"
 #include "base/clock.h"
@@ -25,14 +25,14 @@ struct doctor_opts {
 #define AT(field) offsetof(struct doctor_opts, field)
 static const struct rp_opt opts[] = {RP_OPT_ROOT(root), {0}};
 
-/* ---- what is tried: values of a group "here" beside the probes ---- */
+/* ---- values tried here: the group "here" next to the probes ---- */
 
-static void put(json_t *here, const char *name, const char *text)
+static void put_here(json_t *here, const char *name, const char *text)
 {
     json_object_set_new(here, name, json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "repro doctor"));
 }
 
-/* The kernel's own file systems, in which root may write and nobody makes a file. */
+/* The kernel's file systems, in which root has write permission but cannot create files. */
 static int is_of_kernel(const char *path)
 {
     static const unsigned long types[] = {0x9fa0, 0x62656572, 0x27e0eb, 0x63677270}; /* proc, sysfs, cgroup, cgroup2: linux/magic.h */
@@ -43,7 +43,7 @@ static int is_of_kernel(const char *path)
     return 0;
 }
 
-/* Could path be made, or be written to if it is there? "writable", or why not. */
+/* "writable" if path exists and is, or can be created, or why not. */
 static const char *writable(const char *path)
 {
     struct stat st;
@@ -55,7 +55,7 @@ static const char *writable(const char *path)
         return strerror(errno);
     if (stat(there, &st) == 0 && S_ISDIR(st.st_mode) && st.st_nlink == 0)
         return "the directory has been deleted";
-    return is_of_kernel(there) ? "no files can be made there" : "writable";
+    return is_of_kernel(there) ? "no files can be created there" : "writable";
 }
 
 static void try_key(json_t *here)
@@ -64,14 +64,14 @@ static void try_key(json_t *here)
     RP_FREE char *path = rp_key_default_path(&err);
     const char *why = path ? writable(path) : err.msg;
     if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0)
-        put(here, "key", rp_key_check(path, &err) == 0 ? "present" : err.msg);
+        put_here(here, "key", rp_key_check(path, &err) == 0 ? "present" : err.msg);
     else if (path && errno == ENOENT && strcmp(why, "writable") == 0)
-        put(here, "key", "none yet");
+        put_here(here, "key", "none yet");
     else
-        put(here, "key", path && errno != ENOENT ? strerror(errno) : why);
+        put_here(here, "key", path && errno != ENOENT ? strerror(errno) : why);
 }
 
-/* Does time go back when a thread moves to another CPU? */
+/* The clock goes back when a thread moves to another CPU. */
 static int goes_back(void)
 {
     cpu_set_t all, one;
@@ -98,12 +98,12 @@ static json_t *try_here(void)
     json_t *here = json_object();
     int named;
     RP_FREE char *store = rp_store_path(NULL, &named);
-    put(here, "output", writable("."));
-    put(here, "store", writable(store));
-    put(here, "store_named", named ? "yes" : "no");
+    put_here(here, "output", writable("."));
+    put_here(here, "store", writable(store));
+    put_here(here, "store_named", named ? "yes" : "no");
     try_key(here);
-    put(here, "gpu_worker", *rp_build_record()->gpu_worker ? "yes" : "no");
-    put(here, "monotonic", goes_back() ? "no" : "yes");
+    put_here(here, "gpu_worker", *rp_build_record()->gpu_worker ? "yes" : "no");
+    put_here(here, "monotonic", goes_back() ? "no" : "yes");
     return here;
 }
 
@@ -136,23 +136,22 @@ static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
         cli->result = json_pack("{s:s, s:O}", "schema", "repro-doctor/1", "findings", found);
     else
         print(found);
-    return rp_doctor_stops(found) ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the lines that begin with 'stop'") : 0;
+    return rp_doctor_stops(found) ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the findings of severity stop") : 0;
 }
 
 const struct rp_command rp_cmd_doctor = {
     .name = "doctor",
     .operands = "",
-    .summary = "say what would stop or slow a run here, and what to do about it",
-    .details = "Captures the machine and prints one line for each thing found: how bad it is, what, the value measured, and the remedy, "
-               "which is a command where one helps (most need root). 'stop': the run would fail; 'slow': it would be slower, or its "
-               "time less certain; 'note': worth knowing. What cannot be seen is not found: an empty list is no promise.\n"
+    .summary = "find what would stop or slow a run here, with remedies",
+    .details = "Captures the machine and prints one line for each finding: severity, what, the measured value and the remedy, a command "
+               "if one helps (most need root). stop: the run would fail; slow: it would be slower or its time less certain; note: worth "
+               "knowing. Invisible problems are not found: an empty list is not a guarantee.\n"
                "\n"
-               "Exit status 7 when something would stop every run, also one on the CPU: no place for the bundle, no key, a named store "
-               "that cannot be written, a clock that steps back. Whatever concerns GPUs only, and whatever makes a run slow, leaves 0. "
-               "With --root nothing is tried on this machine, and only what the record says is looked at.\n"
+               "Exit status 7 if every run would fail, also on the CPU: no place for the bundle, no key, a named store that cannot be "
+               "written, a clock that steps back. Findings about GPUs only, or about speed, leave status 0. With --root only the record "
+               "is checked.\n"
                "\n"
                "Examples:\n"
-               "  repro doctor\n"
                "  repro doctor --json | jq -r '.findings[] | select(.severity == \"slow\").remedy'\n"
                "  repro capture --record machine && repro doctor --root machine\n",
     .opts = opts,

@@ -1,4 +1,4 @@
-/* `repro export`: a verified bundle in a format of others. */
+/* `repro export`: a verified bundle in another format. */
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/opts.h"
@@ -23,16 +23,16 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static const struct rp_exporter *find(const char *name, struct rp_err *err)
+static const struct rp_exporter *find_exporter(const char *name, struct rp_err *err)
 {
     char shown[72];
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
         if (strcmp(e->name, name) == 0)
             return e;
-    return rp_fail_null(err, RP_USAGE, "no format is called '%s'; there is %s", rp_shown(shown, name), rp_exporters[0].name);
+    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; there is %s", rp_shown(shown, name), rp_exporters[0].name);
 }
 
-static int check(const struct export_opts *o, struct rp_err *err)
+static int check_options(const struct export_opts *o, struct rp_err *err)
 {
     if (o->org && !*o->org)
         return rp_fail(err, RP_USAGE, "--org: the name is empty");
@@ -40,7 +40,7 @@ static int check(const struct export_opts *o, struct rp_err *err)
         unsigned c;
         n = rp_utf8(o->org + at, strlen(o->org + at), &c);
         if (!n || rp_is_control(c) || rp_hides(c))
-            return rp_fail(err, RP_USAGE, "--org: the name has characters that are no text");
+            return rp_fail(err, RP_USAGE, "--org: the name has control or invisible characters");
     }
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
@@ -48,8 +48,7 @@ static int check(const struct export_opts *o, struct rp_err *err)
 static int write_text(struct rp_cli *cli, const struct rp_buf *text, struct rp_err *err)
 {
     const struct export_opts *o = cli->opts;
-    if (o->output && (o->force ? rp_write_file(o->output, text->data, text->size, 0644, err)
-                               : rp_write_new_file(o->output, text->data, text->size, 0644, err)) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, text, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s}", "format", cli->argv[0], "text", text->data);
@@ -61,8 +60,8 @@ static int write_text(struct rp_cli *cli, const struct rp_buf *text, struct rp_e
 static int cmd_export(struct rp_cli *cli, struct rp_err *err)
 {
     const struct export_opts *o = cli->opts;
-    const struct rp_exporter *e = find(cli->argv[0], err);
-    if (!e || check(o, err) < 0)
+    const struct rp_exporter *e = find_exporter(cli->argv[0], err);
+    if (!e || check_options(o, err) < 0)
         return -1;
     const char *slash = strrchr(cli->argv[1], '/');
     char shown[72];
@@ -75,7 +74,7 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     struct rp_export_source from = {.verification = &v, .kept = &kept, .name = slash ? slash + 1 : cli->argv[1], .org = o->org,
                                     .status = o->status ? o->status : "research"};
     int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 &&
-                 rp_wrap(err, "'%s' is not exported, as it does not verify", rp_shown(shown, cli->argv[1])) < 0;
+                 rp_wrap(err, "'%s' does not verify and is not exported", rp_shown(shown, cli->argv[1])) < 0;
     if (!failed) {
         result = rp_row_to_json(rp_rows_add_verified(&rows, &v, &kept));
         from.result = result;
@@ -92,21 +91,20 @@ const struct rp_command rp_cmd_export = {
     .operands = "FORMAT BUNDLE",
     .min_operands = 2,
     .max_operands = 2,
-    .summary = "write a verified bundle in a format of others",
+    .summary = "write a verified bundle in another format, such as MLLOG",
     .details =
         "Formats:\n"
 #define EXPORT(id, writes) "  " #id ": " writes "\n"
 #include "import/exporters.def"
 #undef EXPORT
         "\n"
-        "The bundle is verified first, without a replay; one that fails is not exported. mllog is what the public checker of MLPerf "
-        "(mlperf_logging.compliance_checker) accepts by the rulesets 3.1.0 to 5.0.0. It is no submission: nothing was evaluated, and no "
-        "quality was to be reached (eval_samples is 0, the status aborted). eval_accuracy, without which the checker accepts nothing, is "
-        "exp(-loss) of the last training step, and says so.\n"
+        "The bundle is verified first, without a replay; one that fails is not exported. The public MLPerf checker "
+        "(mlperf_logging.compliance_checker) accepts the mllog output by the rulesets 3.1.0 to 5.0.0. It is not a submission: nothing was "
+        "evaluated (eval_samples is 0, the status aborted). eval_accuracy, which the checker requires, is exp(-loss) of the last training "
+        "step, as the log states.\n"
         "\n"
-        "Examples:\n"
-        "  repro export mllog bert_fp32.repro.tar.zst -o result_0.txt\n"
-        "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab'\n",
+        "Example:\n"
+        "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab' -o result_0.txt\n",
     .opts = opts,
     .opts_size = sizeof(struct export_opts),
     .run = cmd_export,

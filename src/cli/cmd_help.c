@@ -42,10 +42,15 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (used < cli->argc)
         return rp_fail(err, RP_USAGE, "'%s' has no subcommand '%s'", cli->argv[0], cli->argv[used]);
-    if (cli->json)
+    if (cli->json) {
         cli->result = rp_help_json(c);
+        return 0;
+    }
+    if (c)
+        rp_help_command(&out, c);
     else
-        rp_help_print(c);
+        rp_help_top(&out);
+    rp_cli_print(&out);
     return 0;
 }
 
@@ -54,7 +59,8 @@ const struct rp_command rp_cmd_help = {
     .operands = "[COMMAND]...",
     .max_operands = 2,
     .summary = "explain a command; print the man page or shell completion",
-    .details = "With --json: the table of commands, options and exit statuses, or COMMAND's part of it.\n"
+    .details = "'repro COMMAND --help' prints one line for each option; this prints the whole explanation. With --json: the table of "
+               "commands, options and exit statuses, or the part of COMMAND.\n"
                "\n"
                "Examples:\n"
                "  repro help key new\n"

@@ -1,4 +1,4 @@
-/* `repro import`: logs of other programs as results that can be compared, unsigned. */
+/* `repro import`: logs of other programs as unsigned results for `compare`. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -20,9 +20,9 @@ static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
     RP_ROW_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
-    RP_ROW_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput, where the log leaves it open"),
-    RP_ROW_TEXT(from, "from", 0, "STEP", "where the timed window begins; default: see below"),
-    RP_ROW_TEXT(to, "to", 0, "STEP", "where it ends"),
+    RP_ROW_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
+    RP_ROW_TEXT(from, "from", 0, "STEP", "first step of the timed window; default depends on the format"),
+    RP_ROW_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
     {0},
 };
 
@@ -33,7 +33,7 @@ static int step_of(int64_t *out, const char *name, const char *text, struct rp_e
     if (!text)
         return 0;
     const char *end = rp_scan_count(text, out);
-    return end && !*end ? 0 : rp_fail(err, RP_USAGE, "--%s '%s' is no step: a whole number from 0", name, rp_shown(shown, text));
+    return end && !*end ? 0 : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name, rp_shown(shown, text));
 }
 
 static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_import_opts *io, struct rp_err *err)
@@ -43,7 +43,7 @@ static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_
     if (step_of(&io->from, "from", o->from, err) < 0 || step_of(&io->to, "to", o->to, err) < 0)
         return -1;
     if (io->from >= 0 && io->to >= 0 && io->from >= io->to)
-        return rp_fail(err, RP_USAGE, "the window ends where it begins: --from %s, --to %s", o->from, o->to);
+        return rp_fail(err, RP_USAGE, "the timed window is empty: --from %s, --to %s", o->from, o->to);
     if (!(im->importer = rp_importer_find(cli->argv[0], err)))
         return -1;
     for (int i = 1; i < cli->argc; i++)
@@ -60,14 +60,14 @@ static void print_rows(const json_t *doc)
     json_array_foreach(json_object_get(doc, "rows"), i, row) {
         const json_t *t = json_object_get(row, "throughput");
         const char *name = json_string_value(json_object_get(row, "label")), *what = json_string_value(json_object_get(t, "unit"));
-        const char *said = json_string_value(json_object_get(json_object_get(row, "source"), "note"));
+        const char *remark = json_string_value(json_object_get(json_object_get(row, "source"), "note"));
         if (t)
             printf("%-60s %12.6g %s\n", rp_safe(label, sizeof label, name ? name : ""), json_real_value(json_object_get(t, "value")),
                    rp_safe(unit, sizeof unit, what ? what : ""));
         else
             printf("%-60s %12s\n", rp_safe(label, sizeof label, name ? name : ""), "-");
-        if (said)
-            printf("  note: %s\n", rp_safe(note, sizeof note, said));
+        if (remark)
+            printf("  note: %s\n", rp_safe(note, sizeof note, remark));
     }
 }
 
@@ -76,8 +76,7 @@ static int write_document(struct rp_cli *cli, const json_t *doc, struct rp_err *
     const struct import_opts *o = cli->opts;
     RP_BUF text = {0};
     rp_json_write(&text, doc);
-    if (o->output && (o->force ? rp_write_file(o->output, text.data, text.size, 0644, err)
-                               : rp_write_new_file(o->output, text.data, text.size, 0644, err)) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, &text, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_incref((json_t *)doc);
@@ -111,20 +110,19 @@ const struct rp_command rp_cmd_import = {
     .operands = "FORMAT FILE...",
     .min_operands = 2,
     .max_operands = -1,
-    .summary = "read the logs of other programs as results to compare, unsigned",
+    .summary = "convert logs of other programs to unsigned results for 'compare'",
     .details =
         "Formats:\n"
 #define FORMAT(id, reads) "  " #id ": " reads "\n"
 #include "import/formats.def"
 #undef FORMAT
         "\n"
-        "Throughput is computed again from the times of a log, samples over seconds; the document says from which lines. The log's own "
-        "rate stands beside it, and a note says where the two disagree. Where a log has rates and no times, their mean is called a mean. "
-        "What a log does not say stays absent. Nothing is signed: the document has the digest of every file, so that anybody who has the "
-        "logs can import them again.\n"
+        "Throughput is computed from the times of a log, samples over seconds, and the document names the lines. The log's own rate is "
+        "kept, with a note if they disagree. For a log with rates but without times, the mean of the rates is marked as such. Missing "
+        "values stay absent. Nothing is signed; the document has the digest of every file, so that the logs can be imported again.\n"
         "\n"
-        "The window: for dlperf that of its own scripts, step 20 to step 120 for most programs; else all steps but the first. Repeats "
-        "(logs named ..._1.log, ..._2.log with equal facts) become one row, the median over the logs.\n"
+        "The timed window: for dlperf that of its own scripts, step 20 to step 120 for most programs; else all steps except the first. "
+        "Repeats (logs named ..._1.log, ..._2.log with equal facts) become one row, the median over the logs.\n"
         "\n"
         "Keys of --set:\n"
 #define FACT(kind, key, meaning) "  " #key ": " meaning "\n"
@@ -133,8 +131,7 @@ const struct rp_command rp_cmd_import = {
         "\n"
         "Examples:\n"
         "  repro import dlperf logs/1n8g/bert_b32_fp32_*.log -o oneflow.json\n"
-        "  repro import csv steps.csv --set global_batch=256 --unit images/s\n"
-        "  repro import nccl all_reduce.txt\n",
+        "  repro import csv steps.csv --set global_batch=256 --unit images/s\n",
     .opts = opts,
     .opts_size = sizeof(struct import_opts),
     .run = cmd_import,

@@ -1,4 +1,4 @@
-/* `repro inspect`: what is in a bundle, without any claim that it is true. */
+/* `repro inspect`: the contents of a bundle, unverified. */
 #include "backend/backend.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -22,7 +22,7 @@ static json_t *member_json(const struct rp_member *m, int with_text)
     return j;
 }
 
-/* Top-level texts and numbers of run.json and of its results; NULL where there is none that parses. */
+/* Top-level texts and numbers of run.json and of its results; empty if run.json does not parse. */
 static json_t *summary(const struct rp_bundle *b)
 {
     struct rp_err ignored;
@@ -68,7 +68,7 @@ static void print_text(const char *path, const struct rp_bundle *b, const json_t
     }
 }
 
-/* Byte for byte, but a terminal gets nothing that it would obey: line by line. */
+/* Byte for byte; on a terminal line by line, without control characters. */
 static void print_member(const struct rp_buf *bytes)
 {
     RP_BUF text = {0};
@@ -128,11 +128,10 @@ const struct rp_command rp_cmd_inspect = {
     .min_operands = 1,
     .max_operands = 2,
     .summary = "list the members of a bundle, or print one",
-    .details = "Shows what a bundle says, not whether it is true: nothing is verified. A member is printed byte for byte, but to a "
-               "terminal with '?' for every character that it would obey.\n"
+    .details = "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a terminal, control "
+               "characters are replaced by '?'.\n"
                "\n"
                "Examples:\n"
-               "  repro inspect bert_fp32.repro.tar.zst\n"
                "  repro inspect bert_fp32.repro.tar.zst report.md\n"
                "  repro inspect bert_fp32.repro.tar.zst run.json | jq .results\n",
     .run = cmd_inspect,

@@ -1,4 +1,4 @@
-/* `repro key`: the key that signs, and the keys that are believed. */
+/* `repro key`: signing keys and trusted keys. */
 #include "base/json.h"
 #include "cli/opts.h"
 #include "sign/key.h"
@@ -27,7 +27,7 @@ static const struct rp_opt new_opts[] = {
     {0},
 };
 
-/* The public half of what was just made, from the file itself: shows that it can be read back. */
+/* From the file that was written, to check that it can be read. */
 static int report_key(struct rp_cli *cli, const char *path, const struct rp_key_pair *k)
 {
     char print[RP_FINGERPRINT_SIZE];
@@ -41,7 +41,7 @@ static int report_key(struct rp_cli *cli, const char *path, const struct rp_key_
     return 0;
 }
 
-/* Load what was just made. The passphrase goes through a pipe (it is shorter than one) so that nobody is asked twice. */
+/* Loads the new key. The passphrase goes through a pipe (it is shorter than the buffer of one), to avoid a second prompt. */
 static struct rp_key_pair *load_new(const char *path, const struct rp_passphrase *secret, struct rp_err *err)
 {
     int fd[2];
@@ -88,8 +88,8 @@ const struct rp_command rp_cmd_key_new = {
     .operands = "",
     .summary = "make an Ed25519 key pair",
     .details = "The private key is PKCS#8 PEM, readable by its owner only, and never overwritten. 'repro run' makes one at its first "
-               "use, so this is needed only for a passphrase or another place. The fingerprint and the public key are shown: give "
-               "them to those who shall believe your bundles.\n",
+               "use: this command is for a passphrase or another place. Give the printed fingerprint and public key to those who shall "
+               "trust your bundles.\n",
     .opts = new_opts,
     .opts_size = sizeof(struct key_opts),
     .run = cmd_key_new,
@@ -99,7 +99,7 @@ const struct rp_command rp_cmd_key_new = {
 
 static const struct rp_opt show_opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
-    RP_ROW_CHOICE(form, "form", 0, "pem|signify|minisign", "print the public key alone, as openssl, signify or minisign reads it"),
+    RP_ROW_CHOICE(form, "form", 0, "pem|signify|minisign", "print only the public key; for openssl, signify or minisign"),
     {0},
 };
 
@@ -236,7 +236,7 @@ static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
     if (cli->argc + o->list + !!o->remove > 1)
-        return rp_fail(err, RP_USAGE, "a key to believe, --list and --remove exclude each other");
+        return rp_fail(err, RP_USAGE, "FILE, --list and --remove exclude each other");
     if (!cli->argc && (o->name || o->until))
         return rp_fail(err, RP_USAGE, "--name and --until need a key: repro key trust FILE --name NAME");
     if (cli->argc)
@@ -256,11 +256,11 @@ const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
     .max_operands = 1,
-    .summary = "believe bundles signed by this public key; without FILE, list such keys",
-    .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the fingerprint that is shown with one that its "
-               "owner gave you by another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
-               "of --until 'verify' says that the key was believed and no longer is, by the clock of the machine that verifies; for the "
-               "same key and name the command sets that day again, and without --until takes it away.\n"
+    .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
+    .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the printed fingerprint with one that you got "
+               "from its owner in another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
+               "of --until the key is no longer trusted, by the clock of the verifying machine; the same command with another --until, or "
+               "without, changes that.\n"
                "\n"
                "Examples:\n"
                "  repro key trust alice.pem\n"

@@ -1,4 +1,4 @@
-/* `repro ledger`: every attempt that was made here, and whether the account of them holds together. */
+/* `repro ledger`: lists, checks and exports the ledger of attempts. */
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/opts.h"
@@ -18,8 +18,8 @@ struct ledger_opts {
 };
 #define AT(field) offsetof(struct ledger_opts, field)
 
-#define OPERAND_HELP "FILE is a ledger, or one that somebody exported; default is the user's own: $REPRO_LEDGER, else ledger.jsonl in " \
-                     "$REPRO_STORE or the cache directory."
+#define OPERAND_HELP "FILE is a ledger or an export of one; default is your own: $REPRO_LEDGER, else ledger.jsonl in $REPRO_STORE or the " \
+                     "cache directory."
 
 static char *path_of(const struct rp_cli *cli)
 {
@@ -80,14 +80,14 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
     RP_FREE char *path = path_of(cli);
     RP_JSON *lines = json_array();
     struct list l = {.lines = lines, .last = (size_t)o->last};
-    if (!cli->argc && access(path, F_OK) < 0) { /* nobody has tried anything yet */
+    if (!cli->argc && access(path, F_OK) < 0) { /* no attempts yet */
         if (cli->json)
             cli->result = json_pack("{s:s, s:O, s:b}", "ledger", path, "lines", lines, "whole", 1);
         else
-            puts("nothing was attempted yet");
+            puts("no attempts yet");
         return 0;
     }
-    int failed = rp_ledger_read(path, collect, &l, &s, err) < 0; /* what is good is listed all the same */
+    int failed = rp_ledger_read(path, collect, &l, &s, err) < 0; /* the valid lines are listed anyway */
     size_t i;
     json_t *line;
     if (cli->json)
@@ -118,7 +118,7 @@ const struct rp_command rp_cmd_ledger_list = {
 /* ---- ledger check ---- */
 
 struct tally {
-    int64_t started, sealed, failed, interrupted, judged, refused, undecided; /* judged: lines of verify, whatever came of it */
+    int64_t started, sealed, failed, interrupted, judged, refused, inconclusive; /* judged: lines of verify with any verdict */
 };
 
 static int count(void *arg, const json_t *line, struct rp_err *err)
@@ -130,11 +130,10 @@ static int count(void *arg, const json_t *line, struct rp_err *err)
     for (int e = RP_LEDGER_STARTED; e <= RP_LEDGER_VERIFIED; e++)
         *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
     t->refused += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
-    t->undecided += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_UNDECIDED)) == 0;
+    t->inconclusive += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_INCONCLUSIVE)) == 0;
     return 0;
 }
 
-/* The same question as `verify --ledger`, from the other side. */
 static int check_bundle(const struct ledger_opts *o, const char *path, char said[512], struct rp_err *err)
 {
     struct rp_verification v = {0};
@@ -161,19 +160,19 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
                                 !failed, "lines", (json_int_t)s.lines, "head", s.head, "started", (json_int_t)t.started, "sealed",
                                 (json_int_t)t.sealed,
                                 "failed", (json_int_t)t.failed, "interrupted", (json_int_t)t.interrupted, "without_end",
-                                (json_int_t)open, "verified", (json_int_t)(t.judged - t.refused - t.undecided), "refused",
-                                (json_int_t)t.refused, "undecided", (json_int_t)t.undecided, "torn_bytes", (json_int_t)s.torn,
+                                (json_int_t)open, "verified", (json_int_t)(t.judged - t.refused - t.inconclusive), "refused",
+                                (json_int_t)t.refused, "inconclusive", (json_int_t)t.inconclusive, "torn_bytes", (json_int_t)s.torn,
                                 "aside_bytes", (json_int_t)s.aside, "bundle", *said ? said : NULL);
         return failed ? -1 : 0;
     }
     if (failed)
         return -1;
-    printf("%" PRId64 " lines hold together, head %s\n", s.lines, s.head);
+    printf("%" PRId64 " lines, chain intact, head %s\n", s.lines, s.head);
     printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
-           " without an end (killed, or they still run)\n",
+           " without an end (killed, or still running)\n",
            t.started, t.sealed, t.failed, t.interrupted, open);
-    printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " not decided\n", t.judged,
-           t.judged - t.refused - t.undecided, t.refused, t.undecided);
+    printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t.judged,
+           t.judged - t.refused - t.inconclusive, t.refused, t.inconclusive);
     if (s.aside)
         printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s.aside, path);
     if (*said)
@@ -182,7 +181,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt check_opts[] = {
-    RP_ROW_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle, find its ledger entry and count the other runs of its recipe"),
+    RP_ROW_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
     {0},
 };
 
@@ -190,13 +189,12 @@ const struct rp_command rp_cmd_ledger_check = {
     .name = "ledger check",
     .operands = "[FILE]",
     .max_operands = 1,
-    .summary = "check that every line follows from the one before, and where a bundle stands",
+    .summary = "check the hash chain, and the entry of a bundle",
     .details = OPERAND_HELP "\n"
                "\n"
-               "Each line has its own SHA-256 and that of the line before it, so that a line that was changed, taken out or put in shows, "
-               "and so does a second end of one run, or an end of a run that never started. A ledger that was cut at its end does not show "
-               "by itself: a bundle that was sealed later does, because it names the line that started it. Exit status 5: it does not hold "
-               "together, or is not the one that the bundle names; 4: something in it is no line, or its last line is torn.\n"
+               "Each line has its own SHA-256 and that of the previous line: changed, removed or inserted lines are detected, and so are a "
+               "second end of a run and an end without a start. Truncation is detected only by a bundle sealed later, which cites its "
+               "line. Exit status 5: the chain is broken, or is not the one that the bundle cites; 4: a line is malformed or torn.\n"
                "\n"
                "With stock tools, line N: sed -n Np FILE | jq -cS 'del(.sha256)' | sha256sum.\n"
                "\n"
@@ -227,7 +225,7 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (rp_ledger_read(path, export_line, &out, &s, err) < 0)
         return rp_wrap(err, "nothing is exported");
-    if (o->output && rp_write_file(o->output, rp_buf_text(&out), out.size, 0644, err) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head",
@@ -245,9 +243,9 @@ const struct rp_command rp_cmd_ledger_export = {
     .operands = "[FILE]",
     .max_operands = 1,
     .summary = "check the ledger and write it out, to go with a bundle",
-    .details = "Every line, as it is: names of recipes and bundles without their folders, digests, times, exit statuses. Nothing names the "
-               "machine or its users. The chain is written whole, with what was verified here too: lines that are left out would break it, "
-               "and look as if results had been picked. 'repro verify --no-ledger' keeps a verification out of it beforehand. "
+    .details = "Every line as it is: names of recipes and bundles without folders, digests, times, exit statuses; nothing identifies the "
+               "machine or its users. The chain is exported whole, including verifications ('repro verify --no-ledger' adds none): "
+               "left-out lines would break it. "
                OPERAND_HELP "\n"
                "\n"
                "Example:\n"
@@ -260,5 +258,5 @@ const struct rp_command rp_cmd_ledger_export = {
 const struct rp_command rp_cmd_ledger = {
     .name = "ledger",
     .operands = "",
-    .summary = "every attempt made here, failed ones too: list, check, export",
+    .summary = "list, check and export the ledger of attempts, including failed ones",
 };

@@ -1,4 +1,4 @@
-/* `repro replicate`: somebody's run once more, here, in a bundle that points at theirs. */
+/* `repro replicate`: repeats the run of a bundle, in a bundle that cites it. */
 #include "base/embed.h"
 #include "base/json.h"
 #include "base/term.h"
@@ -17,10 +17,10 @@
 
 #define AT(field) offsetof(struct rp_run_opts, field)
 
-/* Of the keys of a recipe only those that say where and from which files; the others are the first run's. */
+/* Only keys for where and from which files it runs; all others are the original's. */
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_ROW_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest, where it used its own or their archive is not here"),
+    RP_ROW_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest; needed if their archive is not here"),
     RP_ROW_TEXT(run_init, "init", 0, "FILE", "the file that the original started from"),
     RP_ROW_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE"),
     RP_ROW_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
@@ -51,8 +51,7 @@ static const struct rp_buf *recipe_bytes(const struct rp_first *first)
     return &rp_bundle_find(&first->kept->bundle, "recipe.yaml")->bytes;
 }
 
-/* The recipe's name becomes part of a file's name here: nothing of it is kept that is more than a name. "embedded:" stays where the program
- * has the same bytes under it. */
+/* The recipe's name becomes part of a file name: other characters are replaced. "embedded:" stays if this program has the same recipe. */
 static char *recipe_name(const struct rp_first *first)
 {
     static const char prefix[] = "embedded:";
@@ -105,7 +104,7 @@ static int parse(struct rp_recipe *r, const struct rp_first *first, const char *
     return rp_recipe_parse(r, rp_buf_text(yaml), yaml->size, name, backend, (const char *const *)set->item, set->n, err);
 }
 
-/* What the first run was told on its command line, but for what is free here. */
+/* The overrides of the original, except of free keys. */
 static void take_overrides(struct set *set, const struct rp_first *first)
 {
     const char *key;
@@ -118,8 +117,8 @@ static void take_overrides(struct set *set, const struct rp_first *first)
     }
 }
 
-/* Adds what it takes for the settings to be the first run's: the section of another backend, a batch size that was found out. Nothing that
- * names a file or a device comes from there. Returns how many were added. */
+/* Adds overrides until the settings are the original's: section of another backend, planned batch size. Files and devices are never taken
+ * from the original. Returns how many were added. */
 static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_first *first)
 {
     static const char *const files[] = {"run.save", "run.init", "run.device", "data.path"};
@@ -143,7 +142,7 @@ static int complete_settings(struct set *set, const struct rp_recipe *r, const s
     return set->n - before;
 }
 
-static int check_same(const struct rp_recipe *r, const struct rp_first *first, struct rp_err *err)
+static int check_settings(const struct rp_recipe *r, const struct rp_first *first, struct rp_err *err)
 {
     RP_JSON *is = rp_recipe_to_json(r);
     json_t *entry;
@@ -151,7 +150,7 @@ static int check_same(const struct rp_recipe *r, const struct rp_first *first, s
     char shown[72];
     json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry)
         if (!rp_agreement_free(key) && !rp_agreement_same(key, first->v->run, is, -1))
-            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value it had in the first run", rp_shown(shown, key));
+            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value of the original", rp_shown(shown, key));
     return 0;
 }
 
@@ -168,8 +167,8 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
         failed = parse(r, from->first, backend, &set, err) < 0;
     }
     if (failed)
-        rp_wrap(err, "the recipe of the first run");
-    if (!failed && check_same(r, from->first, err) < 0) {
+        rp_wrap(err, "the recipe of the original");
+    if (!failed && check_settings(r, from->first, err) < 0) {
         rp_recipe_fini(r);
         failed = 1;
     }
@@ -177,18 +176,18 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
     return failed ? -1 : 0;
 }
 
-/* What only its owner has must be named here, before anything else is done. */
+/* Files that are not in the bundle must be given. */
 static int check_files(const struct rp_run_opts *o, const struct rp_first *first, struct rp_err *err)
 {
     const json_t *data = json_object_get(first->v->run, "data");
     if (!json_is_true(json_object_get(data, "pinned")) && !o->data_path)
-        return rp_fail(err, RP_UNAVAILABLE, "the first run used samples of its owner; name them with --data");
+        return rp_fail(err, RP_UNAVAILABLE, "the original used its owner's samples: give them with --data");
     if (*recorded_text(first, "run.init") && !o->run_init)
-        return rp_fail(err, RP_UNAVAILABLE, "the first run started from a file of its owner; name it with --init");
+        return rp_fail(err, RP_UNAVAILABLE, "the original started from a file of its owner: give it with --init");
     if (!*recorded_text(first, "run.init") && o->run_init)
-        return rp_fail(err, RP_USAGE, "--init: the first run started from parameters of its own seed, not from a file");
+        return rp_fail(err, RP_USAGE, "--init: the original started from a seed, not from a file");
     if (*recorded_text(first, "model.config"))
-        return rp_fail(err, RP_UNAVAILABLE, "the first run took its model from a file (model.config) that is not in the bundle");
+        return rp_fail(err, RP_UNAVAILABLE, "the original took its model from a file (model.config) that is not in the bundle");
     return 0;
 }
 
@@ -204,11 +203,11 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
     rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
     if (failed) {
-        rp_wrap(err, "the first run is not repeated");
+        rp_wrap(err, "the original is not replicated");
     } else {
         RP_BUF line = {0};
         rp_verification_line(&line, &v);
-        rp_meter_note(&meter, "first run: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
+        rp_meter_note(&meter, "original: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
         failed = check_files(o, &first, err) < 0 || rp_run(cli, o, &from, err) < 0;
     }
     rp_meter_end(&meter);
@@ -222,14 +221,14 @@ const struct rp_command rp_cmd_replicate = {
     .operands = "BUNDLE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "repeat the run of a bundle here, and seal how both agree",
+    .summary = "repeat the run of a bundle here, and seal the agreement of both",
     .details =
-        "Verifies the bundle, trains its recipe with the same settings and data (their digest is compared), and seals a bundle of its own "
-        "whose signed statement points at the first by digest. Its report says whether the bits are equal, how the throughputs compare, "
-        "with an interval, and how the machines differ. Only where it runs is free: backend, device, instruction set, threads.\n"
+        "Verifies the bundle, trains its recipe with the same settings and data (compared by digest), and seals a bundle whose signed "
+        "statement cites the original by digest. Its report has the agreement of both: bits, throughput ratio with an interval, "
+        "differences of the machines. Only backend, device, instruction set and threads are free.\n"
         "\n"
-        "Anybody checks it with: repro verify NEW --original FIRST. Exit status 5: the bits differ; the bundle is sealed all the same. To "
-        "repeat only the first steps, without a bundle: repro verify FIRST --replay K.\n"
+        "repro verify NEW --original FIRST checks the agreement. Exit status 5: the bits differ; the bundle is sealed anyway. To repeat "
+        "only the first steps, without a bundle: repro verify FIRST --replay K.\n"
         "\n"
         "Examples:\n"
         "  repro replicate theirs.repro.tar.zst --trust their-key.pem\n"

@@ -1,4 +1,4 @@
-/* `repro report`: what bundles show, as one page for people; verified first. */
+/* `repro report`: verified bundles as one HTML or Markdown report. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "cli/opts.h"
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct report_opts {
     const char *output, *trust, *format, *ledger, *original;
@@ -31,21 +30,16 @@ static int ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static int is_device(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
-}
-
 static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
 {
     *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && ends_in(o->output, ".md");
-    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") && !is_device(o->output))
-        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md; say which with --format", o->output);
-    return o->output && !is_device(o->output) ? rp_cli_check_output(o->output, o->force, err) : 0;
+    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") &&
+        strncmp(o->output, "/dev/", 5) != 0)
+        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
+    return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 
-/* What is verified, and what is shown of it. */
+/* The bundles of the report. */
 struct shown {
     struct rp_verification v[RP_PAGE_BUNDLES];
     struct rp_verified kept[RP_PAGE_BUNDLES];
@@ -54,7 +48,7 @@ struct shown {
     int n;
 };
 
-/* A file that cannot be read, or a --trust that is no key, is no finding about a bundle: then there is no report. */
+/* An unreadable file or a bad --trust is not a finding about a bundle: then there is no report. */
 static int verify_one(struct shown *s, const char *path, const struct report_opts *o, struct rp_err *err)
 {
     int i = s->n++;
@@ -96,10 +90,9 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
     else
         rp_page_html(&page, s->bundle, s->n);
     if (page.size > RP_PAGE_MAX)
-        return rp_fail(err, RP_USAGE, "the page would have %zu MiB, and verify --report reads %u: make pages of fewer bundles",
+        return rp_fail(err, RP_USAGE, "the report has %zu MiB, but verify --report reads %u: make reports of fewer bundles",
                        page.size >> 20, RP_PAGE_MAX >> 20);
-    if (o->output && (o->force || is_device(o->output) ? rp_write_file(o->output, page.data, page.size, 0644, err)
-                                                       : rp_write_new_file(o->output, page.data, page.size, 0644, err)) < 0)
+    if (o->output && rp_cli_write_output(o->output, o->force, &page, err) < 0)
         return -1;
     if (cli->json)
         cli->result = summary(s, &page, markdown, o->output);
@@ -121,7 +114,7 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
     if (cli->argc > RP_PAGE_BUNDLES)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
-        return rp_fail(err, RP_USAGE, "--%s belongs to one bundle: give one, or leave it out", o->ledger ? "ledger" : "original");
+        return rp_fail(err, RP_USAGE, "--%s needs exactly one bundle", o->ledger ? "ledger" : "original");
     if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 ||
         choose_format(o, &markdown, err) < 0)
         return -1;
@@ -144,24 +137,20 @@ const struct rp_command rp_cmd_report = {
     .operands = "BUNDLE...",
     .min_operands = 1,
     .max_operands = -1,
-    .summary = "one page that shows what bundles say: figures, plots, machine",
+    .summary = "write a report of bundles: figures, plots, machine",
     .details =
-        "Verifies each bundle and writes one HTML file that needs nothing else: no network, no script, no fonts. First a box with what "
-        "was found here: the verdict and checks of 'repro verify', and trusted keys; then the body: throughput with its interval, every "
-        "step, losses, the device's clocks, power and temperature, ceilings, memory, topology, environment, and the commands that check it "
-        "all. The raw data are in the page as CSV. As "
-        "Markdown it is the report that is sealed in the bundle, below the box.\n"
+        "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. A box shows the "
+        "verdict and checks of 'repro verify' and the trusted keys; with --ledger and --original also the attempts of the signer and the "
+        "comparison with the original. The body has throughput with its interval, every step, losses, telemetry, ceilings, memory, "
+        "topology, environment, the commands that check it, and the raw data as CSV. The Markdown report is the one sealed in the "
+        "bundle, below the box.\n"
         "\n"
-        "With --ledger and --original the box also shows which attempt this was among all of its signer, and that the run it repeats was "
-        "compared.\n"
+        "A bundle that fails is shown with its failed checks only, and the exit status is that of 'repro verify'.\n"
         "\n"
-        "Of a bundle that fails, a report has the failed checks and nothing else, and the exit status is that of 'repro verify'.\n"
-        "\n"
-        "Every figure names the place that it comes from; 'repro verify BUNDLE --report FILE' compares the body with the bundle, byte for "
-        "byte, and not the box. The body is made from the bundle alone, without a date: made again, by anybody, it is the same bytes.\n"
+        "Every figure names its source. The body is a function of the bundle, without a date; 'repro verify BUNDLE --report FILE' makes it "
+        "again and compares it byte for byte, without the box.\n"
         "\n"
         "Examples:\n"
-        "  repro report bert_fp32.repro.tar.zst -o report.html\n"
         "  repro report a.repro.tar.zst b.repro.tar.zst -o both.html\n"
         "  repro report bert_fp32.repro.tar.zst -o report.md\n",
     .opts = opts,

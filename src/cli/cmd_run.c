@@ -1,4 +1,4 @@
-/* `repro run`: the one place where the road that makes a run and the road that seals it meet; `replicate` takes it too. */
+/* `repro run`: trains a recipe and seals the bundle; `replicate` uses the same code. */
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "cli/run_opts.h"
+#include "cli/run_output.h"
 #include "cli/supervise.h"
 #include "data/store.h"
 #include "recipe/keys.h"
@@ -30,42 +31,38 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define ENDING ".repro.tar.zst"
-#define NEIGHBOURS 1000 /* names tried beside one that was taken meanwhile */
-
-/* Everything one run owns, in the order in which it comes to be. */
+/* The state of one run, in the order in which it is filled. */
 struct run {
     struct rp_cli *cli;
     const struct rp_run_opts *o;
     const struct rp_run_from *from;
     struct rp_recipe recipe;
     const struct rp_backend *backend;
-    struct rp_err passed; /* the backend that auto passed by, and why; "" */
-    struct rp_err unusable; /* why the GPU that was asked for cannot be used: the attempt is sealed as failed; "" */
+    struct rp_err passed; /* why auto did not choose a GPU, or "" */
+    struct rp_err unusable; /* why the requested GPU cannot be used: the attempt is sealed as failed; or "" */
     struct rp_device_opts device;
     struct rp_plan plan;
-    char *output;
-    int named, taken; /* the user named the file; it was taken while the run trained, so that output is another */
-    struct rp_err unwritable; /* why the bundle could not go there at last, so that output is in the directory for temporary files */
+    struct rp_run_output output;
     struct rp_key_pair *key;
     struct rp_data_set data;
     json_t *before, *after, *run; /* documents of the bundle */
-    struct rp_buf hwloc_xml;      /* empty: hwloc could not tell */
+    struct rp_buf hwloc_xml;      /* empty: hwloc failed */
     struct rp_records records;
     struct rp_samples samples;
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
     struct rp_attempt attempt;
-    char statement[RP_SHA256_HEX]; /* of the bundle that was written, or "" */
+    char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */
     uint64_t begun_ns;             /* monotonic clock at the start */
-    uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus what the monotonic clock says it took */
+    uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
 static void run_fini(struct run *r)
 {
+    rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
-    free(r->output);
+    rp_run_output_fini(&r->output);
     rp_key_free(r->key);
     rp_data_set_fini(&r->data);
     rp_buf_fini(&r->hwloc_xml);
@@ -82,7 +79,7 @@ static int load_recipe(struct run *r, struct rp_err *err)
 {
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
-    /* The backend section to apply depends on the backend, which a key may name: read once for that, then for good. */
+    /* The backend section that applies depends on the backend, which a key may name: hence the recipe is read twice. */
     failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0 || rp_model_check(&r->recipe, err) < 0;
     if (!failed) {
         r->backend = rp_job_backend(&r->recipe, &r->passed, err);
@@ -127,69 +124,8 @@ static int show_plan(struct run *r, struct rp_err *err)
     return fits ? 0 : -1;
 }
 
-/* "bert_fp32-20261121T064001Z.repro.tar.zst", the recipe's name without folders and ending */
-static char *default_output(const struct run *r)
-{
-    char time[32];
-    rp_rfc3339(time, r->started_ns);
-    const char *name = strrchr(r->recipe.source_name, '/');
-    if (!name)
-        name = strrchr(r->recipe.source_name, ':');
-    name = name ? name + 1 : r->recipe.source_name;
-    size_t len = strlen(name);
-    if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
-        len -= 5;
-    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
-                       time + 14, time + 17);
-}
-
-/* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
-static char *neighbour(const char *path, int i)
-{
-    size_t n = strlen(path), ending = strlen(ENDING);
-    int named = n > ending && strcmp(path + n - ending, ENDING) == 0;
-    return rp_asprintf("%.*s-%d%s", (int)(named ? n - ending : n), path, i, named ? ENDING : "");
-}
-
-/* A file of that name could be made. The probe is only ever a new file: what is there by chance or by malice, a link perhaps, is not
- * emptied. */
-static int can_create(const char *path, struct rp_err *err)
-{
-    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", path, (long)getpid());
-    RP_FD fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
-    unlink(probe);
-    return 0;
-}
-
-/* Decide the bundle's name and see that it can be written before an hour of training depends on it. */
-static int choose_output(struct run *r, struct rp_err *err)
-{
-    struct stat st;
-    RP_FREE char *own = default_output(r);
-    const char *given = r->o->output;
-    if (given && strcmp(given, "-") == 0)
-        return rp_fail(err, RP_USAGE, "--output: a bundle goes to a file, not to standard output; ./- is a file of that name");
-    r->named = given && !(stat(given, &st) == 0 && S_ISDIR(st.st_mode));
-    if (r->named)
-        r->output = rp_strdup(given);
-    else
-        r->output = given ? rp_asprintf("%s/%s", given, own) : rp_strdup(own);
-    RP_FREE char *first = rp_strdup(r->output); /* a name of our choice may be that of another run of this second */
-    for (int i = 2; !r->named && !r->o->force && i <= NEIGHBOURS && lstat(r->output, &st) == 0; i++) {
-        free(r->output);
-        r->output = neighbour(first, i);
-    }
-    if (rp_cli_check_output(r->output, r->o->force, err) < 0)
-        return -1;
-    if (can_create(r->output, err) < 0)
-        return rp_wrap(err, "the bundle (another place: --output)");
-    return 0;
-}
-
-/* Below the working directory, whatever links lie on the way; the file itself need not exist. */
-static int stays_below(const char *path)
+/* Below the working directory, with links resolved; the file need not exist. */
+static int is_below_here(const char *path)
 {
     RP_FREE char *dir = rp_strdup(path);
     char *slash = strrchr(dir, '/');
@@ -199,30 +135,29 @@ static int stays_below(const char *path)
         *slash = 0;
     RP_FREE char *here = realpath(".", NULL), *there = realpath(slash ? dir : ".", NULL);
     if (!there)
-        return 1; /* no such directory: can_create() says so */
+        return 1; /* no such directory: rp_run_can_create() reports it */
     size_t n = here ? strlen(here) : 0;
     return here && (strcmp(here, "/") == 0 || (strncmp(here, there, n) == 0 && (there[n] == '/' || !there[n])));
 }
 
-/* Parameters replace an old file only with --force, and never a directory, a device or a link: the name itself gets a new file.
- * run.save of a recipe, which may come from a stranger, writes nowhere else than below the working directory. */
+/* Parameters replace an existing file only with --force, and never a directory, device or link. run.save of a recipe, which may be
+ * untrusted, must be below the working directory. */
 static int check_save(const char *save, int foreign, int force, struct rp_err *err)
 {
     struct stat st;
-    if (foreign && !stays_below(save))
+    if (foreign && !is_below_here(save))
         return rp_fail(err, RP_USAGE,
-                       "run.save: a recipe can only name a file below the working directory, not '%s'; if you want it there, say so with "
-                       "--save",
+                       "run.save: a recipe can only name a file below the working directory, not '%s'; to write there, give --save",
                        save);
     if (lstat(save, &st) == 0 && !S_ISREG(st.st_mode))
-        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is no regular file; give another name with --save",
+        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is not a regular file; give another name with --save",
                        foreign ? "run.save" : "--save", save);
     if (lstat(save, &st) == 0 && !force)
         return rp_fail(err, RP_USAGE, "%s: '%s' exists; give another name with --save, or --force", foreign ? "run.save" : "--save", save);
-    return can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
+    return rp_run_can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
 }
 
-/* What the worker will read at its start and write hours later: see now that it can. */
+/* --init can be read, and --save written hours later. */
 static int check_checkpoints(const struct run *r, struct rp_err *err)
 {
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
@@ -233,7 +168,7 @@ static int check_checkpoints(const struct run *r, struct rp_err *err)
     return check_save(save, r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, r->o->force, err);
 }
 
-/* Parameters and moments are written beside an old file, if there is one, and after hours: there should be room now. */
+/* Room for --save, which is written next to an existing file, hours later. */
 static int check_room(const struct run *r, struct rp_err *err)
 {
     const double mib = 1.0 / (1u << 20);
@@ -245,7 +180,7 @@ static int check_room(const struct run *r, struct rp_err *err)
     char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir] = 0;
-    if (statvfs(slash ? dir : ".", &fs) < 0 || fs.f_blocks == 0) /* some file systems do not tell */
+    if (statvfs(slash ? dir : ".", &fs) < 0 || fs.f_blocks == 0) /* unknown */
         return 0;
     uint64_t need = r->plan.bytes[RP_CLASS_PARAMETERS] + r->plan.bytes[RP_CLASS_OPTIMIZER];
     if ((double)fs.f_bavail * (double)fs.f_frsize >= (double)need)
@@ -269,31 +204,31 @@ static int load_key(struct run *r, struct rp_err *err)
     return 0;
 }
 
-/* Something here says that a GPU was meant to be: without it nobody wants to hear why there is none. */
+/* Signs of an NVIDIA GPU: only then a missing GPU is worth a message. */
 static int has_nvidia(void)
 {
     static const char *const signs[] = {"/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version"};
-    const char *asked = getenv("NVIDIA_VISIBLE_DEVICES");
-    int found = asked && *asked && strcmp(asked, "void") != 0;
+    const char *visible = getenv("NVIDIA_VISIBLE_DEVICES");
+    int found = visible && *visible && strcmp(visible, "void") != 0;
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         found |= access(signs[i], F_OK) == 0;
     return found;
 }
 
-/* Where there is no device, nothing fits on it, and the sizes are still those of the run. */
+/* Without a usable device nothing fits, but the sizes are still valid. */
 static int make_plan(struct run *r, struct rp_err *err)
 {
     int failed = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0;
     return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
 }
 
-/* A run is repeated with the samples that it had, wherever they lie here. */
+/* A replication uses the samples of the original. */
 static int check_data(const struct run *r, struct rp_err *err)
 {
     const struct rp_first *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
     return strcmp(had, r->data.digest) == 0 ? 0
-                                            : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the first run "
+                                            : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original "
                                                                         "%.24s...",
                                                       r->data.digest, had);
 }
@@ -304,11 +239,12 @@ static int prepare(struct run *r, struct rp_err *err)
     if (*r->passed.msg && has_nvidia())
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
-        rp_meter_note(&r->meter, "keys of model.config that do not touch the mathematics, ignored: %s", r->recipe.ignored);
-    if (rp_job_steps(&r->recipe) >= RP_RECORDS_MAX) /* the state before the first step is a record too */
+        rp_meter_note(&r->meter, "ignored keys of model.config, which do not affect the mathematics: %s", r->recipe.ignored);
+    if (rp_job_steps(&r->recipe) >= RP_RECORDS_MAX) /* the initial state is a record too */
         rp_meter_note(&r->meter, "the recipe has %lld steps, and a bundle holds %d: the run will end there, marked incomplete",
                       (long long)rp_job_steps(&r->recipe), RP_RECORDS_MAX - 1);
-    if (choose_output(r, err) < 0 || check_checkpoints(r, err) < 0 ||
+    if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
+        check_checkpoints(r, err) < 0 ||
         make_plan(r, err) < 0 || check_room(r, err) < 0 || load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
@@ -327,7 +263,7 @@ static json_t *data_json(const struct run *r)
                      r->data.sha256, "digest", r->data.digest);
 }
 
-/* Documents, records and reports of what happened. */
+/* Documents, records and reports. */
 static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
@@ -381,45 +317,6 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
     return rp_reports_add(b, &source, err);
 }
 
-/* r->output, or the next free name beside it. */
-static int write_new(struct run *r, const struct rp_buf *file, struct rp_err *err)
-{
-    RP_FREE char *wanted = rp_strdup(r->output);
-    for (int i = 2; rp_write_new_file(r->output, file->data, file->size, 0644, err) < 0; i++) {
-        if (err->sys != EEXIST || i > NEIGHBOURS)
-            return -1;
-        free(r->output);
-        r->output = neighbour(wanted, i);
-        r->taken = 1;
-    }
-    if (r->taken)
-        rp_meter_note(&r->meter, "'%s' appeared while the run trained and was left alone; the bundle is '%s'", wanted, r->output);
-    return 0;
-}
-
-/* Without --force nothing is replaced, also not what appeared while the run trained: the bundle then gets the next free name. Where
- * nothing can be written any more, hours of training go where temporary files go. */
-static int write_bundle(struct run *r, const struct rp_buf *file, struct rp_err *err)
-{
-    int failed = r->o->force ? rp_write_file(r->output, file->data, file->size, 0644, err) < 0 : write_new(r, file, err) < 0;
-    if (!failed)
-        return 0;
-    struct rp_err ignored;
-    const char *tmp = getenv("TMPDIR"), *slash = strrchr(r->output, '/');
-    char *wanted = r->output;
-    r->output = rp_asprintf("%s/%s", tmp && *tmp ? tmp : "/tmp", slash ? slash + 1 : wanted);
-    failed = write_new(r, file, &ignored) < 0;
-    if (failed) {
-        free(r->output);
-        r->output = wanted;
-        return -1;
-    }
-    rp_meter_note(&r->meter, "'%s' can no longer be written; the bundle is '%s'", wanted, r->output);
-    free(wanted);
-    r->unwritable = *err;
-    return 0;
-}
-
 static int seal(struct run *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
@@ -432,14 +329,15 @@ static int seal(struct run *r, struct rp_err *err)
     if (!r->after)
         return -1;
     RP_BUF file = {0};
-    int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 || write_bundle(r, &file, err) < 0;
+    int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 ||
+                 rp_run_output_write(&r->output, r->o->force, &file, &r->meter, err) < 0;
     if (!failed) {
         const struct rp_member *m = rp_bundle_find(&b, "statement.dsse.json");
         rp_member_sha256(r->statement, m);
     }
     rp_bundle_fini(&b);
     rp_meter_end(&r->meter);
-    return failed ? rp_wrap(err, "sealing '%s'", r->output) : 0;
+    return failed ? rp_wrap(err, "sealing '%s'", r->output.path) : 0;
 }
 
 static void end_attempt(struct run *r, int exit_status)
@@ -447,10 +345,10 @@ static void end_attempt(struct run *r, int exit_status)
     enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
                              : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
                                                                                       : RP_LEDGER_FAILED;
-    rp_attempt_end(&r->attempt, e, *r->statement ? r->output : NULL, r->statement, exit_status, &r->meter);
+    rp_attempt_end(&r->attempt, e, *r->statement ? r->output.path : NULL, r->statement, exit_status, &r->meter);
 }
 
-/* The figure, how sure it is, and the losses, when there was a timed window. */
+/* Throughput with its interval, and losses, if there was a timed window. */
 static void print_figures(const json_t *run)
 {
     const struct rp_throughput t = rp_throughput_of(run);
@@ -466,7 +364,6 @@ static void print_figures(const json_t *run)
         printf("loss %.4f at the first step, %.4f at the last\n", (double)loss[0], (double)loss[1]);
 }
 
-/* Of a run that repeats another. */
 static void print_agreement(const json_t *is)
 {
     const json_t *bits = json_object_get(is, "bits"), *rate = json_object_get(is, "throughput"), *ends = json_object_get(rate, "interval");
@@ -477,40 +374,41 @@ static void print_agreement(const json_t *is)
            : json_is_false(json_object_get(bits, "equal")) ? "NOT EQUAL" : "not compared",
            (long long)json_integer_value(json_object_get(bits, "steps")), (long long)json_integer_value(json_object_get(bits, "roots")));
     if (json_is_number(json_object_get(rate, "ratio")))
-        printf("throughput here / first %.3f", json_number_value(json_object_get(rate, "ratio")));
+        printf("throughput here / original %.3f", json_number_value(json_object_get(rate, "ratio")));
     if (json_is_array(ends))
         printf(", 95 %% interval %.3f to %.3f", json_number_value(json_array_get(ends, 0)), json_number_value(json_array_get(ends, 1)));
     if (json_is_number(json_object_get(rate, "ratio")))
         putchar('\n');
 }
 
-/* Other bits are a finding, sealed like any other. */
+/* Different bits are sealed like any other result, and reported. */
 static int judge_agreement(const struct run *r, struct rp_err *err)
 {
     const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
     if (!json_is_object(first))
         return 0;
-    return rp_fail(err, RP_MISMATCH, "the bits differ from those of the first run, first at step %lld: %s was %s, is %s here",
+    return rp_fail(err, RP_MISMATCH, "the bits differ from those of the original, first at step %lld: %s was %s, is %s here",
                    (long long)json_integer_value(json_object_get(first, "step")), json_string_value(json_object_get(first, "quantity")),
                    json_string_value(json_object_get(first, "first")), json_string_value(json_object_get(first, "here")));
 }
 
-/* The last line of stdout is the bundle's path, whatever came of the run. */
+/* The last line of stdout is the bundle's path, also of a failed run. */
 static void print_result(const struct run *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
     if (r->cli->json) {
-        r->cli->result = json_pack("{s:s, s:s, s:I, s:O?, s:O*}", "bundle", r->output, "status", rp_run_status_name(o->status), "steps",
-                                   (json_int_t)o->steps_done, "results", results, "agreement", json_object_get(r->run, "agreement"));
+        r->cli->result = json_pack("{s:s, s:s, s:I, s:O?, s:O*}", "bundle", r->output.path, "status", rp_run_status_name(o->status),
+                                   "steps", (json_int_t)o->steps_done, "results", results, "agreement",
+                                   json_object_get(r->run, "agreement"));
         return;
     }
     print_figures(r->run);
     print_agreement(json_object_get(r->run, "agreement"));
-    puts(r->output);
+    puts(r->output.path);
 }
 
-/* Everything before the first step; what fails here leaves nothing to seal. */
+/* A failure before the first step leaves nothing to seal. */
 static int before_training(struct run *r, struct rp_err *err)
 {
     rp_interrupt_catch();
@@ -522,7 +420,7 @@ static int before_training(struct run *r, struct rp_err *err)
     return err->code == RP_INTERRUPTED ? rp_wrap(err, "before training began, so there is nothing to seal") : -1;
 }
 
-/* Never fails itself: a run that failed is sealed as such. */
+/* Does not fail: a failed run is sealed as such. */
 static void train(struct run *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
@@ -535,21 +433,19 @@ static void train(struct run *r)
     r->ended_ns = r->started_ns + (rp_now_ns() - r->begun_ns);
 }
 
-/* The bundle is sealed: is it what was asked for? */
+/* The exit status, after the bundle was sealed. */
 static int judge(struct run *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
         *err = r->outcome.reason;
         return -1;
     }
-    if (r->unwritable.code != RP_OK)
-        return rp_fail(err, RP_IO, "%s; nothing is lost: the bundle is '%s'", r->unwritable.msg, r->output);
-    if (r->taken && r->named) /* scripts look where they said */
-        return rp_fail(err, RP_IO, "the name asked for was taken while the run trained; nothing is lost: the bundle is '%s'", r->output);
+    if (rp_run_output_judge(&r->output, err) < 0)
+        return -1;
     return judge_agreement(r, err);
 }
 
-static int run_all(struct run *r, struct rp_err *err)
+static int train_and_seal(struct run *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
         return -1;
@@ -562,12 +458,15 @@ static int run_all(struct run *r, struct rp_err *err)
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
+    __attribute__((cleanup(run_fini)))
     struct run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
-    int failed = load_recipe(&r, err) < 0 || (o->plan ? show_plan(&r, err) : run_all(&r, err)) < 0;
+    if (load_recipe(&r, err) < 0)
+        return -1;
+    if (o->plan)
+        return show_plan(&r, err);
+    int failed = train_and_seal(&r, err) < 0;
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
-    rp_meter_end(&r.meter);
-    run_fini(&r);
     return failed ? -1 : 0;
 }
 
@@ -590,13 +489,12 @@ const struct rp_command rp_cmd_run = {
     .max_operands = 1,
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
-        "RECIPE is a path with or without .yaml, or the name of an embedded recipe (see 'repro recipes').\n"
-        "A recipe that is neither is a missing file: exit status 3. The last line of standard output is the\n"
-        "bundle's path.\n"
+        "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "
+        "reported as a missing file (exit status 3). The last line of standard output is the path of the bundle.\n"
         "\n"
-        "Ctrl-C ends the run within a second and seals what was measured, marked incomplete; while the data\n"
-        "is still being unpacked there is nothing to seal. A second Ctrl-C leaves at once and writes nothing. A\n"
-        "worker that crashes, is killed or hangs ends in a bundle marked failed and an exit status that says which.\n"
+        "Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before training begins there is nothing to "
+        "seal. A second Ctrl-C exits at once and writes nothing. If the worker crashes, hangs or is killed, the bundle is marked failed, "
+        "and the exit status shows the reason.\n"
         "\n"
         "Examples:\n"
         "  repro run bert_tiny_fp32\n"

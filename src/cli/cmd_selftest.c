@@ -1,4 +1,4 @@
-/* `repro selftest`: does this machine compute what the definitions say? */
+/* `repro selftest`: compares operations on this machine with their definitions. */
 #include "backend/selftest.h"
 #include "backend/speed.h"
 #include "base/hash.h"
@@ -21,7 +21,7 @@ struct selftest_opts {
 static const struct rp_opt opts[] = {
     RP_ROW_FLAG(verbose, "verbose", 'v', "one line per operation as it is done"),
     RP_ROW_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what to test; auto: the CPU, and a GPU where one can be used"),
-    RP_ROW_FLAG(speed, "speed", 0, "measure instead: matrix products of BERT-base, attention and what memory limits, at real size"),
+    RP_ROW_FLAG(speed, "speed", 0, "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
     RP_ROW_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };
@@ -81,7 +81,7 @@ static int note(struct rp_cli *cli, const char *what, int failed)
     return failed;
 }
 
-/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other. Then what failed, row by row. */
+/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other. Then each failed row. */
 static void print_ops(const json_t *report)
 {
     size_t n = json_array_size(report);
@@ -111,7 +111,7 @@ static int wants(const struct selftest_opts *o, const char *backend)
     return o->backend && strcmp(o->backend, backend) == 0;
 }
 
-/* Adds the rows of the GPU. 1: there is none to be used, which is no failure unless it was asked for. */
+/* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested. */
 static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *ops, struct rp_err *err)
 {
     RP_JSON *report = NULL;
@@ -163,7 +163,7 @@ static void print_speed(const json_t *rows)
     }
 }
 
-/* One device: the CPU unless a GPU can be used or was asked for. */
+/* One device: a usable or requested GPU, else the CPU. */
 static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, struct rp_err *err)
 {
     RP_JSON *rows = NULL;
@@ -215,10 +215,10 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
-    .summary = "check that this machine computes what the definitions say",
-    .details = "Runs every operation on small awkward sizes with every instruction set usable here, and on a GPU where one can be used, "
-               "and compares each bit with the literal scalar definition; SHA-256 and Ed25519 against published vectors. A few seconds. "
-               "Exit status 5 when anything differs.\n",
+    .summary = "compare every operation on this machine with its definition, bit for bit",
+    .details = "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be used, and compares "
+               "each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. Takes a few seconds. Exit status 5 if "
+               "anything differs.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -1,4 +1,4 @@
-/* `repro sign`: add a counter-signature to somebody's bundle. */
+/* `repro sign`: adds a countersignature to a bundle. */
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -33,7 +33,7 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-/* The file, locked until it is closed: of two who sign at once the second reads what the first wrote. */
+/* Opens and locks the file: of two concurrent signers the second reads the result of the first. */
 static int open_locked(const char *path, struct stat *st, struct rp_err *err)
 {
     for (;;) {
@@ -43,7 +43,7 @@ static int open_locked(const char *path, struct stat *st, struct rp_err *err)
             return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
         if (!S_ISREG(st->st_mode))
             return rp_fail(err, RP_MALFORMED, "'%s' is not a regular file", path);
-        while (flock(fd, LOCK_EX) < 0 && errno == EINTR) { /* a file system without locks: one at a time is up to its users */
+        while (flock(fd, LOCK_EX) < 0 && errno == EINTR) { /* some file systems have no locks */
         }
         if (stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino)
             return rp_fd_take(&fd);
@@ -63,20 +63,19 @@ static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_
     return k;
 }
 
-static int may_sign(const struct rp_verification *v, const char *print, const char *role, struct rp_err *err)
+static int check_signer(const struct rp_verification *v, const char *print, const char *role, struct rp_err *err)
 {
     const char *before = rp_counter_role(v, print);
     if (strcmp(print, v->fingerprint) == 0)
-        return rp_fail(err, RP_USAGE, "this key is the author's, who signed already; a counter-signature is somebody else's word (--key "
-                                      "FILE)");
+        return rp_fail(err, RP_USAGE, "this key is the author's; a countersignature is by another key (--key FILE)");
     if (before && strcmp(before, role) == 0)
         return rp_fail(err, RP_USAGE, "this key signed the bundle as %s before", role);
     if (json_array_size(v->signatures) >= RP_COUNTER_MAX)
-        return rp_fail(err, RP_USAGE, "the bundle has %d counter-signatures, the most that it can have", RP_COUNTER_MAX);
+        return rp_fail(err, RP_USAGE, "the bundle has %d countersignatures, the maximum", RP_COUNTER_MAX);
     return 0;
 }
 
-/* Every byte of what was verified; of large members that keeps the digests alone. */
+/* The whole bundle, which must be the verified one: verification keeps only the digests of large members. */
 static int read_whole(struct rp_bundle *whole, const char *path, const struct rp_bundle *verified, struct rp_err *err)
 {
     char is[RP_SHA256_HEX], was[RP_SHA256_HEX];
@@ -91,7 +90,7 @@ static int read_whole(struct rp_bundle *whole, const char *path, const struct rp
     if (same)
         return 0;
     rp_bundle_fini(whole);
-    return rp_fail(err, RP_MISMATCH, "'%s' was changed while it was verified; nothing was signed", path);
+    return rp_fail(err, RP_MISMATCH, "'%s' changed during verification; nothing was signed", path);
 }
 
 static int add_members(struct rp_bundle *b, size_t number, const struct rp_countersignature *c, const struct rp_key_pair *k,
@@ -148,11 +147,11 @@ static int sign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err
     rp_rfc3339(c.at, rp_wall_ns());
     if (rp_verify(&v, path, &vo, err) < 0) {
         rp_verification_fini(&v);
-        return rp_wrap(err, "nothing was signed: repro verify says");
+        return rp_wrap(err, "nothing was signed: the bundle does not verify");
     }
     struct rp_key_pair *k = load_key(cli, o, print, err);
     struct rp_bundle whole = {0};
-    int failed = !k || may_sign(&v, print, c.role, err) < 0 || read_whole(&whole, path, &kept.bundle, err) < 0 ||
+    int failed = !k || check_signer(&v, print, c.role, err) < 0 || read_whole(&whole, path, &kept.bundle, err) < 0 ||
                  add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0;
     if (!failed)
         report(cli, &v, &c, print, to);
@@ -167,7 +166,7 @@ static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
 {
     const struct sign_opts *o = cli->opts;
     struct stat st = {0};
-    RP_FREE char *path = realpath(cli->argv[0], NULL); /* behind a link the file is replaced, not the link */
+    RP_FREE char *path = realpath(cli->argv[0], NULL); /* a link stays, its target is replaced */
     if (!path)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", cli->argv[0], strerror(errno));
     if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
@@ -181,14 +180,13 @@ const struct rp_command rp_cmd_sign = {
     .operands = "BUNDLE",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "add your signature to somebody's bundle",
+    .summary = "add a countersignature to another's bundle",
     .details =
-        "The bundle is verified first, and one that fails is not signed. What is signed is the digest of statement.dsse.json, which names "
-        "every other member; the author's signature stays as it is and goes on deciding who the author is, whatever the role says. "
-        "'repro verify' lists every signature with its role, day and note, and whether its key is in the trust store; one that does not "
-        "hold fails the bundle. At most 32. The file is replaced in one go, or not at all.\n"
+        "Verifies the bundle and signs the digest of statement.dsse.json, which covers every other member. The author's signature stays "
+        "unchanged and alone decides authorship, whatever the role. 'repro verify' lists every countersignature with role, date, note and "
+        "trust; an invalid one fails the bundle. At most 32. The file is replaced atomically.\n"
         "\n"
-        "A bundle does not say how many counter-signatures it had: one that somebody takes out is not missed.\n"
+        "A bundle does not record the number of its countersignatures: a removed one is not detected.\n"
         "\n"
         "Examples:\n"
         "  repro sign a.repro.tar.zst --role reviewer --note \"replayed on a Zen 4\"\n"

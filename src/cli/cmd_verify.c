@@ -1,4 +1,4 @@
-/* `repro verify`: is this bundle what it says, and who says so. */
+/* `repro verify`: checks a bundle and prints one verdict. */
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *base, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
-    struct rp_opt_list beside;
+    const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
+    struct rp_opt_list with;
     long threads;
     int list, no_ledger;
 };
@@ -30,21 +30,22 @@ struct verify_opts {
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_ROW_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps; listed above"),
+    RP_ROW_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
     RP_ROW_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
-    RP_ROW_TEXT(report, "report", 0, "FILE", "check the body of a page or Markdown file of 'repro report' against the bundle"),
-    RP_ROW_LIST(beside, "beside", "BUNDLE", "another bundle of the page given with --report; repeat for each"),
-    RP_ROW_TEXT(base, "base", 0, "BUNDLE", "run of fewer threads or devices, by the same key: fail if the speed-up exceeds ideal scaling"),
-    RP_ROW_TEXT(data, "data", 0, "DIR", "for a replay of a run on its owner's data: where those data are here"),
-    RP_ROW_TEXT(init, "init", 0, "FILE", "for a replay: the file that the run started from; for S:K the state before step S"),
-    RP_ROW_TEXT(state, "state", 0, "FILE", "the owner's state after the last replayed step (run --save): report differences by element"),
+    RP_ROW_TEXT(report, "report", 0, "FILE", "compare the body of a report made by 'repro report' with the bundle"),
+    RP_ROW_LIST(with, "with", "BUNDLE", "another bundle shown in the report given with --report; repeat for each"),
+    RP_ROW_TEXT(baseline, "baseline", 0, "BUNDLE", "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
+                                                   "signed by the key of --trust where that is given"),
+    RP_ROW_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
+    RP_ROW_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
+    RP_ROW_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
     RP_OPT_STORE(store),
-    RP_ROW_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the replay; the bits do not depend on it"),
-    RP_ROW_INT(threads, "threads", 0, 0, 4096, "threads of the replay; the bits do not depend on it"),
-    RP_ROW_FLAG(list, "list", 'l', "list every check: id, severity, what it proves and how; no bundle is read"),
+    RP_ROW_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
+    RP_ROW_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     RP_OPT_ORIGINAL(original),
     RP_OPT_LEDGER(ledger),
     RP_OPT_NO_LEDGER(no_ledger),
+    RP_ROW_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
     {0},
 };
 
@@ -54,7 +55,7 @@ struct progress {
     uint64_t start_ns;
 };
 
-static void say_estimate(void *arg, int64_t first, int64_t steps, const double seconds[2])
+static void show_estimate(void *arg, int64_t first, int64_t steps, const double seconds[2])
 {
     struct progress *p = arg;
     char time[64] = "";
@@ -74,8 +75,8 @@ static int show_progress(void *arg, int64_t step, int64_t steps)
     return rp_interrupted();
 }
 
-/* A whole number from lo up, that ends at `end`. */
-static int whole(int64_t *out, const char *text, char end, const char **rest, int64_t lo)
+/* A whole number from lo to STEPS_MAX, followed by `end`; *rest: what follows that. */
+static int parse_count(int64_t *out, const char *text, char end, const char **rest, int64_t lo)
 {
     char *stop;
     long long v = *text >= '0' && *text <= '9' ? strtoll(text, &stop, 10) : -1;
@@ -89,9 +90,9 @@ static int whole(int64_t *out, const char *text, char end, const char **rest, in
 static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_err *err)
 {
     const char *count = text;
-    if (strchr(text, ':') && whole(&o->first, text, ':', &count, 0) < 0)
+    if (strchr(text, ':') && parse_count(&o->first, text, ':', &count, 0) < 0)
         count = "";
-    if (whole(&o->steps, count, 0, &count, 1) == 0)
+    if (parse_count(&o->steps, count, 0, &count, 1) == 0)
         return 0;
     return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on",
                    text, STEPS_MAX);
@@ -111,68 +112,148 @@ static int list_checks(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-/* The others on a page of several, each verified like this one. */
-struct beside {
+/* The other bundles of a report of several, each verified like the first. */
+struct companions {
     struct rp_verification v[RP_PAGE_BUNDLES];
     struct rp_verified kept[RP_PAGE_BUNDLES];
     struct rp_shown_bundle b[RP_PAGE_BUNDLES];
     int n;
 };
 
-static int verify_beside(struct beside *all, const struct verify_opts *o, struct rp_err *err)
+static void companions_free(struct companions **c)
 {
-    for (int i = 0; i < o->beside.n; i++) {
+    for (int i = 0; i < (*c)->n; i++) {
+        rp_verified_fini(&(*c)->kept[i]);
+        rp_verification_fini(&(*c)->v[i]);
+    }
+    free(*c);
+}
+
+static int verify_companions(struct companions *all, const struct verify_opts *o, struct rp_err *err)
+{
+    for (int i = 0; i < o->with.n; i++) {
         struct rp_verify_opts vo = {.trust = o->trust, .keep = &all->kept[i]};
         struct rp_err why = {0};
-        int failed = rp_verify(&all->v[i], o->beside.item[i], &vo, &why) < 0;
         all->n++;
-        if (failed)
-            return rp_fail(err, RP_UNAVAILABLE, "not decided: --beside: '%s' does not verify: %s", o->beside.item[i], why.msg);
-        all->b[i] = (struct rp_shown_bundle){.name = o->beside.item[i], .v = &all->v[i], .kept = &all->kept[i]};
+        if (rp_verify(&all->v[i], o->with.item[i], &vo, &why) < 0)
+            return rp_fail(err, RP_UNAVAILABLE, "--with: '%s' does not verify: %s", o->with.item[i], why.msg);
+        all->b[i] = (struct rp_shown_bundle){.name = o->with.item[i], .v = &all->v[i], .kept = &all->kept[i]};
     }
     return 0;
 }
 
-struct page {
-    const struct rp_buf *bytes;
+/* What the options name, read before the bundle. */
+struct inputs {
     const char *bundle; /* its name */
     const struct verify_opts *o;
+    struct rp_policy policy;
+    struct rp_buf report; /* the file's bytes */
 };
 
-/* --report: rp_verify_page. */
-static int check_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
-                      struct rp_err *err)
+static void inputs_fini(struct inputs *in)
 {
-    const struct page *p = arg;
-    struct rp_shown_bundle b = {.name = p->bundle, .v = v, .kept = kept};
-    struct beside *all = rp_alloc(sizeof *all);
-    int failed = verify_beside(all, p->o, err) < 0 || rp_page_check(found, p->bytes, &b, all->b, all->n, err) < 0;
-    for (int i = 0; i < all->n; i++) {
-        rp_verified_fini(&all->kept[i]);
-        rp_verification_fini(&all->v[i]);
-    }
-    free(all);
-    return failed ? rp_wrap(err, "%s", p->o->report) : 0;
+    rp_policy_fini(&in->policy);
+    rp_buf_fini(&in->report);
 }
 
-/* A mistake in what the user names says nothing about the bundle: then there is no verdict and no line in the ledger. */
-static int check_named(const struct verify_opts *o, struct rp_err *err)
+/* --report: rp_verify_page. */
+static int check_report(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
+                        struct rp_err *err)
 {
-    const char *const files[][2] = {{"base", o->base}, {"ledger", o->ledger}, {"original", o->original}};
+    const struct inputs *in = arg;
+    struct rp_shown_bundle b = {.name = in->bundle, .v = v, .kept = kept};
+    __attribute__((cleanup(companions_free))) struct companions *all = rp_alloc(sizeof *all);
+    if (verify_companions(all, in->o, err) < 0 || rp_page_check(found, &in->report, &b, all->b, all->n, err) < 0)
+        return rp_wrap(err, "%s", in->o->report);
+    return 0;
+}
+
+/* A mistyped option or file name is not a finding about the bundle: it ends the command without a verdict and without a ledger entry. */
+static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
+{
+    const struct verify_opts *o = cli->opts;
+    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}};
     char key[RP_FINGERPRINT_SIZE];
+    if (cli->argc < 1)
+        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
     if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
         return rp_wrap(err, "--trust");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (rp_cli_check_readable(files[i][0], files[i][1], err) < 0)
             return -1;
-    for (int i = 0; i < o->beside.n; i++)
-        if (rp_cli_check_readable("beside", o->beside.item[i], err) < 0)
+    for (int i = 0; i < o->with.n; i++)
+        if (rp_cli_check_readable("with", o->with.item[i], err) < 0)
             return -1;
-    if (o->beside.n && !o->report)
-        return rp_fail(err, RP_USAGE, "--beside names what else is on the page of --report: there is none");
-    if (o->beside.n >= RP_PAGE_BUNDLES)
-        return rp_fail(err, RP_USAGE, "a page has at most %d bundles", RP_PAGE_BUNDLES);
+    if (o->with.n && !o->report)
+        return rp_fail(err, RP_USAGE, "--with names another bundle of the report given with --report: give that too");
+    if (o->with.n >= RP_PAGE_BUNDLES)
+        return rp_fail(err, RP_USAGE, "--with: a report has at most %d bundles", RP_PAGE_BUNDLES);
+    if (o->state && !o->replay)
+        return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
+}
+
+static int load_inputs(struct inputs *in, struct rp_err *err)
+{
+    if (in->o->report && rp_read_file(&in->report, in->o->report, RP_PAGE_MAX, err) < 0)
+        return -1;
+    return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
+}
+
+static int make_options(struct rp_verify_opts *out, struct inputs *in, struct progress *progress, struct rp_err *err)
+{
+    const struct verify_opts *o = in->o;
+    *out = (struct rp_verify_opts){.trust = o->trust,
+                                   .policy = o->policy ? &in->policy : NULL,
+                                   .page = o->report ? check_report : NULL,
+                                   .page_arg = in,
+                                   .baseline = o->baseline,
+                                   .ledger = o->ledger,
+                                   .original = o->original,
+                                   .replay = {.data = o->data,
+                                              .init = o->init,
+                                              .state = o->state,
+                                              .store = o->store,
+                                              .isa = o->isa,
+                                              .threads = o->threads,
+                                              .begin = show_estimate,
+                                              .progress = show_progress,
+                                              .arg = progress}};
+    return o->replay ? parse_replay(&out->replay, o->replay, err) : 0;
+}
+
+/* Ctrl-C is caught for a replay only: the other checks are short. */
+static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const struct rp_verify_opts *vo, struct rp_meter *meter,
+                      struct rp_err *err)
+{
+    int replay = vo->replay.steps > 0;
+    rp_meter_init(meter, STDERR_FILENO, cli->quiet || !replay);
+    if (replay)
+        rp_interrupt_catch();
+    rp_meter_phase(meter, "replay", NULL);
+    int failed = rp_verify(v, cli->argv[0], vo, err) < 0;
+    rp_meter_end(meter);
+    return failed ? -1 : 0;
+}
+
+static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, int exit_status)
+{
+    const struct verify_opts *o = cli->opts;
+    struct rp_meter meter;
+    rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
+    if (!o->no_ledger)
+        rp_attempt_verified(cli->argv[0], v, exit_status, &meter);
+}
+
+static void print_result(struct rp_cli *cli, const struct rp_verification *v)
+{
+    RP_BUF text = {0};
+    if (cli->json) {
+        cli->result = rp_verification_json(v);
+        return;
+    }
+    rp_verification_text(&text, v, rp_use_colour(STDOUT_FILENO));
+    rp_cli_print(&text);
 }
 
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
@@ -180,58 +261,17 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     const struct verify_opts *o = cli->opts;
     if (o->list)
         return list_checks(cli, err);
-    if (cli->argc < 1)
-        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
-    if (check_named(o, err) < 0)
-        return -1;
     __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
-    __attribute__((cleanup(rp_policy_fini))) struct rp_policy policy = {0};
+    __attribute__((cleanup(inputs_fini))) struct inputs in = {.bundle = cli->argv[0], .o = o};
+    struct rp_verify_opts vo;
     struct progress progress = {0};
-    struct rp_meter *meter = &progress.meter;
-    RP_BUF bytes = {0};
-    struct page page = {.bytes = &bytes, .bundle = cli->argv[0], .o = o};
-    if (o->state && !o->replay)
-        return rp_fail(err, RP_USAGE, "--state is compared after a replay: name the steps with --replay");
-    if (o->report && rp_read_file(&bytes, o->report, RP_PAGE_MAX, err) < 0)
+    if (check_arguments(cli, err) < 0 || load_inputs(&in, err) < 0 || make_options(&vo, &in, &progress, err) < 0)
         return -1;
-    if (o->policy && rp_policy_load(&policy, o->policy, err) < 0)
+    int failed = run_checks(&v, cli, &vo, &progress.meter, err) < 0;
+    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* the file could not be read: there is no verdict */
         return -1;
-    rp_meter_init(meter, STDERR_FILENO, cli->quiet || !o->replay);
-    struct rp_verify_opts vo = {.trust = o->trust,
-                                .policy = o->policy ? &policy : NULL,
-                                .page = o->report ? check_page : NULL,
-                                .page_arg = &page,
-                                .base = o->base,
-                                .ledger = o->ledger,
-                                .original = o->original,
-                                .replay = {.data = o->data,
-                                           .init = o->init,
-                                           .state = o->state,
-                                           .store = o->store,
-                                           .isa = o->isa,
-                                           .threads = o->threads,
-                                           .begin = say_estimate,
-                                           .progress = show_progress,
-                                           .arg = &progress}};
-    if (o->replay && parse_replay(&vo.replay, o->replay, err) < 0)
-        return -1;
-    if (o->replay) /* the checks before it are short, and what a replay has found so far is worth a table */
-        rp_interrupt_catch();
-    rp_meter_phase(meter, "replay", NULL);
-    int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
-    rp_meter_end(meter);
-    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* it was not read: nothing was judged */
-        return -1;
-    rp_meter_init(meter, STDERR_FILENO, cli->quiet);
-    if (!o->no_ledger)
-        rp_attempt_verified(cli->argv[0], &v, failed ? rp_exit_status(err->code) : 0, meter);
-    if (cli->json) {
-        cli->result = rp_verification_json(&v);
-    } else {
-        RP_BUF text = {0};
-        rp_verification_text(&text, &v, rp_use_colour(STDOUT_FILENO));
-        rp_cli_print(&text);
-    }
+    add_ledger_entry(cli, &v, failed ? rp_exit_status(err->code) : 0);
+    print_result(cli, &v);
     return failed ? -1 : 0;
 }
 
@@ -242,37 +282,34 @@ const struct rp_command rp_cmd_verify = {
     .max_operands = 1,
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified, verified but the key is unknown, failed, or not decided where a replay, or a "
-        "page to compare, was asked for and could not be done in full. Nothing in the file is "
-        "believed before its signature is checked, and a key inside the bundle is never trusted by itself: name one with --trust, or "
-        "put it in your trust store with 'repro key trust'. A word without a / that does not end in .pem is a name of that store and never "
-        "a file: write ./FILE for a file in the working directory.\n"
+        "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or inconclusive if a replay or a "
+        "report comparison was requested and could not be completed. Nothing in the file is parsed before its signature is checked, and "
+        "the key inside a bundle is not trusted by itself: name one with --trust, or add it to your trust store with 'repro key trust'. "
+        "A word without a / that does not end in .pem is a name in that store: write ./FILE for a file in the working directory.\n"
         "\n"
-        "Every row has a stable id; --list says what each proves, how, and what its failure means. A warning does not decide the verdict.\n"
+        "Each check has a stable id; --list prints what each one proves, how, and what its failure means. A warning does not change the "
+        "verdict. The last row, claims, lists the values that no check recomputes: they rest on the signer's word.\n"
         "\n"
-        "A policy is YAML, one rule a line, and holds when every rule does; it cannot forgive a failed check. results/policy.yaml is an "
-        "example with comments. The rules:\n"
+        "A policy is a YAML file with one rule a line, and every rule must hold; it cannot forgive a failed check. results/policy.yaml is "
+        "an example with comments. The rules:\n"
 #define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
 #include "verify/policy.def"
 #undef RULE
         "\n"
-        "The last row of the table, claims, lists what no check recomputes: those values rest on the signer's word.\n"
+        "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "
+        "--init is the state before step S, and must have the state root that was recorded there, if one was "
+        "(evidence.state_root_every). With --state the replay continues after a divergence, and its end is compared with the owner's "
+        "state, element by element.\n"
         "\n"
-        "A replay needs the bundle only, and what --data and --init name. --replay S:K begins in the middle: the state before step S comes "
-        "from --init and must have the root that was recorded there, where one was (evidence.state_root_every). With --state the replay "
-        "goes on past a divergence and its end is compared with the owner's, element by element.\n"
+        "--report makes the body of the report again from the bundle and compares it byte for byte; the first figure or line that "
+        "differs is named. The box 'as verified by' (verdict, trusted keys, --ledger, --original) is its author's word and is not "
+        "compared. Name the other bundles of a report of several with --with. With fewer, only what the report shows of this bundle is "
+        "compared, and of a report by another version of repro only the figures: then the verdict is inconclusive.\n"
         "\n"
-        "A page made by 'repro report' proves nothing by itself; --report makes its body again from the bundle and compares it byte for "
-        "byte: where it differs, the first figure or line that does is named. The box 'as verified by', with the verdict, trusted keys and "
-        "what --ledger and --original added, is the word of the page's maker and is not compared. A page of several bundles is compared "
-        "when the others are named with --beside; with less, only what it shows of this bundle is, and of a page by another version of "
-        "repro only its figures: then the verdict is not decided (status 7).\n"
+        "The verification and its verdict become an entry of your own ledger ('repro ledger list') unless --no-ledger is given.\n"
         "\n"
-        "What was verified, and how that ended, becomes a line of your own ledger ('repro ledger list'), unless --no-ledger is given.\n"
-        "\n"
-        "Exit status 0 means that every check passed, also when no key is known to compare with; with --trust it means that "
-        "this key signed. 4: not a well-formed bundle; 5: something recomputed differs, a page says "
-        "something else, or the policy does not hold; 6: signature or key; 7: not decided.\n"
+        "Exit status 0: every check passed, even if the key is unknown; with --trust it means that this key signed. 4: the bundle is "
+        "malformed; 5: a recomputed value or the report differs, or the policy does not hold; 6: signature or key; 7: inconclusive.\n"
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"

@@ -164,7 +164,7 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_version = {
     .name = "version",
     .operands = "",
-    .summary = "say what this binary is: version, commit, compiler, what is linked in",
+    .summary = "print version, commit, compiler and linked libraries",
     .details = "A dependency whose pinned version had left the archive when this was built is shown as fallen forward.\n",
     .opts = opts,
     .opts_size = sizeof(struct version_opts),

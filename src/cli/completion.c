@@ -23,7 +23,7 @@ static void put_flags(struct rp_buf *out, const struct rp_opt *o)
             rp_buf_printf(out, " --%s", o->name);
 }
 
-/* Words that may stand where an operand stands; file names are always offered as well when `files`. */
+/* Words for an operand; *files: file names, too. */
 static void operand_words(struct rp_buf *out, const struct rp_command *c, int *files)
 {
     int n;

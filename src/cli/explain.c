@@ -15,7 +15,7 @@ static const char *last_name(const char *pattern)
     return dot ? dot + 1 : pattern;
 }
 
-/* Is the row one for things that have fields of their own? */
+/* The row has rows below it. */
 static int has_fields(const struct rp_field *f)
 {
     size_t n = strlen(f->pattern);
@@ -25,8 +25,8 @@ static int has_fields(const struct rp_field *f)
     return 0;
 }
 
-/* The row of a field as people write it. Names of things may hold dots (cuda-13.0), but the row of a thing that has fields would then take
- * whatever does not exist for such a name. */
+/* The row of a field as users write it. Names may contain dots (cuda-13.0), but for a row with rows below that would match any unknown
+ * field. */
 static const struct rp_field *row_of(const char *field)
 {
     RP_FREE char *path = rp_strdup(field);
@@ -38,8 +38,8 @@ static const struct rp_field *row_of(const char *field)
     return f && (!has_fields(f) || rp_field_matches(f->pattern, path, RP_FIELD_SEPARATOR)) ? f : NULL;
 }
 
-/* What is below the name, what the name with stars in it describes, or what is called so anywhere. */
-static int is_asked_for(const struct rp_field *f, const char *field)
+/* The field is below the name, matches its stars, or has it as its last name. */
+static int matches_name(const struct rp_field *f, const char *field)
 {
     size_t n = strlen(field);
     return (strncmp(f->pattern, field, n) == 0 && f->pattern[n] == '.') || rp_field_matches(field, f->pattern, '.') ||
@@ -68,7 +68,7 @@ static int unknown_field(const char *field, struct rp_err *err)
         rp_nearest_try(&near, f->pattern);
         rp_nearest_try(&last, last_name(f->pattern));
     }
-    if (!near.best && last.best) /* the name alone is near: say where it stands */
+    if (!near.best && last.best) /* only the last name is close: its first field */
         for (const struct rp_field *f = rp_fields; f->pattern && !near.best; f++)
             near.best = strcmp(last_name(f->pattern), last.best) == 0 ? f->pattern : NULL;
     if (near.best)
@@ -83,7 +83,7 @@ int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)
     RP_BUF text = {0};
     int n = 0;
     for (const struct rp_field *f = rp_fields; f->pattern && !exact; f++)
-        if (is_asked_for(f, field)) {
+        if (matches_name(f, field)) {
             only = f;
             n++;
         }
@@ -93,7 +93,7 @@ int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)
         print_one(&text, exact);
     }
     for (const struct rp_field *f = rp_fields; f->pattern; f++) {
-        if (f == exact || !is_asked_for(f, field))
+        if (f == exact || !matches_name(f, field))
             continue;
         if (json_array_size(list) == 1 && exact)
             rp_buf_puts(&text, "\n");

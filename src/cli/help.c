@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 80
+#define WIDTH 80        /* of filled text */
 #define COMMAND_COLUMN 18
 #define OPTION_COLUMN 30
+#define SCREEN_COLUMN 26 /* of --help, which has one line for each option */
 
 const char *rp_opt_arg(const struct rp_opt *o)
 {
@@ -91,17 +92,21 @@ static void details(struct rp_buf *out, const char *text)
     }
 }
 
+/* "-o, --output FILE" */
+static char *option_name(const struct rp_opt *o)
+{
+    const char *arg = rp_opt_arg(o);
+    const char letter[] = {'-', o->letter, ',', ' ', 0};
+    return rp_asprintf("%s--%s%s%s", o->letter ? letter : "    ", o->name, arg ? " " : "", arg ? arg : "");
+}
+
 static void option_rows(struct rp_buf *out, const struct rp_opt *o)
 {
     for (; o && o->name; o++) {
         if (!*o->name)
             continue;
-        const char *arg = rp_opt_arg(o);
-        char letter[8] = "    ";
-        if (o->letter)
-            snprintf(letter, sizeof letter, "-%c, ", o->letter);
-        RP_FREE char *left = rp_asprintf("%s--%s%s%s", letter, o->name, arg ? " " : "", arg ? arg : "");
-        row(out, OPTION_COLUMN, left, o->help);
+        RP_FREE char *name = option_name(o);
+        row(out, OPTION_COLUMN, name, o->help);
     }
 }
 
@@ -111,77 +116,79 @@ static void sentence(struct rp_buf *out, const char *s)
     fill(out, 0, 0, text, strlen(text));
 }
 
-static int has_rows(const struct rp_opt *o)
+static void usage(struct rp_buf *out, const struct rp_command *c)
 {
-    for (; o && o->name; o++)
-        if (*o->name)
-            return 1;
-    return 0;
+    rp_buf_printf(out, "Usage: repro %s%s%s%s [options]\n", c->name, c->run ? "" : " COMMAND", *c->operands ? " " : "", c->operands);
+}
+
+/* group NULL: the commands that are not subcommands. */
+static void command_lines(struct rp_buf *out, const struct rp_command *group)
+{
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        if (group ? rp_command_is_sub(*c, group) : !rp_command_is_sub(*c, NULL))
+            rp_buf_printf(out, "  %-*s%s\n", COMMAND_COLUMN - 2, (*c)->name, (*c)->summary);
+}
+
+void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
+{
+    usage(out, c);
+    sentence(out, c->summary);
+    rp_buf_puts(out, "\n");
+    for (const struct rp_opt *o = c->opts; o && o->name; o++) {
+        if (!*o->name)
+            continue;
+        RP_FREE char *name = option_name(o);
+        const char *end = strstr(o->help, "; ");
+        rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
+    }
+    command_lines(out, c);
+    rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help. Explanation and examples: repro help %s\n", c->name);
 }
 
 void rp_help_command(struct rp_buf *out, const struct rp_command *c)
 {
-    rp_buf_printf(out, "Usage: repro %s", c->name);
-    if (!c->run)
-        rp_buf_puts(out, " COMMAND");
-    if (*c->operands)
-        rp_buf_printf(out, " %s", c->operands);
-    rp_buf_puts(out, " [options]\n\n");
+    RP_BUF subcommands = {0};
+    usage(out, c);
+    rp_buf_puts(out, "\n");
     sentence(out, c->summary);
     if (c->details && *c->details) {
         rp_buf_puts(out, "\n");
         details(out, c->details);
     }
-    int subs = 0;
-    for (const struct rp_command *const *s = rp_commands; *s; s++)
-        if (rp_command_is_sub(*s, c)) {
-            if (!subs++)
-                rp_buf_puts(out, "\nCommands:\n");
-            row(out, COMMAND_COLUMN, (*s)->name, (*s)->summary);
-        }
+    command_lines(&subcommands, c);
+    if (subcommands.size)
+        rp_buf_printf(out, "\nCommands:\n%s", rp_buf_text(&subcommands));
     rp_buf_puts(out, "\nOptions:\n");
-    if (has_rows(c->opts))
-        option_rows(out, c->opts);
+    option_rows(out, c->opts);
     option_rows(out, rp_opts_common);
+}
+
+void rp_help_top_screen(struct rp_buf *out)
+{
+    rp_buf_puts(out, "Usage: repro COMMAND [options]\nrepro " RP_TAGLINE ".\n\n");
+    command_lines(out, NULL);
+    rp_buf_puts(out, "\nrepro COMMAND --help: its options; repro help COMMAND: explanation and examples;\n"
+                     "repro help: options of every command, exit status, environment\n");
 }
 
 void rp_help_top(struct rp_buf *out)
 {
-    rp_buf_puts(out, "Usage: repro COMMAND [options]\n\n");
-    fill(out, 0, 0, "repro " RP_TAGLINE ".", strlen("repro " RP_TAGLINE "."));
-    rp_buf_puts(out, "\nCommands:\n");
-    for (const struct rp_command *const *c = rp_commands; *c; c++)
-        if (!rp_command_is_sub(*c, NULL))
-            row(out, COMMAND_COLUMN, (*c)->name, (*c)->summary);
+    rp_buf_puts(out, "Usage: repro COMMAND [options]\n\nrepro " RP_TAGLINE ".\n\nCommands:\n");
+    command_lines(out, NULL);
     rp_buf_puts(out, "\nOptions of every command:\n");
     option_rows(out, rp_opts_common);
     rp_buf_puts(out, "\nExit status:\n");
-#define X(code, status, text)                                                                                          \
-    {                                                                                                                  \
-        char number[16];                                                                                               \
-        snprintf(number, sizeof number, "%d", status);                                                                 \
-        row(out, 8, number, text);                                                                                     \
-    }
+#define X(code, status, text) row(out, 8, #status, text);
     RP_CODES(X)
 #undef X
     rp_buf_puts(out, "\nEnvironment:\n");
 #define X(name, text) row(out, 20, name, text);
     RP_ENVIRONMENT(X)
 #undef X
-    rp_buf_puts(out, "\n'repro help COMMAND' says more. First steps:\n"
+    rp_buf_puts(out, "\nFirst steps:\n"
                      "  repro run bert_tiny_fp32      a small model, seconds\n"
                      "  repro run bert_fp32           BERT-base, minutes\n"
-                     "  repro verify FILE             check what came out, or what others sent\n");
-}
-
-void rp_help_print(const struct rp_command *c)
-{
-    RP_BUF out = {0};
-    if (c)
-        rp_help_command(&out, c);
-    else
-        rp_help_top(&out);
-    rp_cli_print(&out);
+                     "  repro verify FILE             check the result, or a bundle that you received\n");
 }
 
 static json_t *options_json(const struct rp_opt *o)

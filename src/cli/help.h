@@ -1,6 +1,6 @@
 /* Texts made from the command table: help, man page, completion.
  *
- * What:    everything a user can read about commands and options, none of it written twice.
+ * What:    all documentation of commands and options, each fact written once.
  * Flow:    rp_commands[], option rows, RP_CODES, RP_ENVIRONMENT -> text in a buffer.
  * Owner:   the caller owns the buffer.
  * Extend:  an environment variable is one row of RP_ENVIRONMENT; another shell is one function in completion.c.
@@ -18,21 +18,24 @@
     X("REPRO_STORE", "directory where data archives are unpacked")                                                     \
     X("XDG_CONFIG_HOME", "parent of repro/key.pem and of repro/trust/; default ~/.config")                           \
     X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \
-    X("TMPDIR", "where a bundle goes whose own place can no longer be written; default /tmp")                          \
+    X("TMPDIR", "directory for a bundle whose own place can no longer be written; default /tmp")                          \
     X("NO_COLOR", "when not empty: no colour")                                                                         \
     X("COLUMNS", "width of the progress line")                                                                         \
     X("TERM", "dumb: plain lines instead of a progress line that rewrites itself")
 
-void rp_help_top(struct rp_buf *out);
+/* --help: at most 25 lines of 100 columns, one line for each option or subcommand, its help up to the first semicolon. */
+void rp_help_screen(struct rp_buf *out, const struct rp_command *c);
+void rp_help_top_screen(struct rp_buf *out);
+/* `repro help [COMMAND]`: the whole text. */
 void rp_help_command(struct rp_buf *out, const struct rp_command *c);
-void rp_help_print(const struct rp_command *c); /* to stdout; NULL: the top */
-json_t *rp_help_json(const struct rp_command *only); /* for programs: the table, or that command and its subcommands */
+void rp_help_top(struct rp_buf *out);
+json_t *rp_help_json(const struct rp_command *only); /* the table of commands, or that command and its subcommands */
 
 void rp_man_page(struct rp_buf *out);
 void rp_completion_bash(struct rp_buf *out);
 void rp_completion_zsh(struct rp_buf *out);
 
-/* What both help and completion need to know of a row. */
+/* Shared by help and completion. */
 const char *rp_opt_arg(const struct rp_opt *o);     /* "FILE", "a|b|c", NULL for flags */
 const char *rp_opt_choices(const struct rp_opt *o); /* "a|b|c" or NULL */
 int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group); /* group NULL: is it a subcommand at all */

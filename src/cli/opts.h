@@ -1,4 +1,4 @@
-/* Rows of option tables, as a command writes them.
+/* Rows of option tables.
  *
  * What:    a macro for each type of row, and the options that several commands share: the same name, letter and help everywhere.
  * Flow:    RP_ROW_FLAG(force, ...) -> struct rp_opt. AT(field) is the offset in the command's own struct, which its file defines.
@@ -23,14 +23,14 @@
 #define RP_OPT_OUTPUT(field, help_) RP_ROW_TEXT(field, "output", 'o', "FILE", help_)
 #define RP_OPT_FORCE(field) RP_ROW_FLAG(field, "force", 'f', "overwrite existing files")
 #define RP_OPT_TRUST(field) \
-    RP_ROW_TEXT(field, "trust", 't', "KEY|FILE", "key that must have signed: fingerprint, public key file or name from 'repro key trust'")
+    RP_ROW_TEXT(field, "trust", 't', "KEY|FILE", "required signer: fingerprint, public key file or name of 'repro key trust'")
 #define RP_OPT_KEY(field) \
     RP_ROW_TEXT(field, "key", 'k', "FILE", "private key: PEM, signify or minisign; default $REPRO_KEY or ~/.config/repro/key.pem")
 #define RP_OPT_PASSPHRASE_FD(field) RP_ROW_INT(field, "passphrase-fd", 0, 3, 1023, "read the key's passphrase from this file descriptor")
 #define RP_OPT_STORE(field) \
     RP_ROW_TEXT(field, "store", 0, "DIR", "directory of unpacked data archives; default $REPRO_STORE or the cache directory")
-#define RP_OPT_IDENTIFY(field) RP_ROW_FLAG(field, "identify", 0, "record host name, serial numbers and UUIDs in clear instead of hashed")
-#define RP_OPT_NO_LEDGER(field) RP_ROW_FLAG(field, "no-ledger", 0, "write nothing to the ledger; a bundle made so records that")
+#define RP_OPT_IDENTIFY(field) RP_ROW_FLAG(field, "identify", 0, "record host name, serial numbers and UUIDs unhashed")
+#define RP_OPT_NO_LEDGER(field) RP_ROW_FLAG(field, "no-ledger", 0, "add no ledger entry; a bundle made without one records that")
 #define RP_OPT_LEDGER(field) RP_ROW_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")
 #define RP_OPT_ORIGINAL(field) RP_ROW_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
 #define RP_OPT_ROOT(field) RP_ROW_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")

@@ -13,11 +13,11 @@
 
 #include "cli/cli.h"
 
-/* cli->command stays NULL when argv asks for the general help only (cli->help is set then). */
+/* cli->command stays NULL for the general help (cli->help is set). */
 int rp_cli_parse(struct rp_cli *cli, int argc, char **argv, struct rp_err *err) rp_must_check;
 void rp_cli_fini(struct rp_cli *cli);
 
-/* The command named by these words ("key", "new"); *used says how many words it took. A group when its subcommand is not given. */
+/* The command named by these words ("key", "new"); *used: how many words it took. A group if its subcommand is missing. */
 const struct rp_command *rp_cli_find(const char *const *words, int n, int *used, struct rp_err *err) rp_must_check;
 
 int rp_opt_takes_value(const struct rp_opt *o);

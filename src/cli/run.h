@@ -1,4 +1,4 @@
-/* One run, from a recipe to a sealed bundle: what `run` and `replicate` have in common.
+/* One run, from a recipe to a sealed bundle: shared by `run` and `replicate`.
  *
  * What:    rp_run() of cmd_run.c, and where its recipe comes from.
  * Flow:    options + recipe -> data, capture, training, bundle, lines of the ledger.
@@ -13,7 +13,7 @@
 #include "recipe/recipe.h"
 #include "verify/verify.h"
 
-/* The run that is repeated. */
+/* The original of a replication. */
 struct rp_first {
     const char *path;
     const struct rp_verification *v;
@@ -26,7 +26,7 @@ struct rp_run_from {
     int (*load)(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
                 struct rp_err *err);
     const char *where;             /* operand of `run` */
-    const struct rp_first *first;  /* NULL: the run repeats none */
+    const struct rp_first *first;  /* NULL: not a replication */
 };
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;
 

@@ -7,7 +7,7 @@
 
 #define AT(field) offsetof(struct rp_run_opts, field)
 
-/* What stands for the value of a flag whose key is of that type; the only text keys with a flag are paths. */
+/* Placeholder of a flag by the type of its key; the only text keys with a flag are paths. */
 #define ARG_I "N"
 #define ARG_F "X"
 #define ARG_S "FILE"

@@ -30,7 +30,7 @@ struct rp_run_opts {
 
 extern const struct rp_opt rp_run_opt_table[];
 
-/* Everything said on the command line as "key=value", flags first; free() each and the array. */
+/* All overrides of the command line as "key=value", flags first; free() each and the array. */
 char **rp_run_settings(const struct rp_run_opts *o, int *n);
 
 #endif

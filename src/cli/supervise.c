@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define POLL_MS 100
-#define STOP_GRACE_NS 400000000ull /* after Ctrl-C the worker may finish something for so long; then it is killed */
+#define STOP_GRACE_NS 400000000ull /* time for the worker after Ctrl-C before it is killed */
 
 const char *rp_run_status_name(enum rp_run_status s)
 {
@@ -50,7 +50,7 @@ struct watch {
     const char *unit;
     int64_t phase_steps, phase_done, phase_samples; /* of the phase at hand */
     uint64_t phase_start_ns;
-    uint64_t alive_ns; /* when the worker last said anything */
+    uint64_t alive_ns; /* time of the worker's last message */
     int finished, full; /* full: a bundle has no room for more records */
 };
 
@@ -76,12 +76,12 @@ static void show_step(struct watch *w, const json_t *record)
 
 static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
 {
-    if (type != RP_FRAME_SAMPLE) /* they come also while the rest hangs */
+    if (type != RP_FRAME_SAMPLE) /* sent even if training hangs */
         w->alive_ns = rp_now_ns();
     switch (type) {
     case RP_FRAME_HELLO:
         if (!json_object_get(body, "backend"))
-            break; /* the GPU worker's first, before it has seen the job */
+            break; /* the GPU worker's first one, before the job */
         json_decref(w->o->hello);
         w->o->hello = json_incref(body);
         rp_meter_note(w->meter, "device: %s, %s", rp_json_text_at(body, "backend"),
@@ -115,8 +115,8 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
     }
 }
 
-/* What the clock and the user have to say while the worker works; nonzero: it is over. */
-static int check(struct watch *w, struct rp_process *worker, uint64_t *stop_ns)
+/* Interruption, full bundle and hangs; nonzero: the end. */
+static int check_progress(struct watch *w, struct rp_process *worker, uint64_t *stop_ns)
 {
     struct rp_outcome *o = w->o;
     uint64_t now = rp_now_ns(), limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
@@ -148,7 +148,7 @@ static int check(struct watch *w, struct rp_process *worker, uint64_t *stop_ns)
     return 0;
 }
 
-/* A worker that was killed while it saved leaves its unfinished file. */
+/* The unfinished file of a worker that was killed while saving. */
 static void remove_unfinished(const struct rp_job *job, pid_t worker)
 {
     const char *save = job->recipe->run_save;
@@ -172,7 +172,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
     }
     pid_t pid = worker.pid;
     w.alive_ns = rp_now_ns();
-    while (!w.finished && !check(&w, &worker, &stop_ns)) {
+    while (!w.finished && !check_progress(&w, &worker, &stop_ns)) {
         enum rp_frame type;
         json_t *frame;
         int got = rp_process_next(&worker, POLL_MS, &type, &frame, &err);
@@ -181,7 +181,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_mete
         json_decref(frame);
         if (got >= 0)
             continue;
-        if (!stop_ns) { /* a worker that dies after Ctrl-C did what it was asked */
+        if (!stop_ns) { /* after Ctrl-C the worker was asked to end */
             o->status = RP_RUN_FAILED;
             o->reason = err;
         }

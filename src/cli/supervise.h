@@ -1,4 +1,4 @@
-/* Supervision of one training worker: records in, progress out, and an account of how it ended.
+/* Supervision of one training worker: collects records, shows progress and records how it ended.
  *
  * What:    starts the worker, shows progress, collects the raw records, reacts to Ctrl-C, hangs, crashes and kills.
  * Flow:    job -> frames -> struct rp_outcome.
@@ -24,10 +24,10 @@ struct rp_outcome {
     struct rp_err reason;    /* of incomplete and failed */
     struct rp_buf steps;     /* bytes of steps/rank0.jsonl */
     struct rp_sampling samples;
-    json_t *hello, *done;    /* NULL if they never came */
+    json_t *hello, *done;    /* NULL if not received */
     int64_t steps_done, records; /* records: lines of `steps` */
 };
-/* One more record; 0: a bundle has no room for it (RP_RECORDS_MAX lines, RP_BUNDLE_MEMBER_MAX bytes), and nothing was added. */
+/* One more record; 0: the bundle is full (RP_RECORDS_MAX lines, RP_BUNDLE_MEMBER_MAX bytes), nothing was added. */
 int rp_outcome_record(struct rp_outcome *o, const json_t *record);
 
 /* Always fills *o; never fails itself. */

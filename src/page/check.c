@@ -251,7 +251,7 @@ static int none_besides(const struct checking *c, struct rp_err *err)
         for (int k = 0; k < c->n; k++)
             there |= strcmp(c->shown[k].v->statement, c->others[i].v->statement) == 0;
         if (!there)
-            return rp_fail(err, RP_UNAVAILABLE, "not decided: --beside names '%s', which is not on the page; leave it out",
+            return rp_fail(err, RP_UNAVAILABLE, "not decided: --with names '%s', which is not on the page; leave it out",
                            rp_shown(name, c->others[i].name));
     }
     return 0;
@@ -318,7 +318,7 @@ static int compare_all(struct checking *c, struct rp_err *err)
     }
     return rp_fail(err, RP_UNAVAILABLE,
                    "not decided: all of this bundle on the page is its own, but the page also shows the bundle whose statement has SHA-256 "
-                   "%.*s...; name each with --beside, or have a page made of this bundle alone",
+                   "%.*s...; name each with --with, or have a page made of this bundle alone",
                    c->missing.n < 16 ? (int)c->missing.n : 16, rp_span_shown(maker, c->missing));
 }
 

@@ -1,4 +1,4 @@
-/* What was measured beside the steps: ceilings before and after them, samples of the device. */
+/* Measurements besides the steps: ceilings before and after, device telemetry. */
 #include "base/json.h"
 #include "base/text.h"
 #include "report/ceilings.h"
@@ -6,11 +6,12 @@
 #include "verify/state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define CLOCKS_APART 1.001 /* two quartzes, or two readings of one */
-#define WALL_SLACK_S 1.001 /* the time of day may be moved against the monotonic clock */
+#define CLOCKS_APART 1.001 /* two oscillators, or two readings of one */
+#define WALL_SLACK_S 1.001 /* the wall clock may be adjusted against the monotonic clock */
 #define WALL_DRIFT 1.01
 #define PERIOD_S (RP_SAMPLE_PERIOD_NS / 1e9)
 
@@ -20,7 +21,7 @@ static int is_cpu(const struct rp_verify_state *s)
 }
 
 /* Nanoseconds of all repetitions. */
-static double spent(const json_t *node)
+static double sum_repetitions(const json_t *node)
 {
     const char *key;
     json_t *part;
@@ -29,17 +30,17 @@ static double spent(const json_t *node)
     json_array_foreach(json_object_get(node, "ns"), i, part)
         sum += json_number_value(part);
     json_object_foreach((json_t *)node, key, part)
-        sum += json_is_object(part) ? spent(part) : 0;
+        sum += json_is_object(part) ? sum_repetitions(part) : 0;
     return sum;
 }
 
-static int no_ceilings(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *asked = rp_verify_setting(s, "measure.ceilings");
+    const json_t *asked = rp_run_setting(s->run, "measure.ceilings");
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
     if (json_is_true(asked) && complete)
-        return rp_fail(err, RP_MISMATCH, "the settings asked for ceilings (measure.ceilings), and run.json has none");
-    rp_check_say(result, json_is_true(asked) ? "none: the run ended before they were measured" : "not asked for (measure.ceilings)");
+        return rp_fail(err, RP_MISMATCH, "the settings require ceilings (measure.ceilings), but run.json has none");
+    rp_check_text(result, json_is_true(asked) ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
     return 0;
 }
 
@@ -48,20 +49,20 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
     const json_t *both[] = {json_object_get(is, "before"), json_object_get(is, "after")};
     const json_t *share = json_object_get(json_object_get(is, "achieved"), "gemm_share");
     double slack = is_cpu(s) ? RP_CEILING_SLACK_CPU : RP_CEILING_SLACK_DEVICE, value = json_number_value(share);
-    if (json_is_null(both[0]) || json_is_null(both[1])) { /* a clock may still rise after the first */
+    if (json_is_null(both[0]) || json_is_null(both[1])) { /* the clock may rise after the first measurement */
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "not measured %s the run: what it achieved is held against nothing",
+        rp_check_text(result, "not measured %s the run: the run is not compared with a ceiling",
                      json_is_null(both[0]) ? "before" : "after");
         return 0;
     }
     if (value > slack)
-        return rp_fail(err, RP_MISMATCH, "the run achieved %.2f times what its own matrix product did at best; at most %.2f is believed",
+        return rp_fail(err, RP_MISMATCH, "the run achieved %.2f of its own GEMM ceiling; at most %.2f is plausible",
                        value, slack);
     if (value > 1)
         result->state = RP_CHECK_NOTE;
     if (json_is_number(share))
-        rp_check_say(result, "the run achieved %.3f of its matrix product's ceiling%s", value,
-                     value > 1 ? ": something else ran when that was measured, or the model's shapes are faster" : "");
+        rp_check_text(result, "the run achieved %.3f of its GEMM ceiling%s", value,
+                     value > 1 ? ": other work ran while the ceiling was measured, or the model's shapes are faster" : "");
     return 0;
 }
 
@@ -70,31 +71,21 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
     char text[400];
     const json_t *is = json_object_get(s->run, "ceilings"), *phase = json_object_get(json_object_get(s->run, "phases_s"), "ceilings");
     if (!is)
-        return no_ceilings(s, result, err);
-    if (json_is_false(rp_verify_setting(s, "measure.ceilings")))
-        return rp_fail(err, RP_MISMATCH, "the settings turned ceilings off (measure.ceilings), and run.json has some");
+        return check_no_ceilings(s, result, err);
+    if (json_is_false(rp_run_setting(s->run, "measure.ceilings")))
+        return rp_fail(err, RP_MISMATCH, "the settings turn ceilings off (measure.ceilings), but run.json has them");
     RP_JSON *again = rp_ceilings_json(is, json_object_get(s->run, "results"));
     if (rp_check_differ(text, sizeof text, is, again))
         return rp_fail(err, RP_MISMATCH, "rates do not follow from the repetitions: ceilings/%s", text);
-    if (phase && spent(is) / 1e9 > json_number_value(phase) * CLOCKS_APART + 1e-3)
-        return rp_fail(err, RP_MISMATCH, "the phase 'ceilings' took %.3f s, and its repetitions %.3f s", json_number_value(phase),
-                       spent(is) / 1e9);
+    if (phase && sum_repetitions(is) / 1e9 > json_number_value(phase) * CLOCKS_APART + 1e-3)
+        return rp_fail(err, RP_MISMATCH, "the phase 'ceilings' took %.3f s, but its repetitions %.3f s", json_number_value(phase),
+                       sum_repetitions(is) / 1e9);
     return check_share(s, is, result, err);
 }
 
-/* ---- samples ---- */
+/* ---- telemetry ---- */
 
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* Steps and samples are of one clock: together they span no more than the run, and samples come no faster than they are taken. */
+/* Steps and samples share a clock: together they span at most the run, and samples come at most at their rate. */
 static int check_times(const struct rp_verify_state *s, const struct rp_samples *is, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
@@ -105,23 +96,29 @@ static int check_times(const struct rp_verify_state *s, const struct rp_samples 
                        last - first, PERIOD_S);
     for (int64_t i = 0; i < rs->n; i++)
         if (rs->r[i].step >= 0) {
-            begin = smaller(begin, (double)rs->r[i].start_ns / 1e9);
-            end = larger(end, (double)rs->r[i].end_ns / 1e9);
+            begin = fmin(begin, (double)rs->r[i].start_ns / 1e9);
+            end = fmax(end, (double)rs->r[i].end_ns / 1e9);
         }
     if (end - begin > elapsed * WALL_DRIFT + WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "steps and samples span %.3f s and the whole run took %.3f s", end - begin, elapsed);
+        return rp_fail(err, RP_MISMATCH, "steps and samples span %.3f s, but the whole run took %.3f s", end - begin, elapsed);
     return 0;
 }
 
-/* Samples that the timed windows have room for. */
-static double expected(const struct rp_verify_state *s, int64_t every)
+void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to)
 {
-    int64_t begin = -1, end = -1;
+    *from = *to = -1;
     for (int64_t i = 0; i < s->records.n; i++)
         if (s->records.r[i].timed) {
-            begin = begin < 0 ? s->records.r[i].start_ns : begin;
-            end = s->records.r[i].end_ns;
+            *from = *from < 0 ? s->records.r[i].start_ns : *from;
+            *to = s->records.r[i].end_ns;
         }
+}
+
+/* Samples that the timed windows should have. */
+static double expected_samples(const struct rp_verify_state *s, int64_t every)
+{
+    int64_t begin, end;
+    rp_verify_window(s, &begin, &end);
     return (double)(end - begin) / 1e9 / PERIOD_S / (double)every;
 }
 
@@ -129,7 +126,7 @@ int rp_verify_few_samples(const struct rp_verify_state *s)
 {
     const json_t *is = json_object_get(s->run, "samples");
     double timed = json_number_value(json_object_get(is, "timed"));
-    return timed == 0 || timed < expected(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
+    return timed == 0 || timed < expected_samples(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
 }
 
 int rp_verify_harmless(const char *reason)
@@ -138,8 +135,8 @@ int rp_verify_harmless(const char *reason)
     return RP_IS_IN(harmless, reason, strlen(reason));
 }
 
-/* What a reader of the figures should know: throttling, and too few samples. */
-static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
+/* Throttling, and too few samples. */
+static void describe_telemetry(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
 {
     char text[300] = "";
     const char *name;
@@ -151,18 +148,18 @@ static void remark(const struct rp_verify_state *s, const json_t *is, struct rp_
         if (!rp_verify_harmless(name) && n < sizeof text)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
     }
-    double room = expected(s, json_integer_value(json_object_get(is, "every")));
+    double room = expected_samples(s, json_integer_value(json_object_get(is, "every")));
     int few = rp_verify_few_samples(s);
     if (few || *text)
         result->state = RP_CHECK_NOTE;
     if (few)
-        rp_check_say(result, "%" PRId64 " in the timed windows, which have room for %.0f: little is known%s%s", timed, room,
+        rp_check_text(result, "only %" PRId64 " samples in the timed windows, %.0f expected%s%s", timed, room,
                      *text ? "; throttled: " : "", text);
     else
-        rp_check_say(result, "%" PRId64 " in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
+        rp_check_text(result, "%" PRId64 " samples in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
 }
 
-static int check_them(struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
+static int check_samples(struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
 {
     char text[400];
     const json_t *is = json_object_get(s->run, "samples");
@@ -173,29 +170,29 @@ static int check_them(struct rp_verify_state *s, const struct rp_buf *bytes, str
     if (!failed && rp_check_differ(text, sizeof text, is, again))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the samples: samples/%s", text) < 0;
     if (!failed)
-        remark(s, is, result);
+        describe_telemetry(s, is, result);
     return failed ? -1 : 0;
 }
 
-int rp_check_samples(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const char *name = RP_OF_RANK(0, ".samples.jsonl");
     const struct rp_member *m = rp_bundle_find(&s->bundle, name);
     const json_t *is = json_object_get(s->run, "samples"), *reason = json_object_get(is, "reason");
     if (is_cpu(s) && (is || m))
-        return rp_fail(err, RP_MISMATCH, "there are samples of a device, and the CPU backend trained");
+        return rp_fail(err, RP_MISMATCH, "there are samples of a device, but the CPU backend trained");
     if (m && !is)
-        return rp_fail(err, RP_MISMATCH, "%s is there, and run.json has no figures of it", name);
+        return rp_fail(err, RP_MISMATCH, "the bundle has %s, but run.json has no figures of it", name);
     if (is && !reason != (m != NULL))
-        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, and %s is %sthere", reason ? "no" : "figures of", name,
+        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, but %s is %sin the bundle", reason ? "no" : "figures of", name,
                        m ? "" : "not ");
     if (m)
-        return check_them(s, &m->bytes, result, err);
+        return check_samples(s, &m->bytes, result, err);
     if (!is_cpu(s))
         result->state = RP_CHECK_NOTE;
     if (reason)
-        rp_check_say(result, "none: %.300s", json_string_value(reason));
+        rp_check_text(result, "none: %.300s", json_string_value(reason));
     else
-        rp_check_say(result, is_cpu(s) ? "none: nothing is sampled on processors" : "none");
+        rp_check_text(result, is_cpu(s) ? "none: processors are not sampled" : "none");
     return 0;
 }

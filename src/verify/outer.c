@@ -1,4 +1,4 @@
-/* The outer checks: form, signature, key, statement, digests. Until they pass, nothing inside is worth reading. */
+/* The outer checks: form, signature, key, statement, digests. No member is parsed before they pass. */
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -24,7 +24,7 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
     rp_member_sha256(s->v->statement, statement);
     for (int i = 0; i < s->bundle.n; i++)
         total += rp_member_size(&s->bundle.member[i]);
-    rp_check_say(result, "%d members, %zu bytes", s->bundle.n, total);
+    rp_check_text(result, "%d members, %zu bytes", s->bundle.n, total);
     return 0;
 }
 
@@ -37,17 +37,17 @@ int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result
         return -1;
     rp_key_public_pem(s->key, &pem);
     if (!rp_buf_is(&pem, key->bytes.data, key->bytes.size))
-        return rp_fail(err, RP_MALFORMED, "key.pem holds more than one public key in its usual form");
+        return rp_fail(err, RP_MALFORMED, "key.pem is not one public key in canonical form");
     if (rp_dsse_parse(&s->envelope, rp_buf_text(&statement->bytes), statement->bytes.size, err) < 0 ||
         rp_dsse_check(&s->envelope, s->key, err) < 0)
         return rp_wrap(err, "statement.dsse.json");
     rp_key_fingerprint(s->key, s->v->fingerprint);
-    rp_check_say(result, "Ed25519, by %s", s->v->fingerprint);
+    rp_check_text(result, "Ed25519, by %s", s->v->fingerprint);
     return 0;
 }
 
-/* --trust names the author's key, or one that countersigned a bundle of a known author: a reviewer vouches for no author. */
-static int check_named(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* --trust names the author's key, or a countersigner's if the author is trusted: a reviewer does not vouch for the author. */
+static int check_named_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char wanted[RP_FINGERPRINT_SIZE], safe[200];
     const struct rp_verification *v = s->v;
@@ -55,21 +55,21 @@ static int check_named(struct rp_verify_state *s, struct rp_check_result *result
         return rp_wrap(err, "--trust");
     const char *role = rp_counter_role(v, wanted);
     if (strcmp(wanted, v->fingerprint) == 0) {
-        rp_check_say(result, "the key you named");
+        rp_check_text(result, "the key named with --trust");
         return 0;
     }
     if (!role)
         return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
                        rp_safe(safe, sizeof safe, s->o->trust), wanted);
     if (*v->signer) {
-        rp_check_say(result, "the key you named countersigned as %s; the author is '%s' of your trust store", role, v->signer);
+        rp_check_text(result, "the key of --trust countersigned as %s; the author is '%s' in your trust store", role, v->signer);
         return 0;
     }
-    return rp_fail(err, RP_SIGNATURE, "the key you named countersigned as %s, but the author, %s, is not known: trust the author's key, or "
-                                      "use a policy with countersigned_by", role, v->fingerprint);
+    return rp_fail(err, RP_SIGNATURE, "the key of --trust countersigned as %s, but the author's key, %s, is unknown: trust it, or use a "
+                                      "policy with countersigned_by", role, v->fingerprint);
 }
 
-/* Who signed is decided outside the bundle: by --trust, or else by the user's trust store. */
+/* The key inside the bundle proves nothing: it is compared with --trust, or else looked up in the user's trust store. */
 int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
@@ -79,19 +79,19 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
     if (found > 0)
         memcpy(v->signer, name, sizeof name);
     if (s->o->trust)
-        return check_named(s, result, err);
+        return check_named_key(s, result, err);
     if (found > 0) {
-        rp_check_say(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
+        rp_check_text(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
         return 0;
     }
     result->state = RP_CHECK_NOTE;
     if (*name)
-        rp_check_say(result, "no longer trusted: '%s' of your trust store was believed until %s", name, until);
+        rp_check_text(result, "no longer trusted: your trust store had it as '%s' until %s", name, until);
     else if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
-        rp_check_say(result, "unknown, and not all of the trust store can be read: %.300s", why.msg);
+        rp_check_text(result, "unknown; the trust store cannot be read completely: %.300s", why.msg);
     else
-        rp_check_say(result, "unknown: ask the signer for the fingerprint, compare it with the one above, then --trust it or add it with "
-                             "repro key trust");
+        rp_check_text(result, "unknown: get the fingerprint from the signer, compare it with the one above, then give it with --trust or "
+                             "'repro key trust'");
     return 0;
 }
 
@@ -107,7 +107,7 @@ int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result
     if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
         return -1;
     if (!own)
-        return rp_fail(err, RP_MALFORMED, "the statement is not spelled as this program writes it");
+        return rp_fail(err, RP_MALFORMED, "the statement is not in canonical form");
     return 0;
 }
 
@@ -128,22 +128,22 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
         return -1;
     for (int i = 0; i < n_was; i++)
         if (!find_subject(is, n_is, was[i].name))
-            return rp_fail(err, RP_MISMATCH, "member '%s' was signed and is missing", rp_safe(safe, sizeof safe, was[i].name));
+            return rp_fail(err, RP_MISMATCH, "member '%s' was signed but is missing", rp_safe(safe, sizeof safe, was[i].name));
     for (int i = 0; i < n_is; i++) {
-        const struct rp_subject *signed_as = find_subject(was, n_was, is[i].name);
-        if (!signed_as)
-            return rp_fail(err, RP_MISMATCH, "member '%s' was not signed: it was added afterwards", is[i].name);
-        if (strcmp(signed_as->sha256, is[i].sha256) != 0)
-            return rp_fail(err, RP_MISMATCH, "member '%s' is not the one that was signed (SHA-256 %.16s..., signed %.16s...)", is[i].name,
-                           is[i].sha256, signed_as->sha256);
+        const struct rp_subject *expected = find_subject(was, n_was, is[i].name);
+        if (!expected)
+            return rp_fail(err, RP_MISMATCH, "member '%s' was not signed: added later", is[i].name);
+        if (strcmp(expected->sha256, is[i].sha256) != 0)
+            return rp_fail(err, RP_MISMATCH, "member '%s' was changed: SHA-256 %.16s..., signed %.16s...", is[i].name,
+                           is[i].sha256, expected->sha256);
         if (strcmp(was[i].name, is[i].name) != 0)
             return rp_fail(err, RP_MISMATCH, "the subjects of the statement are not in the order of the members");
     }
-    rp_check_say(result, "%d members have the digests that were signed", n_is);
+    rp_check_text(result, "%d members have their signed digests", n_is);
     return 0;
 }
 
-int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_BUF sums = {0};
     size_t size;
@@ -156,18 +156,17 @@ int rp_check_tools(struct rp_verify_state *s, struct rp_check_result *result, st
     if (rp_buf_is(&m->bytes, script, size))
         return 0;
     result->state = RP_CHECK_NOTE;
-    rp_check_say(result, "verify.sh is not the script of this version: read it before you run it");
+    rp_check_text(result, "verify.sh is not the script of this version: read it before you run it");
     return 0;
 }
 
-int rp_check_forms(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+int rp_check_stock_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_member *sums = rp_bundle_find(&s->bundle, "SHA256SUMS"), *sig = rp_bundle_find(&s->bundle, "SHA256SUMS.sig"),
                            *minisig = rp_bundle_find(&s->bundle, "SHA256SUMS.minisig");
     (void)result;
-    if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0 ||
-        rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name,
-                          err) < 0)
+    if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0)
         return -1;
-    return 0;
+    return rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name,
+                             err);
 }

@@ -1,4 +1,4 @@
-/* Physics: how fast devices can be, how much power they may draw, and what explains a step that took long. */
+/* Physical limits: peak speed, power, and explanations of slow steps. */
 #include "base/json.h"
 #include "base/sort.h"
 #include "capture/value.h"
@@ -10,26 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPU_CLOCK 6.2e9      /* the highest that any processor was sold with: where the capture does not say, or says more */
-#define CPU_FAVOURED 1.15    /* some cores may run faster than the one whose highest clock is captured */
-#define THREADS_MAX 4096     /* of run.threads, where neither the device nor the capture says */
-#define DATA_SHEET 1.02      /* data sheets round */
-#define POWER_OVER 1.1       /* a limit is kept as a mean over a while */
+#define CPU_CLOCK 6.2e9      /* the highest of any processor sold: assumed if the capture has no clock or a higher one */
+#define CPU_FAVOURED 1.15    /* some cores may be faster than the one whose clock is captured */
+#define THREADS_MAX 4096     /* of run.threads; used if neither device nor capture has a number */
+#define DATA_SHEET 1.02      /* data sheets are rounded */
+#define POWER_OVER 1.1       /* a limit holds for the mean over some time */
 #define ENERGY_APART 0.15    /* the mean of unevenly spaced samples is not their integral */
 #define OUTLIER_TIMES 1.5
 #define OUTLIER_DEVIATIONS 10
-#define OUTLIER_STEPS 5      /* of fewer, none stands out */
-
-static const char *text_of(const struct rp_verify_state *s, const char *key)
-{
-    const char *text = json_string_value(json_object_get(s->run, key));
-    return text ? text : "";
-}
-
-static double number_at(const json_t *j, const char *a, const char *b, const char *c)
-{
-    return json_number_value(json_object_get(json_object_get(json_object_get(j, a), b), c));
-}
+#define OUTLIER_STEPS 5      /* fewer have no outliers */
 
 /* ---- peak ---- */
 
@@ -53,14 +42,14 @@ static const struct peak *find_peak(const char *name)
     const struct peak *best = NULL;
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         size_t n = strlen(peaks[i].name);
-        int is = strncmp(name, peaks[i].name, n) == 0 && strchr(" -", name[n]); /* or its end: an L40 is no L4 */
+        int is = strncmp(name, peaks[i].name, n) == 0 && strchr(" -", name[n]); /* a whole word: an L40 is not an L4 */
         if (is && (!best || n > strlen(best->name)))
             best = &peaks[i];
     }
     return best;
 }
 
-/* Units of fp32 in a multiprocessor, by the version of its instruction set; of one that is not known as many as any has. */
+/* fp32 units of a multiprocessor by compute capability; the highest number if it is unknown. */
 static double units_of(const char *capability)
 {
     static const char *const half[] = {"6.0", "7.0", "7.2", "7.5", "8.0"};
@@ -71,7 +60,7 @@ static double units_of(const char *capability)
 }
 
 /* The fastest captured GPU of that name: which of several trained is not recorded. */
-static void captured_gpu(struct bound *out, const struct rp_verify_state *s, const char *name)
+static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const char *name)
 {
     const char *number;
     json_t *gpu;
@@ -82,26 +71,26 @@ static void captured_gpu(struct bound *out, const struct rp_verify_state *s, con
             continue;
         double flops = sms * units_of(rp_known_text(gpu, "compute_capability")) * 2 * hz;
         out->flops = flops > out->flops ? flops : out->flops;
-        snprintf(out->what, sizeof out->what, "%.64s of %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
+        snprintf(out->what, sizeof out->what, "%.64s with %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
     }
 }
 
 static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
     const char *name = rp_json_text_at(s->run, "device/name");
-    double devices = json_number_value(rp_verify_setting(s, "parallel.data"));
+    double devices = json_number_value(rp_run_setting(s->run, "parallel.data"));
     const struct peak *p = *name ? find_peak(name) : NULL;
     if (p) {
         out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;
         out->bytes = p->gb_per_s * 1e9 * DATA_SHEET;
         snprintf(out->what, sizeof out->what, "%.64s (%.80s)", p->name, p->source);
     } else if (*name)
-        captured_gpu(out, s, name);
+        bound_by_capture(out, s, name);
     out->flops *= devices > 1 ? devices : 1;
 }
 
-/* Two fused multiply-adds of full width in each cycle are the most that any core does. Scalar code is compiled for SSE2, where a
- * multiplication and an addition of four are the most. */
+/* A core does at most two fused multiply-adds of full width in each cycle. Scalar code is compiled for SSE2: at most one multiplication and
+ * one addition of four floats. */
 static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
     struct rp_device_info d;
@@ -112,71 +101,56 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
         threads = THREADS_MAX;
     if (named && (double)d.threads < threads)
         threads = (double)d.threads;
-    int said = rp_known_number(s->before, "probes.frequency.hardware_max", &hz) == 0;
-    if (!said || hz < 1e8 || hz * CPU_FAVOURED > CPU_CLOCK) {
-        clock = !said ? ", the capture does not say" : hz < 1e8 ? ", no clock is as slow as the captured one" : ", the most that any has";
+    int captured = rp_known_number(s->before, "probes.frequency.hardware_max", &hz) == 0;
+    if (!captured || hz < 1e8 || hz * CPU_FAVOURED > CPU_CLOCK) {
+        clock = !captured ? ", assumed: the clock was not captured" : ", assumed: the captured clock is not plausible";
         hz = CPU_CLOCK / CPU_FAVOURED;
     }
     if (named && strcmp(d.isa, "avx512") != 0)
         cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
     out->flops = threads * cycle * hz * CPU_FAVOURED;
-    snprintf(out->what, sizeof out->what, "at most %.0f threads of %s at %s%.1f GHz%s", threads, named ? d.isa : "any kind",
-             *clock ? "an assumed " : "", hz * CPU_FAVOURED / 1e9, clock);
+    snprintf(out->what, sizeof out->what, "at most %.0f %s threads at %.1f GHz%s", threads, named ? d.isa : "CPU", hz * CPU_FAVOURED / 1e9,
+             clock);
 }
 
-/* The fastest of its own products, and of its copies. */
-static double best_of(const struct rp_verify_state *s, const char *kind, const char *rate)
+static double number_at(const json_t *j, const char *path)
 {
-    const json_t *is = json_object_get(s->run, "ceilings");
-    double before = number_at(is, "before", kind, rate), after = number_at(is, "after", kind, rate);
-    return before > after ? before : after;
+    return json_number_value(rp_json_at(j, path));
 }
 
 int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct bound b = {0};
-    double run = json_number_value(json_object_get(json_object_get(s->run, "results"), "flops_per_s")),
-        gemm = best_of(s, "gemm", "flops_per_s");
-    double copy = best_of(s, "copy", "bytes_per_s");
-    if (strcmp(text_of(s, "backend"), "cpu") == 0)
+    double run = number_at(s->run, "results/flops_per_s");
+    double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
+    double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
+    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0)
         cpu_bound(&b, s);
     else
         gpu_bound(&b, s);
     if (b.flops == 0) {
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "what '%.64s' can do is not known here, and not captured", rp_json_text_at(s->run, "device/name"));
+        rp_check_text(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
         return 0;
     }
     if (run > b.flops)
-        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s are more than %.4g, the peak of %s", run, b.flops, b.what);
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s", run, b.flops, b.what);
     if (gemm > b.flops)
-        return rp_fail(err, RP_MISMATCH, "its own ceiling of %.4g FLOP/s is more than %.4g, the peak of %s", gemm, b.flops, b.what);
+        return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the peak of %s", gemm, b.flops, b.what);
     if (b.bytes > 0 && copy > b.bytes)
-        return rp_fail(err, RP_MISMATCH, "its memory copied %.4g bytes/s, and %.4g is the peak of %s", copy, b.bytes, b.what);
-    rp_check_say(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
+        return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
+    rp_check_text(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
     return 0;
-}
-
-/* ---- the timed window ---- */
-
-static void window_of(const struct rp_records *rs, int64_t *from, int64_t *to)
-{
-    *from = *to = -1;
-    for (int64_t i = 0; i < rs->n; i++)
-        if (rs->r[i].timed) {
-            *from = *from < 0 ? rs->r[i].start_ns : *from;
-            *to = rs->r[i].end_ns;
-        }
 }
 
 /* ---- energy ---- */
 
-/* Joules between the first and the last sample of the window that know the power, by the trapezoid rule, and the seconds they span. */
-static double integral(const struct rp_verify_state *s, double *span)
+/* Joules by the trapezoid rule over the samples of the timed window that have a power, and the seconds that they span. */
+static double integrate_power(const struct rp_verify_state *s, double *span)
 {
     int64_t from, to, last = -1;
     double sum = 0, power = 0;
-    window_of(&s->records, &from, &to);
+    rp_verify_window(s, &from, &to);
     *span = 0;
     for (int64_t i = 0; i < s->samples.n; i++) {
         const json_t *v = json_object_get(json_array_get(s->samples.line, (size_t)i), "power_mw");
@@ -192,7 +166,7 @@ static double integral(const struct rp_verify_state *s, double *span)
     return sum;
 }
 
-/* The highest limit of a captured GPU; 0: none is known. */
+/* The highest limit of a captured GPU; 0: unknown. */
 static double power_limit(const struct rp_verify_state *s)
 {
     const char *number;
@@ -209,24 +183,24 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
     const json_t *is = json_object_get(s->run, "samples"), *power = json_object_get(is, "power_w");
     double mean = json_number_value(json_object_get(power, "mean")), limit = power_limit(s), span, sum;
     if (s->samples.n == 0 || !json_is_object(power)) {
-        rp_check_say(result, "none: power was not sampled");
+        rp_check_text(result, "none: power was not sampled");
         return 0;
     }
     if (limit > 0 && mean > limit * POWER_OVER)
-        return rp_fail(err, RP_MISMATCH, "power is %.1f W in the mean, and the device was allowed %.1f W", mean, limit);
-    sum = integral(s, &span);
+        return rp_fail(err, RP_MISMATCH, "mean power is %.1f W, but the limit of the device is %.1f W", mean, limit);
+    sum = integrate_power(s, &span);
     double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    rp_check_say(result, "%.4g J; sample by sample %.4g W in the mean, against %.4g W%s",
+    rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by samples%s",
                  json_number_value(json_object_get(is, "energy_j")),
-                 span > 0 ? sum / span : mean, mean, apart > ENERGY_APART ? ": samples are unevenly spaced or power jumps" : "");
+                 span > 0 ? sum / span : mean, mean, apart > ENERGY_APART ? ": unevenly spaced samples, or sudden changes of power" : "");
     return 0;
 }
 
 /* ---- outliers ---- */
 
-/* Nanoseconds above which a timed step stands out; 0 where there are too few. */
-static double limit_of(const struct rp_records *rs)
+/* Nanoseconds above which a timed step is an outlier; 0: too few steps. */
+static double outlier_limit(const struct rp_records *rs)
 {
     int64_t n = 0;
     RP_FREE double *v = rp_alloc((size_t)(rs->n + 1) * sizeof *v);
@@ -242,8 +216,8 @@ static double limit_of(const struct rp_records *rs)
     return deviations > OUTLIER_TIMES * middle ? deviations : OUTLIER_TIMES * middle;
 }
 
-/* A sample taken during the step, or the next one after it, names what held the clock down. *at: where to begin, for the next step. */
-static int explained(const struct rp_verify_state *s, const struct rp_record *r, int64_t *at)
+/* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next step. */
+static int is_explained(const struct rp_verify_state *s, const struct rp_record *r, int64_t *at)
 {
     while (*at < s->samples.n && rp_sample_ns(&s->samples, *at) < r->start_ns)
         ++*at;
@@ -262,28 +236,28 @@ static int explained(const struct rp_verify_state *s, const struct rp_record *r,
 int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_record *worst = NULL;
-    double limit = limit_of(&s->records);
+    double limit = outlier_limit(&s->records);
     int64_t found = 0, known = 0, at = 0;
     for (int64_t i = 0; i < s->records.n && limit > 0; i++) {
         const struct rp_record *r = &s->records.r[i];
         if (!r->timed || (double)(r->end_ns - r->start_ns) <= limit)
             continue;
         found++;
-        known += explained(s, r, &at);
+        known += is_explained(s, r, &at);
         if (!worst || r->end_ns - r->start_ns > worst->end_ns - worst->start_ns)
             worst = r;
     }
     double longest = worst ? (double)(worst->end_ns - worst->start_ns) / 1e9 : 0;
     if (!found) {
-        rp_check_say(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to say", limit / 1e9);
+        rp_check_text(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to judge", limit / 1e9);
         return 0;
     }
     if (known < found)
         return rp_fail(err, RP_MISMATCH,
-                       "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without a sample that says why; step %d "
-                       "took %.4g s", found, limit / 1e9, found - known, worst->step, longest);
+                       "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without throttling; step %d took %.4g s", found,
+                       limit / 1e9, found - known, worst->step, longest);
     result->state = RP_CHECK_NOTE;
-    rp_check_say(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
+    rp_check_text(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
                  limit / 1e9, worst->step, longest);
     return 0;
 }

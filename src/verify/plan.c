@@ -1,4 +1,4 @@
-/* The plan: what follows from the settings before anything runs. */
+/* The plan: parameters, FLOPs and memory follow from the settings. */
 #include "base/build.h"
 #include "base/json.h"
 #include "verify/state.h"
@@ -17,10 +17,10 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     const json_t *is = json_object_get(s->run, "plan");
     const char *name = json_string_value(json_object_get(s->run, "backend"));
     const struct rp_backend *b = rp_backend_find(rp_backends, name);
-    /* what is compared does not depend on the backend, only the memory does */
+    /* the values compared here do not depend on the backend */
     if (rp_train_size(&plan, &s->recipe, &rp_backend_cpu, &o, err) < 0) {
         err->code = RP_MISMATCH;
-        return rp_wrap(err, "planning again");
+        return rp_wrap(err, "planning the run again");
     }
     RP_JSON *expected = json_pack("{s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan.batch, "parameters", (json_int_t)plan.parameters,
                                   "flops_per_sample", plan.flops_per_sample, "flops_formula", plan.flops_formula);
@@ -32,7 +32,7 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
             return rp_fail(err, RP_MISMATCH, "plan/%s: %s", key, text);
     if (!b)
         result->state = RP_CHECK_NOTE;
-    rp_check_say(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%.64s%s", plan.parameters, plan.flops_per_sample,
+    rp_check_text(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%.64s%s", plan.parameters, plan.flops_per_sample,
                  b ? "" : "; this build has no backend '", b ? "" : name, b ? "" : "'");
     return 0;
 }
@@ -52,7 +52,7 @@ int rp_verify_same_build(const struct rp_verify_state *s)
            strcmp(json_string_value(json_object_get(tool, "commit")), here->commit) == 0;
 }
 
-/* Bytes of every class but the backend's own, which are known of processors only. */
+/* Bytes of every class; those of the backend itself (own) are known only of the CPU. */
 static int check_classes(const struct rp_verify_state *s, const struct rp_plan *plan, int own, char *text, size_t size)
 {
     const json_t *is = plan_field(s, "bytes");
@@ -75,13 +75,13 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
 
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
-    struct rp_err ignored; /* more than the model can address */
+    struct rp_err ignored; /* more than can be addressed */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
     return rp_train_size(plan, &sized, &rp_backend_cpu, o, &ignored);
 }
 
-/* The largest batch is the last one that fits into what was available. */
+/* The largest batch is the last one that fits into the available memory. */
 static int check_largest(const struct rp_verify_state *s, const struct rp_device_opts *o, char *text, size_t size)
 {
     struct rp_plan plan;
@@ -93,8 +93,8 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
     int more = batch < INT_MAX && plan_for(&plan, s, batch + 1, o) == 0 && plan.total <= (uint64_t)available;
     if (fits && !more)
         return 0;
-    snprintf(text, size, "max_batch is %" PRId64 ", and in %" PRId64 " bytes %s", batch, available,
-             fits ? "more fits" : "that does not fit");
+    snprintf(text, size, "max_batch is %" PRId64 ", but in %" PRId64 " bytes %s", batch, available,
+             fits ? "more fits" : "it does not fit");
     return -1;
 }
 
@@ -107,15 +107,15 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
     int own = strcmp(backend, "cpu") == 0 && rp_verify_cpu(&d, s->run) == 0;
     struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? d.threads : 1};
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
-        return rp_fail(err, RP_MISMATCH, "no plan can be made of these settings");
+        return rp_fail(err, RP_MISMATCH, "these settings cannot be planned");
     if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0)) {
-        rp_check_say(result, "%.4g MiB planned%s", json_number_value(plan_field(s, "total_bytes")) / (1 << 20),
-                     own ? "" : "; what the device takes for itself is the signer's word");
+        rp_check_text(result, "%.4g MiB planned%s", json_number_value(plan_field(s, "total_bytes")) / (1 << 20),
+                     own ? "" : "; the device's own memory is the signer's word");
         return 0;
     }
     if (rp_verify_same_build(s))
-        return rp_fail(err, RP_MISMATCH, "the plan of memory does not follow from the settings: %s", text);
+        return rp_fail(err, RP_MISMATCH, "the memory plan does not follow from the settings: %s", text);
     result->state = RP_CHECK_NOTE;
-    rp_check_say(result, "another version planned it otherwise than this one: %s", text);
+    rp_check_text(result, "another version made the plan, this one differs: %s", text);
     return 0;
 }

@@ -45,15 +45,15 @@ void rp_policy_fini(struct rp_policy *p)
     *p = (struct rp_policy){0};
 }
 
-/* A word over several lines could have swallowed the rules between its ends. */
-static int next(struct reader *r, struct rp_event *e)
+/* A scalar over several lines could hide the rules between its ends. */
+static int read_event(struct reader *r, struct rp_event *e)
 {
     if (rp_events_next(&r->events, e) < 0)
         return -1;
     if (e->type != YAML_SCALAR_EVENT || e->last_line == e->line)
         return 0;
     rp_event_fini(e);
-    return FAIL(r, e, "a word goes on in line %d: it has to end in the line where it begins, so that no rule can be lost in it",
+    return FAIL(r, e, "a word continues in line %d: it must end in the line where it begins, so that it cannot hide a rule",
                 e->last_line);
 }
 
@@ -64,10 +64,10 @@ static const char *rule_name(int i)
     return texts[i].id;
 }
 
-/* "" for a check that a policy cannot ask for: the policy's own, and those that never fail. */
+/* "" for checks that a policy cannot name: policy itself, and those that cannot fail. */
 static const char *check_name(int i)
 {
-    return i < RP_CHECK_policy ? rp_check_name(i) : ""; /* itself, and what never fails, cannot be asked for */
+    return i < RP_CHECK_policy ? rp_check_name(i) : "";
 }
 
 static int is_check(const char *text)
@@ -79,7 +79,7 @@ static int is_check(const char *text)
 }
 
 /* The index of the name, or -1 with the nearest one in the message. */
-static int find(struct reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
+static int find_name(struct reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
 {
     char shown[72];
     struct rp_nearest nearest = {.word = e->text};
@@ -100,14 +100,14 @@ static int find(struct reader *r, const struct rp_event *e, const char *kind, co
 
 /* ---- values ---- */
 
-static int wrong(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
+static int fail_value(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
     return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
                                                         : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
                                                                            "prints them,"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
                                                         : t->type == 'N' ? "a whole number from 0 to 1000000000"
-                                                        : t->type == 'B' ? "true, or no such line,"
+                                                        : t->type == 'B' ? "true, or leave the rule out,"
                                                                          : "a mapping of checks",
                 t->example);
 }
@@ -118,7 +118,7 @@ static int read_number(struct reader *r, const struct rp_event *e, const struct 
     errno = 0;
     long long v = e->plain && *e->text >= '0' && *e->text <= '9' ? strtoll(e->text, &end, 10) : -1;
     if (v < (t->type == 'I') || errno || *end || v > NUMBER_MAX)
-        return wrong(r, e, t);
+        return fail_value(r, e, t);
     rule->number = v;
     return 0;
 }
@@ -126,9 +126,9 @@ static int read_number(struct reader *r, const struct rp_event *e, const struct 
 static int read_flag(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
 {
     if (e->plain && strcmp(e->text, "false") == 0)
-        return FAIL(r, e, "%s: false asks for nothing; leave the rule out", t->id);
+        return FAIL(r, e, "%s: false is not a rule; leave it out", t->id);
     if (!e->plain || strcmp(e->text, "true") != 0)
-        return wrong(r, e, t);
+        return fail_value(r, e, t);
     rule->number = 1;
     return 0;
 }
@@ -137,18 +137,18 @@ static int read_list(struct reader *r, const struct rp_event *start, const struc
 {
     for (;;) {
         struct rp_event e;
-        if (next(r, &e) < 0)
+        if (read_event(r, &e) < 0)
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
         if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS || (t->type == 'D' && !rp_is_sha256(e.text))) {
             rp_event_fini(&e);
-            return wrong(r, &e, t);
+            return fail_value(r, &e, t);
         }
         rule->word = rp_realloc(rule->word, (size_t)(rule->n + 1) * sizeof *rule->word);
-        rule->word[rule->n++] = e.text; /* ours now */
+        rule->word[rule->n++] = e.text; /* ownership moves */
     }
-    return rule->n ? 0 : FAIL(r, start, "%s: an empty list lets nothing pass; leave the rule out", t->id);
+    return rule->n ? 0 : FAIL(r, start, "%s: an empty list matches nothing; leave the rule out", t->id);
 }
 
 /* "id: state" until the end of the mapping. */
@@ -156,17 +156,17 @@ static int read_checks(struct reader *r, const struct rp_event *start)
 {
     for (int n = 0;; n++) {
         struct rp_event key, value;
-        if (next(r, &key) < 0)
+        if (read_event(r, &key) < 0)
             return -1;
         if (key.type == YAML_MAPPING_END_EVENT)
-            return n ? 0 : FAIL(r, start, "checks: an empty mapping asks for nothing; name a check or leave the rule out");
+            return n ? 0 : FAIL(r, start, "checks: the mapping is empty; name a check or leave the rule out");
         if (!key.text)
             return FAIL(r, &key, "checks: expected the name of a check");
-        int id = find(r, &key, "check", check_name, RP_CHECK_COUNT), state = 0;
+        int id = find_name(r, &key, "check", check_name, RP_CHECK_COUNT), state = 0;
         rp_event_fini(&key);
         if (id >= 0 && r->out->worst[id])
             return FAIL(r, &key, "checks: %s is given twice", rp_check_name(id));
-        if (id < 0 || next(r, &value) < 0)
+        if (id < 0 || read_event(r, &value) < 0)
             return -1;
         for (int i = RP_CHECK_PASSED; i <= RP_CHECK_WARNING && value.text; i++)
             if (strcmp(states[i], value.text) == 0)
@@ -184,7 +184,7 @@ static int read_rule(struct reader *r, int id)
     struct rp_rule *rule = &r->out->rule[id];
     struct rp_event e;
     int failed;
-    if (next(r, &e) < 0)
+    if (read_event(r, &e) < 0)
         return -1;
     rule->line = e.line;
     rule->col = e.col;
@@ -195,7 +195,7 @@ static int read_rule(struct reader *r, int id)
     else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
         failed = read_checks(r, &e);
     else
-        failed = wrong(r, &e, t);
+        failed = fail_value(r, &e, t);
     rp_event_fini(&e);
     return failed;
 }
@@ -204,13 +204,13 @@ static int read_rules(struct reader *r)
 {
     for (;;) {
         struct rp_event e;
-        if (next(r, &e) < 0)
+        if (read_event(r, &e) < 0)
             return -1;
         if (e.type == YAML_MAPPING_END_EVENT)
             return 0;
         if (!e.text)
             return FAIL(r, &e, "expected the name of a rule");
-        int id = find(r, &e, "rule", rule_name, RP_RULE_COUNT);
+        int id = find_name(r, &e, "rule", rule_name, RP_RULE_COUNT);
         rp_event_fini(&e);
         if (id >= 0 && r->out->rule[id].line)
             return FAIL(r, &e, "%s is given twice, first in line %d", texts[id].id, r->out->rule[id].line);

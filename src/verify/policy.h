@@ -1,6 +1,6 @@
-/* A policy: what a bundle must be for those who receive it, beyond being what it says.
+/* A policy: what a recipient requires of a bundle beyond verification.
  *
- * What:    the rules of policy.def, from a YAML file of their own; unknown rules and checks are refused with line and column.
+ * What:    the rules of policy.def, from a YAML file of their own; unknown rules and checks are errors with line and column.
  * Flow:    bytes -> struct rp_policy -> the row "policy" of a verification, and one answer for each rule.
  * Owner:   rp_policy_fini() frees the words.
  * Extend:  one row in policy.def and one function rule_<id>() in rules.c.
@@ -25,7 +25,7 @@ enum rp_rule_id {
 };
 
 struct rp_rule {
-    int line, col; /* of its value; line 0: not asked for */
+    int line, col; /* of its value; line 0: not given */
     int64_t number; /* of I, N and B */
     char **word;    /* [n] of L */
     int n;
@@ -33,14 +33,14 @@ struct rp_rule {
 
 struct rp_policy {
     struct rp_rule rule[RP_RULE_COUNT];
-    int worst[RP_POLICY_CHECKS]; /* enum rp_check_state by enum rp_check_id; 0: not asked for */
+    int worst[RP_POLICY_CHECKS]; /* enum rp_check_state by enum rp_check_id; 0: not given */
 };
 
 /* file: name in messages, which read "file:line:column: ...". */
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
 int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err) rp_must_check;
 void rp_policy_fini(struct rp_policy *p);
-/* Of a row of policy.def: id, type, an example of a value, what it asks for. */
+/* A row of policy.def. */
 struct rp_rule_text {
     const char *id, *example, *meaning;
     char type;

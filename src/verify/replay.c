@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/store.h"
+#include "report/results.h"
 #include "train/safetensors.h"
 #include "worker/ceilings.h"
 #include "worker/job.h"
@@ -16,10 +18,10 @@
 #include <unistd.h>
 
 #define POLL_MS 200
-#define PROBE_NS 400000000         /* of products, for the estimate: longer than other work is away from a processor, or on it */
-#define OF_BEST 0.9                /* of the quickest of them a step achieves hardly more, */
-#define OF_MEAN 0.7                /* and of all of them hardly less, as long as the load stays what it is */
-#define STOP_GRACE_NS 20000000000ull /* for the worker to say which tensors it has, after a divergence */
+#define PROBE_NS 400000000         /* of GEMM for the estimate: longer than scheduling quanta of other work */
+#define OF_BEST 0.9                /* a step hardly achieves more of the fastest GEMM, */
+#define OF_MEAN 0.7                /* and hardly less of their mean under the same load */
+#define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
 struct replay {
     const struct rp_replay_opts *o;
@@ -30,74 +32,68 @@ struct replay {
     struct rp_data_set data;
     struct rp_process worker;
     int64_t steps;     /* to train */
-    char *dir, *saved; /* where the state goes that is compared with the owner's, or NULL */
+    char *dir, *saved; /* temporary file of the state that is compared with the owner's, or NULL */
     json_t *roots;     /* per tensor, of this replay */
     int done;
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
 };
 
-static const char *recorded_text(const struct replay *p, const char *key)
-{
-    return json_string_value(json_object_get(json_object_get(json_object_get(p->run, "recipe"), key), "value"));
-}
-
-/* The worker counts its steps from 0: where the run's roots are not at the same places of that count, all are taken. */
-static int roots_elsewhere(const struct replay *p)
+/* The worker counts its steps from 0. If its roots would fall on other steps than the run's, it takes all roots. */
+static int needs_all_roots(const struct replay *p)
 {
     int64_t every = p->recipe.evidence_state_root_every;
     return every > 0 && p->o->first % every != 0;
 }
 
-/* The recorded recipe without anything that would touch the owner's files: a bundle must not choose what is read or written
- * here, and where it is trained. */
+/* The recorded recipe without the owner's files and device: a bundle must not choose what is read, written or used here. */
 static int local_recipe(struct replay *p, struct rp_err *err)
 {
-    static const char *const cleared[] = {"run.save", "run.init", "run.device", "data.path"};
-    const char *own = recorded_text(p, "data.path"), *init = recorded_text(p, "run.init");
+    const char *own = json_string_value(rp_run_setting(p->run, "data.path"));
+    const char *init = json_string_value(rp_run_setting(p->run, "run.init"));
     char threads[24];
     if (rp_recipe_from_json(&p->recipe, json_object_get(p->run, "recipe"), err) < 0)
         return -1;
     if (own && *own && !p->o->data)
-        return rp_fail(err, RP_UNAVAILABLE, "the run used samples of its owner; name them with --data");
+        return rp_fail(err, RP_UNAVAILABLE, "the run used its owner's samples: give them with --data");
     if (p->o->first > 0 && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "the state before step %" PRId64 " is not in the bundle; name a file with it (run --save writes one) with --init",
+                       "the state before step %" PRId64 " is not in the bundle: give a file with it (run --save writes one) with --init",
                        p->o->first);
     if (init && *init && !p->o->init)
-        return rp_fail(err, RP_UNAVAILABLE, "the run started from a file of its owner; name it with --init");
-    for (size_t i = 0; i < sizeof cleared / sizeof *cleared; i++)
-        if (rp_recipe_set(&p->recipe, cleared[i], "", RP_FROM_COMMAND_LINE, err) < 0)
-            return -1;
+        return rp_fail(err, RP_UNAVAILABLE, "the run started from a file of its owner: give it with --init");
     snprintf(threads, sizeof threads, "%" PRId64, p->o->threads);
-    if ((p->o->data && rp_recipe_set(&p->recipe, "data.path", p->o->data, RP_FROM_COMMAND_LINE, err) < 0) ||
-        (p->o->init && rp_recipe_set(&p->recipe, "run.init", p->o->init, RP_FROM_COMMAND_LINE, err) < 0) ||
-        (p->saved && rp_recipe_set(&p->recipe, "run.save", p->saved, RP_FROM_COMMAND_LINE, err) < 0) ||
-        (roots_elsewhere(p) && rp_recipe_set(&p->recipe, "evidence.state_root_every", "1", RP_FROM_COMMAND_LINE, err) < 0) ||
-        rp_recipe_set(&p->recipe, "measure.ceilings", "false", RP_FROM_COMMAND_LINE, err) < 0 ||
-        rp_recipe_set(&p->recipe, "run.backend", "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
-        rp_recipe_set(&p->recipe, "run.isa", p->o->isa ? p->o->isa : "auto", RP_FROM_COMMAND_LINE, err) < 0 ||
-        rp_recipe_set(&p->recipe, "run.threads", threads, RP_FROM_COMMAND_LINE, err) < 0)
-        return -1;
+    const char *const local[][2] = {{"run.device", ""},
+                                    {"data.path", p->o->data ? p->o->data : ""},
+                                    {"run.init", p->o->init ? p->o->init : ""},
+                                    {"run.save", p->saved ? p->saved : ""},
+                                    {"measure.ceilings", "false"},
+                                    {"run.backend", "auto"},
+                                    {"run.isa", p->o->isa ? p->o->isa : "auto"},
+                                    {"run.threads", threads},
+                                    {"evidence.state_root_every", needs_all_roots(p) ? "1" : NULL}};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (local[i][1] && rp_recipe_set(&p->recipe, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
+            return -1;
     return 0;
 }
 
-/* Of a step of the run, or of the state before the first. */
-static const struct rp_record *recorded(const struct replay *p, int64_t step)
+/* The record of a step of the run, or of the state before the first. */
+static const struct rp_record *find_record(const struct replay *p, int64_t step)
 {
     int64_t at = step - p->records->r[0].step; /* steps count up by one from the first record */
     return at >= 0 && at < p->records->n ? &p->records->r[at] : NULL;
 }
 
-/* The state that the owner gives for the end of these steps is the one that was recorded. */
+/* --state has the root that was recorded after the last replayed step. */
 static int check_state(const struct replay *p, struct rp_err *err)
 {
     char root[RP_SHA256_HEX], was[RP_SHA256_HEX] = "";
     int64_t last = p->o->first + p->steps - 1;
-    const struct rp_record *r = recorded(p, last);
+    const struct rp_record *r = find_record(p, last);
     if (r)
         rp_record_root(was, p->records, r);
     if (!*was)
-        return rp_fail(err, RP_UNAVAILABLE, "no state root was recorded after step %" PRId64 ": nothing says that --state is that state",
+        return rp_fail(err, RP_UNAVAILABLE, "--state cannot be checked: no state root was recorded after step %" PRId64,
                        last);
     if (rp_state_file_root(root, p->o->state, &p->recipe, err) < 0)
         return rp_wrap(err, "--state");
@@ -107,8 +103,7 @@ static int check_state(const struct replay *p, struct rp_err *err)
     return 0;
 }
 
-/* Seconds at least and at most, from a few products here and the FLOPs of the steps; -1: not known, as where the device is another
- * program's. */
+/* Shortest and longest time in seconds, from some GEMMs here and the FLOPs of the steps; -1: unknown, as for the device of a GPU worker. */
 static int estimate(double seconds[2], const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o,
                     const struct rp_plan *plan)
 {
@@ -134,7 +129,7 @@ static int estimate(double seconds[2], const struct replay *p, const struct rp_b
     }
     if (best <= 0)
         return -1;
-    double steps = flops / (2.0 * size.product.rows * size.product.width * size.product.depth * size.times); /* as so many products */
+    double steps = flops / (2.0 * size.product.rows * size.product.width * size.product.depth * size.times); /* as a number of GEMMs */
     seconds[0] = steps * best / OF_BEST;
     seconds[1] = steps * all / (double)i / OF_MEAN;
     return 0;
@@ -163,7 +158,7 @@ static int prepare(struct replay *p, struct rp_err *err)
     return rp_job_start(&p->worker, &job, err);
 }
 
-static void compare(struct replay *p, int64_t step, const char *quantity, const char *was, const char *is)
+static void compare_value(struct replay *p, int64_t step, const char *quantity, const char *was, const char *is)
 {
     struct rp_replay_result *out = p->out;
     if (out->diverged || strcmp(was, is) == 0)
@@ -185,7 +180,7 @@ static void compare_counters(struct replay *p, const json_t *body, int64_t step,
         if (at >= 0)
             snprintf(was, sizeof was, "%" PRIu32, rp_record_counts(p->records, r)[at]);
         snprintf(is, sizeof is, "%" JSON_INTEGER_FORMAT, json_integer_value(here));
-        compare(p, step, m->counter[i].name, was, is);
+        compare_value(p, step, m->counter[i].name, was, is);
     }
 }
 
@@ -206,7 +201,7 @@ static void compare_loss_parts(struct replay *p, const json_t *body, int64_t ste
 static void compare_step(struct replay *p, const json_t *body)
 {
     int64_t own = json_integer_value(json_object_get(body, "step")), step = p->o->first + own;
-    const struct rp_record *r = recorded(p, step);
+    const struct rp_record *r = find_record(p, step);
     if (!r)
         return;
     char rate[32] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
@@ -232,7 +227,7 @@ static void compare_step(struct replay *p, const json_t *body)
             snprintf(number, sizeof number, "%.17g", json_real_value(v));
         else
             snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        compare(p, step, rows[i].key, rows[i].was, json_is_string(v) ? json_string_value(v) : number);
+        compare_value(p, step, rows[i].key, rows[i].was, json_is_string(v) ? json_string_value(v) : number);
         if (strcmp(rows[i].key, "state_root") != 0)
             continue;
         p->out->roots++;
@@ -243,7 +238,7 @@ static void compare_step(struct replay *p, const json_t *body)
     p->out->steps += own >= 0;
 }
 
-/* Which tensor, where both sides have roots of single tensors for that state. */
+/* The first divergent tensor, if both sides have tensor roots of that state. */
 static void name_tensor(struct replay *p)
 {
     struct rp_replay_result *out = p->out;
@@ -258,12 +253,8 @@ static void name_tensor(struct replay *p)
         const json_t *here = json_object_get(ours, name);
         if (!ours || json_equal(here, root))
             continue;
-        if (out->tensors++)
-            continue;
-        size_t n = 0;
-        for (; name[n] && n + 1 < sizeof out->tensor; n++)
-            out->tensor[n] = name[n] > ' ' && name[n] <= '~' ? name[n] : '?';
-        out->tensor[n] = 0;
+        if (!out->tensors++)
+            rp_safe(out->tensor, sizeof out->tensor, name);
     }
 }
 
@@ -280,8 +271,8 @@ static int on_frame(struct replay *p, enum rp_frame type, const json_t *body, st
     return 0;
 }
 
-/* What the clock and the user have to say: 1 over, 0 go on, -1 give up. */
-static int check(struct replay *p, struct rp_err *err)
+/* Interruption, divergence and hangs: 1 done, 0 continue, -1 failed. */
+static int check_progress(struct replay *p, struct rp_err *err)
 {
     uint64_t now = rp_now_ns();
     if (p->o->progress && p->o->progress(p->o->arg, p->out->steps, p->steps))
@@ -293,7 +284,7 @@ static int check(struct replay *p, struct rp_err *err)
     if (p->stop_ns && now - p->stop_ns > STOP_GRACE_NS)
         return 1;
     if (now - p->worker.last_heard_ns > (uint64_t)p->recipe.run_hang_seconds * 1000000000u)
-        return rp_fail(err, RP_UNAVAILABLE, "the worker was silent for %" PRId64 " s and counts as hung", p->recipe.run_hang_seconds);
+        return rp_fail(err, RP_UNAVAILABLE, "the worker hangs: no message for %" PRId64 " s", p->recipe.run_hang_seconds);
     return 0;
 }
 
@@ -302,35 +293,35 @@ static int watch(struct replay *p, struct rp_err *err)
     while (!p->done) {
         enum rp_frame type;
         json_t *body;
-        int over = check(p, err);
+        int over = check_progress(p, err);
         if (over)
             return over < 0 ? -1 : 0;
         int got = rp_process_next(&p->worker, POLL_MS, &type, &body, err);
         int failed = got < 0 || (got > 0 && on_frame(p, type, body, err) < 0);
         json_decref(body);
         if (failed)
-            return p->out->diverged ? 0 : -1; /* a divergence found stays found */
+            return p->out->diverged ? 0 : -1; /* a divergence was found before */
     }
     return 0;
 }
 
 /* ---- the owner's state, element by element ---- */
 
-static int make_place(struct replay *p, struct rp_err *err)
+static int make_state_file(struct replay *p, struct rp_err *err)
 {
     const char *tmp = getenv("TMPDIR");
     p->dir = rp_asprintf("%s/repro-replay-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(p->dir)) {
         free(p->dir);
         p->dir = NULL;
-        return rp_fail(err, RP_IO, "cannot make a directory for the state of the replay in '%s' (TMPDIR names another place)",
+        return rp_fail(err, RP_IO, "cannot create a directory for the state of the replay in '%s' (TMPDIR names another)",
                        tmp && *tmp ? tmp : "/tmp");
     }
     p->saved = rp_asprintf("%s/state.safetensors", p->dir);
     return 0;
 }
 
-static void remove_place(struct replay *p, pid_t worker)
+static void remove_state_file(struct replay *p, pid_t worker)
 {
     if (p->dir) {
         RP_FREE char *cut = rp_st_temporary(p->saved, worker);
@@ -352,22 +343,22 @@ static int compare_states(struct replay *p, struct rp_err *err)
     return 0;
 }
 
-/* How many steps there are to train; -1: none. */
+/* Sets p->steps; fails if there are none. */
 static int clamp_steps(struct replay *p, struct rp_err *err)
 {
     int64_t all = p->records->n ? p->records->r[p->records->n - 1].step + 1 : 0, left = all - p->o->first;
     if (all < 1)
-        return rp_fail(err, RP_UNAVAILABLE, "no step is recorded");
+        return rp_fail(err, RP_UNAVAILABLE, "the run has no recorded steps");
     if (left < 1)
-        return rp_fail(err, RP_USAGE, "the run has the steps 0 to %" PRId64 ", and the replay was to begin with step %" PRId64, all - 1,
-                       p->o->first);
+        return rp_fail(err, RP_USAGE, "--replay begins with step %" PRId64 ", but the run has the steps 0 to %" PRId64, p->o->first,
+                       all - 1);
     p->steps = p->o->steps < left ? p->o->steps : left;
     return 0;
 }
 
 static int train(struct replay *p, struct rp_err *err)
 {
-    if (clamp_steps(p, err) < 0 || (p->o->state && make_place(p, err) < 0) || prepare(p, err) < 0 || watch(p, err) < 0)
+    if (clamp_steps(p, err) < 0 || (p->o->state && make_state_file(p, err) < 0) || prepare(p, err) < 0 || watch(p, err) < 0)
         return -1;
     name_tensor(p);
     if (!p->out->diverged && p->out->steps < p->steps)
@@ -383,7 +374,7 @@ int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_r
     int failed = train(&p, err);
     pid_t worker = p.worker.pid;
     rp_process_kill(&p.worker);
-    remove_place(&p, worker);
+    remove_state_file(&p, worker);
     rp_recipe_fini(&p.recipe);
     rp_data_set_fini(&p.data);
     json_decref(p.roots);

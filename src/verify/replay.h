@@ -1,13 +1,13 @@
-/* Replay: train steps of somebody's run here and compare bits.
+/* Replay: trains steps of a recorded run here and compares bits.
  *
- * What:    the recorded recipe, minus everything that touches the owner's files, through the worker; records compared as they come.
- * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and where a state is given the
+ * What:    runs the recorded recipe, without settings that name the owner's files, in the worker, and compares its records as they arrive.
+ * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and with `state` the
  *          elements.
  * Owner:   nothing outlives the call.
  * Extend:  another recorded quantity is one row in compare_step().
  *
  * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation where S is 0, else
- * the file `init`, which the root recorded there must fit.
+ * the file `init`, which must have the root recorded there.
  */
 #ifndef RP_VERIFY_REPLAY_H
 #define RP_VERIFY_REPLAY_H
@@ -22,30 +22,30 @@
 struct rp_replay_opts {
     int64_t first;       /* S: the step to begin with */
     int64_t steps;       /* how many to train again */
-    const char *data;    /* the samples, where the run used its own (data.path); NULL: the pinned archive */
-    const char *init;    /* the state before step `first`: the file the run started from, or one that was saved then */
+    const char *data;    /* the samples, if the run used its owner's (data.path); NULL: the pinned archive */
+    const char *init;    /* the state before step `first`: the file that the run started from, or one saved then */
     const char *state;   /* the owner's state after the last of these steps, to compare element by element; or NULL */
     const char *store;   /* content-addressed store, NULL: the default */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
-    /* before the first step: so many will be trained, in seconds[0] to seconds[1] here if the load stays; NULL: not known. May be NULL. */
+    /* Before the first step; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */
     void (*begin)(void *arg, int64_t first, int64_t steps, const double seconds[2]);
-    /* called several times a second with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
+    /* Several times a second, with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
     int (*progress)(void *arg, int64_t step, int64_t steps);
     void *arg;
 };
 
 struct rp_replay_result {
-    int64_t first, steps, roots;  /* from which step on; compared */
-    int start_root;        /* the state before the first of them has the recorded root; 0: none was recorded there */
+    int64_t first, steps, roots;  /* the first step; how many steps and roots were compared */
+    int start_root;        /* the state before the first step has the recorded root; 0: none was recorded */
     int diverged;          /* 0: bit-equal */
-    int64_t step;          /* first divergent step; one less than the first: the state before it */
-    int64_t agreed;        /* the state before this step still had the recorded root; -1: none before the divergence was compared */
+    int64_t step;          /* first divergent step; first - 1: the state before it */
+    int64_t agreed;        /* the state before this step had the recorded root; -1: none was compared before the divergence */
     const char *quantity;  /* "loss", "grad_norm", "state_root", ... static */
     char recorded[72], here[72];
-    char tensor[128];      /* first divergent tensor, or "" where roots per tensor were not recorded, */
-    int64_t tensors;       /* and how many differ */
-    int state_compared;    /* `state` was: */
+    char tensor[128];      /* first divergent tensor, or "" if tensor roots were not recorded */
+    int64_t tensors;       /* how many differ */
+    int state_compared;    /* whether `state` was compared */
     struct rp_state_difference state;
 };
 

@@ -1,30 +1,30 @@
-/* The row of the table that replays. */
+/* The check `replay`. */
 #include "verify/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What is known of where the states part, besides the first quantity: behind the message of the failure. */
-static void say_where(const struct rp_replay_result *r, struct rp_check_result *result)
+/* The first tensor and elements that differ; appended to the message of the failure. */
+static void describe_divergence(const struct rp_replay_result *r, struct rp_check_result *result)
 {
     char tensors[200] = "";
     const struct rp_state_difference *d = &r->state;
     if (*r->tensor)
-        snprintf(tensors, sizeof tensors, "first tensor that differs: %.120s (of %" PRId64 ")", r->tensor, r->tensors);
+        snprintf(tensors, sizeof tensors, "first divergent tensor: %.120s (of %" PRId64 ")", r->tensor, r->tensors);
     if (r->state_compared && d->tensors)
-        rp_check_say(result, "%s%sat the end %" PRId64 " tensors differ, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
+        rp_check_text(result, "%s%sat the end %" PRId64 " tensors differ, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
                              " of %" PRId64 "): %s recorded, %s here",
                      tensors, *tensors ? "; " : "", d->tensors, d->name, d->first, d->last, d->count, d->size, d->was, d->here);
     else if (r->state_compared)
-        rp_check_say(result, "%s%sat the end all bits are equal again", tensors, *tensors ? "; " : "");
+        rp_check_text(result, "%s%sat the end all bits are equal again", tensors, *tensors ? "; " : "");
     else
-        rp_check_say(result, "%s", tensors);
+        rp_check_text(result, "%s", tensors);
 }
 
-static int diverged(const struct rp_verify_state *s, const struct rp_replay_result *r, struct rp_check_result *result, struct rp_err *err)
+static int fail_diverged(const struct rp_replay_result *r, struct rp_check_result *result, struct rp_err *err)
 {
     char agreed[96] = "";
-    say_where(r, result);
+    describe_divergence(r, result);
     if (r->step < r->first && r->first > 0)
         return rp_fail(err, RP_MISMATCH,
                        "the file of --init is not the state before step %" PRId64 ": its root is %.18s..., recorded is %.18s...",
@@ -35,14 +35,13 @@ static int diverged(const struct rp_verify_state *s, const struct rp_replay_resu
     if (r->agreed >= 0)
         snprintf(agreed, sizeof agreed, "; the state before step %" PRId64 " was still equal", r->agreed);
     if (!r->start_root && r->first > 0)
-        snprintf(agreed, sizeof agreed, "; no root says that --init is the state before step %" PRId64, r->first);
-    (void)s;
+        snprintf(agreed, sizeof agreed, "; no root was recorded to check --init, the state before step %" PRId64, r->first);
     return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s", r->step, r->quantity, r->recorded,
                    r->here, agreed);
 }
 
-/* Who asked for more steps than there are is told so. */
-static const char *all_of(char out[48], const struct rp_verify_state *s, const struct rp_replay_result *r)
+/* A remark if fewer steps than requested exist. */
+static const char *describe_limit(char out[48], const struct rp_verify_state *s, const struct rp_replay_result *r)
 {
     *out = 0;
     if (r->steps < s->o->replay.steps)
@@ -56,27 +55,27 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     char all[48];
     if (s->o->replay.steps <= 0) {
         result->state = RP_CHECK_SKIPPED;
-        rp_check_say(result, "not asked for; --replay K trains the first K steps again");
+        rp_check_text(result, "not requested; --replay K trains the first K steps again");
         return 0;
     }
     if (rp_replay(&r, s->run, &s->records, &s->o->replay, err) < 0)
         return rp_wrap(err, "replay");
     s->v->replay = rp_replay_json(&r);
     if (r.diverged)
-        return diverged(s, &r, result, err);
-    if (r.state_compared && r.state.tensors) { /* the roots are equal, so this is no divergence of the run */
-        say_where(&r, result);
+        return fail_diverged(&r, result, err);
+    if (r.state_compared && r.state.tensors) { /* equal roots and different states: a defect */
+        describe_divergence(&r, result);
         return rp_fail(err, RP_BUG, "the states have equal roots and differ");
     }
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
     if (r.first == 0)
-        rp_check_say(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s", r.steps, r.roots, all_of(all, s, &r),
+        rp_check_text(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s", r.steps, r.roots, describe_limit(all, s, &r),
                      r.state_compared ? "; every element of the last state" : "");
     else
-        rp_check_say(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s", r.steps, r.first,
-                     r.roots, all_of(all, s, &r),
-                     r.start_root ? "; --init has the recorded root" : "; no root was recorded there, so that --init stands on the losses "
+        rp_check_text(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s", r.steps, r.first,
+                     r.roots, describe_limit(all, s, &r),
+                     r.start_root ? "; --init has the recorded root" : "; no root was recorded there, --init is checked only by the losses "
                                                                        "after it",
                      r.state_compared ? "; every element of the last state" : "");
     return 0;

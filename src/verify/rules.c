@@ -1,4 +1,4 @@
-/* The rules of a policy, each against what the other checks found. */
+/* The rules of a policy, each against the findings of the other checks. */
 #include "base/clock.h"
 #include "base/embed.h"
 #include "base/json.h"
@@ -15,15 +15,16 @@
 #include <string.h>
 
 #define DAY_S 86400.0
-#define CLOCKS_S 300.0 /* two machines that do not keep their clocks together differ by less; policy.def says it too */
+#define CLOCKS_S 300.0 /* clocks of two machines differ by less; policy.def names it too */
 
 struct answer {
+    const struct rp_rule *rule;
     int holds;
     char text[400];
 };
 
-static void say(struct answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(struct answer *a, int holds, const char *fmt, ...)
+static void answer(struct answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void answer(struct answer *a, int holds, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -37,50 +38,50 @@ static json_t *run_field(const struct rp_verify_state *s, const char *a, const c
     return json_object_get(json_object_get(s->run, a), b);
 }
 
-static void rule_signed_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_signed_by(const struct rp_verify_state *s, struct answer *a)
 {
     char print[RP_FINGERPRINT_SIZE];
     struct rp_err err = {0};
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < a->rule->n; i++) {
         struct rp_err e = {0};
-        if (rp_trust_resolve(print, r->word[i], &e) < 0) {
+        if (rp_trust_resolve(print, a->rule->word[i], &e) < 0) {
             err = e;
             continue;
         }
         if (strcmp(print, s->v->fingerprint) == 0) {
-            say(a, 1, "'%.64s'", r->word[i]);
+            answer(a, 1, "'%.64s'", a->rule->word[i]);
             return;
         }
     }
-    say(a, 0, "%s signed, which is none of those named%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
+    answer(a, 0, "signed by %s, which is not in the list%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
-static void rule_countersigned_by(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_countersigned_by(const struct rp_verify_state *s, struct answer *a)
 {
     char print[RP_FINGERPRINT_SIZE];
-    say(a, 1, "all of those named");
-    for (int i = 0; i < r->n; i++) {
+    answer(a, 1, "all in the list");
+    for (int i = 0; i < a->rule->n; i++) {
         struct rp_err err = {0};
-        if (rp_trust_resolve(print, r->word[i], &err) < 0)
-            say(a, 0, "'%.64s': %.300s", r->word[i], err.msg);
+        if (rp_trust_resolve(print, a->rule->word[i], &err) < 0)
+            answer(a, 0, "'%.64s': %.300s", a->rule->word[i], err.msg);
         else if (!rp_counter_role(s->v, print))
-            say(a, 0, "'%.64s' did not countersign", r->word[i]);
+            answer(a, 0, "'%.64s' did not countersign", a->rule->word[i]);
         if (!a->holds)
             return;
     }
 }
 
-static void rule_max_age_days(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_max_age_days(const struct rp_verify_state *s, struct answer *a)
 {
     double age = (double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at"), days = age > 0 ? age / DAY_S : 0;
     if (age < -CLOCKS_S)
-        say(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are taken for clocks that differ", -age / 60,
+        answer(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are tolerated", -age / 60,
             CLOCKS_S / 60);
     else
-        say(a, age <= DAY_S * (double)r->number, "%.2f days old, %" PRId64 " allowed", days, r->number);
+        answer(a, age <= DAY_S * (double)a->rule->number, "%.2f days old, %" PRId64 " allowed", days, a->rule->number);
 }
 
-/* The SHA-256 that the word stands for: it is one, or the name of an embedded recipe. */
+/* `word` is the name of an embedded recipe or a SHA-256. */
 static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
 {
     RP_FREE char *path = rp_asprintf("recipes/%s.yaml", word);
@@ -92,7 +93,7 @@ static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
     return e || rp_is_sha256(word) ? 0 : -1;
 }
 
-/* A setting that is not the recipe's and more than how long and where to run, and who set it; NULL: there is none. */
+/* A setting that differs from the recipe and is not about where and how long to run, and what set it; NULL: none. */
 static const char *changed_setting(const struct rp_verify_state *s, const char **by)
 {
     static const char *const free_of[] = {"run.", "measure.", "evidence."};
@@ -111,183 +112,177 @@ static const char *changed_setting(const struct rp_verify_state *s, const char *
     return NULL;
 }
 
-static void rule_recipes(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_recipes(const struct rp_verify_state *s, struct answer *a)
 {
     char digest[RP_SHA256_HEX];
     const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by);
     const char *unknown = NULL;
-    for (int i = 0; i < r->n; i++) {
-        if (recipe_digest(digest, r->word[i]) < 0)
-            unknown = r->word[i];
+    for (int i = 0; i < a->rule->n; i++) {
+        if (recipe_digest(digest, a->rule->word[i]) < 0)
+            unknown = a->rule->word[i];
         else if (strcmp(digest, is) == 0) {
-            say(a, !changed, changed ? "'%.64s', but %s set %.64s" : "'%.64s'", r->word[i], by, changed);
+            answer(a, !changed, changed ? "'%.64s', but %s set %.64s" : "'%.64s'", a->rule->word[i], by, changed);
             return;
         }
     }
-    say(a, 0, "recipe.yaml has SHA-256 %.16s..., which is none of those named%s%.64s%s", is,
+    answer(a, 0, "recipe.yaml has SHA-256 %.16s..., which is not in the list%s%.64s%s", is,
         unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
-static void rule_programs(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_programs(const struct rp_verify_state *s, struct answer *a)
 {
     const char *is = rp_known_text(s->before, "probes.program.sha256");
-    for (int i = 0; is && i < r->n; i++)
-        if (strcmp(is, r->word[i]) == 0) {
-            say(a, 1, "%.16s...", is);
+    for (int i = 0; is && i < a->rule->n; i++)
+        if (strcmp(is, a->rule->word[i]) == 0) {
+            answer(a, 1, "%.16s...", is);
             return;
         }
-    say(a, 0, is ? "the program that ran has SHA-256 %.64s, which is none of those named" : "the program's digest was not captured%s",
+    answer(a, 0, is ? "the program that ran has SHA-256 %.64s, which is not in the list" : "the program's digest was not captured%s",
         is ? is : "");
 }
 
-/* A repository of the capture: the working directory's, or one that --repo named. "absent" is no repository; what could not be looked at,
- * or is not in the capture, may be changed. 0, or -1 with the answer. */
+/* A captured repository: the working directory's, or one named with --repo. "absent": not a repository. What could not be read or was not
+ * captured counts as possibly changed. 0, or -1 with the answer. */
 static int check_repository(const char *name, const json_t *values, struct answer *a)
 {
     const char *state = rp_state_at(values, "modified"), *below = rp_state_at(values, "submodules_changed");
     double modified = 0, submodules = 0;
     int none = strcmp(state, "absent") == 0 && rp_value_at(values, "modified");
     if (rp_known_number(values, "modified", &modified) < 0 && !none)
-        say(a, 0, "not known: whether the repository '%.64s' was changed is '%.16s'", name,
+        answer(a, 0, "unknown: whether the repository '%.64s' was changed is '%.16s'", name,
             rp_value_at(values, "modified") ? state : "not captured");
     else if (rp_known_number(values, "submodules_changed", &submodules) < 0 && strcmp(below, "absent") != 0)
-        say(a, 0, "not known: whether submodules of the repository '%.64s' were changed is '%.16s'", name, below);
+        answer(a, 0, "unknown: whether submodules of the repository '%.64s' were changed is '%.16s'", name, below);
     else if (modified > 0 || submodules > 0)
-        say(a, 0, "%.0f files and %.0f submodules of the repository '%.64s' were modified", modified, submodules, name);
+        answer(a, 0, "%.0f files and %.0f submodules of the repository '%.64s' were modified", modified, submodules, name);
     else
         return 0;
     return -1;
 }
 
-static void rule_clean_tree(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_clean_tree(const struct rp_verify_state *s, struct answer *a)
 {
     const char *tool = json_string_value(run_field(s, "tool", "dirty")), *name;
     json_t *all = json_object_get(json_object_get(s->before, "probes"), "git"), *values;
-    (void)r;
     if (strcmp(tool, "clean") != 0) {
-        say(a, 0, "the program was built from a tree that is '%.32s'", tool);
+        answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
         return;
     }
-    say(a, 1, "built from a clean tree");
+    answer(a, 1, "built from a clean tree");
     json_object_foreach(all, name, values)
         if (check_repository(name, values, a) < 0)
             return;
     if (!json_object_get(all, "workdir"))
-        say(a, 0, "not known: the capture does not say what the working directory was");
+        answer(a, 0, "unknown: the working directory was not captured");
 }
 
-static void rule_complete(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_complete(const struct rp_verify_state *s, struct answer *a)
 {
     const char *status = json_string_value(json_object_get(s->run, "status"));
-    (void)r;
-    say(a, strcmp(status, "complete") == 0, "the run is %s", status);
+    answer(a, strcmp(status, "complete") == 0, "the run is %s", status);
 }
 
-static void rule_min_steps(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_min_steps(const struct rp_verify_state *s, struct answer *a)
 {
     int64_t n = json_integer_value(json_object_get(run_field(s, "results", "steps"), "timed"));
-    say(a, n >= r->number, "%" PRId64 " timed steps, %" PRId64 " asked for", n, r->number);
+    answer(a, n >= a->rule->number, "%" PRId64 " timed steps, at least %" PRId64 " required", n, a->rule->number);
 }
 
-static void rule_min_repeats(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_min_repeats(const struct rp_verify_state *s, struct answer *a)
 {
     int64_t n = (int64_t)json_array_size(run_field(s, "results", "windows"));
-    say(a, n >= r->number, "%" PRId64 " repeats, %" PRId64 " asked for", n, r->number);
+    answer(a, n >= a->rule->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, a->rule->number);
 }
 
-static void rule_replayed(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_replayed(const struct rp_verify_state *s, struct answer *a)
 {
-    say(a, s->v->replayed >= r->number, "%" PRId64 " steps trained again here, %" PRId64 " asked for%s", s->v->replayed, r->number,
-        s->v->replayed < r->number ? " (--replay)" : "");
+    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " steps replayed, at least %" PRId64 " required%s", s->v->replayed,
+           a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-static void rule_in_ledger(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_in_ledger(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *position = run_field(s, "ledger", "position");
     const char *reason = json_string_value(run_field(s, "ledger", "reason"));
-    (void)r;
     if (position)
-        say(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
+        answer(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
     else
-        say(a, 0, "in none: %.180s", reason);
+        answer(a, 0, "in no ledger: %.180s", reason);
 }
 
-/* Why nothing is known of the ledger: a given one that lacks the place fails the check of that name before. */
+/* Why the ledger is unknown. A given one that lacks the entry fails the check `ledger` first. */
 static const char *not_looked_up(const struct rp_verify_state *s)
 {
-    return !s->o->ledger ? "not known: no ledger was given (--ledger)"
-                         : run_field(s, "ledger", "position") ? "not known: the ledger that was given does not have it (see the check "
-                                                                "ledger)"
-                                                              : "not known: the run names no place in a ledger";
+    return !s->o->ledger ? "unknown: no ledger was given (--ledger)"
+           : run_field(s, "ledger", "position") ? "unknown: the given ledger does not have the entry (see the check ledger)"
+                                                : "unknown: the run cites no ledger entry";
 }
 
-static void rule_ledger_checked(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_ledger_checked(const struct rp_verify_state *s, struct answer *a)
 {
     int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
-    (void)r;
-    say(a, recorded, "%s", recorded       ? "found, with this bundle"
-                       : s->v->ledger ? "found, but that it ended in this bundle is not recorded"
+    answer(a, recorded, "%s", recorded       ? "found, with this bundle"
+                       : s->v->ledger ? "found, but its end in this bundle is not recorded"
                                       : not_looked_up(s));
 }
 
-static void rule_max_attempts_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_max_attempts_before(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *earlier = run_field(s, "ledger", "earlier");
     int64_t n = json_integer_value(earlier);
     if (!earlier)
-        say(a, 0, "not known: the run stands in no ledger");
+        answer(a, 0, "unknown: the run is in no ledger");
     else
-        say(a, n <= r->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, r->number,
-            s->v->ledger ? "" : "; by the signer's own account");
+        answer(a, n <= a->rule->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, a->rule->number,
+            s->v->ledger ? "" : "; according to the signer");
 }
 
-static void rule_max_failed_before(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_max_failed_before(const struct rp_verify_state *s, struct answer *a)
 {
     static const char *const ends[] = {"failed", "interrupted", "open"};
     int64_t n = 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         n += json_integer_value(json_object_get(s->v->ledger, ends[i]));
     if (!s->v->ledger)
-        say(a, 0, "%s", not_looked_up(s));
+        answer(a, 0, "%s", not_looked_up(s));
     else
-        say(a, n <= r->number, "%" PRId64 " before it failed, were broken off or have no end, %" PRId64 " allowed", n, r->number);
+        answer(a, n <= a->rule->number, "%" PRId64 " earlier runs failed, were interrupted or have no end, %" PRId64 " allowed", n,
+               a->rule->number);
 }
 
-/* Against the first run, or nothing is known. 0, or -1 with the answer. */
-static int compared(const struct rp_verify_state *s, struct answer *a)
+/* The original was given and compared. 0, or -1 with the answer. */
+static int require_original(const struct rp_verify_state *s, struct answer *a)
 {
     if (s->v->original)
         return 0;
-    say(a, 0, "not known: %s", run_field(s, "agreement", "bits") ? "the run that it repeats was not given (--original)"
-                                                                    : "it repeats no other run");
+    answer(a, 0, "%s", run_field(s, "agreement", "bits") ? "unknown: the original was not given (--original)" : "not a replication");
     return -1;
 }
 
-static void rule_bits_equal(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_bits_equal(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *bits = run_field(s, "agreement", "bits");
     int equal = json_is_true(json_object_get(bits, "equal"));
     int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_verify_steps(s->run), first = s->v->original_steps;
-    (void)r;
-    if (compared(s, a) < 0)
+    if (require_original(s, a) < 0)
         return;
     if (equal && steps >= 1 && steps == own && steps == first)
-        say(a, 1, "equal over %" PRId64 " steps", steps);
+        answer(a, 1, "equal over %" PRId64 " steps", steps);
     else
-        say(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the first %" PRId64, equal ? "equal" : "not equal", steps, own,
+        answer(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps, own,
             first);
 }
 
-static void rule_throughput_within_percent(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_throughput_within_percent(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *ratio = json_object_get(run_field(s, "agreement", "throughput"), "ratio");
     double off = 100 * fabs(json_number_value(ratio) - 1);
-    if (compared(s, a) == 0)
-        say(a, json_is_number(ratio) && off <= (double)r->number,
-            json_is_number(ratio) ? "%.2f %% from the first's, %" PRId64 " allowed" : "not known", off, r->number);
+    if (require_original(s, a) == 0)
+        answer(a, json_is_number(ratio) && off <= (double)a->rule->number,
+            json_is_number(ratio) ? "%.2f %% from the original's, %" PRId64 " allowed" : "unknown", off, a->rule->number);
 }
 
-/* Of a processor: what it counts since it started, before and after. */
+/* Counters of the processor since boot, before and after the run. */
 static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
 {
     static const char *const counts[] = {"probes.frequency.core_throttles", "probes.frequency.package_throttles"};
@@ -296,25 +291,24 @@ static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
     for (int i = 0; i < 2; i++) {
         int knew = rp_known_number(s->before, counts[i], &before) == 0, knows = rp_known_number(s->after, counts[i], &after) == 0;
         if (knew != knows || (knew && after < before)) {
-            say(a, 0, knew != knows ? "not known: %s has only one end" : "not known: %s went backwards, as after a restart", counts[i]);
+            answer(a, 0, knew != knows ? "unknown: %s was captured only once" : "unknown: %s decreased, as after a restart", counts[i]);
             return;
         }
         known |= knew;
         more += knew ? after - before : 0;
     }
     if (!known)
-        say(a, 0, "not known: this processor counts no throttling, or not for guests");
+        answer(a, 0, "unknown: this processor does not count throttling, or not for guests");
     else
-        say(a, more == 0, "throttled %.0f times during the run", more);
+        answer(a, more == 0, "throttled %.0f times during the run", more);
 }
 
-static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_no_throttling(const struct rp_verify_state *s, struct answer *a)
 {
     const json_t *is = json_object_get(s->run, "samples"), *shares = json_object_get(is, "throttle");
     const char *name;
     json_t *share;
     int64_t silent = 0;
-    (void)r;
     if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0) {
         cpu_throttling(s, a);
         return;
@@ -322,86 +316,76 @@ static void rule_no_throttling(const struct rp_verify_state *s, const struct rp_
     for (int64_t i = 0; i < s->samples.n; i++)
         silent += !json_is_array(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"));
     if (s->samples.n == 0 || !json_is_object(shares)) {
-        say(a, 0, "not known: no sample says it");
+        answer(a, 0, "unknown: no sample has it");
         return;
     }
     if (silent || rp_verify_few_samples(s)) {
-        say(a, 0, silent ? "not known: %" PRId64 " of %" PRId64 " samples do not say it"
-                         : "not known: there are too few samples (%" PRId64 " less of %" PRId64 ")",
+        answer(a, 0, silent ? "unknown: %" PRId64 " of %" PRId64 " samples lack it"
+                         : "unknown: too few samples (%" PRId64 " less of %" PRId64 ")",
             silent, s->samples.n);
         return;
     }
-    say(a, 1, "none in %" JSON_INTEGER_FORMAT " samples", json_integer_value(json_object_get(is, "timed")));
+    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " samples", json_integer_value(json_object_get(is, "timed")));
     json_object_foreach((json_t *)shares, name, share)
         if (!rp_verify_harmless(name))
-            say(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
+            answer(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
 }
 
-static void rule_no_warnings(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
+static void rule_no_warnings(const struct rp_verify_state *s, struct answer *a)
 {
-    (void)r;
-    say(a, 1, "none");
+    answer(a, 1, "none");
     for (int i = 0; i < RP_CHECK_policy; i++)
         if (s->v->check[i].state == RP_CHECK_WARNING)
-            say(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
+            answer(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
 }
 
-/* Is that check no worse than asked? */
-static int check_holds(const struct rp_verification *v, const struct rp_policy *p, int i, struct answer *a)
+static void rule_checks(const struct rp_verify_state *s, struct answer *a)
 {
-    enum rp_check_state is = v->check[i].state;
-    if (!p->worst[i] || ((int)is <= p->worst[i] && is != RP_CHECK_SKIPPED))
-        return 1;
-    say(a, 0, "%s is '%s', allowed is '%s'%s%.150s", rp_check_name(i), rp_check_state_name(is),
-        rp_check_state_name((enum rp_check_state)p->worst[i]),
-        *v->check[i].text ? ": " : "", v->check[i].text);
-    return 0;
-}
-
-static void rule_checks(const struct rp_verify_state *s, const struct rp_rule *r, struct answer *a)
-{
-    (void)r;
-    say(a, 1, "all as asked");
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        if (!check_holds(s->v, s->o->policy, i, a))
-            return;
+    answer(a, 1, "all as required");
+    for (int i = 0; i < RP_CHECK_COUNT && a->holds; i++) {
+        const struct rp_check_result *is = &s->v->check[i];
+        int worst = s->o->policy->worst[i];
+        if (worst && ((int)is->state > worst || is->state == RP_CHECK_SKIPPED))
+            answer(a, 0, "%s is '%s', allowed is '%s'%s%.150s", is->name, rp_check_state_name(is->state),
+                   rp_check_state_name((enum rp_check_state)worst), *is->text ? ": " : "", is->text);
+    }
 }
 
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    static void (*const rules[])(const struct rp_verify_state *, const struct rp_rule *, struct answer *) = {
+    static void (*const rules[])(const struct rp_verify_state *, struct answer *) = {
 #define RULE(id, type, example, meaning) rule_##id,
 #include "verify/policy.def"
 #undef RULE
     };
     const struct rp_policy *p = s->o->policy;
-    int asked = 0, broken = 0;
+    int rules_given = 0, broken = 0;
     char first[480] = "";
     if (!p) {
         result->state = RP_CHECK_SKIPPED;
-        rp_check_say(result, "not asked for; --policy FILE says what the bundle must be for you");
+        rp_check_text(result, "not requested; --policy FILE gives the rules that the bundle must meet");
         return 0;
     }
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
-        struct answer a = {0};
+        struct answer a = {.rule = &p->rule[i]};
         char safe[sizeof a.text];
         if (!p->rule[i].line)
             continue;
-        asked++;
-        rules[i](s, &p->rule[i], &a);
+        rules_given++;
+        rules[i](s, &a);
         rp_safe(safe, sizeof safe, a.text);
         json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
         if (!a.holds && !broken++)
             snprintf(first, sizeof first, "%s: %s", rp_rule_text(i)->id, safe);
     }
     if (broken)
-        return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, asked, broken == 1 ? "does" : "do", first);
-    if (!asked) {
+        return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, rules_given, broken == 1 ? "does" : "do", first);
+    if (!rules_given) {
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "the policy asks for nothing");
+        rp_check_text(result, "the policy has no rules");
         return 0;
     }
-    rp_check_say(result, asked == 1 ? "%d rule holds" : "%d rules hold", asked);
+    rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
     return 0;
 }

@@ -1,5 +1,4 @@
-/* Scaling: a run against one of fewer threads or devices. More of the same is at most so many times as fast, unless something else
- * differs. */
+/* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else differs. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
@@ -16,10 +15,9 @@
 static int64_t width_of(const json_t *run)
 {
     struct rp_device_info d;
-    struct rp_verify_state s = {.run = (json_t *)run};
     if (strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0)
         return rp_verify_cpu(&d, run) < 0 ? 1 : d.threads;
-    return json_integer_value(rp_verify_setting(&s, "parallel.data"));
+    return json_integer_value(rp_run_setting(run, "parallel.data"));
 }
 
 /* One end of the interval of the throughput, or the throughput where there is none. */
@@ -36,7 +34,7 @@ static void add_cause(char *out, size_t size, const char *name, const json_t *a,
         snprintf(out + n, size - n, "%s%s", n ? ", " : "", name);
 }
 
-/* What else is not the same: settings that change the work, and the device. */
+/* Other differences that explain a speed-up: settings that change the work, and the device. */
 static void find_causes(char *out, size_t size, const struct rp_verify_state *s, const json_t *base, const json_t *before)
 {
     static const char *const free_of[] = {"run.threads", "run.save", "run.hang_seconds", "parallel.data", "train.global_batch_size",
@@ -45,11 +43,10 @@ static void find_causes(char *out, size_t size, const struct rp_verify_state *s,
     const char *key;
     json_t *entry;
     struct rp_device_info here, there;
-    struct rp_verify_state b = {.run = (json_t *)base};
     *out = 0;
     json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
         if (strncmp(key, "measure.", 8) != 0 && strncmp(key, "evidence.", 9) != 0 && !RP_IS_IN(free_of, key, strlen(key)))
-            add_cause(out, size, key, json_object_get(entry, "value"), rp_verify_setting(&b, key));
+            add_cause(out, size, key, json_object_get(entry, "value"), rp_run_setting(base, key));
     add_cause(out, size, "backend", json_object_get(s->run, "backend"), json_object_get(base, "backend"));
     if (rp_verify_cpu(&here, s->run) == 0 && rp_verify_cpu(&there, base) == 0 && strcmp(here.isa, there.isa) != 0)
         add_cause(out, size, "instruction set", s->run, base);
@@ -58,7 +55,7 @@ static void find_causes(char *out, size_t size, const struct rp_verify_state *s,
                   rp_known(json_object_get(before, "probes"), captured[i]));
 }
 
-static int compare(const struct rp_verify_state *s, const json_t *base, const json_t *before, struct rp_check_result *result,
+static int compare_runs(const struct rp_verify_state *s, const json_t *base, const json_t *before, struct rp_check_result *result,
                    struct rp_err *err)
 {
     char causes[200];
@@ -67,39 +64,34 @@ static int compare(const struct rp_verify_state *s, const json_t *base, const js
     double ideal = n_base > 0 ? (double)n / (double)n_base : 0;
     if (n <= n_base || !(least > 0)) {
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "%" PRId64 " threads or devices against %" PRId64 " of the base: nothing to scale", n, n_base);
+        rp_check_text(result, "%" PRId64 " threads or devices, the baseline has %" PRId64 ": nothing to scale", n, n_base);
         return 0;
     }
     if (least > ideal * SLACK) {
         find_causes(causes, sizeof causes, s, base, before);
         if (!*causes)
-            return rp_fail(err, RP_MISMATCH, "%.2f to %.2f times as fast with %.2f times the threads or devices, and nothing else differs",
+            return rp_fail(err, RP_MISMATCH, "speed-up %.2f to %.2f with %.2f times the threads or devices, and nothing else differs",
                            least, most, ideal);
         result->state = RP_CHECK_NOTE;
-        rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices; what else differs: %s", least, most, ideal,
+        rp_check_text(result, "speed-up %.2f to %.2f with %.2f times the threads or devices; other differences: %s", least, most, ideal,
                      causes);
         return 0;
     }
-    rp_check_say(result, "%.2f to %.2f times as fast with %.2f times the threads or devices", least, most, ideal);
+    rp_check_text(result, "speed-up %.2f to %.2f with %.2f times the threads or devices", least, most, ideal);
     return 0;
 }
 
 int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    struct rp_verification v;
-    struct rp_verified kept = {0};
+    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
+    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
     struct rp_verify_opts o = {.trust = s->o->trust, .keep = &kept};
-    if (!s->o->base) {
+    if (!s->o->baseline) {
         result->state = RP_CHECK_SKIPPED;
-        rp_check_say(result, "not asked for; --base BUNDLE names a run of fewer threads or devices");
+        rp_check_text(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices");
         return 0;
     }
-    int failed = rp_verify(&v, s->o->base, &o, err) < 0;
-    if (failed)
-        rp_wrap(err, "--base");
-    else
-        failed = compare(s, v.run, kept.before, result, err) < 0;
-    rp_verified_fini(&kept);
-    rp_verification_fini(&v);
-    return failed ? -1 : 0;
+    if (rp_verify(&v, s->o->baseline, &o, err) < 0)
+        return rp_wrap(err, "--baseline");
+    return compare_runs(s, v.run, kept.before, result, err);
 }

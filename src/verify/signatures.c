@@ -1,4 +1,4 @@
-/* Who signed: counter-signatures, and what the reader of the bundle thinks of each key. */
+/* Countersignatures, and whether the trust store of this user has their keys. */
 #include "base/json.h"
 #include "base/text.h"
 #include "sign/counter.h"
@@ -15,8 +15,8 @@ static const struct rp_member *member(const struct rp_verify_state *s, int numbe
     return rp_bundle_find(&s->bundle, name);
 }
 
-/* Everything that one pair of members says: into `row` as far as it holds. */
-static int open_one(struct rp_verify_state *s, int number, json_t *row, struct rp_err *err)
+/* Checks one pair of members and puts the contents into `row`. */
+static int open_countersignature(struct rp_verify_state *s, int number, json_t *row, struct rp_err *err)
 {
     const struct rp_member *envelope = member(s, number, "dsse.json"), *pem = member(s, number, "pem"),
                            *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
@@ -24,7 +24,7 @@ static int open_one(struct rp_verify_state *s, int number, json_t *row, struct r
     RP_BUF again = {0};
     struct rp_countersignature c;
     if (!envelope || !pem)
-        return rp_fail(err, RP_MALFORMED, "there is no " RP_COUNTER_FOLDER "%d.%s", number, envelope ? "pem" : "dsse.json");
+        return rp_fail(err, RP_MALFORMED, "missing member " RP_COUNTER_FOLDER "%d.%s", number, envelope ? "pem" : "dsse.json");
     struct rp_key_pair *k = rp_key_load_public(rp_buf_text(&pem->bytes), pem->bytes.size, pem->name, err);
     if (!k)
         return -1;
@@ -32,7 +32,7 @@ static int open_one(struct rp_verify_state *s, int number, json_t *row, struct r
     rp_key_fingerprint(k, print);
     int failed = !rp_buf_is(&again, pem->bytes.data, pem->bytes.size);
     if (failed)
-        failed = rp_fail(err, RP_MALFORMED, "%s holds more than one public key in its usual form", pem->name);
+        failed = rp_fail(err, RP_MALFORMED, "%s is not one public key in canonical form", pem->name);
     else
         failed = rp_counter_open(&c, rp_buf_text(&envelope->bytes), envelope->bytes.size, &statement->bytes, k, err) < 0;
     rp_key_free(k);
@@ -46,7 +46,7 @@ static int open_one(struct rp_verify_state *s, int number, json_t *row, struct r
     return 0;
 }
 
-static void look_up(json_t *row)
+static void add_trust(json_t *row)
 {
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
     struct rp_err why;
@@ -69,7 +69,7 @@ static int signed_before(const json_t *list, const json_t *row)
     return 0;
 }
 
-static int count(const struct rp_verify_state *s)
+static int count_members(const struct rp_verify_state *s)
 {
     int n = 0;
     for (int i = 0; i < s->bundle.n; i++)
@@ -77,23 +77,23 @@ static int count(const struct rp_verify_state *s)
     return n;
 }
 
-int rp_check_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+int rp_check_countersignatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    int members = count(s), n = (members + 1) / 2, failed = 0, trusted = 0;
+    int members = count_members(s), n = (members + 1) / 2, failed = 0, trusted = 0;
     if (n > RP_COUNTER_MAX)
-        return rp_fail(err, RP_MALFORMED, "%d counter-signatures; at most %d are accepted", n, RP_COUNTER_MAX);
+        return rp_fail(err, RP_MALFORMED, "%d countersignatures; at most %d are accepted", n, RP_COUNTER_MAX);
     s->v->signatures = json_array();
     for (int i = 0; i < n; i++) {
         struct rp_err why = {0};
         json_t *row = json_pack("{s:i}", "number", i);
-        int good = open_one(s, i, row, &why) == 0;
+        int good = open_countersignature(s, i, row, &why) == 0;
         if (good && strcmp(json_string_value(json_object_get(row, "fingerprint")), s->v->fingerprint) == 0)
-            good = rp_fail(&why, RP_MALFORMED, RP_COUNTER_FOLDER "%d.dsse.json: the author's own key, which signed already", i) == 0;
+            good = rp_fail(&why, RP_MALFORMED, RP_COUNTER_FOLDER "%d.dsse.json: made by the author's own key", i) == 0;
         if (good && signed_before(s->v->signatures, row))
             good = rp_fail(&why, RP_MALFORMED, RP_COUNTER_FOLDER "%d.dsse.json: the same key signed in the same role before", i) == 0;
         json_object_set_new(row, "valid", json_boolean(good));
         if (good) {
-            look_up(row);
+            add_trust(row);
             trusted += json_is_true(json_object_get(row, "trusted"));
         } else {
             json_object_set_new(row, "why", json_string(why.msg));
@@ -105,9 +105,9 @@ int rp_check_signatures(struct rp_verify_state *s, struct rp_check_result *resul
     if (failed)
         return -1;
     if (n == 0)
-        rp_check_say(result, "none beside the author's");
+        rp_check_text(result, "none besides the author's signature");
     else
-        rp_check_say(result, "%d beside the author's, %d by keys in your trust store; listed below", n, trusted);
+        rp_check_text(result, "%d, of which %d by keys in your trust store; listed below", n, trusted);
     return 0;
 }
 
@@ -124,28 +124,22 @@ const char *rp_counter_role(const struct rp_verification *v, const char *fingerp
     return NULL;
 }
 
-static const char *text_of(const json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "";
-}
-
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v)
 {
     size_t i;
     json_t *row;
     json_array_foreach(v->signatures, i, row)
     {
-        const char *name = text_of(row, "name"), *until = text_of(row, "until"), *note = text_of(row, "note");
+        const char *name = rp_json_text_at(row, "name"), *until = rp_json_text_at(row, "until"), *note = rp_json_text_at(row, "note");
         int trusted = json_is_true(json_object_get(row, "trusted"));
-        rp_buf_printf(out, "countersigned as %s by %s", text_of(row, "role"), text_of(row, "fingerprint"));
+        rp_buf_printf(out, "countersigned as %s by %s", rp_json_text_at(row, "role"), rp_json_text_at(row, "fingerprint"));
         if (trusted)
             rp_buf_printf(out, " (%s)", name);
         else if (*name)
-            rp_buf_printf(out, " (was '%s' until %s: no longer trusted)", name, until);
+            rp_buf_printf(out, " ('%s', no longer trusted since %s)", name, until);
         else
             rp_buf_puts(out, " (key unknown)");
-        rp_buf_printf(out, " on %.10s", text_of(row, "at"));
+        rp_buf_printf(out, " on %.10s", rp_json_text_at(row, "at"));
         if (*note) {
             RP_FREE char *quoted = rp_quoted(note);
             rp_buf_printf(out, ": %s", quoted);

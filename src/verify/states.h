@@ -1,6 +1,6 @@
 /* Two files of one training state, element by element; and the root of one.
  *
- * What:    where bits differ, as far as it can be told: tensor, elements, values.
+ * What:    where bits differ: tensor, elements, values.
  * Flow:    safetensors files as `run --save` writes them -> struct rp_state_difference; file and recipe -> state root.
  * Owner:   nothing outlives the calls.
  * Extend:  another figure of the difference is a field, filled in compare_tensor().
@@ -15,12 +15,12 @@
 #include <stdint.h>
 
 struct rp_state_difference {
-    int64_t tensors;     /* that differ; 0: all bits are equal, and nothing else is filled in */
-    char name[128];      /* the first of them, in the order of the model */
-    int64_t size;        /* its elements, */
-    int64_t first, last; /* where the first and the last differ, */
-    int64_t count;       /* how many do, */
-    char was[32], here[32]; /* and the first of them as hex floats */
+    int64_t tensors;     /* that differ; 0: all bits are equal, and the other fields are empty */
+    char name[128];      /* the first one, in the order of the model */
+    int64_t size;        /* its elements */
+    int64_t first, last; /* the first and last element that differ */
+    int64_t count;       /* how many differ */
+    char was[32], here[32]; /* the first one as hex floats */
 };
 
 /* RP_MISMATCH: not the same tensors. */

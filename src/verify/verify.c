@@ -24,14 +24,14 @@ static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
 
 const char *rp_verdict_name(enum rp_verdict v)
 {
-    static const char *const names[] = {"failed", "verified-unknown-key", "verified", "undecided"};
+    static const char *const names[] = {"failed", "verified-unknown-key", "verified", "inconclusive"};
     return names[v];
 }
 
 const char *rp_verdict_text(enum rp_verdict v)
 {
     static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
-                                        "not decided: what was asked for was not done; nothing else failed"};
+                                        "inconclusive: a requested check could not be completed; no check failed"};
     return texts[v];
 }
 
@@ -48,7 +48,7 @@ const char *rp_check_name(int id)
 void rp_checks_text(struct rp_buf *out)
 {
     for (int i = 0; i < RP_CHECK_COUNT; i++)
-        rp_buf_printf(out, "%-11s %-6s %s\n%19s%s\n", checks[i].id, severity_names[checks[i].severity], checks[i].proves, "",
+        rp_buf_printf(out, "%-17s %-6s %s\n%25s%s\n", checks[i].id, severity_names[checks[i].severity], checks[i].proves, "",
                       checks[i].how);
 }
 
@@ -61,7 +61,7 @@ json_t *rp_checks_json(void)
     return json_pack("{s:o}", "checks", list);
 }
 
-void rp_check_say(struct rp_check_result *result, const char *fmt, ...)
+void rp_check_text(struct rp_check_result *result, const char *fmt, ...)
 {
     char text[sizeof result->text];
     va_list ap;
@@ -71,7 +71,7 @@ void rp_check_say(struct rp_check_result *result, const char *fmt, ...)
     rp_safe(result->text, sizeof result->text, text);
 }
 
-static void short_text(char *out, size_t size, const json_t *j)
+static void format_value(char *out, size_t size, const json_t *j)
 {
     RP_BUF text = {0};
     char safe[120];
@@ -84,8 +84,8 @@ static void short_text(char *out, size_t size, const json_t *j)
     snprintf(out, size, "%.100s", rp_safe(safe, sizeof safe, text.data));
 }
 
-/* Descends into what differs; path is where we are. 1 and text, or 0. */
-static int differ(char *text, size_t size, char *path, size_t path_size, const json_t *is, const json_t *expected)
+/* The first difference below `path`: 1 and its text, or 0. */
+static int find_difference(char *text, size_t size, char *path, size_t path_size, const json_t *is, const json_t *expected)
 {
     char a[128], b[128], safe[64];
     const char *key;
@@ -94,11 +94,11 @@ static int differ(char *text, size_t size, char *path, size_t path_size, const j
     if (json_equal(is, expected))
         return 0;
     if (json_is_object(is) && json_is_object(expected)) {
-        for (int turn = 0; turn < 2; turn++) /* what is there, then what is not */
+        for (int turn = 0; turn < 2; turn++) /* keys of the document, then keys that it lacks */
             json_object_foreach((json_t *)(turn ? expected : is), key, part)
             {
                 snprintf(path + end, path_size - end, "%s%s", end ? "/" : "", rp_safe(safe, sizeof safe, key));
-                if (differ(text, size, path, path_size, json_object_get(is, key), json_object_get(expected, key)))
+                if (find_difference(text, size, path, path_size, json_object_get(is, key), json_object_get(expected, key)))
                     return 1;
                 path[end] = 0;
             }
@@ -106,13 +106,13 @@ static int differ(char *text, size_t size, char *path, size_t path_size, const j
         json_array_foreach((json_t *)is, i, part)
         {
             snprintf(path + end, path_size - end, "/%zu", i);
-            if (differ(text, size, path, path_size, part, json_array_get(expected, i)))
+            if (find_difference(text, size, path, path_size, part, json_array_get(expected, i)))
                 return 1;
             path[end] = 0;
         }
     }
-    short_text(a, sizeof a, is);
-    short_text(b, sizeof b, expected);
+    format_value(a, sizeof a, is);
+    format_value(b, sizeof b, expected);
     snprintf(text, size, "%s is %s, expected %s", *path ? path : "the document", a, b);
     return 1;
 }
@@ -120,7 +120,7 @@ static int differ(char *text, size_t size, char *path, size_t path_size, const j
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected)
 {
     char path[200] = "";
-    return differ(text, size, path, sizeof path, is, expected);
+    return find_difference(text, size, path, sizeof path, is, expected);
 }
 
 static void state_fini(struct rp_verify_state *s)
@@ -149,7 +149,7 @@ void rp_verified_fini(struct rp_verified *kept)
     *kept = (struct rp_verified){0};
 }
 
-static void keep(struct rp_verified *kept, struct rp_verify_state *s)
+static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
 {
     *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe, s->samples};
     s->bundle = (struct rp_bundle){0};
@@ -159,54 +159,74 @@ static void keep(struct rp_verified *kept, struct rp_verify_state *s)
     s->samples = (struct rp_samples){0};
 }
 
+/* Requested by an option: one that could not be completed makes the verdict inconclusive instead of failed. */
+static int is_requested(int check)
+{
+    return check == RP_CHECK_replay || check == RP_CHECK_report_file;
+}
+
+/* Runs a check and fills its row; -1 if it did not pass. */
+static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
+{
+    struct rp_check_result *r = &s->v->check[i];
+    char more[sizeof r->text];
+    r->state = RP_CHECK_PASSED;
+    if (checks[i].run(s, r, err) == 0)
+        return 0;
+    snprintf(more, sizeof more, "%s", r->text);
+    rp_check_text(r, "%s%s%s", err->msg, *more ? "; " : "", more);
+    if (err->code == RP_MISMATCH && checks[i].severity == RP_SEVERITY_WARN)
+        r->state = RP_CHECK_WARNING;
+    else
+        r->state = err->code != RP_MISMATCH && is_requested(i) ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
+    return -1;
+}
+
+/* Of the bundle, and of the report given with --report. */
+struct tally {
+    int failed, incomplete;
+};
+
+/* *err: the first failure, or if there is none the first requested check that could not be completed. */
+static void run_checks(struct rp_verify_state *s, struct tally *bundle, struct tally *page, struct rp_err *err)
+{
+    int stopped = 0;
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        struct rp_check_result *r = &s->v->check[i];
+        struct tally *t = i == RP_CHECK_report_file ? page : bundle;
+        struct rp_err e = {0};
+        s->v->run = s->run;
+        if (stopped || (bundle->failed && is_requested(i))) {
+            rp_check_text(r, "an earlier check failed");
+            continue;
+        }
+        if (run_check(s, i, &e) == 0 || r->state == RP_CHECK_WARNING)
+            continue;
+        int failed = r->state == RP_CHECK_FAILED, before = bundle->failed + page->failed;
+        if (!before && (failed || !(bundle->incomplete + page->incomplete)))
+            *err = e;
+        ++*(failed ? &t->failed : &t->incomplete);
+        stopped |= checks[i].severity == RP_SEVERITY_FATAL;
+    }
+}
+
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
-    struct rp_verified kept = {0};
-    int failed = 0, stopped = 0, undone = 0, page_failed = 0, page_undone = 0;
+    struct tally bundle = {0}, page = {0};
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         v->check[i] = (struct rp_check_result){.name = checks[i].id, .proves = checks[i].proves};
-    for (int i = 0; i < RP_CHECK_COUNT; i++) {
-        struct rp_check_result *r = &v->check[i];
-        struct rp_err e = {0};
-        int is_page = i == RP_CHECK_report_file;
-        v->run = s.run;
-        if (stopped || (failed && (i == RP_CHECK_replay || is_page))) {
-            rp_check_say(r, "an earlier check failed");
-            continue;
-        }
-        r->state = RP_CHECK_PASSED;
-        if (checks[i].run(&s, r, &e) == 0)
-            continue;
-        char more[sizeof r->text]; /* that a check has to say besides */
-        snprintf(more, sizeof more, "%s", r->text);
-        rp_check_say(r, "%s%s%s", e.msg, *more ? "; " : "", more);
-        if (checks[i].severity == RP_SEVERITY_WARN && e.code == RP_MISMATCH) {
-            r->state = RP_CHECK_WARNING;
-            continue;
-        }
-        /* a replay that was interrupted, or a page that could not be compared in full, says nothing */
-        int here = (i != RP_CHECK_replay && !is_page) || e.code == RP_MISMATCH;
-        r->state = here ? RP_CHECK_FAILED : RP_CHECK_SKIPPED;
-        if (here ? !(failed + page_failed) : !(failed + page_failed + undone + page_undone))
-            *err = e;
-        *(is_page ? here ? &page_failed : &page_undone : here ? &failed : &undone) += 1;
-        stopped |= checks[i].severity == RP_SEVERITY_FATAL;
-    }
-    v->bundle = failed ? RP_VERDICT_FAILED
-                : undone ? RP_VERDICT_UNDECIDED
+    run_checks(&s, &bundle, &page, err);
+    v->bundle = bundle.failed ? RP_VERDICT_FAILED
+                : bundle.incomplete ? RP_VERDICT_INCONCLUSIVE
                 : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
-    v->verdict = page_failed ? RP_VERDICT_FAILED : page_undone && !failed ? RP_VERDICT_UNDECIDED : v->bundle;
+    v->verdict = page.failed ? RP_VERDICT_FAILED : page.incomplete && !bundle.failed ? RP_VERDICT_INCONCLUSIVE : v->bundle;
     v->run = json_incref(s.run);
-    if (v->verdict != RP_VERDICT_FAILED)
-        keep(&kept, &s);
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
-        *o->keep = kept;
-    else
-        rp_verified_fini(&kept);
+        move_kept(o->keep, &s);
     state_fini(&s);
-    return failed || undone || page_failed || page_undone ? -1 : 0;
+    return bundle.failed || bundle.incomplete || page.failed || page.incomplete ? -1 : 0;
 }
 
 int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -215,7 +235,7 @@ int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *resu
     if (s->o->page)
         return s->o->page(s->o->page_arg, s->v, &borrowed, result, err);
     result->state = RP_CHECK_SKIPPED;
-    rp_check_say(result, "not asked for; --report FILE compares a page of this bundle with it");
+    rp_check_text(result, "not requested; --report FILE compares a report of this bundle");
     return 0;
 }
 
@@ -233,16 +253,15 @@ void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 {
     const char *status = json_string_value(json_object_get(v->run, "status"));
     int partial = v->verdict != RP_VERDICT_FAILED && status && strcmp(status, "complete") != 0;
-    rp_buf_printf(out, "%s%s%s", rp_verdict_text(v->verdict), partial ? "; the run itself is marked " : "", partial ? status : "");
+    rp_buf_printf(out, "%s%s%s", rp_verdict_text(v->verdict), partial ? "; the run is marked " : "", partial ? status : "");
 }
 
-/* What is easily passed over in a long table. */
 static void list_warnings(struct rp_buf *out, const struct rp_verification *v)
 {
     int n = 0;
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         if (v->check[i].state == RP_CHECK_WARNING)
-            rp_buf_printf(out, "%s%s", n++ ? ", " : "\nlook at: ", v->check[i].name);
+            rp_buf_printf(out, "%s%s", n++ ? ", " : "\nwarnings: ", v->check[i].name);
     if (n)
         rp_buf_puts(out, "\n");
 }
@@ -250,14 +269,14 @@ static void list_warnings(struct rp_buf *out, const struct rp_verification *v)
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour)
 {
     static const char *const paint[] = {"\033[2m", "\033[32m", "\033[33m", "\033[33m", "\033[31m"};
-    int stopped = 0; /* after a fatal check, one row stands for all that were not run */
+    int stopped = 0; /* after a fatal failure one row replaces those that were not run */
     for (int i = 0; i < RP_CHECK_COUNT && !stopped; i++) {
         const struct rp_check_result *r = &v->check[i];
-        rp_buf_printf(out, "%s%-8s%s %-12s %s\n", colour ? paint[r->state] : "", state_names[r->state], colour ? "\033[0m" : "", r->name,
+        rp_buf_printf(out, "%s%-8s%s %-17s %s\n", colour ? paint[r->state] : "", state_names[r->state], colour ? "\033[0m" : "", r->name,
                       *r->text ? r->text : r->proves);
         stopped = checks[i].severity == RP_SEVERITY_FATAL && r->state == RP_CHECK_FAILED;
         if (stopped && i + 1 < RP_CHECK_COUNT)
-            rp_buf_printf(out, "%s%-8s%s %d later checks: they need what failed\n", colour ? paint[RP_CHECK_SKIPPED] : "",
+            rp_buf_printf(out, "%s%-8s%s %d later checks: they depend on the one that failed\n", colour ? paint[RP_CHECK_SKIPPED] : "",
                           state_names[RP_CHECK_SKIPPED], colour ? "\033[0m" : "", RP_CHECK_COUNT - i - 1);
     }
     list_warnings(out, v);
@@ -269,8 +288,8 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
         rp_signatures_text(out, v);
     }
     if (v->bundle != v->verdict)
-        rp_buf_printf(out, "\nthe bundle itself: %s; what %s is the page of --report\n", rp_verdict_text(v->bundle),
-                      v->verdict == RP_VERDICT_FAILED ? "failed" : "is not decided");
+        rp_buf_printf(out, "\nthe bundle itself: %s; the report: %s\n", rp_verdict_text(v->bundle),
+                      v->verdict == RP_VERDICT_FAILED ? "failed" : "inconclusive");
     rp_buf_puts(out, "\n");
     rp_verification_line(out, v);
     rp_buf_puts(out, "\n");
@@ -287,8 +306,7 @@ json_t *rp_verification_json(const struct rp_verification *v)
     }
     return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
-                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "signatures", v->signatures,
-                     "checks",
-                     list, "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
+                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
+                     "checks", list, "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
                      "ledger", v->ledger);
 }

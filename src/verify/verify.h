@@ -1,9 +1,9 @@
-/* Verification: one file that nobody vouches for in, a table of checks and one verdict out.
+/* Verification of a bundle: a table of checks and one verdict.
  *
- * What:    the checks of checks.def over a bundle; what is fatal stops the rest, so nothing is parsed that was not signed.
+ * What:    runs the checks of checks.def in order; a fatal failure stops the rest, so that nothing unsigned is parsed.
  * Flow:    path -> rp_verify() -> struct rp_verification -> text or JSON.
- * Owner:   struct rp_verification is the caller's and owns nothing but its documents; rp_verification_fini().
- * Extend:  one row in checks.def and one function rp_check_<id>() in one of the files beside this one.
+ * Owner:   rp_verification_fini() frees the documents in struct rp_verification.
+ * Extend:  one row in checks.def and one function rp_check_<id>() in a file of this folder.
  */
 #ifndef RP_VERIFY_VERIFY_H
 #define RP_VERIFY_VERIFY_H
@@ -27,13 +27,13 @@ enum rp_check_id {
 };
 
 enum rp_check_state {
-    RP_CHECK_SKIPPED, /* not asked for, not possible here, or an earlier check failed */
+    RP_CHECK_SKIPPED, /* not requested, not possible here, or an earlier check failed */
     RP_CHECK_PASSED,
-    RP_CHECK_NOTE, /* passed, with something to know: key unknown, data not pinned, run incomplete */
-    RP_CHECK_WARNING, /* suspicious, and does not decide the verdict */
+    RP_CHECK_NOTE, /* passed with a remark: key unknown, data not pinned, run incomplete */
+    RP_CHECK_WARNING, /* suspicious; does not change the verdict */
     RP_CHECK_FAILED
 };
-enum rp_severity { RP_SEVERITY_FATAL, RP_SEVERITY_FAIL, RP_SEVERITY_WARN, RP_SEVERITY_INFO }; /* checks.def says what each does */
+enum rp_severity { RP_SEVERITY_FATAL, RP_SEVERITY_FAIL, RP_SEVERITY_WARN, RP_SEVERITY_INFO }; /* see checks.def */
 
 const char *rp_check_state_name(enum rp_check_state state); /* "passed", "failed", ... as in JSON */
 const char *rp_check_name(int id);                          /* its id as text, 0 <= id < RP_CHECK_COUNT */
@@ -47,16 +47,16 @@ struct rp_check_result {
     char text[512]; /* what was found; one line, safe to print */
 };
 
-/* UNDECIDED: nothing is wrong with the bundle as far as it was looked at, but the replay or the page that was asked for could not be. */
-enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_UNDECIDED };
-const char *rp_verdict_name(enum rp_verdict v); /* for programs: "failed", "verified-unknown-key", "verified", "undecided" */
+/* INCONCLUSIVE: no check failed, but a requested replay or report comparison could not be completed. */
+enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_INCONCLUSIVE };
+const char *rp_verdict_name(enum rp_verdict v); /* in JSON: "failed", "verified-unknown-key", "verified", "inconclusive" */
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
 
 struct rp_verification;
 
-/* What was verified, for those who go on with it: the very bytes that the checks saw, not the file read a second time. */
+/* The parsed parts of a verified bundle: the bytes that the checks read, so that the file is not read a second time. */
 struct rp_verified {
-    struct rp_bundle bundle; /* of large members the digests alone (rp_bundle_scan) */
+    struct rp_bundle bundle; /* of large members only the digests (rp_bundle_scan) */
     json_t *before, *after; /* captures */
     struct rp_records records;
     struct rp_recipe recipe;
@@ -66,20 +66,20 @@ void rp_verified_fini(struct rp_verified *kept);
 
 struct rp_policy; /* verify/policy.h */
 
-/* Compares a page with the bundle, unless that failed before. 0: found->state is PASSED or NOTE, with its text. RP_UNAVAILABLE: it could not
- * be compared in full. */
+/* Compares a report with a bundle whose other checks passed. 0: found->state is PASSED or NOTE, with its text. RP_UNAVAILABLE: it could
+ * not be compared in full. */
 typedef int rp_verify_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
                            struct rp_err *err);
 
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
-    const char *original;         /* --original: the run that this one repeats; NULL: only what the bundle says */
-    const char *ledger;           /* --ledger: the signer's, exported; NULL: only what the bundle says */
+    const char *original;         /* --original: the run that this one replicates; NULL: not compared */
+    const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
-    rp_verify_page *page;           /* the check report_file; NULL: no page was given */
+    rp_verify_page *page;           /* the check report_file; NULL: no report was given */
     void *page_arg;
-    const char *base;               /* another bundle, to hold the speed-up against; or NULL */
+    const char *baseline;         /* --baseline: another bundle, for the speed-up; or NULL */
     struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
 };
 
@@ -88,34 +88,31 @@ struct rp_verification {
     enum rp_verdict verdict;
     enum rp_verdict bundle; /* the verdict without --report */
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
-    char statement[65];                    /* SHA-256 of statement.dsse.json: what names this bundle; "" where there is none */
+    char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     char signer[128];                      /* its name in the trust store, or "" */
-    json_t *signatures;                    /* counter-signatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
-                                              "trusted", "name", "until"}], "why" in place of all from "fingerprint" where not valid; NULL
-                                              before they were looked at */
+    json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
+                                              "trusted", "name", "until"}], or {"number", "valid": false, "why"}; NULL before they were
+                                              read */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
-    int64_t replay_from, replayed;         /* steps trained again with the same bits: so many, from that one on */
-    json_t *replay;                        /* rp_replay_json() of one that was done, or NULL */
-    json_t *policy;                        /* [{"rule", "holds", "text"}] of those that were asked for, or NULL */
-    json_t *ledger;                        /* what --ledger says of the run: {"position", "lines", "attempt", "attempts", "sealed",
-                                              "failed", "interrupted", "open", "later", "recorded"}, or NULL; NULL where it was not found
-                                              there */
-    int original;                          /* the run of --original was verified, and how both agree computed again */
-    int64_t original_steps;                /* that it trained */
+    int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
+    json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
+    json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
+    json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
+                                              "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
+    int original;                          /* the run of --original was verified and compared with this one again */
+    int64_t original_steps;                /* that the original trained */
 };
 
-/* 0: verified, or verified by a key that is not known. -1: the first failed check's code and message are in *err. *v is filled
- * either way. */
+/* 0: verified, also by an unknown key. -1: *err has the code and message of the first failed check. *v is always filled. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
-const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint); /* of the first by that key; NULL: none */
+/* Of the first valid countersignature by that key; NULL: none. */
+const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint);
 
-/* The table and the verdict for people; as {"verdict", "bundle_verdict" where a page alone
- * makes another of it, "fingerprint", "signer", "checks": [{"check", "severity", "state", "text",
- * "proves"}],
- * "results", "replay", "policy", "signatures", "ledger"} for programs. */
+/* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
+ * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "results", "replay", "policy", "ledger"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
-void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its end */
+void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);
 
 #endif

@@ -206,7 +206,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
 {
     RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT, "digest", FX_ROOT);
     RP_JSON *plan = fx_plan(&x->recipe);
-    RP_JSON *device = fx_device(x->device ? x->device : "isa=avx2 threads=1");
+    const char *own = x->backend && strcmp(x->backend, "cuda") == 0 ? "gpu0 NVIDIA H100 PCIe sm_90" : "isa=avx2 threads=1";
+    RP_JSON *device = fx_device(x->device ? x->device : own);
     RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
     RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);

@@ -36,10 +36,10 @@ TEST(an_honest_replication)
     say_agreement(&x);
     seal_second(&x);
     enum rp_check_state state = agreement_state(NULL, text, &err);
-    CHECK(state == RP_CHECK_NOTE && strstr(text, "it repeats first.zst"), "%s %s", text, err.msg);
+    CHECK(state == RP_CHECK_NOTE && strstr(text, "replicates first.zst"), "%s %s", text, err.msg);
     state = agreement_state(first_path(), text, &err);
     CHECK(state == RP_CHECK_PASSED && strstr(text, "bits equal over 7 steps and 2 state roots"), "%s %s", text, err.msg);
-    CHECK(strstr(text, "2 values of the machine differ, 1 of them of high or medium impact"), "%s", text);
+    CHECK(strstr(text, "2 environment values differ, 1 of high or medium impact"), "%s", text);
     CHECK(strstr(x.report.data, "\n1 of 2 values that differ between the two machines"), "%s", x.report.data); /* as the report counts them */
     CHECK(strstr(x.report.data, "| bits | equal; 7 steps and 2 state roots compared |"), "%s", x.report.data);
     CHECK(strstr(x.report.data, "| cpu.model\\_name | "), "the processor is listed");
@@ -119,9 +119,9 @@ TEST(equal_bits_are_those_of_every_step)
         CHECK(json_is_true(json_object_get(json_object_get(json_object_get(x.run, "agreement"), "bits"), "equal")), "%d steps", steps);
         seal_second(&x);
         enum rp_check_state state = agreement_state(first_path(), text, &err);
-        RP_FREE char *expected = rp_asprintf("bits equal over %d of the first run's 7 steps", steps);
+        RP_FREE char *expected = rp_asprintf("bits equal over %d of the original's 7 steps", steps);
         CHECK(state == RP_CHECK_NOTE && strstr(text, expected), "%s %s", text, err.msg);
-        RP_FREE char *rule = rp_asprintf("equal over %d steps; the run has %d, the first 7", steps, steps);
+        RP_FREE char *rule = rp_asprintf("equal over %d steps; the run has %d, the original 7", steps, steps);
         holds = bits_rule(says);
         CHECK(!holds && strstr(says, rule), "%s", says);
         fx_fini(&x);
@@ -140,8 +140,8 @@ TEST(lies_about_the_other_run)
         {"agreement/bits/steps", "700", "agreement/bits/steps"},
         {"agreement/environment", "[]", "agreement/environment"},
         {"agreement/settings", "[{\"key\": \"run.isa\", \"first\": \"auto\", \"here\": \"avx2\"}]", "agreement/settings"},
-        {"replicates/statement", "\"" FX_ROOT "\"", "not the run that is repeated"},
-        {"replicates/signer", "\"SHA256:" FX_ROOT "\"", "not the run that is repeated"},
+        {"replicates/statement", "\"" FX_ROOT "\"", "not the replicated run"},
+        {"replicates/signer", "\"SHA256:" FX_ROOT "\"", "not the replicated run"},
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         struct fx x;
@@ -157,7 +157,7 @@ TEST(half_a_replication_is_none)
 {
     struct fx x;
     second_run(&x);
-    expect_refused(&x, "says of no other that it repeats it");
+    expect_refused(&x, "--original was given");
     say_agreement(&x);
     json_object_del(x.run, "agreement");
     expect_refused(&x, "only one of");
@@ -174,12 +174,12 @@ TEST(other_settings_or_data_are_no_replication)
     second_run(&x);
     say_agreement(&x);
     set_path(x.run, "data/digest", json_string("another"));
-    expect_refused(&x, "with other data");
+    expect_refused(&x, "its data differ");
     fx_fini(&x);
     second_run(&x);
     x.recipe.seed_data++;
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     say_agreement(&x);
-    expect_refused(&x, "with another seed.data");
+    expect_refused(&x, "seed.data differs");
     fx_fini(&x);
 }

@@ -127,11 +127,11 @@ static const struct bend statements[] = {
     {"a statement in Latin-1", "", "complete", "compl\xe9te", ENVELOPE, RP_CHECK_statement, 4},
 
     /* ---- beside the statement, signed by the attacker ---- */
-    {"sums that lie", "SHA256SUMS", "^", "00", SEALED, RP_CHECK_tools, 5},
-    {"sums of nothing", "SHA256SUMS", "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  x\n", SEALED, RP_CHECK_tools, 5},
-    {"sums with an escape of sha256sum", "SHA256SUMS", "^", "\\", SEALED, RP_CHECK_tools, 5},
-    {"a signify signature of something else", "SHA256SUMS.sig", "", "x", SEALED, RP_CHECK_forms, 4},
-    {"a minisign comment that was not signed", "SHA256SUMS.minisig", "\ntrusted comment: ", "\ntrusted comment: x", SEALED, RP_CHECK_forms, 6},
+    {"sums that lie", "SHA256SUMS", "^", "00", SEALED, RP_CHECK_helper_files, 5},
+    {"sums of nothing", "SHA256SUMS", "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  x\n", SEALED, RP_CHECK_helper_files, 5},
+    {"sums with an escape of sha256sum", "SHA256SUMS", "^", "\\", SEALED, RP_CHECK_helper_files, 5},
+    {"a signify signature of something else", "SHA256SUMS.sig", "", "x", SEALED, RP_CHECK_stock_signatures, 4},
+    {"a minisign comment that was not signed", "SHA256SUMS.minisig", "\ntrusted comment: ", "\ntrusted comment: x", SEALED, RP_CHECK_stock_signatures, 6},
     {"a script that says OK, signed", "verify.sh", "set -eu", "exit 0", SEALED, KEY_ALONE}, /* a note: older versions wrote others */
 };
 

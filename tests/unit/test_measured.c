@@ -84,7 +84,7 @@ TEST(memory_of_the_device_fits_the_plan)
     x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", total, "taken", total + 4096);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "memory");
-    expect("memory", NULL, RP_VERDICT_FAILED, RP_CHECK_machine, RP_MISMATCH, "the CPU backend has no memory of its own");
+    expect("memory", NULL, RP_VERDICT_FAILED, RP_CHECK_environment, RP_MISMATCH, "the CPU backend has no memory of its own");
     x.backend = "cuda";
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0 && strstr(x.report.data, "Memory of the device: "), "%s", err.msg);
     fx_seal(&x, "signer", "memory");
@@ -94,7 +94,7 @@ TEST(memory_of_the_device_fits_the_plan)
         set_path(x.run, "device_bytes/reserved", json_integer(i ? 7 : total + bends[i]));
         CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
         fx_seal(&x, "signer", "memory");
-        expect("memory", NULL, RP_VERDICT_FAILED, RP_CHECK_machine, RP_MISMATCH, "device_bytes/reserved is");
+        expect("memory", NULL, RP_VERDICT_FAILED, RP_CHECK_environment, RP_MISMATCH, "device_bytes/reserved is");
     }
     fx_fini(&x);
 }
@@ -116,7 +116,7 @@ TEST(rates_of_ceilings_follow_from_their_repetitions)
     CHECK(share == json_real_value(json_object_get(json_object_get(x.run, "results"), "flops_per_s")) / gemm, "not of the higher one: %g", share);
     CHECK(strstr(x.report.data, "| matrix product, 512x1024x768 | 80.53 | 73.21 | GFLOP/s; "), "the report does not show them");
     fx_seal(&x, "signer", "ceilings");
-    CHECK(state_of("ceilings", RP_CHECK_ceilings, text) == RP_CHECK_PASSED && strstr(text, "of its matrix product's ceiling"), "%s", text);
+    CHECK(state_of("ceilings", RP_CHECK_ceilings, text) == RP_CHECK_PASSED && strstr(text, "of its GEMM ceiling"), "%s", text);
     static const struct {
         const char *path, *says;
         double number;
@@ -168,7 +168,7 @@ TEST(a_run_stays_below_its_ceiling_within_what_clocks_do)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_under(&x, (int64_t)((double)same / cases[i].before), (int64_t)((double)same / cases[i].after), cases[i].backend);
         if (cases[i].state == RP_CHECK_FAILED)
-            expect("under", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "its own matrix product did at best");
+            expect("under", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "its own GEMM ceiling");
         else
             CHECK(state_of("under", RP_CHECK_ceilings, text) == cases[i].state, "case %zu: %s", i, text);
         fx_fini(&x);
@@ -185,7 +185,7 @@ TEST(ceilings_are_there_when_the_settings_say_so)
     RP_JSON *keep = json_deep_copy(json_object_get(x.run, "ceilings"));
     CHECK(json_object_del(x.run, "ceilings") == 0 && fx_report(&x, &err) == 0 && !strstr(x.report.data, "at best"), "no ceilings");
     fx_seal(&x, "signer", "none");
-    expect("none", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "asked for ceilings");
+    expect("none", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "require ceilings");
     fx_fini(&x);
 
     fx_init(&x);
@@ -197,7 +197,7 @@ TEST(ceilings_are_there_when_the_settings_say_so)
     set_path(x.run, "phases_s/ceilings", json_real(0.01));
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "half");
-    expect("half", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "the phase 'ceilings' took 0.010 s, and its repetitions 0.032 s");
+    expect("half", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "the phase 'ceilings' took 0.010 s");
     fx_fini(&x);
 
     fx_init(&x);
@@ -205,11 +205,11 @@ TEST(ceilings_are_there_when_the_settings_say_so)
     CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", off, 1, &err) == 0, "%s", err.msg);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "off");
-    expect("off", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "turned ceilings off");
+    expect("off", NULL, RP_VERDICT_FAILED, RP_CHECK_ceilings, RP_MISMATCH, "turn ceilings off");
     json_object_del(x.run, "ceilings");
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "off");
-    CHECK(state_of("off", RP_CHECK_ceilings, text) == RP_CHECK_PASSED && strstr(text, "not asked for"), "%s", text);
+    CHECK(state_of("off", RP_CHECK_ceilings, text) == RP_CHECK_PASSED && strstr(text, "turned off"), "%s", text);
     fx_fini(&x);
 }
 
@@ -251,7 +251,7 @@ TEST(figures_of_samples_cover_the_timed_steps)
     CHECK(strstr(x.report.data, "| power | 690.0 | 692.5 | 692.5 | 695.0 | W |") &&
               strstr(x.report.data, "Throttled, in percent of the samples: gpu\\_idle 66.7, hw\\_slowdown 33.3, sw\\_power\\_cap 33.3."), "%s", x.report.data);
     fx_seal(&x, "signer", "samples");
-    CHECK(state_of("samples", RP_CHECK_samples, text) == RP_CHECK_NOTE && strstr(text, "sw_power_cap in 33 %") && !strstr(text, "gpu_idle"), "%s", text);
+    CHECK(state_of("samples", RP_CHECK_telemetry, text) == RP_CHECK_NOTE && strstr(text, "sw_power_cap in 33 %") && !strstr(text, "gpu_idle"), "%s", text);
     CHECK(state_of("samples", RP_CHECK_claims, text) == RP_CHECK_NOTE && strstr(text, "samples"), "%s", text);
     static const char *const bends[] = {"samples/power_w/mean", "samples/energy_j", "samples/throttle/sw_power_cap", "samples/clock_sm_hz/max"};
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
@@ -259,7 +259,7 @@ TEST(figures_of_samples_cover_the_timed_steps)
         set_path(x.run, bends[i], json_real(0.25));
         CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
         fx_seal(&x, "signer", "samples");
-        expect("samples", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, bends[i]);
+        expect("samples", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, bends[i]);
         json_object_set(x.run, "samples", keep);
     }
     fx_fini(&x);
@@ -327,7 +327,7 @@ TEST(samples_that_cannot_be_are_refused)
         x.samples = bent;
         bent = (struct rp_buf){0};
         fx_seal(&x, "signer", "cannot");
-        expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, cases[i].code, cases[i].says);
+        expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, cases[i].code, cases[i].says);
         fx_fini(&x);
     }
     struct fx x; /* twice as many as there were: each a hundred milliseconds by its number, half of that by its clock */
@@ -338,14 +338,14 @@ TEST(samples_that_cannot_be_are_refused)
     x.backend = "cuda";
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "cannot");
-    expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "15 samples in 0.750 s");
+    expect("cannot", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, "15 samples in 0.750 s");
     fx_fini(&x);
     char text[512];
     fx_init(&x); /* they end early */
     with_samples(&x, FIRST + 150000000, 1, 1);
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "few");
-    CHECK(state_of("few", RP_CHECK_samples, text) == RP_CHECK_NOTE && strstr(text, "1 in the timed windows, which have room for 6: little is known; throttled"), "%s", text);
+    CHECK(state_of("few", RP_CHECK_telemetry, text) == RP_CHECK_NOTE && strstr(text, "1 samples in the timed windows, 6 expected; throttled"), "%s", text);
     fx_fini(&x);
 }
 
@@ -360,25 +360,26 @@ TEST(samples_and_their_figures_belong_together)
     x.device = NULL;
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "apart");
-    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "the CPU backend trained");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, "the CPU backend trained");
     x.backend = "cuda";
+    x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
     RP_JSON *keep = json_incref(json_object_get(x.run, "samples"));
     json_object_del(x.run, "samples");
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "apart");
-    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "has no figures of it");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, "has no figures of it");
     rp_buf_fini(&x.samples);
     fx_seal(&x, "signer", "apart");
-    CHECK(state_of("apart", RP_CHECK_samples, text) == RP_CHECK_NOTE && strcmp(text, "none") == 0, "%s", text);
+    CHECK(state_of("apart", RP_CHECK_telemetry, text) == RP_CHECK_NOTE && strcmp(text, "none") == 0, "%s", text);
     json_object_set(x.run, "samples", keep);
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "apart");
-    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "is not there");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, "steps/rank0.samples.jsonl");
     x.no_samples = "libnvidia-ml.so.1: | none |";
     CHECK(fx_documents(&x, "complete", NULL, &err) == 0 && strstr(x.report.data, "The device was not sampled: libnvidia-ml.so.1: \\| none \\|."), "%s", x.report.data);
     fx_seal(&x, "signer", "apart");
-    CHECK(state_of("apart", RP_CHECK_samples, text) == RP_CHECK_NOTE && strstr(text, "none: libnvidia-ml"), "%s", text);
+    CHECK(state_of("apart", RP_CHECK_telemetry, text) == RP_CHECK_NOTE && strstr(text, "none: libnvidia-ml"), "%s", text);
     fx_fini(&x);
     /* a name that is no path, longer than any: the report is rendered from what a stranger wrote */
     fx_init(&x);
@@ -388,7 +389,7 @@ TEST(samples_and_their_figures_belong_together)
                         "a/b/0123456789012345678901234567890123456789012345678901234567890123456789", json_real(1));
     CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
     fx_seal(&x, "signer", "apart");
-    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_samples, RP_MISMATCH, "samples/throttle/a/b/0123");
+    expect("apart", NULL, RP_VERDICT_FAILED, RP_CHECK_telemetry, RP_MISMATCH, "samples/throttle/a/b/0123");
     fx_fini(&x);
 }
 
@@ -483,4 +484,25 @@ TEST(ceilings_of_the_processors_are_measured)
     json_decref(none);
     CHECK(dev->backend->block(dev, RP_CLASS_SCRATCH, 4096, &err), "%s", err.msg);
     dev->backend->close(dev);
+}
+
+TEST(the_device_is_the_captured_one)
+{
+    struct fx x;
+    struct rp_err err;
+    static const char *const names[] = {"AMD EPYC", "NVIDIA H200"};
+    fx_init(&x);
+    fx_capture_value(x.before, "cpu", "model_name", json_string(names[0]));
+    fx_capture_value(x.after, "cpu", "model_name", json_string(names[0]));
+    for (int i = 0; i < 2; i++) {
+        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        json_object_set_new(json_object_get(x.run, "device"), "name", json_string(names[i]));
+        CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+        fx_seal(&x, "signer", "named");
+        if (i == 0)
+            accept("named", NULL, RP_VERDICT_UNKNOWN_KEY);
+        else
+            expect("named", NULL, RP_VERDICT_FAILED, RP_CHECK_environment, RP_MISMATCH, "NVIDIA H200");
+    }
+    fx_fini(&x);
 }

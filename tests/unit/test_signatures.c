@@ -84,7 +84,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     finish(&b);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
     accept("signed", author, RP_VERDICT_VERIFIED);
-    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "countersigned as reviewer, but the author, ");
+    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "countersigned as reviewer, but the author's key, ");
     expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK_STR(v.fingerprint, author);
@@ -97,7 +97,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     struct rp_key_pair *k = fx_key("bob"), *a = fx_key("author");
     CHECK(rp_trust_add("bob", NULL, k, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY); /* whoever trusts bob does not know the author by that */
-    CHECK(state_of("signed", RP_CHECK_signatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
+    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
     CHECK(rp_trust_add("alice", NULL, a, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_VERIFIED);
     accept("signed", "bob", RP_VERDICT_VERIFIED);
@@ -106,13 +106,13 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     rp_key_free(a);
     begin(&b);
     finish(&b);
-    CHECK(state_of("signed", RP_CHECK_signatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
+    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
 }
 
 static void refused(struct rp_bundle *b, enum rp_code code, const char *says)
 {
     finish(b);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_signatures, code, says);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code, says);
 }
 
 /* The envelope of a payload that no honest program writes, by `key`. */
@@ -184,9 +184,9 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
 {
     struct rp_bundle b;
     RP_BUF copy = {0};
-    begin(&b); /* the number 0 is not there */
+    begin(&b); /* the number 0 steps/rank0.samples.jsonl */
     countersign(&b, 1, "bob", "reviewer");
-    refused(&b, RP_MALFORMED, "there is no signatures/0.dsse.json");
+    refused(&b, RP_MALFORMED, "missing member signatures/0.dsse.json");
     begin(&b); /* no key beside it */
     countersign(&b, 0, "bob", "reviewer");
     rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
@@ -194,7 +194,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     fx_fini(&x);
     begin(&b);
     fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
-    refused(&b, RP_MALFORMED, "there is no signatures/0.pem");
+    refused(&b, RP_MALFORMED, "missing member signatures/0.pem");
     begin(&b); /* somebody else's key beside it */
     put(&b, 0, copy.data, copy.size, "carol");
     refused(&b, RP_SIGNATURE, "names the key");
@@ -217,7 +217,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     begin(&b);
     for (int i = 0; i <= RP_COUNTER_MAX; i++)
         put(&b, i, "x", 1, "bob");
-    refused(&b, RP_MALFORMED, "33 counter-signatures; at most 32");
+    refused(&b, RP_MALFORMED, "33 countersignatures");
 }
 
 TEST(no_byte_of_a_counter_signature_changes_unnoticed)
@@ -309,13 +309,13 @@ TEST(both_forms_are_by_the_key_that_signed_the_statement)
     };
     char text[512];
     with_forms(&sig, &minisig);
-    CHECK(state_of("signed", RP_CHECK_forms, text) == RP_CHECK_PASSED, "%s", text);
+    CHECK(state_of("signed", RP_CHECK_stock_signatures, text) == RP_CHECK_PASSED, "%s", text);
     with_forms(&sig, NULL);
     expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.minisig' is missing");
     with_forms(NULL, &minisig);
     expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.sig' is missing");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         with_forms(&bad[i].sig, &bad[i].minisig);
-        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_forms, bad[i].code, bad[i].says);
+        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_stock_signatures, bad[i].code, bad[i].says);
     }
 }

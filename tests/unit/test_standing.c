@@ -56,7 +56,7 @@ TEST(a_page_says_where_its_run_stands)
     show(&s, "off.zst", NULL, NULL);
     rp_page_html(&off, &s.b, 1);
     CHECK(strstr(off.data, "nobody can say how often it was tried") && strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") &&
-              !strstr(off.data, "b0-signatures"), "sections of what is not there");
+              !strstr(off.data, "b0-signatures"), "sections of what steps/rank0.samples.jsonl");
     shown_fini(&s);
 }
 
@@ -101,7 +101,7 @@ TEST(a_complete_run_did_not_end_as_failed)
         rp_verification_fini(&v);
         o.ledger = ledger;
         CHECK((rp_verify(&v, bundle, &o, &err) == 0) == (i == 0), "%s: %s", rp_ledger_event_name(ends[i]), v.check[RP_CHECK_ledger].text);
-        CHECK(i == 0 || (err.code == RP_MISMATCH && strstr(err.msg, "and this bundle says that it is complete")), "%s", err.msg);
+        CHECK(i == 0 || (err.code == RP_MISMATCH && strstr(err.msg, "but this bundle is complete")), "%s", err.msg);
         rp_verification_fini(&v);
         fx_fini(&x);
     }
@@ -151,7 +151,7 @@ static void show_two(struct rp_shown_bundle b[2], struct shown *first, struct sh
 static void holds_beside(const struct rp_buf *page, const struct shown *first, const struct shown *other)
 {
     char text[512];
-    CHECK(checked(page, first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --beside"), "%s", text);
+    CHECK(checked(page, first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --with"), "%s", text);
     CHECK(checked(page, first, other, 1, text) == RP_CHECK_PASSED , "%s", text);
     CHECK(checked(page, other, first, 1, text) == RP_CHECK_PASSED, "%s", text);
 }
@@ -270,22 +270,22 @@ TEST(a_policy_asks_where_a_run_stands)
         const char *broken; /* NULL: it holds */
     } cases[] = {
         {"second.zst", "in_ledger: true", 0, 0, NULL},
-        {"first.zst", "in_ledger: true", 0, 0, "in none: no ledger in tests"},
+        {"first.zst", "in_ledger: true", 0, 0, "in no ledger: no ledger in tests"},
         {"second.zst", "ledger_checked: true", 0, 0, "no ledger was given"},
         {"second.zst", "ledger_checked: true", 1, 0, NULL},
         {"second.zst", "max_attempts_before: 2", 0, 0, NULL},
-        {"second.zst", "max_attempts_before: 1", 0, 0, "2 before it, 1 allowed; by the signer's own account"},
+        {"second.zst", "max_attempts_before: 1", 0, 0, "2 before it, 1 allowed; according to the signer"},
         {"second.zst", "max_attempts_before: 0", 1, 0, "2 before it, 0 allowed"},
-        {"first.zst", "max_attempts_before: 9", 0, 0, "stands in no ledger"},
+        {"first.zst", "max_attempts_before: 9", 0, 0, "is in no ledger"},
         {"second.zst", "max_failed_before: 2", 1, 0, NULL}, /* one failed, one has no end */
-        {"second.zst", "max_failed_before: 1", 1, 0, "2 before it failed, were broken off or have no end, 1 allowed"},
+        {"second.zst", "max_failed_before: 1", 1, 0, "2 earlier runs failed"},
         {"second.zst", "max_failed_before: 9", 0, 0, "no ledger was given"},
         {"second.zst", "bits_equal: true", 0, 1, NULL},
-        {"second.zst", "bits_equal: true", 0, 0, "the run that it repeats was not given"},
-        {"first.zst", "bits_equal: true", 0, 0, "it repeats no other run"},
+        {"second.zst", "bits_equal: true", 0, 0, "original was not given"},
+        {"first.zst", "bits_equal: true", 0, 0, "not a replication"},
         {"second.zst", "throughput_within_percent: 20", 0, 1, NULL},
-        {"second.zst", "throughput_within_percent: 1", 0, 1, "% from the first's, 1 allowed"},
-        {"second.zst", "throughput_within_percent: 20", 0, 0, "was not given"},
+        {"second.zst", "throughput_within_percent: 1", 0, 1, "% from the original's, 1 allowed"},
+        {"second.zst", "throughput_within_percent: 20", 0, 0, "original was not given"},
         {"second.zst", "checks: {agreement: passed, ledger: passed}", 1, 1, NULL},
         {"second.zst", "checks: {report_file: warning}", 0, 0, "report_file is 'skipped'"},
     };
@@ -333,7 +333,7 @@ TEST(a_policy_asks_for_a_page)
         {"checks: {report_file: passed}", RP_CHECK_NOTE, 0, RP_VERDICT_FAILED, "report_file is 'note'"},
         {"checks: {report_file: note}", RP_CHECK_SKIPPED, 0, RP_VERDICT_FAILED, "report_file is 'skipped'"},
         {"checks: {report_file: note}", RP_CHECK_FAILED, 0, RP_VERDICT_FAILED, "of the page"},
-        {"complete: true", RP_CHECK_SKIPPED, 1, RP_VERDICT_UNDECIDED, "of the page"},
+        {"complete: true", RP_CHECK_SKIPPED, 1, RP_VERDICT_INCONCLUSIVE, "of the page"},
         {"complete: true", RP_CHECK_FAILED, 1, RP_VERDICT_FAILED, "of the page"},
     };
     make_bundles();

@@ -17,7 +17,7 @@ echo 2 >r/a
 mkdir none
 (cd r && exit_of 0 "$REPRO" capture --probe git --repo ../none && says_in "none         no git repository" out.txt)
 exit_of 0 "$REPRO" capture --probe git --repo none -o none.json -q
-says "nothing is known of git.none: no git repository"
+says "no state of git.none: no git repository"
 exit_of 3 "$REPRO" capture --repo missing
-says "there is no such directory"
+says "is not a directory"
 exit_of 3 "$REPRO" capture --repo r/a

@@ -64,7 +64,7 @@ exit_of 5 "$REPRO" data unpack s.tar.zst --store st --sha256 0000000000000000000
 exit_of 2 "$REPRO" data unpack s.tar.zst --store st --sha256 00
 exit_of 0 "$REPRO" data check --store st
 exit_of 0 "$REPRO" data check --store empty
-says_in "nothing is unpacked in empty" out.txt
+says_in "the store empty is empty" out.txt
 # a name that promises an archive which is not written makes no directory of that name
 # shellcheck disable=SC2086
 exit_of 2 "$REPRO" data make bert s.zip $small

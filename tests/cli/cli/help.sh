@@ -1,30 +1,32 @@
 #!/bin/sh
-# Help exists at every level, in every spelling, fits 80 columns, and names every option, command and exit status of the table.
+# --help of every command fits one screen; `repro help` and it name every option, command and exit status of the table.
 . "$TEST_DIR/common.inc"
+fits() { # FILE LINES COLUMNS
+    awk -v f="$1" -v lines="$2" -v columns="$3" 'length($0) > columns { print f ": " $0; bad = 1 }
+        END { if (NR > lines) { print f ": " NR " lines"; bad = 1 } exit bad }' "$1" >&2 || fail "$1 does not fit $2 lines of $3 columns"
+}
 "$REPRO" --help >top.txt
 "$REPRO" -h | cmp - top.txt
-"$REPRO" help | cmp - top.txt
+fits top.txt 25 100
+"$REPRO" help >all.txt
+fits all.txt 100 100
 "$REPRO" help --json >table.json
-fits() { awk -v f="$1" 'length($0) > 80 { print f ": " $0; bad = 1 } END { exit bad }' "$1" >&2 || fail "$1 is wider than 80 columns"; }
-fits top.txt
 for status in $(jq -r '.exit_status | keys[]' table.json); do
-    grep -q "^  $status  *[a-z]" top.txt || fail "exit status $status is not in the help"
+    grep -q "^  $status  *[a-z]" all.txt || fail "exit status $status is not in the help"
 done
 commands >names.txt
 [ "$(wc -l <names.txt)" -ge 15 ] || fail "only $(wc -l <names.txt) commands"
 while read -r name; do
     # shellcheck disable=SC2086 # a subcommand is two words
-    "$REPRO" help $name >one.txt
-    # shellcheck disable=SC2086
-    "$REPRO" $name --help | cmp - one.txt
-    # shellcheck disable=SC2086
-    "$REPRO" $name -h | cmp - one.txt
-    fits one.txt
-    grep -q "^Usage: repro $name" one.txt || fail "the help of '$name' does not open with its usage"
-    case $name in *' '*) parent=${name% *} ;; *) parent= ;; esac
-    if [ -n "$parent" ]; then "$REPRO" help "$parent" >parent.txt; else cp top.txt parent.txt; fi
-    grep -q "^  $name  *[a-z]" parent.txt || fail "'$name' is not listed by '${parent:-repro} --help'"
-    for option in $(jq -r --arg n "$name" '.commands[] | select(.name == $n).options[].name' table.json) json quiet help; do
-        grep -qE "^  (-.,|   ) --$option( |\$)" one.txt || fail "--$option is not in the help of '$name'"
+    { "$REPRO" help $name >"$name.all"; "$REPRO" $name --help >"$name.screen"; "$REPRO" $name -h | cmp - "$name.screen"; }
+    fits "$name.all" 200 100
+    fits "$name.screen" 25 100
+    case $name in *' '*) "$REPRO" help "${name% *}" >parent.txt ;; *) cp top.txt parent.txt ;; esac
+    grep -q "^  $name  *[a-z]" parent.txt || fail "'$name' is not listed by its parent"
+    for file in "$name.all" "$name.screen"; do
+        grep -q "^Usage: repro $name" "$file" || fail "$file has no usage"
+        for option in $(jq -r --arg n "$name" '.commands[] | select(.name == $n).options[].name' table.json) json quiet help; do
+            grep -qE "(^| |/)--$option([ ,.]|\$)" "$file" || fail "--$option is not in $file"
+        done
     done
 done <names.txt

@@ -47,7 +47,7 @@ jq -e '(.rows | length) == 169 and (has("left_out") | not)' out.txt >/dev/null |
 exit_of 5 "$REPRO" compare "$BUNDLE" "$FIRST" 'published:dlperf_v100#model=resnet50-v1.5,gpus=1'
 says_not "left out"
 exit_of 5 "$REPRO" compare "$BUNDLE" published:gpt_v100
-says "none of the other 36 results is of bert-base, they are of gpt (--all compares them all the same)"
+says "none of the other 36 results is of bert-base, they are of gpt (--all compares them)"
 exit_of 5 "$REPRO" compare "$BUNDLE" published:gpt_v100 --all
 says "(36 results against the first: 0 comparable, 0 with reservations, 36 not)"
 printf '{"schema": "urn:repro:imported:1", "rows": [{"model": "gpt", "throughput": {"value": 5, "unit": "sequences/s"}}]}' >one.json

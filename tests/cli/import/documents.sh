@@ -30,7 +30,7 @@ says "did you mean 'csv'"
 exit_of 2 "$REPRO" import dlperf logs/1n2g/bert_b24_fp32_1.log --set 'global_batch= 8'
 says "' 8' is no whole number"
 exit_of 2 "$REPRO" import csv x --from 3 --to 3
-says "ends where it begins"
+says "the timed window is empty"
 exit_of 2 "$REPRO" import csv x --from -3
 evil=$(printf 'a\033[31mb\302\233.log')
 printf 'step: 19, x, throughput: 5.0\n' >"$evil"

@@ -5,12 +5,12 @@ REPRO_LEDGER=/dev/null short_run a.repro.tar.zst
 says_in "not in the ledger: ledger '/dev/null': it is not a regular file" err.txt
 "$REPRO" inspect a.repro.tar.zst run.json | jq -e '.ledger == {reason: "it is not a regular file"}' >answer.txt || fail "not in run.json"
 exit_of 0 "$REPRO" verify a.repro.tar.zst --no-ledger
-says_in "in none: it is not a regular file" out.txt
+says_in "in no ledger: it is not a regular file" out.txt
 [ ! -e ledger.jsonl ] || fail "--no-ledger wrote a line"
 exit_of 0 "$REPRO" verify a.repro.tar.zst
 says_in '"verdict":"verified-unknown-key"' ledger.jsonl
 exit_of 0 "$REPRO" ledger check --bundle a.repro.tar.zst
-says_in "in none: it is not a regular file; it names no place that --ledger could look up" out.txt
+says_in "in no ledger: it is not a regular file" out.txt
 
 # what the user mistyped is no verdict on a bundle, and no line
 lines=$(wc -l <ledger.jsonl)
@@ -24,7 +24,7 @@ mistyped() { # STATUS ARGUMENT...
 mistyped 2 a.repro.tar.zst --trust nosuch
 mistyped 3 a.repro.tar.zst --trust ./nosuch.pem
 mistyped 3 a.repro.tar.zst --ledger nosuch
-mistyped 3 a.repro.tar.zst --base nosuch
+mistyped 3 a.repro.tar.zst --baseline nosuch
 mistyped 3 a.repro.tar.zst --original nosuch
 mistyped 3 nosuch
 mistyped 3 .
@@ -52,9 +52,9 @@ exit_of 4 "$REPRO" verify cut.zst
 tail -n 1 ledger.jsonl | jq -e '.verdict == "failed" and .check == "container" and .exit == 4 and .bundle == {name: "cut.zst"}' >answer.txt ||
     { tail -n 1 ledger.jsonl >&2; fail "not the line of a failed verification"; }
 exit_of 0 "$REPRO" ledger check
-says_in "2 bundles checked: 1 verified, 1 failed, 0 not decided" out.txt
+says_in "2 bundles checked: 1 verified, 1 failed, 0 inconclusive" out.txt
 exit_of 0 "$REPRO" ledger check --json
-jq -e '.verified == 1 and .refused == 1 and .undecided == 0' out.txt >answer.txt || fail "ledger check --json"
+jq -e '.verified == 1 and .refused == 1 and .inconclusive == 0' out.txt >answer.txt || fail "ledger check --json"
 
 # what a crash left of a line is kept, and said
 printf '{"at":"2026' >>ledger.jsonl

@@ -42,13 +42,13 @@ grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks oth
 row passed "the box 'as verified by' .* was not compared" --report a.html
 row passed "byte for byte" --report trusted.html
 row passed "byte for byte" --report a.html --trust key.pem
-row skipped "not asked for"
+row skipped "not requested"
 rate=$("$REPRO" verify "$bundle" 2>verify.err | sed -n 's|^\([0-9.]*\) sequences/s, last loss.*|\1|p')
 sed "s/>$rate</>42.12</" a.html >bent.html
 row FAILED "says '42.12' for run.json#/results/throughput/value, the bundle '$rate'" --report bent.html
 [ "$status" = 5 ] && [ "$(tail -n 1 out.txt)" = FAILED ] || fail "a bent page passes: status $status"
 grep -q "^$rate sequences/s" out.txt && grep -q "^signed by SHA256:" out.txt || fail "a bad page takes away what the bundle says"
-grep -q "^the bundle itself: verified, but the key is unknown; what failed is the page" out.txt || fail "nothing says that the bundle holds"
+grep -q "^the bundle itself: verified, but the key is unknown; the report: failed" out.txt || fail "nothing says that the bundle holds"
 exit_of 5 "$REPRO" verify "$bundle" --report bent.html --json
 says_in '"bundle_verdict": "verified-unknown-key"' out.txt
 says_in '"verdict": "failed"' out.txt
@@ -75,24 +75,24 @@ says_in "<h2>longer.repro.tar.zst: FAILED</h2>" both.html
 row passed "byte for byte" --report both.html
 # Several bundles are compared when all of them are named.
 exit_of 0 "$REPRO" report "$bundle" tiny.repro.tar.zst -o two.html
-row skipped "name each with --beside" --report two.html
+row skipped "name each with --with" --report two.html
 [ "$status" = 7 ] || fail "half of a page of two: status $status"
-row passed "byte for byte" --report two.html --beside tiny.repro.tar.zst
+row passed "byte for byte" --report two.html --with tiny.repro.tar.zst
 [ "$status" = 0 ] || fail "a page of two: status $status"
-row skipped "'longer.repro.tar.zst' does not verify" --report two.html --beside longer.repro.tar.zst
+row skipped "'longer.repro.tar.zst' does not verify" --report two.html --with longer.repro.tar.zst
 sed 's/<footer><p>/<footer><p>9999 sequences\/s /' two.html >bent.html
-row FAILED "was changed: '9999" --report bent.html --beside tiny.repro.tar.zst
+row FAILED "was changed: '9999" --report bent.html --with tiny.repro.tar.zst
 exit_of 0 "$REPRO" report "$bundle" tiny.repro.tar.zst -o two.md
-row skipped "name each with --beside" --report two.md
+row skipped "name each with --with" --report two.md
 [ "$status" = 7 ] || fail "half of a file of two: status $status"
-row passed "byte for byte" --report two.md --beside tiny.repro.tar.zst
+row passed "byte for byte" --report two.md --with tiny.repro.tar.zst
 [ "$status" = 0 ] || fail "a file of two: status $status"
 sed "s/$rate/42.12/" two.md >bent.md
-row FAILED "was changed: '[^ ]*42.12" --report bent.md --beside tiny.repro.tar.zst
-row skipped "'tiny.repro.tar.zst', which is not on the page" --report a.html --beside tiny.repro.tar.zst
-grep -q "^the bundle itself: verified, but the key is unknown; what is not decided is the page" out.txt || fail "nothing says that the bundle holds"
-exit_of 3 "$REPRO" verify "$bundle" --report two.html --beside none.repro.tar.zst
-exit_of 2 "$REPRO" verify "$bundle" --beside tiny.repro.tar.zst
+row FAILED "was changed: '[^ ]*42.12" --report bent.md --with tiny.repro.tar.zst
+row skipped "'tiny.repro.tar.zst', which is not on the page" --report a.html --with tiny.repro.tar.zst
+grep -q "^the bundle itself: verified, but the key is unknown; the report: inconclusive" out.txt || fail "nothing says that the bundle holds"
+exit_of 3 "$REPRO" verify "$bundle" --report two.html --with none.repro.tar.zst
+exit_of 2 "$REPRO" verify "$bundle" --with tiny.repro.tar.zst
 # What a run says of its attempts is the same with the ledger and without.
 ledger=$("$REPRO" ledger list --json | sed -n 's/.*"ledger": "\(.*\)",/\1/p')
 exit_of 0 "$REPRO" report "$bundle" --ledger "$ledger" -o attempt.html
@@ -102,7 +102,7 @@ exit_of 3 "$REPRO" report tiny.repro.tar.zst --ledger none.jsonl -o none.html
 exit_of 2 "$REPRO" report tiny.repro.tar.zst tiny.repro.tar.zst --ledger "$ledger" -o none.html
 sed 's/repro-page/repro-pages/' a.html >older.html
 row skipped "another version of repro made the page" --report older.html
-[ "$status" = 7 ] && grep -q "^not decided" out.txt || fail "a page of another version: status $status"
+[ "$status" = 7 ] && grep -q "^inconclusive" out.txt || fail "a page of another version: status $status"
 # Names of files are foreign too.
 evil=$(printf 'x"><script>alert(1)\033[2J')
 cp longer.repro.tar.zst "$evil"

@@ -15,7 +15,7 @@ exit_of 0 "$REPRO" sign a.repro.tar.zst --key carol.key --role author -o b.repro
 jq -e --arg author "$author" '.number == 1 and .role == "author" and .author == $author' out.txt >answer.txt || { cat out.txt >&2; fail "--json"; }
 for command in verify report; do # a reviewer vouches for no author
     exit_of 6 "$REPRO" $command b.repro.tar.zst --trust ./bob.pem
-    says "the key you named countersigned as reviewer, but the author, $author, is not known: trust the author's key"
+    says "countersigned as reviewer, but the author's key, $author, is unknown"
 done
 exit_of 6 "$REPRO" export mllog b.repro.tar.zst --trust ./bob.pem
 exit_of 0 "$REPRO" verify b.repro.tar.zst
@@ -23,10 +23,10 @@ says "countersigned as reviewer by $bob (key unknown) on "
 says 'la carte\" (trusted as \\NVIDIA)"' # its quotes end where it does
 [ "$(tail -n 1 out.txt)" = "verified, but the key is unknown" ] || { cat out.txt >&2; fail "a reviewer's key made the author known"; }
 exit_of 0 "$REPRO" verify b.repro.tar.zst --json
-jq -e --arg author "$author" --arg bob "$bob" '.fingerprint == $author and (.signatures | length) == 2 and .signatures[0].fingerprint == $bob
-    and .signatures[0].valid and (.signatures[0].trusted | not) and .signatures[1].role == "author"' out.txt >answer.txt || { cat out.txt >&2; fail "verify --json"; }
+jq -e --arg author "$author" --arg bob "$bob" '.fingerprint == $author and (.countersignatures | length) == 2 and .countersignatures[0].fingerprint == $bob
+    and .countersignatures[0].valid and (.countersignatures[0].trusted | not) and .countersignatures[1].role == "author"' out.txt >answer.txt || { cat out.txt >&2; fail "verify --json"; }
 exit_of 0 "$REPRO" verify a.repro.tar.zst # the one without carol is as it was
-"$REPRO" verify a.repro.tar.zst --json | jq -e '.signatures | length == 1' >answer.txt || fail "-o changed the bundle"
+"$REPRO" verify a.repro.tar.zst --json | jq -e '.countersignatures | length == 1' >answer.txt || fail "-o changed the bundle"
 
 # the other members are the bytes that were sealed
 mkdir one two
@@ -61,7 +61,7 @@ jq -e '.trusted[0].until == "9999-12-31" and (.trusted[0].expired | not)' out.tx
 "$REPRO" key show | sed -n '3,$p' >me.pem
 exit_of 0 "$REPRO" key trust me.pem --name author
 exit_of 0 "$REPRO" verify b.repro.tar.zst --trust bob
-says "the key you named countersigned as reviewer; the author is 'author' of your trust store"
+says "countersigned as reviewer; the author is 'author' in your trust store"
 [ "$(tail -n 1 out.txt)" = verified ] || fail "not verified"
 # a day that is over: the entry as the program would have written it
 store="$XDG_CONFIG_HOME/repro/trust"
@@ -69,7 +69,7 @@ printf 'repro-trust/1\nuntil: 2001-01-01\n' >entry
 digest=$(cat entry me.pem | sha256sum)
 { cat entry && echo "sha256: ${digest%% *}" && cat me.pem; } >"$store/author.pem"
 exit_of 0 "$REPRO" verify b.repro.tar.zst
-says "no longer trusted: 'author' of your trust store was believed until 2001-01-01"
+says "no longer trusted: your trust store had it as 'author' until 2001-01-01"
 [ "$(tail -n 1 out.txt)" = "verified, but the key is unknown" ] || fail "an expired key is believed"
 exit_of 6 "$REPRO" verify b.repro.tar.zst --trust author
 says "was trusted until 2001-01-01, which has passed"
@@ -112,4 +112,4 @@ for pid in $pids; do
     wait "$pid" || { cat many*.txt >&2; fail "one of several at once failed"; }
 done
 [ -L link.repro.tar.zst ] || fail "the link was replaced"
-"$REPRO" verify b.repro.tar.zst --json | jq -e '(.signatures | length) == 8 and all(.signatures[]; .valid)' >answer.txt || fail "a signature was lost"
+"$REPRO" verify b.repro.tar.zst --json | jq -e '(.countersignatures | length) == 8 and all(.countersignatures[]; .valid)' >answer.txt || fail "a signature was lost"

@@ -20,7 +20,7 @@ t1=$(date +%s%N)
 [ $(((t1 - t0) / 1000000)) -lt 1500 ] || fail "took $(((t1 - t0) / 1000000)) ms"
 says "interrupted after"
 says "skipped  replay"
-says "not decided"
+says "inconclusive:"
 for w in $worker; do
     ! kill -0 "$w" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$w/status" || fail "worker $w is still there"
 done

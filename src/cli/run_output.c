@@ -1,0 +1,124 @@
+#include "cli/run_output.h"
+
+#include "base/clock.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENDING ".repro.tar.zst"
+#define NUMBERS_MAX 1000 /* names tried after one that exists */
+
+/* "bert_fp32-20261121T064001Z.repro.tar.zst": the recipe's name without folders and ending */
+static char *default_name(const char *recipe_name, uint64_t started_ns)
+{
+    char time[32];
+    rp_rfc3339(time, started_ns);
+    const char *name = strrchr(recipe_name, '/');
+    if (!name)
+        name = strrchr(recipe_name, ':');
+    name = name ? name + 1 : recipe_name;
+    size_t len = strlen(name);
+    if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
+        len -= 5;
+    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
+                       time + 14, time + 17);
+}
+
+/* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
+static char *numbered_name(const char *path, int i)
+{
+    size_t n = strlen(path), ending = strlen(ENDING);
+    int named = n > ending && strcmp(path + n - ending, ENDING) == 0;
+    return rp_asprintf("%.*s-%d%s", (int)(named ? n - ending : n), path, i, named ? ENDING : "");
+}
+
+static void replace_path(struct rp_run_output *out, char *path)
+{
+    free(out->path);
+    out->path = path;
+}
+
+/* Tests with a new file: an existing one, perhaps a link, is not opened. */
+int rp_run_can_create(const char *path, struct rp_err *err)
+{
+    RP_FREE char *probe = rp_asprintf("%s.%ld.probe", path, (long)getpid());
+    RP_FD fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
+    unlink(probe);
+    return 0;
+}
+
+int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name, uint64_t started_ns,
+                         struct rp_err *err)
+{
+    struct stat st;
+    RP_FREE char *own = default_name(recipe_name, started_ns);
+    if (given && strcmp(given, "-") == 0)
+        return rp_fail(err, RP_USAGE, "--output: a bundle is not written to standard output; write ./- for a file of that name");
+    out->named = given && !(stat(given, &st) == 0 && S_ISDIR(st.st_mode));
+    if (out->named)
+        out->path = rp_strdup(given);
+    else
+        out->path = given ? rp_asprintf("%s/%s", given, own) : rp_strdup(own);
+    RP_FREE char *first = rp_strdup(out->path); /* another run may have started in this second */
+    for (int i = 2; !out->named && !force && i <= NUMBERS_MAX && lstat(out->path, &st) == 0; i++)
+        replace_path(out, numbered_name(first, i));
+    if (!force && stat(out->path, &st) == 0 && S_ISCHR(st.st_mode))
+        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", out->path);
+    if (rp_cli_check_output(out->path, force, err) < 0)
+        return -1;
+    return rp_run_can_create(out->path, err) < 0 ? rp_wrap(err, "the bundle (--output chooses another place)") : 0;
+}
+
+/* Writes out->path, or the next free name. */
+static int write_new(struct rp_run_output *out, const struct rp_buf *file, struct rp_meter *meter, struct rp_err *err)
+{
+    RP_FREE char *wanted = rp_strdup(out->path);
+    for (int i = 2; rp_write_new_file(out->path, file->data, file->size, 0644, err) < 0; i++) {
+        if (err->sys != EEXIST || i > NUMBERS_MAX)
+            return -1;
+        replace_path(out, numbered_name(wanted, i));
+        out->taken = 1;
+    }
+    if (out->taken)
+        rp_meter_note(meter, "'%s' appeared during the run and was not replaced; the bundle is '%s'", wanted, out->path);
+    return 0;
+}
+
+int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_meter *meter, struct rp_err *err)
+{
+    if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, meter, err)) == 0)
+        return 0;
+    struct rp_err ignored;
+    const char *tmp = getenv("TMPDIR"), *slash = strrchr(out->path, '/');
+    RP_FREE char *wanted = rp_strdup(out->path);
+    replace_path(out, rp_asprintf("%s/%s", tmp && *tmp ? tmp : "/tmp", slash ? slash + 1 : wanted));
+    if (write_new(out, file, meter, &ignored) < 0) {
+        replace_path(out, rp_strdup(wanted));
+        return -1;
+    }
+    rp_meter_note(meter, "'%s' cannot be written any more; the bundle is '%s'", wanted, out->path);
+    out->unwritable = *err;
+    return 0;
+}
+
+int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err)
+{
+    if (out->unwritable.code != RP_OK)
+        return rp_fail(err, RP_IO, "%s; the bundle was saved as '%s'", out->unwritable.msg, out->path);
+    if (out->taken && out->named)
+        return rp_fail(err, RP_IO, "the file of --output appeared during the run; the bundle was saved as '%s'", out->path);
+    return 0;
+}
+
+void rp_run_output_fini(struct rp_run_output *out)
+{
+    free(out->path);
+    out->path = NULL;
+}

@@ -1,0 +1,29 @@
+/* The file that a run's bundle is written to.
+ *
+ * What:    its name, chosen and tested before training, and the fallbacks hours later.
+ * Flow:    --output, recipe name, start time -> path; bytes -> path, "path-2" if it exists by then, or $TMPDIR if it cannot be written.
+ * Owner:   rp_run_output_fini() frees the path.
+ */
+#ifndef RP_CLI_RUN_OUTPUT_H
+#define RP_CLI_RUN_OUTPUT_H
+
+#include "base/buf.h"
+#include "base/term.h"
+
+struct rp_run_output {
+    char *path;
+    int named;                /* by the user */
+    int taken;                /* the name appeared while the run trained: path is another */
+    struct rp_err unwritable; /* why path is in $TMPDIR, or "" */
+};
+
+/* given: --output, a file or an existing directory, or NULL. */
+int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name, uint64_t started_ns,
+                         struct rp_err *err) rp_must_check;
+int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_meter *meter,
+                        struct rp_err *err) rp_must_check;
+int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err) rp_must_check; /* -1: not where the user requested */
+void rp_run_output_fini(struct rp_run_output *out);
+int rp_run_can_create(const char *path, struct rp_err *err) rp_must_check;
+
+#endif
