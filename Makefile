@@ -9,7 +9,7 @@
 #   DEPS_LOCK=FILE another lock file than env/deps.lock
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
 #   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
-#                  knows nothing about GPUs and says so. `make test` takes it where it can be had; CUDA=0: never
+#                  cannot use GPUs and reports that. `make test` and `make check` build it where the wheels can be had; CUDA=0: never
 #   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
 #   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
 #                  the pinned NVRTC
@@ -17,7 +17,7 @@
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
 #   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
-#   T=PATTERN      with `test`: only tests whose name contains it; LONG=1: digests of the functions over all 2^32 inputs, minutes
+#   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: digests of the functions over all 2^32 inputs, minutes
 #   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
 #   BASE=IMAGE     with `image`: the base of the image for GPU users
 VERSION := 0.1.0
@@ -237,7 +237,7 @@ $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 	$(Q)$(CC) -c $(gpu)/gen/images.S -o $@
 -include $(addsuffix .d,$(device))
 
-# The same with marks, for tests/cuda/test_device_code.c, and the faults that it must find.
+# The same with markers, for tests/cuda/test_device_code.c, and the faults that it must find.
 checked := $(foreach a,compute_70 compute_80 compute_90,$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(device_code)))
 planted := $(patsubst %,$(gpu)/planted/%/planted,sm_80 compute_80)
 define checked_for
@@ -269,7 +269,7 @@ $(gpu)/about.txt: $(gpu)/repro-gpu
 static_gpu := $(gpu)/repro-gpu.zst
 -include $(patsubst %.c,$(gpu)/%.d,$(gpu_sources))
 
-# A libnvidia-ml.so.1 for tests that plays a machine, once as old as driver 440 and once with everything.
+# A libnvidia-ml.so.1 for tests that plays a machine: with the functions of driver 440, and with all.
 fakes := $(BUILD)/fake/440/libnvidia-ml.so.1 $(BUILD)/fake/570/libnvidia-ml.so.1
 $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h $(gpu)/flags $(gpu)/include
 	$(Q)mkdir -p $(@D)
@@ -277,8 +277,8 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
 check-built: $(fakes)
 
-# A libcuda.so.1 for tests that executes the device code on the CPU, as for sm_80 and later and as for what was before, and both once more
-# with every access to memory checked (tests/shim/check.c).
+# A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
+# checked (tests/shim/check.c).
 shim_line := $(CC) $(common) -O2 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 shim_checked := -DSHIM_CHECKED
 shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
@@ -304,14 +304,14 @@ $(eval $(call shim,700,700))
 $(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))
 $(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
 
-# The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
+# The host side of the CUDA backend, with the libraries of this machine, for tests against that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
 cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c tests/cuda/*.c))
 $(cuda_native): private native_line += -isystem $(gpu)/include
 $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
 
-# What asks NVML, with sanitizers.
+# The queries of NVML, with sanitizers.
 gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o samples.o)
 $(gpu_tested): private asan_line += -isystem $(gpu)/include
 $(gpu_tested): | $(gpu)/include
@@ -389,8 +389,8 @@ $(BUILD)/repro: $(BUILD)/static/repro
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@.new $< && mv $@.new $@
 
-# What tests/run.sh starts: unit tests with sanitizers, op tests at full speed and with sanitizers where they are quick, the thread
-# pool under the thread sanitizer.
+# What tests/run.sh starts: unit tests and fuzz targets with the address sanitizer, tests of operations at full speed, those of threads with the
+# thread sanitizer. check-built: what its --check needs.
 asan_tests := $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/%,$(tests)) $(fuzzers))
 native_tests := $(patsubst %.c,$(BUILD)/native/%,$(filter tests/ops/%,$(tests)))
 tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c))
@@ -439,7 +439,7 @@ gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
 	$(Q)cd $(BUILD) && $(CURDIR)/tests/gpu/check.sh repro
-# What a machine with a GPU and nothing else needs: BUILD/gpu-check.tar.gz, unpacked and started with tests/gpu/check.sh repro.
+# BUILD/gpu-check.tar.gz, for a machine with a GPU and without a checkout: unpack it and start tests/gpu/check.sh repro.
 gpu-pack:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
@@ -450,7 +450,7 @@ lint:
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --lint $(T)
 format:
 	$(Q)git clang-format --force --extensions c,h
-# Words that a fuzzer would not find by itself: names of rows, and lists.
+# Dictionaries: names that a fuzzer would not find by itself.
 fuzz_words_capture := src/capture/fields.def
 fuzz_words_document := tests/fuzz/document.dict
 fuzz_words_import := src/compare/row.def
