@@ -9,7 +9,7 @@
 #   DEPS_LOCK=FILE another lock file than env/deps.lock
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
 #   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
-#                  knows nothing about GPUs and says so. `make test` takes it where it can be had; CUDA=0: never
+#                  cannot use GPUs and reports that. `make test` and `make check` build it where the wheels can be had; CUDA=0: never
 #   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
 #   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
 #                  the pinned NVRTC
@@ -17,7 +17,7 @@
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
 #   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
-#   T=PATTERN      with `test`: only tests whose name contains it; LONG=1: digests of the functions over all 2^32 inputs, minutes
+#   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: digests of the functions over all 2^32 inputs, minutes
 #   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
 #   BASE=IMAGE     with `image`: the base of the image for GPU users
 VERSION := 0.1.0
@@ -46,14 +46,15 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run test bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup tests-built FORCE
+.PHONY: all run check test bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
+	check-built tests-built FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run test bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
+NO_BUILD := run check test bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffil
 harden := -fPIE -fstack-protector-strong
 avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter asan/src/backend/cpu/%,$2/$1), -O2)
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))
 
 static_libs := -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
@@ -115,17 +116,19 @@ static_cc := RP_SYSROOT=$(sysroot) env/repro-cc
 static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
 static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
 native_cc := $(CC)
-native_flags := -O2 -g
-# Sanitizers' own code makes gcc see truncations and uninitialised paths that are not there.
+native_flags := -O2 -g1
+# False positives of gcc in the code that the sanitizers add.
 quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
-# -O1 and lines without variables take half the time of the compiler; the matrix kernels need -O2, their offsets folded into constants.
+# -O1 and -g1 halve the compile time. The kernels need -O2, which folds their offsets into constants; for them two checks are left out, since
+# the address sanitizer finds what they would find, and accesses are checked by calls: 7 s instead of 30 s for ops_avx2.c.
 asan_cc := $(CC)
 asan_flags := -O1 -g1 $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+asan_kernels := -O2 -fno-sanitize=null,pointer-overflow --param asan-instrumentation-with-call-threshold=0
 asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
-tsan_flags := -O2 -g $(quiet) -fsanitize=thread
+tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
-# Tests of threads need no more.
+# What the tests of threads link.
 tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base process ops recipe sign backend comm data model optim train worker)),$(sources))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -234,7 +237,7 @@ $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 	$(Q)$(CC) -c $(gpu)/gen/images.S -o $@
 -include $(addsuffix .d,$(device))
 
-# The same with marks, for tests/cuda/test_device_code.c, and the faults that it must find.
+# The same with markers, for tests/cuda/test_device_code.c, and the faults that it must find.
 checked := $(foreach a,compute_70 compute_80 compute_90,$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(device_code)))
 planted := $(patsubst %,$(gpu)/planted/%/planted,sm_80 compute_80)
 define checked_for
@@ -266,17 +269,17 @@ $(gpu)/about.txt: $(gpu)/repro-gpu
 static_gpu := $(gpu)/repro-gpu.zst
 -include $(patsubst %.c,$(gpu)/%.d,$(gpu_sources))
 
-# A libnvidia-ml.so.1 for tests that plays a machine, once as old as driver 440 and once with everything.
+# A libnvidia-ml.so.1 for tests that plays a machine: with the functions of driver 440, and with all.
 fakes := $(BUILD)/fake/440/libnvidia-ml.so.1 $(BUILD)/fake/570/libnvidia-ml.so.1
 $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h $(gpu)/flags $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
-tests-built: $(fakes)
+check-built: $(fakes)
 
-# A libcuda.so.1 for tests that executes the device code on the CPU, as for sm_80 and later and as for what was before, and both once more
-# with every access to memory checked (tests/shim/check.c).
-shim_line := $(CC) $(common) -O2 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
+# A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
+# checked (tests/shim/check.c).
+shim_line := $(CC) $(common) -O2 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 shim_checked := -DSHIM_CHECKED
 shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
@@ -301,14 +304,14 @@ $(eval $(call shim,700,700))
 $(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))
 $(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
 
-# The CUDA backend's host side with this machine's libraries, for tests that meet that driver.
+# The host side of the CUDA backend, with the libraries of this machine, for tests against that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
 cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c tests/cuda/*.c))
 $(cuda_native): private native_line += -isystem $(gpu)/include
 $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
 
-# What asks NVML, with sanitizers.
+# The queries of NVML, with sanitizers.
 gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o samples.o)
 $(gpu_tested): private asan_line += -isystem $(gpu)/include
 $(gpu_tested): | $(gpu)/include
@@ -322,7 +325,7 @@ $1_line := $$($1_cc) $(common) $$($1_flags)
 # The line of the compiler, its version, and the file lists: a change of any rebuilds what depends on it.
 $(BUILD)/$1/flags: FORCE
 	$$(Q)mkdir -p $$(@D)/gen
-	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
+	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $(if $(filter asan,$1),$(asan_kernels))' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
 	$$(Q)printf '%s\n' $(sources) $(embedded) $($1_gpu) | $$(call if_changed,$$@)
 
@@ -386,12 +389,13 @@ $(BUILD)/repro: $(BUILD)/static/repro
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@.new $< && mv $@.new $@
 
-# What tests/run.sh starts: unit tests with sanitizers, op tests at full speed and with sanitizers where they are quick, the thread
-# pool under the thread sanitizer.
+# What tests/run.sh starts: unit tests and fuzz targets with the address sanitizer, tests of operations at full speed, those of threads with the
+# thread sanitizer. check-built: what its --check needs.
 asan_tests := $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/%,$(tests)) $(fuzzers))
 native_tests := $(patsubst %.c,$(BUILD)/native/%,$(filter tests/ops/%,$(tests)))
 tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c))
-tests-built: $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/asan/repro $(asan_tests) $(native_tests) $(tsan_tests)
+check-built: $(BUILD)/repro $(filter-out %/fuzz/%,$(asan_tests))
+tests-built: check-built $(BUILD)/native/repro $(BUILD)/asan/repro $(asan_tests) $(native_tests) $(tsan_tests)
 
 # --- installation ---------------------------------------------------------------------------------------------------
 share := $(DESTDIR)$(PREFIX)/share
@@ -418,11 +422,11 @@ run:
 	$(Q)env/setup.sh build
 	$(again) all SAN=
 	$(Q)env/run.sh $(BUILD)/repro
-test:
+check test:
 	$(Q)env/setup.sh test
-	+$(Q)$(MAKE) --no-print-directory tests-built CUDA=$(or $(CUDA),`env/fetch-cuda.sh $(DEPS_DIR) >&2 && echo 1 || \
+	+$(Q)$(MAKE) --no-print-directory $(patsubst test,tests,$@)-built CUDA=$(or $(CUDA),`env/fetch-cuda.sh $(DEPS_DIR) >&2 && echo 1 || \
 		echo "no GPU worker: its tests will be skipped" >&2`)
-	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(T)
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(if $(filter check,$@),--check) $(T)
 bench:
 	$(Q)env/setup.sh bench
 	$(again) $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/native/tests/bench/bundle_gen
@@ -435,7 +439,7 @@ gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
 	$(Q)cd $(BUILD) && $(CURDIR)/tests/gpu/check.sh repro
-# What a machine with a GPU and nothing else needs: BUILD/gpu-check.tar.gz, unpacked and started with tests/gpu/check.sh repro.
+# BUILD/gpu-check.tar.gz, for a machine with a GPU and without a checkout: unpack it and start tests/gpu/check.sh repro.
 gpu-pack:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
@@ -446,7 +450,7 @@ lint:
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --lint $(T)
 format:
 	$(Q)git clang-format --force --extensions c,h
-# Words that a fuzzer would not find by itself: names of rows, and lists.
+# Dictionaries: names that a fuzzer would not find by itself.
 fuzz_words_capture := src/capture/fields.def
 fuzz_words_document := tests/fuzz/document.dict
 fuzz_words_import := src/compare/row.def
@@ -476,7 +480,8 @@ distclean:
 help:
 	@echo 'make             build the static program: $(BUILD)/repro'
 	@echo 'make run         set up, build, capture, train BERT-base from recipes/bert_fp32, verify the bundle'
-	@echo 'make test        set up, build and run every test (T=PATTERN: some of them)'
+	@echo 'make check       the quick tests: unit tests, quick lint, a core of the CLI tests; under 90 s after a build'
+	@echo 'make test        set up, build and run every test (T=PATTERN: some of them); BUILD/test/times has the seconds of each'
 	@echo 'make lint        run every linter; make format: clang-format on uncommitted lines'
 	@echo 'make bench       compare speed with PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      compute the PyTorch vectors again and compare'

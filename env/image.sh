@@ -18,7 +18,7 @@ fi
 if docker info >/dev/null 2>&1; then
     tool="docker build"
 elif command -v buildah >/dev/null; then
-    tool="buildah build --format oci"
+    tool="buildah build --format oci --layers" # both images come from one build
     # Inside a container there is no right to make another: chroot is enough to run make.
     export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot}
 else

@@ -1,21 +1,26 @@
 #!/bin/bash
-# Run the tests; `make test` builds what they need first.
+# Run the tests. `make test` and `make check` build what they need first.
 #
-#   tests/run.sh [--quick-lint | --lint] [--update] [PATTERN]
+#   tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]
 #
 # PATTERN        only tests whose name contains it
+# --check        what `make check` runs: tests/unit, tests/lint/*.sh and the shell tests of $core below, under 90 s on two idle processors
 # --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
-# --update       write the expected outputs of shell tests anew
+# --update       overwrite the expected outputs of shell tests
+# --slowest      print the twenty tests that took the most processor time; BUILD/test/times lists all of them
 #
-# A test is a TAP program (tests/unit, tests/ops), a fuzz target with its corpus (tests/fuzz) or a shell script
-# (tests/cli/TOPIC, tests/valgrind, tests/build, tests/lint). A shell test runs in a scratch directory of its own with HOME and
-# the XDG directories inside, REPRO naming the binary, TEST_DIR its own directory, TOP the repository and BUILD what was built.
-# It passes with status 0 (or what CASE.exit says, with the outputs of CASE.out and CASE.err where these exist), and is skipped
-# with status 77, its last line being the reason. A test of tests/cuda runs once for each library that it names in "# shims: 800 700
-# checked checked700", the directories of BUILD/shim with a libcuda.so.1 (only 800 if it names none). "# timeout: SECONDS" and "# serial" in a test's first lines are obeyed; LONG=1 in the
-# environment allows twelve times as long, for the tests that then do more.
+# A test is a TAP program (tests/unit, tests/ops, tests/cuda), a fuzz target with its corpus (tests/fuzz) or a shell script (tests/cli/TOPIC,
+# tests/valgrind, tests/build, tests/lint). A shell test runs in a scratch directory of its own with HOME and the XDG directories in it;
+# REPRO is the binary, TEST_DIR the directory of the script, TOP the repository and BUILD the build directory. It passes with status 0, or the
+# one in CASE.exit, and with the outputs in CASE.out and CASE.err where these exist. Status 77 skips it; its last line is the reason.
 #
-# One line per failure and per skip, with the log; the last line is "N passed, N failed, N skipped". Status 1 if any failed.
+# A test may set these in its first 30 lines:
+#   # timeout: SECONDS   default 300
+#   # serial             run alone
+#   # shims: 800 700     for tests/cuda: run once with each BUILD/shim/NAME/libcuda.so.1 (default: 800)
+# LONG=1 in the environment multiplies the timeouts by twelve, for the tests that then do more.
+#
+# The output is one line for each failure and each skip, with the log; the last line is "N passed, N failed, N skipped". Status 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 TOP=$PWD
@@ -133,7 +138,11 @@ run_one() { # VARIANT:FILE
         ;;
     *) run_program "$variant" "$file" ;;
     esac
-    awk -v a="$begin" -v b="$EPOCHREALTIME" -v id="$id" 'BEGIN {printf "%8.2f %s\n", b - a, id}' >>"$OUT/times"
+    { echo "$begin $EPOCHREALTIME $id" && times; } >"$OUT/times.$$" # not into a pipe: that would be another process
+    awk 'NR == 1 { wall = $2 - $1; id = $3 }
+        NR > 1 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); cpu += 60 * t[1] + t[2] } }
+        END { printf "%8.2f %8.2f %s\n", cpu, wall, id }' "$OUT/times.$$" >>"$OUT/times"
+    rm "$OUT/times.$$"
 }
 if [ "${1:-}" = --one ]; then
     run_one "$2"
@@ -142,13 +151,23 @@ fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
 groups="lint unit tsan ops cuda fuzz cli build"
-pattern=
+pattern='' core='' slowest=''
+usage="usage: tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
 while [ $# -gt 0 ]; do
     case $1 in
+    --check)
+        groups="lint unit cli"
+        core="capture/document cli/exit_status cli/help cli/usage_errors compare/verdicts data/hostile_archives import/export_mllog
+            ledger/attempts recipe/origins recipe/refused report/page run/interrupt_early run/result sign/counter verify/policy verify/verdicts"
+        for name in $core; do
+            [ -f "tests/cli/$name.sh" ] || { echo "tests/run.sh: tests/cli/$name.sh, in the list of --check, does not exist" >&2 && exit 2; }
+        done
+        ;;
     --quick-lint) groups=lint ;;
     --lint) groups="lint full" ;;
     --update) export UPDATE=1 ;;
-    -*) echo "usage: tests/run.sh [--quick-lint | --lint] [--update] [PATTERN]" >&2 && exit 2 ;;
+    --slowest) slowest=1 ;;
+    -*) echo "$usage" >&2 && exit 2 ;;
     *) pattern=$1 ;;
     esac
     shift
@@ -164,7 +183,11 @@ members() { # GROUP: the ids of its tests
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
     fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
-    cli) variants="sh" && set -- tests/valgrind/*.sh tests/cli/*/*.sh ;; # the longest first
+    cli)
+        variants="sh" && set -- tests/valgrind/*.sh tests/cli/*/*.sh # the longest first
+        # shellcheck disable=SC2046,SC2086 # several words
+        [ -z "$core" ] || set -- $(printf 'tests/cli/%s.sh ' $core)
+        ;;
     build) variants="sh" && set -- tests/build/*.sh ;;
     esac
     for f; do
@@ -182,12 +205,13 @@ is_serial() { # GROUP ID
 
 mkdir -p "$OUT"
 exec 8>"$OUT/.lock"
-if ! flock -n 8; then # somebody else runs tests here
+if ! flock -n 8; then # another run uses that directory
     OUT=$BUILD/test.$$
     trap 'rm -rf "$OUT/result"' EXIT
 fi
 rm -rf "$OUT/result" "$OUT/log" "$OUT/times" "$OUT/counts"
 mkdir -p "$OUT/result" "$OUT/log"
+git -c safe.directory='*' ls-files --others --exclude-standard >"$OUT/untracked" 2>/dev/null || rm -f "$OUT/untracked" # for tests/build/tree.sh
 for group in $groups; do
     mapfile -t ids < <(members "$group")
     [ ${#ids[@]} -gt 0 ] || continue
@@ -201,7 +225,10 @@ for group in $groups; do
     [ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 tests/run.sh --one
     echo "  TEST    $group: ${#ids[@]} files, $((SECONDS - begin)) s"
 done
-[ ! -f "$OUT/times" ] || sort -rn -o "$OUT/times" "$OUT/times"
+if [ -f "$OUT/times" ]; then
+    sort -rn -o "$OUT/times" "$OUT/times"
+    [ -z "$slowest" ] || { printf '%8s %8s\n' "CPU s" "s" && head -n 20 "$OUT/times"; }
+fi
 read -r passed failed skipped < <(cat "$OUT"/result/* 2>/dev/null | awk '{p += $1; f += $2; s += $3} END {print p + 0, f + 0, s + 0}')
 [ $((passed + failed + skipped)) -gt 0 ] || echo "no test matches '$pattern'"
 echo "$passed passed, $failed failed, $skipped skipped" | tee "$OUT/counts"

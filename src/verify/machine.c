@@ -146,7 +146,7 @@ static int check_gpu_device(const struct rp_verify_state *s, struct rp_err *err)
     }
     if (known && !found)
         return rp_fail(err, RP_MISMATCH, "the run used '%s', but no captured GPU has that name", rp_shown(safe, d.name));
-    if (asked && *asked >= '0' && *asked <= '9' && atoi(asked) != d.index)
+    if (asked && *asked >= '0' && *asked <= '9' && strtol(asked, NULL, 10) != d.index)
         return rp_fail(err, RP_MISMATCH, "the run used GPU %d, but the settings require GPU %.8s", d.index, asked);
     return 0;
 }

@@ -193,11 +193,11 @@ static void compare_loss_parts(struct replay *p, const json_t *body, int64_t ste
         const char *is = json_string_value(json_object_get(json_object_get(body, "loss_parts"), m->loss_part[i]));
         if (at >= 0)
             rp_float_hex(was, rp_record_loss_parts(p->records, r)[at]);
-        compare(p, step, m->loss_part[i], was, is ? is : "");
+        compare_value(p, step, m->loss_part[i], was, is ? is : "");
     }
 }
 
-/* One record of ours against theirs, what is nearest to the input first. */
+/* One record against the recorded one, in the order of the computation. */
 static void compare_step(struct replay *p, const json_t *body)
 {
     int64_t own = json_integer_value(json_object_get(body, "step")), step = p->o->first + own;

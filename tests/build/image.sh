@@ -1,6 +1,7 @@
 #!/bin/bash
-# Both images, built with buildah on a Debian 12 made here, then what is in them: labels, environment, the program that runs.
-# The dependencies of this build are mounted, so that what is tested is the Dockerfile.
+# Both images, built with buildah on a Debian 12 made here, then what is in them: labels, environment, the program that runs. The steps of the
+# Dockerfile are executed as they are written. What env/build-deps.sh and env/fetch-cuda.sh made, and the device code, come from this build:
+# dependencies.sh and device_code.sh test how these are made. The bytes of the program are those of this build.
 # timeout: 900
 . "$TEST_DIR/common.inc"
 need buildah debootstrap
@@ -21,12 +22,24 @@ buildah commit -q "$container" localhost/base >/dev/null
 buildah rm "$container" >/dev/null
 rm -rf base
 
-deps=$(deps_dir)
+# The build stage until its packages are installed. The compiler and the kernel headers there decide the key under which it looks for the
+# dependencies; the layers are taken from the cache below.
 copy_sources tree
 cp "$TOP/Dockerfile" "$TOP/.dockerignore" tree/
-commit=$(git -C tree -c safe.directory="*" rev-parse HEAD 2>/dev/null || echo unknown)
+sed '/env\/setup.sh/q' tree/Dockerfile >packages.Dockerfile
+buildah build --layers --format oci --pull=never -f packages.Dockerfile --build-arg BUILDER=localhost/base -t packages tree >packages.txt 2>&1 ||
+    { tail -n 40 packages.txt >&2; fail "the packages cannot be installed"; }
+container=$(buildah from --pull=never localhost/packages)
+key=$(buildah run "$container" -- env/deps-key.sh)
+buildah rm "$container" >/dev/null
+real=$(deps_dir)
+mkdir -p "deps/$key"
+cp -rl "$real/$("$TOP/env/deps-key.sh")"/{sysroot,used.lock} "deps/$key/"
 cuda=$("$REPRO" version --json | jq 'if .gpu_worker then 1 else 0 end') # what this build could have, the image can
-IMAGE_ARGS="--pull=never --build-arg CUDA=$cuda --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $deps:/mnt/deps:rw" \
+[ "$cuda" = 0 ] || cp -rl "$real/device" "$("$TOP/env/fetch-cuda.sh" --dir "$real")" deps/
+
+commit=$(git -C tree -c safe.directory="*" rev-parse HEAD 2>/dev/null || echo unknown)
+IMAGE_ARGS="--pull=never --build-arg CUDA=$cuda --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $PWD/deps:/mnt/deps:rw" \
     tree/env/image.sh 1.2.3 localhost/base >image.txt 2>&1 || { tail -n 40 image.txt >&2; fail "the images do not build"; }
 for image in repro:1.2.3 repro:1.2.3-cuda; do
     buildah inspect --type image "$image" >inspect.json

@@ -402,7 +402,7 @@ TEST(both_captures_are_of_one_machine)
     for (int known = 0; known < 2; known++) {
         fx_init(&x);
         for (int after = 0; after < 2; after++) { /* one program runs on many machines */
-            fx_capture_value(after ? x.after : x.before, "program", "version", json_string("0.1.0"));
+            fx_capture_value(after ? x.after : x.before, "program", "version", json_string(fx_build.version));
             fx_capture_value(after ? x.after : x.before, "kernel", "machine", json_string("x86_64"));
         }
         fx_capture_value(x.before, "kernel", "release", json_string("6.1"));

@@ -1,6 +1,5 @@
 /* The recipe reader: what it takes, what it refuses and with which words, and that nothing is lost on the way through JSON. */
 #include "recipe/recipe.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "tests/unit/tap.h"
 
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static int parse(struct rp_recipe *r, const char *text, const char *backend, struct rp_err *err)
@@ -135,9 +135,9 @@ TEST(size_and_depth_are_bounded)
         size_t n = strlen(units[u]), size = limit / n * n;
         for (size_t i = 0; i < size; i += n)
             memcpy(text + i, units[u], n);
-        uint64_t start = rp_now_ns();
+        clock_t start = clock();
         CHECK(rp_recipe_parse(&r, text, size, "t.yaml", NULL, NULL, 0, &err) < 0, "'%s' repeated was accepted", units[u]);
-        CHECK(rp_now_ns() - start < 2000000000u, "'%s' repeated took more than 2 s", units[u]);
+        CHECK(clock() - start < 2 * CLOCKS_PER_SEC, "'%s' repeated took more than 2 s", units[u]);
     }
     memset(text, '#', limit + 1);
     memcpy(text + limit - 9, "\ntitle: a", 9);

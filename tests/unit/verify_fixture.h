@@ -2,7 +2,17 @@
 #ifndef REPRO_TESTS_VERIFY_FIXTURE_H
 #define REPRO_TESTS_VERIFY_FIXTURE_H
 
+#include "base/build.h"
 #include "tests/unit/bundle_fixture.h"
+
+/* The build record of these tests, in place of the one of librepro.a: what they check does not depend on the state of the checkout. */
+static struct rp_build fx_build = {.version = "1.2.3", .commit = "89abcdef0123456789abcdef0123456789abcdef", .dirty = "clean",
+                                   .compiler = "a compiler", .flags = "-O2", .deps = "", .gpu_worker = "", .device_code = ""};
+
+const struct rp_build *rp_build_record(void)
+{
+    return &fx_build;
+}
 
 /* Verify fx_path(file); `failed` is the check that must fail first, or RP_CHECK_COUNT for none. */
 static __attribute__((unused)) void expect(const char *file, const char *trust, enum rp_verdict verdict, enum rp_check_id failed,

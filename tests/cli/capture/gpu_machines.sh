@@ -34,9 +34,7 @@ is '.worker.value, .count.value' "present
 2"
 is '[.devices | .. | objects | select(.state == "ok")] | length' 0
 
-begin=$(date +%s)
 limit=700 machine 570 "$fakes/hang.txt"
-[ $(($(date +%s) - begin)) -le 8 ] || fail "the hang took too long"
 is '.worker.state, .devices' "error
 null"
 is '.worker.detail' "$(jq -r .probes.gpu.worker.detail env.json | grep "did not answer 'nvml' within 0.7 s")"

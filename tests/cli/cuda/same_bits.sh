@@ -14,18 +14,18 @@ both() { # NAME OPTION...
     cmp "$name-cpu.jsonl" "$name-gpu.jsonl" || fail "$name: GPU and CPU differ"
     [ "$(wc -l <"$name-gpu.jsonl")" -gt 1 ] || fail "$name: no steps"
 }
-both adamw --set measure.timed_steps=2 --batch-size 3
+both adamw --set measure.timed_steps=2 --batch-size 2
 says_in "device: cuda, Shim GPU, device 0, compute capability 9.0" err.txt
 both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=3 --batch-size 1
-both plain --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 --set model.attention_probs_dropout_prob=0 --batch-size 2 \
+both plain --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 --set model.attention_probs_dropout_prob=0 --batch-size 1 \
     --set optimizer.bias_correction=true
 "$REPRO" verify adamw-gpu.repro.tar.zst --replay 2 >verify.txt 2>&1 || { cat verify.txt; fail "the bundle of the GPU does not verify"; }
 says_in "bit-equal" verify.txt
 "$REPRO" inspect adamw-gpu.repro.tar.zst run.json | jq -e '.backend == "cuda"' >answer.txt || fail "run.json names another backend"
 # Without graphs, and with the code path of V100 and T4.
-on_gpu SHIM_DEFER=1 RP_CUDA_GRAPHS=0 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 3 -o one.repro.tar.zst >out.txt 2>err.txt
+on_gpu SHIM_DEFER=1 RP_CUDA_GRAPHS=0 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 -o one.repro.tar.zst >out.txt 2>err.txt
 head -n 2 adamw-cpu.jsonl >two.jsonl
 steps_of one.repro.tar.zst | cmp - two.jsonl || fail "without graphs the bits differ"
 shim=$BUILD/shim/700
-on_gpu SHIM_DEFER=1 SHIM_CAPABILITY=75 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 3 -o two.repro.tar.zst >out.txt 2>err.txt
+on_gpu SHIM_DEFER=1 SHIM_CAPABILITY=75 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 -o two.repro.tar.zst >out.txt 2>err.txt
 steps_of two.repro.tar.zst | cmp - two.jsonl || fail "on an older GPU the bits differ"

@@ -10,4 +10,4 @@ status=0
 wait "$parent" || status=$?
 [ "$status" = 130 ] || fail "exit status $status, expected 130"
 [ ! -e endless.repro.tar.zst ] || "$REPRO" verify endless.repro.tar.zst >/dev/null || fail "half a bundle under the final name"
-expect_gone "$worker"
+wait_gone "$worker"

@@ -4,5 +4,5 @@
 start_endless
 kill -KILL "$parent"
 wait "$parent" || :
-expect_gone "$worker"
+wait_gone "$worker"
 [ ! -e endless.repro.tar.zst ] || fail "a bundle under the final name"
