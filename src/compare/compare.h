@@ -8,7 +8,7 @@
 #ifndef RP_COMPARE_COMPARE_H
 #define RP_COMPARE_COMPARE_H
 
-#include "compare/doc.h"
+#include "report/doc.h"
 #include "compare/row.h"
 
 enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };

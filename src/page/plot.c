@@ -279,7 +279,7 @@ void rp_plot(struct rp_buf *out, const struct rp_plot *p)
     axes(p, &x, &y);
     rp_buf_printf(out, "<figure id=\"%s\"><figcaption><b>%s</b> <span class=\"unit\">%s</span></figcaption>", p->id, p->title, p->y_label);
     legend(out, p);
-    rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->says);
+    rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->words);
     y_axis(out, p, &y);
     rp_buf_printf(out, "<svg class=\"area\" width=\"100%%\" height=\"%d\" aria-hidden=\"true\">", p->height + 36);
     shapes(out, p, &x, &y);
@@ -287,7 +287,5 @@ void rp_plot(struct rp_buf *out, const struct rp_plot *p)
     rp_buf_puts(out, "</svg></div>");
     if (p->x_label)
         rp_buf_printf(out, "<p class=\"axis\">%s</p>", p->x_label);
-    if (p->foot)
-        rp_buf_add(out, rp_buf_text(p->foot), p->foot->size);
     rp_buf_puts(out, "</figure>\n");
 }

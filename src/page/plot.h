@@ -35,7 +35,7 @@ struct rp_mark { /* a line across with a label: of a value of x, or of y */
 };
 struct rp_plot {
     const char *id, *title, *x_label, *y_label; /* texts of this program; id is unique on the page */
-    const char *says;                           /* in words, what the drawing shows */
+    const char *words;                          /* the same as a sentence, for screen readers */
     const struct rp_series *series;
     size_t n_series;
     const struct rp_band *band;
@@ -46,7 +46,6 @@ struct rp_plot {
     int from_zero;       /* y begins at 0 */
     int log_x, log_y;    /* decades; values must be above 0 */
     double x0, x1, y0, y1; /* 0 and 0: as the data */
-    const struct rp_buf *foot; /* HTML below, or NULL */
 };
 
 void rp_plot(struct rp_buf *out, const struct rp_plot *p);

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "compare/layout.h"
+#include "report/escape.h"
 #include "verify/verify.h"
 #include "tests/unit/tap.h"
 
@@ -396,7 +397,7 @@ static void evil_doc(struct rp_doc *d)
 {
     rp_doc_heading(d, "%s", evil);
     rp_doc_line(d, "1. %s", evil);
-    rp_doc_table(d);
+    rp_doc_table(d, NULL);
     rp_doc_column(d, 0, "%s", evil);
     rp_doc_column(d, 1, "n");
     rp_doc_cell(d, "%s", evil);
@@ -437,8 +438,7 @@ TEST(foreign_text_in_documents)
 
 static void one_table(struct rp_doc *d, const char *name)
 {
-    rp_doc_table(d);
-    rp_doc_column(d, 0, "%s", name);
+    rp_doc_table(d, name);
     rp_doc_cell(d, "1");
 }
 
@@ -470,7 +470,7 @@ TEST(words_of_a_shell)
 {
     static const char *const cases[][2] = {{"a.zst", "a.zst"}, {"a b", "'a b'"}, {"it's", "'it'\\''s'"}, {"$(x)", "'$(x)'"}, {"", "''"}, {"-rf", "'-rf'"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        RP_FREE char *word = rp_doc_quoted(cases[i][0]);
+        RP_FREE char *word = rp_shell_word(cases[i][0]);
         CHECK_STR(word, cases[i][1]);
     }
 }
@@ -497,11 +497,7 @@ TEST(tables_keep_to_the_width)
 {
     struct rp_doc d = {.width = 40};
     RP_BUF out = {0};
-    rp_doc_table(&d);
-    rp_doc_column(&d, 1, "#");
-    rp_doc_column(&d, 0, "name");
-    rp_doc_column(&d, 1, "figure");
-    rp_doc_column(&d, 0, "why");
+    rp_doc_table(&d, "##|name|#figure|why");
     rp_doc_cell(&d, "1");
     rp_doc_cell(&d, "a name that goes on and on, as names do");
     rp_doc_cell(&d, "123456.789");

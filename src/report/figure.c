@@ -1,8 +1,9 @@
-#include "page/html.h"
+#include "report/figure.h"
 
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "report/escape.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,65 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *entity(unsigned c)
-{
-    switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&quot;";
-    case '\'': return "&#39;";
-    case '`': return "&#96;";
-    }
-    return NULL;
-}
-
-static int is_line(unsigned c)
-{
-    return c == '\n' || c == '\t';
-}
-
-static void escape(struct rp_buf *out, const char *text, size_t size, size_t limit, int lines)
-{
-    size_t shown = 0;
-    for (size_t i = 0, len; i < size; i += len) {
-        unsigned c = 0;
-        len = rp_utf8(text + i, size - i, &c);
-        if (limit && shown++ == limit) {
-            rp_buf_puts(out, "...");
-            return;
-        }
-        if (!len || (rp_is_control(c) && !is_line(c)) || rp_hides(c)) {
-            rp_buf_puts(out, "\xef\xbf\xbd");
-            len = len ? len : 1;
-        } else if (is_line(c)) {
-            rp_buf_puts(out, !lines ? " " : c == '\n' ? "\n" : "    ");
-        } else if (entity(c)) {
-            rp_buf_puts(out, entity(c));
-        } else {
-            rp_buf_add(out, text + i, len);
-        }
-    }
-}
-
-void rp_html(struct rp_buf *out, const char *text, size_t size, size_t limit)
-{
-    escape(out, text, size, limit, 0);
-}
-
-void rp_html_text(struct rp_buf *out, const char *text)
-{
-    escape(out, text, strlen(text), RP_HTML_LIMIT, 0);
-}
-
-void rp_html_lines(struct rp_buf *out, const char *text, size_t size)
-{
-    escape(out, text, size, 0, 1);
-}
-
 /* ---- pointers ---- */
 
-/* The next name of a pointer without its escapes; the rest, or NULL: too long or malformed. */
+/* Copies the next name of a pointer without its escapes; returns the rest, or NULL where it is too long or malformed. */
 static const char *next_name(char *name, size_t size, const char *p)
 {
     size_t n = 0;
@@ -116,18 +61,6 @@ void rp_pointer_add(struct rp_buf *out, const char *name)
 
 /* ---- figures ---- */
 
-/* In as few digits as read back the same. */
-static void shortest(struct rp_buf *out, double x)
-{
-    char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
-            break;
-    }
-    rp_buf_puts(out, text);
-}
-
 static int plain(struct rp_buf *out, const json_t *v)
 {
     size_t i;
@@ -137,12 +70,11 @@ static int plain(struct rp_buf *out, const json_t *v)
     else if (json_is_integer(v))
         rp_buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
     else if (json_is_real(v))
-        shortest(out, json_real_value(v));
+        rp_csv_number(out, json_real_value(v));
     else if (json_is_boolean(v))
         rp_buf_puts(out, json_is_true(v) ? "true" : "false");
     else if (json_is_array(v) && json_array_size(v))
-        json_array_foreach((json_t *)v, i, word)
-        {
+        json_array_foreach((json_t *)v, i, word) {
             rp_buf_puts(out, i ? " " : "");
             rp_buf_puts(out, json_is_string(word) ? json_string_value(word) : "?");
         }
@@ -165,22 +97,23 @@ static int decimal(struct rp_buf *out, const json_t *v, const char *form)
     return 0;
 }
 
-static int hex_float(struct rp_buf *out, const json_t *v)
+/* with_hex: "0.1 = 0x1.99999ap-4" */
+static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
 {
     float x;
     if (!json_is_string(v) || json_string_length(v) >= 32 || rp_float_unhex(&x, json_string_value(v)) < 0 || !isfinite(x))
         return -1;
-    rp_buf_printf(out, "%.6g", (double)x);
+    rp_buf_printf(out, with_hex ? "%.6g = %s" : "%.6g", (double)x, json_string_value(v));
     return 0;
 }
 
-/* {"state": "ok", "value", "unit"} of a capture. */
+/* {"state": "ok", "value", "unit"} of a capture, the number scaled to a handy unit. */
 static int captured(struct rp_buf *out, const json_t *leaf)
 {
     const json_t *v = json_object_get(leaf, "value");
-    const char *state = json_string_value(json_object_get(leaf, "state")), *unit = json_string_value(json_object_get(leaf, "unit"));
+    const char *unit = json_string_value(json_object_get(leaf, "unit"));
     char text[32];
-    if (!state || strcmp(state, "ok") != 0)
+    if (strcmp(rp_json_text_at(leaf, "state"), "ok") != 0)
         return -1;
     if (!json_is_number(v) || !unit)
         return plain(out, v);
@@ -189,7 +122,24 @@ static int captured(struct rp_buf *out, const json_t *leaf)
     return 0;
 }
 
-/* A third state: nothing was on both sides. */
+/* The same in the unit of the capture; the state where nothing is known. */
+static int captured_raw(struct rp_buf *out, const json_t *leaf)
+{
+    const json_t *v = json_object_get(leaf, "value");
+    const char *unit = rp_json_text_at(leaf, "unit"), *state = rp_json_text_at(leaf, "state");
+    if (json_is_real(v))
+        rp_buf_printf(out, "%.9g", json_real_value(v));
+    else if (json_is_boolean(v))
+        rp_buf_puts(out, json_is_true(v) ? "yes" : "no");
+    else if (json_is_array(v) && !json_array_size(v))
+        rp_buf_puts(out, "none");
+    else if (plain(out, v) < 0)
+        return *state ? rp_buf_puts(out, state), 0 : -1;
+    if (*unit && !json_is_array(v))
+        rp_buf_printf(out, " %.16s%s", unit, strlen(unit) > 16 ? "..." : "");
+    return 0;
+}
+
 static int equal(struct rp_buf *out, const json_t *v)
 {
     if (!json_is_boolean(v) && !json_is_null(v))
@@ -209,22 +159,25 @@ static int quoted(struct rp_buf *out, const json_t *v)
 
 int rp_form(struct rp_buf *out, const json_t *value, const char *form)
 {
-    int rc = -1;
-    if (*form == 't')
-        rc = plain(out, value);
-    else if (*form == 'd')
-        rc = decimal(out, value, form + 1);
-    else if (*form == 'x')
-        rc = hex_float(out, value);
-    else if (*form == 'u')
-        rc = captured(out, value);
-    else if (*form == 'e')
-        rc = equal(out, value);
-    else if (*form == 'q')
-        rc = quoted(out, value);
-    if (rc < 0)
-        rp_buf_puts(out, "unknown");
-    return rc;
+    switch (*form) {
+    case 't':
+    case 'p':
+        return plain(out, value);
+    case 'd':
+        return decimal(out, value, form + 1);
+    case 'x':
+    case 'h':
+        return hex_float(out, value, *form == 'h');
+    case 'u':
+        return captured(out, value);
+    case 'r':
+        return captured_raw(out, value);
+    case 'e':
+        return equal(out, value);
+    case 'q':
+        return quoted(out, value);
+    }
+    return -1;
 }
 
 int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form)
@@ -232,47 +185,61 @@ int rp_figure(struct rp_buf *out, const json_t *document, const char *member, co
     RP_BUF text = {0}, exact = {0};
     const json_t *v = rp_pointer(document, pointer);
     int rc = rp_form(&text, v, form);
-    if (plain(&exact, *form == 'u' ? json_object_get(v, "value") : v) < 0)
-        rp_buf_puts(&exact, "");
+    (void)!plain(&exact, *form == 'u' ? json_object_get(v, "value") : v); /* nothing where it is not a plain value */
     rp_buf_puts(out, rc < 0 ? "<data class=\"none\" value=\"" : "<data value=\"");
     rp_html_text(out, rp_buf_text(&exact));
     rp_buf_printf(out, "\" data-src=\"%s#", member);
     rp_html(out, pointer, strlen(pointer), 0);
     rp_buf_printf(out, "\" data-form=\"%s\">", form);
-    rp_html_text(out, rp_buf_text(&text));
+    rp_html_text(out, rc < 0 ? "unknown" : rp_buf_text(&text));
     rp_buf_puts(out, "</data>");
     return rc;
 }
 
-/* ---- CSV ---- */
+/* ---- templates ---- */
 
-void rp_csv_text(struct rp_buf *out, const char *text)
+/* At most `limit` bytes, and no part of a character. */
+static void cut(char *text, size_t limit)
 {
-    size_t size = strlen(text);
-    rp_buf_puts(out, *text && strchr("=+-@\t\r", *text) ? "\"'" : "\"");
-    for (size_t i = 0, len; i < size; i += len) {
-        unsigned c = 0;
-        len = rp_utf8(text + i, size - i, &c);
-        if (!len || rp_is_control(c) || rp_hides(c))
-            rp_buf_puts(out, "?");
-        else if (c == '"')
-            rp_buf_puts(out, "\"\"");
+    size_t n = strlen(text);
+    if (n <= limit)
+        return;
+    while (((unsigned char)text[limit] & 0xc0) == 0x80)
+        limit++;
+    if (n > limit + 3)
+        memcpy(text + limit, "...", 4);
+}
+
+static void fill_text(struct rp_buf *out, const json_t *value, const char *form, int markdown)
+{
+    RP_BUF text = {0};
+    if (rp_form(&text, value, form) < 0)
+        rp_buf_puts(&text, "-");
+    rp_buf_puts(&text, "");
+    for (char *p = text.data; *p; p++)
+        *p = (unsigned char)*p < ' ' || *p == 127 ? ' ' : *p;
+    rp_clean(text.data);
+    if (*form != 'p')
+        cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
+    if (markdown && *form != 'p')
+        rp_md_text(out, text.data, 1);
+    else
+        rp_buf_puts(out, text.data);
+}
+
+void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *member, const char *template)
+{
+    for (const char *open; *(open = strchrnul(template, '{'));) {
+        const char *space = strchr(open, ' '), *close = strchr(open, '}');
+        RP_BUG_IF(!close || !space || space > close);
+        RP_FREE char *pointer = rp_asprintf("%.*s", (int)(space - open) - 1, open + 1);
+        RP_FREE char *form = rp_asprintf("%.*s", (int)(close - space) - 1, space + 1);
+        rp_buf_add(out, template, (size_t)(open - template));
+        if (as == RP_FILL_HTML)
+            rp_figure(out, document, member, pointer, form);
         else
-            rp_buf_add(out, text + i, len);
-        len = len ? len : 1;
+            fill_text(out, rp_pointer(document, pointer), form, as == RP_FILL_MD);
+        template = close + 1;
     }
-    rp_buf_puts(out, "\"");
-}
-
-void rp_csv_number(struct rp_buf *out, double x)
-{
-    if (isfinite(x))
-        shortest(out, x);
-}
-
-void rp_html_download(struct rp_buf *out, const struct rp_buf *csv, const char *file, const char *source, const char *text)
-{
-    rp_buf_printf(out, "<a class=\"csv\" download=\"%s\" data-src=\"%s\" href=\"data:text/csv;charset=utf-8;base64,", file, source);
-    rp_base64(out, rp_buf_text(csv), csv->size);
-    rp_buf_printf(out, "\">%s</a>", text);
+    rp_buf_puts(out, template);
 }
