@@ -20,7 +20,7 @@
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
-enum scope { REQUIRED, ALWAYS, SEQUENCES, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
+enum scope { REQUIRED, ALWAYS, TOKENS, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
 
 static const struct confounder {
     const char *key, *name, *why;
@@ -52,18 +52,18 @@ static int same(const char *a, const char *b)
     return *a && *b && !*end_a && !*end_b && x == y;
 }
 
-/* A report that names a family ("NAME" of "NAME-base" and "NAME-large") does not say which of its models it means. */
+/* A report may name only the family of its model: "NAME" of "NAME-base" and "NAME-large". */
 static int less_exact(const char *a, const char *b)
 {
     size_t n = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
     return n && strncasecmp(a, b, n) == 0 && (a[n] == '-' || b[n] == '-');
 }
 
-#define VAGUE "the shorter name may be of the other model or of another, several times the work: 'repro import --set model=NAME' says which"
+#define VAGUE "the shorter name may mean a model of another size: name it with 'repro import --set model=NAME'"
 
-#define NO_MODEL "without the name of the model nothing says that it is the same work: 'repro import --set model=NAME' says it"
+#define NO_MODEL "the work is unknown without the name of the model: name it with 'repro import --set model=NAME'"
 
-static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
+static void add_confounder(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
                      const char *why)
 {
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state,
@@ -75,7 +75,7 @@ static int in_images(const struct rp_row *row)
     return row->unit && strcmp(row->unit, "images/s") == 0;
 }
 
-/* As the importer of nccl-tests has it. */
+/* The unit of the importer of nccl-tests. */
 static int is_collective(const struct rp_row *row)
 {
     return row->unit && strcmp(row->unit, "GB/s") == 0;
@@ -86,15 +86,15 @@ static int on_processors(const struct rp_row *row)
     return row->gpus_per_node == 0;
 }
 
-/* Does the scope of a confounder have these results in it at all? */
-static int is_asked(const struct confounder *c, const struct rp_row *a, const struct rp_row *b)
+/* Does the scope of a confounder include these results? */
+static int applies(const struct confounder *c, const struct rp_row *a, const struct rp_row *b)
 {
     enum scope scope = c->scope;
     if (is_collective(a) && is_collective(b))
         return scope == COLLECTIVES || strcmp(c->key, "task") == 0 || (scope == ALWAYS && (c->kind == METHOD || c->kind == MACHINE));
     if (scope == COLLECTIVES)
         return 0;
-    return scope == SEQUENCES ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
+    return scope == TOKENS ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
 }
 
 static int is_near(const char *a, const char *b)
@@ -103,14 +103,14 @@ static int is_near(const char *a, const char *b)
     return x <= y * MUCH_MORE && y <= x * MUCH_MORE;
 }
 
-/* Two machines of the same load are no more alike than two of which nothing is known. */
+/* Other work is a reservation even if both machines have the same load. */
 static int is_disturbed(const struct confounder *c, const char *value)
 {
     return strcmp(c->key, "other_work") == 0 && strcmp(value, "none") != 0;
 }
 
-/* Nothing is said of what neither side says, or what only bundles have and one side is none. */
-static int is_passed_over(const struct confounder *c, const struct rp_row *a, const char *x, const struct rp_row *b, const char *y)
+/* An unknown value that does not count: it is unknown on both sides, or only bundles have it. */
+static int is_ignored(const struct confounder *c, const struct rp_row *a, const char *x, const struct rp_row *b, const char *y)
 {
     int bundles = a->source.kind == RP_ROW_BUNDLE && b->source.kind == RP_ROW_BUNDLE;
     return (!*x || !*y) && (c->scope == KNOWN || (c->scope == MUCH && (!bundles || *x == *y)));
@@ -131,9 +131,9 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         rp_row_get(y, sizeof y, b, c->key);
         int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y)) && !is_disturbed(c, x);
-        if (equal || is_passed_over(c, a, x, b, y) || !is_asked(c, a, b))
+        if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
-        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
+        add_confounder(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
                  vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
         verdict = worse(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
@@ -147,7 +147,7 @@ static int is_one_bundle(const struct rp_row *a, const struct rp_row *b)
     return a->source.statement && b->source.statement && strcmp(a->source.statement, b->source.statement) == 0;
 }
 
-/* "bundle, verified"; a bundle that was not, or whose run did not end, says so. */
+/* "published, unsigned", or the verdict of a bundle and what is wrong with its run. */
 static void evidence_text(char *out, size_t size, const struct rp_row *row)
 {
     const struct rp_row_source *s = &row->source;
@@ -170,7 +170,7 @@ static enum rp_comparable evidence(json_t *list, const struct rp_row *a, const s
         return RP_COMPARABLE;
     evidence_text(x, sizeof x, a);
     evidence_text(y, sizeof y, b);
-    name_one(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records rests on somebody's word");
+    add_confounder(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records cannot be checked");
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 
@@ -182,38 +182,38 @@ static enum rp_comparable name_machines(json_t *list, const char *key, const cha
         RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
         rp_clean(named->a.data);
         rp_clean(named->b.data);
-        name_one(list, key, name, "machine", state, named->a.data, named->b.data, why);
+        add_confounder(list, key, name, "machine", state, named->a.data, named->b.data, why);
     }
     rp_buf_fini(&named->a);
     rp_buf_fini(&named->b);
     return any ? RP_COMPARABLE_WITH_RESERVATIONS : RP_COMPARABLE;
 }
 
-/* Names what of the machines no other confounder stands for. */
+/* Differences of the machines that no other confounder covers. */
 static json_t *machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict, struct rp_err *err)
 {
     struct rp_machines_high high = {0};
     json_t *env = rp_compare_machines(&high, a, b, list, err);
     *verdict = worse(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
-                                             "captured before the runs: each of them moves throughput"));
+                                             "captured before the runs: each of them affects throughput"));
     *verdict = worse(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
-                                             "known of one machine only: they may differ"));
+                                             "known for one machine only: they may differ"));
     return env;
 }
 
-/* Without the same unit on both sides there is nothing to divide. */
+/* A ratio needs the same unit on both sides. */
 static enum rp_comparable units(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
     if (*x && *y && strcmp(x, y) == 0)
         return RP_COMPARABLE;
-    name_one(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y, "figures of other units, or none at all");
+    add_confounder(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y, "the units of the figures differ or are unknown");
     return RP_NOT_COMPARABLE;
 }
 
 /* ---- ratios ---- */
 
-/* From the digest of what was read, and which of its results it is. Both sides of a ratio draw independently. */
+/* From the digest of the file and the line of the result. Both sides of a ratio are resampled independently. */
 static uint64_t seed_of(const struct rp_row *row, int is_base)
 {
     char text[200];
@@ -240,7 +240,7 @@ static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
     return NULL;
 }
 
-/* *base: draws of the first result, made when they are first needed. */
+/* *base: resamples of the first result, made when they are first needed. */
 static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **base)
 {
     double r = b->throughput / a->throughput;
@@ -269,7 +269,7 @@ static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **ba
     return j;
 }
 
-/* A figure that is not that of its samples has another estimator: theirs would be no interval of it. */
+/* A figure that differs from that of its samples has another estimator, to which their interval does not apply. */
 static int is_of_samples(const struct rp_row *row)
 {
     return fabs(rp_row_estimate(row) / row->throughput - 1) <= 1e-4; /* not where either is unknown */
@@ -287,7 +287,7 @@ void rp_row_interval(struct rp_row *row)
     row->high = all[n * 975 / 1000 - 1];
 }
 
-/* ---- which ---- */
+/* ---- other models ---- */
 
 static int of_another_model(const struct rp_row *row, const struct rp_row *first)
 {
@@ -319,7 +319,7 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
     return had - rows->n;
 }
 
-/* ---- all ---- */
+/* ---- all pairs ---- */
 
 static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
 {
@@ -349,7 +349,7 @@ static int are_same(const char *a, const char *b)
     return same(a ? a : "", b ? b : "");
 }
 
-/* What is odd about a result by itself. */
+/* Oddities of a single result. */
 static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
 {
     const struct rp_row *row = &rows->row[i];
@@ -360,7 +360,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         json_array_append_new(notes, json_string(text));
     }
     if (!isnan(own) && !isnan(row->throughput) && !is_of_samples(row)) {
-        snprintf(text, sizeof text, "%d: its figure is %.8g, its samples give %.8g: the median over repeats of samples over seconds", i + 1,
+        snprintf(text, sizeof text, "%d: its figure is %.8g, but the median over repeats of its samples is %.8g", i + 1,
                  row->throughput, own);
         json_array_append_new(notes, json_string(text));
     }
@@ -368,7 +368,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         if (row->source.sha256 && rows->row[k].source.sha256 && strcmp(row->source.sha256, rows->row[k].source.sha256) == 0 &&
             row->source.line == rows->row[k].source.line && are_same(row->framework, rows->row[k].framework) &&
             are_same(row->label, rows->row[k].label)) {
-            snprintf(text, sizeof text, "%d is the very same result as %d", i + 1, k + 1);
+            snprintf(text, sizeof text, "%d is the same result as %d", i + 1, k + 1);
             json_array_append_new(notes, json_string(text));
             break;
         }
@@ -380,9 +380,9 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
     RP_FREE double *base = NULL;
     *verdict = RP_COMPARABLE;
     if (rows->n < 2)
-        return rp_fail_null(err, RP_USAGE, "one result alone cannot be compared: name another bundle, document or published:NAME");
+        return rp_fail_null(err, RP_USAGE, "a comparison needs two results: name another bundle, document or published:NAME");
     if (rows->n > COMPARED_MAX)
-        return rp_fail_null(err, RP_USAGE, "%d results at once; at most %d are compared: choose some with FILE#key=value", rows->n,
+        return rp_fail_null(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
                             COMPARED_MAX);
     for (int i = 0; i < rows->n; i++) {
         json_array_append_new(list, rp_row_to_json(&rows->row[i]));

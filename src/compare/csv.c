@@ -1,5 +1,5 @@
-/* CSV as in results/published: one line of names, then one result per line, or several where columns carry a framework in front
- * ("oneflow_sequences_per_s, megatron_sequences_per_s"). RFC 4180: a field may be quoted and hold line ends. */
+/* CSV as in results/published: one line of names, then one result per line, or several where the names of columns begin with a framework
+ * ("oneflow_sequences_per_s, megatron_sequences_per_s"). RFC 4180: a field may be quoted and contain line ends. */
 #include "compare/row.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OF_A_LOG "; of a log, 'repro import csv' makes a result"
+#define OF_A_LOG "; 'repro import csv' reads logs"
 #define COLUMNS_MAX 64
 #define PREFIXES_MAX 8
 #define NONE (-1)
@@ -29,8 +29,8 @@ static const char *text_of(const struct reader *r, int column)
     return r->text.data + r->at[column];
 }
 
-/* One field; what follows it is ',', a line end or the end. */
-static int field(struct reader *r, struct rp_err *err)
+/* One field, followed by ',', a line end or the end. */
+static int read_field(struct reader *r, struct rp_err *err)
 {
     int quoted = r->p < r->end && *r->p == '"';
     long long begun = r->line;
@@ -64,7 +64,7 @@ static void skip_line_ends(struct reader *r)
 }
 
 /* The next record, not counting empty lines: 1, 0 at the end, -1. */
-static int record(struct reader *r, struct rp_err *err)
+static int read_record(struct reader *r, struct rp_err *err)
 {
     skip_line_ends(r);
     r->text.size = 0;
@@ -75,7 +75,7 @@ static int record(struct reader *r, struct rp_err *err)
         if (r->n == COLUMNS_MAX)
             return rp_fail(err, RP_MALFORMED, "line %lld has more than %d fields", (long long)r->line, COLUMNS_MAX);
         r->at[r->n++] = r->text.size;
-        if (field(r, err) < 0)
+        if (read_field(r, err) < 0)
             return -1;
         if (r->p == r->end || *r->p != ',')
             return 1;
@@ -85,7 +85,7 @@ static int record(struct reader *r, struct rp_err *err)
 
 /* ---- columns to properties ---- */
 
-/* What the published files call otherwise; an empty name: it follows from other columns. */
+/* Other names in the published files; an empty one: inferred from other columns. */
 static const char *const other_names[][2] = {
     {"gpu", "device_model"}, {"num_nodes", "nodes"},   {"case", "label"},          {"accumulation_steps", "accumulation"},
     {"num_layers", "layers"}, {"micro_batch_times_dp", ""},   {"gpus", "devices"},
@@ -99,8 +99,8 @@ static const char *const frameworks[][2] = {{"oneflow", "OneFlow"}, {"megatron",
 struct table {
     int n;
     struct {
-        char key[64]; /* of row.def, or "throughput", "unit", "note", "source"; "": passed over */
-        int prefix;   /* whose it is: NONE: of every row of the line */
+        char key[64]; /* of row.def, or "throughput", "unit", "note", "source"; "": ignored */
+        int prefix;   /* NONE: for every row of the line */
     } column[COLUMNS_MAX];
     char prefix[PREFIXES_MAX][32]; /* "oneflow" */
     int prefixes;
@@ -118,7 +118,7 @@ static int prefix_of(struct table *t, const char *name, size_t n, struct rp_err 
     return t->prefixes++;
 }
 
-static int column(struct table *t, const char *name, struct rp_err *err)
+static int add_column(struct table *t, const char *name, struct rp_err *err)
 {
     char shown[72];
     const char *key = name;
@@ -136,31 +136,31 @@ static int column(struct table *t, const char *name, struct rp_err *err)
     }
     if (*key && strcmp(key, "throughput") != 0 && strcmp(key, "unit") != 0 && strcmp(key, "note") != 0 &&
         strcmp(key, "source") != 0 && !rp_row_has_key(key))
-        return rp_fail(err, RP_MALFORMED, "column '%s': no result has such a property" OF_A_LOG, rp_shown(shown, name));
+        return rp_fail(err, RP_MALFORMED, "column '%s': a result has no such property" OF_A_LOG, rp_shown(shown, name));
     for (int i = 0; i < t->n && *key; i++)
         if (strcmp(t->column[i].key, key) == 0 && t->column[i].prefix == prefix)
-            return rp_fail(err, RP_MALFORMED, "column '%s' stands twice, or under two names", rp_shown(shown, name));
+            return rp_fail(err, RP_MALFORMED, "column '%s' occurs twice, or under two names", rp_shown(shown, name));
     snprintf(t->column[t->n].key, sizeof t->column[0].key, "%s", key);
     t->column[t->n++].prefix = prefix;
     return 0;
 }
 
-static int header(struct table *t, struct reader *r, struct rp_err *err)
+static int read_header(struct table *t, struct reader *r, struct rp_err *err)
 {
-    int rc = record(r, err), measures = 0;
+    int rc = read_record(r, err), measures = 0;
     if (rc <= 0)
         return rc < 0 ? -1 : rp_fail(err, RP_MALFORMED, "it is empty; expected a line with the names of columns");
     for (int i = 0; i < r->n; i++) {
-        if (column(t, text_of(r, i), err) < 0)
+        if (add_column(t, text_of(r, i), err) < 0)
             return -1;
         measures += strcmp(t->column[i].key, "throughput") == 0;
     }
-    return measures ? 0 : rp_fail(err, RP_MALFORMED, "its first line names no column 'throughput' (or FRAMEWORK_sequences_per_s)" OF_A_LOG);
+    return measures ? 0 : rp_fail(err, RP_MALFORMED, "its first line has no column 'throughput' (or FRAMEWORK_sequences_per_s)" OF_A_LOG);
 }
 
 /* ---- records to rows ---- */
 
-static int put(struct rp_row *row, const char *key, const char *text, struct rp_err *err)
+static int set_value(struct rp_row *row, const char *key, const char *text, struct rp_err *err)
 {
     if (!*key || !*text)
         return 0;
@@ -186,15 +186,15 @@ static void name_row(struct rp_row *row, const char *prefix)
     if (framework && !row->framework)
         row->framework = rp_strdup(framework);
     if (!row->unit && prefix)
-        row->unit = rp_strdup("sequences/s"); /* the column says it */
+        row->unit = rp_strdup("sequences/s"); /* by the name of the column */
 }
 
-static int result(struct rp_rows *rows, const struct table *t, const struct reader *r, int64_t line, int prefix, struct rp_err *err)
+static int add_result(struct rp_rows *rows, const struct table *t, const struct reader *r, int64_t line, int prefix, struct rp_err *err)
 {
     struct rp_row *row = rp_rows_add(rows);
     row->source.line = line;
     for (int i = 0; i < t->n; i++)
-        if ((t->column[i].prefix == NONE || t->column[i].prefix == prefix) && put(row, t->column[i].key, text_of(r, i), err) < 0)
+        if ((t->column[i].prefix == NONE || t->column[i].prefix == prefix) && set_value(row, t->column[i].key, text_of(r, i), err) < 0)
             return rp_wrap(err, "line %lld", (long long)line);
     name_row(row, prefix == NONE ? NULL : t->prefix[prefix]);
     if (!isnan(row->throughput) && !row->unit)
@@ -204,22 +204,22 @@ static int result(struct rp_rows *rows, const struct table *t, const struct read
     return 0;
 }
 
-static int results(struct rp_rows *rows, struct reader *r, struct rp_err *err)
+static int read_results(struct rp_rows *rows, struct reader *r, struct rp_err *err)
 {
     struct table t = {0};
-    int rc = header(&t, r, err);
+    int rc = read_header(&t, r, err);
     while (rc == 0) {
         skip_line_ends(r);
         int64_t line = r->line;
-        int more = record(r, err);
+        int more = read_record(r, err);
         if (more <= 0)
             return more;
         if (r->n != t.n)
             return rp_fail(err, RP_MALFORMED, "line %lld has %d fields, its first line %d names", (long long)line, r->n, t.n);
         if (!t.prefixes)
-            rc = result(rows, &t, r, line, NONE, err);
+            rc = add_result(rows, &t, r, line, NONE, err);
         for (int p = 0; p < t.prefixes && rc == 0; p++)
-            rc = result(rows, &t, r, line, p, err);
+            rc = add_result(rows, &t, r, line, p, err);
     }
     return rc;
 }
@@ -228,9 +228,9 @@ int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const 
 {
     struct reader r = {.p = data, .end = data + size, .line = 1};
     int first = rows->n, rc;
-    if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) /* a mark of byte order that spreadsheets write */
+    if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) /* byte order mark of spreadsheets */
         r.p += 3;
-    rc = results(rows, &r, err);
+    rc = read_results(rows, &r, err);
     rp_buf_fini(&r.text);
     if (rc < 0)
         return rp_wrap(err, "'%s'", file);
