@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
+#include "compare/layout.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,7 +17,7 @@
 #define REPLICATES 2000
 #define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
 #define LONG 50000
-#define NAMES_MAX 200 /* bytes of a list of models */
+#define MODELS_NAMED 10
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
@@ -295,27 +296,20 @@ static int of_another_model(const struct rp_row *row, const struct rp_row *first
            !less_exact(row->model, first->model);
 }
 
-static void add_name(struct rp_buf *names, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = rp_buf_text(names); (p = strstr(p, name)); p += n)
-        if ((p == names->data || p[-1] == ' ') && (!p[n] || p[n] == ','))
-            return;
-    if (names->size < NAMES_MAX)
-        rp_buf_printf(names, "%s%s", names->size ? ", " : "", names->size + n < NAMES_MAX ? name : "...");
-}
-
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 {
+    struct rp_layout_names names = {0};
     int kept = 1, had = rows->n;
     for (int i = 1; i < had; i++)
         if (of_another_model(&rows->row[i], rows->row)) {
-            add_name(models, rows->row[i].model);
+            rp_layout_names_add(&names, "%s", rows->row[i].model);
             rp_row_fini(&rows->row[i]);
         } else {
             rows->row[kept++] = rows->row[i];
         }
     rows->n = had ? kept : 0;
+    rp_layout_names_join(models, &names, MODELS_NAMED);
+    rp_layout_names_fini(&names);
     return had - rows->n;
 }
 

@@ -1,9 +1,12 @@
 /* CSV as in results/published: one line of names, then one result per line, or several where the names of columns begin with a framework
- * ("oneflow_sequences_per_s, megatron_sequences_per_s"). RFC 4180: a field may be quoted and contain line ends. */
+ * ("oneflow_sequences_per_s, megatron_sequences_per_s"). A field may be quoted. */
 #include "compare/row.h"
 
 #include "base/text.h"
+#include "import/lines.h"
+#include "import/scan.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,73 +17,28 @@
 #define PREFIXES_MAX 8
 #define NONE (-1)
 
-/* ---- bytes to fields ---- */
-
 struct reader {
-    const char *p, *end;
-    int64_t line;       /* of the next byte, from 1 */
-    struct rp_buf text; /* the fields of the record, each with its NUL */
-    size_t at[COLUMNS_MAX];
+    struct rp_lines lines;
+    const char *field[COLUMNS_MAX];
     int n;
 };
 
-static const char *text_of(const struct reader *r, int column)
-{
-    return r->text.data + r->at[column];
-}
-
-/* One field, followed by ',', a line end or the end. */
-static int read_field(struct reader *r, struct rp_err *err)
-{
-    int quoted = r->p < r->end && *r->p == '"';
-    long long begun = r->line;
-    for (r->p += quoted; r->p < r->end; r->p++) {
-        if (*r->p == 0)
-            return rp_fail(err, RP_MALFORMED, "line %lld has a byte 0", (long long)r->line);
-        if (quoted && *r->p == '"') {
-            if (r->p + 1 == r->end || r->p[1] != '"')
-                break;
-            r->p++;
-        } else if (!quoted && (*r->p == ',' || *r->p == '\n' || *r->p == '\r')) {
-            break;
-        } else if (*r->p == '"') {
-            return rp_fail(err, RP_MALFORMED, "line %lld has a quotation mark inside a field that does not begin with one", begun);
-        }
-        r->line += *r->p == '\n';
-        rp_buf_add(&r->text, r->p, 1);
-    }
-    if (quoted && r->p++ == r->end)
-        return rp_fail(err, RP_MALFORMED, "line %lld begins a quoted field that never ends", begun);
-    rp_buf_add(&r->text, "", 1);
-    if (r->p < r->end && *r->p != ',' && *r->p != '\n' && *r->p != '\r')
-        return rp_fail(err, RP_MALFORMED, "line %lld has text after a quoted field", begun);
-    return 0;
-}
-
-static void skip_line_ends(struct reader *r)
-{
-    for (; r->p < r->end && (*r->p == '\n' || *r->p == '\r'); r->p++)
-        r->line += *r->p == '\n';
-}
-
-/* The next record, not counting empty lines: 1, 0 at the end, -1. */
+/* The next line that is not empty: 1, 0 at the end, -1. */
 static int read_record(struct reader *r, struct rp_err *err)
 {
-    skip_line_ends(r);
-    r->text.size = 0;
+    char *line;
+    size_t size;
+    int more;
+    while ((more = rp_lines_next(&r->lines, &line, &size, err)) > 0 && !size)
+        ;
     r->n = 0;
-    if (r->p == r->end)
-        return 0;
-    for (;;) {
+    for (char *p = more > 0 ? line : NULL; p; r->n++) {
         if (r->n == COLUMNS_MAX)
-            return rp_fail(err, RP_MALFORMED, "line %lld has more than %d fields", (long long)r->line, COLUMNS_MAX);
-        r->at[r->n++] = r->text.size;
-        if (read_field(r, err) < 0)
-            return -1;
-        if (r->p == r->end || *r->p != ',')
-            return 1;
-        r->p++;
+            return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has more than %d fields", r->lines.number, COLUMNS_MAX);
+        if (!(r->field[r->n] = rp_scan_field(&p, ',')))
+            return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has a quote that is not closed, or text after one", r->lines.number);
     }
+    return more;
 }
 
 /* ---- columns to properties ---- */
@@ -151,7 +109,7 @@ static int read_header(struct table *t, struct reader *r, struct rp_err *err)
     if (rc <= 0)
         return rc < 0 ? -1 : rp_fail(err, RP_MALFORMED, "it is empty; expected a line with the names of columns");
     for (int i = 0; i < r->n; i++) {
-        if (add_column(t, text_of(r, i), err) < 0)
+        if (add_column(t, r->field[i], err) < 0)
             return -1;
         measures += strcmp(t->column[i].key, "throughput") == 0;
     }
@@ -194,7 +152,7 @@ static int add_result(struct rp_rows *rows, const struct table *t, const struct 
     struct rp_row *row = rp_rows_add(rows);
     row->source.line = line;
     for (int i = 0; i < t->n; i++)
-        if ((t->column[i].prefix == NONE || t->column[i].prefix == prefix) && set_value(row, t->column[i].key, text_of(r, i), err) < 0)
+        if ((t->column[i].prefix == NONE || t->column[i].prefix == prefix) && set_value(row, t->column[i].key, r->field[i], err) < 0)
             return rp_wrap(err, "line %lld", (long long)line);
     name_row(row, prefix == NONE ? NULL : t->prefix[prefix]);
     if (!isnan(row->throughput) && !row->unit)
@@ -209,9 +167,8 @@ static int read_results(struct rp_rows *rows, struct reader *r, struct rp_err *e
     struct table t = {0};
     int rc = read_header(&t, r, err);
     while (rc == 0) {
-        skip_line_ends(r);
-        int64_t line = r->line;
         int more = read_record(r, err);
+        int64_t line = r->lines.number;
         if (more <= 0)
             return more;
         if (r->n != t.n)
@@ -226,12 +183,12 @@ static int read_results(struct rp_rows *rows, struct reader *r, struct rp_err *e
 
 int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256, struct rp_err *err)
 {
-    struct reader r = {.p = data, .end = data + size, .line = 1};
+    size_t mark = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark of spreadsheets */
     int first = rows->n, rc;
-    if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) /* byte order mark of spreadsheets */
-        r.p += 3;
+    struct reader r;
+    rp_lines_memory(&r.lines, file, data + mark, size - mark);
     rc = read_results(rows, &r, err);
-    rp_buf_fini(&r.text);
+    rp_lines_fini(&r.lines);
     if (rc < 0)
         return rp_wrap(err, "'%s'", file);
     for (int i = first; i < rows->n; i++) {

@@ -134,8 +134,7 @@ static int put_table(struct rp_doc *d, const char *root, const char *name)
             if (rp_row_get(value, sizeof value, &rows.row[i], columns[c]) == 0 && *value && names.n < 20)
                 rp_layout_names_add(&names, "%s", value);
         RP_BUF text = {0};
-        for (int i = 0; i < names.n; i++)
-            rp_buf_printf(&text, "%s%s", i ? ", " : "", names.name[i]);
+        rp_layout_names_join(&text, &names, names.n);
         rp_doc_text(d, rp_buf_text(&text), RP_UNKNOWN);
         rp_layout_names_fini(&names);
     }

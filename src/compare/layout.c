@@ -32,6 +32,12 @@ int rp_layout_names_add(struct rp_layout_names *names, const char *fmt, ...)
     return names->n++;
 }
 
+void rp_layout_names_join(struct rp_buf *out, const struct rp_layout_names *names, int most)
+{
+    for (int i = 0; i < names->n && i <= most; i++)
+        rp_buf_printf(out, "%s%s", i ? ", " : "", i == most ? "..." : names->name[i]);
+}
+
 void rp_layout_names_fini(struct rp_layout_names *names)
 {
     for (int i = 0; i < names->n; i++)

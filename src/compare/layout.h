@@ -32,6 +32,7 @@ struct rp_layout_names {
     int n;
 };
 int rp_layout_names_add(struct rp_layout_names *names, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* its index */
+void rp_layout_names_join(struct rp_buf *out, const struct rp_layout_names *names, int most); /* "a, b, ..." */
 void rp_layout_names_fini(struct rp_layout_names *names);
 
 char *rp_row_name(const struct rp_row *row); /* framework, and the variant of a published table: "OneFlow, no gradient clipping" */

@@ -1,5 +1,6 @@
 /* The operands of `compare`, recognized by their contents, with the selector after '#'. */
 #include "compare/compare.h"
+#include "compare/layout.h"
 
 #include "base/embed.h"
 #include "base/hash.h"
@@ -30,16 +31,6 @@ static int no_property(const char *selector, const char *key, struct rp_err *err
     const char *near = rp_row_nearest_key(key);
     return rp_fail(err, RP_USAGE, "'#%s': a result has no property '%s'%s%s%s", rp_shown(shown, selector), key,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-/* Is the text in a list with ", " between its entries? */
-static int is_listed(const struct rp_buf *list, const char *text)
-{
-    size_t n = strlen(*text ? text : "''");
-    for (const char *p = rp_buf_text(list); (p = strstr(p, *text ? text : "''")); p++)
-        if ((p == list->data || p[-1] == ' ') && (!p[n] || p[n] == ','))
-            return 1;
-    return 0;
 }
 
 /* key=value,key=value: does the row have all of them, ignoring case? */
@@ -73,17 +64,19 @@ static void list_values(struct rp_buf *out, const struct rp_rows *rows, int firs
     for (const char *p = selector; *p;) {
         size_t n = strcspn(p, ","), k = strcspn(p, "=");
         RP_FREE char *one = rp_asprintf("%.*s", (int)n, p), *key = rp_asprintf("%.*s", (int)k, p);
-        RP_BUF values = {0};
-        int fits = 0, shown = 0;
+        struct rp_layout_names values = {0};
+        int fits = 0;
         p += n + (p[n] == ',');
         for (int i = first; i < rows->n; i++) {
             fits += is_selected(&rows->row[i], one, &err) == 1;
-            if (rp_row_get(is, sizeof is, &rows->row[i], key) < 0 || shown > VALUES_SHOWN || is_listed(&values, is))
-                continue;
-            rp_buf_printf(&values, "%s%s", values.size ? ", " : "", shown++ == VALUES_SHOWN ? "..." : *is ? is : "''");
+            if (rp_row_get(is, sizeof is, &rows->row[i], key) == 0)
+                rp_layout_names_add(&values, "%s", *is ? is : "''");
         }
-        if (!fits && values.size)
-            rp_buf_printf(out, "; %s is one of %s", key, values.data);
+        if (!fits && values.n) {
+            rp_buf_printf(out, "; %s is one of ", key);
+            rp_layout_names_join(out, &values, VALUES_SHOWN);
+        }
+        rp_layout_names_fini(&values);
     }
 }
 

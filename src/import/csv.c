@@ -41,33 +41,6 @@ struct csv_log {
     } column[COLUMNS_MAX];
 };
 
-/* The field at *p, unquoted in place; *p moves past its separator, NULL at the end of the line. NULL: a quote is not closed. */
-static char *next_field(char **p, char separator)
-{
-    char *start = *p, *to = start, *from = start;
-    if (*from == '"') {
-        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
-            from += *from == '"';
-            *to++ = *from;
-        }
-        if (*from != '"')
-            return NULL;
-        from++;
-        from += strspn(from, " ");
-    } else {
-        while (*from && *from != separator)
-            *to++ = *from++;
-    }
-    int more = *from == separator;
-    if (*from && !more)
-        return NULL;
-    *p = more ? from + 1 : NULL;
-    *to = 0;
-    while (to > start && (to[-1] == ' ' || to[-1] == '\t'))
-        *--to = 0;
-    return start + strspn(start, " ");
-}
-
 static void use_column(struct csv_log *s, int i, const char *name)
 {
     s->column[i].use = rp_rate_rank(name) >= 0 ? RATE : UNUSED;
@@ -100,7 +73,7 @@ static int read_header(struct rp_import_source *src, struct csv_log *s, char *li
         line += 3;
     s->separator = strchr(line, '\t') ? '\t' : !strchr(line, ',') && strchr(line, ';') ? ';' : ',';
     for (char *p = line; p;) {
-        const char *name = next_field(&p, s->separator);
+        const char *name = rp_scan_field(&p, s->separator);
         if (!name)
             return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or text follows it");
         if (s->n == COLUMNS_MAX)
@@ -156,7 +129,7 @@ static int csv_line(struct rp_import_source *src, void *state, char *line, size_
     struct rp_step step = {.epoch = -1, .step = s->rows, .time = NAN, .duration = NAN, .rate = NAN};
     int i = 0;
     for (char *p = line; p; i++) {
-        const char *text = next_field(&p, s->separator);
+        const char *text = rp_scan_field(&p, s->separator);
         if (!text)
             return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or text follows it");
         if (i >= s->n)

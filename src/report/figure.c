@@ -13,38 +13,22 @@
 
 /* ---- pointers ---- */
 
-/* Copies the next name of a pointer without its escapes; returns the rest, or NULL where it is too long or malformed. */
-static const char *next_name(char *name, size_t size, const char *p)
-{
-    size_t n = 0;
-    for (p++; *p && *p != '/'; p++) {
-        char c = *p;
-        if (c == '~') {
-            if (p[1] != '0' && p[1] != '1')
-                return NULL;
-            c = *++p == '0' ? '~' : '/';
-        }
-        if (n + 1 >= size)
-            return NULL;
-        name[n++] = c;
-    }
-    name[n] = 0;
-    return p;
-}
-
 const json_t *rp_pointer(const json_t *document, const char *pointer)
 {
-    char name[512];
     while (document && *pointer) {
-        if (*pointer != '/' || !(pointer = next_name(name, sizeof name, pointer)))
+        size_t n = strcspn(pointer + 1, "/");
+        RP_FREE char *name = rp_asprintf("%.*s", (int)n, pointer + 1);
+        char *to = name;
+        for (const char *p = name; *p; p++)
+            *to++ = *p != '~' || !p[1] ? *p : *++p == '0' ? '~' : '/';
+        *to = 0;
+        if (*pointer != '/')
             return NULL;
-        if (json_is_array(document)) {
-            char *end;
-            unsigned long i = strtoul(name, &end, 10);
-            document = *name >= '0' && *name <= '9' && !*end ? json_array_get(document, i) : NULL;
-        } else {
+        if (json_is_array(document))
+            document = *name >= '0' && *name <= '9' ? json_array_get(document, strtoul(name, NULL, 10)) : NULL;
+        else
             document = json_object_get(document, name);
-        }
+        pointer += 1 + n;
     }
     return document;
 }
