@@ -1,9 +1,8 @@
-/* The box of a page: any text in the form of a box, and nothing that could leave it. And the time that a check takes. */
+/* The box of a page: any text in the form of a box, and nothing that could leave it. */
 #include "tests/unit/standing_fixture.h"
 
 #include "base/text.h"
 
-#include <time.h>
 
 /* Whatever the author found: the body is the same. */
 TEST(a_box_is_its_makers_word)
@@ -84,59 +83,6 @@ TEST(nothing_leaves_a_box)
         bend(&bent, cases[i].markdown ? &markdown : &page, cases[i].behind, cases[i].was, cases[i].is);
         enum rp_check_state state = page_state(&bent, &s, NULL, 0, text);
         CHECK(state == (cases[i].holds ? RP_CHECK_PASSED : RP_CHECK_FAILED), "%zu: %s, %s", i, rp_check_state_name(state), text);
-    }
-    shown_fini(&s);
-}
-
-/* ---- what it costs ---- */
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* The quickest of three looks at a page of that size. */
-static double time_of(const char *head, const char *again, size_t size, const struct shown *here)
-{
-    RP_BUF page = {0};
-    double best = 1e9;
-    char text[512];
-    rp_buf_puts(&page, head);
-    while (page.size < size)
-        rp_buf_puts(&page, again);
-    for (int i = 0; i < 3; i++) {
-        double start = seconds();
-        enum rp_check_state state = page_state(&page, here, NULL, 0, text);
-        double took = seconds() - start;
-        CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%s", text);
-        best = took < best ? took : best;
-    }
-    return best;
-}
-
-TEST(a_page_is_looked_through_in_time_that_grows_as_it_does)
-{
-    static const char *const pieces[] = {
-        "<section class=\"bundle\" id=\"b",
-        "<section class=\"bundle\" id=\"b1\">",
-        "<data data-src=\"\" data-form=\"t\"></data>",
-        "<data data-src=\"run.json#/plan/batch\" data-form=\"d1\"></data>",
-        "<i data-bundle=\"0\">",
-        "<data>",
-        "<aside class=\"box\"",
-        "<",
-    };
-    struct shown s;
-    RP_BUF page = {0};
-    make_bundles();
-    show(&s, "signed.zst", NULL, NULL);
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        RP_FREE char *ours = rp_asprintf("<!doctype html>\n<section class=\"bundle\" id=\"b0\" data-bundle=\"%s\">", s.v.statement);
-        double small = time_of(ours, pieces[i], 128 << 10, &s); /* squared, 8 times as much takes 64 times */
-        double large = time_of(ours, pieces[i], 1 << 20, &s);
-        CHECK(large < 24 * small + 0.1, "'%s': %.3f s for 128 KiB, %.3f s for 1 MiB", pieces[i], small, large);
     }
     shown_fini(&s);
 }

@@ -81,13 +81,6 @@ row passed --report two.html --beside tiny.repro.tar.zst
 row skipped --report two.html --beside longer.repro.tar.zst
 sed 's/<footer><p>/<footer><p>9999 sequences\/s /' two.html >bent.html
 row FAILED --report bent.html --beside tiny.repro.tar.zst
-exit_of 0 "$REPRO" report "$bundle" tiny.repro.tar.zst -o two.md
-row skipped --report two.md
-[ "$status" = 7 ] || fail "half of a file of two: status $status"
-row passed --report two.md --beside tiny.repro.tar.zst
-[ "$status" = 0 ] || fail "a file of two: status $status"
-sed "s/$rate/42.12/" two.md >bent.md
-row FAILED --report bent.md --beside tiny.repro.tar.zst
 row skipped --report a.html --beside tiny.repro.tar.zst
 exit_of 3 "$REPRO" verify "$bundle" --report two.html --beside none.repro.tar.zst
 exit_of 2 "$REPRO" verify "$bundle" --beside tiny.repro.tar.zst
