@@ -196,8 +196,8 @@ static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *
 static json_t *evidence(const struct rp_draft *d)
 {
     json_t *e = json_pack("{s:O, s:O}", "file", json_object_get(json_object_get(d->row, "source"), "file"), "from", d->from);
-    if (d->beside)
-        json_object_update(e, d->beside);
+    if (d->extra)
+        json_object_update(e, d->extra);
     if (d->note.size)
         json_object_set_new(e, "note", json_string(d->note.data));
     const json_t *value = json_object_get(d->row, "throughput");

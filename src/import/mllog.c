@@ -79,7 +79,7 @@ static void block_start(struct mllog *s, double ms, const json_t *metadata, int6
 
 static void block_stop(struct mllog *s, double ms, const json_t *metadata, int64_t line)
 {
-    double behind = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = behind - s->open_count;
+    double end = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = end - s->open_count;
     double exact = rp_tagged_real(json_object_get(metadata, "duration_ns")) / 1e9; /* as `repro export` has it; times are whole ms */
     if (exact > 0 && fabs(exact - seconds) <= 0.002)
         seconds = exact;

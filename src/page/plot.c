@@ -110,7 +110,7 @@ static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis
     *pen = 1;
 }
 
-/* Least and greatest of each column, in the order in which they came. */
+/* Minimum and maximum of each column, in their order. */
 static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
                             const struct axis *y)
 {
@@ -150,7 +150,7 @@ static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
     rp_buf_puts(out, "\"/>");
 }
 
-/* Strokes of no length with round ends. Where two would fall on the same place, one is drawn. */
+/* Strokes of no length with round ends; of several in the same place, one is drawn. */
 static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
 {
     unsigned char *taken = rp_alloc((size_t)(COLUMNS + 1) * 256);
@@ -182,7 +182,7 @@ static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
 
 /* ---- labels ---- */
 
-/* A tick in as few characters as it takes, with the same decimals along an axis. */
+/* A tick in as few characters as possible, with the same number of decimals along an axis. */
 static void label(struct rp_buf *out, const struct axis *a, double v)
 {
     static const char *const powers[] = {"", "k", "M", "G", "T", "P"};

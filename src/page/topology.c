@@ -1,4 +1,4 @@
-/* A drawing of the machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors if there is no GPU. */
+/* A drawing of the machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors if there are no GPUs. */
 #include "page/section.h"
 
 #include "capture/value.h"

@@ -34,7 +34,7 @@ static void put_table(struct rp_buf *out, const json_t *run, void (*table)(struc
     put_doc(out, &d);
 }
 
-/* The first line says at once when a run is not what it was meant to be. */
+/* The first line marks a run that is not complete. */
 static void put_heading(struct rp_buf *out, const json_t *run)
 {
     const char *status = rp_json_text_at(run, "status");
