@@ -44,7 +44,7 @@ const char *rp_comparable_text(enum rp_comparable verdict)
 /* ---- confounders ---- */
 
 /* 0.1 and 0.10 are the same; so are fp32 and FP32. */
-static int same(const char *a, const char *b)
+static int is_equal(const char *a, const char *b)
 {
     char *end_a, *end_b;
     if (strcasecmp(a, b) == 0)
@@ -64,8 +64,8 @@ static int less_exact(const char *a, const char *b)
 
 #define NO_MODEL "the work is unknown without the name of the model: name it with 'repro import --set model=NAME'"
 
-static void add_confounder(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
-                     const char *why)
+static void add_confounder(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a,
+                           const char *b, const char *why)
 {
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state,
                                           "a", *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
@@ -117,12 +117,12 @@ static int is_ignored(const struct confounder *c, const struct rp_row *a, const 
     return (!*x || !*y) && (c->scope == KNOWN || (c->scope == MUCH && (!bundles || *x == *y)));
 }
 
-static enum rp_comparable worse(enum rp_comparable a, enum rp_comparable b)
+static enum rp_comparable worse_of(enum rp_comparable a, enum rp_comparable b)
 {
     return a > b ? a : b;
 }
 
-static enum rp_comparable properties(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_properties(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     enum rp_comparable verdict = RP_COMPARABLE;
     char x[RP_ROW_TEXT_MAX + 1], y[RP_ROW_TEXT_MAX + 1];
@@ -130,14 +130,14 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         const struct confounder *c = &confounders[i];
         rp_row_get(x, sizeof x, a, c->key);
         rp_row_get(y, sizeof y, b, c->key);
-        int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
-        int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y)) && !is_disturbed(c, x);
+        int vague = strcmp(c->key, "model") == 0 && !is_equal(x, y) && less_exact(x, y), known = *x && *y && !vague;
+        int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
         if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
         add_confounder(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
                  vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
-        verdict = worse(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+        verdict = worse_of(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
     }
     return verdict;
 }
@@ -164,7 +164,7 @@ static int has_evidence(const struct rp_row *row)
     return row->source.kind == RP_ROW_BUNDLE && row->source.signed_by && !row->source.note;
 }
 
-static enum rp_comparable evidence(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_evidence(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     char x[RP_ROW_TEXT_MAX * 2], y[RP_ROW_TEXT_MAX * 2];
     if (has_evidence(a) && has_evidence(b))
@@ -191,24 +191,26 @@ static enum rp_comparable name_machines(json_t *list, const char *key, const cha
 }
 
 /* Differences of the machines that no other confounder covers. */
-static json_t *machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict, struct rp_err *err)
+static json_t *compare_machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict,
+                                struct rp_err *err)
 {
     struct rp_machines_high high = {0};
     json_t *env = rp_compare_machines(&high, a, b, list, err);
-    *verdict = worse(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
-                                             "captured before the runs: each of them affects throughput"));
-    *verdict = worse(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
-                                             "known for one machine only: they may differ"));
+    *verdict = worse_of(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
+                                                "captured before the runs: each of them affects throughput"));
+    *verdict = worse_of(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
+                                                "known for one machine only: they may differ"));
     return env;
 }
 
 /* A ratio needs the same unit on both sides. */
-static enum rp_comparable units(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_units(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
     if (*x && *y && strcmp(x, y) == 0)
         return RP_COMPARABLE;
-    add_confounder(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y, "the units of the figures differ or are unknown");
+    add_confounder(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y,
+                   "the units of the figures differ or are unknown");
     return RP_NOT_COMPARABLE;
 }
 
@@ -242,7 +244,7 @@ static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
 }
 
 /* *base: resamples of the first result, made when they are first needed. */
-static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **base)
+static json_t *ratio_of(const struct rp_row *a, const struct rp_row *b, double **base)
 {
     double r = b->throughput / a->throughput;
     json_t *j = json_pack("{s:f}", "value", r);
@@ -292,7 +294,7 @@ void rp_row_interval(struct rp_row *row)
 
 static int of_another_model(const struct rp_row *row, const struct rp_row *first)
 {
-    return row->source.kind != RP_ROW_BUNDLE && !row->selected && row->model && first->model && !same(row->model, first->model) &&
+    return row->source.kind != RP_ROW_BUNDLE && !row->selected && row->model && first->model && !is_equal(row->model, first->model) &&
            !less_exact(row->model, first->model);
 }
 
@@ -315,24 +317,24 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 
 /* ---- all pairs ---- */
 
-static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
+static json_t *compare_pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
 {
     const struct rp_row *a = rows->row, *b = &rows->row[i];
     json_t *list = json_array();
-    *verdict = units(list, a, b);
+    *verdict = compare_units(list, a, b);
     if (!is_one_bundle(a, b))
-        *verdict = worse(*verdict, properties(list, a, b));
+        *verdict = worse_of(*verdict, compare_properties(list, a, b));
     RP_JSON *env = NULL;
-    if (a->environment && b->environment && !(env = machines(list, a, b, verdict, err))) {
+    if (a->environment && b->environment && !(env = compare_machines(list, a, b, verdict, err))) {
         json_decref(list);
         return NULL;
     }
-    *verdict = worse(*verdict, evidence(list, a, b));
+    *verdict = worse_of(*verdict, compare_evidence(list, a, b));
     json_t *j = json_pack("{s:i, s:i, s:s, s:o}", "a", 0, "b", i, "verdict", rp_comparable_text(*verdict), "confounders", list);
     if (*verdict == RP_NOT_COMPARABLE)
         json_object_set_new(j, "no_ratio", json_string("not comparable"));
     else
-        json_object_set_new(j, "ratio", ratio(a, b, base));
+        json_object_set_new(j, "ratio", ratio_of(a, b, base));
     if (env)
         json_object_set(j, "environment", env);
     return j;
@@ -340,7 +342,7 @@ static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_co
 
 static int are_same(const char *a, const char *b)
 {
-    return same(a ? a : "", b ? b : "");
+    return is_equal(a ? a : "", b ? b : "");
 }
 
 /* Oddities of a single result. */
@@ -384,11 +386,11 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
         if (i == 0)
             continue;
         enum rp_comparable one;
-        json_t *j = pair(rows, i, &base, &one, err);
+        json_t *j = compare_pair(rows, i, &base, &one, err);
         if (!j)
             return NULL;
         json_array_append_new(pairs, j);
-        *verdict = worse(*verdict, one);
+        *verdict = worse_of(*verdict, one);
     }
     json_t *scaling = rp_scaling(rows, notes);
     return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "urn:repro:compare:1", "verdict", rp_comparable_text(*verdict), "rows",

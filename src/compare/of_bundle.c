@@ -241,8 +241,8 @@ static json_t *settings_of(const json_t *run)
         if (!RP_IS_IN(others, origin, strlen(origin)))
             json_object_set(set, key, json_object_get(v, "value"));
     }
-    return json_pack("{s:O?, s:O?, s:o}", "recipe_name", json_object_get(run, "recipe_name"), "steps", rp_json_at(run, "results/steps"), "set",
-                     set);
+    return json_pack("{s:O?, s:O?, s:o}", "recipe_name", json_object_get(run, "recipe_name"), "steps", rp_json_at(run, "results/steps"),
+                     "set", set);
 }
 
 static void fill(struct rp_row *row, const json_t *run, const json_t *env, const struct rp_records *rs)

@@ -160,7 +160,9 @@ static int take_count(int64_t *to, const char *key, double d, struct rp_err *err
 static int text_to_number(double *out, const char *key, const char *text, struct rp_err *err)
 {
     char shown[72];
-    return decimal(out, text) == 0 ? 0 : rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is not a decimal number", key, rp_shown(shown, text));
+    if (decimal(out, text) == 0)
+        return 0;
+    return rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is not a decimal number", key, rp_shown(shown, text));
 }
 
 int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err)

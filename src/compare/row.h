@@ -57,7 +57,7 @@ struct rp_row {
     struct rp_row_source source;
     int selected;        /* by name or selector, or the only one of its file; not part of a whole table */
     json_t *environment; /* of a bundle: the capture before the run; NULL */
-    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value} other than the recipe's}; NULL */
+    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value}: not the recipe's}; NULL */
 };
 
 struct rp_rows {
@@ -107,7 +107,7 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
 struct rp_verification; /* verify/verify.h */
 struct rp_verified;
 struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept);
-/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, recognized by its contents. Selector: key=value,key=value with
+/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by its contents. Selector: key=value,key=value with
  * the keys of row.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
 /* All of them, in this order; bundles are verified in parallel. */

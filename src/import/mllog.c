@@ -1,7 +1,7 @@
 /* MLPerf logging: `:::MLLOG {"namespace": "", "time_ms": 1710009491383, "event_type": "INTERVAL_START", "key": "block_start",
  * "value": null, "metadata": {"samples_count": 2688}}`. Throughput is samples over seconds of the training blocks: evaluation lies between
- * them and does not count. Only blocks with the number of samples (or steps) at both ends count; what epoch_num counts differs from benchmark
- * to benchmark, so it is not used. */
+ * them and does not count. Only blocks with the number of samples (or steps) at both ends count; what epoch_num counts differs between
+ * benchmarks, so it is not used. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "import/import.h"

@@ -14,7 +14,7 @@
 #define HISTOGRAM_MIN 8
 #define BINS_MAX 60
 
-/* The steps that have times, as columns. */
+/* The steps that have times, as columns of one block: free(number). */
 struct steps {
     size_t n, warm;
     double *number, *seconds, *loss, *norm;
@@ -22,8 +22,9 @@ struct steps {
 
 static struct steps columns_of(const struct rp_records *rs)
 {
-    size_t size = ((size_t)rs->n + 1) * sizeof(double);
-    struct steps c = {.number = rp_alloc(size), .seconds = rp_alloc(size), .loss = rp_alloc(size), .norm = rp_alloc(size)};
+    size_t size = (size_t)rs->n + 1;
+    double *block = rp_alloc(4 * size * sizeof *block);
+    struct steps c = {.number = block, .seconds = block + size, .loss = block + 2 * size, .norm = block + 3 * size};
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_record *r = &rs->r[i];
         if (r->step < 0)
@@ -35,14 +36,6 @@ static struct steps columns_of(const struct rp_records *rs)
         c.warm += !r->timed;
     }
     return c;
-}
-
-static void columns_fini(struct steps *c)
-{
-    free(c->number);
-    free(c->seconds);
-    free(c->loss);
-    free(c->norm);
 }
 
 /* In decimal and as a hex float. */
@@ -204,7 +197,7 @@ void rp_section_steps(struct rp_section *s)
                            "{/results/device_share_formula t}.</p>\n");
     rp_section_fill(s, "<p class=\"note\">Throughput is the {/results/estimator t}; the window is the {/results/window t}. Interval: "
                        "{/results/bootstrap/method t}.</p>\n");
-    columns_fini(&c);
+    free(c.number);
 }
 
 static void plot_curve(struct rp_section *s, const struct steps *c, const double *y, const char *name, const char *title, const char *class)
@@ -239,5 +232,5 @@ void rp_section_loss(struct rp_section *s)
     rp_section_fill(
         s, "<p>First loss {/results/loss_first x}, exactly <code>{/results/loss_first t}</code>; last loss {/results/loss_last x}, "
            "exactly <code>{/results/loss_last t}</code>.</p>\n");
-    columns_fini(&c);
+    free(c.number);
 }

@@ -50,7 +50,7 @@ static char *cleaned(const char *fmt, va_list ap)
     return text;
 }
 
-static struct rp_doc_block *add(struct rp_doc *d, enum kind kind)
+static struct rp_doc_block *add_block(struct rp_doc *d, enum kind kind)
 {
     d->block = rp_realloc(d->block, (size_t)(d->n + 1) * sizeof *d->block);
     d->block[d->n] = (struct rp_doc_block){.kind = kind};
@@ -61,7 +61,7 @@ static struct rp_doc_block *add(struct rp_doc *d, enum kind kind)
     do {                                                                                                                                   \
         va_list ap;                                                                                                                        \
         va_start(ap, fmt);                                                                                                                 \
-        add(d, kind)->text = cleaned(fmt, ap);                                                                                             \
+        add_block(d, kind)->text = cleaned(fmt, ap);                                                                                       \
         va_end(ap);                                                                                                                        \
     } while (0)
 
@@ -108,7 +108,7 @@ void rp_doc_column(struct rp_doc *d, int number, const char *fmt, ...)
 
 void rp_doc_table(struct rp_doc *d, const char *columns)
 {
-    add(d, TABLE);
+    add_block(d, TABLE);
     for (size_t n; columns; columns = columns[n] ? columns + n + 1 : NULL) {
         int number = *columns == '#' && columns[1] && columns[1] != '|'; /* a column may be named "#" */
         n = strcspn(columns, "|");
