@@ -1,5 +1,5 @@
-/* Resampling: groups (repeats) are drawn again with replacement, and in each its samples (steps); the figure is taken over each draw. The
- * same two levels as the interval of a bundle (report/results.c). */
+/* Bootstrap: groups (repeats) are resampled with replacement, and the samples (steps) in each; the figure of each resample is computed. The
+ * same two levels as for the interval of a bundle (report/results.c). */
 #include "base/sort.h"
 #include "compare/compare.h"
 #include "report/results.h"

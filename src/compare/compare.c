@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
+#include "compare/layout.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,11 +17,11 @@
 #define REPLICATES 2000
 #define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
 #define LONG 50000
-#define NAMES_MAX 200 /* bytes of a list of models */
+#define MODELS_NAMED 10
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum kind { WORK, SETTING, METHOD, MACHINE };
-enum scope { REQUIRED, ALWAYS, SEQUENCES, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
+enum scope { REQUIRED, ALWAYS, TOKENS, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
 
 static const struct confounder {
     const char *key, *name, *why;
@@ -43,7 +44,7 @@ const char *rp_comparable_text(enum rp_comparable verdict)
 /* ---- confounders ---- */
 
 /* 0.1 and 0.10 are the same; so are fp32 and FP32. */
-static int same(const char *a, const char *b)
+static int is_equal(const char *a, const char *b)
 {
     char *end_a, *end_b;
     if (strcasecmp(a, b) == 0)
@@ -52,19 +53,19 @@ static int same(const char *a, const char *b)
     return *a && *b && !*end_a && !*end_b && x == y;
 }
 
-/* A report that names a family ("NAME" of "NAME-base" and "NAME-large") does not say which of its models it means. */
+/* A report may name only the family of its model: "NAME" of "NAME-base" and "NAME-large". */
 static int less_exact(const char *a, const char *b)
 {
     size_t n = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
     return n && strncasecmp(a, b, n) == 0 && (a[n] == '-' || b[n] == '-');
 }
 
-#define VAGUE "the shorter name may be of the other model or of another, several times the work: 'repro import --set model=NAME' says which"
+#define VAGUE "the shorter name may mean a model of another size: name it with 'repro import --set model=NAME'"
 
-#define NO_MODEL "without the name of the model nothing says that it is the same work: 'repro import --set model=NAME' says it"
+#define NO_MODEL "the work is unknown without the name of the model: name it with 'repro import --set model=NAME'"
 
-static void name_one(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a, const char *b,
-                     const char *why)
+static void add_confounder(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a,
+                           const char *b, const char *why)
 {
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state,
                                           "a", *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
@@ -75,7 +76,7 @@ static int in_images(const struct rp_row *row)
     return row->unit && strcmp(row->unit, "images/s") == 0;
 }
 
-/* As the importer of nccl-tests has it. */
+/* The unit of the importer of nccl-tests. */
 static int is_collective(const struct rp_row *row)
 {
     return row->unit && strcmp(row->unit, "GB/s") == 0;
@@ -86,15 +87,15 @@ static int on_processors(const struct rp_row *row)
     return row->gpus_per_node == 0;
 }
 
-/* Does the scope of a confounder have these results in it at all? */
-static int is_asked(const struct confounder *c, const struct rp_row *a, const struct rp_row *b)
+/* Does the scope of a confounder include these results? */
+static int applies(const struct confounder *c, const struct rp_row *a, const struct rp_row *b)
 {
     enum scope scope = c->scope;
     if (is_collective(a) && is_collective(b))
         return scope == COLLECTIVES || strcmp(c->key, "task") == 0 || (scope == ALWAYS && (c->kind == METHOD || c->kind == MACHINE));
     if (scope == COLLECTIVES)
         return 0;
-    return scope == SEQUENCES ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
+    return scope == TOKENS ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
 }
 
 static int is_near(const char *a, const char *b)
@@ -103,25 +104,25 @@ static int is_near(const char *a, const char *b)
     return x <= y * MUCH_MORE && y <= x * MUCH_MORE;
 }
 
-/* Two machines of the same load are no more alike than two of which nothing is known. */
+/* Other work is a reservation even if both machines have the same load. */
 static int is_disturbed(const struct confounder *c, const char *value)
 {
     return strcmp(c->key, "other_work") == 0 && strcmp(value, "none") != 0;
 }
 
-/* Nothing is said of what neither side says, or what only bundles have and one side is none. */
-static int is_passed_over(const struct confounder *c, const struct rp_row *a, const char *x, const struct rp_row *b, const char *y)
+/* An unknown value that does not count: it is unknown on both sides, or only bundles have it. */
+static int is_ignored(const struct confounder *c, const struct rp_row *a, const char *x, const struct rp_row *b, const char *y)
 {
     int bundles = a->source.kind == RP_ROW_BUNDLE && b->source.kind == RP_ROW_BUNDLE;
     return (!*x || !*y) && (c->scope == KNOWN || (c->scope == MUCH && (!bundles || *x == *y)));
 }
 
-static enum rp_comparable worse(enum rp_comparable a, enum rp_comparable b)
+static enum rp_comparable worse_of(enum rp_comparable a, enum rp_comparable b)
 {
     return a > b ? a : b;
 }
 
-static enum rp_comparable properties(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_properties(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     enum rp_comparable verdict = RP_COMPARABLE;
     char x[RP_ROW_TEXT_MAX + 1], y[RP_ROW_TEXT_MAX + 1];
@@ -129,14 +130,14 @@ static enum rp_comparable properties(json_t *list, const struct rp_row *a, const
         const struct confounder *c = &confounders[i];
         rp_row_get(x, sizeof x, a, c->key);
         rp_row_get(y, sizeof y, b, c->key);
-        int vague = strcmp(c->key, "model") == 0 && !same(x, y) && less_exact(x, y), known = *x && *y && !vague;
-        int equal = known && (c->scope == MUCH ? is_near(x, y) : same(x, y)) && !is_disturbed(c, x);
-        if (equal || is_passed_over(c, a, x, b, y) || !is_asked(c, a, b))
+        int vague = strcmp(c->key, "model") == 0 && !is_equal(x, y) && less_exact(x, y), known = *x && *y && !vague;
+        int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
+        if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
-        name_one(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
+        add_confounder(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
                  vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
-        verdict = worse(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
+        verdict = worse_of(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
     }
     return verdict;
 }
@@ -147,7 +148,7 @@ static int is_one_bundle(const struct rp_row *a, const struct rp_row *b)
     return a->source.statement && b->source.statement && strcmp(a->source.statement, b->source.statement) == 0;
 }
 
-/* "bundle, verified"; a bundle that was not, or whose run did not end, says so. */
+/* "published, unsigned", or the verdict of a bundle and what is wrong with its run. */
 static void evidence_text(char *out, size_t size, const struct rp_row *row)
 {
     const struct rp_row_source *s = &row->source;
@@ -163,14 +164,14 @@ static int has_evidence(const struct rp_row *row)
     return row->source.kind == RP_ROW_BUNDLE && row->source.signed_by && !row->source.note;
 }
 
-static enum rp_comparable evidence(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_evidence(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     char x[RP_ROW_TEXT_MAX * 2], y[RP_ROW_TEXT_MAX * 2];
     if (has_evidence(a) && has_evidence(b))
         return RP_COMPARABLE;
     evidence_text(x, sizeof x, a);
     evidence_text(y, sizeof y, b);
-    name_one(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records rests on somebody's word");
+    add_confounder(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records cannot be checked");
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 
@@ -182,38 +183,40 @@ static enum rp_comparable name_machines(json_t *list, const char *key, const cha
         RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
         rp_clean(named->a.data);
         rp_clean(named->b.data);
-        name_one(list, key, name, "machine", state, named->a.data, named->b.data, why);
+        add_confounder(list, key, name, "machine", state, named->a.data, named->b.data, why);
     }
     rp_buf_fini(&named->a);
     rp_buf_fini(&named->b);
     return any ? RP_COMPARABLE_WITH_RESERVATIONS : RP_COMPARABLE;
 }
 
-/* Names what of the machines no other confounder stands for. */
-static json_t *machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict, struct rp_err *err)
+/* Differences of the machines that no other confounder covers. */
+static json_t *compare_machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict,
+                                struct rp_err *err)
 {
     struct rp_machines_high high = {0};
     json_t *env = rp_compare_machines(&high, a, b, list, err);
-    *verdict = worse(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
-                                             "captured before the runs: each of them moves throughput"));
-    *verdict = worse(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
-                                             "known of one machine only: they may differ"));
+    *verdict = worse_of(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
+                                                "captured before the runs: each of them affects throughput"));
+    *verdict = worse_of(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
+                                                "known for one machine only: they may differ"));
     return env;
 }
 
-/* Without the same unit on both sides there is nothing to divide. */
-static enum rp_comparable units(json_t *list, const struct rp_row *a, const struct rp_row *b)
+/* A ratio needs the same unit on both sides. */
+static enum rp_comparable compare_units(json_t *list, const struct rp_row *a, const struct rp_row *b)
 {
     const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
     if (*x && *y && strcmp(x, y) == 0)
         return RP_COMPARABLE;
-    name_one(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y, "figures of other units, or none at all");
+    add_confounder(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y,
+                   "the units of the figures differ or are unknown");
     return RP_NOT_COMPARABLE;
 }
 
 /* ---- ratios ---- */
 
-/* From the digest of what was read, and which of its results it is. Both sides of a ratio draw independently. */
+/* From the digest of the file and the line of the result. Both sides of a ratio are resampled independently. */
 static uint64_t seed_of(const struct rp_row *row, int is_base)
 {
     char text[200];
@@ -240,8 +243,8 @@ static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
     return NULL;
 }
 
-/* *base: draws of the first result, made when they are first needed. */
-static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **base)
+/* *base: resamples of the first result, made when they are first needed. */
+static json_t *ratio_of(const struct rp_row *a, const struct rp_row *b, double **base)
 {
     double r = b->throughput / a->throughput;
     json_t *j = json_pack("{s:f}", "value", r);
@@ -269,7 +272,7 @@ static json_t *ratio(const struct rp_row *a, const struct rp_row *b, double **ba
     return j;
 }
 
-/* A figure that is not that of its samples has another estimator: theirs would be no interval of it. */
+/* A figure that differs from that of its samples has another estimator, to which their interval does not apply. */
 static int is_of_samples(const struct rp_row *row)
 {
     return fabs(rp_row_estimate(row) / row->throughput - 1) <= 1e-4; /* not where either is unknown */
@@ -287,58 +290,51 @@ void rp_row_interval(struct rp_row *row)
     row->high = all[n * 975 / 1000 - 1];
 }
 
-/* ---- which ---- */
+/* ---- other models ---- */
 
 static int of_another_model(const struct rp_row *row, const struct rp_row *first)
 {
-    return row->source.kind != RP_ROW_BUNDLE && !row->selected && row->model && first->model && !same(row->model, first->model) &&
+    return row->source.kind != RP_ROW_BUNDLE && !row->selected && row->model && first->model && !is_equal(row->model, first->model) &&
            !less_exact(row->model, first->model);
-}
-
-static void add_name(struct rp_buf *names, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = rp_buf_text(names); (p = strstr(p, name)); p += n)
-        if ((p == names->data || p[-1] == ' ') && (!p[n] || p[n] == ','))
-            return;
-    if (names->size < NAMES_MAX)
-        rp_buf_printf(names, "%s%s", names->size ? ", " : "", names->size + n < NAMES_MAX ? name : "...");
 }
 
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 {
+    struct rp_layout_names names = {0};
     int kept = 1, had = rows->n;
     for (int i = 1; i < had; i++)
         if (of_another_model(&rows->row[i], rows->row)) {
-            add_name(models, rows->row[i].model);
+            rp_layout_names_add(&names, "%s", rows->row[i].model);
             rp_row_fini(&rows->row[i]);
         } else {
             rows->row[kept++] = rows->row[i];
         }
     rows->n = had ? kept : 0;
+    rp_layout_names_join(models, &names, MODELS_NAMED);
+    rp_layout_names_fini(&names);
     return had - rows->n;
 }
 
-/* ---- all ---- */
+/* ---- all pairs ---- */
 
-static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
+static json_t *compare_pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
 {
     const struct rp_row *a = rows->row, *b = &rows->row[i];
     json_t *list = json_array();
-    *verdict = units(list, a, b);
+    *verdict = compare_units(list, a, b);
     if (!is_one_bundle(a, b))
-        *verdict = worse(*verdict, properties(list, a, b));
+        *verdict = worse_of(*verdict, compare_properties(list, a, b));
     RP_JSON *env = NULL;
-    if (a->environment && b->environment && !(env = machines(list, a, b, verdict, err))) {
+    if (a->environment && b->environment && !(env = compare_machines(list, a, b, verdict, err))) {
         json_decref(list);
         return NULL;
     }
-    *verdict = worse(*verdict, evidence(list, a, b));
+    *verdict = worse_of(*verdict, compare_evidence(list, a, b));
     json_t *j = json_pack("{s:i, s:i, s:s, s:o}", "a", 0, "b", i, "verdict", rp_comparable_text(*verdict), "confounders", list);
     if (*verdict == RP_NOT_COMPARABLE)
         json_object_set_new(j, "no_ratio", json_string("not comparable"));
     else
-        json_object_set_new(j, "ratio", ratio(a, b, base));
+        json_object_set_new(j, "ratio", ratio_of(a, b, base));
     if (env)
         json_object_set(j, "environment", env);
     return j;
@@ -346,10 +342,10 @@ static json_t *pair(const struct rp_rows *rows, int i, double **base, enum rp_co
 
 static int are_same(const char *a, const char *b)
 {
-    return same(a ? a : "", b ? b : "");
+    return is_equal(a ? a : "", b ? b : "");
 }
 
-/* What is odd about a result by itself. */
+/* Oddities of a single result. */
 static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
 {
     const struct rp_row *row = &rows->row[i];
@@ -360,7 +356,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         json_array_append_new(notes, json_string(text));
     }
     if (!isnan(own) && !isnan(row->throughput) && !is_of_samples(row)) {
-        snprintf(text, sizeof text, "%d: its figure is %.8g, its samples give %.8g: the median over repeats of samples over seconds", i + 1,
+        snprintf(text, sizeof text, "%d: its figure is %.8g, but the median over repeats of its samples is %.8g", i + 1,
                  row->throughput, own);
         json_array_append_new(notes, json_string(text));
     }
@@ -368,7 +364,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         if (row->source.sha256 && rows->row[k].source.sha256 && strcmp(row->source.sha256, rows->row[k].source.sha256) == 0 &&
             row->source.line == rows->row[k].source.line && are_same(row->framework, rows->row[k].framework) &&
             are_same(row->label, rows->row[k].label)) {
-            snprintf(text, sizeof text, "%d is the very same result as %d", i + 1, k + 1);
+            snprintf(text, sizeof text, "%d is the same result as %d", i + 1, k + 1);
             json_array_append_new(notes, json_string(text));
             break;
         }
@@ -380,9 +376,9 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
     RP_FREE double *base = NULL;
     *verdict = RP_COMPARABLE;
     if (rows->n < 2)
-        return rp_fail_null(err, RP_USAGE, "one result alone cannot be compared: name another bundle, document or published:NAME");
+        return rp_fail_null(err, RP_USAGE, "a comparison needs two results: name another bundle, document or published:NAME");
     if (rows->n > COMPARED_MAX)
-        return rp_fail_null(err, RP_USAGE, "%d results at once; at most %d are compared: choose some with FILE#key=value", rows->n,
+        return rp_fail_null(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
                             COMPARED_MAX);
     for (int i = 0; i < rows->n; i++) {
         json_array_append_new(list, rp_row_to_json(&rows->row[i]));
@@ -390,11 +386,11 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
         if (i == 0)
             continue;
         enum rp_comparable one;
-        json_t *j = pair(rows, i, &base, &one, err);
+        json_t *j = compare_pair(rows, i, &base, &one, err);
         if (!j)
             return NULL;
         json_array_append_new(pairs, j);
-        *verdict = worse(*verdict, one);
+        *verdict = worse_of(*verdict, one);
     }
     json_t *scaling = rp_scaling(rows, notes);
     return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "urn:repro:compare:1", "verdict", rp_comparable_text(*verdict), "rows",

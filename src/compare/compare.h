@@ -1,21 +1,21 @@
-/* Comparison: may these results stand beside each other, and if so, by how much do they differ?
+/* Comparison: are results comparable, and if so, by how much do they differ?
  *
- * What:    a verdict per pair with every confounder named, then ratios with bootstrap intervals, scaling, differences of machines.
+ * What:    a verdict per pair with all confounders, then ratios with bootstrap intervals, scaling, differences of machines.
  * Flow:    struct rp_rows -> rp_compare() -> one JSON document -> rp_compare_show() for people.
- * Owner:   the caller owns the document; nothing of the rows is kept.
+ * Owner:   the caller owns the document; the rows are borrowed.
  * Extend:  a confounder is one row of confounders.def.
  */
 #ifndef RP_COMPARE_COMPARE_H
 #define RP_COMPARE_COMPARE_H
 
-#include "compare/doc.h"
+#include "report/doc.h"
 #include "compare/row.h"
 
 enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };
 const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ... */
 
-/* Takes rows of whole tables out that are of another model than the first; how many. What was named by itself, a bundle, a document or
- * table of one result, or one that a selector chose, stays. models: of those taken out, "gpt, resnet50-v1.5". */
+/* Removes rows of whole tables with another model than the first row; returns how many. A bundle, a document or table of one result, or a
+ * result chosen by a selector stays. models: the models removed, "gpt, resnet50-v1.5". */
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
 
 /* Every row against the first:
@@ -26,30 +26,30 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
  *             "environment": {"important": [D...], "other", "not_compared"}}],
  *  "scaling": [{"row", "base", "devices", "speedup", "efficiency", "claimed"}], "notes": [text...]}
  * and "left_out", how many results, where --all was not given and some are of another model.
- * A value that a report does not say is null. *verdict is the worst of all pairs. */
+ * Unknown values are null. *verdict is the worst of all pairs. */
 json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
 void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison);
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison); /* one table: for CSV */
 
 /* The figure of resampled samples, `replicates` times; deterministic in the seed. Needs row->samples >= 1. */
 void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_t seed);
-/* The interval of an imported row that has samples and says none, where its figure is that of its samples. */
+/* Computes the interval of an imported row from its samples, if it has none and its figure is that of its samples. */
 void rp_row_interval(struct rp_row *row);
-double rp_row_estimate(const struct rp_row *row); /* the figure of its samples as they are; NaN without any */
+double rp_row_estimate(const struct rp_row *row); /* the figure of its samples; NaN without any */
 
-/* Values graded high that follow from no confounder named so far: what of two machines makes a reservation. */
+/* Differences of two machines that are reservations: of high effect, and not covered by another confounder. */
 struct rp_machines_named {
     size_t n;
     struct rp_buf a, b; /* "cpu.cores 2, cpu.allowed 0-1" */
 };
 struct rp_machines_high {
-    struct rp_machines_named differs, unknown; /* unknown: known on one side only, or in a form that cannot be compared */
+    struct rp_machines_named differs, unknown; /* unknown: known on one side only, or not in a comparable form */
 };
 /* The machines before the runs, of two rows that have captures: "environment" of a pair. *high: zeroed and freed by the caller. */
 json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
                             struct rp_err *err) rp_must_check;
 
-/* Of a run on processors whose threads are known: "none", or the load that was not its own, by the limits of doctor's check of load.
+/* The other load during a run on processors, or "none", by the limits of doctor's check of load.
  * changes: environment_changes of run.json. */
 void rp_row_other_work(struct rp_row *row, const json_t *probes, const json_t *changes);
 

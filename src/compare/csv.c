@@ -1,168 +1,87 @@
-/* CSV as in results/published: one line of names, then one result per line, or several where columns carry a framework in front
- * ("oneflow_sequences_per_s, megatron_sequences_per_s"). RFC 4180: a field may be quoted and hold line ends. */
+/* CSV as in results/published: one line of names of columns, then one result per line. A field may be quoted. */
 #include "compare/row.h"
 
 #include "base/text.h"
+#include "import/lines.h"
+#include "import/scan.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OF_A_LOG "; of a log, 'repro import csv' makes a result"
+#define OF_A_LOG "; 'repro import csv' reads logs"
 #define COLUMNS_MAX 64
-#define PREFIXES_MAX 8
-#define NONE (-1)
-
-/* ---- bytes to fields ---- */
 
 struct reader {
-    const char *p, *end;
-    int64_t line;       /* of the next byte, from 1 */
-    struct rp_buf text; /* the fields of the record, each with its NUL */
-    size_t at[COLUMNS_MAX];
+    struct rp_lines lines;
+    const char *field[COLUMNS_MAX];
     int n;
 };
 
-static const char *text_of(const struct reader *r, int column)
+/* The next line that is not empty: 1, 0 at the end, -1. */
+static int read_record(struct reader *r, struct rp_err *err)
 {
-    return r->text.data + r->at[column];
-}
-
-/* One field; what follows it is ',', a line end or the end. */
-static int field(struct reader *r, struct rp_err *err)
-{
-    int quoted = r->p < r->end && *r->p == '"';
-    long long begun = r->line;
-    for (r->p += quoted; r->p < r->end; r->p++) {
-        if (*r->p == 0)
-            return rp_fail(err, RP_MALFORMED, "line %lld has a byte 0", (long long)r->line);
-        if (quoted && *r->p == '"') {
-            if (r->p + 1 == r->end || r->p[1] != '"')
-                break;
-            r->p++;
-        } else if (!quoted && (*r->p == ',' || *r->p == '\n' || *r->p == '\r')) {
-            break;
-        } else if (*r->p == '"') {
-            return rp_fail(err, RP_MALFORMED, "line %lld has a quotation mark inside a field that does not begin with one", begun);
-        }
-        r->line += *r->p == '\n';
-        rp_buf_add(&r->text, r->p, 1);
-    }
-    if (quoted && r->p++ == r->end)
-        return rp_fail(err, RP_MALFORMED, "line %lld begins a quoted field that never ends", begun);
-    rp_buf_add(&r->text, "", 1);
-    if (r->p < r->end && *r->p != ',' && *r->p != '\n' && *r->p != '\r')
-        return rp_fail(err, RP_MALFORMED, "line %lld has text after a quoted field", begun);
-    return 0;
-}
-
-static void skip_line_ends(struct reader *r)
-{
-    for (; r->p < r->end && (*r->p == '\n' || *r->p == '\r'); r->p++)
-        r->line += *r->p == '\n';
-}
-
-/* The next record, not counting empty lines: 1, 0 at the end, -1. */
-static int record(struct reader *r, struct rp_err *err)
-{
-    skip_line_ends(r);
-    r->text.size = 0;
+    char *line;
+    size_t size;
+    int more;
+    while ((more = rp_lines_next(&r->lines, &line, &size, err)) > 0 && !size)
+        ;
     r->n = 0;
-    if (r->p == r->end)
-        return 0;
-    for (;;) {
+    for (char *p = more > 0 ? line : NULL; p; r->n++) {
         if (r->n == COLUMNS_MAX)
-            return rp_fail(err, RP_MALFORMED, "line %lld has more than %d fields", (long long)r->line, COLUMNS_MAX);
-        r->at[r->n++] = r->text.size;
-        if (field(r, err) < 0)
-            return -1;
-        if (r->p == r->end || *r->p != ',')
-            return 1;
-        r->p++;
+            return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has more than %d fields", r->lines.number, COLUMNS_MAX);
+        if (!(r->field[r->n] = rp_scan_field(&p, ',')))
+            return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has a quote that is not closed, or text after one", r->lines.number);
     }
+    return more;
 }
 
 /* ---- columns to properties ---- */
 
-/* What the published files call otherwise; an empty name: it follows from other columns. */
-static const char *const other_names[][2] = {
-    {"gpu", "device_model"}, {"num_nodes", "nodes"},   {"case", "label"},          {"accumulation_steps", "accumulation"},
-    {"num_layers", "layers"}, {"micro_batch_times_dp", ""},   {"gpus", "devices"},
-    {"batch", "batch_per_device"},
-};
-/* After the name of a framework. */
-static const char *const measured[][2] = {
-    {"_latency_ms", "latency_ms"}, {"_memory_mib", "memory_mib_per_device"}, {"_sequences_per_s", "throughput"}};
-static const char *const frameworks[][2] = {{"oneflow", "OneFlow"}, {"megatron", "Megatron-LM"}};
+static const char *const other_names[][2] = {{"gpu", "device_model"}, {"gpus", "devices"}, {"batch", "batch_per_device"}};
+static const char *const measured[] = {"throughput", "unit", "note", "source"}; /* besides the keys of row.def */
 
 struct table {
     int n;
-    struct {
-        char key[64]; /* of row.def, or "throughput", "unit", "note", "source"; "": passed over */
-        int prefix;   /* whose it is: NONE: of every row of the line */
-    } column[COLUMNS_MAX];
-    char prefix[PREFIXES_MAX][32]; /* "oneflow" */
-    int prefixes;
+    char key[COLUMNS_MAX][64];
 };
 
-static int prefix_of(struct table *t, const char *name, size_t n, struct rp_err *err)
-{
-    for (int i = 0; i < t->prefixes; i++)
-        if (strlen(t->prefix[i]) == n && memcmp(t->prefix[i], name, n) == 0)
-            return i;
-    if (t->prefixes == PREFIXES_MAX || n == 0 || n >= sizeof t->prefix[0])
-        return rp_fail(err, RP_MALFORMED, "more than %d frameworks in the names of columns, or one without a name", PREFIXES_MAX);
-    memcpy(t->prefix[t->prefixes], name, n);
-    t->prefix[t->prefixes][n] = 0;
-    return t->prefixes++;
-}
-
-static int column(struct table *t, const char *name, struct rp_err *err)
+static int add_column(struct table *t, const char *name, struct rp_err *err)
 {
     char shown[72];
     const char *key = name;
-    int prefix = NONE;
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
         key = strcmp(name, other_names[i][0]) == 0 ? other_names[i][1] : key;
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
-        size_t n = strlen(name), tail = strlen(measured[i][0]);
-        if (n <= tail || strcmp(name + n - tail, measured[i][0]) != 0 || rp_row_has_key(name))
-            continue;
-        key = measured[i][1];
-        prefix = prefix_of(t, name, n - tail, err);
-        if (prefix < 0)
-            return -1;
-    }
-    if (*key && strcmp(key, "throughput") != 0 && strcmp(key, "unit") != 0 && strcmp(key, "note") != 0 &&
-        strcmp(key, "source") != 0 && !rp_row_has_key(key))
-        return rp_fail(err, RP_MALFORMED, "column '%s': no result has such a property" OF_A_LOG, rp_shown(shown, name));
-    for (int i = 0; i < t->n && *key; i++)
-        if (strcmp(t->column[i].key, key) == 0 && t->column[i].prefix == prefix)
-            return rp_fail(err, RP_MALFORMED, "column '%s' stands twice, or under two names", rp_shown(shown, name));
-    snprintf(t->column[t->n].key, sizeof t->column[0].key, "%s", key);
-    t->column[t->n++].prefix = prefix;
+    if (!RP_IS_IN(measured, key, strlen(key)) && !rp_row_has_key(key))
+        return rp_fail(err, RP_MALFORMED, "column '%s': a result has no such property" OF_A_LOG, rp_shown(shown, name));
+    for (int i = 0; i < t->n; i++)
+        if (strcmp(t->key[i], key) == 0)
+            return rp_fail(err, RP_MALFORMED, "column '%s' occurs twice, or under two names", rp_shown(shown, name));
+    RP_FORMAT(t->key[t->n], "%s", key);
+    t->n++;
     return 0;
 }
 
-static int header(struct table *t, struct reader *r, struct rp_err *err)
+static int read_header(struct table *t, struct reader *r, struct rp_err *err)
 {
-    int rc = record(r, err), measures = 0;
+    int rc = read_record(r, err), measures = 0;
     if (rc <= 0)
         return rc < 0 ? -1 : rp_fail(err, RP_MALFORMED, "it is empty; expected a line with the names of columns");
     for (int i = 0; i < r->n; i++) {
-        if (column(t, text_of(r, i), err) < 0)
+        if (add_column(t, r->field[i], err) < 0)
             return -1;
-        measures += strcmp(t->column[i].key, "throughput") == 0;
+        measures += strcmp(t->key[i], "throughput") == 0;
     }
-    return measures ? 0 : rp_fail(err, RP_MALFORMED, "its first line names no column 'throughput' (or FRAMEWORK_sequences_per_s)" OF_A_LOG);
+    return measures ? 0 : rp_fail(err, RP_MALFORMED, "its first line has no column 'throughput'" OF_A_LOG);
 }
 
 /* ---- records to rows ---- */
 
-static int put(struct rp_row *row, const char *key, const char *text, struct rp_err *err)
+static int set_value(struct rp_row *row, const char *key, const char *text, struct rp_err *err)
 {
-    if (!*key || !*text)
+    if (!*text)
         return 0;
     if (strcmp(key, "throughput") == 0)
         return rp_row_number(&row->throughput, key, text, err);
@@ -178,60 +97,38 @@ static int put(struct rp_row *row, const char *key, const char *text, struct rp_
     return rp_row_set(row, key, text, err);
 }
 
-static void name_row(struct rp_row *row, const char *prefix)
-{
-    const char *framework = prefix;
-    for (size_t i = 0; prefix && i < sizeof frameworks / sizeof *frameworks; i++)
-        framework = strcmp(prefix, frameworks[i][0]) == 0 ? frameworks[i][1] : framework;
-    if (framework && !row->framework)
-        row->framework = rp_strdup(framework);
-    if (!row->unit && prefix)
-        row->unit = rp_strdup("sequences/s"); /* the column says it */
-}
-
-static int result(struct rp_rows *rows, const struct table *t, const struct reader *r, int64_t line, int prefix, struct rp_err *err)
-{
-    struct rp_row *row = rp_rows_add(rows);
-    row->source.line = line;
-    for (int i = 0; i < t->n; i++)
-        if ((t->column[i].prefix == NONE || t->column[i].prefix == prefix) && put(row, t->column[i].key, text_of(r, i), err) < 0)
-            return rp_wrap(err, "line %lld", (long long)line);
-    name_row(row, prefix == NONE ? NULL : t->prefix[prefix]);
-    if (!isnan(row->throughput) && !row->unit)
-        return rp_fail(err, RP_MALFORMED, "line %lld has a throughput without a 'unit'", (long long)line);
-    if (rows->n > RP_ROWS_MAX)
-        return rp_fail(err, RP_MALFORMED, "more than %d results", RP_ROWS_MAX);
-    return 0;
-}
-
-static int results(struct rp_rows *rows, struct reader *r, struct rp_err *err)
+static int read_results(struct rp_rows *rows, struct reader *r, struct rp_err *err)
 {
     struct table t = {0};
-    int rc = header(&t, r, err);
-    while (rc == 0) {
-        skip_line_ends(r);
-        int64_t line = r->line;
-        int more = record(r, err);
-        if (more <= 0)
-            return more;
+    if (read_header(&t, r, err) < 0)
+        return -1;
+    for (int more; (more = read_record(r, err)) != 0;) {
+        long long line = r->lines.number;
+        if (more < 0)
+            return -1;
         if (r->n != t.n)
-            return rp_fail(err, RP_MALFORMED, "line %lld has %d fields, its first line %d names", (long long)line, r->n, t.n);
-        if (!t.prefixes)
-            rc = result(rows, &t, r, line, NONE, err);
-        for (int p = 0; p < t.prefixes && rc == 0; p++)
-            rc = result(rows, &t, r, line, p, err);
+            return rp_fail(err, RP_MALFORMED, "line %lld has %d fields, its first line %d names", line, r->n, t.n);
+        struct rp_row *row = rp_rows_add(rows);
+        row->source.line = line;
+        for (int i = 0; i < t.n; i++)
+            if (set_value(row, t.key[i], r->field[i], err) < 0)
+                return rp_wrap(err, "line %lld", line);
+        if (!isnan(row->throughput) && !row->unit)
+            return rp_fail(err, RP_MALFORMED, "line %lld has a throughput without a 'unit'", line);
+        if (rows->n > RP_ROWS_MAX)
+            return rp_fail(err, RP_MALFORMED, "more than %d results", RP_ROWS_MAX);
     }
-    return rc;
+    return 0;
 }
 
 int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256, struct rp_err *err)
 {
-    struct reader r = {.p = data, .end = data + size, .line = 1};
+    size_t mark = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark of spreadsheets */
     int first = rows->n, rc;
-    if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) /* a mark of byte order that spreadsheets write */
-        r.p += 3;
-    rc = results(rows, &r, err);
-    rp_buf_fini(&r.text);
+    struct reader r;
+    rp_lines_memory(&r.lines, file, data + mark, size - mark);
+    rc = read_results(rows, &r, err);
+    rp_lines_fini(&r.lines);
     if (rc < 0)
         return rp_wrap(err, "'%s'", file);
     for (int i = first; i < rows->n; i++) {

@@ -1,12 +1,12 @@
-/* What lies in a folder of results: bundles, verified with the key beside them, and tables that others published. results/README.md is
- * this. */
+/* The contents of a folder of results: bundles, verified with the key next to them, and published tables. results/README.md has its
+ * output. */
 #include "compare/layout.h"
 
 #include "base/text.h"
+#include "report/escape.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define DEPTH 3
 #define FILES_MAX 10000
-#define NAMED 20 /* files that hold something else; the rest is counted */
+#define NAMED 20 /* CSV files of something else that are listed; the rest is counted */
 
 struct found {
     char **path; /* below the folder */
@@ -33,8 +33,8 @@ static int ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Files by name, folders entered; links are followed nowhere, hidden names are passed over. */
-static int collect(struct found *f, const char *root, const char *below, int depth, struct rp_err *err)
+/* Files by name, also in folders; links are not followed, hidden names are skipped. */
+static int collect_files(struct found *f, const char *root, const char *below, int depth, struct rp_err *err)
 {
     RP_FREE char *folder = rp_asprintf("%s/%s", root, below);
     DIR *dir = opendir(folder);
@@ -47,7 +47,7 @@ static int collect(struct found *f, const char *root, const char *below, int dep
         if (e->d_name[0] == '.' || lstat(path, &st) < 0)
             continue;
         if (S_ISDIR(st.st_mode) && depth < DEPTH) {
-            rc = collect(f, root, name, depth + 1, err);
+            rc = collect_files(f, root, name, depth + 1, err);
         } else if (S_ISREG(st.st_mode) && (ends_with(name, ".repro.tar.zst") || ends_with(name, ".csv"))) {
             if (f->n == FILES_MAX)
                 rc = rp_fail(err, RP_USAGE, "'%s' has more than %d results", root, FILES_MAX);
@@ -59,88 +59,62 @@ static int collect(struct found *f, const char *root, const char *below, int dep
     return rc;
 }
 
-static void count_cell(struct rp_doc *d, int64_t n)
-{
-    if (n < 0)
-        rp_doc_text(d, NULL, RP_UNKNOWN);
-    else
-        rp_doc_cell(d, "%lld", (long long)n);
-}
-
 /* ---- bundles ---- */
 
 struct tally {
     int trusted, unknown_key, failed;
 };
 
-static void bundle(struct rp_doc *d, struct tally *t, const char *root, const char *name)
+static void put_bundle(struct rp_doc *d, struct tally *t, const char *root, const char *name)
 {
     struct rp_rows rows = {0};
     struct rp_err err;
-    char low[32], high[32];
     const char *slash = strrchr(name, '/');
     RP_FREE char *path = rp_asprintf("%s/%s", root, name);
     RP_FREE char *key = rp_asprintf("%s/%.*s/key.pem", root, slash ? (int)(slash - name) : 1, slash ? name : ".");
     struct rp_row_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
+    int failed = rp_rows_load(&rows, path, &o, &err) < 0;
     rp_doc_cell(d, "%s", name);
-    if (rp_rows_load(&rows, path, &o, &err) < 0) {
+    if (failed) {
         for (int i = 0; i < 8; i++)
-            rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+            rp_doc_cell(d, RP_NO_EVIDENCE);
         rp_doc_cell(d, "NOT VERIFIED");
-        t->failed++;
-        rp_rows_fini(&rows);
-        return;
+    } else {
+        const struct rp_row *row = rows.row;
+        rp_row_cells(d, row, "model precision batch_per_device", RP_UNKNOWN);
+        RP_FREE char *hardware = rp_row_hardware(row);
+        if (row->devices == 1 && row->threads > 0)
+            rp_doc_cell(d, "%s", hardware ? hardware : RP_UNKNOWN);
+        else
+            rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
+        rp_row_cells(d, row, "throughput unit", RP_UNKNOWN);
+        rp_row_cells(d, row, "interval", RP_NO_EVIDENCE);
+        rp_row_cells(d, row, "date", RP_UNKNOWN);
+        rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? ", with the key.pem next to it" : "");
     }
-    const struct rp_row *row = rows.row;
-    rp_doc_text(d, row->model, RP_UNKNOWN);
-    rp_doc_text(d, row->precision, RP_UNKNOWN);
-    count_cell(d, row->batch_per_device);
-    RP_FREE char *hardware = rp_row_hardware(row);
-    if (row->devices == 1 && row->threads > 0)
-        rp_doc_cell(d, "%s", hardware ? hardware : RP_UNKNOWN);
-    else
-        rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
-    rp_layout_throughput(d, row);
-    rp_doc_text(d, row->unit, RP_UNKNOWN);
-    if (isnan(row->low))
-        rp_doc_text(d, NULL, RP_NO_EVIDENCE);
-    else
-        rp_doc_cell(d, "%s to %s", rp_row_figure(low, row->low, 0), rp_row_figure(high, row->high, 0));
-    rp_doc_text(d, row->date, RP_UNKNOWN);
-    rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? ", with the key.pem beside it" : "");
-    t->trusted += row->source.key_known;
-    t->unknown_key += !row->source.key_known;
+    t->failed += failed;
+    t->trusted += !failed && rows.row->source.key_known;
+    t->unknown_key += !failed && !rows.row->source.key_known;
     rp_rows_fini(&rows);
 }
 
-static void bundles(struct rp_doc *d, struct tally *t, const char *root, const struct found *f)
+static void put_bundles(struct rp_doc *d, struct tally *t, const char *root, const struct found *f)
 {
-    static const char *const names[] = {"file", "model", "precision", "batch per device", "devices", "throughput", "unit",
-                                        "95 % interval", "started", "verdict"};
     rp_doc_heading(d, "Bundles");
-    rp_doc_table(d);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        rp_doc_column(d, i == 3 || i == 5, "%s", names[i]);
+    rp_doc_table(d, "file|model|precision|#batch per device|devices|#throughput|unit|95 % interval|started|verdict");
     for (int i = 0; i < f->n; i++)
         if (!ends_with(f->path[i], ".csv"))
-            bundle(d, t, root, f->path[i]);
-    rp_doc_line(d, "Of %d bundles %d verified with the key.pem beside them, %d verified with a key that is not there to compare, %d did "
-                   "NOT verify. To check one: 'repro verify FILE --trust KEY', or the verify.sh inside it.",
+            put_bundle(d, t, root, f->path[i]);
+    rp_doc_line(d,
+                "%d bundles: %d verified with the key.pem next to them, %d verified with an unknown key, %d NOT verified. To check one: "
+                "'repro verify FILE --trust KEY', or the verify.sh inside it.",
                 t->trusted + t->unknown_key + t->failed, t->trusted, t->unknown_key, t->failed);
 }
 
-/* ---- tables of others ---- */
-
-static void joined_cell(struct rp_doc *d, const struct rp_layout_names *names)
-{
-    RP_BUF text = {0};
-    for (int i = 0; i < names->n; i++)
-        rp_buf_printf(&text, "%s%s", i ? ", " : "", names->name[i]);
-    rp_doc_text(d, rp_buf_text(&text), RP_UNKNOWN);
-}
+/* ---- published tables ---- */
 
 /* -1: it is a CSV of something else. */
-static int table(struct rp_doc *d, const char *root, const char *name)
+static int put_table(struct rp_doc *d, const char *root, const char *name)
 {
     static const char *const columns[] = {"model", "precision", "framework", "device_model", "devices"};
     struct rp_rows rows = {0};
@@ -159,43 +133,42 @@ static int table(struct rp_doc *d, const char *root, const char *name)
         for (int i = 0; i < rows.n; i++)
             if (rp_row_get(value, sizeof value, &rows.row[i], columns[c]) == 0 && *value && names.n < 20)
                 rp_layout_names_add(&names, "%s", value);
-        joined_cell(d, &names);
+        RP_BUF text = {0};
+        rp_layout_names_join(&text, &names, names.n);
+        rp_doc_text(d, rp_buf_text(&text), RP_UNKNOWN);
         rp_layout_names_fini(&names);
     }
     rp_rows_fini(&rows);
     return 0;
 }
 
-static void tables(struct rp_doc *d, const char *root, const struct found *f)
+static void put_tables(struct rp_doc *d, const char *root, const struct found *f)
 {
-    static const char *const names[] = {"file", "results", "models", "precision", "frameworks", "of what", "devices"};
     RP_BUF others = {0};
     int n = 0;
-    rp_doc_heading(d, "Tables of results, as data, unsigned");
-    rp_doc_table(d);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        rp_doc_column(d, i == 1, "%s", names[i]);
+    rp_doc_heading(d, "Published tables, unsigned");
+    rp_doc_table(d, "file|#results|models|precision|frameworks|hardware|devices");
     for (int i = 0; i < f->n; i++)
-        if (ends_with(f->path[i], ".csv") && table(d, root, f->path[i]) < 0 && n++ < NAMED)
+        if (ends_with(f->path[i], ".csv") && put_table(d, root, f->path[i]) < 0 && n++ < NAMED)
             rp_buf_printf(&others, "%s%s", others.size ? ", " : "", f->path[i]);
     if (n)
-        rp_doc_line(d, "Not listed, as they are no tables of results: %s%s (%d CSV files)", rp_buf_text(&others), n > NAMED ? ", ..." : "",
-                    n);
+        rp_doc_line(d, "Not listed, because they are not tables of results: %s%s (%d CSV files)", rp_buf_text(&others),
+                    n > NAMED ? ", ..." : "", n);
 }
 
 int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *err)
 {
     struct found f = {0};
     struct tally t = {0};
-    int rc = collect(&f, folder, "", 1, err);
+    int rc = collect_files(&f, folder, "", 1, err);
     if (rc == 0) {
         if (f.n)
             qsort(f.path, (size_t)f.n, sizeof *f.path, by_name);
         rp_doc_heading(d, "Results");
-        RP_FREE char *word = rp_doc_quoted(folder);
+        RP_FREE char *word = rp_shell_word(folder);
         rp_doc_line(d, "Made by: repro compare --layout index %s --format md", word);
-        bundles(d, &t, folder, &f);
-        tables(d, folder, &f);
+        put_bundles(d, &t, folder, &f);
+        put_tables(d, folder, &f);
     }
     for (int i = 0; i < f.n; i++)
         free(f.path[i]);

@@ -1,6 +1,7 @@
 #include "compare/layout.h"
 
 #include <math.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,12 @@ int rp_layout_names_add(struct rp_layout_names *names, const char *fmt, ...)
     return names->n++;
 }
 
+void rp_layout_names_join(struct rp_buf *out, const struct rp_layout_names *names, int most)
+{
+    for (int i = 0; i < names->n && i <= most; i++)
+        rp_buf_printf(out, "%s%s", i ? ", " : "", i == most ? "..." : names->name[i]);
+}
+
 void rp_layout_names_fini(struct rp_layout_names *names)
 {
     for (int i = 0; i < names->n; i++)
@@ -51,34 +58,89 @@ int rp_row_is(const char *property, const char *text)
     return property && strcasecmp(property, text) == 0;
 }
 
-void rp_layout_throughput_of(struct rp_doc *d, const struct rp_row *row, int n)
+/* ---- cells ---- */
+
+void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row, int n)
 {
     char text[32], several[32] = "";
     if (n > 1)
-        snprintf(several, sizeof several, " (first of %d)", n);
+        RP_FORMAT(several, " (first of %d)", n);
     if (!row || isnan(row->throughput))
-        rp_doc_text(d, NULL, RP_NO_EVIDENCE);
+        rp_doc_cell(d, RP_NO_EVIDENCE);
     else
         rp_doc_cell(d, "%s%s%s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED),
                     row->source.kind == RP_ROW_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "", several);
 }
 
-void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row)
+static char *status_of(const struct rp_row *row)
 {
-    rp_layout_throughput_of(d, row, 1);
+    const struct rp_row_source *s = &row->source;
+    if (s->kind != RP_ROW_BUNDLE)
+        return rp_asprintf("%s, unsigned", rp_row_kind_name(s->kind));
+    return rp_strdup(s->signed_by && !s->key_known ? "verified, key unknown" : s->verdict ? s->verdict : "");
 }
 
-void rp_layout_evidence(struct rp_doc *d, const struct rp_row *row)
+static char *source_of(const struct rp_row *row, int with_links)
 {
     RP_BUF text = {0};
-    if (row && row->source.file) {
-        rp_buf_puts(&text, row->source.file);
-        if (row->source.line > 0)
-            rp_buf_printf(&text, ":%lld", (long long)row->source.line);
-        for (int i = 0; i < row->links; i++)
-            rp_buf_printf(&text, "%s %s", i ? "," : ":", row->link[i]);
+    rp_buf_puts(&text, row->source.file ? row->source.file : "");
+    if (row->source.line > 0)
+        rp_buf_printf(&text, ":%" PRId64, row->source.line);
+    for (int i = 0; i < row->links && with_links; i++)
+        rp_buf_printf(&text, "%s %s", i ? "," : ":", row->link[i]);
+    return rp_buf_take(&text);
+}
+
+static char *interval_of(const struct rp_row *row)
+{
+    char low[32], high[32];
+    if (isnan(row->low) || isnan(row->high))
+        return NULL;
+    return rp_asprintf("%s to %s", rp_row_figure(low, row->low, 0), rp_row_figure(high, row->high, 0));
+}
+
+static char *rate_of(const struct rp_row *row)
+{
+    char text[32];
+    return rp_asprintf("%s %s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED), row->unit ? row->unit : "");
+}
+
+static char *number_of(double x)
+{
+    return isnan(x) ? NULL : rp_asprintf("%.10g", x);
+}
+
+/* The text of a cell, NULL or "": unknown; free() it. */
+static char *text_of(const struct rp_row *row, const char *word)
+{
+    char text[RP_ROW_TEXT_MAX + 1];
+#define IS(name) (strcmp(word, name) == 0)
+    if (rp_row_get(text, sizeof text, row, word) == 0)
+        return rp_strdup(text);
+    return IS("name")       ? rp_row_name(row)
+           : IS("hardware") ? rp_row_hardware(row)
+           : IS("rate")     ? rate_of(row)
+           : IS("unit")     ? rp_strdup(row->unit ? row->unit : "")
+           : IS("interval") ? interval_of(row)
+           : IS("status")   ? status_of(row)
+           : IS("value")    ? number_of(row->throughput)
+           : IS("low")      ? number_of(row->low)
+           : IS("high")     ? number_of(row->high)
+                            : source_of(row, IS("evidence"));
+#undef IS
+}
+
+void rp_row_cells(struct rp_doc *d, const struct rp_row *row, const char *words, const char *missing)
+{
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        RP_FREE char *word = rp_asprintf("%.*s", (int)n, words);
+        RP_FREE char *text = strcmp(word, "throughput") == 0 ? NULL : text_of(row, word);
+        if (strcmp(word, "throughput") == 0)
+            rp_layout_throughput(d, row, 1);
+        else
+            rp_doc_text(d, text, missing);
     }
-    rp_doc_text(d, rp_buf_text(&text), RP_NO_EVIDENCE);
 }
 
 void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows)
@@ -90,8 +152,9 @@ void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows)
         unknown_key += s->signed_by && !s->key_known;
         unverified += s->kind == RP_ROW_BUNDLE && !s->signed_by;
     }
-    rp_doc_line(d, "Of %d results %d are of bundles verified for this table with a trusted key, %d of bundles verified but signed by an "
-                   "unknown key, %d of bundles that did NOT verify, %d published or imported and unsigned. This is a layout, not a "
-                   "verdict: 'repro compare' without --layout says what may stand beside what.",
+    rp_doc_line(d,
+                "%d results: %d of bundles verified with a trusted key, %d of bundles verified with an unknown key, %d of bundles that "
+                "did NOT verify, %d published or imported and unsigned. A layout has no verdict: 'repro compare' without --layout "
+                "reports which results are comparable.",
                 rows->n, trusted, unknown_key, unverified, rows->n - trusted - unknown_key - unverified);
 }

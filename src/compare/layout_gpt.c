@@ -1,4 +1,4 @@
-/* The GPT report of 2021: every case of it, whether there is a result for it or not, with latency, memory and throughput by framework. */
+/* The GPT report of 2021: each of its cases, with or without a result, with latency, memory and throughput by framework. */
 #include "compare/layout.h"
 
 #include <math.h>
@@ -13,15 +13,15 @@ static int fits(const struct rp_row *row, const struct rp_row *of)
            row->hidden_size == of->hidden_size && row->layers == of->layers && rp_row_is(row->model, "gpt");
 }
 
-/* A result that carries the name of a case belongs to that alone: two cases of the report are the same work. */
-static int belongs(const struct rp_row *row, const struct rp_row *of)
+/* A published result belongs only to the case that it names: two cases of the report are the same work. */
+static int belongs_to(const struct rp_row *row, const struct rp_row *of)
 {
     if (!fits(row, of))
         return 0;
     return row->source.kind != RP_ROW_PUBLISHED || !row->label || !of->label || strcmp(row->label, of->label) == 0;
 }
 
-static void measured_cell(struct rp_doc *d, double x, int decimals)
+static void put_measured(struct rp_doc *d, double x, int decimals)
 {
     if (isnan(x))
         rp_doc_text(d, NULL, RP_NO_EVIDENCE);
@@ -30,31 +30,26 @@ static void measured_cell(struct rp_doc *d, double x, int decimals)
 }
 
 /* Returns how many results belong there; the first is shown. */
-static int cells(struct rp_doc *d, const struct rp_rows *rows, const char *framework, const struct rp_row *of)
+static int put_cells(struct rp_doc *d, const struct rp_rows *rows, const char *framework, const struct rp_row *of)
 {
     const struct rp_row *row = NULL;
     int n = 0;
     for (int i = 0; i < rows->n; i++) {
         RP_FREE char *name = rp_row_name(&rows->row[i]);
-        if (strcmp(name, framework) != 0 || !belongs(&rows->row[i], of))
+        if (strcmp(name, framework) != 0 || !belongs_to(&rows->row[i], of))
             continue;
         row = row ? row : &rows->row[i];
         n++;
     }
-    measured_cell(d, row ? row->latency_ms : NAN, 2);
-    measured_cell(d, row ? row->memory_mib_per_device : NAN, 0);
-    rp_layout_throughput_of(d, row, n);
+    put_measured(d, row ? row->latency_ms : NAN, 2);
+    put_measured(d, row ? row->memory_mib_per_device : NAN, 0);
+    rp_layout_throughput(d, row, n);
     return n;
 }
 
-static void header(struct rp_doc *d, const struct rp_layout_names *frameworks)
+static void put_header(struct rp_doc *d, const struct rp_layout_names *frameworks)
 {
-    static const char *const names[] = {"nodes", "GPUs per node", "data x tensor x pipeline", "micro-batch", "global batch",
-                                        "hidden x layers"};
-    rp_doc_table(d);
-    rp_doc_column(d, 0, "case");
-    for (int i = 0; i < 6; i++)
-        rp_doc_column(d, 1, "%s", names[i]);
+    rp_doc_table(d, "case|#nodes|#GPUs per node|#data x tensor x pipeline|#micro-batch|#global batch|#hidden x layers");
     for (int f = 0; f < frameworks->n; f++) {
         const char *name = frameworks->name[f], *gap = *name ? " " : "";
         rp_doc_column(d, 1, "%s%slatency (ms)", name, gap);
@@ -79,24 +74,21 @@ void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
     rp_doc_heading(d, "GPT in the layout of the report of 2021");
     rp_layout_footnote(d, rows);
     if (!frameworks.n)
-        rp_doc_line(d, "None of the results is of a GPT: every cell is without evidence.");
+        rp_doc_line(d, "None of the results is of a GPT model: every cell is without evidence.");
     if (!frameworks.n)
         rp_layout_names_add(&frameworks, "%s", "");
-    header(d, &frameworks);
+    put_header(d, &frameworks);
     for (int i = 0; i < report.n; i++) {
         const struct rp_row *r = &report.row[i];
         int before = cases.n;
         if (rp_layout_names_add(&cases, "%s", r->label) < before) /* each case has a line per framework */
             continue;
-        rp_doc_cell(d, "%s", r->label);
-        rp_doc_cell(d, "%lld", (long long)r->nodes);
-        rp_doc_cell(d, "%lld", (long long)r->gpus_per_node);
+        rp_row_cells(d, r, "label nodes gpus_per_node", RP_UNKNOWN);
         rp_doc_cell(d, "%lldx%lldx%lld", (long long)r->data_parallel, (long long)r->tensor_parallel, (long long)r->pipeline_parallel);
-        rp_doc_cell(d, "%lld", (long long)r->micro_batch);
-        rp_doc_cell(d, "%lld", (long long)r->global_batch);
+        rp_row_cells(d, r, "micro_batch global_batch", RP_UNKNOWN);
         rp_doc_cell(d, "%lldx%lld", (long long)r->hidden_size, (long long)r->layers);
         for (int f = 0; f < frameworks.n; f++)
-            several += cells(d, rows, frameworks.name[f], r) > 1;
+            several += put_cells(d, rows, frameworks.name[f], r) > 1;
     }
     if (several)
         rp_doc_line(d, RP_LAYOUT_SEVERAL "; 'repro compare' without --layout has all.");

@@ -1,5 +1,6 @@
-/* What an operand of `compare` is, by what it holds; and the selector behind it. */
+/* The operands of `compare`, recognized by their contents, with the selector after '#'. */
 #include "compare/compare.h"
+#include "compare/layout.h"
 
 #include "base/embed.h"
 #include "base/hash.h"
@@ -20,7 +21,7 @@
 #define PUBLISHED "published:"
 #define FOLDER "results/published/"
 #define FACTS FOLDER "facts.json"
-#define VALUES_SHOWN 6 /* of a property, where a selector fits nothing */
+#define VALUES_SHOWN 6 /* of a property, in the message for a selector that fits no result */
 
 /* ---- selectors ---- */
 
@@ -28,28 +29,18 @@ static int no_property(const char *selector, const char *key, struct rp_err *err
 {
     char shown[72];
     const char *near = rp_row_nearest_key(key);
-    return rp_fail(err, RP_USAGE, "'#%s': no result has a property '%s'%s%s%s", rp_shown(shown, selector), key,
+    return rp_fail(err, RP_USAGE, "'#%s': a result has no property '%s'%s%s%s", rp_shown(shown, selector), key,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Is the text in a list with ", " between its entries? */
-static int is_listed(const struct rp_buf *list, const char *text)
-{
-    size_t n = strlen(*text ? text : "''");
-    for (const char *p = rp_buf_text(list); (p = strstr(p, *text ? text : "''")); p++)
-        if ((p == list->data || p[-1] == ' ') && (!p[n] || p[n] == ','))
-            return 1;
-    return 0;
-}
-
-/* key=value,key=value: does the row have all of them? Letters of either case are the same. */
-static int selected(const struct rp_row *row, const char *selector, struct rp_err *err)
+/* key=value,key=value: does the row have all of them, ignoring case? */
+static int is_selected(const struct rp_row *row, const char *selector, struct rp_err *err)
 {
     char key[64], value[256], is[RP_ROW_TEXT_MAX + 1], shown[72];
     for (const char *p = selector; *p;) {
         size_t n = strcspn(p, ","), k = strcspn(p, "=");
         if (k >= n || k == 0 || k >= sizeof key || n - k - 1 >= sizeof value)
-            return rp_fail(err, RP_USAGE, "'#%s' is no selector: expected key=value,key=value", rp_shown(shown, selector));
+            return rp_fail(err, RP_USAGE, "'#%s' is not a selector: expected key=value,key=value", rp_shown(shown, selector));
         snprintf(key, sizeof key, "%.*s", (int)k, p);
         snprintf(value, sizeof value, "%.*s", (int)(n - k - 1), p + k + 1);
         p += n + (p[n] == ',');
@@ -65,36 +56,38 @@ static int selected(const struct rp_row *row, const char *selector, struct rp_er
     return 1;
 }
 
-/* "; model is resnet50-v1.5 or bert-base" for each key whose value no row has; what is there is shown as it is. */
-static void what_there_is(struct rp_buf *out, const struct rp_rows *rows, int first, const char *selector)
+/* "; model is one of resnet50-v1.5, bert-base" for each key whose value no row has. */
+static void list_values(struct rp_buf *out, const struct rp_rows *rows, int first, const char *selector)
 {
     struct rp_err err;
     char is[RP_ROW_TEXT_MAX + 1];
     for (const char *p = selector; *p;) {
         size_t n = strcspn(p, ","), k = strcspn(p, "=");
         RP_FREE char *one = rp_asprintf("%.*s", (int)n, p), *key = rp_asprintf("%.*s", (int)k, p);
-        RP_BUF values = {0};
-        int fits = 0, shown = 0;
+        struct rp_layout_names values = {0};
+        int fits = 0;
         p += n + (p[n] == ',');
         for (int i = first; i < rows->n; i++) {
-            fits += selected(&rows->row[i], one, &err) == 1;
-            if (rp_row_get(is, sizeof is, &rows->row[i], key) < 0 || shown > VALUES_SHOWN || is_listed(&values, is))
-                continue;
-            rp_buf_printf(&values, "%s%s", values.size ? ", " : "", shown++ == VALUES_SHOWN ? "..." : *is ? is : "''");
+            fits += is_selected(&rows->row[i], one, &err) == 1;
+            if (rp_row_get(is, sizeof is, &rows->row[i], key) == 0)
+                rp_layout_names_add(&values, "%s", *is ? is : "''");
         }
-        if (!fits && values.size)
-            rp_buf_printf(out, "; %s is one of %s", key, values.data);
+        if (!fits && values.n) {
+            rp_buf_printf(out, "; %s is one of ", key);
+            rp_layout_names_join(out, &values, VALUES_SHOWN);
+        }
+        rp_layout_names_fini(&values);
     }
 }
 
-/* Of the rows from `first` on, those that fit. */
+/* Keeps the rows from `first` on that fit. */
 static int select_rows(struct rp_rows *rows, int first, const char *what, const char *selector, struct rp_err *err)
 {
     char shown[72];
     int kept = first;
     RP_BUF there = {0};
     for (int i = first; i < rows->n; i++) {
-        int fits = selected(&rows->row[i], selector, err);
+        int fits = is_selected(&rows->row[i], selector, err);
         if (fits < 0)
             return -1;
         if (!fits)
@@ -105,7 +98,7 @@ static int select_rows(struct rp_rows *rows, int first, const char *what, const 
         rows->row[kept - 1].selected = 1;
     }
     if (kept == first)
-        what_there_is(&there, rows, first, selector);
+        list_values(&there, rows, first, selector);
     for (int i = kept; i < rows->n; i++)
         rp_row_fini(&rows->row[i]);
     int had = rows->n - first;
@@ -137,14 +130,14 @@ static void names(char *out, size_t size)
     }
 }
 
-/* What a report says of all its results or of some, beside the table: it fills what is unknown. */
-static int facts(struct rp_rows *rows, int first, const char *name, struct rp_err *err)
+/* Facts that a report gives outside its table, for some or all results: they fill unknown values. */
+static int add_facts(struct rp_rows *rows, int first, const char *name, struct rp_err *err)
 {
     const struct rp_embed *e = rp_embed_find(FACTS);
     RP_JSON *all = e ? rp_json_parse((const char *)e->data, e->size, FACTS, err) : NULL;
     const json_t *list = json_object_get(all, name);
     if (!all)
-        return e ? -1 : rp_fail(err, RP_BUG, "this program has no %s", FACTS);
+        return e ? -1 : rp_fail(err, RP_BUG, "%s is not embedded in this program", FACTS);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         const char *where = json_string_value(json_object_get(one, "where")), *key;
@@ -152,7 +145,7 @@ static int facts(struct rp_rows *rows, int first, const char *name, struct rp_er
         char is[RP_ROW_TEXT_MAX + 1];
         for (int k = first; k < rows->n; k++) {
             struct rp_row *row = &rows->row[k];
-            int fits = selected(row, where ? where : "", err);
+            int fits = is_selected(row, where ? where : "", err);
             if (fits < 0)
                 return rp_wrap(err, FACTS);
             json_object_foreach(fits ? json_object_get(one, "set") : NULL, key, value)
@@ -163,7 +156,7 @@ static int facts(struct rp_rows *rows, int first, const char *name, struct rp_er
     return 0;
 }
 
-static int published(struct rp_rows *rows, const char *given, struct rp_err *err)
+static int load_published(struct rp_rows *rows, const char *given, struct rp_err *err)
 {
     size_t n = strlen(given);
     RP_FREE char *name = rp_asprintf("%.*s", (int)(n > 4 && strcmp(given + n - 4, ".csv") == 0 ? n - 4 : n), given);
@@ -173,16 +166,16 @@ static int published(struct rp_rows *rows, const char *given, struct rp_err *err
     const struct rp_embed *e = rp_embed_find(path);
     if (!e) {
         names(list, sizeof list);
-        return rp_fail(err, RP_USAGE, "no published results '%s' in this program: it has %s", rp_shown(shown, name), list);
+        return rp_fail(err, RP_USAGE, "no published results '%s': expected one of %s", rp_shown(shown, name), list);
     }
     rp_sha256_hex(sha256, e->data, e->size);
     if (rp_rows_from_csv(rows, (const char *)e->data, e->size, path, sha256, err) < 0)
         return -1;
-    return facts(rows, first, name, err);
+    return add_facts(rows, first, name, err);
 }
 
-/* A file with the very bytes of such a table: the same facts hold. */
-static int facts_of_bytes(struct rp_rows *rows, int first, const struct rp_buf *bytes, struct rp_err *err)
+/* The same facts for a file with the bytes of an embedded table. */
+static int add_facts_of_bytes(struct rp_rows *rows, int first, const struct rp_buf *bytes, struct rp_err *err)
 {
     size_t n = 0;
     for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
@@ -190,27 +183,27 @@ static int facts_of_bytes(struct rp_rows *rows, int first, const struct rp_buf *
         if (!name || !rp_buf_is(bytes, e->data, e->size))
             continue;
         RP_FREE char *key = rp_asprintf("%.*s", (int)n, name);
-        return facts(rows, first, key, err);
+        return add_facts(rows, first, key, err);
     }
     return 0;
 }
 
 /* ---- files ---- */
 
-/* The first bytes that are not blank: '{' begins a document, a frame of zstd a bundle. */
-static int looks_like(const char *path, unsigned char head[4], struct rp_err *err)
+/* The first bytes: '{' begins a document, a zstd frame a bundle. */
+static int read_head(const char *path, unsigned char head[4], struct rp_err *err)
 {
     struct stat st;
     RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "'%s' is no file", path);
+        return rp_fail(err, RP_IO, "'%s' is not a file", path);
     memset(head, 0, 4);
     return rp_pread_all(fd, head, 4, 0) < 0 ? rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno)) : 0;
 }
 
-static int from_file(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
+static int load_file(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
 {
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
     unsigned char head[4] = {0};
@@ -218,7 +211,7 @@ static int from_file(struct rp_rows *rows, const char *path, const struct rp_row
     int first = rows->n;
     size_t n = strlen(path);
     RP_BUF bytes = {0};
-    if (looks_like(path, head, err) < 0)
+    if (read_head(path, head, err) < 0)
         return -1;
     if (memcmp(head, zstd, 4) == 0)
         return rp_rows_from_bundle(rows, path, o, err);
@@ -227,9 +220,9 @@ static int from_file(struct rp_rows *rows, const char *path, const struct rp_row
     rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
     if (n > 4 && strcmp(path + n - 4, ".csv") == 0)
         return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1
-               : facts_of_bytes(rows, first, &bytes, err);
+               : add_facts_of_bytes(rows, first, &bytes, err);
     if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is no bundle, no imported document (JSON) and no CSV by its name", path);
+        return rp_fail(err, RP_MALFORMED, "'%s' is neither a bundle nor an imported document (JSON) nor a file named .csv", path);
     RP_JSON *doc = rp_json_parse_most(rp_buf_text(&bytes), bytes.size, VALUES_MAX, path, err);
     return doc ? rp_rows_from_json(rows, doc, path, sha256, err) : -1;
 }
@@ -240,10 +233,10 @@ int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opt
     const char *hash = strrchr(what, '#');
     struct stat st;
     if (hash && strncmp(what, PUBLISHED, strlen(PUBLISHED)) != 0 && stat(what, &st) == 0)
-        hash = NULL; /* a file may have a # in its name */
+        hash = NULL; /* the name of a file may contain # */
     RP_FREE char *name = hash ? rp_asprintf("%.*s", (int)(hash - what), what) : rp_strdup(what);
-    int rc = strncmp(name, PUBLISHED, strlen(PUBLISHED)) == 0 ? published(rows, name + strlen(PUBLISHED), err)
-             : from_file(rows, name, o, err);
+    int rc = strncmp(name, PUBLISHED, strlen(PUBLISHED)) == 0 ? load_published(rows, name + strlen(PUBLISHED), err)
+             : load_file(rows, name, o, err);
     if (rc < 0)
         return -1;
     for (int i = first; i < rows->n; i++)

@@ -1,4 +1,4 @@
-/* What differs between the machines of two results, and whether that is a reservation of its own. */
+/* Differences between the machines of two results, and which of them are reservations of their own. */
 #include "compare/compare.h"
 
 #include "base/json.h"
@@ -16,16 +16,16 @@
 #define NAMED_BYTES 160 /* of the text that names those of high effect; the one that goes beyond is the last */
 #define VALUE_BYTES 80  /* of one value in it */
 
-/* Fields that another confounder stands for, where it is named: another processor has other caches, and more of its cores. */
+/* Fields that another confounder covers, if it is named: another processor has other caches and more cores. */
 static const struct {
     const char *key, *fields;
-} told[] = {
+} covered[] = {
     {"device_model", "cpu."},        {"device_model", "topology."}, {"device_model", "memory."},         {"device_model", "dimms."},
     {"device_model", "frequency."},  {"device_model", "gpu.devices"}, {"device_model", "nvidia.gpus."},  {"device_model", "kernel.machine"},
     {"devices", "gpu.count"},        {"devices", "gpu.devices"},    {"devices", "gpu.cuda_devices"},     {"devices", "nvidia.gpus."},
     {"devices", "jobs."},            {"nodes", "jobs."},            {"clocks", "frequency."},            {"clocks", "gpu.devices.*.clock_"},
 };
-/* What runs on processors do not use. */
+/* Fields that do not matter for runs on processors. */
 static const char *const of_gpus[] = {"gpu.", "nvidia.", "cuda.", "rdma.", "environment.CUDA_", "environment.NCCL_"};
 
 static int begins(const char *text, const char *with)
@@ -33,30 +33,24 @@ static int begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static const char *str(const json_t *j, const char *key)
-{
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
-}
-
 static int is_high(const json_t *difference)
 {
-    return strcmp(str(difference, "impact"), rp_impact_name(RP_IMPACT_HIGH)) == 0;
+    return strcmp(rp_json_text_at(difference, "impact"), rp_impact_name(RP_IMPACT_HIGH)) == 0;
 }
 
 static int is_named(const json_t *list, const char *key)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcmp(str(json_array_get(list, i), "key"), key) == 0)
+        if (strcmp(rp_json_text_at(json_array_get(list, i), "key"), key) == 0)
             return 1;
     return 0;
 }
 
-/* By the pattern of the field, in which the names of devices are a '*'. */
-static int is_told(const json_t *list, const char *pattern)
+/* By the pattern of the field, in which names of devices are '*'. */
+static int is_covered(const json_t *list, const char *pattern)
 {
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if (begins(pattern, told[i].fields) && is_named(list, told[i].key))
+    for (size_t i = 0; i < sizeof covered / sizeof *covered; i++)
+        if (begins(pattern, covered[i].fields) && is_named(list, covered[i].key))
             return 1;
     return 0;
 }
@@ -69,7 +63,7 @@ static int is_of_gpus(const char *pattern)
     return 0;
 }
 
-/* A value for a cell: of a list only how many entries. */
+/* A value for a cell; of a list only the number of entries. */
 static void put_value(struct rp_buf *out, const json_t *side)
 {
     RP_BUF text = {0};
@@ -81,7 +75,7 @@ static void put_value(struct rp_buf *out, const json_t *side)
     else if (value && !json_is_null(value))
         rp_json_write_line(&text, value);
     else
-        rp_buf_puts(&text, *str(side, "state") ? str(side, "state") : "not there");
+        rp_buf_puts(&text, *rp_json_text_at(side, "state") ? rp_json_text_at(side, "state") : "absent");
     size_t n = strcspn(rp_buf_text(&text), "\n");
     rp_buf_printf(out, "%.*s%s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES), rp_buf_text(&text), n < VALUE_BYTES ? "" : "...");
 }
@@ -101,14 +95,14 @@ static void name_both(struct rp_machines_named *to, const char *field, const jso
     to->n++;
 }
 
-/* Those of a list that make a reservation: of high effect, about what these runs used, and not told already. */
+/* The differences of a list that are reservations: of high effect, about hardware that these runs used, and not covered already. */
 static void name_list(struct rp_machines_named *to, const json_t *list, const json_t *confounders, int no_gpus)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *d = json_array_get(list, i);
-        const char *pattern = str(d, "pattern");
-        if (rp_capture_important(d) && is_high(d) && !is_told(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
-            name_both(to, str(d, "field"), json_object_get(d, "a"), json_object_get(d, "b"));
+        const char *pattern = rp_json_text_at(d, "pattern");
+        if (rp_capture_important(d) && is_high(d) && !is_covered(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
+            name_both(to, rp_json_text_at(d, "field"), json_object_get(d, "a"), json_object_get(d, "b"));
     }
 }
 
@@ -122,7 +116,7 @@ static int probe_is_high(const char *name)
     return 0;
 }
 
-/* Who leaves out what another one tells is not the more comparable for it. */
+/* A probe that is missing on one side is a reservation too. */
 static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_row *a, const json_t *confounders, int no_gpus)
 {
     RP_JSON *there = json_pack("{s:s}", "value", "captured"), *not_there = json_pack("{s:s}", "value", "not captured");
@@ -131,7 +125,7 @@ static void name_missing(struct rp_machines_named *to, const json_t *names, cons
         const char *name = json_string_value(json_array_get(names, i));
         RP_FREE char *pattern = rp_asprintf("%s.", name);
         int in_a = json_object_get(probes, name) != NULL;
-        if (probe_is_high(name) && !is_told(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
+        if (probe_is_high(name) && !is_covered(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
             name_both(to, name, in_a ? there : not_there, in_a ? not_there : there);
     }
 }
@@ -187,13 +181,13 @@ static struct moment before(const json_t *probes)
     return m;
 }
 
-/* run.json lists what changed; the rest is as it was. */
+/* run.json lists what changed; other values stayed the same. */
 static struct moment after(struct moment m, const json_t *changes)
 {
     for (size_t i = 0; i < json_array_size(changes); i++) {
         const json_t *one = json_array_get(changes, i), *value = json_object_get(json_object_get(one, "after"), "value");
-        double *to = strcmp(str(one, "field"), "kernel.load_1min") == 0       ? &m.load
-                     : strcmp(str(one, "field"), "kernel.tasks_running") == 0 ? &m.running
+        double *to = strcmp(rp_json_text_at(one, "field"), "kernel.load_1min") == 0       ? &m.load
+                     : strcmp(rp_json_text_at(one, "field"), "kernel.tasks_running") == 0 ? &m.running
                                                                               : NULL;
         if (to)
             *to = json_is_number(value) ? json_number_value(value) : NAN;
@@ -201,8 +195,8 @@ static struct moment after(struct moment m, const json_t *changes)
     return m;
 }
 
-/* Load is a mean of the last minute, in which this very program may have been built or have trained: where nothing but the capture wants
- * to run just then it was that. Of the load after the run as much as it has threads is its own. */
+/* The load is a mean over the last minute, in which this program may have been built or have trained: if only the capture itself is
+ * runnable, the load was that. After the run, as much load as it has threads is its own. */
 static int is_loaded(struct moment m, double own, double cpus)
 {
     return m.load - own > 0.5 && m.load - own > 0.1 * cpus && !(m.running <= 1);

@@ -1,4 +1,4 @@
-/* Many operands at once: bundles are verified side by side, one thread per processor; the results keep the order of the command line. */
+/* Many operands at once: bundles are verified in parallel, one thread per processor; results keep the order of the command line. */
 #include "compare/row.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ struct work {
     struct job *job;
     int n;
     const struct rp_row_opts *o;
-    atomic_int next, failed; /* failed: later ones need not begin */
+    atomic_int next, failed; /* failed: the rest is skipped */
 };
 
 static void *run(void *arg)
@@ -53,7 +53,7 @@ static void append(struct rp_rows *to, struct rp_rows *from)
     *from = (struct rp_rows){0};
 }
 
-/* The first one by itself: what a process sets up once is then there, before threads share it. */
+/* The first operand is loaded alone: it initializes what threads share afterwards. */
 int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_row_opts *o, struct rp_err *err)
 {
     pthread_t thread[THREADS_MAX];
@@ -67,7 +67,7 @@ int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const
     RP_BUG_IF(pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, STACK) != 0);
     for (int most = threads_here(n - 1) - 1; threads < most; threads++)
         if (pthread_create(&thread[threads], &attr, run, &w) != 0)
-            break; /* as many as there can be */
+            break; /* the threads that exist do all the work */
     run(&w);
     while (threads)
         pthread_join(thread[--threads], NULL);

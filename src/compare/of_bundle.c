@@ -1,8 +1,9 @@
-/* A bundle as a row: what its run.json says after verification, the cycles of its steps, its capture. */
+/* A bundle as a row: its verified run.json, the cycles of its steps, its capture. */
 #include "compare/compare.h"
 
 #include "backend/backend.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
 #include "capture/value.h"
@@ -26,24 +27,24 @@ static double real_of(const json_t *j)
     return isfinite(d) && d > 0 && d <= RP_ROW_NUMBER_MAX ? d : NAN;
 }
 
-/* What is too long for a row is cut, not refused: the bundle has it in full. */
-static void say(char **to, const char *text)
+/* Text that is too long for a row is cut: the bundle has it in full. */
+static void set_text(char **to, const char *text)
 {
     struct rp_err err;
     char cut[RP_ROW_TEXT_MAX + 1];
     snprintf(cut, sizeof cut, "%s", text ? text : "");
     RP_BUG_IF(rp_row_text(to, "text", cut, &err) < 0);
 }
-static void say_json(char **to, const json_t *j)
+static void set_json(char **to, const json_t *j)
 {
     if (json_is_string(j))
-        say(to, json_string_value(j));
+        set_text(to, json_string_value(j));
 }
 
 /* ---- what was trained ---- */
 
-/* What a sample is padded to, where the model counts both. */
-static void padding(struct rp_row *row, const struct rp_recipe *r, const struct rp_model *m)
+/* The length that samples are padded to, if the model counts both. */
+static void set_padding(struct rp_row *row, const struct rp_recipe *r, const struct rp_model *m)
 {
     char text[120];
     for (int i = 0; i < rp_model_counters(m); i++) {
@@ -51,11 +52,11 @@ static void padding(struct rp_row *row, const struct rp_recipe *r, const struct 
         if (m->counter[i].per_sample)
             continue;
         snprintf(text, sizeof text, "every sample has %lld %.40s, all counted as work", (long long)of->per_sample(r), of->name);
-        say(&row->padding, text);
+        set_text(&row->padding, text);
     }
 }
 
-static void model(struct rp_row *row, const json_t *run)
+static void set_model(struct rp_row *row, const json_t *run)
 {
     struct rp_recipe r = {0};
     struct rp_err ignored;
@@ -64,27 +65,27 @@ static void model(struct rp_row *row, const json_t *run)
     row->hidden_size = count_of(rp_run_setting(run, "model.hidden_size"));
     row->attention_heads = count_of(rp_run_setting(run, "model.num_attention_heads"));
     row->sequence_length = count_of(rp_run_setting(run, "task.seq_length"));
-    row->parameters = count_of(json_object_get(json_object_get(run, "plan"), "parameters"));
+    row->parameters = count_of(rp_json_at(run, "plan/parameters"));
     if (row->layers >= 0 && row->hidden_size >= 0)
         snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
                  (long long)row->hidden_size);
     else
         snprintf(text, sizeof text, "%.20s of %lld parameters", rp_json_text_at(run, "model/name"), (long long)row->parameters);
-    /* of a bundle that failed it may not be one */
+    /* a bundle that failed may have no valid recipe */
     if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0 && rp_model_check(&r, &ignored) == 0) {
         const struct rp_model *m = rp_model_of(&r);
         const char *alias = m->size_name ? m->size_name(&r) : NULL;
         if (alias)
             snprintf(text, sizeof text, "%s", alias);
         if (m->task)
-            say(&row->task, m->task);
-        padding(row, &r, m);
+            set_text(&row->task, m->task);
+        set_padding(row, &r, m);
     }
     rp_recipe_fini(&r);
-    say(&row->model, text);
+    set_text(&row->model, text);
 }
 
-static void dropout(struct rp_row *row, const json_t *run)
+static void set_dropout(struct rp_row *row, const json_t *run)
 {
     double hidden = json_number_value(rp_run_setting(run, "model.hidden_dropout_prob")),
            attention = json_number_value(rp_run_setting(run, "model.attention_probs_dropout_prob"));
@@ -93,47 +94,46 @@ static void dropout(struct rp_row *row, const json_t *run)
         snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
     else
         snprintf(text, sizeof text, "%g, attention %g", hidden, attention);
-    say(&row->dropout, text);
+    set_text(&row->dropout, text);
 }
 
-static void data(struct rp_row *row, const json_t *run)
+static void set_data(struct rp_row *row, const json_t *run)
 {
-    const json_t *d = json_object_get(run, "data");
-    const char *archive = json_string_value(json_object_get(d, "archive")), *digest = json_string_value(json_object_get(d, "digest"));
+    const char *archive = rp_json_text_at(run, "data/archive"), *digest = rp_json_text_at(run, "data/digest");
     char text[200];
-    if (json_is_true(json_object_get(d, "pinned")))
-        snprintf(text, sizeof text, "%.80s, digest %.16s", archive ? archive : "archive", digest ? digest : "unknown");
+    if (json_is_true(rp_json_at(run, "data/pinned")))
+        RP_FORMAT(text, "%.80s, digest %.16s", *archive ? archive : "archive", *digest ? digest : "unknown");
     else
-        snprintf(text, sizeof text, "not pinned, digest %.16s", digest ? digest : "unknown");
-    say(&row->data, text);
+        RP_FORMAT(text, "not pinned, digest %.16s", *digest ? digest : "unknown");
+    set_text(&row->data, text);
 }
 
-static void settings(struct rp_row *row, const json_t *run)
+static void set_settings(struct rp_row *row, const json_t *run)
 {
-    const json_t *plan = json_object_get(run, "plan"), *batch = rp_run_setting(run, "train.batch_size");
+    const json_t *batch = rp_run_setting(run, "train.batch_size");
     double clip = json_number_value(rp_run_setting(run, "optimizer.clip_norm"));
     char text[120];
-    row->batch_per_device = count_of(json_object_get(plan, "batch"));
-    say(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
+    row->batch_per_device = count_of(rp_json_at(run, "plan/batch"));
+    set_text(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
     row->accumulation = count_of(rp_run_setting(run, "train.accumulation_steps"));
     row->data_parallel = count_of(rp_run_setting(run, "parallel.data"));
     row->tensor_parallel = count_of(rp_run_setting(run, "parallel.tensor"));
     row->pipeline_parallel = count_of(rp_run_setting(run, "parallel.pipeline"));
-    row->global_batch = count_of(json_object_get(json_object_get(run, "results"), "samples_per_step"));
+    row->global_batch = count_of(rp_json_at(run, "results/samples_per_step"));
     if (row->global_batch == 0) /* no step was recorded */
         row->global_batch = -1;
-    say_json(&row->optimizer, rp_run_setting(run, "optimizer.name"));
+    set_json(&row->optimizer, rp_run_setting(run, "optimizer.name"));
     snprintf(text, sizeof text, clip > 0 ? "global norm %g" : "none", clip);
-    say(&row->clipping, text);
-    say_json(&row->precision, rp_run_setting(run, "train.precision"));
-    dropout(row, run);
-    data(row, run);
+    set_text(&row->clipping, text);
+    set_json(&row->precision, rp_run_setting(run, "train.precision"));
+    set_dropout(row, run);
+    set_data(row, run);
 }
 
 /* ---- where, and how fast ---- */
 
-/* What governs the clock of a processor. A guest is not shown the governor: its hypervisor, and the one clock that it reports for all. */
-static void clocks(struct rp_row *row, const json_t *probes)
+/* The governor of the clock. A guest does not see it: then its hypervisor and the one clock that this reports for all processors. */
+static void set_clocks(struct rp_row *row, const json_t *probes)
 {
     const char *governor = rp_known_text(probes, "frequency.governor"), *hypervisor = rp_known_text(probes, "cpu.hypervisor");
     char text[RP_ROW_TEXT_MAX + 1];
@@ -145,11 +145,11 @@ static void clocks(struct rp_row *row, const json_t *probes)
         snprintf(text, sizeof text, "hypervisor %.40s, %.6g MHz, no governor", hypervisor, high);
     else
         return;
-    say(&row->clocks, text);
+    set_text(&row->clocks, text);
 }
 
-/* "Intel(R) Xeon(R) Processor (model 6/207/8)", family, model and stepping: hypervisors give processors of many kinds one name. */
-static void cpu_name(struct rp_row *row, const json_t *probes)
+/* "Intel(R) Xeon(R) Processor (model 6/207/8)": hypervisors give many processors one name, so family, model and stepping are added. */
+static void set_cpu_name(struct rp_row *row, const json_t *probes)
 {
     const char *name = rp_known_text(probes, "cpu.model_name"), *family = rp_known_text(probes, "cpu.family"),
                *number = rp_known_text(probes, "cpu.model"), *stepping = rp_known_text(probes, "cpu.stepping");
@@ -159,10 +159,10 @@ static void cpu_name(struct rp_row *row, const json_t *probes)
                  stepping ? stepping : "?");
     else
         snprintf(text, sizeof text, "%.200s", name ? name : "");
-    say(&row->device_model, text);
+    set_text(&row->device_model, text);
 }
 
-static void machine(struct rp_row *row, const json_t *run, const json_t *env)
+static void set_machine(struct rp_row *row, const json_t *run, const json_t *env)
 {
     int cuda = strcmp(rp_json_text_at(run, "backend"), "cuda") == 0;
     struct rp_device_info device;
@@ -175,39 +175,37 @@ static void machine(struct rp_row *row, const json_t *run, const json_t *env)
     row->devices = ranks;
     row->gpus_per_node = cuda ? ranks : 0;
     double bytes = json_number_value(json_object_get(run, "peak_rss_bytes"));
-    if (!cuda && bytes > 0) /* of a GPU, what was taken there is no row of memory used at most */
+    if (!cuda && bytes > 0) /* a GPU's peak is not recorded */
         row->memory_mib_per_device = bytes / 1048576;
     if (cuda && known)
-        say(&row->device_model, device.name);
+        set_text(&row->device_model, device.name);
     if (!cuda) {
-        cpu_name(row, probes);
+        set_cpu_name(row, probes);
         if (known) {
-            say(&row->isa, device.isa);
+            set_text(&row->isa, device.isa);
             row->threads = device.threads;
         }
         rp_row_other_work(row, probes, json_object_get(run, "environment_changes"));
-        clocks(row, probes);
+        set_clocks(row, probes);
     }
-    double share = real_of(json_object_get(json_object_get(json_object_get(run, "ceilings"), "achieved"), "gemm_share"));
+    double share = real_of(rp_json_at(run, "ceilings/achieved/gemm_share"));
     row->ceiling_share = round(share * 1000) / 1000;
 }
 
-static void figures(struct rp_row *row, const json_t *run)
+static void set_figures(struct rp_row *row, const json_t *run)
 {
-    const json_t *results = json_object_get(run, "results"), *rate = json_object_get(results, "throughput");
-    const json_t *interval = json_object_get(rate, "interval");
-    row->throughput = real_of(json_object_get(rate, "value"));
-    row->latency_ms = real_of(json_object_get(json_object_get(results, "step_s"), "median")) * 1000;
+    row->throughput = real_of(rp_json_at(run, "results/throughput/value"));
+    row->latency_ms = real_of(rp_json_at(run, "results/step_s/median")) * 1000;
     if (!isnan(row->throughput))
-        say_json(&row->unit, json_object_get(rate, "unit"));
-    row->low = real_of(json_array_get(interval, 0));
-    row->high = real_of(json_array_get(interval, 1));
-    say_json(&row->timed_window, json_object_get(results, "window"));
-    say_json(&row->estimator, json_object_get(results, "estimator"));
+        set_json(&row->unit, rp_json_at(run, "results/throughput/unit"));
+    row->low = real_of(rp_json_at(run, "results/throughput/interval/0"));
+    row->high = real_of(rp_json_at(run, "results/throughput/interval/1"));
+    set_json(&row->timed_window, rp_json_at(run, "results/window"));
+    set_json(&row->estimator, rp_json_at(run, "results/estimator"));
 }
 
 /* Throughput of each step's cycle, repeat by repeat. */
-static void cycles(struct rp_row *row, const struct rp_records *rs)
+static void set_samples(struct rp_row *row, const struct rp_records *rs)
 {
     int64_t n = 0;
     RP_FREE double *rate = rp_alloc((size_t)(rs->n + 1) * sizeof *rate);
@@ -231,48 +229,47 @@ static void cycles(struct rp_row *row, const struct rp_records *rs)
     row->groups = groups;
 }
 
-/* What layouts need to say how it was run: the values that are neither the recipe's nor a default. */
-static json_t *how(const json_t *run)
+/* For the commands in layouts: the settings that are neither the recipe's nor defaults. */
+static json_t *settings_of(const json_t *run)
 {
-    const char *key, *origin;
+    static const char *const others[] = {"", "recipe", "default", "backend section"};
+    const char *key;
     json_t *v, *set = json_object();
     json_object_foreach(json_object_get(run, "recipe"), key, v)
     {
-        origin = json_string_value(json_object_get(v, "origin"));
-        if (origin && strcmp(origin, "recipe") != 0 && strcmp(origin, "default") != 0 && strcmp(origin, "backend section") != 0)
+        const char *origin = rp_json_text_at(v, "origin");
+        if (!RP_IS_IN(others, origin, strlen(origin)))
             json_object_set(set, key, json_object_get(v, "value"));
     }
-    return json_pack("{s:O?, s:O?, s:o}", "recipe_name", json_object_get(run, "recipe_name"), "steps",
-                     json_object_get(json_object_get(run, "results"), "steps"), "set", set);
+    return json_pack("{s:O?, s:O?, s:o}", "recipe_name", json_object_get(run, "recipe_name"), "steps", rp_json_at(run, "results/steps"),
+                     "set", set);
 }
 
 static void fill(struct rp_row *row, const json_t *run, const json_t *env, const struct rp_records *rs)
 {
-    const json_t *tool = json_object_get(run, "tool");
-    const char *version = json_string_value(json_object_get(tool, "version"));
+    const char *status = rp_json_text_at(run, "status");
     char text[120];
-    say_json(&row->label, json_object_get(run, "recipe_name"));
-    snprintf(text, sizeof text, "repro %.40s", version ? version : "");
-    say(&row->framework, text);
-    say_json(&row->date, json_object_get(run, "started_at"));
-    model(row, run);
-    settings(row, run);
-    machine(row, run, env);
-    figures(row, run);
+    set_json(&row->label, json_object_get(run, "recipe_name"));
+    RP_FORMAT(text, "repro %.40s", rp_json_text_at(run, "tool/version"));
+    set_text(&row->framework, text);
+    set_json(&row->date, json_object_get(run, "started_at"));
+    set_model(row, run);
+    set_settings(row, run);
+    set_machine(row, run, env);
+    set_figures(row, run);
     if (rs)
-        cycles(row, rs);
+        set_samples(row, rs);
     row->link = rp_alloc(2 * sizeof *row->link);
-    say(&row->link[row->links++], RP_OF_RANK(0, ".jsonl"));
+    set_text(&row->link[row->links++], RP_OF_RANK(0, ".jsonl"));
     row->environment = json_incref((json_t *)env);
-    row->run = how(run);
-    const char *status = json_string_value(json_object_get(run, "status"));
-    if (status && strcmp(status, "complete") != 0) {
+    row->run = settings_of(run);
+    if (*status && strcmp(status, "complete") != 0) {
         snprintf(text, sizeof text, "the run is marked %.20s", status);
-        say(&row->source.note, text);
+        set_text(&row->source.note, text);
     }
 }
 
-/* ---- verified, or taken at its word ---- */
+/* ---- verified or not ---- */
 
 static json_t *member_json(const struct rp_bundle *b, const char *name, const char *schema_name, struct rp_err *err)
 {
@@ -286,8 +283,8 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
     return j;
 }
 
-/* What a bundle that failed says of itself; it must still have the form. */
-static int unverified(struct rp_row *row, const char *path, struct rp_err *err)
+/* The documents of a bundle that failed, as they are; they must still have the right form. */
+static int fill_unverified(struct rp_row *row, const char *path, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     RP_FD fd = rp_open_regular(path, err);
@@ -308,7 +305,7 @@ struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verifi
     struct rp_row *row = rp_rows_add(rows);
     row->source.kind = RP_ROW_BUNDLE;
     fill(row, v->run, kept->before, NULL);
-    say(&row->source.signed_by, v->fingerprint);
+    set_text(&row->source.signed_by, v->fingerprint);
     row->source.key_known = v->verdict == RP_VERDICT_VERIFIED;
     rp_row_complete(row);
     return row;
@@ -324,27 +321,27 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
     int failed = rp_verify(&v, path, &vo, &why) < 0, rc = 0;
     struct rp_row *row = rp_rows_add(rows);
     row->source.kind = RP_ROW_BUNDLE;
-    say(&row->source.file, path);
-    say(&row->source.format, "repro bundle");
+    set_text(&row->source.file, path);
+    set_text(&row->source.format, "repro bundle");
     if (!failed) {
         fill(row, v.run, kept.before, &kept.records);
         snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
-        say(&row->source.signed_by, text);
-        say(&row->source.verdict, rp_verdict_text(v.verdict));
-        say(&row->source.statement, v.statement);
+        set_text(&row->source.signed_by, text);
+        set_text(&row->source.verdict, rp_verdict_text(v.verdict));
+        set_text(&row->source.statement, v.statement);
         row->source.key_known = v.verdict == RP_VERDICT_VERIFIED;
     } else if (o->unverified) {
         snprintf(text, sizeof text, "NOT VERIFIED: %.400s", why.msg);
-        say(&row->source.verdict, text);
-        rc = unverified(row, path, err);
+        set_text(&row->source.verdict, text);
+        rc = fill_unverified(row, path, err);
     } else {
         *err = why;
-        rc = rp_wrap(err, "'%s' does not verify, and is not compared (--unverified compares it all the same)", path);
+        rc = rp_wrap(err, "'%s' does not verify, so it is not compared (--unverified compares it anyway)", path);
     }
     rp_verification_fini(&v);
     rp_verified_fini(&kept);
     if (rc < 0 || rp_sha256_file(sha256, path, NULL, err) < 0)
         return -1;
-    say(&row->source.sha256, sha256);
+    set_text(&row->source.sha256, sha256);
     return 0;
 }

@@ -35,7 +35,7 @@ static void *at(const struct rp_row *row, const struct property *p)
 static const char *const also[][2] = {{"gpus", "devices"}, {"batch", "batch_per_device"}};
 #define ALSO (sizeof also / sizeof *also)
 
-static const struct property *find(const char *key)
+static const struct property *find_property(const char *key)
 {
     for (size_t i = 0; i < ALSO; i++)
         key = strcmp(key, also[i][0]) == 0 ? also[i][1] : key;
@@ -47,7 +47,7 @@ static const struct property *find(const char *key)
 
 int rp_row_has_key(const char *key)
 {
-    return find(key) != NULL;
+    return find_property(key) != NULL;
 }
 
 const char *rp_row_nearest_key(const char *key)
@@ -68,16 +68,21 @@ const char *rp_row_kind_name(enum rp_row_kind kind)
 
 /* ---- life ---- */
 
+static void set_unknown(struct rp_row *row, const struct property *p)
+{
+    if (p->type == 'C')
+        *(int64_t *)at(row, p) = -1;
+    else if (p->type == 'R')
+        *(double *)at(row, p) = NAN;
+}
+
 struct rp_row *rp_rows_add(struct rp_rows *rows)
 {
     rows->row = rp_realloc(rows->row, (size_t)(rows->n + 1) * sizeof *rows->row);
     struct rp_row *row = &rows->row[rows->n++];
     *row = (struct rp_row){.throughput = NAN, .low = NAN, .high = NAN, .source = {.line = -1}};
     for (size_t i = 0; i < PROPERTIES; i++)
-        if (properties[i].type == 'C')
-            *(int64_t *)at(row, &properties[i]) = -1;
-        else if (properties[i].type == 'R')
-            *(double *)at(row, &properties[i]) = NAN;
+        set_unknown(row, &properties[i]);
     return row;
 }
 
@@ -152,41 +157,41 @@ static int take_count(int64_t *to, const char *key, double d, struct rp_err *err
     return 0;
 }
 
-int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err)
+static int text_to_number(double *out, const char *key, const char *text, struct rp_err *err)
 {
     char shown[72];
+    if (decimal(out, text) == 0)
+        return 0;
+    return rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is not a decimal number", key, rp_shown(shown, text));
+}
+
+int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err)
+{
     double d;
-    if (decimal(&d, text) < 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is no decimal number", key, rp_shown(shown, text));
-    return take_number(to, key, d, err);
+    return text_to_number(&d, key, text, err) < 0 ? -1 : take_number(to, key, d, err);
+}
+
+static int set_number(struct rp_row *row, const struct property *p, double d, struct rp_err *err)
+{
+    return p->type == 'C' ? take_count(at(row, p), p->key, d, err) : take_number(at(row, p), p->key, d, err);
 }
 
 int rp_row_set(struct rp_row *row, const char *key, const char *text, struct rp_err *err)
 {
     char shown[72];
-    const struct property *p = find(key);
+    const struct property *p = find_property(key);
     double d;
     if (!p)
-        return rp_fail(err, RP_MALFORMED, "no result has a property '%s'", rp_shown(shown, key));
+        return rp_fail(err, RP_MALFORMED, "a result has no property '%s'", rp_shown(shown, key));
     if (p->type == 'T')
         return rp_row_text(at(row, p), p->key, text, err);
-    if (!*text) {
-        if (p->type == 'C')
-            *(int64_t *)at(row, p) = -1;
-        else
-            *(double *)at(row, p) = NAN;
-        return 0;
-    }
-    if (p->type == 'R')
-        return rp_row_number(at(row, p), p->key, text, err);
-    if (decimal(&d, text) < 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is '%s', which is no decimal number", p->key, rp_shown(shown, text));
-    return take_count(at(row, p), p->key, d, err);
+    set_unknown(row, p);
+    return !*text ? 0 : text_to_number(&d, p->key, text, err) < 0 ? -1 : set_number(row, p, d, err);
 }
 
 int rp_row_get(char *out, size_t size, const struct rp_row *row, const char *key)
 {
-    const struct property *p = find(key);
+    const struct property *p = find_property(key);
     *out = 0;
     if (!p)
         return -1;
@@ -323,14 +328,14 @@ json_t *rp_row_to_json(const struct rp_row *row)
 
 /* ---- from JSON ---- */
 
-/* A number where a text is meant ("dropout": 0.1) is taken as its shortest text. */
+/* A number in place of a text ("dropout": 0.1) is converted to its shortest text. */
 static int text_of(char **to, const char *key, const json_t *v, struct rp_err *err)
 {
     char text[40];
     if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
         return rp_row_text(to, key, json_string_value(v), err);
     if (!json_is_number(v))
-        return rp_fail(err, RP_MALFORMED, "'%s' is no text", key);
+        return rp_fail(err, RP_MALFORMED, "'%s' is not a text", key);
     snprintf(text, sizeof text, "%.10g", json_number_value(v));
     return rp_row_text(to, key, text, err);
 }
@@ -340,9 +345,8 @@ static int property_of(struct rp_row *row, const struct property *p, const json_
     if (p->type == 'T')
         return text_of(at(row, p), p->key, v, err);
     if (!json_is_number(v))
-        return rp_fail(err, RP_MALFORMED, "'%s' is no number", p->key);
-    return p->type == 'C' ? take_count(at(row, p), p->key, json_number_value(v), err)
-                          : take_number(at(row, p), p->key, json_number_value(v), err);
+        return rp_fail(err, RP_MALFORMED, "'%s' is not a number", p->key);
+    return set_number(row, p, json_number_value(v), err);
 }
 
 static int throughput_of(struct rp_row *row, const json_t *v, struct rp_err *err)
@@ -350,14 +354,14 @@ static int throughput_of(struct rp_row *row, const json_t *v, struct rp_err *err
     const json_t *value = json_object_get(v, "value"), *low = json_object_get(v, "low"), *high = json_object_get(v, "high");
     const char *unit = json_string_value(json_object_get(v, "unit"));
     if (!json_is_number(value) || !unit || !*unit)
-        return rp_fail(err, RP_MALFORMED, "'throughput' is no object with a number 'value' and a text 'unit'");
+        return rp_fail(err, RP_MALFORMED, "'throughput' is not an object with a number 'value' and a text 'unit'");
     if (take_number(&row->throughput, "throughput/value", json_number_value(value), err) < 0 ||
         rp_row_text(&row->unit, "throughput/unit", unit, err) < 0)
         return -1;
     if (!low && !high)
         return 0;
     if (!json_is_number(low) || !json_is_number(high))
-        return rp_fail(err, RP_MALFORMED, "'throughput' has one end of an interval only, or one that is no number");
+        return rp_fail(err, RP_MALFORMED, "'throughput' has only one end of an interval, or one that is not a number");
     if (take_number(&row->low, "throughput/low", json_number_value(low), err) < 0 ||
         take_number(&row->high, "throughput/high", json_number_value(high), err) < 0)
         return -1;
@@ -368,7 +372,7 @@ static int samples_of(struct rp_row *row, const json_t *v, struct rp_err *err)
 {
     size_t n = json_array_size(v);
     if (!json_is_array(v) || n > RP_ROW_SAMPLES_MAX)
-        return rp_fail(err, RP_MALFORMED, "'samples' is no list of at most %d numbers", RP_ROW_SAMPLES_MAX);
+        return rp_fail(err, RP_MALFORMED, "'samples' is not a list of at most %d numbers", RP_ROW_SAMPLES_MAX);
     RP_FREE double *sample = rp_alloc((n + 1) * sizeof *sample);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(v, i);
@@ -385,7 +389,7 @@ static int groups_of(struct rp_row *row, const json_t *v, struct rp_err *err)
     if (n > row->samples)
         return rp_fail(err, RP_MALFORMED, "'sample_groups' has %lld entries for %lld samples", (long long)n, (long long)row->samples);
     for (int64_t i = 0; i < n; i++) {
-        int64_t size = json_integer_value(json_array_get(v, (size_t)i)); /* 0 where it is no number */
+        int64_t size = json_integer_value(json_array_get(v, (size_t)i)); /* 0 where it is not a number */
         if (size < 1 || size > row->samples - sum)
             return rp_fail(err, RP_MALFORMED, "'sample_groups' does not divide %lld samples", (long long)row->samples);
         row->group[i] = size;
@@ -399,7 +403,7 @@ static int links_of(struct rp_row *row, const json_t *v, struct rp_err *err)
 {
     size_t n = json_array_size(v);
     if (!json_is_array(v) || n > 1000)
-        return rp_fail(err, RP_MALFORMED, "'links' is no list of at most 1000 texts");
+        return rp_fail(err, RP_MALFORMED, "'links' is not a list of at most 1000 texts");
     row->link = rp_alloc((n + 1) * sizeof *row->link);
     for (size_t i = 0; i < n; i++) {
         if (text_of(&row->link[row->links], "links", json_array_get(v, i), err) < 0)
@@ -409,7 +413,7 @@ static int links_of(struct rp_row *row, const json_t *v, struct rp_err *err)
     return 0;
 }
 
-/* What the row says of the file that it was read from; not who signed it. */
+/* The file that the row was read from. A signer in the document is ignored. */
 static int source_of(struct rp_row *row, const json_t *v, struct rp_err *err)
 {
     static const char *const texts[] = {"file", "format", "note"};
@@ -418,8 +422,7 @@ static int source_of(struct rp_row *row, const json_t *v, struct rp_err *err)
     const json_t *kind = json_object_get(v, "kind");
     const char *imported = rp_row_kind_name(RP_ROW_IMPORTED);
     if (kind && (!json_is_string(kind) || strcmp(json_string_value(kind), imported) != 0))
-        return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': what a document says of itself makes it neither published nor a "
-                                          "bundle",
+        return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': a document cannot declare itself published or a bundle",
                        imported);
     for (int i = 0; i < 3; i++) {
         const json_t *text = json_object_get(v, texts[i]);
@@ -437,33 +440,26 @@ static int row_of(struct rp_row *row, const json_t *j, struct rp_err *err)
         int (*take)(struct rp_row *row, const json_t *v, struct rp_err *err);
     } parts[] = {{"throughput", throughput_of}, {"samples", samples_of}, {"sample_groups", groups_of}, {"links", links_of},
                  {"source", source_of}};
-    size_t known = 0;
-    for (size_t i = 0; i < PROPERTIES; i++) {
-        const json_t *v = json_object_get(j, properties[i].key);
-        if (v && property_of(row, &properties[i], v, err) < 0)
-            return -1;
-        known += v != NULL;
-    }
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const json_t *v = json_object_get(j, parts[i].key);
-        if (v && parts[i].take(row, v, err) < 0)
-            return -1;
-        known += v != NULL;
-    }
-    if (known == json_object_size(j))
-        return 0;
     const char *key;
     json_t *v;
     char shown[72];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* in this order: groups need samples */
+        const json_t *part = json_object_get(j, parts[i].key);
+        if (part && parts[i].take(row, part, err) < 0)
+            return -1;
+    }
     json_object_foreach((json_t *)j, key, v)
     {
+        const struct property *p = find_property(key);
         int is_part = 0;
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             is_part |= strcmp(key, parts[i].key) == 0;
-        if (!is_part && (!find(key) || strcmp(find(key)->key, key) != 0))
-            return rp_fail(err, RP_MALFORMED, "no result has a property '%s'", rp_shown(shown, key));
+        if (!is_part && (!p || strcmp(p->key, key) != 0))
+            return rp_fail(err, RP_MALFORMED, "a result has no property '%s'", rp_shown(shown, key));
+        if (!is_part && property_of(row, p, v, err) < 0)
+            return -1;
     }
-    return rp_fail(err, RP_MALFORMED, "a property stands twice");
+    return 0;
 }
 
 int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err)
@@ -472,21 +468,21 @@ int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file,
     const char *schema = json_string_value(json_object_get(doc, "schema"));
     const json_t *list = json_object_get(doc, "rows"), *format = json_object_get(json_object_get(doc, "provenance"), "format");
     if (!schema || strcmp(schema, RP_IMPORTED_SCHEMA) != 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is no document of imported results: its schema is '%s', not " RP_IMPORTED_SCHEMA,
+        return rp_fail(err, RP_MALFORMED, "'%s' is not a document of imported results: its schema is '%s', not " RP_IMPORTED_SCHEMA,
                        file, schema ? rp_shown(shown, schema) : "");
     if (!json_is_array(list) || json_array_size(list) > RP_ROWS_MAX)
-        return rp_fail(err, RP_MALFORMED, "'%s': 'rows' is no list of at most %d results", file, RP_ROWS_MAX);
+        return rp_fail(err, RP_MALFORMED, "'%s': 'rows' is not a list of at most %d results", file, RP_ROWS_MAX);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         struct rp_row *row = rp_rows_add(rows);
-        if ((json_is_object(one) ? row_of(row, one, err) : rp_fail(err, RP_MALFORMED, "is no object")) < 0)
+        if ((json_is_object(one) ? row_of(row, one, err) : rp_fail(err, RP_MALFORMED, "is not an object")) < 0)
             return rp_wrap(err, "'%s': row %zu", file, i + 1);
         row->source.kind = RP_ROW_IMPORTED;
         if (!row->source.file && rp_row_text(&row->source.file, "file", file, err) < 0)
             return -1;
         if (!row->source.format && json_is_string(format) && text_of(&row->source.format, "format", format, err) < 0)
             return -1;
-        free(row->source.sha256); /* of the document that was read here, not of one that it names */
+        free(row->source.sha256); /* of this document, not of one that it names */
         row->source.sha256 = sha256 ? rp_strdup(sha256) : NULL;
     }
     return 0;

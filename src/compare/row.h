@@ -1,13 +1,13 @@
-/* Rows: comparable results, whoever measured them, in one form in which unknown is never a value.
+/* Rows: comparable results of bundles, published tables and imports in one form; unknown is never a value.
  *
- * What:    struct rp_row, its JSON form, and the three ways to get some: bundles, published CSV, imported documents.
+ * What:    struct rp_row, its JSON form, and the three sources of them: bundles, published CSV, imported documents.
  * Flow:    file -> rp_rows_*() appends to struct rp_rows -> compare/compare.h and the layouts.
  * Owner:   struct rp_rows owns everything in it; zero-initialise it, rp_rows_fini().
  * Extend:  a property is one row of row.def: struct, JSON, CSV columns and selectors follow. What makes results incomparable is in
  *          confounders.def.
  *
- * Foreign text is cleaned (base/text.h) and bounded when it comes in, numbers are finite and positive, so that nothing after this
- * border has to ask. What a document says about its own origin is not believed: kind and signer are set by the reader.
+ * Foreign text is cleaned (base/text.h) and bounded on input, and numbers are finite and positive, so later code need not check. The
+ * origin that a document declares is ignored: the reader sets kind and signer.
  */
 #ifndef RP_COMPARE_ROW_H
 #define RP_COMPARE_ROW_H
@@ -20,7 +20,7 @@
 
 #define RP_ROWS_MAX 10000        /* of one file */
 #define RP_ROW_TEXT_MAX 500      /* bytes of one text */
-#define RP_ROW_NUMBER_MAX 1e15   /* nothing that is counted or measured here is larger */
+#define RP_ROW_NUMBER_MAX 1e15   /* of anything that is counted or measured */
 #define RP_ROW_SAMPLES_MAX 100000
 #define RP_IMPORTED_SCHEMA "urn:repro:imported:1"
 
@@ -44,10 +44,10 @@ struct rp_row {
 #undef TEXT
 #undef COUNT
 #undef REAL
-    double throughput, low, high; /* NaN: unknown; low and high: its interval of 95 %, as its source says or of its own samples */
+    double throughput, low, high; /* NaN: unknown; low and high: its 95 % interval, from its source or of its own samples */
     char *unit;                   /* "sequences/s", "images/s", "tokens/s"; NULL where throughput is unknown */
     /* Throughputs of repeats, windows or steps, for intervals: group[i] of them belong to repeat i. The figure is the median over the
-     * groups of the harmonic mean in each: samples over seconds, as every sample stands for as much work. */
+     * groups of the harmonic mean in each: samples over seconds, because every sample is the same amount of work. */
     double *sample;
     int64_t samples;
     int64_t *group;
@@ -55,9 +55,9 @@ struct rp_row {
     char **link; /* names of raw logs */
     int links;
     struct rp_row_source source;
-    int selected;        /* by name or property, or the only one of its file: not as one of a whole table */
+    int selected;        /* by name or selector, or the only one of its file; not part of a whole table */
     json_t *environment; /* of a bundle: the capture before the run; NULL */
-    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value} beside the recipe}; NULL */
+    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value}: not the recipe's}; NULL */
 };
 
 struct rp_rows {
@@ -66,24 +66,24 @@ struct rp_rows {
 };
 
 void rp_rows_fini(struct rp_rows *rows);
-struct rp_row *rp_rows_add(struct rp_rows *rows); /* a row of which nothing is known; valid until the next one is added */
+struct rp_row *rp_rows_add(struct rp_rows *rows); /* a row with nothing known; valid until the next one is added */
 void rp_row_fini(struct rp_row *row);
 
-/* By name, for selectors and columns: the text of a property for people, "" when unknown; -1 for a name that row.def does not have.
- * Setting refuses what is no number, not positive where it must be, or too long: RP_MALFORMED. */
+/* By name, for selectors and columns: the text of a property, "" when unknown; -1 for a name that is not in row.def.
+ * Setting refuses text that is not a number, not positive where required, or too long: RP_MALFORMED. */
 int rp_row_get(char *out, size_t size, const struct rp_row *row, const char *key);
 int rp_row_has_key(const char *key);
-const char *rp_row_nearest_key(const char *key); /* "did you mean"; NULL: nothing is near */
+const char *rp_row_nearest_key(const char *key); /* for "did you mean"; NULL: none */
 int rp_row_set(struct rp_row *row, const char *key, const char *text, struct rp_err *err) rp_must_check;
-/* Cleaned copy of foreign text into *to, whatever was there is freed; empty is unknown. */
+/* Cleaned copy of foreign text into *to, the old text is freed; empty is unknown. */
 int rp_row_text(char **to, const char *key, const char *text, struct rp_err *err) rp_must_check;
 /* A measured figure: decimal, finite, above 0. */
 int rp_row_number(double *to, const char *key, const char *text, struct rp_err *err) rp_must_check;
-/* What follows from what is known: devices from degrees, degrees of one device. */
+/* Infers unknown values from known ones: devices from degrees, degrees of one device. */
 void rp_row_complete(struct rp_row *row);
-/* A figure for people; one that was published as it was published. "unknown" for NaN. */
+/* A figure for people; as_it_is: with the digits of a published one. "unknown" for NaN. */
 const char *rp_row_figure(char out[32], double x, int as_it_is);
-/* The device, and of processors how many threads of it the run used: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
+/* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
 char *rp_row_hardware(const struct rp_row *row);
 /* Every sample a group of its own: repeats; copies them. */
 void rp_row_samples(struct rp_row *row, const double *sample, int64_t n);
@@ -91,26 +91,26 @@ void rp_row_samples(struct rp_row *row, const double *sample, int64_t n);
 /* {"label", ..., "throughput": {"value", "unit", "low", "high"}, "samples", "sample_groups", "links", "source"}; absent is unknown. */
 json_t *rp_row_to_json(const struct rp_row *row);
 /* The document of an importer: {"schema": "urn:repro:imported:1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
- * kind "imported" and no signer, whatever it says. A key that no row has is refused, or a result would lose what it says. */
+ * kind "imported" and no signer. Unknown keys are refused. */
 int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err) rp_must_check;
-/* CSV with a line of column names: those of row.def and the ones of results/published (published.c lists them). */
+/* CSV with a line of column names: those of row.def and of results/published (csv.c lists them). */
 int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
                      struct rp_err *err) rp_must_check;
 
-/* A bundle, verified. One that fails is refused unless `unverified`; then its run.json is taken at its word and the verdict says so. */
+/* A bundle, verified. One that fails is refused unless `unverified`: then its run.json is used as it is, and the verdict records that. */
 struct rp_row_opts {
     const char *trust; /* as of `verify --trust`, or NULL */
     int unverified;
 };
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
-/* The same of one that is verified already, without samples: what stands beside published figures on a page. */
+/* The same for a bundle that is verified already, without samples: for the published results on a page. */
 struct rp_verification; /* verify/verify.h */
 struct rp_verified;
 struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept);
-/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by what it is. Selector: key=value,key=value with
- * the keys of row.def (gpus and batch stand for devices and batch_per_device); no row left is RP_USAGE. */
+/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by its contents. Selector: key=value,key=value with
+ * the keys of row.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
-/* All of them, in this order; bundles are verified side by side. */
+/* All of them, in this order; bundles are verified in parallel. */
 int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_row_opts *o, struct rp_err *err) rp_must_check;
 
 #endif

@@ -1,4 +1,4 @@
-/* Speed-up and efficiency: rows that differ in nothing but how many devices they use. */
+/* Speed-up and efficiency of rows that differ only in the number of devices. */
 #include "compare/compare.h"
 
 #include "base/json.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a series has in common. What follows from the number of devices (global batch, data-parallel degree, nodes) may differ. */
+/* Properties that are the same within a series. Those that follow from the number of devices may differ: global batch, nodes, ... */
 static const char *const fixed[] = {"framework",       "model",  "task",   "precision",      "batch_per_device", "batch_mode",
                                     "sequence_length", "optimizer", "clipping", "dropout",      "accumulation",     "device_model",
                                     "tensor_parallel", "pipeline_parallel", "micro_batch", "hidden_size",      "layers", "threads", "isa"};
@@ -26,7 +26,7 @@ static char *series_of(const struct rp_row *row)
     RP_BUF out = {0};
     for (size_t i = 0; i < FIXED; i++) {
         rp_row_get(value, sizeof value, row, fixed[i]);
-        int is_degree = strstr(fixed[i], "_parallel") != NULL; /* 1 on one device, and unsaid on several: not split */
+        int is_degree = strstr(fixed[i], "_parallel") != NULL; /* 1 on one device, unknown on several: not split */
         rp_buf_printf(&out, "%s\n", is_degree && strcmp(value, "1") == 0 ? "" : value);
     }
     if (row->source.kind != RP_ROW_BUNDLE) /* bundles are files of their own */
@@ -46,8 +46,8 @@ static int by_series(const void *a, const void *b)
     return x->row - y->row;
 }
 
-/* Against its first row, which has the fewest devices. */
-static void series(json_t *out, json_t *notes, const struct rp_rows *rows, const struct place *p, int n)
+/* Against the first row, which has the fewest devices. */
+static void add_series(json_t *out, json_t *notes, const struct rp_rows *rows, const struct place *p, int n)
 {
     const struct rp_row *base = &rows->row[p->row];
     if (p[n - 1].devices == p->devices)
@@ -62,12 +62,12 @@ static void series(json_t *out, json_t *notes, const struct rp_rows *rows, const
         json_array_append_new(out, one);
         char text[200];
         if (!isnan(row->speedup) && p->devices == 1 && fabs(row->speedup - speedup) > 0.0051) {
-            snprintf(text, sizeof text, "%d: its source says speed-up %.4g; its own figures give %.6g / %.6g = %.4g", p[i].row + 1,
+            snprintf(text, sizeof text, "%d: its source has speed-up %.4g, but its figures give %.6g / %.6g = %.4g", p[i].row + 1,
                      row->speedup, row->throughput, base->throughput, speedup);
             json_array_append_new(notes, json_string(text));
         }
         if (speedup > shape * 1.005) {
-            snprintf(text, sizeof text, "%d: %lld devices are %.4g times as fast as %lld: more than in proportion, which needs a cause",
+            snprintf(text, sizeof text, "%d: %lld devices are %.4g times as fast as %lld: more than ideal scaling",
                      p[i].row + 1, (long long)p[i].devices, speedup, (long long)p->devices);
             json_array_append_new(notes, json_string(text));
         }
@@ -86,7 +86,7 @@ json_t *rp_scaling(const struct rp_rows *rows, json_t *notes)
     for (int from = 0, to; from < n; from = to) {
         for (to = from + 1; to < n && strcmp(place[to].series, place[from].series) == 0; to++)
             ;
-        series(out, notes, rows, place + from, to - from);
+        add_series(out, notes, rows, place + from, to - from);
     }
     for (int i = 0; i < n; i++)
         free(place[i].series);

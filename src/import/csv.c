@@ -3,7 +3,7 @@
  *     step,time,loss,throughput          seconds of the step
  *     Wall time,Step,Value               the time at its end, as TensorBoard exports it
  *
- * Commas, semicolons or tabs; quoted fields; a column named like a fact ("batch_per_device") says it for all rows. */
+ * Commas, semicolons or tabs; quoted fields; a column named like a fact ("batch_per_device") gives it for all rows. */
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/window.h"
@@ -31,9 +31,7 @@ static const struct {
     {"elapsed_s", TIME},
 };
 
-struct state {
-    struct rp_draft draft;
-    struct rp_window window;
+struct csv_log {
     char separator, rate_name[40];
     int n;
     int64_t rows;
@@ -43,34 +41,7 @@ struct state {
     } column[COLUMNS_MAX];
 };
 
-/* The field at *p, unquoted in place; *p goes behind its separator, NULL at the end of the line. NULL: a quote that nothing closes. */
-static char *field(char **p, char separator)
-{
-    char *start = *p, *to = start, *from = start;
-    if (*from == '"') {
-        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
-            from += *from == '"';
-            *to++ = *from;
-        }
-        if (*from != '"')
-            return NULL;
-        from++;
-        from += strspn(from, " ");
-    } else {
-        while (*from && *from != separator)
-            *to++ = *from++;
-    }
-    int more = *from == separator;
-    if (*from && !more)
-        return NULL;
-    *p = more ? from + 1 : NULL;
-    *to = 0;
-    while (to > start && (to[-1] == ' ' || to[-1] == '\t'))
-        *--to = 0;
-    return start + strspn(start, " ");
-}
-
-static void use_column(struct state *s, int i, const char *name)
+static void use_column(struct csv_log *s, int i, const char *name)
 {
     s->column[i].use = rp_rate_rank(name) >= 0 ? RATE : UNUSED;
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
@@ -88,7 +59,7 @@ static void use_column(struct state *s, int i, const char *name)
         snprintf(s->rate_name, sizeof s->rate_name, "%.39s", name);
 }
 
-static int has(const struct state *s, enum use use)
+static int has_column(const struct csv_log *s, enum use use)
 {
     for (int i = 0; i < s->n; i++)
         if (s->column[i].use == use)
@@ -96,28 +67,28 @@ static int has(const struct state *s, enum use use)
     return 0;
 }
 
-static int head(struct rp_import_source *src, struct state *s, char *line, struct rp_err *err)
+static int read_header(struct rp_import_source *src, struct csv_log *s, char *line, struct rp_err *err)
 {
     if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
         line += 3;
     s->separator = strchr(line, '\t') ? '\t' : !strchr(line, ',') && strchr(line, ';') ? ';' : ',';
     for (char *p = line; p;) {
-        const char *name = field(&p, s->separator);
+        const char *name = rp_scan_field(&p, s->separator);
         if (!name)
-            return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or something stands behind it");
+            return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or text follows it");
         if (s->n == COLUMNS_MAX)
             return rp_lines_fail(&src->lines, err, "more than %d columns", COLUMNS_MAX);
         use_column(s, s->n++, name);
     }
-    if (has(s, DURATION) || has(s, DURATION_MS) || has(s, TIME) || has(s, RATE))
+    if (has_column(s, DURATION) || has_column(s, DURATION_MS) || has_column(s, TIME) || has_column(s, RATE))
         return 0;
     return rp_lines_fail(&src->lines, err,
-                         "no column is named for a time or a rate, such as time, step_time_ms, timestamp or throughput; the first line has "
-                         "to name the columns");
+                         "no column has a time or a rate, such as time, step_time_ms, timestamp or throughput; the first line has to name "
+                         "the columns");
 }
 
-/* One value into the step; an empty one says nothing. */
-static int take(struct rp_import_source *src, struct state *s, int i, const char *text, struct rp_step *step, struct rp_err *err)
+/* One value of the step; an empty one is ignored. */
+static int take_field(struct rp_import_source *src, struct csv_log *s, int i, const char *text, struct rp_step *step, struct rp_err *err)
 {
     double v = NAN;
     int64_t count;
@@ -125,20 +96,20 @@ static int take(struct rp_import_source *src, struct state *s, int i, const char
     if (use == UNUSED || !*text)
         return 0;
     if (use == FACT_OF) {
-        rp_draft_fact(&s->draft, s->column[i].fact, text, src->lines.number);
+        rp_draft_fact(&src->draft, s->column[i].fact, text, src->lines.number);
         return 0;
     }
     const char *end = rp_scan_real(text, &v);
-    if (use == TIME && (!end || *end) && rp_scan_stamp(text, &v, &s->window.of_day) == 0)
+    if (use == TIME && (!end || *end) && rp_scan_stamp(text, &v, &src->window.of_day) == 0)
         end = "";
     if (strcasecmp(text, "nan") == 0)
         return 0;
     if (!end || *end)
-        return rp_lines_fail(&src->lines, err, "column %d is no number", i + 1);
+        return rp_lines_fail(&src->lines, err, "column %d is not a number", i + 1);
     if (use == STEP) {
         end = rp_scan_count(text, &count);
         if (!end || (*end && strspn(end, ".0") != strlen(end)))
-            return rp_lines_fail(&src->lines, err, "column %d, the step, is no whole number from 0", i + 1);
+            return rp_lines_fail(&src->lines, err, "column %d, the step, is not a whole number from 0", i + 1);
         step->step = count;
         return 0;
     }
@@ -150,56 +121,44 @@ static int take(struct rp_import_source *src, struct state *s, int i, const char
 
 static int csv_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
-    struct state *s = state;
+    struct csv_log *s = state;
     if (!size || *line == '#')
         return 0;
-    if (!s->n) {
-        s->window.from = src->opts->from >= 0 ? src->opts->from : INT64_MIN;
-        s->window.to = src->opts->to >= 0 ? src->opts->to : 0;
-        s->window.skip_first = src->opts->from < 0;
-        return rp_import_begin(&s->draft, src->opts, err) < 0 ? -1 : head(src, s, line, err);
-    }
+    if (!s->n)
+        return read_header(src, s, line, err);
     struct rp_step step = {.epoch = -1, .step = s->rows, .time = NAN, .duration = NAN, .rate = NAN};
     int i = 0;
     for (char *p = line; p; i++) {
-        const char *text = field(&p, s->separator);
+        const char *text = rp_scan_field(&p, s->separator);
         if (!text)
-            return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or something stands behind it");
+            return rp_lines_fail(&src->lines, err, "a quote is not closed before the end of the line, or text follows it");
         if (i >= s->n)
             return rp_lines_fail(&src->lines, err, "more fields than the %d columns that have names", s->n);
-        if (take(src, s, i, text, &step, err) < 0)
+        if (take_field(src, s, i, text, &step, err) < 0)
             return -1;
     }
     if (i < s->n)
         return rp_lines_fail(&src->lines, err, "%d fields, but %d columns have names", i, s->n);
     s->rows++;
-    return rp_window_step(&s->window, &step, &src->lines, err);
+    return rp_window_step(&src->window, &step, &src->lines, err);
 }
 
 static int csv_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
-    struct state *s = state;
-    struct rp_draft *d = &s->draft;
+    struct csv_log *s = state;
+    struct rp_draft *d = &src->draft;
     if (!s->n)
         return rp_fail(err, RP_MALFORMED, "%s: the file has no line of column names", src->lines.name);
     const char *unit, *rate_unit;
     rp_draft_units(d, src->opts->unit, rp_unit_of(s->rate_name), &unit, &rate_unit);
     if (!json_object_get(d->row, "label"))
         rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
-    return rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0 ? -1 : rp_import_add(src, d, err);
-}
-
-static void csv_fini(void *state)
-{
-    struct state *s = state;
-    rp_draft_fini(&s->draft);
-    rp_window_fini(&s->window);
+    return rp_window_finish(&src->window, d, unit, rate_unit, &src->lines, err) < 0 ? -1 : rp_import_add(src, d, err);
 }
 
 const struct rp_importer rp_importer_csv = {
     .name = "csv",
-    .state = sizeof(struct state),
+    .state = sizeof(struct csv_log),
     .line = csv_line,
     .end = csv_end,
-    .fini = csv_fini,
 };

@@ -1,6 +1,6 @@
 /* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step": [0, 20],
  * "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or "PARAMETER" for settings. Which
- * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too: it is not taken for a fact. */
+ * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too, so it is not used. */
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/tagged.h"
@@ -26,18 +26,15 @@ static const struct {
     {"precision", "precision"},
 };
 
-struct state {
-    struct rp_draft draft;
-    struct rp_window window;
+struct dllogger {
     struct rp_tagged tagged;
-    char rate[80];         /* the metric that was seen first, the surest of those beside it; "": none yet */
+    char rate[80];         /* the first metric that is a rate, the most certain one of its line; "": none yet */
     const char *rate_unit;
-    double summary;               /* of that metric, behind the last step */
+    double summary;               /* of that metric, after the last step */
     int64_t summary_line;
-    int begun;
 };
 
-static void take_unit(struct state *s, const json_t *j)
+static void take_unit(struct dllogger *s, const json_t *j)
 {
     const char *metric = json_string_value(json_object_get(j, "metric"));
     const char *unit = json_string_value(json_object_get(json_object_get(j, "metadata"), "unit"));
@@ -45,8 +42,8 @@ static void take_unit(struct state *s, const json_t *j)
         s->rate_unit = rp_unit_of(unit);
 }
 
-/* METADATA comes before the first step: what it says of every metric that may turn out to be the rate has to be kept. */
-static void take_metadata(struct state *s, const json_t *j)
+/* METADATA comes before the first step: the unit of every metric that may turn out to be the rate has to be kept. */
+static void take_metadata(struct dllogger *s, const json_t *j)
 {
     const char *metric = json_string_value(json_object_get(j, "metric"));
     if (metric && !*s->rate && rp_rate_rank(metric) >= 0)
@@ -54,7 +51,7 @@ static void take_metadata(struct state *s, const json_t *j)
     take_unit(s, j);
 }
 
-static double rate_of(struct state *s, const json_t *data)
+static double rate_of(struct dllogger *s, const json_t *data)
 {
     const char *key, *best = NULL;
     json_t *v;
@@ -71,24 +68,24 @@ static double rate_of(struct state *s, const json_t *data)
     return *s->rate ? rp_tagged_real(json_object_get(data, s->rate)) : NAN;
 }
 
-static double time_of(struct state *s, const json_t *j)
+static double time_of(struct rp_import_source *src, const json_t *j)
 {
     double t = rp_tagged_real(json_object_get(j, "timestamp"));
     const char *text = json_string_value(json_object_get(j, "datetime"));
     if (isnan(t))
         t = rp_tagged_real(json_object_get(j, "elapsedtime"));
-    if (isnan(t) && (!text || rp_scan_stamp(text, &t, &s->window.of_day) < 0))
+    if (isnan(t) && (!text || rp_scan_stamp(text, &t, &src->window.of_day) < 0))
         t = NAN;
     return isfinite(t) && fabs(t) < 1e12 ? t : NAN;
 }
 
-static int take_log(struct rp_import_source *src, struct state *s, const json_t *j, struct rp_err *err)
+static int take_log(struct rp_import_source *src, struct dllogger *s, const json_t *j, struct rp_err *err)
 {
     const json_t *step = json_object_get(j, "step"), *data = json_object_get(j, "data");
     const json_t *last = json_is_array(step) ? json_array_get(step, json_array_size(step) - 1) : step;
     if (json_is_string(step)) {
         for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
-            rp_tagged_fact(&s->draft, parameters[i].fact, json_object_get(data, parameters[i].key), src->lines.number);
+            rp_tagged_fact(&src->draft, parameters[i].fact, json_object_get(data, parameters[i].key), src->lines.number);
         return 0;
     }
     double rate = rate_of(s, data);
@@ -101,24 +98,16 @@ static int take_log(struct rp_import_source *src, struct state *s, const json_t 
     }
     if (!json_is_integer(last) || (json_is_array(step) && json_array_size(step) == 1)) /* the end of an epoch */
         return 0;
-    struct rp_step one = {.epoch = -1, .step = json_integer_value(last), .time = time_of(s, j), .duration = NAN, .rate = rate};
+    struct rp_step one = {.epoch = -1, .step = json_integer_value(last), .time = time_of(src, j), .duration = NAN, .rate = rate};
     if (json_is_array(step))
         one.epoch = json_integer_value(json_array_get(step, 0));
-    return rp_window_step(&s->window, &one, &src->lines, err);
+    return rp_window_step(&src->window, &one, &src->lines, err);
 }
 
 static int dllogger_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
-    struct state *s = state;
+    struct dllogger *s = state;
     (void)size;
-    if (!s->begun) {
-        s->begun = 1;
-        s->window.from = src->opts->from >= 0 ? src->opts->from : INT64_MIN;
-        s->window.to = src->opts->to >= 0 ? src->opts->to : 0;
-        s->window.skip_first = src->opts->from < 0;
-        if (rp_import_begin(&s->draft, src->opts, err) < 0)
-            return -1;
-    }
     json_t *j = rp_tagged(&s->tagged, &src->lines, line, "DLLL ");
     const char *type = json_string_value(json_object_get(j, "type"));
     int failed = 0;
@@ -132,21 +121,21 @@ static int dllogger_line(struct rp_import_source *src, void *state, char *line, 
 
 static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
-    struct state *s = state;
-    struct rp_draft *d = &s->draft;
+    struct dllogger *s = state;
+    struct rp_draft *d = &src->draft;
     if (rp_tagged_end(&s->tagged, &src->lines, "DLLL ", d, err) < 0)
         return -1;
     const char *unit, *rate_unit;
     rp_draft_units(d, src->opts->unit, s->rate_unit ? s->rate_unit : rp_unit_of(s->rate), &unit, &rate_unit);
     if (!json_object_get(d->row, "label"))
         rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
-    if (s->summary_line && s->window.steps_seen < 2 && src->opts->from < 0 && src->opts->to < 0) {
+    if (s->summary_line && src->window.steps_seen < 2 && src->opts->from < 0 && src->opts->to < 0) {
         rp_draft_throughput(d, s->summary, rate_unit, s->summary_line, s->summary_line);
-        json_object_set_new(d->row, "estimator", json_string("as the log prints it, without the steps it came from"));
+        json_object_set_new(d->row, "estimator", json_string("as the log prints it, without steps"));
         rp_draft_infer(d);
         return rp_import_add(src, d, err);
     }
-    if (rp_window_finish(&s->window, d, unit, rate_unit, &src->lines, err) < 0)
+    if (rp_window_finish(&src->window, d, unit, rate_unit, &src->lines, err) < 0)
         return -1;
     if (s->summary_line) {
         rp_draft_beside(d, "summary",
@@ -156,17 +145,9 @@ static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err
     return rp_import_add(src, d, err);
 }
 
-static void dllogger_fini(void *state)
-{
-    struct state *s = state;
-    rp_draft_fini(&s->draft);
-    rp_window_fini(&s->window);
-}
-
 const struct rp_importer rp_importer_dllogger = {
     .name = "dllogger",
-    .state = sizeof(struct state),
+    .state = sizeof(struct dllogger),
     .line = dllogger_line,
     .end = dllogger_end,
-    .fini = dllogger_fini,
 };

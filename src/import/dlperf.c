@@ -1,4 +1,4 @@
-/* Logs of DLPerf and OneFlow-Benchmark: one log per run, of whatever program ran, in directories and names that say the rest:
+/* Logs of DLPerf and OneFlow-Benchmark: one log per run of any of several programs; directory and file name contain the rest:
  *
  *     .../2n8g/bert_b32_fp32_1.log      2 nodes of 8 GPUs, batch 32 per device, fp32, the first of several repeats
  *
@@ -61,46 +61,43 @@ static const struct {
     {"num_accumulation_steps", "accumulation"},
 };
 
-struct state {
-    struct rp_draft draft;
-    struct rp_window window;
+struct dlperf {
     const struct dialect *dialect;
-    struct rp_step step;
-    int begun, repeat;
+    int repeat;
 };
 
-/* What logs and their names call otherwise than the tables. */
+/* Names of models in logs and file names, and in the tables. */
 static const struct {
-    const char *said, *model;
+    const char *alias, *model;
 } models[] = {{"rn50", "resnet50-v1.5"}, {"r50", "resnet50-v1.5"}, {"resnet50", "resnet50-v1.5"}};
 
-static void take_model(struct state *s, const char *text, size_t n, int64_t line)
+static void take_model(struct rp_draft *d, const char *text, size_t n, int64_t line)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strlen(models[i].said) == n && strncasecmp(models[i].said, text, n) == 0) {
-            rp_draft_text(&s->draft, "model", models[i].model, line);
+        if (strlen(models[i].alias) == n && strncasecmp(models[i].alias, text, n) == 0) {
+            rp_draft_text(d, "model", models[i].model, line);
             return;
         }
-    rp_draft_textn(&s->draft, "model", text, n, line);
+    rp_draft_textn(d, "model", text, n, line);
 }
 
-/* DLPerf trains no BERT but the base one; a log that prints its layers says which it is. */
-static void which_bert(struct rp_draft *d)
+/* DLPerf only trains the base model of BERT; the layers that a log prints decide. */
+static void name_bert(struct rp_draft *d)
 {
     const char *model = rp_draft_get_text(d, "model"), *from = json_string_value(json_object_get(d->from, "model"));
     int64_t layers = rp_draft_get(d, "layers");
     if (!model || strcmp(model, "bert") != 0 || (from && strcmp(from, "command line") == 0))
         return;
     if (layers < 0)
-        rp_draft_note(d, "bert is taken for bert-base, the one that DLPerf trains");
+        rp_draft_note(d, "bert is taken to be bert-base, the only size that DLPerf trains");
     if (layers < 0 || layers == 12 || layers == 24)
         json_object_set_new(d->row, "model", json_string(layers == 24 ? "bert-large" : "bert-base"));
 }
 
 /* ---- the name ---- */
 
-/* "32" of "b32" and the like: what the word says behind `letter`, or -1. */
-static int64_t number_behind(const char *word, size_t n, char letter)
+/* 32 of "b32": the number of the word after `letter`, or -1. */
+static int64_t number_after_letter(const char *word, size_t n, char letter)
 {
     int64_t v = -1;
     const char *end = n > 1 && word[0] == letter ? rp_scan_count(word + 1, &v) : NULL;
@@ -108,16 +105,15 @@ static int64_t number_behind(const char *word, size_t n, char letter)
 }
 
 /* The words between underscores: model first, then b32, fp32, the number of the repeat. */
-static void words_of(struct state *s, const char *base)
+static void take_words(struct dlperf *s, struct rp_draft *d, const char *base)
 {
-    struct rp_draft *d = &s->draft;
     size_t all = strlen(base);
     all -= all > 4 && strcmp(base + all - 4, ".log") == 0 ? 4 : 0;
     for (size_t at = 0, n; at < all; at += n + 1) {
         const char *word = base + at;
         n = strcspn(word, "_");
         n = n < all - at ? n : all - at;
-        int64_t batch = number_behind(word, n, 'b');
+        int64_t batch = number_after_letter(word, n, 'b');
         if (batch > 0)
             rp_draft_count(d, "batch_per_device", batch, RP_DRAFT_NAMED);
         else if ((n == 4 && memcmp(word, "fp32", 4) == 0) || (n == 4 && memcmp(word, "fp16", 4) == 0) ||
@@ -126,28 +122,26 @@ static void words_of(struct state *s, const char *base)
         else if (at && strspn(word, "0123456789") == n)
             s->repeat = 1;
         else if (!at && batch < 0 && all > n)
-            take_model(s, word, n, RP_DRAFT_NAMED);
+            take_model(d, word, n, RP_DRAFT_NAMED);
     }
 }
 
-static int begin(struct rp_import_source *src, struct state *s, struct rp_err *err)
+static int dlperf_begin(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     int64_t nodes, gpus;
     const char *base = strrchr(src->name, '/'), *end = rp_scan_count(src->name, &nodes);
-    s->begun = 1;
-    if (rp_import_begin(&s->draft, src->opts, err) < 0)
-        return -1;
+    (void)err;
     if (base && end && *end == 'n' && rp_scan_count(end + 1, &gpus)) {
-        rp_draft_count(&s->draft, "nodes", nodes, RP_DRAFT_NAMED);
-        rp_draft_count(&s->draft, "gpus_per_node", gpus, RP_DRAFT_NAMED);
+        rp_draft_count(&src->draft, "nodes", nodes, RP_DRAFT_NAMED);
+        rp_draft_count(&src->draft, "gpus_per_node", gpus, RP_DRAFT_NAMED);
     }
-    words_of(s, base ? base + 1 : src->name);
+    take_words(state, &src->draft, base ? base + 1 : src->name);
     return 0;
 }
 
 /* ---- lines ---- */
 
-static void take_setting(struct state *s, const char *line, int64_t number)
+static void take_setting(struct rp_draft *d, const char *line, int64_t number)
 {
     int64_t value;
     const char *equals = strstr(line, " = ");
@@ -158,9 +152,9 @@ static void take_setting(struct state *s, const char *line, int64_t number)
     size_t n = (size_t)(equals - line);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].key) == n && memcmp(settings[i].key, line, n) == 0 && rp_scan_count(equals + 3, &value))
-            rp_draft_count(&s->draft, settings[i].fact, value, number);
+            rp_draft_count(d, settings[i].fact, value, number);
     if (n == 5 && memcmp(line, "model", n) == 0)
-        take_model(s, equals + 3, strlen(equals + 3), number);
+        take_model(d, equals + 3, strlen(equals + 3), number);
 }
 
 static double number_after(const char *line, const char *mark)
@@ -185,52 +179,50 @@ static int fits(const struct dialect *d, const char *line)
     return at && rp_scan_count(at, &step);
 }
 
-static int take_step(struct rp_import_source *src, struct state *s, const char *line, struct rp_err *err)
+static int take_step(struct rp_import_source *src, struct dlperf *s, const char *line, struct rp_err *err)
 {
     const struct dialect *d = s->dialect;
     struct rp_step step = {.epoch = -1, .time = NAN, .duration = number_after(line, d->duration) * d->duration_unit,
                            .rate = number_after(line, d->rate)};
     const char *end = rp_scan_count(rp_scan_after(line, d->step), &step.step), *epoch = d->epoch ? rp_scan_after(line, d->epoch) : NULL;
-    if (*end == '-' && rp_scan_count(end + 1, &step.step) == NULL) /* "Batch [80-100]": the line stands at the end of the range */
+    if (*end == '-' && rp_scan_count(end + 1, &step.step) == NULL) /* "Batch [80-100]": the line belongs to the end of the range */
         rp_scan_count(rp_scan_after(line, d->step), &step.step);
     if (epoch && !rp_scan_count(epoch, &step.epoch))
         step.epoch = -1;
     if (d->clock == AT_END)
         step.time = time_at_end(line);
-    else if (d->clock == IN_LINE && rp_scan_stamp(line, &step.time, &s->window.of_day) < 0)
+    else if (d->clock == IN_LINE && rp_scan_stamp(line, &step.time, &src->window.of_day) < 0)
         step.time = NAN;
     if (d->rate && strcmp(d->rate_unit, "steps/s") == 0) {
         step.duration = step.rate > 0 ? 1 / step.rate : NAN;
         step.rate = NAN;
     }
-    return rp_window_step(&s->window, &step, &src->lines, err);
+    return rp_window_step(&src->window, &step, &src->lines, err);
 }
 
 static int dlperf_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
-    struct state *s = state;
+    struct dlperf *s = state;
     (void)size;
-    if (!s->begun && begin(src, s, err) < 0)
-        return -1;
     for (const struct dialect *d = dialects; !s->dialect && d->framework; d++)
         if (fits(d, line)) {
             s->dialect = d;
-            s->window.from = src->opts->from >= 0 ? src->opts->from : d->from;
-            s->window.to = src->opts->to >= 0 ? src->opts->to : d->to;
+            src->window.from = src->opts->from >= 0 ? src->opts->from : d->from;
+            src->window.to = src->opts->to >= 0 ? src->opts->to : d->to;
+            src->window.skip_first = 0;
         }
     if (s->dialect && fits(s->dialect, line))
         return take_step(src, s, line, err);
-    take_setting(s, line, src->lines.number);
+    take_setting(&src->draft, line, src->lines.number);
     return 0;
 }
 
-static void name_it(struct state *s)
+static void add_label(struct rp_draft *d, const char *framework)
 {
-    struct rp_draft *d = &s->draft;
     char label[200];
     const char *model = rp_draft_get_text(d, "model"), *precision = rp_draft_get_text(d, "precision");
     int64_t batch = rp_draft_get(d, "batch_per_device"), devices = rp_draft_get(d, "devices");
-    int n = snprintf(label, sizeof label, "%.40s", s->dialect->framework);
+    int n = snprintf(label, sizeof label, "%.40s", framework);
     if (model)
         n += snprintf(label + n, sizeof label - (size_t)n, " %.60s", model);
     if (precision)
@@ -243,9 +235,8 @@ static void name_it(struct state *s)
 }
 
 /* Repeats: the same facts in all but the window; only logs whose name has a number at its end. */
-static void mark_repeat(struct state *s)
+static void mark_repeat(struct rp_draft *d)
 {
-    struct rp_draft *d = &s->draft;
     RP_BUF text = {0};
     RP_JSON *facts = json_copy(d->row);
     const char *const measured[] = {"throughput", "samples", "sample_groups", "timed_window"};
@@ -257,36 +248,29 @@ static void mark_repeat(struct state *s)
 
 static int dlperf_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
-    struct state *s = state;
+    struct dlperf *s = state;
     const struct dialect *d = s->dialect;
     if (!d)
         return rp_fail(err, RP_MALFORMED,
-                       "%s: no line looks like a step of a program that is known here; 'repro import --help' lists the formats",
+                       "%s: no line looks like a step of a known program; 'repro import --help' lists the formats",
                        src->lines.name);
     const char *unit = src->opts->unit ? src->opts->unit : d->unit;
-    if (!json_object_get(s->draft.row, "framework"))
-        rp_draft_text(&s->draft, "framework", d->framework, s->window.first_line);
-    if (rp_window_finish(&s->window, &s->draft, unit, d->rate_unit ? d->rate_unit : unit, &src->lines, err) < 0)
+    if (!json_object_get(src->draft.row, "framework"))
+        rp_draft_text(&src->draft, "framework", d->framework, src->window.first_line);
+    if (rp_window_finish(&src->window, &src->draft, unit, d->rate_unit ? d->rate_unit : unit, &src->lines, err) < 0)
         return -1;
-    which_bert(&s->draft);
-    if (!json_object_get(s->draft.row, "label"))
-        name_it(s);
+    name_bert(&src->draft);
+    if (!json_object_get(src->draft.row, "label"))
+        add_label(&src->draft, d->framework);
     if (s->repeat)
-        mark_repeat(s);
-    return rp_import_add(src, &s->draft, err);
-}
-
-static void dlperf_fini(void *state)
-{
-    struct state *s = state;
-    rp_draft_fini(&s->draft);
-    rp_window_fini(&s->window);
+        mark_repeat(&src->draft);
+    return rp_import_add(src, &src->draft, err);
 }
 
 const struct rp_importer rp_importer_dlperf = {
     .name = "dlperf",
-    .state = sizeof(struct state),
+    .state = sizeof(struct dlperf),
+    .begin = dlperf_begin,
     .line = dlperf_line,
     .end = dlperf_end,
-    .fini = dlperf_fini,
 };

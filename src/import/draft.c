@@ -22,7 +22,7 @@ const struct rp_fact rp_facts[] = {
     {0},
 };
 
-static void ready(struct rp_draft *d)
+static void init_draft(struct rp_draft *d)
 {
     if (d->row)
         return;
@@ -34,7 +34,7 @@ void rp_draft_fini(struct rp_draft *d)
 {
     json_decref(d->row);
     json_decref(d->from);
-    json_decref(d->beside);
+    json_decref(d->extra);
     rp_buf_fini(&d->note);
     free(d->same);
     *d = (struct rp_draft){0};
@@ -56,19 +56,19 @@ void rp_draft_note(struct rp_draft *d, const char *fmt, ...)
     rp_buf_printf(&d->note, "%s%s", d->note.size ? "; " : "", text);
 }
 
-static json_t *place(int64_t line)
+static json_t *source_of(int64_t line)
 {
     return line > 0 ? json_integer(line) : json_string(line == RP_DRAFT_NAMED ? "name of the file" : "command line");
 }
 
 /* Takes the reference of v. */
-static void put(struct rp_draft *d, const char *key, json_t *v, int64_t line)
+static void add_value(struct rp_draft *d, const char *key, json_t *v, int64_t line)
 {
-    ready(d);
+    init_draft(d);
     const json_t *was = json_object_get(d->row, key);
     if (!was) {
         json_object_set(d->row, key, v);
-        json_object_set_new(d->from, key, place(line));
+        json_object_set_new(d->from, key, source_of(line));
     } else if (!json_equal(was, v)) {
         RP_BUF kept = {0}, other = {0};
         char one[72], two[72];
@@ -76,9 +76,9 @@ static void put(struct rp_draft *d, const char *key, json_t *v, int64_t line)
         rp_json_write_line(&other, v);
         kept.data[kept.size - 1] = other.data[other.size - 1] = 0;
         if (line > 0)
-            rp_draft_note(d, "%s is %s, but line %" PRId64 " says %s", key, rp_shown(one, kept.data), line, rp_shown(two, other.data));
+            rp_draft_note(d, "%s is %s, but line %" PRId64 " has %s", key, rp_shown(one, kept.data), line, rp_shown(two, other.data));
         else
-            rp_draft_note(d, "%s is %s, but the name of the file says %s", key, rp_shown(one, kept.data), rp_shown(two, other.data));
+            rp_draft_note(d, "%s is %s, but the name of the file has %s", key, rp_shown(one, kept.data), rp_shown(two, other.data));
     }
     json_decref(v);
 }
@@ -95,7 +95,7 @@ void rp_draft_textn(struct rp_draft *d, const char *key, const char *text, size_
     clean[n] = 0;
     rp_clean(clean);
     if (*clean)
-        put(d, key, json_string(clean), line);
+        add_value(d, key, json_string(clean), line);
 }
 
 void rp_draft_text(struct rp_draft *d, const char *key, const char *text, int64_t line)
@@ -106,7 +106,7 @@ void rp_draft_text(struct rp_draft *d, const char *key, const char *text, int64_
 void rp_draft_count(struct rp_draft *d, const char *key, int64_t value, int64_t line)
 {
     if (value >= 0 && value <= COUNT_MAX)
-        put(d, key, json_integer(value), line);
+        add_value(d, key, json_integer(value), line);
 }
 
 static const struct rp_fact *fact_of(const char *key)
@@ -129,9 +129,9 @@ void rp_draft_fact(struct rp_draft *d, const char *key, const char *text, int64_
 
 void rp_draft_real(struct rp_draft *d, const char *key, double value, int64_t line)
 {
-    ready(d);
+    init_draft(d);
     if (value > 0 && value < 1e15)
-        put(d, key, json_real(value), line);
+        add_value(d, key, json_real(value), line);
 }
 
 int64_t rp_draft_get(const struct rp_draft *d, const char *key)
@@ -147,19 +147,19 @@ const char *rp_draft_get_text(const struct rp_draft *d, const char *key)
 
 void rp_draft_throughput(struct rp_draft *d, double value, const char *unit, int64_t first_line, int64_t last_line)
 {
-    ready(d);
+    init_draft(d);
     json_object_set_new(d->row, "throughput", json_pack("{s:f, s:s}", "value", value, "unit", unit));
     json_object_set_new(d->from, "throughput", json_pack("[I, I]", (json_int_t)first_line, (json_int_t)last_line));
 }
 
 void rp_draft_beside(struct rp_draft *d, const char *key, json_t *v)
 {
-    if (!d->beside)
-        d->beside = json_object();
-    json_object_set_new(d->beside, key, v);
+    if (!d->extra)
+        d->extra = json_object();
+    json_object_set_new(d->extra, key, v);
 }
 
-/* The product of what is known and positive, or -1. */
+/* The product of two positive numbers, or -1. */
 static int64_t product(int64_t a, int64_t b)
 {
     return a > 0 && b > 0 && a <= COUNT_MAX / b ? a * b : -1;
@@ -168,7 +168,7 @@ static int64_t product(int64_t a, int64_t b)
 void rp_draft_infer(struct rp_draft *d)
 {
     static const char how[] = "inferred";
-    ready(d);
+    init_draft(d);
     int64_t devices = rp_draft_get(d, "devices"), batch = rp_draft_get(d, "batch_per_device"), micro = rp_draft_get(d, "accumulation");
     if (devices < 0 && (devices = product(rp_draft_get(d, "nodes"), rp_draft_get(d, "gpus_per_node"))) > 0) {
         json_object_set_new(d->row, "devices", json_integer(devices));
@@ -238,11 +238,11 @@ int rp_rate_rank(const char *name)
     return -1;
 }
 
-void rp_draft_units(const struct rp_draft *d, const char *asked, const char *rate_unit, const char **unit, const char **of_rate)
+void rp_draft_units(const struct rp_draft *d, const char *given, const char *rate_unit, const char **unit, const char **of_rate)
 {
-    *unit = asked ? asked : rp_draft_unit(d);
+    *unit = given ? given : rp_draft_unit(d);
     *of_rate = !rate_unit || strcmp(rate_unit, "samples/s") == 0 ? *unit : rate_unit;
-    if (!asked && strcmp(*unit, "samples/s") == 0 && strcmp(*of_rate, "tokens/s") != 0)
+    if (!given && strcmp(*unit, "samples/s") == 0 && strcmp(*of_rate, "tokens/s") != 0)
         *unit = *of_rate;
 }
 
@@ -266,14 +266,14 @@ int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err)
             rp_draft_text(d, key, equals + 1, RP_DRAFT_GIVEN);
             return 0;
         }
-        const int64_t least = strcmp(key, "gpus_per_node") != 0; /* a machine may have none; 0 of anything else is no result */
+        const int64_t least = strcmp(key, "gpus_per_node") != 0; /* a machine may have no GPU; other counts start at 1 */
         const char *end = rp_scan_count(equals + 1, &count);
-        if (!end || *end || count < least || equals[1] < '0' || equals[1] > '9') /* it passes over blanks */
-            return rp_fail(err, RP_USAGE, "--set %s: '%s' is no whole number %s 0", key, rp_shown(shown, equals + 1),
+        if (!end || *end || count < least || equals[1] < '0' || equals[1] > '9') /* it skips blanks */
+            return rp_fail(err, RP_USAGE, "--set %s: '%s' is not a whole number %s 0", key, rp_shown(shown, equals + 1),
                            least ? "above" : "from");
         rp_draft_count(d, key, count, RP_DRAFT_GIVEN);
         return 0;
     }
-    return rp_fail(err, RP_USAGE, "--set: nothing is called '%s'%s%s%s; 'repro import --help' lists the keys", rp_shown(shown, key),
+    return rp_fail(err, RP_USAGE, "--set: unknown key '%s'%s%s%s; 'repro import --help' lists the keys", rp_shown(shown, key),
                    near.best ? ", did you mean '" : "", near.best ? near.best : "", near.best ? "'" : "");
 }

@@ -1,11 +1,11 @@
-/* A result as it grows while a log is read: facts, figures, and the line that each of them stands on.
+/* An imported result under construction: facts, figures, and the line of the log that each of them comes from.
  *
- * What:    struct rp_draft: the row of the document, and beside it where every value comes from.
+ * What:    struct rp_draft: the row of the document, and the source of every value.
  * Flow:    rp_draft_text/count() while lines are read, rp_draft_throughput() at the end -> rp_import_add().
  * Owner:   a draft owns its documents; zero-initialise it, rp_draft_fini().
  * Extend:  another property is a row of facts.def.
  *
- * The first word counts: a later line that says otherwise is named in the note, and so is one that --set contradicts.
+ * The first value counts: a later line with another value is noted, and so is one that --set contradicts.
  */
 #ifndef RP_IMPORT_DRAFT_H
 #define RP_IMPORT_DRAFT_H
@@ -16,42 +16,42 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define RP_DRAFT_NAMED 0   /* in place of a line: the name of the file says so */
-#define RP_DRAFT_GIVEN (-1) /* the command line says so */
+#define RP_DRAFT_NAMED 0    /* in place of a line: from the name of the file */
+#define RP_DRAFT_GIVEN (-1) /* from the command line */
 
 struct rp_draft {
     json_t *row;   /* {"label", ..., "throughput", "samples", "source"}; an absent key is unknown */
     json_t *from;  /* key -> number of a line, [first, last], "name of the file" or "command line" */
-    json_t *beside; /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
+    json_t *extra; /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
     struct rp_buf note;
-    char *same;    /* drafts of several files that have the same text here are repeats of one result; NULL: stands alone */
+    char *same; /* drafts of several files with the same text here are repeats of one result; NULL: not a repeat */
 };
 
 void rp_draft_fini(struct rp_draft *d);
-/* Empty text and a key that has a value already change nothing, but another value than before is noted. */
+/* Empty text, and a key that has a value already, change nothing; a different value is noted. */
 void rp_draft_text(struct rp_draft *d, const char *key, const char *text, int64_t line);
 void rp_draft_textn(struct rp_draft *d, const char *key, const char *text, size_t n, int64_t line);
 void rp_draft_fact(struct rp_draft *d, const char *key, const char *text, int64_t line); /* of a key of facts.def, by its kind */
-void rp_draft_count(struct rp_draft *d, const char *key, int64_t value, int64_t line); /* below 0 or above 1e15: not said */
+void rp_draft_count(struct rp_draft *d, const char *key, int64_t value, int64_t line);   /* below 0 or above 1e15: ignored */
 int64_t rp_draft_get(const struct rp_draft *d, const char *key); /* -1: unknown */
 const char *rp_draft_get_text(const struct rp_draft *d, const char *key); /* NULL: unknown */
 void rp_draft_note(struct rp_draft *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* "; " between; cut when too long */
-/* estimator and timed_window say how the value came about; value > 0 */
+/* estimator and timed_window describe the method; value > 0 */
 void rp_draft_throughput(struct rp_draft *d, double value, const char *unit, int64_t first_line, int64_t last_line);
 void rp_draft_beside(struct rp_draft *d, const char *key, json_t *v); /* takes the reference */
 void rp_draft_real(struct rp_draft *d, const char *key, double value, int64_t line);
 
-/* global_batch and devices, where the others say it: batch_per_device, accumulation, nodes, gpus_per_node. */
+/* Infers global_batch and devices from batch_per_device, accumulation, nodes and gpus_per_node. */
 void rp_draft_infer(struct rp_draft *d);
-/* "sequences/s" or "images/s" where the model is known for one, else "samples/s". */
+/* "sequences/s" or "images/s" if the model is known to have these, else "samples/s". */
 const char *rp_draft_unit(const struct rp_draft *d);
-/* How surely a metric or column of that name is the throughput of training, 0 most; -1: it is none. "samples_per_second", "img/s", with
+/* How certainly a metric or column of that name is the training throughput, 0 most; -1: it is not. "samples_per_second", "img/s", with
  * or without "train_", "training.", "average_" before it, in any case. */
 int rp_rate_rank(const char *name);
-/* The unit of samples, and that of a rate of this name: asked (NULL: nobody did), else what model and name say. A sample is a sequence or
- * an image where either says so. */
-void rp_draft_units(const struct rp_draft *d, const char *asked, const char *rate_unit, const char **unit, const char **of_rate);
-/* The unit of rate in foreign words ("img/s", "seq/s", "tokens_per_sec"), or NULL. */
+/* The unit of samples, and that of a rate of this name: `given`, else by model and name. A sample is a sequence or an image if either
+ * indicates it. */
+void rp_draft_units(const struct rp_draft *d, const char *given, const char *rate_unit, const char **unit, const char **of_rate);
+/* The unit of a rate in words of other programs ("img/s", "seq/s", "tokens_per_sec"), or NULL. */
 const char *rp_unit_of(const char *word);
 
 enum rp_fact_kind { RP_FACT_TEXT, RP_FACT_COUNT };
@@ -60,7 +60,7 @@ struct rp_fact {
     enum rp_fact_kind kind;
 };
 extern const struct rp_fact rp_facts[]; /* ended by a row without a key */
-/* "key=value" of --set, before anything else is known. RP_USAGE. */
+/* "key=value" of --set, before other values are added. RP_USAGE. */
 int rp_draft_set(struct rp_draft *d, const char *assignment, struct rp_err *err) rp_must_check;
 
 #endif

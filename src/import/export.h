@@ -1,11 +1,11 @@
-/* Exporters: a verified bundle in a format of others.
+/* Exporters: a verified bundle in the format of another program.
  *
  * What:    one table (exporters.def), one function per format.
- * Flow:    what rp_verify() kept -> text.
- * Owner:   everything is borrowed but the buffer.
+ * Flow:    a verified bundle -> text.
+ * Owner:   everything except the buffer is borrowed.
  * Extend:  one row in exporters.def and import/export_<id>.c.
  *
- * A format may ask for what a bundle does not have: then it says null, or its metadata say what stands there; nothing is made up.
+ * Values that a format requires and a bundle lacks are null, or explained in the metadata; nothing is made up.
  */
 #ifndef RP_IMPORT_EXPORT_H
 #define RP_IMPORT_EXPORT_H
@@ -17,7 +17,7 @@ struct rp_export_source {
     const struct rp_verification *verification; /* not FAILED */
     const struct rp_verified *kept;
     const char *name;        /* of the bundle, for documents */
-    const json_t *result;    /* what compare says of the bundle, a comparable result */
+    const json_t *result;    /* of the bundle: a comparable result of compare */
     const char *org, *status; /* submission_org, NULL: the fingerprint of the signer; submission_status */
 };
 

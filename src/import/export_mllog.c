@@ -1,11 +1,11 @@
 /* A bundle as an MLPerf log that the public compliance checker accepts (rulesets 3.1.0 to 5.0.0, open division, benchmark bert).
  *
- * It is no submission, and four things of it need saying, which the metadata of the lines do:
+ * It is not a submission. Four values need an explanation, which the metadata of their lines give:
  *   status         "aborted": MLPerf calls a run a success when it reached a quality, and a bundle has none to reach
- *   train_samples  what was trained on, as MLPerf's own BERT logs have it; how many samples the data set has is not recorded
+ *   train_samples  samples trained on, as in MLPerf's own BERT logs; the size of the data set is not recorded
  *   eval_samples   0, and no eval_start: nothing was evaluated
- *   eval_accuracy  the checker wants a quality below 1; exp(-loss) of the training step is the one that the records have
- * Times are those of the records; only where they lie in the day follows from started_at and elapsed_s, to a second. */
+ *   eval_accuracy  the checker requires a quality below 1; the records have exp(-loss) of the training step
+ * Times are those of the records; the time of day follows from started_at and elapsed_s, to a second. */
 #include "base/json.h"
 #include "base/text.h"
 #include "import/draft.h"
@@ -35,7 +35,7 @@ struct log {
     int64_t now;     /* ns of the records */
 };
 
-/* Takes it; 0 bytes are no JSON. */
+/* Consumes the value. */
 static char *text_of(json_t *j)
 {
     const size_t flags = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
@@ -47,7 +47,7 @@ static char *text_of(json_t *j)
 }
 
 /* Takes value and metadata. */
-static void put(struct log *l, const char *type, const char *key, json_t *value, json_t *metadata)
+static void put_line(struct log *l, const char *type, const char *key, json_t *value, json_t *metadata)
 {
     RP_FREE char *v = text_of(value);
     RP_FREE char *m = text_of(metadata);
@@ -57,16 +57,16 @@ static void put(struct log *l, const char *type, const char *key, json_t *value,
                   (l->wall_ns + l->now) / 1000000, type, key, v, m);
 }
 
-static void event(struct log *l, const char *key, json_t *value, json_t *metadata)
+static void put_event(struct log *l, const char *key, json_t *value, json_t *metadata)
 {
-    put(l, "POINT_IN_TIME", key, value, metadata);
+    put_line(l, "POINT_IN_TIME", key, value, metadata);
 }
 
-/* A value of run.json; the metadata say which. */
+/* A value of run.json, which the metadata name. */
 static void from_run(struct log *l, const char *key, const json_t *value, const char *path)
 {
     if (value && !json_is_null(value))
-        event(l, key, json_incref((json_t *)value), json_pack("{s:s, s:s}", "file", "run.json", "path", path));
+        put_event(l, key, json_incref((json_t *)value), json_pack("{s:s, s:s}", "file", "run.json", "path", path));
 }
 
 static void from_recipe(struct log *l, const char *key, const char *name)
@@ -78,7 +78,7 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 
 /* ---- what was run ---- */
 
-/* Of the CPU what its makers call it, of a GPU what the run calls it. */
+/* The CPU by its model name, a GPU by the name in the run. */
 static json_t *platform(const struct log *l)
 {
     const char *device = rp_json_text_at(l->run, "device/name"),
@@ -90,8 +90,7 @@ static json_t *platform(const struct log *l)
     return json_string(text);
 }
 
-/* What a comparable result says of what was run, under its own keys: MLPerf has none for most, and "bert" is not yet bert-base. The
- * importer reads them back. */
+/* The facts of the comparable result under their own keys, for which MLPerf mostly has none; the importer reads them back. */
 static json_t *result_of(const struct log *l)
 {
     json_t *out = json_object();
@@ -103,26 +102,26 @@ static json_t *result_of(const struct log *l)
     return out;
 }
 
-static void submission(struct log *l)
+static void put_submission(struct log *l)
 {
     const struct rp_verification *v = l->from->verification;
     const struct rp_records *rs = l->records;
     char name[200];
     snprintf(name, sizeof name, "%.190s", l->from->name);
     rp_clean(name);
-    event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
-    event(l, "submission_benchmark", json_string("bert"),
-          json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; no submission to MLPerf", "bundle", name,
-                    "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict), "result",
-                    result_of(l)));
-    event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
-          json_pack("{s:s}", "note", l->from->org ? "as named by who exported it" : "the key that signed"));
-    event(l, "submission_division", json_string("open"), json_object());
-    event(l, "submission_status", json_string(l->from->status), json_pack("{s:s}", "note", "as named by who exported it"));
-    event(l, "submission_platform", platform(l), json_pack("{s:s}", "file", RP_OF_NODE(0, ".before.json")));
+    put_event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
+    put_event(l, "submission_benchmark", json_string("bert"),
+              json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; not a submission to MLPerf", "bundle", name,
+                        "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict), "result",
+                        result_of(l)));
+    put_event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
+              json_pack("{s:s}", "note", l->from->org ? "given at export" : "the key that signed"));
+    put_event(l, "submission_division", json_string("open"), json_object());
+    put_event(l, "submission_status", json_string(l->from->status), json_pack("{s:s}", "note", "given at export"));
+    put_event(l, "submission_platform", platform(l), json_pack("{s:s}", "file", RP_OF_NODE(0, ".before.json")));
 }
 
-static void optimizer(struct log *l)
+static void put_optimizer(struct log *l)
 {
     const char *name = json_string_value(rp_run_setting(l->run, "optimizer.name"));
     char key[80];
@@ -143,10 +142,10 @@ static void optimizer(struct log *l)
     from_recipe(l, "opt_learning_rate_training_steps", "schedule.total_steps");
     from_recipe(l, "opt_learning_rate_warmup_steps", "schedule.warmup_steps");
     from_recipe(l, "num_warmup_steps", "schedule.warmup_steps");
-    event(l, "start_warmup_step", json_integer(0), json_object());
+    put_event(l, "start_warmup_step", json_integer(0), json_object());
 }
 
-static void settings(struct log *l)
+static void put_settings(struct log *l)
 {
     static const char *const seeds[] = {"seed.init", "seed.dropout", "seed.data"};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
@@ -157,8 +156,8 @@ static void settings(struct log *l)
     from_recipe(l, "lowest_numerical_precision_in_linear", "train.precision");
     from_recipe(l, "tensor_parallelism", "parallel.tensor");
     from_recipe(l, "pipeline_parallelism", "parallel.pipeline");
-    optimizer(l);
-    event(l, "eval_samples", json_integer(0), json_pack("{s:s}", "note", "nothing was evaluated"));
+    put_optimizer(l);
+    put_event(l, "eval_samples", json_integer(0), json_pack("{s:s}", "note", "nothing was evaluated"));
 }
 
 /* ---- the steps ---- */
@@ -186,7 +185,7 @@ static int64_t put_block(struct log *l, int64_t i, int64_t end, int64_t samples)
     json_object_set_new(begin, "phase", json_string(r[i].timed ? "timed" : "warm-up"));
     json_object_set_new(begin, "repeat", json_integer(r[i].repeat));
     l->now = r[i].start_ns;
-    put(l, "INTERVAL_START", "block_start", json_null(), begin);
+    put_line(l, "INTERVAL_START", "block_start", json_null(), begin);
     for (int64_t j = i; j < end; j++) {
         samples += r[j].samples;
         json_t *metadata = record_at(j + 1, r[j].step, samples);
@@ -194,38 +193,38 @@ static int64_t put_block(struct log *l, int64_t i, int64_t end, int64_t samples)
         json_object_set_new(metadata, "loss", json_string(hex));
         json_object_set_new(metadata, "lr", json_real(r[j].learning_rate));
         l->now = r[j].end_ns;
-        event(l, "train_loss", json_real((double)r[j].loss), metadata);
+        put_event(l, "train_loss", json_real((double)r[j].loss), metadata);
     }
     json_t *stop = record_at(end, r[end - 1].step + 1, samples);
     json_object_set_new(stop, "duration_ns", json_integer(r[end - 1].end_ns - r[i].start_ns));
-    put(l, "INTERVAL_END", "block_stop", json_null(), stop);
+    put_line(l, "INTERVAL_END", "block_stop", json_null(), stop);
     return samples;
 }
 
-static void quality(struct log *l, int64_t samples)
+static void put_quality(struct log *l, int64_t samples)
 {
     const struct rp_record *last = &l->records->r[l->records->n - 1];
     json_t *metadata = record_at(l->records->n, last->step, samples);
     json_object_set_new(metadata, "epoch_num", json_integer(samples)); /* MLPerf's BERT counts samples there */
     json_object_set_new(metadata, "metric",
                         json_string("exp(-loss) of the last training step, before its update; no accuracy, nothing was evaluated"));
-    event(l, "eval_accuracy", json_real(exp(-(double)last->loss)), metadata);
+    put_event(l, "eval_accuracy", json_real(exp(-(double)last->loss)), metadata);
 }
 
-static void stop(struct log *l, int64_t samples)
+static void put_stop(struct log *l, int64_t samples)
 {
     const char *status = json_string_value(json_object_get(l->run, "status"));
     const json_t *rate = rp_json_at(l->run, "results/throughput/value");
-    const char *why = status && strcmp(status, "complete") == 0 ? "all steps of the recipe were trained, which has no quality to reach"
+    const char *why = status && strcmp(status, "complete") == 0 ? "all steps of the recipe were trained; it has no target quality"
                                                                 : "the run was interrupted or failed";
     if (json_is_number(rate))
-        event(l, "tracked_stats", json_pack("{s:O}", "throughput", rate),
-              json_pack("{s:s, s:s, s:s, s:I}", "file", "run.json", "path", "results/throughput/value", "unit",
-                        rp_json_text_at(l->run, "results/throughput/unit"), "samples_count", (json_int_t)samples));
-    event(l, "train_samples", json_integer(samples),
-          json_pack("{s:s}", "note", "what was trained on; the size of the data set is not recorded"));
-    put(l, "INTERVAL_END", "run_stop", json_null(),
-        json_pack("{s:s, s:s, s:I}", "status", "aborted", "reason", why, "samples_count", (json_int_t)samples));
+        put_event(l, "tracked_stats", json_pack("{s:O}", "throughput", rate),
+                  json_pack("{s:s, s:s, s:s, s:I}", "file", "run.json", "path", "results/throughput/value", "unit",
+                            rp_json_text_at(l->run, "results/throughput/unit"), "samples_count", (json_int_t)samples));
+    put_event(l, "train_samples", json_integer(samples),
+              json_pack("{s:s}", "note", "what was trained on; the size of the data set is not recorded"));
+    put_line(l, "INTERVAL_END", "run_stop", json_null(),
+             json_pack("{s:s, s:s, s:I}", "status", "aborted", "reason", why, "samples_count", (json_int_t)samples));
 }
 
 /* The end of the last record, with its state root, is the end of the run as far as started_at and elapsed_s know it. */
@@ -236,7 +235,7 @@ static int find_clock(struct log *l, struct rp_err *err)
     int of_day;
     const struct rp_record *last = &l->records->r[l->records->n - 1];
     if (!started || rp_scan_stamp(started, &at, &of_day) < 0 || of_day || !(elapsed >= 0 && elapsed < 1e9) || at > 4e9)
-        return rp_fail(err, RP_MALFORMED, "run.json: started_at and elapsed_s say no time");
+        return rp_fail(err, RP_MALFORMED, "run.json: started_at and elapsed_s are not valid times");
     l->wall_ns = (int64_t)((at + elapsed) * 1e9) - last->end_ns - (last->root ? last->root_ns : 0);
     l->now = (int64_t)(at * 1e9) - l->wall_ns;
     return 0;
@@ -249,26 +248,25 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
     char shown[72];
     int64_t i = 0, samples = 0;
     if (strcmp(model, "bert") != 0)
-        return rp_fail(err, RP_UNAVAILABLE, "no benchmark of MLPerf is known here for the model '%s'", rp_shown(shown, model));
+        return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'", rp_shown(shown, model));
     while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */
         i++;
     if (i == l.records->n)
-        return rp_fail(err, RP_UNAVAILABLE, "the bundle has no step, so that there is nothing to log");
+        return rp_fail(err, RP_UNAVAILABLE, "the bundle has no steps to log");
     if (find_clock(&l, err) < 0)
         return -1;
-    submission(&l);
-    put(&l, "INTERVAL_START", "init_start", json_null(),
-        json_pack("{s:s, s:s}", "file", "run.json", "note",
-                  "where times lie in the day follows from started_at and elapsed_s, to a second"));
-    settings(&l);
+    put_submission(&l);
+    put_line(&l, "INTERVAL_START", "init_start", json_null(),
+             json_pack("{s:s, s:s}", "file", "run.json", "note", "the time of day follows from started_at and elapsed_s, to a second"));
+    put_settings(&l);
     l.now = l.records->r[i].start_ns;
-    put(&l, "INTERVAL_END", "init_stop", json_null(), json_object());
-    put(&l, "INTERVAL_START", "run_start", json_null(), json_object());
+    put_line(&l, "INTERVAL_END", "init_stop", json_null(), json_object());
+    put_line(&l, "INTERVAL_START", "run_start", json_null(), json_object());
     for (int64_t end; i < l.records->n; i = end) {
         end = block_end(l.records, i);
         samples = put_block(&l, i, end, samples);
     }
-    quality(&l, samples);
-    stop(&l, samples);
+    put_quality(&l, samples);
+    put_stop(&l, samples);
     return 0;
 }

@@ -44,14 +44,6 @@ void rp_import_fini(struct rp_import *im)
     *im = (struct rp_import){0};
 }
 
-int rp_import_begin(struct rp_draft *d, const struct rp_import_opts *o, struct rp_err *err)
-{
-    for (int i = 0; i < o->sets; i++)
-        if (rp_draft_set(d, o->set[i], err) < 0)
-            return -1;
-    return 0;
-}
-
 int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err *err)
 {
     struct rp_import *im = s->import;
@@ -91,7 +83,7 @@ static void add_source(struct rp_import_source *s)
         s->import->sources = json_array();
     json_array_append_new(s->import->sources, json_pack("{s:s, s:s, s:I, s:I}", "file", s->name, "sha256", hex, "bytes",
                                                         (json_int_t)s->lines.bytes, "lines", (json_int_t)s->lines.number));
-    for (int i = 0; i < s->import->n; i++) { /* what this file added knows no digest yet */
+    for (int i = 0; i < s->import->n; i++) { /* the results of this file have no digest yet */
         json_t *source = json_object_get(s->import->draft[i].row, "source");
         if (!json_object_get(source, "sha256"))
             json_object_set_new(source, "sha256", json_string(hex));
@@ -104,7 +96,7 @@ static int is_case(const char *p, size_t n) /* "2n8g" */
     return i && j > i + 1 && j + 1 == n && p[j] == 'g';
 }
 
-/* Of a path only what belongs to the log: not where somebody keeps it. */
+/* The name of a log without the folders that it is kept in. */
 static char *name_of(const char *path)
 {
     const char *last = strrchr(path, '/'), *before = last;
@@ -115,15 +107,30 @@ static char *name_of(const char *path)
     return name;
 }
 
-static int import(struct rp_import *im, struct rp_import_source *s, struct rp_err *err)
+static int begin_source(struct rp_import_source *s, void *state, struct rp_err *err)
+{
+    const struct rp_import_opts *o = s->opts;
+    s->window.from = o->from >= 0 ? o->from : INT64_MIN;
+    s->window.to = o->to >= 0 ? o->to : 0;
+    s->window.skip_first = o->from < 0;
+    for (int i = 0; i < o->sets; i++)
+        if (rp_draft_set(&s->draft, o->set[i], err) < 0)
+            return -1;
+    return s->import->importer->begin ? s->import->importer->begin(s, state, err) : 0;
+}
+
+static int import_source(struct rp_import *im, struct rp_import_source *s, struct rp_err *err)
 {
     void *state = rp_alloc(im->importer->state);
     s->import = im;
-    int failed = read_lines(s, state, err) < 0;
-    im->importer->fini(state);
+    int failed = begin_source(s, state, err) < 0 || read_lines(s, state, err) < 0;
+    if (im->importer->fini)
+        im->importer->fini(state);
     free(state);
     if (!failed)
         add_source(s);
+    rp_draft_fini(&s->draft);
+    rp_window_fini(&s->window);
     rp_lines_fini(&s->lines);
     return failed ? -1 : 0;
 }
@@ -133,7 +140,7 @@ int rp_import_file(struct rp_import *im, const char *path, const struct rp_impor
     char shown[72];
     RP_FREE char *name = name_of(path);
     struct rp_import_source s = {.opts = o, .path = path, .name = name};
-    return rp_lines_open(&s.lines, path, rp_shown(shown, path), err) < 0 ? -1 : import(im, &s, err);
+    return rp_lines_open(&s.lines, path, rp_shown(shown, path), err) < 0 ? -1 : import_source(im, &s, err);
 }
 
 int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
@@ -143,7 +150,7 @@ int rp_import_memory(struct rp_import *im, const char *path, const void *data, s
     RP_FREE char *name = name_of(path);
     struct rp_import_source s = {.opts = o, .path = path, .name = name};
     rp_lines_memory(&s.lines, rp_shown(shown, path), data, size);
-    return import(im, &s, err);
+    return import_source(im, &s, err);
 }
 
 /* ---- the document ---- */
@@ -153,7 +160,7 @@ static double value_of(const struct rp_draft *d)
     return json_real_value(json_object_get(json_object_get(d->row, "throughput"), "value"));
 }
 
-/* Draft i and the later ones that are repeats of it, as one row: the median over the files, their samples side by side. */
+/* Draft i and its repeats as one row: the median over the files, with the samples of all. */
 static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *links)
 {
     RP_FREE double *value = rp_alloc((size_t)im->n * sizeof *value);
@@ -189,8 +196,8 @@ static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *
 static json_t *evidence(const struct rp_draft *d)
 {
     json_t *e = json_pack("{s:O, s:O}", "file", json_object_get(json_object_get(d->row, "source"), "file"), "from", d->from);
-    if (d->beside)
-        json_object_update(e, d->beside);
+    if (d->extra)
+        json_object_update(e, d->extra);
     if (d->note.size)
         json_object_set_new(e, "note", json_string(d->note.data));
     const json_t *value = json_object_get(d->row, "throughput");
@@ -199,7 +206,7 @@ static json_t *evidence(const struct rp_draft *d)
     return e;
 }
 
-/* of[j]: the first draft that j is a repeat of, j itself if it is none. */
+/* of[j]: the first draft that j repeats; j itself if it is not a repeat. */
 static void find_repeats(const struct rp_import *im, int *of)
 {
     RP_JSON *first = json_object();

@@ -1,4 +1,4 @@
-/* Importers: logs of other programs as comparable results, unsigned, each figure with the line it stands on.
+/* Importers: logs of other programs as comparable results, unsigned, each figure with its line in the log.
  *
  * What:    one table of formats (formats.def), one file per format, one document out.
  * Flow:    files -> lines.h -> importer -> draft.h -> {"schema": "urn:repro:imported:1", "provenance", "rows", "unsigned": true}.
@@ -6,14 +6,15 @@
  * Extend:  "Adding a format": one row in formats.def and one file with `const struct rp_importer rp_importer_<id>`; the help, the fuzz
  *          target and the tests follow.
  *
- * Throughput is computed again from raw times where a log has them; what it prints itself stands beside it, and a note says where the two
- * disagree. What a log does not say stays absent.
+ * Throughput is computed again from raw times where a log has them; the log's own figure is kept next to it, with a note where the two
+ * disagree. What a log does not contain stays absent.
  */
 #ifndef RP_IMPORT_IMPORT_H
 #define RP_IMPORT_IMPORT_H
 
 #include "import/draft.h"
 #include "import/lines.h"
+#include "import/window.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -21,10 +22,10 @@
 #define RP_IMPORT_ROWS_MAX 100000
 
 struct rp_import_opts {
-    int64_t from, to;       /* steps of the timed window, -1: what the format has for it */
-    const char **set;       /* "key=value" each: what a log does not say */
+    int64_t from, to;       /* steps of the timed window, -1: the default of the format */
+    const char **set;       /* "key=value" each: facts that a log does not contain */
     int sets;
-    const char *unit;       /* of what a sample is: "sequences/s"; NULL: by the model */
+    const char *unit;       /* of the throughput: "sequences/s"; NULL: by the model */
 };
 
 struct rp_import_source {   /* one file while it is read */
@@ -33,14 +34,17 @@ struct rp_import_source {   /* one file while it is read */
     const char *path;       /* as given */
     const char *name;       /* for documents: its last component, with the one before it where that is "2n8g" */
     struct rp_lines lines;
+    struct rp_draft draft;   /* begins with the facts of --set */
+    struct rp_window window; /* that of the options, or all steps except the first */
 };
 
 struct rp_importer {
     const char *name;
     size_t state; /* bytes, zeroed before each file */
+    int (*begin)(struct rp_import_source *s, void *state, struct rp_err *err); /* before the first line; may be NULL */
     int (*line)(struct rp_import_source *s, void *state, char *line, size_t size, struct rp_err *err);
-    int (*end)(struct rp_import_source *s, void *state, struct rp_err *err); /* adds what the file tells of */
-    void (*fini)(void *state);
+    int (*end)(struct rp_import_source *s, void *state, struct rp_err *err); /* adds the results of the file */
+    void (*fini)(void *state); /* may be NULL */
 };
 extern const struct rp_importer *const rp_importers[]; /* ended by NULL */
 const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err) rp_must_check; /* RP_USAGE, with the nearest name */
@@ -59,8 +63,7 @@ int rp_import_memory(struct rp_import *im, const char *path, const void *data, s
 json_t *rp_import_document(const struct rp_import *im, const struct rp_import_opts *o, const char *at);
 void rp_import_fini(struct rp_import *im);
 
-/* For importers: a draft that begins with what --set says; the draft is taken (and emptied). RP_MALFORMED when there are too many. */
-int rp_import_begin(struct rp_draft *d, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
+/* For importers: adds a result; the draft is taken (and emptied). RP_MALFORMED when there are too many. */
 int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err *err) rp_must_check;
 
 #define FORMAT(id, reads) extern const struct rp_importer rp_importer_##id;

@@ -20,7 +20,7 @@ int rp_lines_open(struct rp_lines *l, const char *path, const char *name, struct
         return rp_fail(err, RP_IO, "cannot open '%s': %s", name, strerror(errno));
     if (fstat(l->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         rp_lines_fini(l);
-        return rp_fail(err, RP_IO, "'%s' is no regular file", name);
+        return rp_fail(err, RP_IO, "'%s' is not a regular file", name);
     }
     return 0;
 }
@@ -47,7 +47,7 @@ static int refill(struct rp_lines *l, struct rp_err *err)
         l->buf.size = left;
         l->at = 0;
     }
-    if (!l->buf.data || l->buf.cap < left + CHUNK + 1) { /* room, by adding it and taking it back */
+    if (!l->buf.data || l->buf.cap < left + CHUNK + 1) { /* reserve room by adding bytes and removing them again */
         static const char room[CHUNK];
         rp_buf_add(&l->buf, room, CHUNK);
         l->buf.size = left;

@@ -1,6 +1,6 @@
-/* Lines of a log that nobody vouches for: one pass, constant memory, however large the file.
+/* Lines of an untrusted log: one pass, constant memory for any size of file.
  *
- * What:    a file (or bytes in memory) as numbered lines of bounded length, and its SHA-256 on the way.
+ * What:    a file (or bytes in memory) as numbered lines of bounded length, and its SHA-256.
  * Flow:    path -> rp_lines_next()... -> rp_lines_digest().
  * Owner:   struct rp_lines owns its descriptor and buffer; a line is valid until the next call.
  * Extend:  another kind of source fills the buffer in refill().
@@ -20,7 +20,7 @@ struct rp_lines {
     int64_t number;          /* of the line that was read last, from 1 */
     uint64_t bytes;          /* read so far */
     int fd;                  /* -1: memory */
-    struct rp_buf buf;       /* what was read and not yet handed out begins at `at` */
+    struct rp_buf buf;       /* bytes that were read and not returned yet begin at `at` */
     size_t at;
     int ended;
     struct rp_sha256 hash;
@@ -29,7 +29,7 @@ struct rp_lines {
 int rp_lines_open(struct rp_lines *l, const char *path, const char *name, struct rp_err *err) rp_must_check; /* a regular file */
 void rp_lines_memory(struct rp_lines *l, const char *name, const void *data, size_t size);
 void rp_lines_fini(struct rp_lines *l);
-/* 1: a line, without its end and with a NUL behind it, NULs in it as '?'. 0: the end. -1: unreadable, or a line is too long. */
+/* 1: a line, without its end, terminated by NUL, NULs in it replaced by '?'. 0: the end. -1: unreadable, or a line is too long. */
 int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *err) rp_must_check;
 void rp_lines_digest(char out[RP_SHA256_HEX], struct rp_lines *l); /* of all bytes read; once, at the end */
 

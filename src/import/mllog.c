@@ -1,7 +1,7 @@
 /* MLPerf logging: `:::MLLOG {"namespace": "", "time_ms": 1710009491383, "event_type": "INTERVAL_START", "key": "block_start",
  * "value": null, "metadata": {"samples_count": 2688}}`. Throughput is samples over seconds of the training blocks: evaluation lies between
- * them and does not count. A block that says how many samples (or steps) were behind it at both ends is one; what epoch_num counts differs
- * from benchmark to benchmark, so that it is not taken. */
+ * them and does not count. Only blocks with the number of samples (or steps) at both ends count; what epoch_num counts differs between
+ * benchmarks, so it is not used. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "import/import.h"
@@ -33,29 +33,29 @@ static const struct {
     const char *benchmark, *model;
 } models[] = {{"bert", "bert-large"}, {"resnet", "resnet50-v1.5"}};
 
-struct state {
-    struct rp_draft draft;
+struct mllog {
     struct rp_tagged tagged;
     char org[80], platform[80], status[24];
     double run_start, run_stop, quality, rate_sum; /* ms, NaN; of eval_accuracy, NaN; printed rates */
     int64_t rate_count, rate_first, rate_last;
     double open_at, open_count;         /* of the block that is open; NaN: none */
     double samples, seconds, each;      /* of closed blocks, of the last; samples may be steps: in_steps */
-    int in_steps, uneven, blocks_lost, warmups, begun;
+    int in_steps, uneven, blocks_lost, warmups;
     int64_t blocks, first_line, last_line, open_line;
     double *block;                      /* samples (or steps) per second of each */
 };
 
-static int begin(struct rp_import_source *src, struct state *s, struct rp_err *err)
+static int mllog_begin(struct rp_import_source *src, void *state, struct rp_err *err)
 {
-    s->begun = 1;
+    struct mllog *s = state;
+    (void)src, (void)err;
     s->run_start = s->run_stop = s->quality = s->open_at = s->open_count = NAN;
     s->block = rp_alloc(BLOCKS_MAX * sizeof *s->block);
-    return rp_import_begin(&s->draft, src->opts, err);
+    return 0;
 }
 
-/* Samples behind an end of a block, or steps where it says nothing else; NaN: neither. */
-static double count_of(struct state *s, const json_t *metadata)
+/* Samples up to an end of a block, or steps if it has nothing else; NaN: neither. */
+static double count_of(struct mllog *s, const json_t *metadata)
 {
     double samples = rp_tagged_real(json_object_get(metadata, "samples_count"));
     double steps = rp_tagged_real(json_object_get(metadata, "step_num"));
@@ -65,7 +65,7 @@ static double count_of(struct state *s, const json_t *metadata)
     return v >= 0 && v < 1e15 ? v : NAN;
 }
 
-static void block_start(struct state *s, double ms, const json_t *metadata, int64_t line)
+static void block_start(struct mllog *s, double ms, const json_t *metadata, int64_t line)
 {
     const char *phase = json_string_value(json_object_get(metadata, "phase"));
     if (phase && strcmp(phase, "warm-up") == 0) { /* as `repro export` marks it */
@@ -77,9 +77,9 @@ static void block_start(struct state *s, double ms, const json_t *metadata, int6
     s->open_line = line;
 }
 
-static void block_stop(struct state *s, double ms, const json_t *metadata, int64_t line)
+static void block_stop(struct mllog *s, double ms, const json_t *metadata, int64_t line)
 {
-    double behind = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = behind - s->open_count;
+    double end = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = end - s->open_count;
     double exact = rp_tagged_real(json_object_get(metadata, "duration_ns")) / 1e9; /* as `repro export` has it; times are whole ms */
     if (exact > 0 && fabs(exact - seconds) <= 0.002)
         seconds = exact;
@@ -105,42 +105,42 @@ static void take_text(char *to, size_t size, const json_t *v)
         snprintf(to, size, "%s", text);
 }
 
-/* The clip norm of MLPerf is a number, 0 for none; a result says which norm it is. */
-static void take_clipping(struct state *s, const json_t *value, int64_t line)
+/* The clip norm of MLPerf is a number, 0 for none; a result names the norm. */
+static void take_clipping(struct rp_draft *d, const json_t *value, int64_t line)
 {
     char text[60];
     double norm = rp_tagged_real(value);
     if (!(norm >= 0))
         return;
     snprintf(text, sizeof text, norm > 0 ? "global norm %g" : "none", norm);
-    rp_draft_text(&s->draft, "clipping", text, line);
+    rp_draft_text(d, "clipping", text, line);
 }
 
-/* Of a log that `repro export` wrote: what the bundle is, as compare says it. */
-static void take_result(struct state *s, const json_t *result, int64_t line)
+/* A log of `repro export` has the comparable result of its bundle. */
+static void take_result(struct rp_draft *d, const json_t *result, int64_t line)
 {
     for (const struct rp_fact *f = rp_facts; f->key; f++)
-        rp_tagged_fact(&s->draft, f->key, json_object_get(result, f->key), line);
+        rp_tagged_fact(d, f->key, json_object_get(result, f->key), line);
 }
 
-static void take_benchmark(struct state *s, const json_t *value, const json_t *metadata, int64_t line)
+static void take_benchmark(struct rp_draft *d, const json_t *value, const json_t *metadata, int64_t line)
 {
     const json_t *result = json_object_get(metadata, "result");
     const char *name = json_string_value(value);
     if (json_object_get(result, "model")) {
-        take_result(s, result, line);
+        take_result(d, result, line);
         return;
     }
     for (size_t i = 0; name && i < sizeof models / sizeof *models; i++)
         if (strcmp(models[i].benchmark, name) == 0) {
-            if (!rp_draft_get_text(&s->draft, "model"))
-                rp_draft_note(&s->draft, "MLPerf's benchmark %s is %s", name, models[i].model);
+            if (!rp_draft_get_text(d, "model"))
+                rp_draft_note(d, "MLPerf's benchmark %s is %s", name, models[i].model);
             name = models[i].model;
         }
-    rp_draft_text(&s->draft, "model", name ? name : "", line);
+    rp_draft_text(d, "model", name ? name : "", line);
 }
 
-static void take(struct state *s, const char *key, const json_t *j, int64_t line)
+static void take_event(struct mllog *s, struct rp_draft *d, const char *key, const json_t *j, int64_t line)
 {
     const json_t *value = json_object_get(j, "value"), *metadata = json_object_get(j, "metadata");
     double ms = rp_tagged_real(json_object_get(j, "time_ms"));
@@ -170,32 +170,31 @@ static void take(struct state *s, const char *key, const json_t *j, int64_t line
             s->rate_last = line;
         }
     } else if (strcmp(key, "opt_gradient_clip_norm") == 0) {
-        take_clipping(s, value, line);
+        take_clipping(d, value, line);
     } else if (strcmp(key, "submission_benchmark") == 0) {
-        take_benchmark(s, value, metadata, line);
+        take_benchmark(d, value, metadata, line);
     } else {
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
             if (strcmp(facts[i].key, key) == 0)
-                rp_tagged_fact(&s->draft, facts[i].fact, value, line);
+                rp_tagged_fact(d, facts[i].fact, value, line);
     }
 }
 
 static int mllog_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
-    struct state *s = state;
+    struct mllog *s = state;
     (void)size;
-    if (!s->begun && begin(src, s, err) < 0)
-        return -1;
+    (void)err;
     json_t *j = rp_tagged(&s->tagged, &src->lines, line, ":::MLLOG ");
     const char *key = json_string_value(json_object_get(j, "key"));
     if (key)
-        take(s, key, j, src->lines.number);
+        take_event(s, &src->draft, key, j, src->lines.number);
     json_decref(j);
     return 0;
 }
 
 /* What "throughput" of tracked_stats counts is known for two benchmarks: gpt3, for one, has tokens there. */
-static int put_rates(const struct state *s, struct rp_draft *d, const char *unit)
+static int put_rates(const struct mllog *s, struct rp_draft *d, const char *unit)
 {
     const char *model = rp_draft_get_text(d, "model");
     if (!s->rate_count || !model || (strncmp(model, "bert", 4) != 0 && strncmp(model, "resnet", 6) != 0))
@@ -205,22 +204,22 @@ static int put_rates(const struct state *s, struct rp_draft *d, const char *unit
     return 1;
 }
 
-static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
+static void put_blocks(struct mllog *s, struct rp_draft *d, const char *unit)
 {
     double batch = (double)rp_draft_get(d, "global_batch"), each = s->in_steps ? batch : 1;
     if (!s->blocks && put_rates(s, d, unit))
         return;
     if (!s->blocks) {
-        rp_draft_note(d, "no block says how many samples or steps were behind it, so that there is no throughput");
+        rp_draft_note(d, "no block has a number of samples or steps, so there is no throughput");
         return;
     }
     if (s->in_steps && !(batch > 0)) {
-        rp_draft_note(d, "blocks count steps, but nothing says how many samples a step has: --set global_batch=N");
+        rp_draft_note(d, "blocks count steps, but the samples of a step are unknown: --set global_batch=N");
         return;
     }
     double value = each * s->samples / s->seconds;
     if (!(value > 0 && value < 1e15)) {
-        rp_draft_note(d, "the blocks make no throughput: %.6g samples in %.6g s", each * s->samples, s->seconds);
+        rp_draft_note(d, "the blocks have no valid throughput: %.6g samples in %.6g s", each * s->samples, s->seconds);
         return;
     }
     rp_draft_throughput(d, value, unit, s->first_line, s->last_line);
@@ -248,12 +247,12 @@ static void put_blocks(struct state *s, struct rp_draft *d, const char *unit)
 
 static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
-    struct state *s = state;
-    struct rp_draft *d = &s->draft;
+    struct mllog *s = state;
+    struct rp_draft *d = &src->draft;
     if (rp_tagged_end(&s->tagged, &src->lines, ":::MLLOG ", d, err) < 0)
         return -1;
     if (isnan(s->run_start) && !s->blocks && !json_object_size(d->row))
-        return rp_fail(err, RP_MALFORMED, "%s: the log has neither a run nor a block nor a setting that is known here", src->lines.name);
+        return rp_fail(err, RP_MALFORMED, "%s: the log has no run, no block and no known setting", src->lines.name);
     char label[220], date[32];
     const char *model = rp_draft_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
     snprintf(label, sizeof label, "%s%s%.40s%s%s", s->org, *s->org ? " " : "", model ? model : src->name, *s->platform ? ", " : "",
@@ -267,7 +266,7 @@ static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *e
     put_blocks(s, d, unit);
     rp_draft_infer(d);
     if (s->run_stop > s->run_start)
-        rp_draft_note(d, "run of %.3f s, status %.20s", (s->run_stop - s->run_start) / 1000, *s->status ? s->status : "not said");
+        rp_draft_note(d, "run of %.3f s, status %.20s", (s->run_stop - s->run_start) / 1000, *s->status ? s->status : "unknown");
     if (isfinite(s->quality))
         rp_draft_note(d, "last eval_accuracy %.6g", s->quality);
     return rp_import_add(src, d, err);
@@ -275,14 +274,14 @@ static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *e
 
 static void mllog_fini(void *state)
 {
-    struct state *s = state;
-    rp_draft_fini(&s->draft);
+    struct mllog *s = state;
     free(s->block);
 }
 
 const struct rp_importer rp_importer_mllog = {
     .name = "mllog",
-    .state = sizeof(struct state),
+    .state = sizeof(struct mllog),
+    .begin = mllog_begin,
     .line = mllog_line,
     .end = mllog_end,
     .fini = mllog_fini,

@@ -1,5 +1,5 @@
 /* nccl-tests: one result per size, out of place and in place. What it prints is a table whose head line names the columns (they differ from
- * version to version); its -J file is one JSON object that also has the whole environment of the process, of which nothing is taken.
+ * version to version); its -J file is one JSON object, which also has the whole environment of the process: nothing of that is used.
  * Bandwidth is computed again from size and time; algorithm bandwidth times a factor of the collective and the ranks is bus bandwidth. */
 #include "base/json.h"
 #include "import/import.h"
@@ -25,31 +25,24 @@ static const struct {
     {"scatter", 1, 1},    {"broadcast", 0, 0},  {"reduce", 0, 0},         {"sendrecv", 0, 0},
 };
 
-struct state {
-    struct rp_draft common;      /* what every result has: devices, nodes, kind */
+struct nccl {
     struct rp_buf json;          /* of a -J file */
-    int begun, is_json, columns;
+    int is_json, columns;
     char column[WORDS_MAX][16];  /* names of the head line */
     int64_t ranks, hosts, iterations, rows;
-    char host[64];               /* of the last rank: another one is another node */
+    char host[64];               /* of the last rank: a rank with another host is on another node */
     char collective[24];
 };
 
 struct result { /* one cell: out of place or in place */
     int64_t size, line;
     const char *type, *op;
-    double us, algbw, busbw, wrong; /* NaN: not said */
+    double us, algbw, busbw, wrong; /* NaN: unknown */
     int in_place;
 };
 
-static int begin(struct rp_import_source *src, struct state *s, struct rp_err *err)
-{
-    s->begun = 1;
-    return rp_import_begin(&s->common, src->opts, err);
-}
-
 /* "./build/all_reduce_perf" */
-static void take_collective(struct state *s, const char *program)
+static void take_collective(struct nccl *s, const char *program)
 {
     const char *slash = strrchr(program, '/');
     program = slash ? slash + 1 : program;
@@ -60,7 +53,7 @@ static void take_collective(struct state *s, const char *program)
     }
 }
 
-static void take_rank(struct state *s, const char *host, size_t n, const char *device, int64_t line)
+static void take_rank(struct rp_import_source *src, struct nccl *s, const char *host, size_t n, const char *device, int64_t line)
 {
     char name[sizeof s->host];
     n = n < sizeof name ? n : sizeof name - 1;
@@ -69,12 +62,12 @@ static void take_rank(struct state *s, const char *host, size_t n, const char *d
     s->hosts += strcmp(name, s->host) != 0;
     memcpy(s->host, name, sizeof name);
     s->ranks++;
-    rp_draft_text(&s->common, "device_model", device, line);
+    rp_draft_text(&src->draft, "device_model", device, line);
 }
 
 /* ---- results ---- */
 
-static double factor_of(const struct state *s)
+static double factor_of(const struct nccl *s)
 {
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
         if (strcmp(collectives[i].name, s->collective) == 0) {
@@ -84,11 +77,11 @@ static double factor_of(const struct state *s)
     return NAN;
 }
 
-static void put_bandwidth(const struct state *s, struct rp_draft *d, const struct result *r)
+static void put_bandwidth(const struct nccl *s, struct rp_draft *d, const struct result *r)
 {
     double bus = (double)r->size / (r->us * 1e3) * factor_of(s);
     if (bus > 0 && bus < 1e15) {
-        /* both are printed: the time with at least 4 digits, the bandwidth with 2 behind the point or with 2 digits in all */
+        /* both are printed: the time with at least 4 digits, the bandwidth with 2 decimals or 2 significant digits */
         double tolerance = 0.006 + 0.002 * bus + (r->busbw >= 1000 ? 0.05 * bus : r->busbw >= 100 ? 0.06 : 0);
         rp_draft_throughput(d, bus, UNIT, r->line, r->line);
         json_object_set_new(d->row, "estimator", json_string("bus bandwidth: bytes / mean time, times the factor of the collective"));
@@ -97,18 +90,18 @@ static void put_bandwidth(const struct state *s, struct rp_draft *d, const struc
     } else if (r->busbw > 0 && r->busbw < 1e15) {
         rp_draft_throughput(d, r->busbw, UNIT, r->line, r->line);
         json_object_set_new(d->row, "estimator", json_string("bus bandwidth as the log prints it"));
-        rp_draft_note(d, *s->collective ? "how many ranks took part is not said" : "which collective it is, is not said");
+        rp_draft_note(d, *s->collective ? "the number of ranks is unknown" : "the collective is unknown");
     }
     if (r->busbw > 0 && r->busbw < 1e15)
         rp_draft_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", r->busbw, "unit", UNIT, "count", (json_int_t)1));
 }
 
-static int put_result(struct rp_import_source *src, struct state *s, const struct result *r, struct rp_err *err)
+static int put_result(struct rp_import_source *src, struct nccl *s, const struct result *r, struct rp_err *err)
 {
     if (!(r->us > 0 && r->us < 1e15)) /* "N/A": not measured */
         return 0;
     char text[160];
-    struct rp_draft d = {.row = json_deep_copy(s->common.row), .from = json_deep_copy(s->common.from)};
+    struct rp_draft d = {.row = json_deep_copy(src->draft.row), .from = json_deep_copy(src->draft.from)}; /* facts of every result */
     d.row = d.row ? d.row : json_object();
     d.from = d.from ? d.from : json_object();
     if (s->ranks)
@@ -148,7 +141,7 @@ static int split(char *line, char **word)
     return n;
 }
 
-static void take_head(struct state *s, char *line)
+static void take_head(struct nccl *s, char *line)
 {
     char *word[WORDS_MAX];
     int n = split(line + 1, word);
@@ -160,13 +153,13 @@ static void take_head(struct state *s, char *line)
 }
 
 /* "#  Rank  0 Group  0 Pid   6899 on host device  0 [0000:04:00] NVIDIA H100 80GB HBM3" */
-static int comment(struct rp_import_source *src, struct state *s, char *line, struct rp_err *err)
+static void take_comment(struct rp_import_source *src, struct nccl *s, char *line)
 {
     const char *on = rp_scan_after(line, " on "), *device = on ? rp_scan_after(on, "] ") : NULL, *at;
     int64_t v;
     if (rp_scan_after(line, "Rank ") && device) {
         on += strspn(on, " ");
-        take_rank(s, on, strcspn(on, " "), device, src->lines.number);
+        take_rank(src, s, on, strcspn(on, " "), device, src->lines.number);
     } else if ((at = rp_scan_after(line, "Collective test starting: "))) {
         take_collective(s, at);
     } else if ((at = rp_scan_after(line, " iters: ")) && strstr(line, "nThread")) {
@@ -176,8 +169,6 @@ static int comment(struct rp_import_source *src, struct state *s, char *line, st
     } else if (strstr(line, "size") && strstr(line, "busbw")) {
         take_head(s, line);
     }
-    (void)err;
-    return 0;
 }
 
 static double number_of(const char *word)
@@ -187,7 +178,7 @@ static double number_of(const char *word)
     return end && !*end ? v : NAN;
 }
 
-static int table_line(struct rp_import_source *src, struct state *s, char *line, struct rp_err *err)
+static int table_line(struct rp_import_source *src, struct nccl *s, char *line, struct rp_err *err)
 {
     char *word[WORDS_MAX];
     int n = split(line, word), named = s->columns, cells = 0;
@@ -199,7 +190,7 @@ static int table_line(struct rp_import_source *src, struct state *s, char *line,
         return rp_lines_fail(&src->lines, err, "%d columns, but the head line names %d", n, named);
     struct result r = {.line = src->lines.number, .type = "", .op = "", .us = NAN, .algbw = NAN, .busbw = NAN, .wrong = NAN};
     if (!rp_scan_count(word[0], &r.size))
-        return rp_lines_fail(&src->lines, err, "the size is no number of bytes");
+        return rp_lines_fail(&src->lines, err, "the size is not a number of bytes");
     for (int i = 1; i <= s->columns; i++) {
         const char *name = i < s->columns ? s->column[i] : "time"; /* the end closes the last cell */
         if (strcmp(name, "time") == 0 || strcmp(name, "cputime") == 0) {
@@ -223,9 +214,7 @@ static int table_line(struct rp_import_source *src, struct state *s, char *line,
 
 static int nccl_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
-    struct state *s = state;
-    if (!s->begun && begin(src, s, err) < 0)
-        return -1;
+    struct nccl *s = state;
     const char *tag = *line == '[' ? rp_scan_after(line, "<stdout>:") : NULL; /* of mpirun --tag-output: "[1,0]<stdout>:" */
     size -= tag ? (size_t)(tag - line) : 0;
     line += tag ? tag - line : 0;
@@ -240,13 +229,13 @@ static int nccl_line(struct rp_import_source *src, void *state, char *line, size
         return 0;
     }
     if (*p == '#')
-        return comment(src, s, p, err);
+        take_comment(src, s, p);
     return isdigit((unsigned char)*p) ? table_line(src, s, p, err) : 0; /* messages of NCCL and of mpirun lie between */
 }
 
 /* ---- JSON ---- */
 
-static void take_config(struct state *s, const json_t *doc)
+static void take_config(struct rp_import_source *src, struct nccl *s, const json_t *doc)
 {
     const json_t *config = json_object_get(doc, "config"), *devices = json_object_get(config, "devices");
     const char *program = json_string_value(json_array_get(json_object_get(doc, "args"), 0));
@@ -258,11 +247,11 @@ static void take_config(struct state *s, const json_t *doc)
     json_array_foreach((json_t *)devices, i, one) {
         const char *host = json_string_value(json_object_get(one, "hostname")),
                    *info = json_string_value(json_object_get(one, "device_info"));
-        take_rank(s, host ? host : "", host ? strlen(host) : 0, info ? info : "", 1);
+        take_rank(src, s, host ? host : "", host ? strlen(host) : 0, info ? info : "", 1);
     }
 }
 
-static int json_cell(struct rp_import_source *src, struct state *s, const json_t *one, const char *key, struct rp_err *err)
+static int json_cell(struct rp_import_source *src, struct nccl *s, const json_t *one, const char *key, struct rp_err *err)
 {
     const json_t *cell = json_object_get(one, key), *time = json_object_get(cell, "time");
     const char *type = json_string_value(json_object_get(one, "type")), *op = json_string_value(json_object_get(one, "redop"));
@@ -282,14 +271,14 @@ static int json_cell(struct rp_import_source *src, struct state *s, const json_t
     return put_result(src, s, &r, err);
 }
 
-static int read_json(struct rp_import_source *src, struct state *s, struct rp_err *err)
+static int read_json(struct rp_import_source *src, struct nccl *s, struct rp_err *err)
 {
     RP_JSON *doc = rp_json_parse(s->json.data, s->json.size, src->lines.name, err);
     size_t i;
     json_t *one;
     if (!doc)
         return -1;
-    take_config(s, doc);
+    take_config(src, s, doc);
     json_array_foreach(json_object_get(doc, "results"), i, one)
         if (json_cell(src, s, one, "out_of_place", err) < 0 || json_cell(src, s, one, "in_place", err) < 0)
             return -1;
@@ -298,7 +287,7 @@ static int read_json(struct rp_import_source *src, struct state *s, struct rp_er
 
 static int nccl_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
-    struct state *s = state;
+    struct nccl *s = state;
     if (s->is_json && read_json(src, s, err) < 0)
         return -1;
     if (!s->rows)
@@ -308,14 +297,13 @@ static int nccl_end(struct rp_import_source *src, void *state, struct rp_err *er
 
 static void nccl_fini(void *state)
 {
-    struct state *s = state;
-    rp_draft_fini(&s->common);
+    struct nccl *s = state;
     rp_buf_fini(&s->json);
 }
 
 const struct rp_importer rp_importer_nccl = {
     .name = "nccl",
-    .state = sizeof(struct state),
+    .state = sizeof(struct nccl),
     .line = nccl_line,
     .end = nccl_end,
     .fini = nccl_fini,

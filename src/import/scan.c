@@ -77,7 +77,7 @@ static int date_at(const char *p, double *seconds)
 
 int rp_scan_stamp(const char *line, double *seconds, int *of_day)
 {
-    int inside = 0; /* of a number: what begins there is none */
+    int inside = 0; /* a number: no time begins there */
     for (const char *p = line; *p; p++) {
         int digit = *p >= '0' && *p <= '9';
         *of_day = 0;
@@ -89,4 +89,30 @@ int rp_scan_stamp(const char *line, double *seconds, int *of_day)
         inside = digit;
     }
     return -1;
+}
+
+char *rp_scan_field(char **p, char separator)
+{
+    char *start = *p, *to = start, *from = start;
+    if (*from == '"') {
+        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
+            from += *from == '"';
+            *to++ = *from;
+        }
+        if (*from != '"')
+            return NULL;
+        from++;
+        from += strspn(from, " ");
+    } else {
+        while (*from && *from != separator)
+            *to++ = *from++;
+    }
+    int more = *from == separator;
+    if (*from && !more)
+        return NULL;
+    *p = more ? from + 1 : NULL;
+    *to = 0;
+    while (to > start && (to[-1] == ' ' || to[-1] == '\t'))
+        *--to = 0;
+    return start + strspn(start, " ");
 }

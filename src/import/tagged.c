@@ -28,7 +28,7 @@ json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *li
 int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d, struct rp_err *err)
 {
     if (!t->good && t->damaged)
-        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": what stands behind '%s' is no JSON object", at->name, t->first_damaged, tag);
+        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the text after '%s' is not a JSON object", at->name, t->first_damaged, tag);
     if (!t->good)
         return rp_fail(err, RP_MALFORMED, "%s: no line has '%s'; is this the right format?", at->name, tag);
     if (t->damaged)

@@ -1,4 +1,4 @@
-/* Lines of a log that carry JSON behind a tag: `DLLL {...}`, `:::MLLOG {...}`, whatever stands before the tag.
+/* Lines of a log with JSON after a tag: `DLLL {...}`, `:::MLLOG {...}`, after any other text.
  *
  * What:    the object of one line; damaged ones (several processes write into each other) are counted and left out.
  * Flow:    line -> json_t or nothing; rp_tagged_note() at the end.
@@ -16,7 +16,7 @@ struct rp_tagged {
 };
 
 json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *line, const char *tag); /* NULL: none, or damaged */
-/* Says how many were damaged; RP_MALFORMED when no line was good. */
+/* Notes how many were damaged; RP_MALFORMED when no line was good. */
 int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d,
                   struct rp_err *err) rp_must_check;
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define SAMPLES_MAX 100000
-#define BACK 8          /* lines of several processes may overtake each other by so many steps; more is another run or epoch */
+#define BACK 8 /* lines of several processes may be out of order by that many steps; more is another run or epoch */
 #define HALF_DAY 43200.0
-#define DISAGREE 0.005  /* of the throughput: then the note says what the log prints */
+#define DISAGREE 0.005 /* of the throughput: a larger difference to the log's own figure is noted */
 
 void rp_window_fini(struct rp_window *w)
 {
@@ -30,11 +30,11 @@ static void add_sample(struct rp_window *w, double v)
     w->samples++;
 }
 
-static int take_time(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+static int add_time(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     double t = s->time + w->day;
     if (!(fabs(t) < 1e12))
-        return rp_lines_fail(at, err, "%.3g s is no time", t);
+        return rp_lines_fail(at, err, "%.3g s is not a valid time", t);
     if (w->stamped && w->of_day && t < w->stop - HALF_DAY) {
         w->day += 2 * HALF_DAY;
         t += 2 * HALF_DAY;
@@ -54,7 +54,7 @@ static int take_time(struct rp_window *w, const struct rp_step *s, const struct 
     return 0;
 }
 
-static void take_rate(struct rp_window *w, double rate)
+static void add_rate(struct rp_window *w, double rate)
 {
     w->rates += rate;
     w->inverse_rates += 1 / rate;
@@ -62,21 +62,21 @@ static void take_rate(struct rp_window *w, double rate)
 }
 
 /* A step inside the window. */
-static int take(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+static int add_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     int has_rate = s->rate > 0 && s->rate < 1e15, has_duration = s->duration > 0 && s->duration < 1e9;
     const int has[] = {0, !isnan(s->time), has_duration, has_rate};
-    int begins = !w->by; /* what this line tells of lies before the first time of the window */
+    int begins = !w->by; /* the step of this line is before the first time of the window */
     if (begins)
         w->by = has[RP_BY_TIME] ? RP_BY_TIME : has_duration ? RP_BY_DURATION : has_rate ? RP_BY_RATE : RP_BY_NOTHING;
     if (!has[w->by]) {
         w->lacking++;
         return 0;
     }
-    if (w->by == RP_BY_TIME && take_time(w, s, at, err) < 0)
+    if (w->by == RP_BY_TIME && add_time(w, s, at, err) < 0)
         return -1;
     if (has_rate && !(begins && w->by == RP_BY_TIME))
-        take_rate(w, s->rate);
+        add_rate(w, s->rate);
     if (has_duration) {
         w->seconds += s->duration;
         w->timed++;
@@ -114,7 +114,7 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
     w->epoch = s->epoch;
     if (s->step < w->from || (is_first && w->skip_first))
         return 0;
-    return take(w, s, at, err);
+    return add_step(w, s, at, err);
 }
 
 static void put_samples(const struct rp_window *w, struct rp_draft *d, double over /* 0: they are rates */)
@@ -145,7 +145,7 @@ void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, co
         rp_draft_note(d, "the log itself prints %.6g %s, %s: %+.1f %%", printed, unit, where, 100 * (ratio - 1));
 }
 
-/* What the log itself says, beside it, and a note where it says something else. */
+/* Keeps the rate that the log itself prints, with a note if it differs. */
 static void put_printed(const struct rp_window *w, struct rp_draft *d, const char *rate_unit)
 {
     char where[60];
@@ -177,11 +177,11 @@ static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t st
         rp_draft_note(d, "%" PRId64 " samples are too many to list", w->samples);
 }
 
-static int empty(const struct rp_window *w, const struct rp_lines *at, struct rp_err *err)
+static int fail_empty(const struct rp_window *w, const struct rp_lines *at, struct rp_err *err)
 {
     char range[80];
     if (!w->steps_seen)
-        return rp_fail(err, RP_MALFORMED, "%s: no line tells of a step; is this the right format?", at->name);
+        return rp_fail(err, RP_MALFORMED, "%s: no line has a step; is this the right format?", at->name);
     if (w->to)
         snprintf(range, sizeof range, "%" PRId64 " to %" PRId64, w->from, w->to);
     else
@@ -219,13 +219,13 @@ int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, 
         seconds = 0;
         how = "harmonic mean of printed rates";
         if (has_times || has_durations)
-            rp_draft_note(d, "the log has times, but does not say how many samples a step has: with --set global_batch=N they count");
+            rp_draft_note(d, "the log has times, but not the number of samples per step: --set global_batch=N makes them count");
     } else if (has_times || has_durations) {
-        return rp_fail(err, RP_MALFORMED, "%s: the log does not say how many samples a step has; say it with --set global_batch=N",
+        return rp_fail(err, RP_MALFORMED, "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
                        at->name);
     }
     if (!(value > 0 && value < 1e15))
-        return empty(w, at, err);
+        return fail_empty(w, at, err);
     rp_draft_throughput(d, value, used, w->first_line, w->last_line);
     put_window(w, d, steps, seconds, how);
     if (over >= 0 && w->samples > 1 && w->samples <= SAMPLES_MAX)

@@ -1,10 +1,10 @@
-/* One table of lines is both how the box is written and all that its check takes: text in it is escaped, so that it can neither leave the
- * box nor run, and open elements are closed in it. */
+/* One table of lines both writes the box and checks it: text is escaped, so that it can neither leave the box nor run, and every element
+ * is closed inside. */
 #include "page/box.h"
 
 #include "base/build.h"
-#include "base/text.h"
-#include "page/html.h"
+#include "base/json.h"
+#include "report/escape.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,27 +13,29 @@
 #define LINES_MAX (RP_PAGE_BUNDLES * 128)
 
 const char *const rp_box_open[2] = {
-    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">As verified by the maker of this page, on their "
-    "word: <code>repro verify --report</code> does not compare this box.</p>",
-    "> As verified by the maker of this file, on their word: `repro verify --report` does not compare these lines."};
+    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">As verified by the author of this page: "
+    "<code>repro verify --report</code> does not compare this box.</p>",
+    "> As verified by the author of this file: `repro verify --report` does not compare these lines."};
 const char *const rp_box_close[2] = {"\n</aside>\n", "\n\n"};
 
-/* Text stands behind `before`, and a second one behind `between`; without `after` there is none. */
+/* A text follows `before`, and a second one `between`; without `after` there is no text. */
 struct line {
     const char *before, *between, *after;
     int in_table, then_in_table;
 };
 
-/* Shapes besides colours, so that neither is needed to tell them apart. */
+/* Verdicts differ by shape and by colour: either suffices. */
 #define BANNER(class, shape)                                                                                                           \
     {"\n<div class=\"verdict " class "\"><svg width=\"28\" height=\"28\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle "          \
      "cx=\"12\" cy=\"12\" r=\"11\"/><path d=\"" shape "\"/></svg><h2>",                                                                 \
      NULL, "</h2></div>", 0, 0}
-#define CHECKS(open)                                                                                                                   \
-    {"\n<details" open "><summary>", NULL,                                                                                             \
-     "</summary><div class=\"wide\"><table><caption>Every check, as repro verify prints it</caption><thead><tr><th scope=\"col\">state" \
-     "</th><th scope=\"col\">check</th><th scope=\"col\">found</th></tr></thead><tbody>",                                              \
-     0, 1}
+#define CHECKS(open)                                                                                                                       \
+    {                                                                                                                                      \
+        "\n<details" open "><summary>", NULL,                                                                                              \
+            "</summary><div class=\"wide\"><table><caption>All checks of repro verify</caption><thead><tr><th scope=\"col\">state"         \
+            "</th><th scope=\"col\">check</th><th scope=\"col\">result</th></tr></thead><tbody>",                                          \
+            0, 1                                                                                                                           \
+    }
 #define ROW(class, state) {"\n<tr><td class=\"state " class "\">" state "</td><th scope=\"row\">", "</th><td>", "</td></tr>", 1, 1}
 
 enum { GOOD, WARN, BAD, FACT, CHECKS_CLOSED, CHECKS_OPEN, FIRST_ROW, END = FIRST_ROW + RP_CHECK_FAILED + 1, N_HTML };
@@ -53,7 +55,8 @@ static const struct line html_lines[N_HTML] = {
 };
 
 enum { MD_BLANK, MD_VERDICT, MD_FACT, N_MARKDOWN };
-static const struct line markdown_lines[N_MARKDOWN] = { /* as code, in which Markdown does nothing */
+static const struct line markdown_lines[N_MARKDOWN] = {
+    /* as code spans, in which Markdown has no effect */
     [MD_BLANK] = {"\n>", NULL, NULL, 0, 0},
     [MD_VERDICT] = {"\n> **`", NULL, "`**", 0, 0},
     [MD_FACT] = {"\n> - `", NULL, "`", 0, 0},
@@ -61,19 +64,9 @@ static const struct line markdown_lines[N_MARKDOWN] = { /* as code, in which Mar
 
 /* ---- writing ---- */
 
-static void code_text(struct rp_buf *out, const char *text)
+static void put_line(struct rp_buf *out, const struct line *l, const char *text, const char *second)
 {
-    char safe[RP_HTML_LIMIT];
-    rp_safe(safe, sizeof safe, text);
-    for (char *p = safe; *p; p++)
-        if (*p < ' ' || *p > '~' || strchr("`<", *p))
-            *p = '?';
-    rp_buf_puts(out, safe);
-}
-
-static void add(struct rp_buf *out, const struct line *l, const char *text, const char *second)
-{
-    void (*write)(struct rp_buf *, const char *) = l >= markdown_lines && l < markdown_lines + N_MARKDOWN ? code_text : rp_html_text;
+    void (*write)(struct rp_buf *, const char *) = l >= markdown_lines && l < markdown_lines + N_MARKDOWN ? rp_md_code : rp_html_text;
     rp_buf_puts(out, l->before);
     if (!l->after)
         return;
@@ -93,54 +86,46 @@ static void fact(struct rp_buf *out, int markdown, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    add(out, markdown ? &markdown_lines[MD_FACT] : &html_lines[FACT], text, "");
+    put_line(out, markdown ? &markdown_lines[MD_FACT] : &html_lines[FACT], text, "");
 }
 
-static const char *text_of(const json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "";
-}
-
-static void ledger(struct rp_buf *out, int markdown, const json_t *is)
+static void put_ledger(struct rp_buf *out, int markdown, const json_t *is)
 {
 #define N(key) ((long long)json_integer_value(json_object_get(is, key)))
-    fact(out, markdown, "in the ledger that was given, of %lld lines, it is attempt %lld of %lld at this recipe, and %s", N("lines"),
-         N("attempt"), N("attempts"),
-         json_is_true(json_object_get(is, "recorded")) ? "its end is recorded with this bundle"
-                                                       : "that it ended in this bundle is not recorded");
-    fact(out, markdown, "of the attempts before it %lld ended in a bundle, %lld failed, %lld were interrupted, %lld have no recorded end; "
-                        "after it there are %lld",
+    fact(out, markdown,
+         "in the given ledger of %lld lines, this is attempt %lld of %lld at this recipe; that it ended in this bundle is %s", N("lines"),
+         N("attempt"), N("attempts"), json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
+    fact(out, markdown, "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: %lld",
          N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));
 #undef N
 }
 
-static void facts(struct rp_buf *out, int markdown, const struct rp_verification *v)
+static void put_facts(struct rp_buf *out, int markdown, const struct rp_verification *v)
 {
     const struct rp_build *build = rp_build_record();
     size_t i;
     json_t *row;
     fact(out, markdown, "by repro %s, commit %s", build->version, build->commit);
     if (v->verdict == RP_VERDICT_FAILED) {
-        fact(out, markdown, "something in this file is not what it claims to be: nothing that it says is shown");
+        fact(out, markdown, "a check failed: the contents of this bundle are not shown");
         return;
     }
     if (*v->signer)
-        fact(out, markdown, "the signer is '%s' in the trust store of the maker", v->signer);
+        fact(out, markdown, "the signer is '%s' in the trust store of the author", v->signer);
     else if (v->verdict == RP_VERDICT_UNKNOWN_KEY)
-        fact(out, markdown, "the signer's key is not known there: ask the signer for its fingerprint by other means");
+        fact(out, markdown, "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
     json_array_foreach(v->signatures, i, row) {
         int trusted = json_is_true(json_object_get(row, "trusted"));
-        fact(out, markdown, "countersigned as %s by %s, %s%s%s", text_of(row, "role"), text_of(row, "fingerprint"),
-             trusted ? "trusted as '" : "which is not trusted there", trusted ? text_of(row, "name") : "", trusted ? "'" : "");
+        fact(out, markdown, "countersigned as %s by %s, %s%s%s", rp_json_text_at(row, "role"), rp_json_text_at(row, "fingerprint"),
+             trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "", trusted ? "'" : "");
     }
     if (v->ledger)
-        ledger(out, markdown, v->ledger);
+        put_ledger(out, markdown, v->ledger);
     if (v->original)
-        fact(out, markdown, "the run that it repeats was verified beside this one, and how both agree computed again from both");
+        fact(out, markdown, "the original run was verified too, and the agreement of both was computed again");
 }
 
-static void checks(struct rp_buf *out, const struct rp_verification *v)
+static void put_checks(struct rp_buf *out, const struct rp_verification *v)
 {
     int count[RP_CHECK_FAILED + 1] = {0};
     char line[200];
@@ -148,12 +133,12 @@ static void checks(struct rp_buf *out, const struct rp_verification *v)
         count[v->check[i].state]++;
     snprintf(line, sizeof line, "%d checks: %d passed, %d with a note, %d suspicious, %d skipped, %d failed", RP_CHECK_COUNT,
              count[RP_CHECK_PASSED], count[RP_CHECK_NOTE], count[RP_CHECK_WARNING], count[RP_CHECK_SKIPPED], count[RP_CHECK_FAILED]);
-    add(out, &html_lines[count[RP_CHECK_FAILED] ? CHECKS_OPEN : CHECKS_CLOSED], line, "");
+    put_line(out, &html_lines[count[RP_CHECK_FAILED] ? CHECKS_OPEN : CHECKS_CLOSED], line, "");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
-        add(out, &html_lines[FIRST_ROW + (int)r->state], r->name, *r->text ? r->text : r->proves);
+        put_line(out, &html_lines[FIRST_ROW + (int)r->state], r->name, *r->text ? r->text : r->proves);
     }
-    add(out, &html_lines[END], "", "");
+    put_line(out, &html_lines[END], "", "");
 }
 
 void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int markdown)
@@ -161,36 +146,31 @@ void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int mark
     static const int banners[] = {BAD, WARN, GOOD, WARN};
     rp_buf_puts(out, rp_box_open[markdown]);
     for (int i = 0; i < n; i++) {
-        const char *status = json_string_value(json_object_get(b[i].v->run, "status"));
-        int whole = b[i].v->verdict != RP_VERDICT_VERIFIED || !status || strcmp(status, "complete") == 0;
+        int partial = b[i].v->verdict == RP_VERDICT_VERIFIED && strcmp(rp_json_text_at(b[i].v->run, "status"), "complete") != 0;
         RP_BUF line = {0};
         if (n > 1)
             rp_buf_printf(&line, "%.200s: ", b[i].name);
         rp_verification_line(&line, b[i].v);
         if (markdown)
-            add(out, &markdown_lines[MD_BLANK], "", "");
-        add(out, markdown ? &markdown_lines[MD_VERDICT] : &html_lines[whole ? banners[b[i].v->verdict] : WARN], rp_buf_text(&line), "");
-        facts(out, markdown, b[i].v);
+            put_line(out, &markdown_lines[MD_BLANK], "", "");
+        put_line(out, markdown ? &markdown_lines[MD_VERDICT] : &html_lines[partial ? WARN : banners[b[i].v->verdict]], rp_buf_text(&line),
+                 "");
+        put_facts(out, markdown, b[i].v);
         if (!markdown)
-            checks(out, b[i].v);
+            put_checks(out, b[i].v);
     }
     rp_buf_puts(out, rp_box_close[markdown]);
 }
 
 /* ---- checking ---- */
 
-/* As the writer escapes it, not one byte otherwise. */
+/* Could the writer have written it? */
 static int is_text(struct rp_span text, int markdown)
 {
-    RP_BUF plain = {0}, again = {0};
     for (size_t i = 0; markdown && i < text.n; i++)
         if (text.at[i] < ' ' || text.at[i] > '~' || strchr("`<", text.at[i]))
             return 0;
-    if (markdown)
-        return text.n < RP_HTML_LIMIT;
-    rp_unescape(&plain, text);
-    rp_html(&again, rp_buf_text(&plain), plain.size, RP_HTML_LIMIT);
-    return again.size == text.n && (!text.n || memcmp(again.data, text.at, text.n) == 0);
+    return markdown ? text.n < RP_HTML_LIMIT : rp_html_is_text(text.at, text.n);
 }
 
 static int is_line(struct rp_span s, const struct line *l, int markdown)
@@ -225,10 +205,10 @@ int rp_box_check(struct rp_span inside, int markdown, struct rp_err *err)
         while (k < kinds && !(lines[k].in_table == in_table && is_line(line, &lines[k], markdown)))
             k++;
         if (k == kinds || n++ == LINES_MAX)
-            return rp_fail(err, RP_MISMATCH, "the page was changed: its box 'as verified by' holds '%s', which this program does not write",
+            return rp_fail(err, RP_MISMATCH, "the page was changed: its box 'as verified by' has '%s', which this program does not write",
                            rp_span_shown(shown, line));
         in_table = lines[k].then_in_table;
-        inside = rp_span_behind(inside, line);
+        inside = rp_span_from(inside, line.n);
     }
     return in_table ? rp_fail(err, RP_MISMATCH, "the page was changed: its box 'as verified by' ends within a table") : 0;
 }

@@ -1,12 +1,10 @@
-/* What the run ran on, what changed meanwhile, what was set, and how anybody can check and repeat it. */
+/* The environment of the run, what changed during the run, its settings, and how to check and repeat it. */
 #include "page/section.h"
 
-#include "recipe/recipe.h"
+#include "base/json.h"
+#include "report/tables.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#define CHANGES_MAX 100
 
 /* ---- environment ---- */
 
@@ -17,26 +15,26 @@ static const char *const environment[][3] = {
     {"host", "C library", "/probes/distribution/libc"},
     {"host", "kernel", "/probes/kernel/release"},
     {"host", "hypervisor", "/probes/cpu/hypervisor"},
-    {"host", "load in the last minute", "/probes/kernel/load_1min"},
-    {"host", "clock", "/probes/clock/source"},
+    {"host", "load average, 1 minute", "/probes/kernel/load_1min"},
+    {"host", "clock source", "/probes/clock/source"},
     {"container", "engine", "/probes/container/engine"},
     {"container", "image", "/probes/container/image"},
-    {"container", "processors allowed", "/probes/container/cpu_limit"},
-    {"container", "memory allowed", "/probes/container/memory_limit"},
+    {"container", "CPU limit", "/probes/container/cpu_limit"},
+    {"container", "memory limit", "/probes/container/memory_limit"},
     {"container", "privileged", "/probes/security/privileged"},
-    {"container", "started like", "/probes/launch/command"},
+    {"container", "started with a command like", "/probes/launch/command"},
     {"processor", "model", "/probes/cpu/model_name"},
     {"processor", "microcode", "/probes/cpu/microcode"},
     {"processor", "sockets", "/probes/cpu/sockets"},
     {"processor", "cores", "/probes/cpu/cores"},
     {"processor", "threads", "/probes/cpu/threads"},
     {"processor", "governor", "/probes/frequency/governor"},
-    {"processor", "clock now, highest", "/probes/cpu/clock_max"},
+    {"processor", "highest clock now", "/probes/cpu/clock_max"},
     {"memory", "size", "/probes/memory/total"},
     {"memory", "available", "/probes/memory/available"},
     {"memory", "NUMA balancing", "/probes/memory/numa_balancing"},
     {"memory", "transparent huge pages", "/probes/memory/transparent_huge_pages"},
-    {"GPU", "how many", "/probes/gpu/count"},
+    {"GPU", "count", "/probes/gpu/count"},
     {"GPU", "first", "/probes/gpu/devices/gpu0/name"},
     {"GPU", "memory of the first", "/probes/gpu/devices/gpu0/memory_total"},
     {"GPU", "power limit of the first", "/probes/gpu/devices/gpu0/power_limit_enforced"},
@@ -51,60 +49,12 @@ static const char *const environment[][3] = {
     {"program", "SHA-256", "/probes/program/sha256"},
 };
 
-static int is_known(const struct rp_section *s, const char *pointer)
-{
-    const char *state = json_string_value(json_object_get(rp_pointer(s->before, pointer), "state"));
-    return state && strcmp(state, "ok") == 0;
-}
-
-static int side_is_shown(const json_t *side)
-{
-    const json_t *v = json_object_get(side, "value");
-    return json_is_string(v) || json_is_number(v) || json_is_array(v);
-}
-
-/* What moves throughput and was not the same after the run as before. */
-static void changes(struct rp_section *s)
-{
-    static const char *const impacts[] = {"high", "medium", "low"}, *const sides[] = {"before", "after"};
-    const json_t *list = json_object_get(s->run, "environment_changes");
-    size_t shown = 0;
-    char pointer[64];
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; i < json_array_size(list) && shown < CHANGES_MAX; i++) {
-            const json_t *c = json_array_get(list, i);
-            const char *impact = json_string_value(json_object_get(c, "impact")), *field = json_string_value(json_object_get(c, "field"));
-            if (!impact || !field || strcmp(impact, impacts[k]) != 0)
-                continue;
-            if (!shown++)
-                rp_table_open(s->out, "What changed during the run", "field|impact|before|after");
-            rp_buf_puts(s->out, "<tr><th scope=\"row\">");
-            rp_html_text(s->out, field);
-            rp_buf_printf(s->out, "</th><td>%s%s</td>", impacts[k], json_is_true(json_object_get(c, "moment")) ? ", of the moment" : "");
-            for (int side = 0; side < 2; side++) {
-                rp_buf_puts(s->out, "<td>");
-                snprintf(pointer, sizeof pointer, "/environment_changes/%zu/%s", i, sides[side]);
-                if (side_is_shown(json_object_get(c, sides[side])))
-                    rp_run_figure(s, pointer, "u");
-                else
-                    rp_buf_puts(s->out, "not known");
-                rp_buf_puts(s->out, "</td>");
-            }
-            rp_buf_puts(s->out, "</tr>\n");
-        }
-    if (shown)
-        rp_table_close(s->out);
-    else if (list)
-        rp_buf_puts(s->out, "<p>Nothing that is known to move throughput changed between the captures before and after the run.</p>\n");
-}
-
 void rp_section_environment(struct rp_section *s)
 {
     const char *group = "";
-    rp_section_open(s, "environment", "Environment");
-    rp_table_open(s->out, "Before the run; what is not listed is not known or not there", "part|what|value");
+    rp_html_table(s->out, "Before the run; values that are unknown or absent are left out", "part|what|value");
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++) {
-        if (!is_known(s, environment[i][2]))
+        if (strcmp(rp_json_text_at(rp_pointer(s->before, environment[i][2]), "state"), "ok") != 0)
             continue;
         rp_buf_printf(s->out, "<tr><td>%s</td><th scope=\"row\">%s</th><td>", strcmp(group, environment[i][0]) ? environment[i][0] : "",
                       environment[i][1]);
@@ -112,10 +62,9 @@ void rp_section_environment(struct rp_section *s)
         rp_buf_puts(s->out, "</td></tr>\n");
         group = environment[i][0];
     }
-    rp_table_close(s->out);
+    rp_html_table_end(s->out);
     rp_buf_printf(s->out, "<p>Everything that was captured: <code>repro inspect BUNDLE %s</code></p>\n", RP_BEFORE);
-    changes(s);
-    rp_section_close(s);
+    rp_section_table(s, rp_table_changes);
 }
 
 /* ---- settings ---- */
@@ -123,41 +72,23 @@ void rp_section_environment(struct rp_section *s)
 void rp_section_settings(struct rp_section *s)
 {
     const struct rp_member *recipe = rp_bundle_find(&s->b->kept->bundle, "recipe.yaml");
-    int n = 0, shown = 0;
-    const struct rp_key *k = rp_key_table(&n);
-    rp_section_open(s, "settings", "Settings");
-    for (int i = 0; i < n; i++) {
-        const json_t *entry = json_object_get(json_object_get(s->run, "recipe"), k[i].name);
-        const char *origin = json_string_value(json_object_get(entry, "origin"));
-        RP_BUF pointer = {0};
-        if (!origin || (strcmp(origin, "command line") != 0 && strcmp(origin, "backend section") != 0))
-            continue;
-        if (!shown++)
-            rp_table_open(s->out, "Set otherwise than in the recipe", "key|value|by");
-        rp_buf_puts(&pointer, "/recipe");
-        rp_pointer_add(&pointer, k[i].name);
-        rp_buf_puts(&pointer, "/value");
-        rp_buf_printf(s->out, "<tr><th scope=\"row\"><code>%s</code></th><td>", k[i].name);
-        rp_run_figure(s, rp_buf_text(&pointer), "t");
-        rp_buf_printf(s->out, "</td><td>%s</td></tr>\n", origin);
-    }
-    if (shown)
-        rp_table_close(s->out);
-    else
-        rp_buf_puts(s->out, "<p>Nothing was set otherwise than in the recipe.</p>\n");
-    rp_buf_printf(s->out, "<details><summary>The recipe</summary><pre tabindex=\"0\" role=\"region\" aria-label=\"The recipe\">");
+    struct rp_doc d = {.as = RP_FILL_HTML};
+    rp_table_overrides(&d, s->run);
+    if (!d.n)
+        rp_doc_line(&d, "All settings are those of the recipe.");
+    rp_doc_write(s->out, &d, RP_DOC_HTML);
+    rp_doc_fini(&d);
+    rp_buf_puts(s->out, "<details><summary>The recipe</summary><pre tabindex=\"0\" role=\"region\" aria-label=\"The recipe\">");
     rp_html_lines(s->out, rp_buf_text(&recipe->bytes), recipe->bytes.size);
     rp_buf_puts(s->out, "</pre></details>\n");
-    rp_section_close(s);
 }
 
 /* ---- how to check and repeat ---- */
 
-/* The name that `run` gives a bundle; only what no shell would act on. */
-static void file_name(struct rp_buf *out, const struct rp_section *s)
+/* The name that `run` gives the bundle, without characters that a shell would act on. */
+static void put_file_name(struct rp_buf *out, const struct rp_section *s)
 {
-    const char *recipe = json_string_value(json_object_get(s->run, "recipe_name")),
-        *when = json_string_value(json_object_get(s->run, "started_at"));
+    const char *recipe = rp_json_text_at(s->run, "recipe_name"), *when = rp_json_text_at(s->run, "started_at");
     const char *slash = strrchr(recipe, '/'), *colon = strrchr(recipe, ':');
     recipe = slash ? slash + 1 : colon ? colon + 1 : recipe;
     size_t n = strcspn(recipe, ".");
@@ -175,29 +106,22 @@ static void file_name(struct rp_buf *out, const struct rp_section *s)
 void rp_section_repeat(struct rp_section *s)
 {
     RP_BUF name = {0};
-    file_name(&name, s);
+    put_file_name(&name, s);
     const char *file = rp_buf_text(&name);
-    rp_section_open(s, "repeat", "Verify and repeat it");
-    rp_buf_puts(s->out, "<p>This page is a rendering and proves nothing by itself. The bundle does; these commands check it and this page "
-                        "against it:</p>\n"
-                        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">");
-    rp_buf_printf(s->out, "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n", file);
-    rp_buf_printf(s->out, "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n", file);
-    rp_buf_printf(s->out, "# is all of this page but its box the bundle's?\nrepro verify %s --report THIS_PAGE.html\n\n", file);
-    rp_buf_printf(s->out, "# with stock tools alone\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n", file, file);
-    rp_buf_printf(s->out, "# repeat the run on your machine, compare bits and speed, and seal what comes of it\n"
-                          "repro replicate %s\n</pre>\n", file);
-    rp_buf_puts(s->out, "<p>KEY is the signer's public key or fingerprint from somewhere else than the bundle: the key inside shows that "
-                        "nothing changed since it was signed, not who signed it. If your copy of the bundle has another name, use "
-                        "that.</p>\n");
-    if (json_is_true(rp_pointer(s->run, "/data/pinned"))) {
-        rp_buf_puts(s->out, "<p>The data are pinned: archive ");
-        rp_run_figure(s, "/data/archive", "t");
-        rp_buf_puts(s->out, " with SHA-256 <code>");
-        rp_run_figure(s, "/data/archive_sha256", "t");
-        rp_buf_puts(s->out, "</code>.</p>\n");
-    } else {
-        rp_buf_puts(s->out, "<p>The data are the owner's own and not pinned: nobody can repeat this run without them.</p>\n");
-    }
-    rp_section_close(s);
+    rp_buf_printf(
+        s->out,
+        "<p>This page is a rendering and proves nothing by itself; the bundle does. These commands check the bundle, and this page "
+        "against it:</p>\n<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
+        "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n"
+        "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n"
+        "# compare this page, except its box, with the bundle\nrepro verify %s --report THIS_PAGE.html\n\n"
+        "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n"
+        "# repeat the run on your machine, compare bits and speed, and seal the result\nrepro replicate %s\n</pre>\n"
+        "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside shows that "
+        "nothing changed since it was signed, not who signed it. If your copy of the bundle has another name, use that "
+        "name.</p>\n",
+        file, file, file, file, file, file);
+    rp_section_fill(s, json_is_true(rp_pointer(s->run, "/data/pinned"))
+                           ? "<p>The data are pinned: archive {/data/archive t} with SHA-256 <code>{/data/archive_sha256 t}</code>.</p>\n"
+                           : "<p>The data are private and not pinned: this run cannot be repeated without them.</p>\n");
 }

@@ -110,7 +110,7 @@ static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis
     *pen = 1;
 }
 
-/* Least and greatest of each column, in the order in which they came. */
+/* Minimum and maximum of each column, in their order. */
 static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
                             const struct axis *y)
 {
@@ -150,7 +150,7 @@ static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
     rp_buf_puts(out, "\"/>");
 }
 
-/* Strokes of no length with round ends. Where two would fall on the same place, one is drawn. */
+/* Strokes of no length with round ends; of several in the same place, one is drawn. */
 static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
 {
     unsigned char *taken = rp_alloc((size_t)(COLUMNS + 1) * 256);
@@ -182,7 +182,7 @@ static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
 
 /* ---- labels ---- */
 
-/* A tick in as few characters as it takes, with the same decimals along an axis. */
+/* A tick in as few characters as possible, with the same number of decimals along an axis. */
 static void label(struct rp_buf *out, const struct axis *a, double v)
 {
     static const char *const powers[] = {"", "k", "M", "G", "T", "P"};
@@ -279,7 +279,7 @@ void rp_plot(struct rp_buf *out, const struct rp_plot *p)
     axes(p, &x, &y);
     rp_buf_printf(out, "<figure id=\"%s\"><figcaption><b>%s</b> <span class=\"unit\">%s</span></figcaption>", p->id, p->title, p->y_label);
     legend(out, p);
-    rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->says);
+    rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->words);
     y_axis(out, p, &y);
     rp_buf_printf(out, "<svg class=\"area\" width=\"100%%\" height=\"%d\" aria-hidden=\"true\">", p->height + 36);
     shapes(out, p, &x, &y);
@@ -287,7 +287,5 @@ void rp_plot(struct rp_buf *out, const struct rp_plot *p)
     rp_buf_puts(out, "</svg></div>");
     if (p->x_label)
         rp_buf_printf(out, "<p class=\"axis\">%s</p>", p->x_label);
-    if (p->foot)
-        rp_buf_add(out, rp_buf_text(p->foot), p->foot->size);
     rp_buf_puts(out, "</figure>\n");
 }

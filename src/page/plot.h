@@ -1,13 +1,12 @@
-/* Plots as SVG, made here from raw data: lines, dots, bars and bands over two axes.
+/* Plots as SVG, drawn from raw data: lines, dots, bars and bands over two axes.
  *
- * What:    one figure: caption, drawing, a sentence that says the same to somebody who does not see it.
+ * What:    one figure: caption, drawing, and a sentence for screen readers.
  * Flow:    struct rp_plot (borrowed arrays) -> <figure>.
- * Owner:   nothing is kept.
  * Extend:  another kind of series is a value of enum rp_series_kind and a function in plot.c.
  *
- * The drawing is stretched to the width of the page: shapes live in a box of 1000 units that is scaled in x alone, with strokes that are
- * not; labels stand outside of it, at percentages, in the size of the text. So it is as legible on a telephone as on paper. Lines of more
- * points than the eye can tell apart are drawn by the least and the greatest of each of 500 columns; nothing else is smoothed away.
+ * The drawing is stretched to the width of the page: shapes are in a box of 1000 units that is scaled in x only, with strokes of
+ * constant width; labels are outside of the box, placed by percentages, in the size of the text. So it is legible on a phone and on paper.
+ * Lines of many points are drawn by minimum and maximum of each of 500 columns; there is no other smoothing.
  */
 #ifndef RP_PAGE_PLOT_H
 #define RP_PAGE_PLOT_H
@@ -24,7 +23,7 @@ struct rp_series {
     size_t n;
     const char *class, *name; /* of the style sheet; for the legend, NULL: none */
 };
-struct rp_band { /* behind the data, over the whole height */
+struct rp_band { /* in the background, over the whole height */
     double from, to;
     const char *class;
 };
@@ -35,7 +34,7 @@ struct rp_mark { /* a line across with a label: of a value of x, or of y */
 };
 struct rp_plot {
     const char *id, *title, *x_label, *y_label; /* texts of this program; id is unique on the page */
-    const char *says;                           /* in words, what the drawing shows */
+    const char *words;                          /* the same as a sentence, for screen readers */
     const struct rp_series *series;
     size_t n_series;
     const struct rp_band *band;
@@ -46,7 +45,6 @@ struct rp_plot {
     int from_zero;       /* y begins at 0 */
     int log_x, log_y;    /* decades; values must be above 0 */
     double x0, x1, y0, y1; /* 0 and 0: as the data */
-    const struct rp_buf *foot; /* HTML below, or NULL */
 };
 
 void rp_plot(struct rp_buf *out, const struct rp_plot *p);

@@ -1,4 +1,4 @@
-/* The machine drawn: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs, or processors where there is no GPU. */
+/* A drawing of the machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors if there are no GPUs. */
 #include "page/section.h"
 
 #include "capture/value.h"
@@ -24,15 +24,15 @@ struct drawing {
     int node[NODES_MAX], nodes;
 };
 
-static void text(struct rp_buf *out, double x, double y, const char *class, const char *s)
+static void put_text(struct rp_buf *out, double x, double y, const char *class, const char *s)
 {
     rp_buf_printf(out, "<text x=\"%.0f\" y=\"%.0f\" class=\"%s\">", x, y, class);
     rp_html(out, s, strlen(s), 44);
     rp_buf_puts(out, "</text>");
 }
 
-/* A small number and nothing else, or -1. */
-static int whole(const char *word)
+/* The word as a small number, or -1. */
+static int count_of(const char *word)
 {
     char *end;
     long n = word ? strtol(word, &end, 10) : -1;
@@ -45,10 +45,10 @@ static int node_of(const json_t *device, const char *key)
     const char *word = rp_known_text(device, key);
     if (rp_known_number(device, key, &number) == 0 && number >= 0 && number < 4096)
         return (int)number;
-    return whole(word);
+    return count_of(word);
 }
 
-static void add(struct drawing *d, const char *name, const json_t *of, int node, int is_gpu)
+static void add_box(struct drawing *d, const char *name, const json_t *of, int node, int is_gpu)
 {
     struct box *b = &d->box[d->n++];
     *b = (struct box){.of = of, .node = node, .is_gpu = is_gpu};
@@ -56,7 +56,7 @@ static void add(struct drawing *d, const char *name, const json_t *of, int node,
     d->gpus += is_gpu;
 }
 
-static void find(struct drawing *d, const json_t *probes)
+static void find_devices(struct drawing *d, const json_t *probes)
 {
     const char *name;
     json_t *one;
@@ -66,20 +66,20 @@ static void find(struct drawing *d, const json_t *probes)
         snprintf(shown, sizeof shown, "GPU%d", i);
         one = json_object_get(rp_group(probes, "gpu.devices"), key);
         if (one)
-            add(d, shown, one, node_of(one, "numa_affinity"), 1);
+            add_box(d, shown, one, node_of(one, "numa_affinity"), 1);
     }
     json_object_foreach((json_t *)rp_group(probes, "rdma.devices"), name, one)
         if (d->n - d->gpus < NICS_MAX && json_is_object(one))
-            add(d, name, one, node_of(one, "numa_node"), 0);
+            add_box(d, name, one, node_of(one, "numa_node"), 0);
     if (d->n > d->gpus)
         return;
     json_object_foreach((json_t *)rp_group(probes, "network.interfaces"), name, one)
         if (d->n - d->gpus < NICS_MAX && rp_known(one, "driver") && !rp_known_is(one, "operational", "down"))
-            add(d, name, one, node_of(one, "numa_node"), 0);
+            add_box(d, name, one, node_of(one, "numa_node"), 0);
 }
 
-/* Nodes below each other, each with its devices in rows of four: so the drawing is legible on a telephone. */
-static void place(struct drawing *d)
+/* One node below the other, each with its devices in rows of four: narrow enough for a phone. */
+static void place_boxes(struct drawing *d)
 {
     double y = 8;
     for (int i = 0; i < d->n; i++) {
@@ -94,7 +94,7 @@ static void place(struct drawing *d)
         d->top[k] = y;
         y += 34;
         for (int i = 0; i < d->n; i++) {
-            int last = k == d->nodes - 1; /* what has no place is in the last one */
+            int last = k == d->nodes - 1; /* devices without a node are in the last one */
             if (d->box[i].node != d->node[k] && !(last && d->box[i].x == 0 && d->box[i].y == 0))
                 continue;
             if (column == ROW) {
@@ -114,7 +114,7 @@ static void place(struct drawing *d)
 /* ---- links ---- */
 
 /* "NV2" between two devices, from the matrix. */
-static const char *between(const json_t *probes, const struct drawing *d, int i, int j)
+static const char *link_between(const json_t *probes, const struct drawing *d, int i, int j)
 {
     const json_t *columns = rp_known(probes, "topology.matrix.columns");
     const json_t *row = json_object_get(rp_group(probes, "topology.matrix.rows"), d->box[i].name);
@@ -127,9 +127,9 @@ static const char *between(const json_t *probes, const struct drawing *d, int i,
     return NULL;
 }
 
-static int links(const char *cell)
+static int links_of(const char *cell)
 {
-    return cell && strncmp(cell, "NV", 2) == 0 && whole(cell + 2) > 0 ? whole(cell + 2) : 0;
+    return cell && strncmp(cell, "NV", 2) == 0 && count_of(cell + 2) > 0 ? count_of(cell + 2) : 0;
 }
 
 static int has_switch(const struct drawing *d)
@@ -143,7 +143,7 @@ static int has_switch(const struct drawing *d)
     return 0;
 }
 
-/* Straight between rows, bent within one so that what lies between stays visible. */
+/* Straight between rows, bent within a row so that the boxes in between stay visible. */
 static void link_line(struct rp_buf *out, const struct box *a, const struct box *b, int n)
 {
     double ax = a->x + BOX_W / 2.0, bx = b->x + BOX_W / 2.0, ay = a->y + BOX_H / 2.0, by = b->y + BOX_H / 2.0;
@@ -169,7 +169,7 @@ static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t
             rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"2\" d=\"M%.0f %.0fV%.0fH%.0f\"/>", b->x + BOX_W / 2.0, b->y + BOX_H,
                           b->y + BOX_H + 6, x + 5);
             for (int j = 0; j < d->gpus; j++)
-                most = links(between(probes, d, i, j)) > most ? links(between(probes, d, i, j)) : most;
+                most = links_of(link_between(probes, d, i, j)) > most ? links_of(link_between(probes, d, i, j)) : most;
         }
         rp_buf_printf(out, "<rect class=\"switch\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"%.0f\" rx=\"3\"/>", x, top,
                       bottom - top + 8);
@@ -180,8 +180,8 @@ static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t
     }
     for (int i = 0; i < d->gpus; i++)
         for (int j = i + 1; j < d->gpus; j++)
-            if (links(between(probes, d, i, j)))
-                link_line(out, &d->box[i], &d->box[j], links(between(probes, d, i, j)));
+            if (links_of(link_between(probes, d, i, j)))
+                link_line(out, &d->box[i], &d->box[j], links_of(link_between(probes, d, i, j)));
 }
 
 /* ---- boxes ---- */
@@ -193,23 +193,23 @@ static void draw_box(struct rp_buf *out, const struct box *b)
     const char *name = rp_known_text(b->of, "name");
     rp_buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"6\"/>", b->is_gpu ? "gpu" : "nic", b->x,
                   b->y, BOX_W, BOX_H);
-    text(out, b->x + 8, b->y + 18, "name", b->name);
+    put_text(out, b->x + 8, b->y + 18, "name", b->name);
     if (b->is_gpu && rp_known_number(b->of, "pcie_width", &width) == 0 && rp_known_number(b->of, "pcie_generation_max", &generation) == 0)
         rp_buf_printf(&line, "PCIe %.0f x%.0f", generation, width);
     else if (!b->is_gpu && rp_known_text(b->of, "driver"))
         rp_buf_printf(&line, "%.12s", rp_known_text(b->of, "driver"));
     else if (name)
         rp_buf_printf(&line, "%.12s", name);
-    text(out, b->x + 8, b->y + 35, "small", rp_buf_text(&line));
+    put_text(out, b->x + 8, b->y + 35, "small", rp_buf_text(&line));
 }
 
-static void node_words(struct rp_buf *out, const json_t *probes, int node)
+static void put_node(struct rp_buf *out, const json_t *probes, int node)
 {
     char path[48], size[32];
     const char *cpus;
     double bytes;
     if (node < 0) {
-        rp_buf_puts(out, "NUMA node not known");
+        rp_buf_puts(out, "unknown NUMA node");
         return;
     }
     rp_buf_printf(out, "NUMA node %d", node);
@@ -223,11 +223,12 @@ static void node_words(struct rp_buf *out, const json_t *probes, int node)
     }
 }
 
-static void draw(struct rp_section *s, const struct drawing *d, const json_t *probes, const char *says)
+static void draw(struct rp_section *s, const struct drawing *d, const json_t *probes, const char *summary)
 {
-    rp_buf_printf(s->out, "<figure id=\"b%d-drawing\"><figcaption><b>Devices and what joins them</b></figcaption>"
-                          "<svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
-                  s->index, says, WIDTH, d->height);
+    rp_buf_printf(s->out,
+                  "<figure id=\"b%d-drawing\"><figcaption><b>Devices and their connections</b></figcaption>"
+                  "<svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
+                  s->index, summary, WIDTH, d->height);
     for (int k = 0; k < d->nodes; k++) {
         rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>", LEFT - 6, d->top[k],
                       ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
@@ -237,16 +238,16 @@ static void draw(struct rp_section *s, const struct drawing *d, const json_t *pr
     draw_links(s->out, d, probes);
     for (int k = 0; k < d->nodes; k++) { /* over the links */
         RP_BUF words = {0};
-        node_words(&words, probes, d->node[k]);
-        text(s->out, LEFT + 6, d->top[k] + 20, "small", rp_buf_text(&words));
+        put_node(&words, probes, d->node[k]);
+        put_text(s->out, LEFT + 6, d->top[k] + 20, "small", rp_buf_text(&words));
     }
     for (int i = 0; i < d->n; i++)
         draw_box(s->out, &d->box[i]);
     rp_buf_puts(s->out, "</svg></figure>\n");
 }
 
-/* The matrix in words for those who do not see the drawing, and for everybody who wants to know exactly. */
-static void matrix(struct rp_section *s, const json_t *probes)
+/* The matrix as a table: exact, and readable without the drawing. */
+static void put_matrix(struct rp_section *s, const json_t *probes)
 {
     const json_t *columns = rp_known(probes, "topology.matrix.columns");
     const char *name;
@@ -255,7 +256,7 @@ static void matrix(struct rp_section *s, const json_t *probes)
     if (!json_array_size(columns))
         return;
     rp_buf_puts(s->out, "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"Connections between devices\"><table "
-                        "class=\"matrix\"><caption>How each reaches each other</caption><thead><tr><td></td>");
+                        "class=\"matrix\"><caption>Connection between each two devices</caption><thead><tr><td></td>");
     json_array_foreach((json_t *)columns, i, cell) {
         rp_buf_puts(s->out, "<th scope=\"col\">");
         rp_html_text(s->out, json_is_string(cell) ? json_string_value(cell) : "?");
@@ -271,29 +272,32 @@ static void matrix(struct rp_section *s, const json_t *probes)
             rp_buf_puts(&pointer, "/probes/topology/matrix/rows");
             rp_pointer_add(&pointer, name);
             rp_buf_printf(&pointer, "/value/%zu", i);
-            rp_buf_printf(s->out, "<td%s>", links(json_string_value(json_array_get(json_object_get(row, "value"), i)))
-                                  ? " class=\"nv\"" : "");
+            rp_buf_printf(s->out, "<td%s>",
+                          links_of(json_string_value(json_array_get(json_object_get(row, "value"), i))) ? " class=\"nv\"" : "");
             rp_before_figure(s, rp_buf_text(&pointer), "t");
             rp_buf_puts(s->out, "</td>");
         }
         rp_buf_puts(s->out, "</tr>\n");
     }
-    rp_table_close(s->out);
-    rp_buf_puts(s->out, "<p class=\"note\">NV# is over so many NVLinks; PIX, PXB, PHB, NODE, SYS over ever more of PCIe and the "
-                        "processors.</p>\n");
+    rp_html_table_end(s->out);
+    rp_buf_puts(s->out, "<p class=\"note\">NV# is that number of NVLinks; PIX, PXB, PHB, NODE and SYS cross increasingly more of PCIe "
+                        "and the processors.</p>\n");
 }
 
-/* Sockets, cores, threads and caches, where there is no GPU to draw. */
-static void processors(struct rp_section *s)
+/* Sockets, cores, threads and caches. */
+static void put_processors(struct rp_section *s)
 {
     static const char *const rows[][2] = {
-        {"processors in sockets", "/probes/topology/packages"},   {"NUMA nodes", "/probes/topology/numa_nodes"},
-        {"cores", "/probes/topology/cores"},                      {"threads", "/probes/topology/threads"},
-        {"level 1 data cache, each", "/probes/topology/caches/l1d/size"}, {"level 2 cache, each", "/probes/topology/caches/l2/size"},
+        {"sockets", "/probes/topology/packages"},
+        {"NUMA nodes", "/probes/topology/numa_nodes"},
+        {"cores", "/probes/topology/cores"},
+        {"threads", "/probes/topology/threads"},
+        {"level 1 data cache, each", "/probes/topology/caches/l1d/size"},
+        {"level 2 cache, each", "/probes/topology/caches/l2/size"},
         {"level 3 cache, each", "/probes/topology/caches/l3/size"},
-        {"threads that share a level 3 cache", "/probes/topology/caches/l3/threads"},
+        {"threads per level 3 cache", "/probes/topology/caches/l3/threads"},
     };
-    rp_table_open(s->out, "Processors as this run saw them", "what|value");
+    rp_html_table(s->out, "Processors visible to this run", "what|value");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!rp_pointer(s->before, rows[i][1]))
             continue;
@@ -301,10 +305,10 @@ static void processors(struct rp_section *s)
         rp_before_figure(s, rows[i][1], "u");
         rp_buf_puts(s->out, "</td></tr>\n");
     }
-    rp_table_close(s->out);
+    rp_html_table_end(s->out);
 }
 
-/* Cores of each node as small squares in the node's box: the drawing of a machine without GPUs. */
+/* A machine without GPUs: the cores of each node as small squares in the box of the node. */
 static void draw_cores(struct rp_section *s, const json_t *probes)
 {
     double cores, nodes, l3 = 0;
@@ -323,16 +327,16 @@ static void draw_cores(struct rp_section *s, const json_t *probes)
     for (int k = 0; k < (int)nodes; k++) {
         int y = 6 + k * (tall + 12);
         RP_BUF words = {0};
-        node_words(&words, probes, k);
+        put_node(&words, probes, k);
         rp_buf_printf(s->out, "<rect class=\"node\" x=\"6\" y=\"%d\" width=\"396\" height=\"%d\" rx=\"8\"/>", y, tall);
-        text(s->out, 18, y + 20, "small", rp_buf_text(&words));
+        put_text(s->out, 18, y + 20, "small", rp_buf_text(&words));
         for (int i = 0; i < each; i++)
             rp_buf_printf(s->out, "<rect class=\"gpu\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\"/>",
                           18 + i % columns * (side + 4), y + 32 + i / columns * (side + 4), side, side);
         rp_buf_puts(&words, "");
         RP_BUF below = {0};
         rp_buf_printf(&below, "%d core%s%s%s", each, each == 1 ? "" : "s", *size ? ", level 3 cache " : "", size);
-        text(s->out, 18, y + tall - 10, "small", rp_buf_text(&below));
+        put_text(s->out, 18, y + tall - 10, "small", rp_buf_text(&below));
     }
     rp_buf_puts(s->out, "</svg></figure>\n");
 }
@@ -341,19 +345,17 @@ void rp_section_topology(struct rp_section *s)
 {
     const json_t *probes = json_object_get(s->before, "probes");
     struct drawing *d = rp_alloc(sizeof *d);
-    char says[200];
-    find(d, probes);
-    place(d);
-    rp_section_open(s, "topology", "Topology");
+    char summary[200];
+    find_devices(d, probes);
+    place_boxes(d);
     if (d->gpus) {
-        snprintf(says, sizeof says, "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.", d->gpus,
-                 d->n - d->gpus, d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
-        draw(s, d, probes, says);
-        matrix(s, probes);
+        snprintf(summary, sizeof summary, "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.",
+                 d->gpus, d->n - d->gpus, d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
+        draw(s, d, probes, summary);
+        put_matrix(s, probes);
     } else {
         draw_cores(s, probes);
-        processors(s);
+        put_processors(s);
     }
-    rp_section_close(s);
     free(d);
 }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "compare/layout.h"
+#include "report/escape.h"
 #include "verify/verify.h"
 #include "tests/unit/tap.h"
 
@@ -147,8 +148,9 @@ TEST(less_exact_model)
     complete(&rows);
     set(complete(&rows), "model", "bert");
     RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
-    const char *why = json_string_value(json_object_get(json_array_get(json_object_get(first_pair(c), "confounders"), 0), "why"));
-    CHECK(why && strstr(why, "may be") && strstr(why, "--set model=") && !strstr(why, "other work"), "%s", why);
+    const json_t *one = json_array_get(json_object_get(first_pair(c), "confounders"), 0);
+    CHECK_STR(rp_json_text_at(one, "key"), "model");
+    CHECK_STR(rp_json_text_at(one, "state"), "unknown");
     set(&rows.row[1], "model", "bert-large");
     json_decref(compared(&rows, RP_NOT_COMPARABLE));
     set(&rows.row[1], "model", "be");
@@ -295,7 +297,7 @@ TEST(one_recipe_otherwise)
     expect_pair("isa=avx512 threads=2", CHANGE("governor", "\"powersave\""), RP_COMPARABLE_WITH_RESERVATIONS,
                 "clocks: governor performance | governor powersave\n");
     expect_pair("isa=avx512 threads=2", CHANGE("allowed", ""), RP_COMPARABLE_WITH_RESERVATIONS,
-                "environment (1 value of high effect, not comparable): cpu.allowed 0-1 | cpu.allowed not there\n");
+                "environment (1 value of high effect, not comparable): cpu.allowed 0-1 | cpu.allowed absent\n");
     char longest[400], says[400]; /* a value that goes on and on is cut */
     snprintf(longest, sizeof longest, "\"0%0150d\\u00e9\"", 7);
     snprintf(says, sizeof says, "environment (1 value of high effect): cpu.allowed 0-1 | cpu.allowed 0%079d...\n", 0);
@@ -384,7 +386,7 @@ TEST(estimate_is_median_of_harmonic_means)
     other->throughput = 1;
     RP_JSON *c = compared(&rows, RP_NOT_COMPARABLE);
     const char *note = json_string_value(json_array_get(json_object_get(c, "notes"), 0));
-    CHECK(note && strstr(note, "its figure is 70, its samples give 40"), "%s", note);
+    CHECK(note && strstr(note, "70") && strstr(note, "40"), "%s", note);
     rp_rows_fini(&rows);
 }
 
@@ -396,7 +398,7 @@ static void evil_doc(struct rp_doc *d)
 {
     rp_doc_heading(d, "%s", evil);
     rp_doc_line(d, "1. %s", evil);
-    rp_doc_table(d);
+    rp_doc_table(d, NULL);
     rp_doc_column(d, 0, "%s", evil);
     rp_doc_column(d, 1, "n");
     rp_doc_cell(d, "%s", evil);
@@ -437,8 +439,7 @@ TEST(foreign_text_in_documents)
 
 static void one_table(struct rp_doc *d, const char *name)
 {
-    rp_doc_table(d);
-    rp_doc_column(d, 0, "%s", name);
+    rp_doc_table(d, name);
     rp_doc_cell(d, "1");
 }
 
@@ -470,7 +471,7 @@ TEST(words_of_a_shell)
 {
     static const char *const cases[][2] = {{"a.zst", "a.zst"}, {"a b", "'a b'"}, {"it's", "'it'\\''s'"}, {"$(x)", "'$(x)'"}, {"", "''"}, {"-rf", "'-rf'"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        RP_FREE char *word = rp_doc_quoted(cases[i][0]);
+        RP_FREE char *word = rp_shell_word(cases[i][0]);
         CHECK_STR(word, cases[i][1]);
     }
 }
@@ -497,11 +498,7 @@ TEST(tables_keep_to_the_width)
 {
     struct rp_doc d = {.width = 40};
     RP_BUF out = {0};
-    rp_doc_table(&d);
-    rp_doc_column(&d, 1, "#");
-    rp_doc_column(&d, 0, "name");
-    rp_doc_column(&d, 1, "figure");
-    rp_doc_column(&d, 0, "why");
+    rp_doc_table(&d, "##|name|#figure|why");
     rp_doc_cell(&d, "1");
     rp_doc_cell(&d, "a name that goes on and on, as names do");
     rp_doc_cell(&d, "123456.789");

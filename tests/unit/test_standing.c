@@ -1,19 +1,8 @@
-/* Where a run stands, on its page and for a policy: attempts, the run that it repeats, who else signed; and pages of several bundles. */
+/* The context of a run, on its page and for a policy: attempts, the run that it replicates, countersignatures; and pages of several
+ * bundles. */
 #include "tests/unit/standing_fixture.h"
 
 #include "verify/policy.h"
-
-static enum rp_check_state checked(const struct rp_buf *page, const struct shown *s, const struct shown *others, int n, char text[512])
-{
-    struct rp_shown_bundle b[2];
-    struct rp_check_result r = {0};
-    struct rp_err err = {0};
-    for (int i = 0; i < n; i++)
-        b[i] = others[i].b;
-    int rc = rp_page_check(&r, page, &s->b, b, n, &err);
-    snprintf(text, 512, "%s", rc < 0 ? err.msg : r.text);
-    return rc == 0 ? r.state : err.code == RP_UNAVAILABLE ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
-}
 
 static void contains(const struct rp_buf *page, const char *const *texts, size_t n)
 {
@@ -21,17 +10,24 @@ static void contains(const struct rp_buf *page, const char *const *texts, size_t
         CHECK(strstr(page->data, texts[i]), "no '%s'", texts[i]);
 }
 
-TEST(a_page_says_where_its_run_stands)
+TEST(a_page_has_the_context_of_its_run)
 {
-    static const char *const html[] = {
-        ">Agreement with the run that it repeats</h2>", "data-form=\"e\">equal</data></b> over ", "/agreement/throughput/ratio\" data-form=\"d4\">0.",
-        "of high or medium impact", "how both agree computed again from both</p>", "attempts before it</dt>",
-        "it is attempt 3 of 3 at this recipe", "0 ended in a bundle, 1 failed", "its end is recorded with this bundle",
-        ">Who else signed</h2>", "#/0/role\" data-form=\"t\">replicator<", "which is not trusted there</p>", "<code>repro verify BUNDLE --ledger FILE</code>", "<a href=\"#b0-attempts\">", "<a href=\"#b0-signatures\">",
-        "data-form=\"q\">&quot;seen &lt;img", "\\&quot;&#39;&quot;</data>"};
-    static const char *const md[] = {"> countersigned as replicator by SHA256:", "which is not trusted there`\n",
-                                     "> line 4 of its signer's ledger; by that account 2 runs", "it is attempt 3 of 3 at this recipe",
-                                     "0 ended in a bundle, 1 failed, 0 were interrupted, 1 have no recorded end"};
+    static const char *const html[] = {"<h2 id=\"b0-agreement\">",
+                                       "data-form=\"e\">equal</data>; ",
+                                       "/agreement/throughput/ratio\" data-form=\"d4\">0.",
+                                       "#/ledger/earlier\" data-form=\"d0\">2<",
+                                       "attempt 3 of 3",
+                                       "0 sealed, 1 failed, 0 interrupted, 1 without",
+                                       "<h2 id=\"b0-signatures\">",
+                                       "#/0/role\" data-form=\"t\">replicator<",
+                                       "not trusted there</p>",
+                                       "<a href=\"#b0-attempts\">",
+                                       "<a href=\"#b0-signatures\">",
+                                       "data-form=\"q\">&quot;seen &lt;img",
+                                       "\\&quot;&#39;&quot;</data>"};
+    static const char *const md[] = {
+        "> countersigned as replicator by SHA256:",    "not trusted there`\n", "> line 4 of ", ": 2\n", "attempt 3 of 3",
+        "0 sealed, 1 failed, 0 interrupted, 1 without"};
     struct shown s;
     RP_BUF page = {0}, markdown = {0}, plain = {0};
     make_bundles();
@@ -44,19 +40,19 @@ TEST(a_page_says_where_its_run_stands)
     shown_fini(&s);
     show(&s, "signed.zst", NULL, NULL);
     rp_page_html(&plain, &s.b, 1);
-    CHECK(!strstr(plain.data, "at this recipe") && !strstr(plain.data, "computed again from both"), "what nobody looked up");
+    CHECK(!strstr(plain.data, "attempt 3 of 3"), "a ledger that was not given");
     CHECK_STR(strstr(plain.data, "</aside>"), strstr(page.data, "</aside>"));
     shown_fini(&s);
     struct fx x;
-    fx_init(&x); /* a run that stands nowhere and repeats nobody */
+    fx_init(&x); /* without a ledger, and not a replication */
     json_object_set_new(x.run, "ledger", json_pack("{s:s}", "reason", "turned off " EVIL));
     fx_seal(&x, "signer", "off.zst");
     fx_fini(&x);
     RP_BUF off = {0};
     show(&s, "off.zst", NULL, NULL);
     rp_page_html(&off, &s.b, 1);
-    CHECK(strstr(off.data, "nobody can say how often it was tried") && strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") &&
-              !strstr(off.data, "b0-signatures"), "sections of what steps/rank0.samples.jsonl");
+    CHECK(strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") && !strstr(off.data, "b0-signatures"),
+          "sections without content");
     shown_fini(&s);
 }
 
@@ -71,8 +67,8 @@ TEST(a_page_is_of_the_copy_with_its_signatures)
     for (int i = 0; i < 4; i++) {
         RP_BUF page = {0};
         (i / 2 ? rp_page_markdown : rp_page_html)(&page, &s[i % 2].b, 1);
-        CHECK(checked(&page, &s[i % 2], NULL, 0, text) == RP_CHECK_PASSED, "%d: %s", i, text);
-        CHECK(checked(&page, &s[1 - i % 2], NULL, 0, text) == RP_CHECK_FAILED, "%d: %s", i, text);
+        CHECK(page_state(&page, &s[i % 2], NULL, 0, text) == RP_CHECK_PASSED, "%d: %s", i, text);
+        CHECK(page_state(&page, &s[1 - i % 2], NULL, 0, text) == RP_CHECK_FAILED, "%d: %s", i, text);
     }
     shown_fini(&s[0]);
     shown_fini(&s[1]);
@@ -107,34 +103,26 @@ TEST(a_complete_run_did_not_end_as_failed)
     }
 }
 
-TEST(what_is_bent_in_the_new_sections_is_found)
+TEST(changes_of_these_sections_are_found)
 {
-    static const struct {
-        const char *behind, *was, *is, *says;
-    } bends[] = {
-        {"b0-attempts\">Attempts</h", "not in the bundle", "in the bundle", "was changed"},
-        {"run.json#/ledger/earlier", ">2<", ">0<", "says '0' for run.json#/ledger/earlier"},
-        {"run.json#/agreement/throughput/ratio", ">0.", ">1.", "says '1."},
-        {"run.json#/agreement/bits/equal", ">equal<", ">EQUAL<", "says 'EQUAL'"},
-        {"agreement/throughput/interval/1", "d4", "d2", "source or form that this program does not write"},
-        {"b0-signatures\">Who", ">replicator<", ">author<", "says 'author' for verify/signatures#/0/role"},
-        {"b0-signatures\">Who", "<code>SHA256:", "<code>SHA256:00", "was changed"},
-        {"b0-signatures\">Who", "2026-11-21", "2026-11-20", "says '2026-11-20T06:27:54Z' for verify/signatures#/0/at"},
-        {"b0-signatures\">Who", "</tbody>", "<tr><th>author</th><td>NVIDIA</td></tr></tbody>", "was changed"},
-        {"b0-signatures\">Who", "seen ", "not seen ", "says 'not seen "},
+    static const struct page_bend bends[] = {
+        {"b0-attempts\">Attempts</h", "not in the bundle", "in the bundle", RP_CHECK_FAILED},
+        {"run.json#/ledger/earlier", ">2<", ">0<", RP_CHECK_FAILED},
+        {"run.json#/agreement/throughput/ratio", ">0.", ">1.", RP_CHECK_FAILED},
+        {"run.json#/agreement/bits/equal", ">equal<", ">EQUAL<", RP_CHECK_FAILED},
+        {"agreement/throughput/interval/1", "d4", "d2", RP_CHECK_FAILED},
+        {"<h2 id=\"b0-signatures", ">replicator<", ">author<", RP_CHECK_FAILED},
+        {"<h2 id=\"b0-signatures", "<code>SHA256:", "<code>SHA256:00", RP_CHECK_FAILED},
+        {"<h2 id=\"b0-signatures", "2026-11-21", "2026-11-20", RP_CHECK_FAILED},
+        {"<h2 id=\"b0-signatures", "</tbody>", "<tr><th>author</th><td>NVIDIA</td></tr></tbody>", RP_CHECK_FAILED},
+        {"<h2 id=\"b0-signatures", "seen ", "not seen ", RP_CHECK_FAILED},
     };
     struct shown s;
     RP_BUF page = {0};
-    char text[512];
     make_bundles();
     show(&s, "signed.zst", ledger_file, first_path());
     rp_page_html(&page, &s.b, 1);
-    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_BUF bent = {0};
-        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
-        enum rp_check_state state = checked(&bent, &s, NULL, 0, text);
-        CHECK(state == RP_CHECK_FAILED && strstr(text, bends[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
-    }
+    EXPECT_BENDS(bends, &page, &s, NULL, 0);
     shown_fini(&s);
 }
 
@@ -147,13 +135,13 @@ static void show_two(struct rp_shown_bundle b[2], struct shown *first, struct sh
     b[1] = other->b;
 }
 
-/* A page of both is decided where both are named, for whichever of them it is asked. */
+/* A page of both passes for each of them where the other one is given. */
 static void holds_beside(const struct rp_buf *page, const struct shown *first, const struct shown *other)
 {
     char text[512];
-    CHECK(checked(page, first, NULL, 0, text) == RP_CHECK_SKIPPED && strstr(text, "name each with --with"), "%s", text);
-    CHECK(checked(page, first, other, 1, text) == RP_CHECK_PASSED , "%s", text);
-    CHECK(checked(page, other, first, 1, text) == RP_CHECK_PASSED, "%s", text);
+    CHECK(page_state(page, first, NULL, 0, text) == RP_CHECK_SKIPPED, "%s", text);
+    CHECK(page_state(page, first, other, 1, text) == RP_CHECK_PASSED, "%s", text);
+    CHECK(page_state(page, other, first, 1, text) == RP_CHECK_PASSED, "%s", text);
 }
 
 static void refused_where_cut(const struct rp_buf *page, size_t step, const struct shown *first, const struct shown *other)
@@ -162,23 +150,21 @@ static void refused_where_cut(const struct rp_buf *page, size_t step, const stru
     for (size_t n = 0; n < page->size; n += step) {
         RP_BUF cut = {0};
         rp_buf_add(&cut, page->data, n);
-        enum rp_check_state state = checked(&cut, first, other, 1, text);
+        enum rp_check_state state = page_state(&cut, first, other, 1, text);
         CHECK(state == RP_CHECK_FAILED || state == RP_CHECK_SKIPPED, "%zu bytes: %s", n, text);
     }
 }
 
-TEST(a_page_of_several_is_compared_when_all_are_there)
+TEST(a_page_of_several_is_compared_when_all_are_given)
 {
-    static const struct {
-        const char *behind, *was, *is, *says;
-    } bends[] = {
-        {"id=\"b2\"", "<p>", "<p>9999 sequences/s", "was changed"},
-        {"id=\"b2\"", "results/throughput/value\" data-form=\"d3\">", "results/throughput/value\" data-form=\"d3\">9", "was changed"},
-        {"<caption>What each", "</tbody>", "<tr><td>NVIDIA</td></tr></tbody>", "was changed"},
-        {"<footer>", "<p>", "<p>9999 sequences/s", "was changed"},
-        {"<header>", "<h1>2", "<style>main{display:none}</style><h1>2", "was changed"},
-        {"</section>\n<section class=\"bundle\"", "data-bundle=\"", "data-bundle=\"0", "the page also shows the bundle whose"},
-        {"</section>\n<section class=\"bundle\"", "data-bundle=\"", "data-id=\"", "of the page"},
+    static const struct page_bend bends[] = {
+        {"id=\"b2\"", "<p>", "<p>9999 sequences/s", RP_CHECK_FAILED},
+        {"id=\"b2\"", "results/throughput/value\" data-form=\"d3\">", "results/throughput/value\" data-form=\"d3\">9", RP_CHECK_FAILED},
+        {"<caption>The bundles", "</tbody>", "<tr><td>NVIDIA</td></tr></tbody>", RP_CHECK_FAILED},
+        {"<footer>", "<p>", "<p>9999 sequences/s", RP_CHECK_FAILED},
+        {"<header>", "<h1>2", "<style>main{display:none}</style><h1>2", RP_CHECK_FAILED},
+        {"</section>\n<section class=\"bundle\"", "data-bundle=\"", "data-bundle=\"0", RP_CHECK_SKIPPED},
+        {"</section>\n<section class=\"bundle\"", "data-bundle=\"", "data-id=\"", RP_CHECK_FAILED},
     };
     struct shown first, signed_, pair[2];
     struct rp_shown_bundle b[2];
@@ -189,57 +175,39 @@ TEST(a_page_of_several_is_compared_when_all_are_there)
     holds_beside(&page, &first, &signed_);
     pair[0] = first;
     pair[1] = signed_;
-    CHECK(checked(&page, &signed_, pair, 2, text) == RP_CHECK_PASSED, "one too many: %s", text);
-    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_BUF bent = {0};
-        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
-        enum rp_check_state state = checked(&bent, &first, &signed_, 1, text);
-        CHECK((state == RP_CHECK_FAILED || (i == 5 && state == RP_CHECK_SKIPPED)) && strstr(text, bends[i].says), "%zu: %s, %s", i,
-              rp_check_state_name(state), text);
-    }
-    RP_BUF row = {0}; /* its row in the table of all is its own too, where the others are not at hand */
-    bend(&row, &page, "<caption>What each", "data-form=\"d3\">", "data-form=\"d3\">9");
-    CHECK(checked(&row, &first, NULL, 0, text) == RP_CHECK_FAILED && strstr(text, "results/throughput/value, the bundle"), "%s", text);
+    CHECK(page_state(&page, &signed_, pair, 2, text) == RP_CHECK_PASSED, "one too many: %s", text);
+    EXPECT_BENDS(bends, &page, &first, &signed_, 1);
     refused_where_cut(&page, 1499, &first, &signed_);
     shown_fini(&first);
     shown_fini(&signed_);
 }
 
-TEST(a_markdown_file_of_several_is_compared_when_all_are_there)
+TEST(a_markdown_file_of_several_is_compared_when_all_are_given)
 {
-    static const struct {
-        const char *behind, *was, *is;
-        enum rp_check_state state;
-        const char *says;
-    } bends[] = {
-        {"| step time, median | ", "0", "1", RP_CHECK_FAILED, "of the page was changed: '1"},
-        {"\n---\n", "> statement", "> statements", RP_CHECK_FAILED, "was changed"},
-        {"\n---\n", "256 `", "256 `0", RP_CHECK_SKIPPED, "the page also shows the bundle whose"},
-        {"\n---\n", "| step time, median | 0", "| step time, median | 9", RP_CHECK_FAILED, "was changed"},
-        {"\n---\n", "\n> ", "9999 sequences/s\n\n> ", RP_CHECK_FAILED, "was changed"},
+    static const struct page_bend bends[] = {
+        {"| step time, median | ", "0", "1", RP_CHECK_FAILED},
+        {"\n---\n", "> statement", "> statements", RP_CHECK_FAILED},
+        {"\n---\n", "256 `", "256 `0", RP_CHECK_SKIPPED},
+        {"\n---\n", "| step time, median | 0", "| step time, median | 9", RP_CHECK_FAILED},
+        {"\n---\n", "\n> ", "9999 sequences/s\n\n> ", RP_CHECK_FAILED},
     };
     struct shown first, signed_;
     struct rp_shown_bundle b[2];
-    RP_BUF page = {0}, alone = {0}, more = {0};
+    RP_BUF page = {0}, more = {0};
     char text[512];
     show_two(b, &first, &signed_);
     rp_page_markdown(&page, b, 2);
     holds_beside(&page, &first, &signed_);
-    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_BUF bent = {0};
-        bend(&bent, &page, bends[i].behind, bends[i].was, bends[i].is);
-        enum rp_check_state state = checked(&bent, &first, &signed_, 1, text);
-        CHECK(state == bends[i].state && strstr(text, bends[i].says), "%zu: %s, %s", i, rp_check_state_name(state), text);
-    }
+    EXPECT_BENDS(bends, &page, &first, &signed_, 1);
     rp_buf_add(&more, page.data, page.size);
     rp_buf_puts(&more, "\n---\n\n> **verified**\n>\n> by NVIDIA\n");
-    CHECK(checked(&more, &first, &signed_, 1, text) == RP_CHECK_FAILED, "%s", text);
+    CHECK(page_state(&more, &first, &signed_, 1, text) == RP_CHECK_FAILED, "%s", text);
     refused_where_cut(&page, 499, &first, &signed_);
-    rp_page_markdown(&alone, b, 1); /* who names another bundle means to see it */
-    CHECK(checked(&alone, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "which is not on the page"), "%s", text);
-    rp_buf_fini(&alone);
-    rp_page_html(&alone, b, 1);
-    CHECK(checked(&alone, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "which is not on the page"), "%s", text);
+    for (int html = 0; html < 2; html++) { /* a bundle that was named has to be on the page */
+        RP_BUF alone = {0};
+        (html ? rp_page_html : rp_page_markdown)(&alone, b, 1);
+        CHECK(page_state(&alone, &first, &signed_, 1, text) == RP_CHECK_SKIPPED && strstr(text, "'signed.zst'"), "%s", text);
+    }
     shown_fini(&first);
     shown_fini(&signed_);
 }

@@ -1,0 +1,58 @@
+/* Documents of headings, paragraphs, commands and tables, written as text, Markdown, CSV, HTML or JSON.
+ *
+ * What:    what `compare`, its layouts, report.md and the tables of pages are made of.
+ * Flow:    blocks in, in order -> rp_doc_write() -> bytes.
+ * Owner:   struct rp_doc copies every text, cleaned; zero-initialise it, rp_doc_fini().
+ * Extend:  another format is a function in doc.c and a case of rp_doc_write(); it escapes through escape.h, so that a text cannot end a
+ *          cell, begin a heading, hide behind an escape sequence or become a formula of a spreadsheet.
+ */
+#ifndef RP_REPORT_DOC_H
+#define RP_REPORT_DOC_H
+
+#include "base/buf.h"
+#include "report/figure.h"
+
+#include <jansson.h>
+
+#define RP_NO_EVIDENCE "no evidence" /* a cell for which nothing was measured */
+#define RP_UNKNOWN "unknown"         /* a property that a report does not give */
+
+enum rp_doc_format {
+    RP_DOC_TEXT,
+    RP_DOC_MD,
+    RP_DOC_CSV,    /* tables only, separated by empty lines; in a document with headings two more columns give heading and title */
+    RP_DOC_REPORT, /* Markdown of report.md: its bytes are sealed, so that it escapes the same characters for ever */
+    RP_DOC_HTML,   /* a title becomes the caption of the next table */
+};
+
+struct rp_doc {
+    struct rp_doc_block *block;
+    int n;
+    int width;       /* of lines as text, in characters; 0: unlimited */
+    enum rp_fill as; /* HTML: figures name their source; MD: for report.md, with RP_DOC_REPORT */
+};
+
+void rp_doc_fini(struct rp_doc *d);
+void rp_doc_heading(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rp_doc_line(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* a paragraph */
+void rp_doc_title(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a paragraph that names the next table */
+void rp_doc_command(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* to be pasted into a shell */
+/* A table and the names of its columns, separated by '|'; '#' before one of figures, which are aligned to the right; NULL: none yet.
+ * More columns, then the cells row by row, follow. */
+void rp_doc_table(struct rp_doc *d, const char *columns);
+void rp_doc_column(struct rp_doc *d, int number, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void rp_doc_cell(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rp_doc_text(struct rp_doc *d, const char *text, const char *missing); /* one cell: the text, or `missing` where it is NULL or "" */
+void rp_doc_literal(struct rp_doc *d, const char *text);                   /* one cell of clean text that report.md does not escape */
+/* Cells with figures of run.json: one with a literal text after it, or a template of figure.h, formatted first. */
+void rp_doc_figure(struct rp_doc *d, const json_t *run, const char *pointer, const char *form, const char *after);
+void rp_doc_fill(struct rp_doc *d, const json_t *run, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format);
+json_t *rp_doc_json(const struct rp_doc *d); /* [{"heading"} | {"text"} | {"command"} | {"columns", "rows"}] */
+
+/* <table> with caption and columns as of rp_doc_table(), for tables of a page with more than texts and figures in them. */
+void rp_html_table(struct rp_buf *out, const char *caption, const char *columns);
+void rp_html_table_end(struct rp_buf *out);
+
+#endif

@@ -1,0 +1,154 @@
+#include "report/escape.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- HTML ---- */
+
+static const struct {
+    unsigned c;
+    const char *entity;
+} entities[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}, {'`', "&#96;"}};
+#define ENTITIES (sizeof entities / sizeof *entities)
+
+static const char *entity_of(unsigned c)
+{
+    for (size_t i = 0; i < ENTITIES; i++)
+        if (entities[i].c == c)
+            return entities[i].entity;
+    return NULL;
+}
+
+static int is_line(unsigned c)
+{
+    return c == '\n' || c == '\t';
+}
+
+static void html_escape(struct rp_buf *out, const char *text, size_t size, size_t limit, int lines)
+{
+    size_t shown = 0;
+    for (size_t i = 0, len; i < size; i += len) {
+        unsigned c = 0;
+        len = rp_utf8(text + i, size - i, &c);
+        if (limit && shown++ == limit) {
+            rp_buf_puts(out, "...");
+            return;
+        }
+        if (!len || (rp_is_control(c) && !is_line(c)) || rp_hides(c)) {
+            rp_buf_puts(out, "\xef\xbf\xbd");
+            len = len ? len : 1;
+        } else if (is_line(c)) {
+            rp_buf_puts(out, !lines ? " " : c == '\n' ? "\n" : "    ");
+        } else if (entity_of(c)) {
+            rp_buf_puts(out, entity_of(c));
+        } else {
+            rp_buf_add(out, text + i, len);
+        }
+    }
+}
+
+void rp_html(struct rp_buf *out, const char *text, size_t size, size_t limit)
+{
+    html_escape(out, text, size, limit, 0);
+}
+
+void rp_html_text(struct rp_buf *out, const char *text)
+{
+    html_escape(out, text, strlen(text), RP_HTML_LIMIT, 0);
+}
+
+void rp_html_lines(struct rp_buf *out, const char *text, size_t size)
+{
+    html_escape(out, text, size, 0, 1);
+}
+
+int rp_html_is_text(const char *text, size_t size)
+{
+    size_t shown = 0;
+    for (size_t i = 0, len; i < size; i += len) {
+        unsigned c = 0;
+        len = rp_utf8(text + i, size - i, &c);
+        if (!len || rp_is_control(c) || rp_hides(c) || shown++ == RP_HTML_LIMIT + 3)
+            return 0;
+        for (size_t k = 0; c == '&' && k < ENTITIES; k++) {
+            size_t n = strlen(entities[k].entity);
+            if (n <= size - i && memcmp(text + i, entities[k].entity, n) == 0)
+                len = n;
+        }
+        if (len == 1 && entity_of(c))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- Markdown ---- */
+
+void rp_md_text(struct rp_buf *out, const char *text, int sealed)
+{
+    for (const char *p = text; *p; p++) {
+        int address = (*p == ':' && p[1] == '/') || (*p == '.' && p - text >= 3 && strncasecmp(p - 3, "www", 3) == 0);
+        if (!sealed && (*p == '<' || *p == '&')) {
+            rp_buf_puts(out, entity_of((unsigned char)*p));
+            continue;
+        }
+        if (strchr(sealed ? "\\`*_|<>[]&#" : "\\`*_|>[]#~!$^@", *p) || (!sealed && address))
+            rp_buf_puts(out, "\\");
+        rp_buf_add(out, p, 1);
+    }
+}
+
+void rp_md_code(struct rp_buf *out, const char *text)
+{
+    char safe[RP_HTML_LIMIT];
+    rp_safe(safe, sizeof safe, *text ? text : "unknown");
+    for (char *p = safe; (p = strpbrk(p, "`<"));)
+        *p = '?';
+    rp_buf_puts(out, safe);
+}
+
+/* ---- CSV ---- */
+
+void rp_csv_text(struct rp_buf *out, const char *text)
+{
+    RP_FREE char *clean = rp_strdup(text);
+    char *end;
+    rp_clean(clean);
+    int formula = *text && strchr("=+-@\t\r", *text) && (strtod(clean, &end), *end);
+    int quoted = formula || clean[strcspn(clean, ",\";")] || *clean == ' ' || (*clean && clean[strlen(clean) - 1] == ' ');
+    rp_buf_puts(out, formula ? "\"'" : quoted ? "\"" : "");
+    for (const char *p = clean; *p; p++)
+        rp_buf_add(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
+    rp_buf_puts(out, quoted ? "\"" : "");
+}
+
+void rp_csv_number(struct rp_buf *out, double x)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17 && isfinite(x); digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x || digits == 17) {
+            rp_buf_puts(out, text);
+            return;
+        }
+    }
+}
+
+/* ---- shell ---- */
+
+char *rp_shell_word(const char *text)
+{
+    RP_BUF out = {0};
+    size_t plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-");
+    if (*text && !text[plain] && *text != '-')
+        return rp_strdup(text);
+    rp_buf_puts(&out, "'");
+    for (const char *p = text; *p; p++)
+        rp_buf_printf(&out, *p == '\'' ? "'\\''" : "%c", *p);
+    rp_buf_puts(&out, "'");
+    return rp_buf_take(&out);
+}

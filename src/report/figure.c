@@ -1,0 +1,229 @@
+#include "report/figure.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/value.h"
+#include "report/escape.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pointers ---- */
+
+const json_t *rp_pointer(const json_t *document, const char *pointer)
+{
+    while (document && *pointer) {
+        size_t n = strcspn(pointer + 1, "/");
+        RP_FREE char *name = rp_asprintf("%.*s", (int)n, pointer + 1);
+        char *to = name;
+        for (const char *p = name; *p; p++)
+            *to++ = *p != '~' || !p[1] ? *p : *++p == '0' ? '~' : '/';
+        *to = 0;
+        if (*pointer != '/')
+            return NULL;
+        if (json_is_array(document))
+            document = *name >= '0' && *name <= '9' ? json_array_get(document, strtoul(name, NULL, 10)) : NULL;
+        else
+            document = json_object_get(document, name);
+        pointer += 1 + n;
+    }
+    return document;
+}
+
+void rp_pointer_add(struct rp_buf *out, const char *name)
+{
+    rp_buf_puts(out, "/");
+    for (; *name; name++)
+        if (*name == '~' || *name == '/')
+            rp_buf_puts(out, *name == '~' ? "~0" : "~1");
+        else
+            rp_buf_add(out, name, 1);
+}
+
+/* ---- figures ---- */
+
+static int plain(struct rp_buf *out, const json_t *v)
+{
+    size_t i;
+    json_t *word;
+    if (json_is_string(v))
+        rp_buf_puts(out, json_string_value(v));
+    else if (json_is_integer(v))
+        rp_buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else if (json_is_real(v))
+        rp_csv_number(out, json_real_value(v));
+    else if (json_is_boolean(v))
+        rp_buf_puts(out, json_is_true(v) ? "true" : "false");
+    else if (json_is_array(v) && json_array_size(v))
+        json_array_foreach((json_t *)v, i, word) {
+            rp_buf_puts(out, i ? " " : "");
+            rp_buf_puts(out, json_is_string(word) ? json_string_value(word) : "?");
+        }
+    else
+        return -1;
+    return 0;
+}
+
+static int decimal(struct rp_buf *out, const json_t *v, const char *form)
+{
+    char *end = NULL;
+    long decimals = strtol(form, &end, 10);
+    double x = json_number_value(v), scale = *end ? strtod(end + 1, NULL) : 1;
+    if (!json_is_number(v) || decimals < 0 || decimals > 12)
+        return -1;
+    x = *end == '*' ? x * scale : x / scale;
+    if (!isfinite(x) || fabs(x) >= 1e18)
+        return -1;
+    rp_buf_printf(out, "%.*f", (int)decimals, x);
+    return 0;
+}
+
+/* with_hex: "0.1 = 0x1.99999ap-4" */
+static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
+{
+    float x;
+    if (!json_is_string(v) || json_string_length(v) >= 32 || rp_float_unhex(&x, json_string_value(v)) < 0 || !isfinite(x))
+        return -1;
+    rp_buf_printf(out, with_hex ? "%.6g = %s" : "%.6g", (double)x, json_string_value(v));
+    return 0;
+}
+
+/* {"state": "ok", "value", "unit"} of a capture, the number scaled to a handy unit. */
+static int captured(struct rp_buf *out, const json_t *leaf)
+{
+    const json_t *v = json_object_get(leaf, "value");
+    const char *unit = json_string_value(json_object_get(leaf, "unit"));
+    char text[32];
+    if (strcmp(rp_json_text_at(leaf, "state"), "ok") != 0)
+        return -1;
+    if (!json_is_number(v) || !unit)
+        return plain(out, v);
+    rp_show_number(text, json_number_value(v), unit);
+    rp_buf_puts(out, text);
+    return 0;
+}
+
+/* The same in the unit of the capture; the state where nothing is known. */
+static int captured_raw(struct rp_buf *out, const json_t *leaf)
+{
+    const json_t *v = json_object_get(leaf, "value");
+    const char *unit = rp_json_text_at(leaf, "unit"), *state = rp_json_text_at(leaf, "state");
+    if (json_is_real(v))
+        rp_buf_printf(out, "%.9g", json_real_value(v));
+    else if (json_is_boolean(v))
+        rp_buf_puts(out, json_is_true(v) ? "yes" : "no");
+    else if (json_is_array(v) && !json_array_size(v))
+        rp_buf_puts(out, "none");
+    else if (plain(out, v) < 0)
+        return *state ? rp_buf_puts(out, state), 0 : -1;
+    if (*unit && !json_is_array(v))
+        rp_buf_printf(out, " %.16s%s", unit, strlen(unit) > 16 ? "..." : "");
+    return 0;
+}
+
+static int equal(struct rp_buf *out, const json_t *v)
+{
+    if (!json_is_boolean(v) && !json_is_null(v))
+        return -1;
+    rp_buf_puts(out, json_is_true(v) ? "equal" : json_is_false(v) ? "NOT EQUAL" : "not compared");
+    return 0;
+}
+
+static int quoted(struct rp_buf *out, const json_t *v)
+{
+    if (!json_is_string(v))
+        return -1;
+    RP_FREE char *text = rp_quoted(json_string_value(v));
+    rp_buf_puts(out, text);
+    return 0;
+}
+
+int rp_form(struct rp_buf *out, const json_t *value, const char *form)
+{
+    switch (*form) {
+    case 't':
+    case 'p':
+        return plain(out, value);
+    case 'd':
+        return decimal(out, value, form + 1);
+    case 'x':
+    case 'h':
+        return hex_float(out, value, *form == 'h');
+    case 'u':
+        return captured(out, value);
+    case 'r':
+        return captured_raw(out, value);
+    case 'e':
+        return equal(out, value);
+    case 'q':
+        return quoted(out, value);
+    }
+    return -1;
+}
+
+int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form)
+{
+    RP_BUF text = {0}, exact = {0};
+    const json_t *v = rp_pointer(document, pointer);
+    int rc = rp_form(&text, v, form);
+    (void)!plain(&exact, *form == 'u' ? json_object_get(v, "value") : v); /* nothing where it is not a plain value */
+    rp_buf_puts(out, rc < 0 ? "<data class=\"none\" value=\"" : "<data value=\"");
+    rp_html_text(out, rp_buf_text(&exact));
+    rp_buf_printf(out, "\" data-src=\"%s#", member);
+    rp_html(out, pointer, strlen(pointer), 0);
+    rp_buf_printf(out, "\" data-form=\"%s\">", form);
+    rp_html_text(out, rc < 0 ? "unknown" : rp_buf_text(&text));
+    rp_buf_puts(out, "</data>");
+    return rc;
+}
+
+/* ---- templates ---- */
+
+/* At most `limit` bytes, and no part of a character. */
+static void cut(char *text, size_t limit)
+{
+    size_t n = strlen(text);
+    if (n <= limit)
+        return;
+    while (((unsigned char)text[limit] & 0xc0) == 0x80)
+        limit++;
+    if (n > limit + 3)
+        memcpy(text + limit, "...", 4);
+}
+
+static void fill_text(struct rp_buf *out, const json_t *value, const char *form, int markdown)
+{
+    RP_BUF text = {0};
+    if (rp_form(&text, value, form) < 0)
+        rp_buf_puts(&text, "-");
+    rp_buf_puts(&text, "");
+    for (char *p = text.data; *p; p++)
+        *p = (unsigned char)*p < ' ' || *p == 127 ? ' ' : *p;
+    rp_clean(text.data);
+    if (*form != 'p')
+        cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
+    if (markdown && *form != 'p')
+        rp_md_text(out, text.data, 1);
+    else
+        rp_buf_puts(out, text.data);
+}
+
+void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *member, const char *template)
+{
+    for (const char *open; *(open = strchrnul(template, '{'));) {
+        const char *space = strchr(open, ' '), *close = strchr(open, '}');
+        RP_BUG_IF(!close || !space || space > close);
+        RP_FREE char *pointer = rp_asprintf("%.*s", (int)(space - open) - 1, open + 1);
+        RP_FREE char *form = rp_asprintf("%.*s", (int)(close - space) - 1, space + 1);
+        rp_buf_add(out, template, (size_t)(open - template));
+        if (as == RP_FILL_HTML)
+            rp_figure(out, document, member, pointer, form);
+        else
+            fill_text(out, rp_pointer(document, pointer), form, as == RP_FILL_MD);
+        template = close + 1;
+    }
+    rp_buf_puts(out, template);
+}

@@ -1,0 +1,267 @@
+#include "report/tables.h"
+
+#include "backend/backend.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/compare.h"
+#include "recipe/recipe.h"
+#include "report/figure.h"
+#include "report/results.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int on_page(const struct rp_doc *d)
+{
+    return d->as == RP_FILL_HTML;
+}
+
+static void add_table(struct rp_doc *d, const char *caption, const char *columns)
+{
+    if (on_page(d))
+        rp_doc_title(d, "%s", caption);
+    rp_doc_table(d, columns);
+}
+
+/* A row of a name and a figure with its unit; on a page none where nothing is known. */
+static void add_row(struct rp_doc *d, const json_t *run, const char *name, const char *pointer, const char *form, const char *unit)
+{
+    RP_BUF value = {0};
+    int known = rp_form(&value, rp_pointer(run, pointer), form) == 0;
+    if (!known && on_page(d))
+        return;
+    RP_FREE char *after = rp_asprintf("%s%s", known && *unit ? " " : "", known ? unit : "");
+    rp_doc_literal(d, name);
+    rp_doc_figure(d, run, pointer, form, after);
+}
+
+/* ---- steps ---- */
+
+int rp_table_has_steps_for(const json_t *run, const char *pointer)
+{
+    json_int_t timed = json_integer_value(rp_json_at(run, "results/steps/timed"));
+    return timed >= (strstr(pointer, "/p99") ? RP_P99_STEPS : strstr(pointer, "/p90") ? RP_P90_STEPS : 0);
+}
+
+void rp_table_windows(struct rp_doc *d, const json_t *run)
+{
+    size_t n = json_array_size(rp_json_at(run, "results/windows"));
+    if (n < 2)
+        return;
+    add_table(d, "Timed windows", "#repeat|#steps|#samples|#seconds");
+    rp_doc_column(d, 1, "%.40s", rp_throughput_of(run).unit);
+    for (size_t i = 0; i < n; i++) {
+        static const char *const cells[] = {"repeat d0", "steps d0", "samples d0", "seconds d3", "throughput d3"};
+        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
+            rp_doc_fill(d, run, "{/results/windows/%zu/%s}", i, cells[k]);
+    }
+}
+
+/* What the model counts: how many a second, and their share of another counter. */
+static void add_counters(struct rp_doc *d, const json_t *run)
+{
+    size_t n = json_array_size(rp_json_at(run, "results/counters"));
+    for (size_t i = 0; i < n; i++) {
+        const json_t *c = json_array_get(rp_json_at(run, "results/counters"), i);
+        const char *name = rp_json_text_at(c, "name"), *of = rp_json_text_at(c, "of");
+        RP_FREE char *rate = rp_asprintf("/results/counters/%zu/per_s", i), *share = rp_asprintf("/results/counters/%zu/share", i);
+        char text[160];
+        add_row(d, run, name, rate, "d1", RP_FORMAT(text, "%.60s/s", name));
+        if (*of)
+            add_row(d, run, RP_FORMAT(text, "%.60s, of %.60s", name, of), share, "d2*100", "%");
+    }
+}
+
+static const struct row {
+    const char *name, *pointer, *form, *unit;
+} of_run[] = {
+    {"step time, median", "/results/step_s/median", "d4", "s"},
+    {"step time, p90", "/results/step_s/p90", "d4", "s"},
+    {"step time, p99", "/results/step_s/p99", "d4", "s"},
+    {"step time, shortest", "/results/step_s/min", "d4", "s"},
+    {"step time, longest", "/results/step_s/max", "d4", "s"},
+    {"warm-up steps", "/results/steps/warm-up", "d0", ""},
+    {"timed steps", "/results/steps/timed", "d0", ""},
+    {"samples per step", "/results/samples_per_step", "d0", ""},
+    {"achieved", "/results/flops_per_s", "d2*1e-9", "GFLOP/s"},
+    {"between steps, inside the windows", "/results/between_steps_s", "d4", "s"},
+    {"state roots, outside the windows", "/results/state_roots/seconds", "d4", "s"},
+    {"parameters", "/plan/parameters", "d0", ""},
+    {"memory planned", "/plan/total_bytes", "d1/1048576", "MiB"},
+    {"memory used at most", "/peak_rss_bytes", "d1/1048576", "MiB"},
+    {"whole run", "/elapsed_s", "d1", "s"},
+    {NULL, NULL, NULL, NULL}, /* the counters */
+    {"first loss", "/results/loss_first", "h", ""},
+    {"last loss", "/results/loss_last", "h", ""},
+    {"first gradient norm", "/results/grad_norm_first", "h", ""},
+    {"last gradient norm", "/results/grad_norm_last", "h", ""},
+    {"device", NULL, NULL, NULL},
+    {"FLOPs per sample", "/plan/flops_formula", "t", ""},
+    {"state root before", "/results/state_root_first", "t", ""},
+    {"state root after", "/results/state_root_last", "t", ""},
+    {"program", "/tool/version", "t", ""},
+    {"program's commit", "/tool/commit", "t", ""},
+    {"data digest", "/data/digest", "t", ""},
+    {"data archive", "/data/archive", "t", ""},
+    {"started", "/started_at", "t", ""},
+    {"ended", "/ended_at", "t", ""},
+};
+
+void rp_table_figures(struct rp_doc *d, const json_t *run)
+{
+    char device[RP_DEVICE_TEXT];
+    add_table(d, "Figures of the run", on_page(d) ? "figure|value" : "|");
+    for (size_t i = 0; i < sizeof of_run / sizeof *of_run; i++) {
+        const struct row *r = &of_run[i];
+        if (!r->name) {
+            add_counters(d, run);
+        } else if (!r->pointer) {
+            rp_doc_cell(d, "%s", r->name);
+            rp_doc_cell(d, "%s", rp_device_text(device, json_object_get(run, "device")));
+        } else if (!on_page(d) || rp_table_has_steps_for(run, r->pointer)) {
+            add_row(d, run, r->name, r->pointer, r->form, r->unit);
+        }
+    }
+}
+
+/* ---- the device ---- */
+
+void rp_table_telemetry(struct rp_doc *d, const json_t *run)
+{
+    static const struct row rows[] = {
+        {"clock of the multiprocessors", "clock_sm_hz", "d0*1e-6", "MHz"},
+        {"clock of the memory", "clock_memory_hz", "d0*1e-6", "MHz"},
+        {"power", "power_w", "d1", "W"},
+        {"temperature", "temperature_c", "d0", "C"},
+        {"utilization", "utilization", "d0", "%"},
+    };
+    static const char *const columns[] = {"min", "median", "mean", "max"};
+    add_table(d, "The device within the timed windows", "value|#min|#median|#mean|#max|unit");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rp_doc_cell(d, "%s", rows[i].name);
+        for (size_t k = 0; k < 4; k++)
+            rp_doc_fill(d, run, "{/samples/%s/%s %s}", rows[i].pointer, columns[k], rows[i].form);
+        rp_doc_cell(d, "%s", rows[i].unit);
+    }
+}
+
+void rp_table_ceilings(struct rp_doc *d, const json_t *run)
+{
+    static const struct row rows[] = {
+        {"matrix product", "gemm", "flops_per_s", "GFLOP/s"},
+        {"copy between two blocks of its memory", "copy", "bytes_per_s", "GB/s"},
+        {"copy from the host's memory", "host_to_device", "bytes_per_s", "GB/s"},
+    };
+    const json_t *is = rp_json_at(run, "ceilings");
+    const char *shape = json_is_object(rp_json_at(is, "before")) ? "/ceilings/before/gemm" : "/ceilings/after/gemm";
+    add_table(d, "Measured with the operations of the run, outside the timed windows",
+              on_page(d) ? "operation|#before the run|#after it|unit and formula" : "|#before the run|#after it|");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[64];
+        if (!rp_json_at(is, RP_FORMAT(path, "before/%s", rows[i].pointer)) && !rp_json_at(is, RP_FORMAT(path, "after/%s", rows[i].pointer)))
+            continue;
+        if (i == 0)
+            rp_doc_fill(d, run, "%s, {%s/rows d0}x{%s/width d0}x{%s/depth d0}", rows[i].name, shape, shape, shape);
+        else
+            rp_doc_cell(d, "%s", rows[i].name);
+        rp_doc_fill(d, run, "{/ceilings/before/%s/%s d2*1e-9}", rows[i].pointer, rows[i].form);
+        rp_doc_fill(d, run, "{/ceilings/after/%s/%s d2*1e-9}", rows[i].pointer, rows[i].form);
+        rp_doc_fill(d, run, "%s; {/ceilings/formulas/%s t}", rows[i].unit, rows[i].pointer);
+    }
+}
+
+/* ---- settings and machines ---- */
+
+void rp_table_overrides(struct rp_doc *d, const json_t *run)
+{
+    int n = 0, rows = 0;
+    const struct rp_key *k = rp_key_table(&n);
+    for (int i = 0; i < n; i++) {
+        const char *origin = rp_json_text_at(json_object_get(json_object_get(run, "recipe"), k[i].name), "origin");
+        if (strcmp(origin, "command line") != 0 && strcmp(origin, "backend section") != 0)
+            continue;
+        if (!rows++)
+            add_table(d, "Settings that are not those of the recipe", "key|value|by");
+        rp_doc_literal(d, k[i].name);
+        rp_doc_fill(d, run, "{/recipe/%s/value t}", k[i].name);
+        rp_doc_cell(d, "%s", origin);
+    }
+}
+
+/* One side of a difference: an entry of a list of run.json. */
+static void add_side(struct rp_doc *d, const json_t *run, const char *list, size_t i, const char *side)
+{
+    rp_doc_fill(d, run, "{/%s/%zu/%s %s}", list, i, side, on_page(d) ? "u" : "r");
+}
+
+void rp_table_changes(struct rp_doc *d, const json_t *run)
+{
+    static const char *const impacts[] = {"high", "medium", "low"};
+    const json_t *list = json_object_get(run, "environment_changes");
+    size_t shown = 0;
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            const json_t *c = json_array_get(list, i);
+            if (strcmp(rp_json_text_at(c, "impact"), impacts[k]) != 0)
+                continue;
+            if (!shown++)
+                add_table(d, "What changed during the run", "field|impact|before|after");
+            rp_doc_text(d, rp_json_text_at(c, "field"), "-");
+            rp_doc_cell(d, "%s%s", impacts[k], json_is_true(json_object_get(c, "moment")) ? ", of the moment" : "");
+            add_side(d, run, "environment_changes", i, "before");
+            add_side(d, run, "environment_changes", i, "after");
+        }
+    rp_doc_line(d, "%zu of %zu values that differ between the two captures are listed; the others have no known influence on speed.", shown,
+                json_array_size(list));
+}
+
+/* ---- a replication ---- */
+
+void rp_table_agreement(struct rp_doc *d, const json_t *run)
+{
+    const json_t *is = rp_json_at(run, "agreement");
+    add_table(d, "The two runs", "what|value");
+    rp_doc_cell(d, "bits");
+    rp_doc_fill(d, run, "{/agreement/bits/equal e}; {/agreement/bits/steps d0} steps and {/agreement/bits/roots d0} state roots compared");
+    if (json_is_object(rp_json_at(is, "bits/first_difference"))) {
+        rp_doc_cell(d, "first difference");
+#define AT "/agreement/bits/first_difference/"
+        rp_doc_fill(d, run, "step {" AT "step d0}, {" AT "quantity t}: first {" AT "first t}, here {" AT "here t}");
+#undef AT
+    }
+    rp_doc_cell(d, "throughput here / first");
+    rp_doc_fill(d, run, "{/agreement/throughput/here d3} / {/agreement/throughput/first d3} = {/agreement/throughput/ratio d4}%s",
+                json_array_size(rp_json_at(is, "throughput/interval")) != 2
+                    ? ""
+                    : ", 95 % interval {/agreement/throughput/interval/0 d4} to {/agreement/throughput/interval/1 d4}");
+    rp_doc_cell(d, "unit");
+    rp_doc_fill(d, run, "{/agreement/throughput/unit t}");
+    rp_doc_cell(d, "method of the interval");
+    rp_doc_fill(d, run, "{/agreement/throughput/method t}");
+    for (size_t i = 0; i < json_array_size(rp_json_at(is, "settings")); i++) {
+        if (i == 0)
+            add_table(d, "Settings that differ", "key|first|here");
+        rp_doc_text(d, rp_json_text_at(json_array_get(rp_json_at(is, "settings"), i), "key"), "-");
+        rp_doc_fill(d, run, "{/agreement/settings/%zu/first t}", i);
+        rp_doc_fill(d, run, "{/agreement/settings/%zu/here t}", i);
+    }
+}
+
+void rp_table_differences(struct rp_doc *d, const json_t *run)
+{
+    const json_t *list = rp_json_at(run, "agreement/environment");
+    size_t shown = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        if (!rp_capture_important(one))
+            continue;
+        if (!shown++)
+            add_table(d, "Differences between the machines that probably affect throughput", "field|impact|first|here");
+        rp_doc_text(d, rp_json_text_at(one, "field"), "-");
+        rp_doc_text(d, rp_json_text_at(one, "impact"), "-");
+        add_side(d, run, "agreement/environment", i, "first");
+        add_side(d, run, "agreement/environment", i, "here");
+    }
+    rp_doc_line(d, "%zu of %zu values that differ between the two machines before the runs are of high or medium impact.", shown,
+                json_array_size(list));
+}

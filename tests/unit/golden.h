@@ -1,0 +1,21 @@
+/* Golden files: the words of a surface, one file each; RP_UPDATE=1 in the environment writes them anew. */
+#ifndef REPRO_TESTS_GOLDEN_H
+#define REPRO_TESTS_GOLDEN_H
+
+#include "base/buf.h"
+#include "tests/unit/tap.h"
+
+#include <stdlib.h>
+
+/* Is the text that of the file? path: from the top of the repository. */
+static inline void golden(const char *path, const struct rp_buf *text)
+{
+    RP_BUF expected = {0};
+    struct rp_err err;
+    if (getenv("RP_UPDATE"))
+        CHECK(rp_write_file(path, text->data, text->size, 0644, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&expected, path, 1 << 20, &err) == 0, "%s", err.msg);
+    CHECK_STR(rp_buf_text(text), rp_buf_text(&expected));
+}
+
+#endif
