@@ -66,7 +66,7 @@ static int bad_record(const struct rp_tfrecord_set *s, int file, int64_t in_file
     return rp_wrap(err, "'%s', record %lld (from 0)", s->files.file[file].name, (long long)in_file);
 }
 
-/* Heads of all frames of one file, through a window: records are small and a system call for each would dominate. */
+/* Heads of all frames of one file, read through a window: records are small, and one system call each would dominate the time. */
 static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
 {
     enum { window = 1 << 18 };
@@ -95,7 +95,7 @@ static int build_index(struct rp_tfrecord_set *s, const char *path, struct rp_er
     for (int i = 0; i < s->files.n; i++)
         if (index_file(s, i, err) < 0)
             return -1;
-    return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' holds no records", path);
+    return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no records", path);
 }
 
 int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err)
@@ -121,7 +121,7 @@ void rp_tfrecord_set_fini(struct rp_tfrecord_set *s)
 
 static int file_of(const struct rp_tfrecord_set *s, int64_t record)
 {
-    int lo = 0, hi = s->files.n - 1; /* the last file whose first record is not beyond; empty files share a start */
+    int lo = 0, hi = s->files.n - 1; /* the last file whose first record is at or before it; empty files share a start */
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
         if (s->first[mid] <= record)
