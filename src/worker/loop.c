@@ -304,7 +304,7 @@ static int measure_after(struct loop *l, struct rp_err *err)
 static json_t *memory_taken(const struct loop *l, struct rp_err *err)
 {
     uint64_t reserved, taken;
-    if (l->backend->taken(l->dev, &reserved, &taken, err) < 0)
+    if (l->backend->used_memory(l->dev, &reserved, &taken, err) < 0)
         return NULL;
     return json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "taken", (json_int_t)taken);
 }
@@ -322,7 +322,7 @@ static int finish(struct loop *l, struct rp_err *err)
     struct rusage u;
     RP_JSON *device_bytes = NULL;
     getrusage(RUSAGE_SELF, &u);
-    if (l->backend->taken && !(device_bytes = memory_taken(l, err)))
+    if (l->backend->used_memory && !(device_bytes = memory_taken(l, err)))
         return -1;
     if (measure_after(l, err) < 0)
         return -1;

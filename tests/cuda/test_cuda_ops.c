@@ -40,7 +40,7 @@ static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *fail
     shim->ahead = mix >> 2 & 1;
     shim->resident = 1 + (int)(mix % 5);
     shim->seed = mix;
-    if ((rp_ops_compare(dev->op, dev, (enum rp_op)op, s, &e) == 0 && dev->backend->sync(dev, &e) == 0) || ++*failed > 3)
+    if ((rp_ops_compare(NULL, dev->op, dev, (enum rp_op)op, s, &e) == 0 && dev->backend->sync(dev, &e) == 0) || ++*failed > 3)
         return;
     CHECK(0, "order %d%s%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, "
           "offset %d%s%s: %s",

@@ -276,13 +276,13 @@ static void order_of_calls(void)
     dev->op->add(dev, y, x, x, ALL);
     b->copy(dev, x, z, sizeof ones);
     CHECK(b->download(dev, back, y, sizeof back, &err) == 0 && back[0] == 4.0f, "a copy overtook a launch: %g", (double)back[0]);
-    rp_cuda_of(dev)->gemm_wish.mode = 1 + RP_GEMM_APART; /* zeros through the workspace, which the search for NaN takes next */
+    rp_cuda_of(dev)->gemm_forced.mode = 1 + RP_GEMM_PARALLEL; /* zeros through the workspace, which the search for NaN takes next */
     dev->op->fill(dev, x, 0.0f, ALL);
     dev->op->gemm(dev, &(struct rp_gemm){.m = SIDE, .n = SIDE, .k = SIDE, .a = x, .lda = SIDE, .b = y, .ldb = SIDE, .c = y, .ldc = SIDE,
                                          .segment = 16});
     dev->op->find_nonfinite(dev, &at, z, ALL);
     CHECK(at == 5, "%lld", (long long)at);
-    CHECK(rp_cuda_of(dev)->gemm_done.mode == 1 + RP_GEMM_APART);
+    CHECK(rp_cuda_of(dev)->gemm_done.mode == 1 + RP_GEMM_PARALLEL);
     dev->backend->close(dev);
 }
 
@@ -307,7 +307,7 @@ static void operations(void)
     const struct rp_op_memory memory = {dev->backend->shared, dev->backend->free_shared, dev->backend->sync};
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            CHECK(rp_ops_compare_in(&memory, dev->op, dev, (enum rp_op)op, &shapes[i], &err) == 0, "%s, shape %zu: %s",
+            CHECK(rp_ops_compare(&memory, dev->op, dev, (enum rp_op)op, &shapes[i], &err) == 0, "%s, shape %zu: %s",
                   rp_op_info[op].name, i, err.msg);
     dev->backend->close(dev);
 }

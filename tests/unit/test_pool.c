@@ -1,8 +1,5 @@
 /* The thread pool: every part once, jobs back to back and after sleep, and the state of arithmetic in every thread.
  * Also what the device refuses: memory it has not got, instruction sets it does not know. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/limits.h"
 #include "base/json.h"

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIXTURE static __attribute__((unused))
+#define FIXTURE static inline
 
 /* -- a device whose operations are the definitions -- */
 

@@ -17,7 +17,7 @@ const struct rp_cuda_image *rp_cuda_image_for(int capability)
     return best;
 }
 
-/* With a zero behind it, which ends PTX. */
+/* Followed by a zero, which ends PTX. */
 static char *unpack(const struct rp_cuda_part *part, struct rp_err *err)
 {
     char *code = malloc(part->size + 1);

@@ -16,7 +16,7 @@ struct rp_nn_classifier {
     int rows, width, classes;
 };
 
-/* c: filled in but for pointers; what the logits and the loss are called, and the stage they belong to. */
+/* c: complete except for pointers. logits, loss: names of these tensors, which belong to `stage`. */
 void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage);
 /* *sum = weighted_sum(coef, loss), on the device */
 void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,

@@ -34,7 +34,7 @@ static const uint64_t *sorted(uint64_t *x, uint64_t *spare, int n)
 
 void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n, uint64_t *work)
 {
-    /* the staging copy is writable; the struct is const for everybody else */
+    /* the staging copy is writable; all other users get const pointers */
     int32_t *key = (int32_t *)g->key, *start = (int32_t *)g->start, *source = (int32_t *)g->source;
     for (int i = 0; i < n; i++)
         work[i] = (uint64_t)(uint32_t)keys[i] << 32 | (uint32_t)i;
