@@ -1,9 +1,9 @@
 #include "backend/speed.h"
 
 #include "base/clock.h"
+#include "base/sort.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The shapes of a transformer of 12 heads of 64; the larger batch has 96 sequences of 128 tokens. */
@@ -196,12 +196,6 @@ static double timed(struct bench *b, const struct call *c, long calls)
     return wait_for_device(b) < 0 ? -1 : (double)(rp_now_ns() - start) * 1e-9;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int measure(struct bench *b, const struct call *c)
 {
     double s[WINDOWS], once = timed(b, c, 1); /* the first loads the kernel */
@@ -218,10 +212,9 @@ static int measure(struct bench *b, const struct call *c)
         s[i] /= (double)calls;
     }
     char shape[64];
-    qsort(s, (size_t)windows, sizeof *s, by_value);
     snprintf(shape, sizeof shape, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
     json_array_append_new(b->rows, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape,
-                                             "seconds", s[windows / 2], "flops", c->flops, "bytes", c->bytes, "calls",
+                                             "seconds", rp_median(s, (size_t)windows), "flops", c->flops, "bytes", c->bytes, "calls",
                                              (json_int_t)(calls * windows)));
     return 0;
 }

@@ -2,7 +2,6 @@
  *
  * What:    libarchive restricted by a list of refusals.
  * Flow:    archive file or bytes -> files below a directory, or members in memory; members -> archive.
- * Owner:   the caller owns source, directory and member lists.
  * Extend:  another format is one archive_read_support_...() line in archive.c; a refusal is one check in check_entry() with a case
  *          in tests/unit/test_data_archive.c.
  *

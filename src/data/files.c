@@ -46,14 +46,6 @@ static int add_path(struct rp_files *f, char *name, struct rp_err *err)
     return 0;
 }
 
-static char *join(const char *dir, const char *name)
-{
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
-        n--;
-    return rp_asprintf("%.*s%s%s", (int)n, dir, n == 1 && *dir == '/' ? "" : "/", name);
-}
-
 /* Adds the files of one directory with in_name in their names. *only: the sole directory in it, NULL if there is none or several. */
 static int scan_directory(struct rp_files *f, const char *dir, const char *in_name, char **only, struct rp_err *err)
 {
@@ -67,7 +59,7 @@ static int scan_directory(struct rp_files *f, const char *dir, const char *in_na
     while (!failed && (errno = 0, (e = readdir(d)) != NULL)) {
         if (e->d_name[0] == '.')
             continue;
-        char *path = join(dir, e->d_name);
+        char *path = rp_asprintf("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", e->d_name);
         mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
         if (S_ISREG(mode) && strstr(e->d_name, in_name)) {
             failed = add_path(f, path, err);

@@ -3,7 +3,6 @@
  * What:    a path that is a file, a directory, a glob, or "embedded:NAME" becomes a sorted list of readable files.
  * Flow:    path -> rp_files -> rp_files_read() at offsets, rp_files_digest().
  * Owner:   rp_files owns descriptors, names and the bytes of files held in memory; rp_files_close() frees them.
- * Extend:  another kind of path is one branch in rp_files_open().
  *
  * Order: byte-wise by path (LC_ALL=C sort), so the same files are the same samples everywhere.
  * Of a directory, the regular files whose names contain the data format's `in_name` are used; hidden files never are. If there are none,

@@ -3,7 +3,6 @@
  * What:    checks one path or one symbolic link; the set of paths finds duplicates and files used as directories.
  * Flow:    path -> RP_MALFORMED with the reason, or an entry of the set.
  * Owner:   struct rp_path_set owns copies of the paths.
- * Extend:  a new reason to refuse a name is one line in rp_name_check().
  */
 #ifndef RP_DATA_NAMES_H
 #define RP_DATA_NAMES_H

@@ -5,7 +5,6 @@
  * Flow:    a model declares tensors in order -> offsets and bytes of one block per class -> rp_tensors_bind() sets the model's pointers.
  *          Sizes, memory plan, initialisation, decay groups, checkpoints, state roots and the search for the first NaN walk the same list.
  * Owner:   struct rp_tensors owns its array; names are static text; `at` points into the model.
- * Extend:  another property of tensors is a field here.
  *
  * Every tensor is aligned to 64 bytes, except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM);
  * padding between tensors stays zero. The gradient and each optimizer slot have the layout of the block of weights.

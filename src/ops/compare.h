@@ -3,7 +3,6 @@
  * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, then every byte is compared,
  *          including the inputs and guard bytes around each tensor.
  * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
- * Owner:   each comparison allocates and frees its own tensors, in memory that the device can access.
  * Extend:  a new operation needs case_<name>() in compare.c; without it this does not compile.
  */
 #ifndef RP_OPS_COMPARE_H

@@ -2,7 +2,6 @@
  *
  * What:    one X-macro list per choice, an enum of its values, the text "a|b" of keys.def and of option tables, and a lookup of names.
  * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
- * Owner:   constants.
  * Extend:  one word in a list, and its row in the tables that its enum indexes. Documents contain names: the order is free.
  */
 #ifndef RP_RECIPE_CHOICES_H

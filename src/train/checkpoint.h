@@ -2,7 +2,6 @@
  *
  * What:    public tensor names; slots of the optimizer as "optimizer.<slot>." + name; metadata "format": "pt" and "step".
  * Flow:    blocks -> file (--save), file -> blocks (--init), in pieces of 1 MiB.
- * Owner:   blocks are borrowed.
  * Extend:  a model that shares tensors under a second name lists it in its aliases.
  *
  * Reading: every parameter must be there as F32 with its shape, and nothing else may be, except what others' files carry: aliases of

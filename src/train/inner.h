@@ -3,7 +3,6 @@
  * What:    struct rp_train, the input of a step, forward and backward of single micro-batches.
  * Flow:    input.c fills the slots, gradient.c walks them, train.c updates.
  * Owner:   struct rp_train owns host memory; the backend owns every block.
- * Extend:  state of one theme goes into the struct of its file.
  */
 #ifndef RP_TRAIN_INNER_H
 #define RP_TRAIN_INNER_H

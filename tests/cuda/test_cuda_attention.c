@@ -174,11 +174,7 @@ static size_t room; /* of shared memory on the played GPU: what needs more is ne
 
 static void open_device(void)
 {
-    struct rp_err e = {0};
-    struct rp_dev *dev = gpu(&shim, &e);
-    if (!CHECK(dev != NULL, "%s", e.msg))
-        exit(1);
-    cuda = rp_cuda_of(dev);
+    cuda = rp_cuda_of(gpu_here(&shim));
     room = cuda->gpu.shared_max;
 }
 

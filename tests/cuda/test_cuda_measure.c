@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static struct rp_dev *device(void)
-{
-    struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    CHECK(dev, "%s", err.msg);
-    return dev;
-}
-
 static void pause_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
@@ -27,7 +19,7 @@ TEST(the_clock_stops_with_the_last_wait)
 {
     struct rp_err err = {0};
     uint64_t ns = 0, t0 = rp_now_ns();
-    struct rp_dev *dev = device();
+    struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
     int failed = b->time_begin(dev, &err) < 0;
     pause_ms(20);
@@ -48,7 +40,7 @@ TEST(copies_and_memory)
     struct rp_err err = {0};
     float host[FLOATS], back[FLOATS];
     uint64_t reserved[3], taken[3];
-    struct rp_dev *dev = device();
+    struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
     for (int i = 0; i < FLOATS; i++)
         host[i] = (float)i;
@@ -73,7 +65,7 @@ TEST(copies_and_memory)
 TEST(ceilings_by_the_device_s_clock)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev = device();
+    struct rp_dev *dev = gpu_here(NULL);
     struct rp_plan plan = {0};
     struct rp_ceiling_size s = rp_ceiling_size(dev, &plan);
     CHECK(s.gemm.rows == 8192 && s.times > 1 && s.copy == (size_t)256 << 20, "%d rows", s.gemm.rows);

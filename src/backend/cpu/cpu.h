@@ -11,7 +11,7 @@
 #include "backend/backend.h"
 #include "recipe/choices.h"
 
-enum rp_isa rp_isa_best(void); /* from CPUID and XGETBV */
+enum rp_isa rp_isa_best(void);
 int rp_isa_usable(enum rp_isa isa); /* 0 for RP_ISA_auto, which is not an instruction set */
 const char *rp_isa_name(enum rp_isa isa);
 int rp_isa_from_name(const char *name); /* NULL or "auto": the best one; -1: no such name */

@@ -2,7 +2,6 @@
  *
  * What:    one register tile of C, the packed forms of A and B that it reads, and a table row per instruction set.
  * Flow:    gemm.c cuts a GEMM into tiles and packs; a kernel computes one tile and stores it with the epilogue.
- * Owner:   all memory is the caller's or the thread's scratch; kernels own nothing.
  * Extend:  a new instruction set is one file with the five functions of struct rp_gemm_kernel and one row in gemm.c.
  *
  * Why the bits are the same everywhere: every element of C is one chain of fma over ascending k, whatever the tile is.

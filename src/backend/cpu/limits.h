@@ -2,7 +2,6 @@
  *
  * What:    MemAvailable, RLIMIT_AS, memory and CPU limits of control groups (versions 1 and 2, all parents), CPU affinity.
  * Flow:    files under root ("" for the real ones, a recorded tree in tests) -> a number.
- * Extend:  another limit is another minimum in rp_cpu_memory() or rp_cpu_count().
  */
 #ifndef RP_BACKEND_CPU_LIMITS_H
 #define RP_BACKEND_CPU_LIMITS_H

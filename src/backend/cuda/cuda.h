@@ -114,6 +114,7 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
     rp_cuda_launch(c, RP_KERNEL_##name, grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
 /* Blocks for n items, one thread each, at most `most` blocks a multiprocessor: the kernel strides over the rest. */
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
+#define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4) /* four elements for each thread */
 /* The workspace, for use within one operation, 256-byte aligned; RP_BUG if it was opened with less. */
 void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
 /* Whether all of these are multiples of 16 bytes, as float4 requires. NULL is. */

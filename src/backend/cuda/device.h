@@ -61,20 +61,7 @@ RP_DEVICE float *rp_smem_at(rp_smem p, int floats)
 /* Asynchronous copies from global to shared memory: sm_80 and later; earlier devices use loads and stores. */
 #if __CUDA_ARCH__ >= 800
 #define RP_ASYNC 1
-RP_DEVICE void rp_copy16(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(rp_smem_of(to)), "l"(from) : "memory");
-}
-RP_DEVICE void rp_copy4(void *to, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(rp_smem_of(to)), "l"(from) : "memory");
-}
-/* +0 where !inside; `from` must still be an address that may be read */
-RP_DEVICE void rp_copy4_or_zero(void *to, const void *from, int inside)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(rp_smem_of(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
-}
-/* The same to `floats` floats after an address. */
+/* To `floats` floats after an address. or_zero: +0 if !inside, but `from` must still be readable. */
 RP_DEVICE void rp_copy16_to(rp_smem to, int floats, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 4 * (unsigned)floats), "l"(from) : "memory");
@@ -93,6 +80,8 @@ RP_DEVICE void rp_copy4_or_zero_to(rp_smem to, int floats, const void *from, int
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from),
                  "r"(inside ? 4 : 0) : "memory");
 }
+#define rp_copy16(to, from) rp_copy16_to(rp_smem_of(to), 0, from)
+#define rp_copy4_or_zero(to, from, inside) rp_copy4_or_zero_to(rp_smem_of(to), 0, from, inside)
 RP_DEVICE void rp_copy_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -1,9 +1,6 @@
 /* Norms, optimizers, initialisation. */
 #include "backend/cuda/cuda.h"
 
-/* Four elements for each thread. */
-#define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4)
-
 void rp_cuda_op_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);

@@ -1,9 +1,6 @@
 /* GELU, tanh, column sums. */
 #include "backend/cuda/cuda.h"
 
-/* Four elements for each thread. */
-#define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4)
-
 /* A thread for each column and 64 rows. */
 static struct rp_grid strips(enum rp_cuda_kernel kernel, int rows, int width)
 {

@@ -17,11 +17,11 @@
  */
 #include "data/synthetic/make.h"
 
+#include "base/sort.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
 #include "ops/philox.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ids of the public uncased vocabulary */
@@ -135,16 +135,11 @@ static void add_sentences(struct sequence *q, struct stream *s, const struct rp_
     add_token(q, SEP, 1);
 }
 
-static int by_position(const void *a, const void *b)
-{
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
 /* 15 % of the tokens, except special ones: 80 % become [MASK], 10 % another word, 10 % stay. */
 static void mask_tokens(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
 {
-    int candidate[MAX_SEQ], n = 0, want = (q->length * 15 + 50) / 100;
+    int64_t candidate[MAX_SEQ];
+    int n = 0, want = (q->length * 15 + 50) / 100;
     for (int i = 0; i < q->length; i++)
         if (q->ids[i] >= FIRST_WORD)
             candidate[n++] = i;
@@ -152,13 +147,14 @@ static void mask_tokens(struct sequence *q, struct stream *s, const struct rp_ma
     want = want > o->max_predictions_per_seq ? (int)o->max_predictions_per_seq : want;
     want = want > n ? n : want;
     for (int i = 0; i < want; i++) { /* the first `want` of a Fisher-Yates shuffle */
-        int j = i + (int)below(next(s), (uint32_t)(n - i)), c = candidate[i];
+        int j = i + (int)below(next(s), (uint32_t)(n - i));
+        int64_t c = candidate[i];
         candidate[i] = candidate[j];
         candidate[j] = c;
     }
-    qsort(candidate, (size_t)want, sizeof *candidate, by_position);
+    rp_sort_int64(candidate, (size_t)want);
     for (int i = 0; i < want; i++) {
-        int at = candidate[i];
+        int64_t at = candidate[i];
         uint32_t kind = below(next(s), 10), other = below(next(s), (uint32_t)(o->vocab_size - FIRST_WORD));
         q->position[i] = at;
         q->label[i] = q->ids[at];

@@ -3,7 +3,6 @@
  * What:    part of every transformer layer; R rows, H wide.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  another kind of projection is a field here.
  */
 #ifndef RP_MODEL_NN_ATTENTION_H
 #define RP_MODEL_NN_ATTENTION_H

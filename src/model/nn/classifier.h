@@ -3,7 +3,6 @@
  * What:    R rows, H wide, C classes: a decoder over a vocabulary, or two classes.
  * Flow:    declare() -> forward(x, labels, coef) -> one loss; backward() -> gradients of W, b and x. The logits become their own gradient.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  label smoothing is a parameter of the operation softmax_xent, and then of forward().
  */
 #ifndef RP_MODEL_NN_CLASSIFIER_H
 #define RP_MODEL_NN_CLASSIFIER_H

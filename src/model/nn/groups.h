@@ -9,8 +9,8 @@
 
 #include "ops/ops.h"
 
-/* Keys ascending, rows ascending within a key. work: 2 * n words. */
-void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n, uint64_t *work);
+/* Keys, none negative, become ascending, and rows ascending within a key. */
+void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n);
 float rp_sum128(const float *x, int n);
 
 #endif

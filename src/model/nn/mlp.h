@@ -3,7 +3,6 @@
  * What:    R rows, H wide outside, I wide inside.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  another activation is a parameter of declare() and a case in forward() and backward().
  */
 #ifndef RP_MODEL_NN_MLP_H
 #define RP_MODEL_NN_MLP_H

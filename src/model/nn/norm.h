@@ -3,7 +3,6 @@
  * What:    R rows, H wide; keeps what the backward pass needs.
  * Flow:    declare() -> forward(x, residual) -> y; backward(dy) -> gradients of scale, shift and of the bias that made x, of x and residual.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  pre-LN, where the sum itself is the output, is another function here.
  */
 #ifndef RP_MODEL_NN_NORM_H
 #define RP_MODEL_NN_NORM_H
