@@ -51,6 +51,7 @@ static void four_rounds(void)
 static const char *logged(void (*body)(void))
 {
     const char *path = scratch("log");
+    unlink(path);
     setenv("SHIM_LOG", path, 1);
     alone(body, "0");
     unsetenv("SHIM_LOG");

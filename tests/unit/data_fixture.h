@@ -2,7 +2,6 @@
  *
  * What:    struct sample, a good record of seq 8 and 2 predictions that tests spoil; reading it back.
  * Flow:    sample -> tf.Example -> TFRecord -> file.
- * Owner:   static storage of the test program.
  * Extend:  include after tap.h; a new field of BERT data gets its array here.
  */
 #ifndef RP_TESTS_DATA_FIXTURE_H

@@ -3,7 +3,6 @@
  * What:    fixture_device("reference" | an instruction set, threads), small_recipe(), fixture_open().
  * Flow:    recipe -> struct fixture with an opened trainer, samples in every slot.
  * Owner:   the test closes what it opens: fixture_fini() or fixture_close().
- * Extend:  a new size of model is a recipe with other fields.
  */
 #ifndef RP_TESTS_TRAIN_FIXTURE_H
 #define RP_TESTS_TRAIN_FIXTURE_H
