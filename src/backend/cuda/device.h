@@ -129,7 +129,7 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 #define RP_ALL_LANES 0xffffffffu
 #define RP_WARP 32
 
-#ifndef RP_SHIM
+#if defined(__CUDACC__) && !defined(RP_SHIM)
 #define inline __device__ __forceinline__ /* static inline functions of src/ops would be host functions */
 #endif
 #include "backend/cuda/kernels.h"
