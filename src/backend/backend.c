@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXTENT_MOST (INT_MAX - 4096.0)     /* what is rounded up to tiles stays an int */
-#define ELEMENTS_MOST (1024.0 * INT_MAX)   /* parts of at least 1024 elements are numbered by an int */
+#define EXTENT_MOST (INT_MAX - 4096.0)     /* rounded up to tiles, it is still an int */
+#define ELEMENTS_MOST (1024.0 * INT_MAX)   /* an int numbers parts of at least 1024 elements */
 
 const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, const char *name)
 {
@@ -19,15 +19,14 @@ const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, c
 
 const char *rp_class_name(enum rp_class c)
 {
-    static const char *const names[] = {
-#define X(id, text) [id] = text,
-        RP_CLASSES(X)
-#undef X
-    };
+    static const char *const names[RP_CLASS_COUNT] = {
+        [RP_CLASS_PARAMETERS] = "parameters",   [RP_CLASS_GRADIENTS] = "gradients", [RP_CLASS_OPTIMIZER] = "optimizer state",
+        [RP_CLASS_ACTIVATIONS] = "activations", [RP_CLASS_SCRATCH] = "scratch",     [RP_CLASS_INPUT] = "input batches",
+        [RP_CLASS_BACKEND] = "backend buffers"};
     return (unsigned)c < RP_CLASS_COUNT ? names[c] : "?";
 }
 
-/* ---- calls that a run will make ---- */
+/* ---- support for calls ---- */
 
 int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt, ...)
 {
@@ -47,7 +46,7 @@ int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt
 
 int rp_use_limit(const struct rp_op_use *u, const char *what, double is, double most, struct rp_err *err)
 {
-    return is <= most ? 0 : rp_use_refuse(u, err, "has %.0f %s, at most %.0f can be counted; try a smaller train.batch_size", is, what,
+    return is <= most ? 0 : rp_use_refuse(u, err, "has %.0f %s, at most %.0f are supported; try a smaller train.batch_size", is, what,
                                           most);
 }
 

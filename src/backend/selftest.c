@@ -14,13 +14,12 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
-/* A GPU has many kernels for products, and these sizes fit all. With RP_CUDA_GEMM=rotate each is used with every way to add segments:
- * the four forms come in turn. */
-#define PRODUCTS 80
-static struct rp_op_shape product_shape(unsigned i)
+/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode. */
+#define GEMMS 80
+static struct rp_op_shape gemm_case(unsigned i)
 {
-    return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = 36, .variant = 16 | (i % 16), .in_place = i / 16 % 2,
-                                .seed = i};
+    return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = 36, .in_place = i / 16 % 2,
+                                .variant = RP_VARIANT_ALIGNED | (i % 16), .seed = i};
 }
 
 struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
@@ -30,7 +29,7 @@ struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_
     int n = 0;
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (int i = 0; i <= SIZES; i++) {
-            struct rp_op_shape s = i < SIZES ? shapes[i] : product_shape(0);
+            struct rp_op_shape s = i < SIZES ? shapes[i] : gemm_case(0);
             use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth, .segment = s.segment,
                                           .batch = s.batch, .seq = s.seq, .heads = s.heads, .head_dim = s.head_dim};
         }
@@ -42,11 +41,11 @@ static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int v
 {
     const struct rp_backend *b = dev->backend;
     const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
-    int cases = 0, failed = 0, sizes = sizeof shapes / sizeof *shapes, all = sizes + (op == RP_OP_gemm && b->shared ? PRODUCTS : 0);
+    int cases = 0, failed = 0, sizes = sizeof shapes / sizeof *shapes, all = sizes + (op == RP_OP_gemm && b->shared ? GEMMS : 0);
     for (; cases < all; cases++) {
         struct rp_err e = {0};
-        struct rp_op_shape shape = cases < sizes ? shapes[cases] : product_shape((unsigned)(cases - sizes));
-        if (rp_ops_compare_in(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
+        struct rp_op_shape shape = cases < sizes ? shapes[cases] : gemm_case((unsigned)(cases - sizes));
+        if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
         if (first->code == RP_OK) {
             *first = e;

@@ -1,12 +1,13 @@
 #include "backend/speed.h"
 
 #include "base/clock.h"
+#include "base/sort.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define ROWS 12288 /* most rows: batch 96, sequence 128 */
+/* The shapes of a transformer of 12 heads of 64; the larger batch has 96 sequences of 128 tokens. */
+#define ROWS 12288
 #define HIDDEN 768l
 #define INNER 3072l
 #define VOCAB 30522l
@@ -26,7 +27,7 @@ struct bench {
 struct call {
     void (*run)(struct bench *b, const struct call *c);
     const char *what, *name;
-    long m, n, k; /* of a product; rows and width; batch and sequence */
+    long m, n, k; /* of a GEMM; rows and width; batch and sequence length */
     int ta, tb, segment;
     double flops, bytes;
 };
@@ -91,7 +92,8 @@ static void run_gelu_backward(struct bench *b, const struct call *c)
 
 static void run_adam(struct bench *b, const struct call *c)
 {
-    struct rp_adam a = {1.0f, 1e-4f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-6f, 0.01f, 0, 0.0f, 0.0f};
+    struct rp_adam a = {.grad_scale = 1.0f, .lr = 1e-4f, .beta1 = 0.9f, .one_minus_beta1 = 0.1f, .beta2 = 0.999f,
+                        .one_minus_beta2 = 0.001f, .eps = 1e-6f, .weight_decay = 0.01f};
     b->dev->op->adam_update(b->dev, b->y, b->z, b->w, b->x, (size_t)c->m * (size_t)c->n, &a);
 }
 
@@ -112,74 +114,76 @@ static void run_digest(struct bench *b, const struct call *c)
 
 /* ---- the tables ---- */
 
-/* The products of one layer for `rows` rows: forward NT, data gradient NN, weight gradient TN. */
-static int products(struct call *out, long rows)
+static struct call gemm_call(const char *what, const char *name, long m, long n, long k)
+{
+    double x = (double)m, y = (double)n, z = (double)k;
+    return (struct call){.run = run_gemm, .what = what, .name = name, .m = m, .n = n, .k = k, .flops = 2.0 * x * y * z,
+                         .bytes = 4.0 * (x * z + z * y + x * y)};
+}
+
+/* The three GEMMs of every linear layer: forward NT, data gradient NN, weight gradient TN. */
+static int gemms(struct call *out)
 {
     static const struct {
         const char *name;
-        long in, out;
-    } layers[] = {{"qkv", HIDDEN, 3 * HIDDEN}, {"attention output", HIDDEN, HIDDEN}, {"ff1", HIDDEN, INNER}, {"ff2", INNER, HIDDEN}};
+        long rows, in, out;
+    } layers[] = {{"qkv", 4096, HIDDEN, 3 * HIDDEN}, {"attention output", 4096, HIDDEN, HIDDEN},
+                  {"ff1", 4096, HIDDEN, INNER},      {"ff2", 4096, INNER, HIDDEN},
+                  {"qkv", ROWS, HIDDEN, 3 * HIDDEN}, {"attention output", ROWS, HIDDEN, HIDDEN},
+                  {"ff1", ROWS, HIDDEN, INNER},      {"ff2", ROWS, INNER, HIDDEN},
+                  {"decoder", 640, HIDDEN, VOCAB}}; /* 32 samples of 20 predictions */
     int n = 0;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        long in = layers[i].in, width = layers[i].out;
-        out[n++] = (struct call){run_gemm, "forward NT", layers[i].name, rows, width, in, 0, 1, 0, 0, 0};
-        out[n++] = (struct call){run_gemm, "data gradient NN", layers[i].name, rows, in, width, 0, 0, 0, 0, 0};
-        out[n++] = (struct call){run_gemm, "weight gradient TN", layers[i].name, width, in, rows, 1, 0, RP_SEGMENT_WGRAD, 0, 0};
-    }
-    for (int i = 0; i < n; i++) {
-        out[i].flops = 2.0 * (double)out[i].m * (double)out[i].n * (double)out[i].k;
-        out[i].bytes = 4.0 * ((double)out[i].m * (double)out[i].k + (double)out[i].k * (double)out[i].n +
-                              (double)out[i].m * (double)out[i].n);
+        const char *name = layers[i].name;
+        long rows = layers[i].rows, in = layers[i].in, width = layers[i].out;
+        out[n] = gemm_call("forward NT", name, rows, width, in);
+        out[n].tb = 1;
+        out[n++].segment = rp_segment((int)in);
+        out[n] = gemm_call("data gradient NN", name, rows, in, width);
+        out[n++].segment = rp_segment((int)width);
+        out[n] = gemm_call("weight gradient TN", name, width, in, rows);
+        out[n].ta = 1;
+        out[n++].segment = RP_SEGMENT_WGRAD;
     }
     return n;
 }
 
-static int decoder(struct call *out)
-{
-    long rows = 640; /* 32 samples of 20 predictions */
-    out[0] = (struct call){run_gemm, "forward NT", "decoder", rows, VOCAB, HIDDEN, 0, 1, 0, 0, 0};
-    out[1] = (struct call){run_gemm, "data gradient NN", "decoder", rows, HIDDEN, VOCAB, 0, 0, RP_SEGMENT_LONG, 0, 0};
-    out[2] = (struct call){run_gemm, "weight gradient TN", "decoder", VOCAB, HIDDEN, rows, 1, 0, RP_SEGMENT_WGRAD, 0, 0};
-    for (int i = 0; i < 3; i++) {
-        out[i].flops = 2.0 * (double)rows * (double)VOCAB * (double)HIDDEN;
-        out[i].bytes = 4.0 * (double)(rows * VOCAB + rows * HIDDEN + VOCAB * HIDDEN);
-    }
-    return 3;
-}
-
-/* floats: tensors of rows x width that are read or written at least once */
-static struct call whole(void (*run)(struct bench *, const struct call *), const char *what, long rows, long width, double floats)
-{
-    return (struct call){run, what, "", rows, width, 0, 0, 0, 0, 0, 4.0 * floats * (double)rows * (double)width};
-}
-
+/* Attention at three sizes, then operations limited by memory: how many tensors of rows x width each reads or writes. */
 static int others(struct call *out)
 {
     static const long sizes[][2] = {{32, 128}, {96, 128}, {8, 512}};
+    static const struct {
+        void (*run)(struct bench *b, const struct call *c);
+        const char *what;
+        long rows, width;
+        double tensors;
+    } rows[] = {
+        {run_layernorm, "dropout, residual, layer norm", 4096, HIDDEN, 4},
+        {run_layernorm_backward, "layer norm backward", 4096, HIDDEN, 4},
+        {run_gelu, "GELU", 4096, INNER, 2}, {run_gelu_backward, "GELU backward", 4096, INNER, 3},
+        {run_layernorm, "dropout, residual, layer norm", ROWS, HIDDEN, 4},
+        {run_layernorm_backward, "layer norm backward", ROWS, HIDDEN, 4},
+        {run_gelu, "GELU", ROWS, INNER, 2}, {run_gelu_backward, "GELU backward", ROWS, INNER, 3},
+        {run_add, "add", ROWS, INNER, 3}, {run_adam, "AdamW", ROWS, INNER, 7},
+        {run_norm, "sum of squares", ROWS, INNER, 1}, {run_digest, "SHA-256 of a state", 4096, INNER, 1},
+    };
     int n = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        double bs = (double)(sizes[i][0] * sizes[i][1]), s = (double)sizes[i][1];
-        out[n++] = (struct call){run_attention, "attention forward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0, 4.0 * bs * s * HIDDEN,
-                                 4.0 * 4.0 * bs * HIDDEN};
-        out[n++] = (struct call){run_attention_backward, "attention backward", "", sizes[i][0], sizes[i][1], 0, 0, 0, 0,
-                                 10.0 * bs * s * HIDDEN, 4.0 * 8.0 * bs * HIDDEN};
+        double tokens = (double)(sizes[i][0] * sizes[i][1]), s = (double)sizes[i][1];
+        out[n++] = (struct call){.run = run_attention, .what = "attention forward", .name = "", .m = sizes[i][0], .n = sizes[i][1],
+                                 .flops = 4.0 * tokens * s * HIDDEN, .bytes = 4.0 * 4.0 * tokens * HIDDEN};
+        out[n++] = (struct call){.run = run_attention_backward, .what = "attention backward", .name = "", .m = sizes[i][0],
+                                 .n = sizes[i][1], .flops = 10.0 * tokens * s * HIDDEN, .bytes = 4.0 * 8.0 * tokens * HIDDEN};
     }
-    for (long rows = 4096; rows <= ROWS; rows *= 3) {
-        out[n++] = whole(run_layernorm, "dropout, residual, layer norm", rows, HIDDEN, 4);
-        out[n++] = whole(run_layernorm_backward, "layer norm backward", rows, HIDDEN, 4);
-        out[n++] = whole(run_gelu, "GELU", rows, INNER, 2);
-        out[n++] = whole(run_gelu_backward, "GELU backward", rows, INNER, 3);
-    }
-    out[n++] = whole(run_add, "add", ROWS, INNER, 3);
-    out[n++] = whole(run_adam, "AdamW", ROWS, INNER, 7);
-    out[n++] = whole(run_norm, "sum of squares", ROWS, INNER, 1);
-    out[n++] = whole(run_digest, "SHA-256 of a state", 4096, INNER, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        out[n++] = (struct call){.run = rows[i].run, .what = rows[i].what, .name = "", .m = rows[i].rows, .n = rows[i].width,
+                                 .bytes = 4.0 * rows[i].tensors * (double)rows[i].rows * (double)rows[i].width};
     return n;
 }
 
 /* ---- timing ---- */
 
-static int wait(struct bench *b)
+static int wait_for_device(struct bench *b)
 {
     return b->dev->backend->sync(b->dev, b->err);
 }
@@ -189,13 +193,7 @@ static double timed(struct bench *b, const struct call *c, long calls)
     uint64_t start = rp_now_ns();
     for (long i = 0; i < calls; i++)
         c->run(b, c);
-    return wait(b) < 0 ? -1 : (double)(rp_now_ns() - start) * 1e-9;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return wait_for_device(b) < 0 ? -1 : (double)(rp_now_ns() - start) * 1e-9;
 }
 
 static int measure(struct bench *b, const struct call *c)
@@ -214,10 +212,9 @@ static int measure(struct bench *b, const struct call *c)
         s[i] /= (double)calls;
     }
     char shape[64];
-    qsort(s, (size_t)windows, sizeof *s, by_value);
     snprintf(shape, sizeof shape, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
     json_array_append_new(b->rows, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape,
-                                             "seconds", s[windows / 2], "flops", c->flops, "bytes", c->bytes, "calls",
+                                             "seconds", rp_median(s, (size_t)windows), "flops", c->flops, "bytes", c->bytes, "calls",
                                              (json_int_t)(calls * windows)));
     return 0;
 }
@@ -248,7 +245,7 @@ static int prepare(struct bench *b)
         return -1;
     b->dev->op->fill(b->dev, b->work, 1.0f, work);
     b->dev->op->fill(b->dev, b->small, 1.0f, small);
-    return wait(b);
+    return wait_for_device(b);
 }
 
 struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
@@ -266,9 +263,7 @@ int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t *
 {
     struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
     struct call calls[80];
-    int n = products(calls, 4096);
-    n += products(calls + n, ROWS);
-    n += decoder(calls + n);
+    int n = gemms(calls);
     n += others(calls + n);
     int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)

@@ -49,7 +49,6 @@ static int on_member(void *arg, const char *name, char type, uint64_t size)
 static int list_archive(struct rp_cli *cli, const char *path, struct rp_err *err)
 {
     struct rp_archive_limits limits = RP_ARCHIVE_LIMITS;
-    struct rp_archive_stats stats = {0};
     struct rp_archive_source source;
     RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
@@ -59,7 +58,7 @@ static int list_archive(struct rp_cli *cli, const char *path, struct rp_err *err
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
     if (cli->json)
         cli->result = json_pack("{s:s, s:[]}", "archive", path, "members");
-    return rp_archive_list(&source, &limits, on_member, cli, &stats, err);
+    return rp_archive_list(&source, &limits, on_member, cli, err);
 }
 
 /* The archives inside this program, usable without a store. */

@@ -18,58 +18,20 @@
 #include <unistd.h>
 
 #define BLOCK 65536
-#define NO_ARCHIVE "not a tar or zip archive that can be read"
+#define NOT_AN_ARCHIVE "not a tar or zip archive that can be read"
 
 struct reader {
     const struct rp_archive_source *s;
     struct rp_archive_limits limits;
-    struct rp_archive_stats stats;
+    uint64_t entries, bytes; /* so far */
     struct rp_path_set names;
     struct archive *a;
-    unsigned char *buffer;
-    uint64_t at; /* of a descriptor */
 };
 
-/* What happens to one entry that passed; name is checked, kind as in rp_names_take(). */
+/* What is done with an entry that passed the checks; kind as in rp_path_set_add(). */
 typedef int (*entry_fn)(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err);
 
-/* ---- bytes for libarchive: pread keeps the caller's offset out of it ---- */
-
-static la_ssize_t on_read(struct archive *a, void *arg, const void **out)
-{
-    struct reader *r = arg;
-    ssize_t n;
-    do
-        n = pread(r->s->fd, r->buffer, BLOCK, (off_t)r->at);
-    while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        archive_set_error(a, errno, "cannot be read: %s", strerror(errno));
-        return ARCHIVE_FATAL;
-    }
-    r->at += (uint64_t)n;
-    *out = r->buffer;
-    return n;
-}
-
-static la_int64_t on_seek(struct archive *a, void *arg, la_int64_t offset, int whence)
-{
-    struct reader *r = arg;
-    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? (int64_t)r->at : (int64_t)r->s->size;
-    (void)a;
-    if (offset < -base)
-        return ARCHIVE_FATAL;
-    r->at = (uint64_t)(base + offset);
-    return base + offset;
-}
-
-static la_int64_t on_skip(struct archive *a, void *arg, la_int64_t request)
-{
-    struct reader *r = arg;
-    int64_t left = r->at < r->s->size ? (int64_t)(r->s->size - r->at) : 0, n = request < left ? request : left;
-    (void)a;
-    r->at += (uint64_t)n;
-    return n;
-}
+/* ---- reading ---- */
 
 static int fail_archive(struct reader *r, const char *doing, struct rp_err *err)
 {
@@ -89,35 +51,27 @@ static int open_reader(struct reader *r, struct rp_err *err)
     archive_read_support_filter_zstd(a);
     archive_read_support_filter_lz4(a);
     archive_read_support_filter_bzip2(a);
-    if (r->s->fd < 0) {
-        if (archive_read_open_memory(a, r->s->data, (size_t)r->s->size) != ARCHIVE_OK)
-            return fail_archive(r, NO_ARCHIVE, err);
-        return 0;
-    }
-    r->buffer = rp_alloc(BLOCK);
-    archive_read_set_read_callback(a, on_read);
-    archive_read_set_seek_callback(a, on_seek);
-    archive_read_set_skip_callback(a, on_skip);
-    archive_read_set_callback_data(a, r);
-    return archive_read_open1(a) == ARCHIVE_OK ? 0 : fail_archive(r, NO_ARCHIVE, err);
+    if (r->s->fd >= 0 && lseek(r->s->fd, 0, SEEK_SET) < 0)
+        return rp_fail(err, RP_IO, "cannot be read: %s", strerror(errno));
+    int rc = r->s->fd < 0 ? archive_read_open_memory(a, r->s->data, (size_t)r->s->size) : archive_read_open_fd(a, r->s->fd, BLOCK);
+    return rc == ARCHIVE_OK ? 0 : fail_archive(r, NOT_AN_ARCHIVE, err);
 }
 
 static void close_reader(struct reader *r)
 {
     archive_read_free(r->a);
-    free(r->buffer);
-    rp_names_fini(&r->names);
+    rp_path_set_fini(&r->names);
 }
 
 /* ---- refusals ---- */
 
-/* Count what is (or claims to be) unpacked. */
-static int count(struct reader *r, uint64_t bytes, struct rp_err *err)
+/* Counts bytes that are unpacked, or that a member's header announces. */
+static int count_unpacked(struct reader *r, uint64_t bytes, struct rp_err *err)
 {
-    if (bytes > r->limits.bytes || r->stats.bytes > r->limits.bytes - bytes)
+    if (bytes > r->limits.bytes || r->bytes > r->limits.bytes - bytes)
         return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked, the limit", (unsigned long long)r->limits.bytes);
-    r->stats.bytes += bytes;
-    if (r->stats.bytes > RP_ARCHIVE_RATIO_FREE && r->stats.bytes / r->limits.ratio > r->s->size)
+    r->bytes += bytes;
+    if (r->bytes > RP_ARCHIVE_RATIO_FREE && r->bytes / r->limits.ratio > r->s->size)
         return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked for every byte of the archive, the limit",
                        (unsigned long long)r->limits.ratio);
     return 0;
@@ -146,7 +100,7 @@ static int check_entry(struct reader *r, struct archive_entry *e, char *name, ch
     size_t n = strlen(name);
     while (*kind == 'd' && n > 1 && name[n - 1] == '/')
         name[--n] = 0;
-    if (rp_name_check(name, err) < 0 || rp_names_take(&r->names, name, *kind, err) < 0)
+    if (rp_name_check(name, err) < 0 || rp_path_set_add(&r->names, name, *kind, err) < 0)
         return -1;
     if (archive_entry_is_encrypted(e))
         return rp_fail(err, RP_MALFORMED, "encrypted; unpack it with its password and name the directory instead");
@@ -155,11 +109,10 @@ static int check_entry(struct reader *r, struct archive_entry *e, char *name, ch
         return -1;
     if (*kind != 'f')
         return 0;
-    r->stats.files++;
-    return archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? count(r, (uint64_t)archive_entry_size(e), err) : 0;
+    return archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? count_unpacked(r, (uint64_t)archive_entry_size(e), err) : 0;
 }
 
-/* The entry's name as raw bytes without "./" in front, "" for the root; NULL when it has none that can be represented. */
+/* The entry's name as raw bytes without a leading "./", "" for the root; NULL if libarchive cannot represent it. */
 static char *name_of(struct archive_entry *e)
 {
     const char *p = archive_entry_pathname(e);
@@ -175,15 +128,14 @@ static char *name_of(struct archive_entry *e)
     return rp_strdup(strcmp(p, ".") == 0 ? "" : p);
 }
 
-/* One entry in hand: check it, then do(it). */
 static int one_entry(struct reader *r, struct archive_entry *e, entry_fn act, void *arg, struct rp_err *err)
 {
     char kind = 0;
     RP_FREE char *name = name_of(e);
-    if (++r->stats.entries > r->limits.entries)
+    if (++r->entries > r->limits.entries)
         return rp_fail(err, RP_MALFORMED, "more than %llu members, the limit", (unsigned long long)r->limits.entries);
     if (!name)
-        return rp_fail(err, RP_MALFORMED, "member %llu: its name is not UTF-8", (unsigned long long)r->stats.entries);
+        return rp_fail(err, RP_MALFORMED, "member %llu: its name is not UTF-8", (unsigned long long)r->entries);
     if (!*name && archive_entry_filetype(e) == AE_IFDIR) /* "./": the directory itself, as `tar c .` writes it */
         return 0;
     if (check_entry(r, e, name, &kind, err) < 0 || act(r, e, name, kind, arg, err) < 0)
@@ -200,31 +152,29 @@ static int every_entry(struct reader *r, entry_fn act, void *arg, struct rp_err 
         int rc = archive_read_next_header(r->a, &e);
         if (rc == ARCHIVE_EOF)
             break;
-        /* The only warning that is no damage: a name outside ASCII, which this program takes as bytes and judges itself. */
+        /* The only warning that does not mean damage: a name outside ASCII, which this program checks as bytes. */
         const char *text = archive_error_string(r->a);
         if (rc != ARCHIVE_OK && !(rc == ARCHIVE_WARN && text && strstr(text, "can't be converted")))
-            return fail_archive(r, r->stats.entries ? "damaged archive" : NO_ARCHIVE, err);
+            return fail_archive(r, r->entries ? "damaged archive" : NOT_AN_ARCHIVE, err);
         if (archive_filter_count(r->a) > 2) /* one compression and the file itself */
             return rp_fail(err, RP_MALFORMED, "compressed more than once");
         if (one_entry(r, e, act, arg, err) < 0)
             return -1;
     }
-    return r->stats.entries ? 0 : rp_fail(err, RP_MALFORMED, "no members: it is empty, or not a tar or zip archive");
+    return r->entries ? 0 : rp_fail(err, RP_MALFORMED, "no members: it is empty, or not a tar or zip archive");
 }
 
-static int run(const struct rp_archive_source *s, const struct rp_archive_limits *limits, entry_fn act, void *arg,
-               struct rp_archive_stats *stats, struct rp_err *err)
+static int read_archive(const struct rp_archive_source *s, const struct rp_archive_limits *limits, entry_fn act, void *arg,
+                        struct rp_err *err)
 {
     const struct rp_archive_limits own = RP_ARCHIVE_LIMITS;
     struct reader r = {.s = s, .limits = limits ? *limits : own};
     int failed = every_entry(&r, act, arg, err) < 0;
-    if (stats)
-        *stats = r.stats;
     close_reader(&r);
     return failed ? rp_wrap(err, "archive '%s'", s->name) : 0;
 }
 
-/* Feed the data of an entry to put(); what exceeds the claimed size counts too. */
+/* Passes the data of an entry to put(); bytes beyond the announced size are counted as well. */
 typedef int (*put_fn)(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err);
 
 static int entry_data(struct reader *r, struct archive_entry *e, put_fn put, void *arg, struct rp_err *err)
@@ -240,7 +190,7 @@ static int entry_data(struct reader *r, struct archive_entry *e, put_fn put, voi
         if (rc != ARCHIVE_OK)
             return fail_archive(r, "damaged", err);
         uint64_t end = (uint64_t)offset + size;
-        if (offset < 0 || end < size || (end > claimed && count(r, end - claimed, err) < 0))
+        if (offset < 0 || end < size || (end > claimed && count_unpacked(r, end - claimed, err) < 0))
             return offset < 0 || end < size ? rp_fail(err, RP_MALFORMED, "impossible offset") : -1;
         claimed = end > claimed ? end : claimed;
         if (put(arg, data, size, offset, err) < 0)
@@ -250,28 +200,23 @@ static int entry_data(struct reader *r, struct archive_entry *e, put_fn put, voi
 
 /* ---- unpack ---- */
 
-static int put_disk(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err)
-{
-    struct archive *disk = arg;
-    if (archive_write_data_block(disk, data, size, offset) >= ARCHIVE_OK)
-        return 0;
-    int no = archive_errno(disk);
-    return rp_fail(err, RP_IO, "cannot be written: %s%s", no > 0 ? strerror(no) : archive_error_string(disk),
-                   no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE" : "");
-}
-
 static int fail_disk(struct archive *disk, struct rp_err *err)
 {
     int no = archive_errno(disk);
     const char *text = archive_error_string(disk);
-    return rp_fail(err, RP_IO, "cannot be written: %s%s", text ? text : strerror(no > 0 ? no : EIO),
+    return rp_fail(err, RP_IO, "cannot be written: %s%s%s%s", text ? text : "unknown error", no > 0 ? ": " : "", no > 0 ? strerror(no) : "",
                    no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE" : "");
+}
+
+static int put_disk(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err)
+{
+    return archive_write_data_block(arg, data, size, offset) >= ARCHIVE_OK ? 0 : fail_disk(arg, err);
 }
 
 static int unpack_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
 {
     struct archive *disk = arg;
-    archive_entry_set_pathname(e, name); /* the checked bytes, not what libarchive made of them */
+    archive_entry_set_pathname(e, name); /* the checked bytes, not libarchive's conversion of them */
     archive_entry_set_perm(e, kind == 'd' ? 0755 : 0644);
     if (archive_write_header(disk, e) != ARCHIVE_OK)
         return fail_disk(disk, err);
@@ -282,11 +227,9 @@ static int unpack_entry(struct reader *r, struct archive_entry *e, const char *n
 
 struct answer {
     int failed;
-    struct rp_archive_stats stats;
     struct rp_err err;
 };
 
-/* In the child: its own working directory, and nothing that outlives the parent. */
 static void unpack_here(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
                         struct answer *out)
 {
@@ -302,7 +245,7 @@ static void unpack_here(const struct rp_archive_source *s, const char *dir, cons
     }
     archive_write_disk_set_options(disk, ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NODOTDOT |
                                              ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS | ARCHIVE_EXTRACT_NO_OVERWRITE);
-    out->failed = run(s, limits, unpack_entry, disk, &out->stats, &out->err);
+    out->failed = read_archive(s, limits, unpack_entry, disk, &out->err);
     if (archive_write_close(disk) != ARCHIVE_OK && !out->failed) {
         out->failed = fail_disk(disk, &out->err);
         rp_wrap(&out->err, "archive '%s'", s->name);
@@ -310,45 +253,35 @@ static void unpack_here(const struct rp_archive_source *s, const char *dir, cons
     archive_write_free(disk);
 }
 
-static void child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
-    __attribute__((noreturn));
-static void child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
+__attribute__((noreturn)) static void
+run_child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
 {
     static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
     struct answer a = {0};
     for (size_t i = 0; i < sizeof stop / sizeof *stop; i++)
-        signal(stop[i], SIG_DFL); /* the parent's handlers mean the parent */
-    signal(SIGXFSZ, SIG_IGN);     /* a file size limit is an error of write(), with a message */
+        signal(stop[i], SIG_DFL); /* the parent's handlers set a flag that nothing in the child reads */
+    signal(SIGXFSZ, SIG_IGN);     /* exceeding a file size limit then makes write() fail, which has a message */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent)
         unpack_here(s, dir, limits, &a);
     _exit(rp_write_all(fd, &a, sizeof a) < 0);
 }
 
-/* -1 when the child ended without one, or was told to because the user wants to leave. */
+/* -1 if the child ended without an answer, or was stopped because of an interrupt. */
 static int read_answer(int fd, pid_t child_pid, struct answer *a)
 {
-    size_t have = 0;
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    while (have < sizeof *a) {
+    do
         if (rp_interrupted()) {
             kill(child_pid, SIGTERM);
             return -1;
         }
-        if (poll(&p, 1, 100) <= 0)
-            continue;
-        ssize_t n = read(fd, (char *)a + have, sizeof *a - have);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        have += (size_t)n;
-    }
-    return 0;
+    while (poll(&p, 1, 100) <= 0);
+    return read(fd, a, sizeof *a) == sizeof *a ? 0 : -1; /* below PIPE_BUF: written and read in one piece */
 }
 
 int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
-                      struct rp_archive_stats *stats, struct rp_err *err)
+                      struct rp_err *err)
 {
     int ends[2], status = 0;
     struct answer a;
@@ -356,7 +289,7 @@ int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const 
         return rp_fail(err, RP_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        child(s, dir, limits, ends[1], parent);
+        run_child(s, dir, limits, ends[1], parent);
     close(ends[1]);
     int got = pid < 0 ? -1 : read_answer(ends[0], pid, &a);
     close(ends[0]);
@@ -370,8 +303,6 @@ int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const 
     if (got < 0)
         return rp_fail(err, sig == SIGKILL ? RP_UNAVAILABLE : RP_MALFORMED, "archive '%s': unpacking it %s (%s)", s->name,
                        sig == SIGKILL ? "was killed, out of memory?" : "crashed the decompressor", sig ? strsignal(sig) : "exit");
-    if (stats)
-        *stats = a.stats;
     if (a.failed)
         *err = a.err;
     return a.failed ? -1 : 0;
@@ -389,7 +320,7 @@ static int put_memory(void *arg, const void *data, size_t size, int64_t offset, 
     static const char zero[4096];
     struct rp_buf *b = arg;
     (void)err;
-    while (b->size < (uint64_t)offset) { /* a hole; its size was counted */
+    while (b->size < (uint64_t)offset) { /* a hole of a sparse member, already counted */
         size_t n = (size_t)((uint64_t)offset - b->size);
         rp_buf_add(b, zero, n < sizeof zero ? n : sizeof zero);
     }
@@ -421,7 +352,7 @@ int rp_archive_load(const struct rp_archive_source *s, uint64_t max_bytes, struc
     struct rp_archive_limits limits = RP_ARCHIVE_LIMITS;
     struct load l = {0};
     limits.bytes = max_bytes;
-    if (run(s, &limits, load_entry, &l, NULL, err) < 0) {
+    if (read_archive(s, &limits, load_entry, &l, err) < 0) {
         rp_archive_members_free(l.member, l.n);
         return -1;
     }
@@ -456,8 +387,8 @@ static int list_entry(struct reader *r, struct archive_entry *e, const char *nam
 }
 
 int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_limits *limits, rp_archive_visit_fn visit, void *arg,
-                    struct rp_archive_stats *stats, struct rp_err *err)
+                    struct rp_err *err)
 {
     struct visit v = {visit, arg};
-    return run(s, limits, list_entry, &v, stats, err);
+    return read_archive(s, limits, list_entry, &v, err);
 }

@@ -1,8 +1,7 @@
 /* Archives: bounded, suspicious unpacking of tar and zip, plain or compressed (gz, xz, zst, lz4, bz2), and writing of a tar.
  *
- * What:    libarchive behind a list of refusals.
+ * What:    libarchive restricted by a list of refusals.
  * Flow:    archive file or bytes -> files below a directory, or members in memory; members -> archive.
- * Owner:   the caller owns source, directory and member lists.
  * Extend:  another format is one archive_read_support_...() line in archive.c; a refusal is one check in check_entry() with a case
  *          in tests/unit/test_data_archive.c.
  *
@@ -31,7 +30,7 @@ struct rp_archive_limits {
 #define RP_ARCHIVE_RATIO_FREE (16u << 20)
 #define RP_ARCHIVE_LIMITS {.entries = 100000, .bytes = 1ull << 40, .ratio = 250}
 
-/* Where the bytes are: a descriptor (read from its start) or memory. name is for messages. */
+/* The bytes of an archive: a descriptor, which is read from its start, or memory. name: for messages. */
 struct rp_archive_source {
     const char *name;
     int fd; /* -1: memory */
@@ -39,17 +38,13 @@ struct rp_archive_source {
     uint64_t size;
 };
 
-struct rp_archive_stats {
-    uint64_t entries, files, bytes;
-};
-
-/* Unpack below dir, which exists and is empty. Runs in a child process with dir as its working directory, so that
- * a crash in a decompressor is an error here and no path is ever resolved anywhere else. What was written before a failure
- * stays in dir: the caller removes it. Files get mode 0644, directories 0755, owners and times are not restored. */
+/* Unpacks below dir, which exists and is empty, in a child process with dir as its working directory, so that a crash in a decompressor is
+ * an error here and every path is resolved below dir. After a failure the caller removes what was written. Files get mode 0644,
+ * directories 0755; owners and times are not restored. */
 int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
-                      struct rp_archive_stats *stats, struct rp_err *err) rp_must_check;
+                      struct rp_err *err) rp_must_check;
 
-/* Regular files into memory, for the embedded sample where there is no file system; at most max_bytes in all. */
+/* Loads regular files into memory, for the embedded sample without a file system; at most max_bytes in all. */
 struct rp_archive_member {
     char *name;
     unsigned char *data;
@@ -59,10 +54,10 @@ int rp_archive_load(const struct rp_archive_source *s, uint64_t max_bytes, struc
                     struct rp_err *err) rp_must_check;
 void rp_archive_members_free(struct rp_archive_member *member, int n);
 
-/* Visit every member without unpacking (`data list ARCHIVE`); the same refusals. type: 'f' file, 'd' directory, 'l' link. */
+/* Visits every member without unpacking (`data list ARCHIVE`); the same refusals. type: 'f' file, 'd' directory, 'l' link. */
 typedef int (*rp_archive_visit_fn)(void *arg, const char *name, char type, uint64_t size);
 int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_limits *limits, rp_archive_visit_fn visit, void *arg,
-                    struct rp_archive_stats *stats, struct rp_err *err) rp_must_check;
+                    struct rp_err *err) rp_must_check;
 
 /* Members in the order given as ustar with owner 0, time 0, mode 0644; compressed by the ending of `path`: .tar, .tar.gz, .tar.xz,
  * .tar.zst, .tar.bz2, .tar.lz4. Written as rp_write_file() does. */

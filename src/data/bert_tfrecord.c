@@ -1,6 +1,6 @@
 /* Samples of BERT pre-training: TFRecord files of tf.Example, as create_pretraining_data.py writes them.
  *
- * A format may be asked for some of its fields: those are checked, each alone and against the others that are asked for. */
+ * A caller may want only some of the fields: only those are checked, each by itself and against the others that are wanted. */
 #include "data/dataset.h"
 
 #include "base/buf.h"
@@ -13,18 +13,18 @@
 #include <string.h>
 
 enum { INPUT_IDS, INPUT_MASK, SEGMENT_IDS, POSITIONS, IDS, WEIGHTS, LABEL, FIELD_COUNT };
-enum { SEQ, PREDICTIONS, ONE, LENGTH_COUNT }; /* how many values a field has: the same number for all fields of a length */
+enum { SEQ, PREDICTIONS, ONE, LENGTH_COUNT }; /* number of values of a field, shared by several fields */
 #define COUNT_MAX 65536
 #define IDS_END ((int64_t)INT32_MAX + 1)
 
-static const char *const length_key[LENGTH_COUNT] = {"task.seq_length", "task.max_predictions_per_seq", "one a record"};
+static const char *const length_key[LENGTH_COUNT] = {"task.seq_length", "task.max_predictions_per_seq", "one per record"};
 
 static const struct {
     const char *name;
     enum rp_example_kind kind;
     enum rp_dtype dtype;
     int length;
-    int64_t below, most; /* range of values: of public data, and the widest; 0: positions of the sequence */
+    int64_t below, most; /* values are below: in public data, and at most; 0: positions in the sequence */
     const char *range;
 } fields[FIELD_COUNT] = {
     [INPUT_IDS] = {"input_ids", RP_EXAMPLE_INT64, RP_I32, SEQ, 30522, IDS_END, "model.vocab_size"},
@@ -42,9 +42,9 @@ struct bert_data {
     int shuffle;
     uint64_t seed;
     long length[LENGTH_COUNT];   /* 0: no field of that length is wanted */
-    int row[FIELD_COUNT];        /* which of the wanted fields it is, -1: none */
+    int row[FIELD_COUNT];        /* its index among the wanted fields, -1: not wanted */
     int64_t below[FIELD_COUNT];
-    struct rp_example_field field[FIELD_COUNT]; /* of the record that was read last; a field that is not wanted has no room */
+    struct rp_example_field field[FIELD_COUNT]; /* of the record that was read last; cap 0: not wanted */
     void *values[FIELD_COUNT];
 };
 
@@ -60,7 +60,7 @@ static int unknown_field(const char *name, struct rp_err *err)
     RP_BUF names = {0};
     for (int id = 0; id < FIELD_COUNT; id++)
         rp_buf_printf(&names, "%s%s", id ? ", " : "", fields[id].name);
-    return rp_fail(err, RP_USAGE, "data.format bert_tfrecord has no field '%s'; it has %s; set data.format to one that has it",
+    return rp_fail(err, RP_USAGE, "data.format bert_tfrecord has no field '%s', only %s; choose another data.format",
                    name, rp_buf_text(&names));
 }
 
@@ -158,12 +158,10 @@ static int check_form(const struct bert_data *d, int id, struct rp_err *err)
         return rp_fail(err, RP_MALFORMED, "field '%s': %zu values, expected 1", n, f->count);
     const char *key = length_key[fields[id].length];
     return rp_fail(err, RP_MALFORMED,
-                   "field '%s': %zu values, but %s is %zu; the file was made for another length (try --set %s=%zu, or make the data "
-                   "again)",
+                   "field '%s': %zu values, but %s is %zu; the file was made for another length: try --set %s=%zu, or make the data again",
                    n, f->count, key, f->cap, key, f->count);
 }
 
-/* Every value of an integer field is in its range. */
 static int check_range(const struct bert_data *d, int id, struct rp_err *err)
 {
     const struct rp_example_field *f = &d->field[id];
@@ -245,7 +243,7 @@ static int bert_get(struct rp_dataset *base, int64_t sample, void *const *row, s
 
 /* ---- the whole set ---- */
 
-/* What `data check` counts; each of one field. */
+/* Counts that `data check` reports; each is of one field. */
 enum { SEQ_LENGTH, MAX_PREDICTIONS, TOKENS, FULL, MASKED, RANDOM_NEXT, DISTINCT_IDS, FACT_COUNT };
 static const struct {
     struct rp_data_fact fact;
@@ -302,7 +300,7 @@ static int bert_check(struct rp_dataset *base, struct rp_data_check *out, int (*
     return rp_files_digest(&d->set.files, out->digest, err);
 }
 
-static const int counted[LENGTH_COUNT] = {[SEQ] = INPUT_IDS, [PREDICTIONS] = POSITIONS, [ONE] = -1}; /* the field that tells a length */
+static const int counted[LENGTH_COUNT] = {[SEQ] = INPUT_IDS, [PREDICTIONS] = POSITIONS, [ONE] = -1}; /* the field that defines a length */
 
 static int check_counts(const struct bert_data *d, struct rp_err *err)
 {

@@ -1,12 +1,12 @@
 /* A data set: numbered samples, each a list of named fields, read from files in one of several formats.
  *
- * What:    the border between file formats and models: a model asks for fields by name, a format fills them.
+ * What:    the interface between file formats and models: a model wants fields by name, a format fills them.
  * Flow:    data.format -> rp_data_format_of() -> open(path, wanted fields) -> get(sample number) -> the caller's rows.
- * Owner:   whoever opens closes; rows belong to the caller.
+ * Owner:   the caller closes what it opened, and owns the rows.
  * Extend:  a file with a struct rp_data_format rp_data_format_<name>, and its name in RP_DATA_FORMATS of recipe/choices.h.
  *
  * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned order (shuffle.h).
- * Every value is checked before it is handed out. Errors are RP_MALFORMED and read: 'FILE', record 17 (from 0), field 'input_ids': what
+ * Every value is checked before get() returns it. Errors are RP_MALFORMED: "'FILE', record 17 (from 0), field 'input_ids': " and then what
  * was found and what was expected.
  */
 #ifndef RP_DATA_DATASET_H
@@ -39,7 +39,7 @@ struct rp_data_fact {
     int64_t value;
 };
 
-/* What reading every record once found, in the order in which `data check` reports it. */
+/* The result of reading every record once, in the order in which `data check` reports it. */
 struct rp_data_check {
     int files;
     uint64_t bytes;
@@ -57,24 +57,24 @@ struct rp_data_format {
     const char *name;    /* choice of the recipe key data.format */
     const char *summary; /* one line for people */
     const char *in_name; /* part of the names of its files, by which they are found in directories and archives: ".tfrecord" */
-    /* The fields that the format has, with the counts of the first record at `path` and the ranges of public data. field: room for
+    /* The fields of the format, with the counts of the first record at `path` and the ranges of public data. field: array of
      * RP_SAMPLE_FIELDS_MAX. */
     int (*probe)(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err);
-    /* path: file, directory, glob or "embedded:NAME" (files.h). A field that the format does not have, and counts that no record of it can
-     * have, are RP_USAGE; records are checked against the counts when they are read. shuffle 0: file order. */
+    /* path: file, directory, glob or "embedded:NAME" (files.h). RP_USAGE: a field that the format does not have, or a count that no record
+     * can have; records are checked against the counts when they are read. shuffle 0: file order. */
     struct rp_dataset *(*open)(const char *path, const struct rp_sample_field *field, int fields, int shuffle, uint64_t seed,
                                struct rp_err *err);
     void (*close)(struct rp_dataset *d);          /* NULL is fine */
     int64_t (*count)(const struct rp_dataset *d); /* records in all files, at least 1 */
-    /* row[i]: where field i of the sample goes. One thread at a time for each data set. */
+    /* Writes field i of the sample to row[i]. At most one thread may use a data set at a time. */
     int (*get)(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err);
-    /* Read every record once, in file order; stops at the first bad one. tick may be NULL; nonzero stops with RP_INTERRUPTED. */
+    /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with RP_INTERRUPTED. */
     int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
                  struct rp_err *err);
 };
 
 extern const struct rp_data_format *const rp_data_formats[]; /* by enum rp_data_format_id, ended by NULL */
-const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: no format has that name */
+const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: unknown name */
 const struct rp_data_format *rp_data_format_of(const struct rp_recipe *r);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* SHA-256 of each archive, and the digest of its samples. Whoever verifies a small bundle would wait for little else if they were counted
- * at every start; tests/unit/test_verify.c counts them. */
+/* SHA-256 of each archive, and the digest of its samples: computing them would take most of the time of verifying a small bundle.
+ * tests/unit/test_verify.c computes and compares them. */
 static const struct {
     const char *archive, *samples;
 } digests[] = {
@@ -27,7 +27,6 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Everything embedded that is no recipe text. */
 static int is_archive(const char *name)
 {
     return strstr(name, ".tar") || strstr(name, ".zip");

@@ -11,7 +11,7 @@ const char *rp_example_kind_name(enum rp_example_kind kind)
     return name[kind];
 }
 
-/* A stretch of the message that is being read. */
+/* A part of the message. */
 struct span {
     const unsigned char *p, *end;
 };
@@ -28,7 +28,7 @@ static int bad(struct parse *s, const unsigned char *at, const char *what)
     return rp_fail(s->err, RP_MALFORMED, "not a tf.Example: %s at byte %zu of the message", what, (size_t)(at - s->start));
 }
 
-static int varint(struct parse *s, struct span *m, uint64_t *out)
+static int read_varint(struct parse *s, struct span *m, uint64_t *out)
 {
     const unsigned char *at = m->p;
     uint64_t v = 0;
@@ -48,13 +48,13 @@ static int varint(struct parse *s, struct span *m, uint64_t *out)
     return bad(s, at, "varint longer than 64 bits");
 }
 
-static int tag(struct parse *s, struct span *m, uint32_t *number, int *wire)
+static int read_tag(struct parse *s, struct span *m, uint32_t *number, int *wire)
 {
     const unsigned char *at = m->p;
     uint64_t t;
     *number = 0;
     *wire = 0;
-    if (varint(s, m, &t) < 0)
+    if (read_varint(s, m, &t) < 0)
         return -1;
     *number = (uint32_t)(t >> 3);
     *wire = (int)(t & 7);
@@ -65,12 +65,12 @@ static int tag(struct parse *s, struct span *m, uint32_t *number, int *wire)
     return 0;
 }
 
-static int bytes(struct parse *s, struct span *m, struct span *out)
+static int read_bytes(struct parse *s, struct span *m, struct span *out)
 {
     const unsigned char *at = m->p;
     uint64_t n;
     *out = (struct span){at, at};
-    if (varint(s, m, &n) < 0)
+    if (read_varint(s, m, &n) < 0)
         return -1;
     if (n > (size_t)(m->end - m->p))
         return bad(s, at, "length beyond the end");
@@ -79,7 +79,7 @@ static int bytes(struct parse *s, struct span *m, struct span *out)
     return 0;
 }
 
-static int fixed(struct parse *s, struct span *m, size_t n)
+static int skip_bytes(struct parse *s, struct span *m, size_t n)
 {
     if ((size_t)(m->end - m->p) < n)
         return bad(s, m->p, "truncated value");
@@ -89,7 +89,7 @@ static int fixed(struct parse *s, struct span *m, size_t n)
 
 static int skip(struct parse *s, struct span *m, uint32_t number, int wire);
 
-/* Groups are long deprecated, but a field of an unknown kind may be one. */
+/* Groups are deprecated, but an unknown field may be one. */
 static int skip_group(struct parse *s, struct span *m, uint32_t number)
 {
     uint32_t open[GROUP_DEPTH], inner;
@@ -97,7 +97,7 @@ static int skip_group(struct parse *s, struct span *m, uint32_t number)
     open[depth++] = number;
     while (depth) {
         const unsigned char *at = m->p;
-        if (tag(s, m, &inner, &wire) < 0)
+        if (read_tag(s, m, &inner, &wire) < 0)
             return -1;
         if (wire == WIRE_END && inner != open[--depth])
             return bad(s, at, "end of another group");
@@ -116,11 +116,11 @@ static int skip(struct parse *s, struct span *m, uint32_t number, int wire)
     uint64_t v;
     struct span b;
     switch (wire) {
-    case WIRE_VARINT: return varint(s, m, &v);
-    case WIRE_64: return fixed(s, m, 8);
-    case WIRE_BYTES: return bytes(s, m, &b);
+    case WIRE_VARINT: return read_varint(s, m, &v);
+    case WIRE_64: return skip_bytes(s, m, 8);
+    case WIRE_BYTES: return read_bytes(s, m, &b);
     case WIRE_GROUP: return skip_group(s, m, number);
-    case WIRE_32: return fixed(s, m, 4);
+    case WIRE_32: return skip_bytes(s, m, 4);
     default: return bad(s, m->p, "end of a group that was not opened");
     }
 }
@@ -142,18 +142,18 @@ static void add_float(struct rp_example_field *f, const unsigned char *p)
         f->count++;
 }
 
-/* Int64List or FloatList; f is NULL when nobody wants the values. A value of another wire type is an unknown field. */
-static int list(struct parse *s, struct span m, int floats, struct rp_example_field *f)
+/* Int64List or FloatList; f is NULL to skip the values. A value of another wire type is an unknown field. */
+static int read_list(struct parse *s, struct span m, int floats, struct rp_example_field *f)
 {
     while (m.p < m.end) {
         const unsigned char *at = m.p;
         uint32_t number;
         int wire;
         uint64_t v;
-        if (tag(s, &m, &number, &wire) < 0)
+        if (read_tag(s, &m, &number, &wire) < 0)
             return -1;
         if (number == 1 && wire == (floats ? WIRE_32 : WIRE_VARINT)) {
-            if (floats ? fixed(s, &m, 4) < 0 : varint(s, &m, &v) < 0)
+            if (floats ? skip_bytes(s, &m, 4) < 0 : read_varint(s, &m, &v) < 0)
                 return -1;
             if (floats)
                 add_float(f, m.p - 4);
@@ -161,16 +161,16 @@ static int list(struct parse *s, struct span m, int floats, struct rp_example_fi
                 add_int(f, v);
         } else if (number == 1 && wire == WIRE_BYTES) {
             struct span b;
-            if (bytes(s, &m, &b) < 0)
+            if (read_bytes(s, &m, &b) < 0)
                 return -1;
             if (floats && (b.end - b.p) % 4)
-                return bad(s, at, "packed floats that are no multiple of 4 bytes");
+                return bad(s, at, "packed floats whose size is not a multiple of 4 bytes");
             while (b.p < b.end)
                 if (floats) {
                     add_float(f, b.p);
                     b.p += 4;
                 } else {
-                    if (varint(s, &b, &v) < 0)
+                    if (read_varint(s, &b, &v) < 0)
                         return -1;
                     add_int(f, v);
                 }
@@ -181,30 +181,36 @@ static int list(struct parse *s, struct span m, int floats, struct rp_example_fi
     return 0;
 }
 
-static int feature(struct parse *s, struct span m, struct rp_example_field *f)
+/* The next field from..to that is a message or text: its number, its bytes in *out. 0: end; -1: malformed. Other fields are skipped. */
+static int next_field(struct parse *s, struct span *m, uint32_t from, uint32_t to, struct span *out)
 {
-    while (m.p < m.end) {
+    while (m->p < m->end) {
         uint32_t number;
         int wire;
-        struct span b;
-        if (tag(s, &m, &number, &wire) < 0)
+        if (read_tag(s, m, &number, &wire) < 0)
             return -1;
-        if (number > 3 || wire != WIRE_BYTES) {
-            if (skip(s, &m, number, wire) < 0)
-                return -1;
-            continue;
-        }
-        if (bytes(s, &m, &b) < 0)
-            return -1;
-        enum rp_example_kind kind = (enum rp_example_kind)number;
-        if (f && f->found != kind) { /* another member of the oneof: what came before is gone */
-            f->found = kind;
-            f->count = 0;
-        }
-        if (kind != RP_EXAMPLE_BYTES && list(s, b, kind == RP_EXAMPLE_FLOAT, f && kind == f->want ? f : NULL) < 0)
+        if (number >= from && number <= to && wire == WIRE_BYTES)
+            return read_bytes(s, m, out) < 0 ? -1 : (int)number;
+        if (skip(s, m, number, wire) < 0)
             return -1;
     }
     return 0;
+}
+
+static int read_feature(struct parse *s, struct span m, struct rp_example_field *f)
+{
+    struct span b;
+    int number;
+    while ((number = next_field(s, &m, RP_EXAMPLE_BYTES, RP_EXAMPLE_INT64, &b)) > 0) {
+        enum rp_example_kind kind = (enum rp_example_kind)number;
+        if (f && f->found != kind) { /* another member of the oneof replaces the one before */
+            f->found = kind;
+            f->count = 0;
+        }
+        if (kind != RP_EXAMPLE_BYTES && read_list(s, b, kind == RP_EXAMPLE_FLOAT, f && kind == f->want ? f : NULL) < 0)
+            return -1;
+    }
+    return number;
 }
 
 static struct rp_example_field *wanted(struct parse *s, struct span key)
@@ -216,61 +222,39 @@ static struct rp_example_field *wanted(struct parse *s, struct span key)
 }
 
 /* The key may come after the value: one pass finds it, a second reads the values. */
-static int entry(struct parse *s, struct span m)
+static int read_entry(struct parse *s, struct span m)
 {
-    struct span whole = m, key = {m.p, m.p}, b;
-    uint32_t number;
-    int wire;
-    while (m.p < m.end) {
-        if (tag(s, &m, &number, &wire) < 0)
-            return -1;
-        if (number == 1 && wire == WIRE_BYTES) {
-            if (bytes(s, &m, &key) < 0)
-                return -1;
-        } else if (skip(s, &m, number, wire) < 0) {
-            return -1;
-        }
-    }
+    struct span keys = m, key = {m.p, m.p}, b;
+    int number;
+    while ((number = next_field(s, &keys, 1, 1, &key)) > 0)
+        ;
+    if (number < 0)
+        return -1;
     struct rp_example_field *f = wanted(s, key);
     if (f) {
         f->found = RP_EXAMPLE_ABSENT;
         f->count = 0;
     }
-    for (m = whole; m.p < m.end;) {
-        if (tag(s, &m, &number, &wire) < 0)
+    while ((number = next_field(s, &m, 2, 2, &b)) > 0)
+        if (read_feature(s, b, f) < 0)
             return -1;
-        if (number == 2 && wire == WIRE_BYTES) {
-            if (bytes(s, &m, &b) < 0 || feature(s, b, f) < 0)
-                return -1;
-        } else if (skip(s, &m, number, wire) < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    return number;
 }
 
-/* A message in which only field 1, itself a message, means something: Example and Features are both of that form. */
-static int wrapper(struct parse *s, struct span m, int (*inner)(struct parse *, struct span))
+/* A message of which only field 1, itself a message, is used: both Example and Features have this form. */
+static int read_wrapper(struct parse *s, struct span m, int (*inner)(struct parse *, struct span))
 {
-    while (m.p < m.end) {
-        uint32_t number;
-        int wire;
-        struct span b;
-        if (tag(s, &m, &number, &wire) < 0)
+    struct span b;
+    int number;
+    while ((number = next_field(s, &m, 1, 1, &b)) > 0)
+        if (inner(s, b) < 0)
             return -1;
-        if (number == 1 && wire == WIRE_BYTES) {
-            if (bytes(s, &m, &b) < 0 || inner(s, b) < 0)
-                return -1;
-        } else if (skip(s, &m, number, wire) < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    return number;
 }
 
-static int features(struct parse *s, struct span m)
+static int read_features(struct parse *s, struct span m)
 {
-    return wrapper(s, m, entry);
+    return read_wrapper(s, m, read_entry);
 }
 
 int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err)
@@ -281,7 +265,7 @@ int rp_example_parse(const void *data, size_t size, struct rp_example_field *fie
         field[i].count = 0;
         field[i].found = RP_EXAMPLE_ABSENT;
     }
-    return wrapper(&s, (struct span){p, p + size}, features);
+    return read_wrapper(&s, (struct span){p, p + size}, read_features);
 }
 
 static void put_varint(struct rp_buf *out, uint64_t v)

@@ -1,18 +1,18 @@
-/* tf.Example: the protobuf message TFRecord files of machine-learning data carry.
+/* tf.Example: the protobuf message in TFRecord files of machine-learning data.
  *
- * What:    a wire-format reader for the int64 and float lists a caller asks for by name, and a writer.
+ * What:    a wire-format reader for int64 and float lists, selected by name, and a writer.
  * Flow:    message bytes + table of wanted fields -> values in the caller's arrays and their counts.
  * Owner:   the caller owns names and arrays; nothing is allocated.
- * Extend:  bytes lists (images) get a kind of their own here and a span instead of an array.
+ * Extend:  bytes lists (images) need a kind of their own here, and a span instead of an array.
  *
  *     message Example   { Features features = 1; }
  *     message Features  { map<string, Feature> feature = 1; }        an entry is { string key = 1; Feature value = 2; }
  *     message Feature   { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
  *     message FloatList { repeated float value = 1 [packed = true]; }  message Int64List { repeated int64 value = 1 [packed = true]; }
  *
- * As protobuf defines: fields in any order, packed and unpacked values mixed, unknown fields skipped, a message given twice is
- * merged, of a map key given twice the later entry counts, of a oneof the later kind.
- * Stricter than protobuf: a varint that does not fit 64 bits is refused instead of being cut.
+ * As protobuf defines: fields come in any order, packed and unpacked values may be mixed, unknown fields are skipped, a repeated message is
+ * merged, and the last entry of a repeated map key, or the last kind of a oneof, wins.
+ * Stricter than protobuf: a varint that does not fit 64 bits is refused instead of truncated.
  */
 #ifndef RP_DATA_EXAMPLE_H
 #define RP_DATA_EXAMPLE_H
@@ -32,18 +32,17 @@ struct rp_example_field {
     union {
         int64_t *i64;
         float *f32;
-    } out;                       /* room for cap values */
+    } out;                       /* [cap] */
     size_t cap;
     size_t count;                /* result: values in the message; those beyond cap are counted, not stored */
     enum rp_example_kind found;  /* result: ABSENT when the message has no such field or an empty Feature */
 };
 
-/* Fills count and found of every field. A message that is not well-formed is RP_MALFORMED with the byte offset in the message; a
- * field that is absent, of another kind or of another length is the caller's to judge. */
+/* Fills count and found of every field. RP_MALFORMED, with the byte offset, for a message that is not well-formed; the caller checks for
+ * fields that are absent or have the wrong kind or length. */
 int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err) rp_must_check;
 
-/* Append a serialised Example with n fields, packed, in the order given; count values each are taken from out. Field names and
- * counts decide every byte. */
+/* Appends a serialised Example with n fields, packed, in the order given; each has `count` values, in `out`. */
 void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, int n);
 
 #endif

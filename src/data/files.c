@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void add(struct rp_files *f, char *name, unsigned char *data, uint64_t size)
+static void files_add(struct rp_files *f, char *name, unsigned char *data, uint64_t size)
 {
     if ((f->n & (f->n - 1)) == 0) /* room doubles at every power of two */
         f->file = rp_realloc(f->file, (f->n ? 2 * (size_t)f->n : 1) * sizeof *f->file);
@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct rp_file *)a)->name, ((const struct rp_file *)b)->name);
 }
 
-/* Take a path that must be a regular file; takes over name. */
+/* Adds a path, which must be a regular file; owns name. */
 static int add_path(struct rp_files *f, char *name, struct rp_err *err)
 {
     struct stat st = {0};
@@ -42,33 +42,24 @@ static int add_path(struct rp_files *f, char *name, struct rp_err *err)
         free(name);
         return -1;
     }
-    add(f, name, NULL, (uint64_t)st.st_size);
+    files_add(f, name, NULL, (uint64_t)st.st_size);
     return 0;
 }
 
-static char *join(const char *dir, const char *name)
-{
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
-        n--;
-    return rp_asprintf("%.*s%s%s", (int)n, dir, n == 1 && *dir == '/' ? "" : "/", name);
-}
-
-/* Files of one directory with in_name in their names; *only is the sole directory in it, NULL if there is none or several. */
-static int scan(struct rp_files *f, const char *dir, const char *in_name, char **only, int *others, struct rp_err *err)
+/* Adds the files of one directory with in_name in their names. *only: the sole directory in it, NULL if there is none or several. */
+static int scan_directory(struct rp_files *f, const char *dir, const char *in_name, char **only, struct rp_err *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
     struct stat st;
     int failed = 0, dirs = 0;
     *only = NULL;
-    *others = 0;
     if (!d)
         return rp_fail(err, RP_IO, "cannot open directory '%s': %s", dir, strerror(errno));
     while (!failed && (errno = 0, (e = readdir(d)) != NULL)) {
         if (e->d_name[0] == '.')
             continue;
-        char *path = join(dir, e->d_name);
+        char *path = rp_asprintf("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", e->d_name);
         mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
         if (S_ISREG(mode) && strstr(e->d_name, in_name)) {
             failed = add_path(f, path, err);
@@ -78,7 +69,6 @@ static int scan(struct rp_files *f, const char *dir, const char *in_name, char *
             *only = path;
         else
             free(path);
-        *others += 1;
     }
     if (!failed && errno)
         failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
@@ -92,21 +82,14 @@ static int scan(struct rp_files *f, const char *dir, const char *in_name, char *
 
 static int open_directory(struct rp_files *f, const char *dir, const char *in_name, struct rp_err *err)
 {
-    int others;
-    RP_FREE char *only = NULL;
-    if (scan(f, dir, in_name, &only, &others, err) < 0)
+    RP_FREE char *only = NULL, *none = NULL;
+    if (scan_directory(f, dir, in_name, &only, err) < 0)
         return -1;
-    if (f->n == 0 && only) {
-        RP_FREE char *none = NULL;
-        int ignored;
-        if (scan(f, only, in_name, &none, &ignored, err) < 0)
-            return -1;
-    }
+    if (f->n == 0 && only && scan_directory(f, only, in_name, &none, err) < 0)
+        return -1;
     if (f->n == 0)
-        return rp_fail(err, RP_IO,
-                       "directory '%s' has no file with '%s' in its name (%d other entries); name the files by a glob in quotes, such as "
-                       "'%s/*'",
-                       dir, in_name, others, dir);
+        return rp_fail(err, RP_IO, "directory '%s' has no file with '%s' in its name; give a quoted glob instead, such as '%s/*'", dir,
+                       in_name, dir);
     return 0;
 }
 
@@ -118,7 +101,7 @@ static int open_glob(struct rp_files *f, const char *pattern, struct rp_err *err
     if (rc == GLOB_NOMATCH)
         failed = rp_fail(err, RP_IO, "no file matches '%s'", pattern);
     else if (rc)
-        failed = rp_fail(err, RP_IO, "cannot look for '%s': %s", pattern, strerror(errno));
+        failed = rp_fail(err, RP_IO, "cannot expand '%s': %s", pattern, strerror(errno));
     for (size_t i = 0; !failed && i < g.gl_pathc; i++)
         if (stat(g.gl_pathv[i], &st) < 0 || !S_ISDIR(st.st_mode))
             failed = add_path(f, rp_strdup(g.gl_pathv[i]), err);
@@ -133,7 +116,7 @@ static int open_embedded(struct rp_files *f, const char *name, const char *in_na
 {
     (void)f;
     (void)in_name;
-    return rp_fail(err, RP_IO, "'%s' has to be unpacked before a GPU can train on it: name a directory that can be written with --store",
+    return rp_fail(err, RP_IO, "'%s' must be unpacked before a GPU can train on it: give a writable directory with --store",
                    name);
 }
 #else
@@ -143,16 +126,16 @@ static int open_embedded(struct rp_files *f, const char *name, const char *in_na
     struct rp_archive_member *m;
     int n;
     if (rp_embedded_archive(name, &s) < 0)
-        return rp_fail(err, RP_IO, "this program has no archive '%s' in it", name);
+        return rp_fail(err, RP_IO, "no archive '%s' is embedded in this program", name);
     if (rp_archive_load(&s, RP_EMBEDDED_MAX, &m, &n, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
         if (strstr(m[i].name, in_name)) {
-            add(f, rp_asprintf(RP_FILES_EMBEDDED "%s/%s", name, m[i].name), m[i].data, m[i].size);
+            files_add(f, rp_asprintf(RP_FILES_EMBEDDED "%s/%s", name, m[i].name), m[i].data, m[i].size);
             m[i].data = NULL;
         }
     rp_archive_members_free(m, n);
-    return f->n ? 0 : rp_fail(err, RP_MALFORMED, "archive '%s' holds no file with '%s' in its name", name, in_name);
+    return f->n ? 0 : rp_fail(err, RP_MALFORMED, "archive '%s' has no file with '%s' in its name", name, in_name);
 }
 #endif
 
@@ -188,7 +171,6 @@ void rp_files_close(struct rp_files *f)
     *f = (struct rp_files){.last = -1};
 }
 
-/* A set may have more files than a process may hold open: one is kept. */
 static int open_file(struct rp_files *f, int i, struct rp_err *err)
 {
     struct rp_file *file = &f->file[i];
@@ -214,7 +196,7 @@ int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t 
         memcpy(out, file->data + offset, size);
         return 0;
     }
-    if (size == 0) /* an empty file too need not be opened */
+    if (size == 0) /* an empty file is never opened */
         return 0;
     if (open_file(f, i, err) < 0)
         return -1;
@@ -224,7 +206,7 @@ int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t 
     return (size_t)n == size ? 0 : rp_fail(err, RP_IO, "'%s' became shorter while it was in use", file->name);
 }
 
-int rp_files_digest_one(struct rp_files *f, int i, char hex[65], struct rp_err *err)
+static int digest_file(struct rp_files *f, int i, char hex[65], struct rp_err *err)
 {
     enum { chunk = 1 << 18 };
     RP_FREE char *bytes = rp_alloc(chunk);
@@ -251,7 +233,7 @@ int rp_files_digest(struct rp_files *f, char hex[65], struct rp_err *err)
     struct rp_sha256 h;
     rp_sha256_init(&h);
     for (int i = 0; i < f->n; i++) {
-        if (rp_files_digest_one(f, i, hex, err) < 0)
+        if (digest_file(f, i, hex, err) < 0)
             return -1;
         rp_sha256_update(&h, hex, 64);
         rp_sha256_update(&h, "\n", 1);

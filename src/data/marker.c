@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static int sync_path(const char *path, struct rp_err *err)
     return 0;
 }
 
-static int one_path(struct lines *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
+static int list_path(struct lines *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], target[1100];
     if (S_ISLNK(st->st_mode)) {
@@ -60,7 +61,7 @@ static int one_path(struct lines *l, const char *path, const char *shown, const 
     return 0;
 }
 
-static int walk(struct lines *l, const char *dir, const char *prefix, int depth, struct rp_err *err)
+static int list_directory(struct lines *l, const char *dir, const char *prefix, int depth, struct rp_err *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -79,7 +80,7 @@ static int walk(struct lines *l, const char *dir, const char *prefix, int depth,
         if (lstat(path, &st) < 0)
             failed = rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
         else
-            failed = S_ISDIR(st.st_mode) ? walk(l, path, below, depth + 1, err) : one_path(l, path, shown, &st, err);
+            failed = S_ISDIR(st.st_mode) ? list_directory(l, path, below, depth + 1, err) : list_path(l, path, shown, &st, err);
     }
     if (!failed && errno)
         failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
@@ -90,7 +91,7 @@ static int walk(struct lines *l, const char *dir, const char *prefix, int depth,
 int rp_marker_make(struct rp_buf *out, const char *dir, int sync, struct rp_err *err)
 {
     struct lines l = {.sync = sync};
-    int failed = walk(&l, dir, "", 0, err);
+    int failed = list_directory(&l, dir, "", 0, err);
     if (l.n)
         qsort(l.line, l.n, sizeof *l.line, by_path);
     rp_buf_puts(out, "# files of this directory, as sha256sum -c reads them\n");
@@ -121,7 +122,7 @@ static void line_path(const char *p, char *out, size_t size)
     out[n] = 0;
 }
 
-/* Both lists are sorted by path; the first line that differs says which file it is. */
+/* Both lists are sorted by path, so the first line that differs names the file. */
 static int explain(const char *dir, const char *have, const char *want, struct rp_err *err)
 {
     char a[200], b[200];
@@ -132,7 +133,7 @@ static int explain(const char *dir, const char *have, const char *want, struct r
         i--;
     line_path(have + i, a, sizeof a);
     line_path(want + i, b, sizeof b);
-    const char *what = strcmp(a, b) == 0 ? "was changed" : !*b || (*a && strcmp(a, b) < 0) ? "was added" : "is missing";
+    const char *what = strcmp(a, b) == 0 ? "was modified" : !*b || (*a && strcmp(a, b) < 0) ? "was added" : "is missing";
     return rp_fail(err, RP_MISMATCH,
                    "'%s' in '%s' %s after it was unpacked; remove that directory (rm -r) and it will be unpacked again",
                    strcmp(what, "is missing") == 0 ? b : a, dir, what);
@@ -154,24 +155,14 @@ int rp_marker_check(const char *dir, struct rp_err *err)
     return 0;
 }
 
-static void remove_at(int parent, const char *name, int depth)
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *f)
 {
-    if (unlinkat(parent, name, 0) == 0 || depth > DEPTH)
-        return;
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *e;
-    while (d && (e = readdir(d)) != NULL)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_at(dirfd(d), e->d_name, depth + 1);
-    if (d)
-        closedir(d);
-    else if (fd >= 0)
-        close(fd);
-    unlinkat(parent, name, AT_REMOVEDIR);
+    (void)st, (void)type, (void)f;
+    remove(path);
+    return 0;
 }
 
 void rp_tree_remove(const char *dir)
 {
-    remove_at(AT_FDCWD, dir, 0);
+    nftw(dir, remove_entry, 16, FTW_PHYS | FTW_DEPTH);
 }

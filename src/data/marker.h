@@ -1,8 +1,7 @@
-/* .repro-files: what an unpacked directory must hold, byte for byte.
+/* .repro-files: the files that an unpacked directory must contain, with their digests.
  *
- * What:    lists a tree, hashes its files, writes the list, and compares a tree with its list.
+ * What:    writes the list of a directory tree, and compares a tree with its list.
  * Flow:    directory -> sorted lines "<sha256>  <path>\n" for files, "# link <path> -> <target>\n" for links -> .repro-files.
- * Owner:   the caller owns the directory.
  * Extend:  another property to be checked is another kind of '#' line; sha256sum -c skips them.
  */
 #ifndef RP_DATA_MARKER_H
@@ -16,12 +15,12 @@
 #define RP_MARKER ".repro-files"
 #define RP_MARKER_MAX (64u << 20)
 
-/* The list of what is there now; every file and directory is flushed to the disk on the way when `sync`. */
+/* Lists the files that exist now; sync: also flushes every file and directory to the disk. */
 int rp_marker_make(struct rp_buf *out, const char *dir, int sync, struct rp_err *err) rp_must_check;
 int rp_marker_write(const char *dir, struct rp_err *err) rp_must_check;
-/* RP_MISMATCH names the first difference and says what to do. */
+/* RP_MISMATCH names the first difference. */
 int rp_marker_check(const char *dir, struct rp_err *err) rp_must_check;
-/* Remove a tree without ever following a link. Best effort: what cannot be removed stays. */
+/* Removes a tree as far as possible, without following links. */
 void rp_tree_remove(const char *dir);
 
 #endif

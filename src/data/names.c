@@ -4,11 +4,12 @@
 #include "base/text.h"
 #include "data/archive.h"
 
+#include <search.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int check_bytes(const char *path, struct rp_err *err)
+static int check_name_bytes(const char *path, struct rp_err *err)
 {
     size_t left = strlen(path);
     for (size_t n; left; path += n, left -= n) {
@@ -17,7 +18,7 @@ static int check_bytes(const char *path, struct rp_err *err)
         if (n == 0)
             return rp_fail(err, RP_MALFORMED, "its name is not UTF-8");
         if (rp_is_control(c))
-            return rp_fail(err, RP_MALFORMED, "its name holds a control character");
+            return rp_fail(err, RP_MALFORMED, "its name contains a control character");
     }
     return 0;
 }
@@ -29,7 +30,7 @@ int rp_name_check(const char *path, struct rp_err *err)
         return rp_fail(err, RP_MALFORMED, "it has no name");
     if (length > RP_ARCHIVE_NAME)
         return rp_fail(err, RP_MALFORMED, "its name is longer than %d bytes", RP_ARCHIVE_NAME);
-    if (check_bytes(path, err) < 0)
+    if (check_name_bytes(path, err) < 0)
         return -1;
     if (*path == '/')
         return rp_fail(err, RP_MALFORMED, "absolute path");
@@ -52,8 +53,8 @@ int rp_name_check(const char *path, struct rp_err *err)
 int rp_name_check_link(const char *path, const char *target, struct rp_err *err)
 {
     int above = 0;
-    if (!*target || strlen(target) > RP_ARCHIVE_NAME || check_bytes(target, err) < 0)
-        return rp_fail(err, RP_MALFORMED, "a link whose target is no proper path");
+    if (!*target || strlen(target) > RP_ARCHIVE_NAME || check_name_bytes(target, err) < 0)
+        return rp_fail(err, RP_MALFORMED, "a link whose target is not a valid path");
     for (const char *p = path; *p; p++)
         above += *p == '/';
     const char *p = target;
@@ -71,76 +72,52 @@ int rp_name_check_link(const char *path, const char *target, struct rp_err *err)
     return leaves ? rp_fail(err, RP_MALFORMED, "a link to '%.100s', which leaves the archive", target) : 0;
 }
 
-static uint64_t hash(const char *s)
+static int by_path(const void *a, const void *b)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a; the number of entries is bounded, so is what a chosen collision costs */
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    return h ^ h >> 29;
+    return strcmp((const char *)a + 1, (const char *)b + 1);
 }
 
-/* The slot of a path (kind letter aside), empty or taken. */
-static char **find(const struct rp_path_set *s, const char *path)
+/* The entry that has the path of `text`, NULL if none has. */
+static char *path_set_find(const struct rp_path_set *s, const char *text)
 {
-    size_t i = (size_t)hash(path) & (s->cap - 1);
-    while (s->slot[i] && strcmp(s->slot[i] + 1, path) != 0)
-        i = (i + 1) & (s->cap - 1);
-    return &s->slot[i];
+    char **node = tfind(text, &s->root, by_path);
+    return node ? *node : NULL;
 }
 
-static void grow(struct rp_path_set *s)
-{
-    struct rp_path_set old = *s;
-    if (2 * (s->n + 1) <= s->cap)
-        return;
-    s->cap = old.cap ? 2 * old.cap : 64;
-    s->slot = rp_alloc(s->cap * sizeof *s->slot);
-    for (size_t i = 0; i < old.cap; i++)
-        if (old.slot[i])
-            *find(s, old.slot[i] + 1) = old.slot[i];
-    free(old.slot);
-}
-
-static int put(struct rp_path_set *s, const char *path, char kind, struct rp_err *err)
+static int path_set_insert(struct rp_path_set *s, char kind, const char *path, struct rp_err *err)
 {
     s->bytes += strlen(path) + 2;
-    if (s->bytes > RP_NAMES_BYTES)
-        return rp_fail(err, RP_MALFORMED, "the names of the archive are longer than %u bytes together, the limit", RP_NAMES_BYTES);
-    grow(s);
-    *find(s, path) = rp_asprintf("%c%s", kind, path);
-    s->n++;
+    if (s->bytes > RP_PATH_SET_BYTES)
+        return rp_fail(err, RP_MALFORMED, "the names of the archive are longer than %u bytes together, the limit", RP_PATH_SET_BYTES);
+    RP_BUG_IF(!tsearch(rp_asprintf("%c%s", kind, path), &s->root, by_path));
     return 0;
 }
 
-int rp_names_take(struct rp_path_set *s, const char *path, char kind, struct rp_err *err)
+int rp_path_set_add(struct rp_path_set *s, const char *path, char kind, struct rp_err *err)
 {
-    RP_FREE char *low = rp_strdup(path);
-    grow(s);
-    for (char *p = low; *p; p++)
+    RP_FREE char *text = rp_asprintf("%c%s", kind, path);
+    for (char *p = text + 1; *p; p++)
         if (*p >= 'A' && *p <= 'Z')
             *p |= 0x20;
-    for (char *p = low; (p = strchr(p, '/')) != NULL; *p++ = '/') {
+    for (char *p = text; (p = strchr(p, '/')) != NULL; *p++ = '/') {
         *p = 0;
-        char **have = find(s, low);
-        char old = *have ? **have : 0;
-        if (!old && put(s, low, 'i', err) < 0) /* implied: its own entry may follow once */
+        const char *above = path_set_find(s, text);
+        if (!above && path_set_insert(s, 'i', text + 1, err) < 0) /* implied: an entry of its own may follow once */
             return -1;
-        if (old && old != 'd' && old != 'i')
-            return rp_fail(err, RP_MALFORMED, "'%.100s' in its path is no directory", low);
+        if (above && *above != 'd' && *above != 'i')
+            return rp_fail(err, RP_MALFORMED, "'%.100s' in its path is not a directory", text + 1);
     }
-    char **have = find(s, low);
-    if (!*have)
-        return put(s, low, kind, err);
-    if (**have != 'i' || kind != 'd')
+    char *same = path_set_find(s, text);
+    if (!same)
+        return path_set_insert(s, kind, text + 1, err);
+    if (*same != 'i' || kind != 'd')
         return rp_fail(err, RP_MALFORMED, "the same name twice (upper and lower case count as the same)");
-    **have = 'd';
+    *same = 'd';
     return 0;
 }
 
-void rp_names_fini(struct rp_path_set *s)
+void rp_path_set_fini(struct rp_path_set *s)
 {
-    for (size_t i = 0; i < s->cap; i++)
-        free(s->slot[i]);
-    free(s->slot);
+    tdestroy(s->root, free);
     *s = (struct rp_path_set){0};
 }

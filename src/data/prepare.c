@@ -1,4 +1,4 @@
-/* From a recipe to samples that can be read. */
+/* rp_data_prepare(): the data of a recipe as a path that its format can open. */
 #include "data/archive.h"
 #include "data/dataset.h"
 #include "data/embedded.h"
@@ -33,7 +33,7 @@ static int add_digest(struct rp_data_set *out, const struct rp_data_format *form
     return failed ? -1 : 0;
 }
 
-/* The path of the archive beside the recipe (free it); NULL with *s: the embedded one, or with s->name NULL: there is none. */
+/* The path of the archive next to the recipe (free it). NULL: *s is the embedded archive, or s->name is NULL and *err set. */
 static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s, struct rp_err *err)
 {
     const char *from = r->source_name, *slash = from ? strrchr(from, '/') : NULL;
@@ -45,7 +45,7 @@ static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s
             return rp_strdup(path);
     }
     if (rp_embedded_archive(r->data_archive, s) < 0)
-        rp_fail(err, RP_IO, "archive '%s' (data.archive) is neither beside the recipe%s%s%s nor in this program", r->data_archive,
+        rp_fail(err, RP_IO, "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program", r->data_archive,
                 path ? " ('" : "", path ? path : "", path ? "')" : "");
     return NULL;
 }
@@ -77,7 +77,7 @@ static int prepare_archive(const struct rp_recipe *r, const char *store, struct 
         return -1;
     RP_FREE char *where = rp_store_path(store, &named);
     if (rp_store_add(&s, hex, where, &out->path, err) < 0) {
-        /* no place to unpack to, and none was asked for: an embedded archive does without */
+        /* no default store is writable: read an embedded archive from memory */
         if (named || path || err->code != RP_IO)
             return -1;
         out->path = rp_asprintf(RP_FILES_EMBEDDED "%s", r->data_archive);

@@ -20,7 +20,7 @@ uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
             r = t;
         }
         i = l << half | r;
-    } while (i >= n); /* a permutation of the larger set: the walk comes back below n, at the latest to where it began */
+    } while (i >= n); /* the walk along a cycle of a permutation returns below n, at the latest at its start */
     return i;
 }
 

@@ -2,7 +2,7 @@
  *
  * What:    a permutation of the records for every epoch, without state, any sample in O(1), the same on every machine.
  * Flow:    (sample number, number of records, seed) -> record number.
- * Extend:  another order is another function here and a choice of data.shuffle.
+ * Extend:  another order is a function here and a choice of data.shuffle.
  *
  * Sample s belongs to epoch e = s / n and is record P_e(s mod n), n the number of records. Without shuffling P_e is the identity.
  * With it P_e is a permutation of 0..n-1 by cycle-walking a Feistel network: w = number of bits of n-1, at least 2, rounded up to
@@ -17,7 +17,7 @@
 /* The permutation itself: bijective on 0..n-1 for every (seed, epoch). */
 uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch);
 
-/* The record, below `records`, that a sample is. shuffle 0: file order. */
+/* The record of a sample, below `records`. shuffle 0: file order. */
 int64_t rp_sample_record(int64_t sample, int64_t records, int shuffle, uint64_t seed);
 
 #endif

@@ -1,4 +1,4 @@
-/* The store on disk: where it is, unpacking into it, finding what is there. */
+/* The store on disk: unpacking into it and listing it. */
 #include "data/store.h"
 
 #include "base/buf.h"
@@ -22,14 +22,14 @@
 #define TMP "tmp."
 #define ANOTHER "give another directory with --store or $REPRO_STORE"
 
-/* In a directory that everybody can write, what has our name may be somebody else's. */
+/* Anyone may have created our directory in /tmp. */
 static int check_shared(const char *store, struct rp_err *err)
 {
     struct stat st;
     if (strncmp(store, "/tmp/repro-", 11) != 0)
         return 0;
     if (lstat(store, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
-        return rp_fail(err, RP_IO, "'%s' is not ours alone; " ANOTHER, store);
+        return rp_fail(err, RP_IO, "the store '%s' is not a directory that only you can write; " ANOTHER, store);
     return 0;
 }
 
@@ -40,7 +40,7 @@ struct work {
     int lock;
 };
 
-/* The lock of a directory we just made. Whoever cleans may have taken it first and removed everything: then try another name. */
+/* Locks a directory that was just made. Fails if clean_store() of another run got the lock first and removed it: then try another name. */
 static int lock_new(struct work *w)
 {
     struct stat a, b;
@@ -85,7 +85,7 @@ static int work_init(struct work *w, const char *store, struct rp_err *err)
     return rp_fail(err, RP_IO, "cannot make a directory in the store '%s'; " ANOTHER, store);
 }
 
-/* Leftovers of runs that were killed: their lock is free. */
+/* Removes leftovers of killed runs: their locks are free. */
 static void clean_store(const char *store)
 {
     DIR *d = opendir(store);
@@ -98,13 +98,13 @@ static void clean_store(const char *store)
         if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
             rp_tree_remove(dir);
         else if (lock < 0 && errno == ENOENT)
-            rmdir(dir); /* killed before the lock was there; fails when somebody is about to fill it */
+            rmdir(dir); /* killed before it made the lock; fails if the directory is not empty */
     }
     if (d)
         closedir(d);
 }
 
-/* Rename into place; a directory that is there already was faster. */
+/* Renames into place, unless a concurrent run was faster. */
 static int publish(const struct work *w, const char *store, const char *final, struct rp_err *err)
 {
     if (rename(w->data, final) < 0 && errno != EEXIST && errno != ENOTEMPTY)
@@ -118,10 +118,9 @@ static int publish(const struct work *w, const char *store, const char *final, s
 static int unpack_new(const struct rp_archive_source *s, const char *store, const char *final, struct rp_err *err)
 {
     struct work w;
-    const struct rp_archive_limits limits = RP_ARCHIVE_LIMITS;
     if (work_init(&w, store, err) < 0)
         return -1;
-    int failed = rp_archive_unpack(s, w.data, &limits, NULL, err) < 0 || rp_marker_write(w.data, err) < 0 ||
+    int failed = rp_archive_unpack(s, w.data, NULL, err) < 0 || rp_marker_write(w.data, err) < 0 ||
                  publish(&w, store, final, err) < 0;
     int no = failed ? err->sys : 0;
     work_fini(&w);
@@ -162,9 +161,9 @@ int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s
     if (*fd < 0 || fstat(*fd, &st) < 0)
         return rp_fail(err, RP_IO, "cannot open archive '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "archive '%s' is no regular file", path);
+        return rp_fail(err, RP_IO, "archive '%s' is not a regular file", path);
     *s = (struct rp_archive_source){.name = path, .fd = *fd, .size = (uint64_t)st.st_size};
-    /* The same descriptor is hashed and unpacked: a file put in its place meanwhile is not looked at. */
+    /* The same descriptor is hashed and unpacked, so that replacing the file in between has no effect. */
     return rp_sha256_fd(hex, *fd, path, NULL, err);
 }
 

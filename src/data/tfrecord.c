@@ -1,6 +1,60 @@
 #include "data/tfrecord.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- CRC-32C: by the SSE4.2 instruction, or by a table where the CPU lacks it ----
+ *
+ * Reflected: bit 31 of the register is the coefficient of x^0. table[b] is the register after byte b. */
+
+#define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41 reflected */
+
+static uint32_t table[256];
+static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+
+static void make_table(void)
+{
+    for (uint32_t b = 0; b < 256; b++) {
+        table[b] = b;
+        for (int i = 0; i < 8; i++)
+            table[b] = table[b] >> 1 ^ (table[b] & 1 ? POLYNOMIAL : 0);
+    }
+}
+
+uint32_t rp_crc32c_portable(uint32_t crc, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    pthread_once(&table_once, make_table);
+    for (crc = ~crc; size; size--, p++)
+        crc = crc >> 8 ^ table[(crc ^ *p) & 255];
+    return ~crc;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const unsigned char *p, size_t size)
+{
+    uint64_t c = ~crc;
+    for (; size >= 8; size -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        c = __builtin_ia32_crc32di(c, word);
+    }
+    for (; size; size--, p++)
+        c = __builtin_ia32_crc32qi((uint32_t)c, *p);
+    return ~(uint32_t)c;
+}
+
+uint32_t rp_crc32c(uint32_t crc, const void *data, size_t size)
+{
+    return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, data, size) : rp_crc32c_portable(crc, data, size);
+}
+
+uint32_t rp_crc32c_mask(uint32_t crc)
+{
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+/* ---- frames ---- */
 
 static uint32_t get32(const unsigned char *p)
 {
@@ -66,7 +120,7 @@ static int bad_record(const struct rp_tfrecord_set *s, int file, int64_t in_file
     return rp_wrap(err, "'%s', record %lld (from 0)", s->files.file[file].name, (long long)in_file);
 }
 
-/* Heads of all frames of one file, through a window: records are small and a system call for each would dominate. */
+/* Heads of all frames of one file, read through a window: records are small, and one system call each would dominate the time. */
 static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
 {
     enum { window = 1 << 18 };
@@ -95,7 +149,7 @@ static int build_index(struct rp_tfrecord_set *s, const char *path, struct rp_er
     for (int i = 0; i < s->files.n; i++)
         if (index_file(s, i, err) < 0)
             return -1;
-    return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' holds no records", path);
+    return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no records", path);
 }
 
 int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err)
@@ -121,7 +175,7 @@ void rp_tfrecord_set_fini(struct rp_tfrecord_set *s)
 
 static int file_of(const struct rp_tfrecord_set *s, int64_t record)
 {
-    int lo = 0, hi = s->files.n - 1; /* the last file whose first record is not beyond; empty files share a start */
+    int lo = 0, hi = s->files.n - 1; /* the last file whose first record is at or before it; empty files share a start */
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
         if (s->first[mid] <= record)

@@ -4,11 +4,11 @@
  *          share: an index over every frame of every file, and a reader of one record.
  * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes.
  * Owner:   struct rp_tfrecord_set owns files, index and the bytes of the record that was read last; rp_tfrecord_set_fini() frees them.
- * Extend:  a new instruction set for the CRC is one function and one line in pick() of crc32c.c.
+ * Extend:  another format inside TFRecord files opens a struct rp_tfrecord_set and parses what it reads.
  *
  * A frame, little endian:
  *     u64 length | u32 masked_crc32c(the 8 bytes of length) | length bytes | u32 masked_crc32c(those bytes)
- * masked(c) = rotate_right(c, 15) + 0xa282ead8, so that a checksum over data that holds checksums stays good.
+ * masked(c) = rotate_right(c, 15) + 0xa282ead8: the CRC of data that contains its own CRC would be weak.
  */
 #ifndef RP_DATA_TFRECORD_H
 #define RP_DATA_TFRECORD_H
@@ -26,19 +26,15 @@
 
 /* CRC-32C (Castagnoli) of data, continuing from crc (0 to start). */
 uint32_t rp_crc32c(uint32_t crc, const void *data, size_t size);
-uint32_t rp_crc32c_portable(uint32_t crc, const void *data, size_t size); /* slicing by 8; the definition the others are tested against */
-int rp_crc32c_have_sse42(void);
-uint32_t rp_crc32c_sse42(uint32_t crc, const void *data, size_t size); /* only where rp_crc32c_have_sse42() */
-
+uint32_t rp_crc32c_portable(uint32_t crc, const void *data, size_t size); /* the definition, without special instructions */
 uint32_t rp_crc32c_mask(uint32_t crc);
 
-/* Read the 12 bytes of a frame's head: the record's length, checked. `left` is the number of bytes from the head to the end of the
- * file. The message says what is wrong; the caller adds file and record number. */
+/* The record's length, checked, from the 12 bytes of a frame's head. left: bytes from the head to the end of the file. The caller adds
+ * file and record number to the message. */
 int rp_tfrecord_head(uint64_t *length, const unsigned char *head, uint64_t left, struct rp_err *err) rp_must_check;
-/* The data's checksum against the 4 bytes that follow it. */
+/* Compares the data's checksum with the 4 bytes that follow it. */
 int rp_tfrecord_body(const unsigned char *data, uint64_t length, struct rp_err *err) rp_must_check;
 
-/* Append one frame. */
 void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size);
 
 #define RP_TFRECORD_IN_NAME ".tfrecord"
@@ -52,8 +48,7 @@ struct rp_tfrecord_set {
     size_t bytes_cap;
 };
 
-/* path as in data/files.h. Opens every file, reads every frame head (lengths and their checksums) and counts; records themselves are
- * checked when they are read. A failure leaves nothing to free. */
+/* path: see data/files.h. Reads and checks every frame head; records are checked when they are read. A failure leaves nothing to free. */
 int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err) rp_must_check;
 void rp_tfrecord_set_fini(struct rp_tfrecord_set *s);
 /* One record, its checksum verified. *data is valid until the next call. */

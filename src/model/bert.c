@@ -8,8 +8,8 @@
  * Losses of a micro-batch: mlm = weighted_sum(coef, loss) with coef[i] = w[i] / (sum128(w) + 1e-5f), all M slots counted (an unused
  * slot has weight 0); nsp = weighted_sum with coef 1/B; loss = mlm + nsp.
  *
- * dy [R, H] is the gradient of a layer's output on the way down: layer norm's backward leaves the residual's gradient in it, and the data
- * gradient that meets the residual adds into it. What a layer no longer needs is overwritten: norm2.y by the gradient of a dropout's input,
+ * dy [R, H] is the gradient of the current layer's output: layer norm's backward leaves the residual's gradient in it, and the data
+ * gradient that joins the residual is added to it. Tensors that are no longer needed are overwritten: norm2.y by the gradient of a dropout's input,
  * mlp.g by gradients of g and u, norm1.xhat by the gradient of ctx, mlp.u by that of qkv. */
 #include "base/buf.h"
 #include "model/nn/attention.h"
@@ -92,7 +92,7 @@ static struct rp_attention attention_of(const struct bert *m, const struct bert_
 #define IN(p, text, type, n) ADD(RP_INPUT, .at = p, .name = text, .dtype = type, .dim = {n})
 #define ENCODER "bert.encoder.layer.%d."
 
-/* The index of a weight in this order keys its initialisation and orders norms and state roots: append to a section, never reorder. */
+/* The index of a weight in this order is the key of its initialisation and its place in norms and state roots: never reorder. */
 static void declare_layer(struct rp_net *net, struct bert_layer *a, int l)
 {
     const struct bert *m = (const struct bert *)net;
@@ -240,7 +240,6 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
         in->cls[b] = b * m->seq;
         in->nsp_coef[b] = 1.0f / (float)m->batch;
     }
-    RP_FREE uint64_t *work = rp_alloc(2 * (size_t)m->rows * sizeof *work);
     RP_FREE int32_t *position = rp_alloc((size_t)m->rows * sizeof *position);
     input->counter[0] = 0;
     input->counter[1] = m->rows;
@@ -248,11 +247,11 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
         input->counter[0] += in->key_mask[i];
         position[i] = i % m->seq;
     }
-    rp_group_rows(&in->by_word, in->ids, m->rows, work);
-    rp_group_rows(&in->by_position, position, m->rows, work);
-    rp_group_rows(&in->by_type, in->types, m->rows, work);
-    rp_group_rows(&in->by_masked, in->masked, m->slots, work);
-    rp_group_rows(&in->by_cls, in->cls, m->batch, work);
+    rp_group_rows(&in->by_word, in->ids, m->rows);
+    rp_group_rows(&in->by_position, position, m->rows);
+    rp_group_rows(&in->by_type, in->types, m->rows);
+    rp_group_rows(&in->by_masked, in->masked, m->slots);
+    rp_group_rows(&in->by_cls, in->cls, m->batch);
 }
 
 static void embed(struct bert *m, const struct bert_input *in)
@@ -318,7 +317,7 @@ static void masked_lm_backward(struct bert *m)
     const struct rp_net *net = &m->net;
     struct rp_dev *dev = net->dev;
     int n = m->slots, h = m->hidden;
-    float *dt = m->mlm_norm.y; /* needed last for the decoder's weight gradient */
+    float *dt = m->mlm_norm.y; /* last read for the decoder's weight gradient */
     rp_nn_classifier_backward(&m->net, &m->mlm, dt, dt);
     rp_nn_norm_backward(&m->net, &m->mlm_norm, dt, NULL, NULL);
     dev->op->gelu_backward(dev, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
@@ -342,7 +341,7 @@ static int layer_backward(struct bert *m, const struct bert_input *in, int l, co
 {
     struct bert_layer *a = &m->layer[l];
     struct rp_attention at = attention_of(m, in, l);
-    float *dx = a->norm2.y; /* the layer above and the heads are done with it */
+    float *dx = a->norm2.y; /* no longer used by the layer above and the heads */
     rp_nn_norm_backward(&m->net, &a->norm2, m->dy, dx, rp_net_grad(&m->net, a->mlp.down_b));
     rp_nn_mlp_backward(&m->net, &a->mlp, m->dy, m->dy, dx, a->norm1.y);
     if (rp_net_alive(&m->net, err) < 0)
@@ -352,7 +351,7 @@ static int layer_backward(struct bert *m, const struct bert_input *in, int l, co
     return rp_net_alive(&m->net, err);
 }
 
-/* The decoder's gradient of the word embedding is there already: the rows of the input add to it. */
+/* Adds the rows of the input to the decoder's gradient of the word embedding. */
 static void embed_backward(struct bert *m, const struct bert_input *in)
 {
     const struct rp_net *net = &m->net;
@@ -360,7 +359,7 @@ static void embed_backward(struct bert *m, const struct bert_input *in)
     struct rp_dropout drop = rp_net_dropout(net, m->hidden_dropout, 0, m->seq);
     float *dz = m->dy, *position = rp_net_grad(net, m->position), *type = rp_net_grad(net, m->type);
     if (drop.threshold) {
-        dz = m->norm0.y; /* layer 0's weight gradient was the last to read it */
+        dz = m->norm0.y; /* last read by layer 0's weight gradient */
         dev->op->dropout_backward(dev, dz, m->dy, m->mask0, &drop, m->rows, m->hidden);
     }
     rp_nn_norm_backward(&m->net, &m->norm0, dz, NULL, NULL);
@@ -378,7 +377,7 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     struct rp_dev *dev = net->dev;
     masked_lm_backward(m);
     next_sentence_backward(m);
-    dev->op->fill(dev, m->dy, 0.0f, (size_t)m->rows * (size_t)m->hidden); /* both heads meet */
+    dev->op->fill(dev, m->dy, 0.0f, (size_t)m->rows * (size_t)m->hidden); /* the sum over both heads */
     dev->op->row_sums(dev, m->dy, m->h, &in->by_masked, m->hidden, 0);
     dev->op->row_sums(dev, m->dy, m->cls, &in->by_cls, m->hidden, 1);
     for (int l = m->layers - 1; l >= 0; l--)

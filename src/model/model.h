@@ -1,6 +1,6 @@
-/* A model: what can be trained, as declarations and functions. Everything else about training is written once, in train/.
+/* A model: its tensors and mathematics, as declarations and functions. All other code of training is in train/, once for all models.
  *
- * What:    the border between the trainer and the mathematics of one model.
+ * What:    the interface between the trainer and the mathematics of one model.
  * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call -> prepare(), forward(),
  *          backward() of one micro-batch at a time.
  * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
@@ -21,20 +21,20 @@
 #define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
 #define RP_GROUPS_MAX 8
 
-/* Something a step counts beside its samples: tokens, say. */
+/* A quantity that a step counts in addition to its samples, such as tokens. */
 struct rp_step_counter {
     const char *name;
-    /* How many a sample has, where every sample has as many; NULL: it varies, and is at most that of the counter `most`. */
+    /* The number per sample, if it is the same for every sample; NULL: it varies, and is at most that of the counter `most`. */
     int64_t (*per_sample)(const struct rp_recipe *r);
     int most; /* index of a counter, only where per_sample is NULL */
 };
 
-/* A tensor that others' files carry under a second name; same NULL: a tensor that nobody trains. */
+/* A second name of a tensor in other tools' files; same NULL: a tensor that is not trained. */
 struct rp_alias {
     const char *name, *same;
 };
 
-/* Nonzero means stop now. Called between pieces of a step (a layer, a micro-batch), which also shows life. */
+/* Called between the parts of a step (a layer, a micro-batch); also a sign of life. Nonzero: stop now. */
 typedef int (*rp_alive_fn)(void *arg);
 
 /* The input of one micro-batch: pointers and counts, in host memory for prepare(), on the device for forward() and backward(). */
@@ -52,9 +52,9 @@ struct rp_net {
     float init_range;                            /* standard deviation of RP_INIT_NORMAL without fan */
     struct rp_tensors tensors[RP_TENSOR_CLASSES]; /* declared */
     struct rp_input *input;                      /* whose pointers were declared; the trainer's are copies */
-    int *groups[RP_GROUPS_MAX];                  /* counts in it that are copied beside the bytes */
+    int *groups[RP_GROUPS_MAX];                  /* counts in it, which are copied as well as the bytes */
     int n_groups;
-    struct rp_op_use *use;                       /* operations whose shape decides about memory or whether they can be done, each once */
+    struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
     int uses;
     void *array;
     float *w, *g;                                /* blocks of weights and buffers; of the gradient of the micro-batch at hand */
@@ -77,27 +77,26 @@ struct rp_model {
     void (*declare)(struct rp_net *m);
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
     int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]); /* what it wants of a sample; how many */
-    /* Samples, field i as [batch, count] in column[i] and in its range, to what the device computes with; an input tensor that has the name
-     * of a field holds its samples already. Touches nothing of the model, so that another thread may do it meanwhile. */
+    /* Computes the input from samples: field i is [batch, count] in column[i], checked. Input tensors with the name of a field already
+     * contain its samples. Does not modify the model: another thread may call it during a step. */
     void (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column);
     int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss */
     int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
     double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
     const char *task;                                    /* what is trained, in published tables: "pre-training" */
-    const char *(*size_name)(const struct rp_recipe *r); /* what tables call a model of these sizes: "bert-base"; NULL: it has no name */
-    /* The loss of a model that knows nothing, and the standard deviation of an untrained one's logits. */
+    const char *(*size_name)(const struct rp_recipe *r); /* name of these sizes in tables: "bert-base"; NULL: none */
+    /* The loss of guessing, and the standard deviation of an untrained model's logits. */
     void (*untrained)(const struct rp_net *m, double *guessing, double *logit_width);
 };
 
-const struct rp_model *rp_model_find(const char *name); /* NULL: there is none of that name */
 const struct rp_model *rp_model_of(const struct rp_recipe *r); /* NULL: not built in */
-/* RP_UNAVAILABLE, with the place in the recipe, where its model is not built in. */
+/* RP_UNAVAILABLE, with the place in the recipe, if its model is not built in. */
 int rp_model_check(const struct rp_recipe *r, struct rp_err *err) rp_must_check;
 
 /* Losses that follow from the recipe alone. */
 struct rp_loss_expected {
-    double guess;      /* of guessing, without having learnt anything */
-    double first, off; /* of the first step of an initialised model, and by how much it may be off; off < 0: not known */
+    double guess;      /* of guessing */
+    double first, off; /* of the first step of an initialised model, and its tolerance; off < 0: unknown */
 };
 struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples);
 
@@ -108,10 +107,10 @@ int rp_model_counters(const struct rp_model *m);
 /* An instance of the recipe's model with its tensors declared; `batch` of them a micro-batch. */
 struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch);
 void rp_net_free(struct rp_net *m);
-int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED when told to stop */
+int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop */
 
 /* -- for declare() -- */
-void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, of layers say; at most one, which rp_net_free() frees */
+void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, for layers; at most one, which rp_net_free() frees */
 void rp_net_use(struct rp_net *m, struct rp_op_use use);
 void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /* an operation over [rows, width] */
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */

@@ -1,4 +1,4 @@
-/* Every model that is built in. */
+/* The built-in models. */
 #include "model/model.h"
 
 #include <math.h>
@@ -13,14 +13,6 @@ static const struct rp_model *const models[RP_MODEL_COUNT] = {
     RP_MODELS_BUILT(X)
 #undef X
 };
-
-const struct rp_model *rp_model_find(const char *name)
-{
-    for (int i = 0; i < RP_MODEL_COUNT; i++)
-        if (models[i] && !strcmp(models[i]->name, name))
-            return models[i];
-    return NULL;
-}
 
 const struct rp_model *rp_model_of(const struct rp_recipe *r)
 {
@@ -39,11 +31,11 @@ int rp_model_check(const struct rp_recipe *r, struct rp_err *err)
     return rp_recipe_blame(r, "workload", err);
 }
 
-#define WIDTH_MAX 1.0  /* logits wider than this are not described by their variance */
-#define FIRST_OFF 0.25 /* of the expectation itself: layers in between, a model of few tensors */
+#define WIDTH_MAX 1.0  /* the approximation below fails for wider logits */
+#define FIRST_OFF 0.25 /* error of the expectation: layers in between, few tensors */
 #define FIRST_DEVIATIONS 6.0
 
-/* Logits of an untrained model are normal with some width: the loss is that of guessing + width^2 / 2 in the mean, and has that width. */
+/* Logits of an untrained model are normal with some width: the loss has the mean guess + width^2 / 2, and the same width. */
 struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples)
 {
     struct rp_net *m = rp_net_new(r, 1);

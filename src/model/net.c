@@ -1,4 +1,4 @@
-/* Instances of models: what they declare, and what every model does alike. */
+/* Instances of models: declarations, and functions that all models share. */
 #include "base/buf.h"
 #include "model/model.h"
 

@@ -1,14 +1,13 @@
-/* Tensors: one list per model, from which everything about them follows.
+/* Tensors: one list per model, from which all of their properties follow.
  *
  * What:    weights, untrained buffers, activations, scratch and inputs, each with name, type, shape and, where they matter, initialisation,
  *          shard axis, pipeline stage and the operation that writes it.
  * Flow:    a model declares tensors in order -> offsets and bytes of one block per class -> rp_tensors_bind() sets the model's pointers.
  *          Sizes, memory plan, initialisation, decay groups, checkpoints, state roots and the search for the first NaN walk the same list.
  * Owner:   struct rp_tensors owns its array; names are static text; `at` points into the model.
- * Extend:  a property that something derives from is a field here.
  *
- * Every tensor starts on 64 bytes except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM); what
- * lies between tensors of a block stays zero. The gradient and each optimizer slot have the layout of the block of weights.
+ * Every tensor is aligned to 64 bytes, except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM);
+ * padding between tensors stays zero. The gradient and each optimizer slot have the layout of the block of weights.
  */
 #ifndef RP_MODEL_TENSORS_H
 #define RP_MODEL_TENSORS_H
@@ -22,7 +21,7 @@ enum rp_tensor_class { RP_WEIGHT, RP_BUFFER, RP_ACTIVATION, RP_SCRATCH, RP_INPUT
 enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL };
 
 struct rp_tensor {
-    const char *name;   /* public name of a weight or buffer, words for people of others; in a layer with %d for its number */
+    const char *name;   /* public name of a weight or buffer, a description of others; %d: the number of the layer */
     void *at;           /* the pointer to set, a T ** */
     enum rp_dtype dtype;
     long dim[4];        /* row-major; 0: no such dimension */
@@ -32,7 +31,7 @@ struct rp_tensor {
     int joined;         /* starts directly after the tensor before */
     enum rp_init init;  /* of weights and buffers */
     long fan;           /* RP_INIT_NORMAL: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
-    size_t room;        /* bytes to keep at least: what overwrites it may be larger */
+    size_t room;        /* least bytes: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
     size_t offset, count; /* set by rp_tensors_add(): bytes from the start of the block, elements */
 };

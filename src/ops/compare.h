@@ -1,10 +1,9 @@
-/* A backend against the literal definition, bit for bit.
+/* Compares a backend with the literal definition, bit for bit.
  *
- * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, every byte compared, the
- *          inputs and the guard words around each tensor too.
+ * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, then every byte is compared,
+ *          including the inputs and guard bytes around each tensor.
  * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
- * Owner:   each comparison allocates and frees its own tensors, in memory that the device reaches too.
- * Extend:  a new operation gets case_<name>() in compare.c; without it this does not compile.
+ * Extend:  a new operation needs case_<name>() in compare.c; without it this does not compile.
  */
 #ifndef RP_OPS_COMPARE_H
 #define RP_OPS_COMPARE_H
@@ -17,22 +16,33 @@ struct rp_op_shape {
     int batch, seq, heads, head_dim;  /* of attention */
     int depth, segment;               /* of matrix products: k, and the chain length */
     float dropout;                    /* probability; 0: none */
-    int in_place;                     /* output over input where the operation allows it */
-    int offset;                       /* elements that tensors of floats begin past a multiple of 64 bytes */
-    int small;                        /* 1: one value of four is a zero of either sign or too small to be normal; 2: every value is -0 */
-    unsigned variant;                 /* other choices, one bit each: transpositions, optional arguments, holes in the key mask */
+    int in_place;                     /* output over input, if the operation allows it */
+    int offset;                       /* tensors of floats start this many elements after a multiple of 64 bytes */
+    int small;                        /* 1: one value of four is a zero of either sign or subnormal; 2: every value is -0 */
+    unsigned variant;                 /* other choices, bits of enum rp_variant */
     uint64_t seed;
 };
 
-/* Memory of a device that does not reach this process's: what take() gives both reach by the same address. */
+/* Each operation uses some of these; bits have another meaning for another operation. */
+enum rp_variant {
+    RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16, /* gemm; as far as sizes are */
+    RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4,               /* attention */
+    RP_VARIANT_NO_DX = 1, RP_VARIANT_NO_DBIAS = 2, RP_VARIANT_NO_DROP = 4, /* layernorm_backward, the first and last without dropout */
+    RP_VARIANT_AT_THRESHOLD = 8,                                           /* dropout: the first decision is at the threshold: kept */
+    RP_VARIANT_ONE_GROUP = 1, RP_VARIANT_ADD_ROWS = 2, RP_VARIANT_SINGLES = 4, /* row_sums; groups of 1, but 70 in every 97th */
+    RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,                      /* adam_update, lamb_direction */
+    RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,                /* lamb_apply: the sum is 0 */
+    RP_VARIANT_NONFINITE = 1,                                                  /* evidence: some NaN and infinities among the values */
+};
+
+/* Memory that the host and a device with separate memory access by the same address. */
 struct rp_op_memory {
     void *(*take)(struct rp_dev *dev, size_t bytes, struct rp_err *err);
     void (*give)(struct rp_dev *dev, void *data);
     int (*wait)(struct rp_dev *dev, struct rp_err *err); /* until the operations are done */
 };
-int rp_ops_compare(const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op, const struct rp_op_shape *s, struct rp_err *err)
-    rp_must_check;
-int rp_ops_compare_in(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
-                      const struct rp_op_shape *s, struct rp_err *err) rp_must_check;
+/* memory: NULL if the device accesses all memory. */
+int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
+                   const struct rp_op_shape *s, struct rp_err *err) rp_must_check;
 
 #endif

@@ -2,7 +2,7 @@
  *
  * What:    the list of types a tensor may have, their sizes and their names in safetensors files.
  * Flow:    RP_DTYPES drives the enum, rp_dtype_bytes() and rp_dtype_name().
- * Extend:  one row here; operations that compute in it say so in ops.def, and backends in supports().
+ * Extend:  one row here; add the type to its operations in ops.def, and to supports() of backends.
  */
 #ifndef RP_OPS_DTYPE_H
 #define RP_OPS_DTYPE_H

@@ -2,7 +2,6 @@
  *
  * What:    numerics.def as an enumeration with names.
  * Flow:    a recipe's train.precision -> enum rp_numerics -> "numerics" of run.json, statements and checkpoints.
- * Owner:   static data.
  * Extend:  a row of numerics.def; schemas list the names (tests/unit/test_schema.c).
  */
 #ifndef RP_OPS_NUMERICS_H

@@ -1,5 +1,5 @@
 /* The literal definition of every operation of repro-fp32/1: plain loops over scalars, one rounding per operator. This file is
- * the specification; a backend may be as clever as it likes as long as it produces these bits. Compiled without contraction. */
+ * the specification; a backend may compute in any way that produces the same bits. Compiled without contraction. */
 #include "ops/ops.h"
 
 #include "base/err.h"
@@ -8,6 +8,8 @@
 #include "ops/philox.h"
 
 #include <string.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* dev: plain loops need no device */
 
 /* ---- the two shapes of summation ---- */
 
@@ -91,7 +93,6 @@ static int decided(const uint8_t *mask, long row, long col, long width)
 
 static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
-    (void)dev;
     int length = g->segment ? g->segment : g->k;
     for (long i = 0; i < g->m; i++)
         for (long j = 0; j < g->n; j++) {
@@ -118,7 +119,6 @@ static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
                               const float *type, const float *position, int rows, int seq, int width)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++)
             z[r * width + j] = (word[(long)ids[r] * width + j] + type[(long)type_ids[r] * width + j]) + position[r % seq * width + j];
@@ -150,7 +150,6 @@ static void layernorm_row(float *y, float *xhat, float *rstd, const float *z, co
 static void ref_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
                                   const float *beta, float eps, int rows, int width)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         layernorm_row(y + r * width, xhat + r * width, rstd + r, x + r * width, gamma, beta, eps, width);
 }
@@ -159,7 +158,6 @@ static void ref_residual_layernorm_forward(struct rp_dev *dev, float *y, float *
                                            const float *residual, const struct rp_dropout *drop, const float *gamma,
                                            const float *beta, float eps, int rows, int width)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++) {
         float *z = xhat + r * width;
         for (long j = 0; j < width; j++) {
@@ -176,7 +174,6 @@ static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, flo
                                    const float *dy, const float *xhat, const float *rstd, const float *gamma,
                                    const uint8_t *mask, const struct rp_dropout *drop, int rows, int width, float *work)
 {
-    (void)dev;
     long n = (long)rp_colsum_work(rows, width);
     float inv = 1.0f / (float)width;
     for (long r = 0; r < rows; r++) {
@@ -214,7 +211,6 @@ static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, flo
 static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,
                                 int rows, int width)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             float v = x[r * width + j];
@@ -227,7 +223,6 @@ static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, con
 static void ref_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask,
                                  const struct rp_dropout *drop, int rows, int width)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             float v = dy[r * width + j];
@@ -239,7 +234,6 @@ static void ref_dropout_backward(struct rp_dev *dev, float *dx, const float *dy,
 
 static void ref_gelu_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
 {
-    (void)dev;
     for (long i = 0; i < (long)rows * width; i++)
         g[i] = r_gelu(u[i]);
 }
@@ -247,7 +241,6 @@ static void ref_gelu_forward(struct rp_dev *dev, float *g, const float *u, int r
 static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
                               float *work)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
@@ -259,7 +252,6 @@ static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const
 
 static void ref_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
 {
-    (void)dev;
     for (long i = 0; i < (long)rows * width; i++)
         y[i] = r_tanh(x[i]);
 }
@@ -267,7 +259,6 @@ static void ref_tanh_forward(struct rp_dev *dev, float *y, const float *x, int r
 static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width,
                               float *work)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
@@ -279,7 +270,6 @@ static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const
 
 static void ref_colsum(struct rp_dev *dev, float *dbias, const float *dy, int rows, int width, float *work)
 {
-    (void)dev;
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++)
             colsum_add(work, r, j, width, dy[r * width + j]);
@@ -320,7 +310,6 @@ static float score(const struct head *h, const float *qkv, long q, long k)
 static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
                                   const struct rp_attention *a)
 {
-    (void)dev;
     for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
         struct head h = head_of(a, bh / a->heads, bh % a->heads);
         const float *v = qkv + h.x0 + 2 * h.width;
@@ -400,7 +389,6 @@ static void ref_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
 
 static void ref_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
 {
-    (void)dev;
     for (long i = 0; i < n; i++)
         for (long j = 0; j < width; j++)
             y[i * width + j] = x[(long)index[i] * width + j];
@@ -417,7 +405,6 @@ static float row_tree(const float *src, const int32_t *source, long n, long j, l
 
 static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
 {
-    (void)dev;
     for (long g = 0; g < groups->n; g++)
         for (long j = 0; j < width; j++) {
             float *d = dst + (long)groups->key[g] * width + j;
@@ -431,7 +418,6 @@ static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const
 static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
                              int n, int classes)
 {
-    (void)dev;
     for (long i = 0; i < n; i++) {
         float *z = logits + i * ld, m = -__builtin_inff();
         struct sum128 sum;
@@ -453,7 +439,6 @@ static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, lon
 
 static void ref_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)
 {
-    (void)dev;
     struct sum128 sum;
     sum128_start(&sum);
     for (long i = 0; i < n; i++)
@@ -465,21 +450,18 @@ static void ref_weighted_sum(struct rp_dev *dev, float *out, const float *loss, 
 
 static void ref_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
 {
-    (void)dev;
     for (size_t i = 0; i < n; i++)
         dst[i] = a[i] + b[i];
 }
 
 static void ref_fill(struct rp_dev *dev, float *dst, float value, size_t n)
 {
-    (void)dev;
     for (size_t i = 0; i < n; i++)
         dst[i] = value;
 }
 
 static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
 {
-    (void)dev;
     for (size_t c = 0; c * RP_NORM_CHUNK < n; c++) {
         struct sum128 sum;
         sum128_start(&sum);
@@ -491,7 +473,6 @@ static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, size
 
 static void ref_tree_sum(struct rp_dev *dev, float *out, const float *x, size_t n)
 {
-    (void)dev;
     out[0] = n ? tree(x, (long)n, 1) : 0.0f;
 }
 
@@ -509,7 +490,6 @@ static float adam_direction(float *m, float *v, float w, float g, const struct r
 
 static void ref_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)
 {
-    (void)dev;
     for (size_t i = 0; i < n; i++)
         w[i] = __builtin_fmaf(-a->lr, adam_direction(m + i, v + i, w[i], g[i], a), w[i]);
 }
@@ -517,14 +497,12 @@ static void ref_adam_update(struct rp_dev *dev, float *w, float *m, float *v, co
 static void ref_lamb_direction(struct rp_dev *dev, float *u_over_g, float *m, float *v, const float *w, size_t n,
                                const struct rp_adam *a)
 {
-    (void)dev;
     for (size_t i = 0; i < n; i++)
         u_over_g[i] = adam_direction(m + i, v + i, w[i], u_over_g[i], a);
 }
 
 static void ref_lamb_apply(struct rp_dev *dev, float *w, const float *u, const float *sums, float lr, size_t n)
 {
-    (void)dev;
     float norm_w = __builtin_sqrtf(sums[0]), norm_u = __builtin_sqrtf(sums[1]);
     float ratio = norm_w > 0.0f && norm_u > 0.0f ? norm_w / norm_u : 1.0f;
     float rate = lr * ratio;
@@ -534,7 +512,6 @@ static void ref_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
 
 static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
 {
-    (void)dev;
     for (size_t i = 0; i < n; i++) {
         uint32_t x[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), RP_PHILOX_INIT, tensor};
         rp_philox(x, seed);
@@ -546,7 +523,6 @@ static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, u
 
 static void ref_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
 {
-    (void)dev;
     const size_t leaf = RP_LEAF_BYTES / 4;
     for (size_t l = 0; l * leaf < n; l++) {
         unsigned char bytes[RP_LEAF_BYTES];
@@ -563,7 +539,6 @@ static void ref_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *
 
 static void ref_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *x, size_t n)
 {
-    (void)dev;
     *index = -1;
     for (size_t i = 0; i < n && *index < 0; i++)
         if ((r_bits(x[i]) & 0x7f800000u) == 0x7f800000u)

@@ -32,7 +32,7 @@ float *rp_grad_tree_leaf(struct rp_grad_tree *t)
     return t->block[t->n];
 }
 
-/* The two nodes on top become one. */
+/* Merges the two nodes on top. */
 static void merge(struct rp_grad_tree *t)
 {
     int a = t->n - 2, b = t->n - 1;

@@ -1,6 +1,6 @@
-/* Micro-batches become one step: a balanced tree over their gradients and losses, built with a binary counter.
+/* The sum over the micro-batches of a step: a balanced tree over their gradients and losses, built with a binary counter.
  *
- * What:    repro-fp32/1 sums micro-batches in a balanced tree over their index, whoever computes them and in whatever groups.
+ * What:    repro-fp32/1 sums micro-batches in a balanced tree over their index, independently of how ranks divide them.
  * Flow:    leaf() -> where to write the next gradient; push() merges aligned siblings; finish() merges what is left.
  * Owner:   blocks are the caller's: as many as rp_grad_tree_blocks() answers.
  * Extend:  another value that is summed over micro-batches is a field of struct rp_losses and a line in merge().
@@ -39,9 +39,9 @@ struct rp_grad_tree {
 void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats);
 float *rp_grad_tree_leaf(struct rp_grad_tree *t); /* write the gradient here, then push() */
 void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);
-/* A node another counter made: [lo, hi) is in the block of leaf(). */
+/* A node of another counter: [lo, hi) is in the block of leaf(). */
 void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, const struct rp_losses *l);
-/* All leaves from 0 are in: block[0] is the sum, *l the sums of the losses. */
+/* After all leaves from 0: block[0] is the sum, *l the sums of the losses. */
 void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l);
 
 #endif

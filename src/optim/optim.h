@@ -12,7 +12,7 @@
  *   grad_scale = (1/G) * coef                                    then one multiplication per element
  * The schedule is computed in double and rounded to fp32 once:
  *   t <= warmup: lr * (t / warmup);  after: lr * (1 - t/total)^p, p 0, 1, 1/2 or 2, and 0 from t = total on (p > 0).
- * The original counts t from 0, so that its first step has learning rate 0 and changes nothing but the moments; here the first step
+ * The original counts t from 0, so that its first step has learning rate 0 and changes only the moments; here the first step
  * already learns. Like the original, decay is measured from step 0, not from the end of warm-up.
  * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
  * A tensor whose name contains an excluded word has no weight decay, and in LAMB the trust ratio 1.
@@ -35,7 +35,7 @@ struct rp_trained;
 
 struct rp_optimizer {
     const char *name;
-    const char *slot[RP_SLOTS_MAX + 1]; /* state beside each weight, as checkpoints and state roots name it; ended by NULL */
+    const char *slot[RP_SLOTS_MAX + 1]; /* state for each weight, by its name in checkpoints and state roots; ended by NULL */
     void (*update)(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a);
     enum rp_op use[RP_OPTIMIZER_USES_MAX]; /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
     int uses;
@@ -43,7 +43,7 @@ struct rp_optimizer {
 const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r);
 int rp_optimizer_slots(const struct rp_optimizer *o);
 
-/* What is trained: blocks on the device, laid out by the lists of tensors. */
+/* The trained state: blocks on the device, with the layout of the lists of tensors. */
 struct rp_trained {
     struct rp_dev *dev;
     const struct rp_optimizer *optimizer;

@@ -1,4 +1,4 @@
-/* How recipe keys agree with each other: rules between two numbers, and checks. Each blames the key that a user would change. */
+/* Checks of recipe keys against each other. Each blames the key that a user would change. */
 #include "base/text.h"
 #include "recipe/keys.h"
 
@@ -6,7 +6,7 @@
 
 #define REFUSE(field, ...) return (*key = RP_KEY_##field, rp_fail(err, RP_USAGE, __VA_ARGS__))
 
-/* What two whole numbers of a recipe must be to each other, by model. MULTIPLE_OF blames the second, AT_MOST the first. */
+/* Relations between two whole numbers of a recipe, by model. MULTIPLE_OF blames the second, AT_MOST the first. */
 enum relation { MULTIPLE_OF, AT_MOST };
 static const struct rule {
     unsigned models;
@@ -38,8 +38,8 @@ static int check_rules(const struct rp_recipe *r, int *key, struct rp_err *err)
     return 0;
 }
 
-/* Whether a recipe's own numbers agree; a run that was told otherwise on the command line or by its backend's section keeps the
- * global batch on record as what the schedule was written for. */
+/* Whether all three numbers are the recipe's own. If the command line or the backend section changed one, train.global_batch_size remains
+ * the batch that the schedule was written for. */
 static int global_batch_is_own(const struct rp_recipe *r)
 {
     return r->train_batch_size != RP_BATCH_MAX && r->origin[RP_KEY_train_batch_size] < RP_FROM_BACKEND &&
@@ -48,15 +48,15 @@ static int global_batch_is_own(const struct rp_recipe *r)
 
 static int check_training(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    int64_t product = r->train_batch_size * r->train_accumulation_steps * r->parallel_data;
-    if (r->train_global_batch_size && global_batch_is_own(r) && r->train_global_batch_size != product)
+    int64_t batch = r->train_batch_size * r->train_accumulation_steps * r->parallel_data;
+    if (r->train_global_batch_size && global_batch_is_own(r) && r->train_global_batch_size != batch)
         REFUSE(train_global_batch_size,
                "train.global_batch_size %lld is not train.batch_size %lld * train.accumulation_steps %lld * parallel.data %lld = %lld",
                (long long)r->train_global_batch_size, (long long)r->train_batch_size, (long long)r->train_accumulation_steps,
-               (long long)r->parallel_data, (long long)product);
+               (long long)r->parallel_data, (long long)batch);
     if (!r->train_global_batch_size && r->origin[RP_KEY_train_accumulation_steps] == RP_FROM_BACKEND)
         REFUSE(train_accumulation_steps, "train.accumulation_steps in a backend section needs train.global_batch_size, so that the batch "
-                                         "the schedule is written for stays on record");
+                                         "of the schedule stays on record");
     return 0;
 }
 
@@ -64,7 +64,7 @@ static int check_device(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     const char *d = r->run_device;
     if (d && *d && strncmp(d, "GPU-", 4) != 0 && strncmp(d, "MIG-", 4) != 0 && d[strspn(d, "0123456789")])
-        REFUSE(run_device, "run.device '%.64s': a number from 0 or a UUID as nvidia-smi -L prints it (GPU-...) is meant", d);
+        REFUSE(run_device, "run.device '%.64s': expected a number from 0 or a UUID as nvidia-smi -L prints it (GPU-...)", d);
     return 0;
 }
 
@@ -81,7 +81,7 @@ static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
     if (sha && !r->data_archive)
         REFUSE(data_sha256, "data.sha256 is the digest of data.archive, which is not set");
     if (r->data_archive && strchr(r->data_archive, '/'))
-        REFUSE(data_archive, "data.archive: expected a file name without directories; the archive lies beside the recipe or is embedded");
+        REFUSE(data_archive, "data.archive: expected a file name without directories; the archive is next to the recipe or embedded");
     return 0;
 }
 

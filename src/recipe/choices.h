@@ -1,9 +1,8 @@
-/* Every list of choices that a recipe key, an option or a table of another folder goes by: written once, here.
+/* Every list of choices of recipe keys, options and tables of other folders, each written once.
  *
  * What:    one X-macro list per choice, an enum of its values, the text "a|b" of keys.def and of option tables, and a lookup of names.
  * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
- * Owner:   constants.
- * Extend:  one word in a list; the tables and switches that go by its enum follow. Documents hold names: the order is free.
+ * Extend:  one word in a list, and its row in the tables that its enum indexes. Documents contain names: the order is free.
  */
 #ifndef RP_RECIPE_CHOICES_H
 #define RP_RECIPE_CHOICES_H
@@ -19,7 +18,7 @@
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
 #define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
 
-/* "_id" where a struct of the shorter name describes the thing itself. */
+/* "_id" if a struct has the shorter name. */
 #define RP_IN_MODEL(name) RP_MODEL_##name,
 enum rp_model_id { RP_MODELS(RP_IN_MODEL) RP_MODEL_COUNT };
 #define RP_IN_ACTIVATION(name) RP_ACTIVATION_##name,

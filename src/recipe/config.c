@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names in published files that say nothing about what is computed here. A value of NULL: any; else the only one that is harmless. */
+/* Names in published files that do not affect the computation. only: the one value for which that is true, NULL: any. */
 static const struct {
     const char *name, *only;
 } harmless[] = {
@@ -31,8 +31,8 @@ static const struct {
     {"use_cache", NULL},
 };
 
-/* The value of a model.* row; skip: one of higher rank has set it. */
-static int store(struct rp_recipe *r, int key, const json_t *value, const char *skip, struct rp_err *err)
+/* The value of a model.* row; skip: marks rows that a source of higher precedence has set. */
+static int store_config_value(struct rp_recipe *r, int key, const json_t *value, const char *skip, struct rp_err *err)
 {
     struct rp_value v;
     if (rp_key_refuse(r, key, err) < 0 || rp_value_from_json(&v, key, value, err) < 0)
@@ -43,7 +43,7 @@ static int store(struct rp_recipe *r, int key, const json_t *value, const char *
     return 0;
 }
 
-static int take(struct rp_recipe *r, const char *name, const json_t *value, const char *skip, struct rp_err *err)
+static int read_config_value(struct rp_recipe *r, const char *name, const json_t *value, const char *skip, struct rp_err *err)
 {
     char key_name[128], shown[72];
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
@@ -60,7 +60,7 @@ static int take(struct rp_recipe *r, const char *name, const json_t *value, cons
     int k = rp_key_find(RP_FORMAT(key_name, "model.%s", rp_shown(shown, name)));
     if (k < 0 || k == RP_KEY_model_config)
         return rp_key_unknown(key_name, err);
-    return store(r, k, value, skip, err);
+    return store_config_value(r, k, value, skip, err);
 }
 
 int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err)
@@ -70,8 +70,8 @@ int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const
     json_object_foreach ((json_t *)recorded, name, value) {
         int k = rp_key_find(name);
         if (k < 0 || k == RP_KEY_model_config || strncmp(name, "model.", 6) != 0)
-            return rp_fail(err, RP_MALFORMED, "model.config: no file of that kind sets '%.64s'", k < 0 ? "?" : name);
-        if (store(r, k, value, skip, err) < 0)
+            return rp_fail(err, RP_MALFORMED, "model.config: it cannot set '%.64s'", k < 0 ? "?" : name);
+        if (store_config_value(r, k, value, skip, err) < 0)
             return rp_wrap(err, "model.config");
     }
     return 0;
@@ -90,7 +90,7 @@ int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, st
     const char *name;
     json_t *value;
     json_object_foreach (j, name, value)
-        if (take(r, name, value, skip, err) < 0)
+        if (read_config_value(r, name, value, skip, err) < 0)
             return rp_wrap(err, "model.config: %.200s", path);
     return 0;
 }

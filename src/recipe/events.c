@@ -27,7 +27,7 @@ static int check_bytes(const char *data, size_t size, const char *file, const ch
             else if (len)
                 rp_fail(err, RP_MALFORMED, "character U+%04X does not belong in a %s", c, what);
             else
-                rp_fail(err, RP_MALFORMED, "byte 0x%02x is no UTF-8 text", (unsigned char)data[i]);
+                rp_fail(err, RP_MALFORMED, "byte 0x%02x is not UTF-8", (unsigned char)data[i]);
             return rp_at(file, line, col, err);
         }
         col++;

@@ -4,7 +4,7 @@
  *          the direction of text.
  * Flow:    bytes -> rp_events_next() -> events with their places, until the end of the stream.
  * Owner:   an event owns its text, rp_event_fini(); the bytes are borrowed until rp_events_close().
- * Extend:  another kind of file passes its own word for itself ("recipe", "policy") and walks the events.
+ * Extend:  another kind of file passes its name ("recipe", "policy") for messages and walks the events.
  */
 #ifndef RP_RECIPE_EVENTS_H
 #define RP_RECIPE_EVENTS_H
@@ -30,7 +30,7 @@ struct rp_events {
 int rp_events_open(struct rp_events *r, const char *data, size_t size, const char *file, const char *what, struct rp_err *err)
     rp_must_check;
 int rp_events_next(struct rp_events *r, struct rp_event *e) rp_must_check;
-/* What stands before the first key: RP_MALFORMED with `expected` where the document is no mapping. */
+/* Reads up to the first key. RP_MALFORMED with `expected` if the document is not a mapping. */
 int rp_events_begin(struct rp_events *r, const char *expected) rp_must_check;
 int rp_events_end(struct rp_events *r) rp_must_check; /* after the mapping: nothing else may follow */
 void rp_events_close(struct rp_events *r);

@@ -85,7 +85,7 @@ const char *rp_origin_name(enum rp_origin o)
     return names[o];
 }
 
-/* ---- names that were probably meant ---- */
+/* ---- "did you mean" ---- */
 
 static const char *last_part(const char *name)
 {
@@ -93,13 +93,13 @@ static const char *last_part(const char *name)
     return dot ? dot + 1 : name;
 }
 
-/* Near enough for "did you mean": little differs, and something is the same. */
+/* Few letters differ, and some are the same. */
 static int is_close(int distance, size_t length)
 {
     return distance <= (length < 6 ? 1 : length < 12 ? 2 : 4) && distance < (int)length;
 }
 
-/* The row whose name, or last part of the name, is nearest, or -1. */
+/* The row whose name, or the last part of it, is nearest; -1: none is close. */
 static int nearest_key(const char *name)
 {
     int best = 0, least = 1000;
@@ -115,7 +115,7 @@ static int nearest_key(const char *name)
     return is_close(least / 2, strlen(last_part(name))) ? best : -1;
 }
 
-/* The first row of the section that has nearly this name, or -1. */
+/* The first row of the section with nearly this name, or -1. */
 static int nearest_section(const char *name)
 {
     for (int k = 0; k < RP_KEY_COUNT; k++) {
@@ -128,17 +128,15 @@ static int nearest_section(const char *name)
 
 int rp_key_unknown(const char *name, struct rp_err *err)
 {
-    char shown[72], form[200];
+    char shown[72], form[RP_KEY_FORM];
     int k = nearest_key(name), in = k < 0 ? nearest_section(name) : -1;
     rp_shown(shown, name);
-    if (k >= 0) {
-        rp_key_expected(k, form, sizeof form);
-        return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name, form);
-    }
+    if (k >= 0)
+        return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name, rp_key_form(form, k));
     if (in >= 0)
         return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean one of the section '%.*s', like '%s'?", shown,
                        (int)strcspn(table[in].name, "."), table[in].name, table[in].name);
-    return rp_fail(err, RP_USAGE, "unknown key '%s'; 'repro recipes keys' lists those there are", shown);
+    return rp_fail(err, RP_USAGE, "unknown key '%s'; 'repro recipes keys' lists all keys", shown);
 }
 
 /* ---- one value ---- */
@@ -171,7 +169,7 @@ void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_or
     r->origin[key] = origin;
 }
 
-/* The word that stands for lo in an I row ("max"), or NULL. */
+/* The word for the value lo of an I row ("max"), or NULL. */
 static const char *word_of(const struct rp_key *k)
 {
     return k->type == 'I' && strncmp(k->choices, "N|", 2) == 0 ? k->choices + 2 : NULL;
@@ -188,40 +186,37 @@ static void choices_in_words(const char *choices, char *out, size_t size)
     }
 }
 
-void rp_key_expected(int key, char *out, size_t size)
+const char *rp_key_form(char out[RP_KEY_FORM], int key)
 {
     const struct rp_key *k = &table[key];
     const char *word = word_of(k);
-    char choices[120] = "";
     switch (k->type) {
     case 'I':
-        snprintf(out, size, "a whole number from %.0f to %.0f%s%s", k->lo + (word ? 1 : 0), k->hi, word ? ", or " : "",
+        snprintf(out, RP_KEY_FORM, "a whole number from %.0f to %.0f%s%s", k->lo + (word ? 1 : 0), k->hi, word ? ", or " : "",
                  word ? word : "");
         break;
     case 'F':
-        snprintf(out, size, "a number from %g to %.9g", k->lo, k->hi);
+        snprintf(out, RP_KEY_FORM, "a number from %g to %.9g", k->lo, k->hi);
         break;
     case 'B':
-        snprintf(out, size, "true or false");
+        snprintf(out, RP_KEY_FORM, "true or false");
         break;
     case 'C':
-        choices_in_words(k->choices, choices, sizeof choices);
-        snprintf(out, size, "%s", choices);
+        choices_in_words(k->choices, out, RP_KEY_FORM);
         break;
     case 'L':
-        snprintf(out, size, "a list of words like [LayerNorm, bias]");
+        snprintf(out, RP_KEY_FORM, "a list of words like [LayerNorm, bias]");
         break;
     default:
-        snprintf(out, size, "one line of text, at most %.0f bytes", k->hi);
+        snprintf(out, RP_KEY_FORM, "one line of text, at most %.0f bytes", k->hi);
     }
+    return out;
 }
 
-/* RP_USAGE with what was found and what was expected. */
 static int mistyped(int key, const char *found, struct rp_err *err)
 {
-    char form[200], shown[72];
-    rp_key_expected(key, form, sizeof form);
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, form, rp_shown(shown, found));
+    char form[RP_KEY_FORM], shown[72];
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, rp_key_form(form, key), rp_shown(shown, found));
 }
 
 /* YAML 1.2 core: [-+]? (0 | [1-9][0-9]*); a leading zero is refused because YAML 1.1 read it as octal. */
@@ -280,14 +275,13 @@ static int in_range(int key, double x)
 
 static int out_of_range(int key, const char *found, struct rp_err *err)
 {
-    char form[200], shown[72];
-    rp_key_expected(key, form, sizeof form);
-    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_shown(shown, found), form);
+    char form[RP_KEY_FORM], shown[72];
+    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_shown(shown, found), rp_key_form(form, key));
 }
 
 static int parse_choice(struct rp_value *v, int key, const char *text, struct rp_err *err)
 {
-    char words[120], form[200], shown[72], *rest;
+    char words[120], form[RP_KEY_FORM], shown[72], *rest;
     struct rp_nearest near = {.word = text};
     int index = 0;
     snprintf(words, sizeof words, "%s", table[key].choices);
@@ -298,8 +292,7 @@ static int parse_choice(struct rp_value *v, int key, const char *text, struct rp
         }
         rp_nearest_try(&near, word);
     }
-    rp_key_expected(key, form, sizeof form);
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, form, rp_shown(shown, text),
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, rp_key_form(form, key), rp_shown(shown, text),
                    near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
 }
 
@@ -358,7 +351,7 @@ int rp_value_parse(struct rp_value *v, int key, const char *text, struct rp_err 
     case 'F':
         if (!is_real(text))
             return mistyped(key, text, err);
-        v->f = strtod(text, NULL); /* nothing here calls setlocale(): the point is always '.' */
+        v->f = strtod(text, NULL); /* without setlocale(), the decimal point is '.' */
         return isfinite(v->f) && in_range(key, v->f) ? 0 : out_of_range(key, text, err);
     case 'B':
         v->i = strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0;

@@ -1,6 +1,6 @@
-/* The key table at work: one value from text or JSON, its form in words, and the name that was probably meant.
+/* One value of a key, from text or JSON; its expected form in words; and the nearest known name for an unknown one.
  *
- * What:    inner header of recipe/: everything that knows key types. Rows are addressed by their index in keys.def.
+ * What:    inner header of recipe/: everything that depends on key types. Rows are addressed by their index in keys.def.
  * Flow:    text or JSON -> struct rp_value (type and range checked) -> field of struct rp_recipe -> JSON.
  * Owner:   a value owns its text until rp_value_store() moves it into the recipe or rp_value_fini() frees it.
  * Extend:  a new key type is one case in each switch of keys.c.
@@ -35,37 +35,38 @@ const struct rp_key *rp_key_at(int key);
 int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
 int rp_key_find(const char *name);                      /* row, or -1 */
 int rp_key_applies(const struct rp_recipe *r, int key); /* whether it is a key of the recipe's model */
-int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check; /* -1 with RP_USAGE where it is not */
-/* What a value must look like, in words: "a whole number from 1 to 65536, or max". */
-void rp_key_expected(int key, char *out, size_t size);
+int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check; /* -1 with RP_USAGE if it is not */
+/* The expected form of a value: "a whole number from 1 to 65536, or max". Returns out. */
+#define RP_KEY_FORM 200
+const char *rp_key_form(char out[RP_KEY_FORM], int key);
 
-/* Type and range of one value. The message starts with the key's name and says what was expected. */
+/* Checks type and range. The message starts with the key's name and contains the expected form. */
 int rp_value_parse(struct rp_value *v, int key, const char *text, struct rp_err *err) rp_must_check;
 int rp_value_from_json(struct rp_value *v, int key, const json_t *j, struct rp_err *err) rp_must_check;
 json_t *rp_value_to_json(const struct rp_recipe *r, int key);
 
-/* RP_USAGE "unknown key 'x': did you mean 'y'?" where one is close; returns -1. */
+/* Returns -1 with RP_USAGE: "unknown key 'x'", and "did you mean 'y'?" if one is close. */
 int rp_key_unknown(const char *name, struct rp_err *err);
 
-/* Plain words YAML gives another type than text: null, true, 12, 1e-4. */
+/* Whether YAML reads this plain word as another type than text: null, true, 12, 1e-4. */
 int rp_text_is_typed(const char *text);
 
 void rp_recipe_defaults(struct rp_recipe *r); /* initialises *r */
-/* Where the values of a model.config come from: the file itself, or what a run recorded of it. Both NULL: nowhere, it is refused. */
+/* The source of the values of a model.config: the file itself, or the record of a run. Both NULL: model.config is refused. */
 struct rp_config_source {
-    const char *dir_of;     /* the file beside which it lies */
+    const char *dir_of;     /* a file in the same directory */
     const json_t *recorded; /* {"model.hidden_size": 1024, ...}: no file is read */
 };
-/* rp_recipe_parse() of *source, which it takes, also on failure. */
+/* rp_recipe_parse() of *source, which it owns from then on, also on failure. */
 int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
                           const char *backend, const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
-/* How keys agree with each other. *key: the row to blame. */
+/* Checks keys against each other. *key: the row to blame. */
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err) rp_must_check;
 
 /* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
-/* The same from what a run recorded. */
+/* The same from the record of a run. */
 int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err) rp_must_check;
 
 #endif

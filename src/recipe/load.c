@@ -1,4 +1,4 @@
-/* Finding a recipe: a file, a file less its ending, or an embedded one. */
+/* Finding a recipe: a file, with or without its ending, or an embedded recipe. */
 #include "base/embed.h"
 #include "base/nearest.h"
 #include "base/text.h"
@@ -61,7 +61,7 @@ const struct rp_recipe_name *rp_recipe_names(int *n)
     return names;
 }
 
-static const struct rp_embed *embedded(const char *where)
+static const struct rp_embed *find_embedded(const char *where)
 {
     const char *want, *have;
     size_t n = bare_name(where, &want);
@@ -86,12 +86,12 @@ static int not_found(const char *where, struct rp_err *err)
         rp_buf_printf(&names, "%s%s", i ? ", " : "", r[i].name);
         rp_nearest_try(&near, r[i].name);
     }
-    return rp_fail(err, RP_IO, "no recipe '%s': neither a file of that name, with or without .yaml, nor embedded (%s)%s%s%s",
+    return rp_fail(err, RP_IO, "no recipe '%s': not a file, with or without .yaml, and not embedded (%s)%s%s%s",
                    rp_shown(shown, where), n ? names.data : "none is", near.best ? "; did you mean '" : "",
                    near.best ? near.best : "", near.best ? "'?" : "");
 }
 
-/* 1: `path` is there and no directory, 0: it is not, -1: cannot tell. */
+/* 1: `path` exists and is not a directory, 0: it is not a file, -1: unknown. */
 static int is_file(const char *path, struct rp_err *err)
 {
     struct stat st;
@@ -99,7 +99,7 @@ static int is_file(const char *path, struct rp_err *err)
         return !S_ISDIR(st.st_mode);
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
         return 0;
-    return rp_fail(err, RP_IO, "cannot look for recipe '%.200s': %s", path, strerror(errno));
+    return rp_fail(err, RP_IO, "cannot read recipe '%.200s': %s", path, strerror(errno));
 }
 
 int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
@@ -121,7 +121,7 @@ int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, 
         }
         return rp_recipe_from_source(r, &source, path, &(struct rp_config_source){.dir_of = path}, backend, set, n_set, err);
     }
-    const struct rp_embed *e = embedded(where);
+    const struct rp_embed *e = find_embedded(where);
     if (!e)
         return not_found(where, err);
     const char *start;

@@ -37,13 +37,11 @@ void rp_recipe_defaults(struct rp_recipe *r)
     }
 }
 
-static int set_one(struct rp_recipe *r, int key, const char *text, enum rp_origin origin, struct rp_err *err)
+static int set_key(struct rp_recipe *r, int key, const char *text, enum rp_origin origin, struct rp_err *err)
 {
     struct rp_value v;
-    if (rp_value_parse(&v, key, text, err) < 0) {
-        rp_value_fini(&v);
+    if (rp_value_parse(&v, key, text, err) < 0)
         return -1;
-    }
     rp_value_store(r, key, &v, origin);
     return 0;
 }
@@ -53,7 +51,7 @@ int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum 
     int k = rp_key_find(key);
     if (k < 0)
         return rp_key_unknown(key, err);
-    return rp_key_refuse(r, k, err) < 0 ? -1 : set_one(r, k, value, origin, err);
+    return rp_key_refuse(r, k, err) < 0 ? -1 : set_key(r, k, value, origin, err);
 }
 
 int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err)
@@ -64,7 +62,7 @@ int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *e
     return at->line ? rp_at(r->source_name, at->line, at->col, err) : rp_wrap(err, "%.160s", r->source_name);
 }
 
-static void clear(struct rp_recipe *r, int key)
+static void clear_key(struct rp_recipe *r, int key)
 {
     struct rp_value none = {0};
     rp_value_store(r, key, &none, RP_FROM_COMMAND_LINE);
@@ -72,16 +70,16 @@ static void clear(struct rp_recipe *r, int key)
 
 /* ---- the file ---- */
 
-/* The same of a text in the file, whose place is then on record. */
+/* From a text of the file, whose place is recorded. */
 static int set_from_file(struct rp_recipe *r, const struct rp_setting *s, enum rp_origin origin, struct rp_err *err)
 {
-    if (set_one(r, s->key, s->text, origin, err) < 0)
+    if (set_key(r, s->key, s->text, origin, err) < 0)
         return rp_at(r->source_name, s->value.line, s->value.col, err);
     r->place[s->key] = s->value;
     return 0;
 }
 
-/* A backend section shortens: what it sets is at most what the recipe says. */
+/* A backend section shortens a run: its values are at most the recipe's. */
 static int check_shorter(const struct rp_recipe *r, const struct rp_setting *s, struct rp_err *err)
 {
     struct rp_value v;
@@ -94,7 +92,7 @@ static int check_shorter(const struct rp_recipe *r, const struct rp_setting *s, 
                    rp_key_at(s->key)->name, (long long)v.i, (long long)limit);
 }
 
-/* Every section is checked, whether it applies here or not; they come after every key of the recipe, wherever they stand. */
+/* Every section is checked, whether it applies here or not. They are applied after all keys of the recipe, wherever they are written. */
 static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *backend, struct rp_err *err)
 {
     for (int i = 0; i < s->n; i++)
@@ -109,7 +107,7 @@ static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, cons
     return 0;
 }
 
-static char *beside(const char *file, const char *path)
+static char *path_next_to(const char *file, const char *path)
 {
     const char *slash = strrchr(file, '/');
     return *path == '/' || !slash ? rp_strdup(path) : rp_asprintf("%.*s%s", (int)(slash + 1 - file), file, path);
@@ -138,10 +136,10 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const st
     if (!config)
         return 0;
     if (!(from && (from->dir_of || from->recorded))) {
-        rp_fail(err, RP_USAGE, "model.config: a recipe that is no file of its own cannot name another file: write the model.* keys out");
+        rp_fail(err, RP_USAGE, "model.config: only a recipe in a file of its own can name another file; write out the model.* keys");
         return rp_recipe_blame(r, "model.config", err);
     }
-    RP_FREE char *path = beside(from->dir_of ? from->dir_of : "", r->model_config);
+    RP_FREE char *path = path_next_to(from->dir_of ? from->dir_of : "", r->model_config);
     return apply_config(r, path, from, in_file, err) < 0 ? rp_recipe_blame(r, "model.config", err) : 0;
 }
 
@@ -176,19 +174,19 @@ static int apply_command_line(struct rp_recipe *r, const struct rp_config_source
             return -1;
     if (given[RP_KEY_model_config] && r->model_config && apply_config(r, r->model_config, from, given, err) < 0)
         return rp_wrap(err, "--set model.config=%.100s", r->model_config);
-    /* Data named on the command line takes the place of the recipe's, whichever kind that is. */
+    /* Data given on the command line replaces the recipe's, of either kind. */
     if (given[RP_KEY_data_path] && r->data_path && !given[RP_KEY_data_archive] && !given[RP_KEY_data_sha256]) {
-        clear(r, RP_KEY_data_archive);
-        clear(r, RP_KEY_data_sha256);
+        clear_key(r, RP_KEY_data_archive);
+        clear_key(r, RP_KEY_data_sha256);
     }
     if (given[RP_KEY_data_archive] && r->data_archive && !given[RP_KEY_data_path])
-        clear(r, RP_KEY_data_path);
+        clear_key(r, RP_KEY_data_path);
     return 0;
 }
 
 /* ---- all of it ---- */
 
-/* Which keys there are depends on the model, so that it comes first, wherever it is written. */
+/* The model decides which keys exist, so it is applied first, wherever it is written. */
 static int apply_model(struct rp_recipe *r, const struct rp_settings *s, const char *const *set, int n_set, struct rp_err *err)
 {
     char given[RP_KEY_COUNT] = {0};

@@ -1,13 +1,13 @@
-/* A recipe: every key that decides a run, its value, and where the value came from.
+/* A recipe: every key that decides a run, its value, and the origin of the value.
  *
  * What:    keys.def lists each key once (type, default, range, choices, help, command line flag); from it follow the struct
  *          fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the documentation.
  * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that order) -> JSON and back.
  * Owner:   struct rp_recipe owns its strings and the exact bytes; rp_recipe_fini() frees them.
- * Extend:  one row in keys.def; read the field where it is needed.
+ * Extend:  one row in keys.def; use the field where it is needed.
  *
- * The key `workload` names the model, and the model decides which of the rows are keys of the recipe, wherever in the file it stands. The
- * fields of other rows keep their defaults, cannot be set and are not in the resolved form.
+ * The key `workload`, wherever it is written, names the model, and the model decides which rows are keys of the recipe. The fields of
+ * other rows keep their defaults, cannot be set and are not in the resolved form.
  */
 #ifndef RP_RECIPE_RECIPE_H
 #define RP_RECIPE_RECIPE_H
@@ -25,7 +25,7 @@ const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.con
 #define RP_BATCH_MAX 0 /* train.batch_size: max */
 #define RP_KEYS_MAX 160
 
-struct rp_place { /* where a text stands in a recipe, from 1; line 0: not in the file */
+struct rp_place { /* of a text in a recipe, from 1; line 0: not in the file */
     int line, col;
 };
 
@@ -48,7 +48,7 @@ struct rp_recipe {
     struct rp_buf source;      /* the exact bytes of the YAML file */
     char *source_name;         /* path or "embedded:bert_fp32" */
     char sha256[65];           /* of source */
-    char *ignored;             /* keys of model.config that say nothing about the mathematics, "a, b"; NULL: none */
+    char *ignored;             /* keys of model.config that do not affect the mathematics, "a, b"; NULL: none */
 };
 
 void rp_recipe_fini(struct rp_recipe *r);
@@ -63,24 +63,23 @@ int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, 
 int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const char *name, const char *backend,
                     const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
-/* The same as it was once done: what a model.config set then, {"model.hidden_size": 1024, ...}, stands for every model.config that is named
- * in the bytes or in `set`, and no file is read either. */
+/* rp_recipe_parse() for a recorded run: `config`, the values that a model.config had set, {"model.hidden_size": 1024, ...}, replaces every
+ * model.config in the bytes or in `set`; no file is read. */
 int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
                           const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
-/* Puts "file:line:column: " of a key's value before a message, or the file's name alone; returns -1. */
+/* Prefixes a message with "file:line:column: " of a key's value, or with the file's name; returns -1. */
 int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);
 
 /* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is
- * an array, batch_size max is "max"; reals survive the way there and back bit for bit. */
+ * an array, batch_size max is "max"; reals are exact. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
-/* Back again, checked like a recipe; for the worker and for replay. Exactly the keys of the model have to be there. source, source_name
+/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present. source, source_name
  * and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
-/* One value of that form as --set takes it (free it). */
+/* One value of that form as text for --set (free it). */
 char *rp_recipe_value_text(const json_t *value);
-/* One key by name, from text, as --set does it. Checks the value alone; how keys agree with each other is checked by load, parse
- * and from_json. */
+/* Sets one key, as --set does. Checks only the value; load, parse and from_json check keys against each other. */
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
 
 /* The key table, for the command line and the documentation. */
@@ -92,7 +91,7 @@ struct rp_key {
 };
 const struct rp_key *rp_key_table(int *n);
 char *rp_key_models(const struct rp_key *k);              /* "bert, gpt" (free it) */
-int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE, with the nearest name */
+int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE names the nearest one */
 
 /* Embedded recipes: names ("bert_fp32"), first comment line of each. */
 struct rp_recipe_name {

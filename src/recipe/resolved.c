@@ -22,7 +22,7 @@ static int origin_of(const char *name)
     return -1;
 }
 
-static int take(struct rp_recipe *r, const char *name, const json_t *entry, struct rp_err *err)
+static int set_from_json(struct rp_recipe *r, const char *name, const json_t *entry, struct rp_err *err)
 {
     const char *origin;
     struct rp_value v;
@@ -48,18 +48,18 @@ static int take(struct rp_recipe *r, const char *name, const json_t *entry, stru
 
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err)
 {
-    static const char model[] = "workload"; /* first: which keys there are depends on it */
+    static const char model[] = "workload"; /* first: it decides which keys exist */
     const char *name;
     json_t *entry;
     int key;
     rp_recipe_defaults(r);
     int failed = json_is_object(j) ? 0 : rp_fail(err, RP_MALFORMED, "expected an object of keys");
     if (!failed && json_object_get(j, model))
-        failed = take(r, model, json_object_get(j, model), err);
-    json_object_foreach ((json_t *)j, name, entry) { /* jansson iterates over non-const objects only; no object: not at all */
+        failed = set_from_json(r, model, json_object_get(j, model), err);
+    json_object_foreach ((json_t *)j, name, entry) { /* jansson iterates over non-const objects only */
         if (failed)
             break;
-        failed = take(r, name, entry, err);
+        failed = set_from_json(r, name, entry, err);
     }
     for (int k = 0; k < RP_KEY_COUNT && !failed; k++)
         if (rp_key_applies(r, k) && !json_object_get(j, rp_key_at(k)->name))
@@ -69,7 +69,7 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
     if (!failed)
         return 0;
     rp_recipe_fini(r);
-    err->code = RP_MALFORMED; /* whoever wrote this document had a valid recipe */
+    err->code = RP_MALFORMED; /* the document was made from a valid recipe */
     return rp_wrap(err, "resolved recipe");
 }
 

@@ -14,8 +14,8 @@ enum { MAX_DEPTH = 8, MAX_PATH = 128, MAX_SECTIONS = 64 };
 struct reader {
     struct rp_events events;
     struct rp_settings *out;
-    char path[MAX_PATH]; /* dotted name of the mapping at hand, "" at the top */
-    struct rp_place name; /* of the key at hand */
+    char path[MAX_PATH]; /* dotted name of the current mapping, "" at the top */
+    struct rp_place name; /* of the current key */
     int depth;
     char *seen[MAX_SECTIONS]; /* sections that were opened: each once */
     int n_seen;
@@ -42,7 +42,7 @@ static int backend_of(const char *name, size_t n)
     return -1;
 }
 
-/* Splits "backend.cpu.measure.timed_steps": the key's name and *backend; other names come back as they are. NULL: no such backend. */
+/* Splits "backend.cpu.measure.timed_steps" into *backend and the key's name; returns other names unchanged. NULL: unknown backend. */
 static const char *split_backend(const char *name, int *backend)
 {
     *backend = -1;
@@ -66,7 +66,7 @@ static int is_section(const char *name)
     return 0;
 }
 
-static int unknown(struct reader *r, const struct rp_event *e, const char *name)
+static int unknown_name(struct reader *r, const struct rp_event *e, const char *name)
 {
     int backend;
     const char *key = split_backend(name, &backend);
@@ -79,7 +79,7 @@ static int unknown(struct reader *r, const struct rp_event *e, const char *name)
     return rp_at(r->events.file, e->line, e->col, r->events.err);
 }
 
-/* A section that only shortens a run may not touch its mathematics; the number of micro-batches is the one stated exception. */
+/* A backend section shortens a run without changing its mathematics, except for the number of micro-batches. */
 static int allowed_for_backend(int key)
 {
     const char *name = rp_key_at(key)->name;
@@ -102,7 +102,7 @@ static int enter_section(struct reader *r, const struct rp_event *e, const char 
 
 /* ---- values ---- */
 
-static int add(struct reader *r, int key, int backend, char *text, const struct rp_event *at)
+static int add_setting(struct reader *r, int key, int backend, char *text, const struct rp_event *at)
 {
     struct rp_settings *s = r->out;
     for (int i = 0; i < s->n; i++)
@@ -115,32 +115,34 @@ static int add(struct reader *r, int key, int backend, char *text, const struct 
     return 0;
 }
 
-/* Quotes make a text; a plain word that YAML reads as null, a truth or a number is none. */
+/* "KEY: expected FORM", then what was found: `text` between `before` and `after`. */
+static int wrong_form(struct reader *r, const struct rp_event *e, int key, const char *before, const char *text, const char *after)
+{
+    char form[RP_KEY_FORM], shown[72];
+    return FAIL(r, e, RP_USAGE, "%s: expected %s%s%s%s", rp_key_at(key)->name, rp_key_form(form, key), before, rp_shown(shown, text),
+                after);
+}
+
+/* A quoted word is a text; a plain word that YAML reads as null, a boolean or a number is not. */
 static int read_scalar(struct reader *r, struct rp_event *e, int key, int backend)
 {
-    char form[200], shown[72];
     char type = rp_key_at(key)->type;
-    rp_key_expected(key, form, sizeof form);
     if (type == 'L')
-        return FAIL(r, e, RP_USAGE, "%s: expected %s, found '%s'", rp_key_at(key)->name, form, rp_shown(shown, e->text));
+        return wrong_form(r, e, key, ", found '", e->text, "'");
     if (type == 'S' && e->plain && rp_text_is_typed(e->text))
-        return FAIL(r, e, RP_USAGE, "%s: expected %s, found '%s', which YAML does not read as text: put it in quotes",
-                    rp_key_at(key)->name, form, rp_shown(shown, e->text));
+        return wrong_form(r, e, key, ", found '", e->text, "', which YAML does not read as text: put it in quotes");
     if ((type == 'I' || type == 'F' || type == 'B') && !e->plain && rp_text_is_typed(e->text))
-        return FAIL(r, e, RP_USAGE, "%s: expected %s, found the text \"%s\": leave out the quotes", rp_key_at(key)->name, form,
-                    rp_shown(shown, e->text));
+        return wrong_form(r, e, key, ", found the text \"", e->text, "\": leave out the quotes");
     char *text = e->text;
     e->text = NULL;
-    return add(r, key, backend, text, e);
+    return add_setting(r, key, backend, text, e);
 }
 
 static int read_list(struct reader *r, const struct rp_event *start, int key, int backend)
 {
     RP_BUF words = {0};
-    char form[200];
-    rp_key_expected(key, form, sizeof form);
     if (rp_key_at(key)->type != 'L')
-        return FAIL(r, start, RP_USAGE, "%s: expected %s, found a list", rp_key_at(key)->name, form);
+        return wrong_form(r, start, key, ", found a list", "", "");
     for (int n = 0;; n++) {
         struct rp_event e;
         if (rp_events_next(&r->events, &e) < 0)
@@ -149,12 +151,12 @@ static int read_list(struct reader *r, const struct rp_event *start, int key, in
             break;
         if (e.type != YAML_SCALAR_EVENT || n >= 64 || !*e.text || strchr(e.text, ',') || (e.plain && rp_text_is_typed(e.text))) {
             rp_event_fini(&e);
-            return FAIL(r, &e, RP_USAGE, "%s: expected %s, at most 64 of them", rp_key_at(key)->name, form);
+            return wrong_form(r, &e, key, ", at most 64 of them", "", "");
         }
         rp_buf_printf(&words, "%s%s", n ? "," : "", e.text);
         rp_event_fini(&e);
     }
-    return add(r, key, backend, words.size ? rp_buf_take(&words) : rp_strdup(""), start);
+    return add_setting(r, key, backend, words.size ? rp_buf_take(&words) : rp_strdup(""), start);
 }
 
 static int read_mapping(struct reader *r);
@@ -167,9 +169,9 @@ static int read_value(struct reader *r, const struct rp_event *at, const char *n
     if (key_name)
         key = rp_key_find(key_name);
     if (key < 0 && !is_section(name))
-        return unknown(r, at, name);
+        return unknown_name(r, at, name);
     if (key >= 0 && backend >= 0 && !allowed_for_backend(key))
-        return FAIL(r, at, RP_USAGE, "%s may not stand in a backend section: only measure.*, evidence.* and train.accumulation_steps may",
+        return FAIL(r, at, RP_USAGE, "%s is not allowed in a backend section, only measure.*, evidence.* and train.accumulation_steps are",
                     key_name);
     r->name = (struct rp_place){at->line, at->col};
     struct rp_event e;
@@ -189,11 +191,8 @@ static int read_value(struct reader *r, const struct rp_event *at, const char *n
         failed = read_scalar(r, &e, key, backend);
     else if (e.type == YAML_SEQUENCE_START_EVENT)
         failed = read_list(r, &e, key, backend);
-    else {
-        char form[200];
-        rp_key_expected(key, form, sizeof form);
-        failed = FAIL(r, &e, RP_USAGE, "%s: expected %s, found a mapping", rp_key_at(key)->name, form);
-    }
+    else
+        failed = wrong_form(r, &e, key, ", found a mapping", "", "");
     rp_event_fini(&e);
     return failed;
 }
@@ -210,7 +209,7 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
         if (e.type == YAML_MAPPING_END_EVENT)
             break;
         RP_FREE char *name = rp_asprintf("%s%s%s", r->path, *r->path ? "." : "", e.text ? e.text : "");
-        if (!e.text) /* no scalar */
+        if (!e.text) /* not a scalar */
             failed = FAIL(r, &e, RP_USAGE, "expected a key's name");
         else if (strcmp(e.text, "<<") == 0)
             failed = FAIL(r, &e, RP_MALFORMED, "a merge key (<<) does not belong in a recipe: write the values out");

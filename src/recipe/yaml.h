@@ -4,7 +4,7 @@
  *          tags, merge keys, second documents, tabs or control characters; bounded in size, depth and number of settings.
  * Flow:    bytes -> settings in file order; names are checked against keys.def, values only for their kind (text or not, list or not).
  * Owner:   struct rp_settings owns its texts; rp_settings_fini() frees them.
- * Extend:  a section that is no key (like `backend`) is a case in enter_section().
+ * Extend:  a section without keys of its own (like `backend`) is a case in is_section().
  *
  *     train:                     setting {train.batch_size, "32", name 2:3, value 2:15, backend -1}
  *       batch_size: 32

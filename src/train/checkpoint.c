@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE ((size_t)1 << 20) /* bytes on their way between file and device */
+#define PIECE ((size_t)1 << 20) /* bytes copied at a time between file and device */
 
 /* -- save -- */
 
@@ -71,7 +71,6 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
 
 /* -- load -- */
 
-/* Is there a tensor in the file that nobody asks for? */
 static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry *e, int n, const struct rp_alias *aliases,
                              struct rp_err *err)
 {
@@ -83,7 +82,7 @@ static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry
         for (const struct rp_alias *a = aliases; a && a->name && !known; a++)
             known = !strcmp(a->name, name);
         if (!known)
-            return rp_fail(err, RP_MALFORMED, "'%s' holds tensor '%.80s', which this model does not have: is it a file of another "
+            return rp_fail(err, RP_MALFORMED, "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
                            "architecture or of more layers?", st->path, name);
     }
     return 0;
@@ -159,7 +158,7 @@ static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
     char *end;
     *step = text && *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
     if (*step < 0 || *end || *step > 1000000000)
-        return rp_fail(err, RP_MALFORMED, "'%s' holds optimizer moments but its metadata has no valid \"step\"", st->path);
+        return rp_fail(err, RP_MALFORMED, "'%s' has optimizer moments, but no valid \"step\" in its metadata", st->path);
     return 0;
 }
 

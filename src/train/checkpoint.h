@@ -2,7 +2,6 @@
  *
  * What:    public tensor names; slots of the optimizer as "optimizer.<slot>." + name; metadata "format": "pt" and "step".
  * Flow:    blocks -> file (--save), file -> blocks (--init), in pieces of 1 MiB.
- * Owner:   blocks are borrowed.
  * Extend:  a model that shares tensors under a second name lists it in its aliases.
  *
  * Reading: every parameter must be there as F32 with its shape, and nothing else may be, except what others' files carry: aliases of
@@ -20,7 +19,7 @@
 /* alive: NULL, or called with alive_arg between pieces; nonzero: stop, leaving no file. */
 int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t step, rp_alive_fn alive, void *alive_arg,
                        struct rp_err *err) rp_must_check;
-/* *step: steps behind the slots; 0 when the file has none (the slots are then left alone). aliases may be NULL. */
+/* *step: steps that the slots have seen; 0 if the file has no slots, which are then not loaded. aliases may be NULL. */
 int rp_checkpoint_load(const char *path, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step,
                        struct rp_err *err) rp_must_check;
 

@@ -33,7 +33,7 @@ int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block,
 
 /* ---- where the first NaN or Inf is ---- */
 
-/* Of one list, in order: -1 and *err when a tensor holds one; 0: none does. made_by: of tensors that do not say. */
+/* Searches one list in order: -1 and *err if a tensor contains one, else 0. made_by: replaces that of the tensors, unless NULL. */
 static int report_list(const struct rp_train *t, const struct rp_tensors *list, float *block, const char *made_by, struct rp_err *err)
 {
     const struct rp_net *m = t->net;

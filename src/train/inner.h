@@ -1,9 +1,8 @@
-/* What the files of the trainer share, and tests of its parts: inner header of train/.
+/* Shared by the files of the trainer and the tests of its parts.
  *
  * What:    struct rp_train, the input of a step, forward and backward of single micro-batches.
  * Flow:    input.c fills the slots, gradient.c walks them, train.c updates.
  * Owner:   struct rp_train owns host memory; the backend owns every block.
- * Extend:  state of one theme goes into the struct of its file.
  */
 #ifndef RP_TRAIN_INNER_H
 #define RP_TRAIN_INNER_H
@@ -13,7 +12,7 @@
 #include "train/prefetch.h"
 #include "train/train.h"
 
-/* Samples on their way to the device. */
+/* The input of a step. */
 struct rp_train_input {
     const struct rp_data_format *format;
     struct rp_dataset *data;
@@ -24,8 +23,8 @@ struct rp_train_input {
     char *slot;                  /* the device's block: one micro-batch after the other */
     char *views;                 /* [own micro-batches] struct rp_input of the model's size: pointers into the slots */
     char *host, *staged;         /* [staging] bytes of an input on the host, and their views */
-    int staging;                 /* 1, or all own micro-batches where they are made ahead */
-    struct rp_prefetch *ahead;   /* where the device works on its own: the next step's input is made meanwhile, or NULL */
+    int staging;                 /* 1, or all own micro-batches if they are prefetched */
+    struct rp_prefetch *prefetch; /* prepares the next step's input while the device works; or NULL */
 };
 
 struct rp_train {
@@ -35,7 +34,7 @@ struct rp_train {
     struct rp_trained state;
     struct rp_train_input in;
     int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
-    int64_t base, done;         /* steps behind the file we started from; steps completed in all */
+    int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
     float *activations;         /* block, for the search for NaN */
     float *gradient[RP_GRADIENT_BLOCKS];
     int gradients;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AHEAD_BYTES ((uint64_t)256 << 20) /* more than that is not made in advance */
+#define PREFETCH_BYTES ((uint64_t)256 << 20) /* more than that is not made in advance */
 
 static struct rp_input *view_at(const struct rp_train *t, char *views, int64_t i)
 {
@@ -101,16 +101,16 @@ static int prepare_step(void *arg, int64_t step, struct rp_err *err)
 
 int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err)
 {
-    if (t->in.ahead && rp_prefetch_take(t->in.ahead, step, err) < 0)
+    if (t->in.prefetch && rp_prefetch_take(t->in.prefetch, step, err) < 0)
         return -1;
     for (int64_t i = 0; i < t->own; i++) {
-        if (!t->in.ahead && prepare_one(t, step, i, view_at(t, t->in.staged, 0), err) < 0)
+        if (!t->in.prefetch && prepare_one(t, step, i, view_at(t, t->in.staged, 0), err) < 0)
             return -1;
-        if (upload(t, i, t->in.ahead ? i : 0, err) < 0 || rp_net_alive(t->net, err) < 0)
+        if (upload(t, i, t->in.prefetch ? i : 0, err) < 0 || rp_net_alive(t->net, err) < 0)
             return -1;
     }
-    if (t->in.ahead)
-        rp_prefetch_start(t->in.ahead, step + 1);
+    if (t->in.prefetch)
+        rp_prefetch_start(t->in.prefetch, step + 1);
     return 0;
 }
 
@@ -133,20 +133,20 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
         const struct rp_tensor *x = same < 0 ? NULL : &t->net->tensors[RP_INPUT].t[same];
         RP_BUG_IF(x && (x->dtype != in->field[k].dtype || rp_tensor_bytes(x) != column_bytes(t, k)));
     }
-    /* A device with memory of its own works while this program waits: that is when the next step's input is made. */
-    int ahead = o->dev->backend->separate_memory && bytes * (uint64_t)t->own <= AHEAD_BYTES;
-    in->staging = ahead ? (int)t->own : 1;
+    /* While a device with memory of its own works, the next step's input is prepared. */
+    int prefetch = o->dev->backend->separate_memory && bytes * (uint64_t)t->own <= PREFETCH_BYTES;
+    in->staging = prefetch ? (int)t->own : 1;
     in->host = rp_alloc((size_t)in->staging * bytes);
     in->views = views_of(t, in->slot, t->own);
     in->staged = views_of(t, in->host, in->staging);
-    if (ahead)
-        in->ahead = rp_prefetch_new(prepare_step, t, err);
-    return ahead && !in->ahead ? -1 : 0;
+    if (prefetch)
+        in->prefetch = rp_prefetch_new(prepare_step, t, err);
+    return prefetch && !in->prefetch ? -1 : 0;
 }
 
 void rp_train_input_close(struct rp_train *t)
 {
-    rp_prefetch_free(t->in.ahead);
+    rp_prefetch_free(t->in.prefetch);
     if (t->in.data)
         t->in.format->close(t->in.data);
     for (int k = 0; k < t->in.fields; k++)

@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-/* Code, stacks and C library of the static program, the record being read; measured: 4.5 MB. The data set's index is not in it. */
+/* Code, stacks and C library of the static program, and one record; measured: 4.5 MB. Without the data set's index. */
 #define HOST_BYTES ((uint64_t)5 << 20)
 #define BATCH_MOST 65536
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Types that may stand in a file; the caller decides which it takes. */
+/* Types that a file may have; the caller decides which it accepts. */
 static const struct {
     const char *name;
     int bytes;
@@ -147,7 +147,7 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
     for (int i = 7; i >= 0; i--)
         length = length << 8 | word[i];
     if (length > RP_ST_HEADER_MAX || length + 8 > (uint64_t)s.st_size)
-        return rp_fail(err, RP_MALFORMED, "'%s' is no safetensors file: a header of %llu bytes is announced, expected at most %u and less "
+        return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file: its header should have %llu bytes, expected at most %u and less "
                        "than the file", path, (unsigned long long)length, RP_ST_HEADER_MAX);
     RP_FREE char *text = rp_alloc((size_t)length + 1);
     if (read_exactly(st, 8, text, (size_t)length, "its header", err) < 0)
@@ -246,7 +246,7 @@ int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *
     if (w->fd < 0 && errno == EEXIST && unlink(w->temporary) == 0) /* of a process that had our number and was killed */
         w->fd = open(w->temporary, flags, 0666);
     if (w->fd < 0) {
-        (void)rp_fail(err, RP_IO, "cannot make a temporary file beside '%s': %s", path, strerror(errno));
+        (void)rp_fail(err, RP_IO, "cannot make a temporary file next to '%s': %s", path, strerror(errno));
         rp_st_abort(w);
         return -1;
     }

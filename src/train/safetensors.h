@@ -49,7 +49,7 @@ int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t of
     rp_must_check;
 void rp_st_shape(char out[128], int dims, const int64_t *shape); /* "[30522, 768]" */
 
-/* Where the process `pid` writes what will be `path`: who kills it removes that file. free() it. */
+/* The file to which the process `pid` writes before renaming it to `path`; remove it after killing that process. free() it. */
 char *rp_st_temporary(const char *path, pid_t pid);
 
 struct rp_st_writer {

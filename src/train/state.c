@@ -120,7 +120,7 @@ int rp_state_root_of(char hex[65], const struct rp_trained *s, const json_t *ten
         rp_state_entry_at(&e, s, i);
         const char *text = json_string_value(json_object_get(tensors, e.name));
         if (!text || !rp_is_sha256(text) || rp_unhex(root, 32, text) < 0)
-            return rp_fail(err, RP_MISMATCH, "there is no root of the tensor '%s'", e.name);
+            return rp_fail(err, RP_MISMATCH, "there is no root for the tensor '%s'", e.name);
         entry_leaf(digests + 32 * i, e.name, root);
     }
     if (json_object_size(tensors) != (size_t)n)

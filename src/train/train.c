@@ -9,7 +9,7 @@
 
 /* ---- open and close ---- */
 
-/* One block of the class, NULL and *err when it cannot be had. */
+/* One block of the class; NULL and *err if there is no memory. */
 static void *block(struct rp_dev *dev, enum rp_class c, const struct rp_plan *plan, struct rp_err *err)
 {
     void *p = dev->backend->block(dev, c, plan->bytes[c], err);
@@ -60,7 +60,7 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     return m->dev->backend->sync(m->dev, err);
 }
 
-static int start(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
+static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
 {
     const char *init = o->recipe->run_init;
     if (allocate(t, o, err) < 0 || rp_train_input_open(t, o, err) < 0)
@@ -90,7 +90,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
                                    .buffers = &t->net->tensors[RP_BUFFER]};
     rp_train_declare(t->net, &t->state);
-    if (start(t, o, err) == 0)
+    if (train_start(t, o, err) == 0)
         return t;
     rp_train_close(t);
     return NULL;

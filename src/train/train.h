@@ -1,14 +1,14 @@
-/* The trainer: one opened model on one device, and everything about training that no model has to know.
+/* The trainer: one opened model on one device, and all of training that does not depend on the model.
  *
  * What:    memory plan, batch search, input ahead of the device, micro-batches, gradient tree, norm, clipping, update, state root, save.
- * Flow:    rp_train_plan() sizes everything without allocating, rp_train_size() the same without a look at this machine; open() allocates
+ * Flow:    rp_train_plan() sizes everything without allocating, rp_train_size() does so independently of this machine; open() allocates
  *          and initialises; load() and step() train one step; root() digests.
  * Owner:   the caller of open() closes.
- * Extend:  what differs between models is a function of struct rp_model (model/model.h); what is written once goes here.
+ * Extend:  what differs between models is a function of struct rp_model (model/model.h); everything else goes here.
  *
  * A step is G = accumulation x ranks micro-batches of B samples; sample b of micro-batch i of step s is sample (s * G + i) * B + b of the
- * data set. Rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1. --init from a file with optimizer slots goes on where they
- * were: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
+ * data set. Rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1. --init from a file with optimizer slots continues that
+ * run: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
  */
 #ifndef RP_TRAIN_TRAIN_H
 #define RP_TRAIN_TRAIN_H
@@ -27,7 +27,7 @@ struct rp_plan {
     uint64_t bytes[RP_CLASS_COUNT];
     uint64_t host;      /* code, stacks, libraries, data in flight: estimated */
     uint64_t total;     /* sum of the above */
-    uint64_t available; /* what the backend says a run may use */
+    uint64_t available; /* what a run may use, according to the backend */
     int64_t batch;      /* batch size planned for (the recipe's, or the largest that fits for `max`) */
     int64_t max_batch;  /* largest batch that fits in `available` */
     uint64_t parameters; /* count of trained scalars */

@@ -129,7 +129,7 @@ static int estimate(double seconds[2], const struct replay *p, const struct rp_b
     }
     if (best <= 0)
         return -1;
-    double steps = flops / (2.0 * size.product.rows * size.product.width * size.product.depth * size.times); /* as a number of GEMMs */
+    double steps = flops / (2.0 * size.gemm.rows * size.gemm.width * size.gemm.depth * size.times); /* as a number of GEMMs */
     seconds[0] = steps * best / OF_BEST;
     seconds[1] = steps * all / (double)i / OF_MEAN;
     return 0;

@@ -28,8 +28,8 @@ struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp
         s = (struct rp_ceiling_size){.times = 1, .copy = (size_t)64 << 20, .gemm_ns = 100000000, .copy_ns = 40000000};
         s.copy = room / 2 < s.copy ? (size_t)room / 2 : s.copy;
     }
-    if (dev->backend->product)
-        s.product = dev->backend->product(dev);
+    if (dev->backend->peak_gemm)
+        s.gemm = dev->backend->peak_gemm(dev);
     return s;
 }
 
@@ -37,7 +37,7 @@ struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp
 
 static void products(struct probe *p)
 {
-    const struct rp_product *s = &p->size.product;
+    const struct rp_gemm_shape *s = &p->size.gemm;
     struct rp_gemm g = {.m = s->rows, .n = s->width, .k = s->depth, .a = p->a, .lda = s->depth,
                         .b = p->a + (size_t)s->rows * (size_t)s->depth, .ldb = s->width, .c = p->b, .ldc = s->width};
     for (int i = 0; i < p->size.times; i++)
@@ -57,7 +57,7 @@ static size_t feed_bytes(const struct probe *p)
 
 static void feeds(struct probe *p)
 {
-    p->backend->feed(p->dev, p->b, feed_bytes(p), FEED_TIMES);
+    p->backend->upload_repeated(p->dev, p->b, feed_bytes(p), FEED_TIMES);
 }
 
 static int once(struct probe *p, void (*work)(struct probe *), uint64_t *ns, struct rp_err *err)
@@ -101,7 +101,7 @@ static size_t larger(size_t a, size_t b)
 
 static int prepare(struct probe *p, struct rp_err *err)
 {
-    const struct rp_product *s = &p->size.product;
+    const struct rp_gemm_shape *s = &p->size.gemm;
     size_t m = (size_t)s->rows, n = (size_t)s->width, k = (size_t)s->depth;
     p->bytes = larger(p->size.copy, larger(m * k + k * n, m * n) * sizeof(float)) / 256 * 256;
     p->a = p->backend->block(p->dev, RP_CLASS_SCRATCH, p->bytes, err);
@@ -123,15 +123,15 @@ static json_t *measure(struct probe *p, struct rp_err *err)
     json_t *copy = NULL, *feed = NULL, *gemm = repeat(p, products, s->gemm_ns, err);
     if (gemm)
         copy = repeat(p, copies, s->copy_ns, err);
-    if (copy && p->backend->feed)
+    if (copy && p->backend->upload_repeated)
         feed = repeat(p, feeds, s->copy_ns, err);
-    if (!copy || (p->backend->feed && !feed)) {
+    if (!copy || (p->backend->upload_repeated && !feed)) {
         json_decref(gemm);
         json_decref(copy);
         return NULL;
     }
     json_t *out = json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:o}, s:{s:I, s:i, s:o}}", "clock", p->backend->time_begin ? "device" : "host",
-                            "gemm", "rows", s->product.rows, "width", s->product.width, "depth", s->product.depth, "times", s->times,
+                            "gemm", "rows", s->gemm.rows, "width", s->gemm.width, "depth", s->gemm.depth, "times", s->times,
                             "ns", gemm, "copy", "bytes", (json_int_t)p->bytes, "times", s->times, "ns", copy);
     if (feed)
         json_object_set_new(out, "host_to_device",
@@ -143,7 +143,7 @@ json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_aliv
 {
     struct probe p = {.dev = dev, .backend = dev->backend, .size = *s, .alive = alive, .alive_arg = alive_arg};
     *err = (struct rp_err){0};
-    if (!p.backend->release || !p.backend->copy || !p.backend->product)
+    if (!p.backend->release || !p.backend->copy || !p.backend->peak_gemm)
         return NULL;
     int no_room = prepare(&p, err) < 0 && err->code == RP_UNAVAILABLE;
     json_t *out = err->code == RP_OK ? measure(&p, err) : NULL;

@@ -13,7 +13,7 @@
 #include "train/train.h"
 
 struct rp_ceiling_size {
-    struct rp_product product;
+    struct rp_gemm_shape gemm;
     int times;                 /* calls of a repetition */
     size_t copy;               /* bytes of each of the two blocks; more if the product needs it */
     uint64_t gemm_ns, copy_ns; /* about how long each is repeated */

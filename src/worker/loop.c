@@ -312,9 +312,9 @@ static int measure_memory(struct loop *l, struct rp_err *err)
     uint64_t reserved, taken;
     getrusage(RUSAGE_SELF, &u);
     l->peak_rss = (int64_t)u.ru_maxrss * 1024;
-    if (!l->backend->taken)
+    if (!l->backend->used_memory)
         return 0;
-    if (l->backend->taken(l->dev, &reserved, &taken, err) < 0)
+    if (l->backend->used_memory(l->dev, &reserved, &taken, err) < 0)
         return -1;
     l->device_bytes = json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "taken", (json_int_t)taken);
     return 0;

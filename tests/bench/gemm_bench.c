@@ -137,7 +137,7 @@ static double run(const struct contender *who, const struct shape *s, const stru
         g.segment = s->ta ? RP_SEGMENT_WGRAD : rp_segment(s->k);
         g.c = o->c;
         g.ldc = s->n;
-        cpu.ops.gemm(&cpu.dev, &g);
+        rp_cpu_gemm(&cpu.dev, &g);
     }
     return seconds() - start;
 }
@@ -230,7 +230,7 @@ static int open_ours(const char *name, int threads, struct rp_err *err)
     cpu.threads = threads;
     cpu.scratch_each = (rp_cpu_gemm_scratch(4096, 0) + (2u << 20) - 1) >> 21 << 21;
     cpu.scratch = (unsigned char *)matrix((size_t)threads * cpu.scratch_each / sizeof(float), 1);
-    rp_cpu_gemm_table(&cpu.ops, cpu.isa);
+    cpu.gemm = rp_cpu_gemm_kernel(cpu.isa);
     cpu.pool = rp_pool_new(threads, err);
     return cpu.pool ? 0 : -1;
 }

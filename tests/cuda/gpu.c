@@ -1,6 +1,7 @@
 #include "tests/cuda/gpu.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct shim_options *load(struct rp_err *err)
@@ -22,5 +23,16 @@ struct rp_dev *gpu(struct shim_options **options, struct rp_err *err)
         dev = rp_backend_cuda.open(&o, rp_backend_cuda.needs(&o, &use), err);
     if (options)
         *options = shim;
+    return dev;
+}
+
+struct rp_dev *gpu_here(struct shim_options **options)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu(options, &err);
+    if (!dev) {
+        printf("Bail out! %s\n", err.msg);
+        exit(1);
+    }
     return dev;
 }

@@ -8,5 +8,7 @@
 /* The device, opened once; *options (NULL: not wanted): how the shim orders threads from now on. RP_SHIM_LIBRARY names the library: the
  * runner sets it. */
 struct rp_dev *gpu(struct shim_options **options, struct rp_err *err) rp_must_check;
+/* The same; a failure ends the program. */
+struct rp_dev *gpu_here(struct shim_options **options);
 
 #endif

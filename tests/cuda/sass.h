@@ -2,7 +2,6 @@
  *
  * What:    the innermost loop with most FFMA of a kernel, and a model of what limits it. An estimate: the model's rules are assumptions.
  * Flow:    instructions of a cubin -> struct sass_loop.
- * Owner:   nothing is kept.
  * Extend:  what is read of an instruction is at the top of sass.c, checked against nvdisasm 12.8 for sm_70, 80 and 90.
  *
  * The model. Each of four partitions starts one instruction of a warp a cycle. An FFMA keeps its partition's arithmetic for one cycle, or

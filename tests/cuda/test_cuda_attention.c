@@ -4,6 +4,7 @@
  * shims: 800 700 checked checked700 */
 #include "backend/cuda/attention.h"
 #include "tests/cuda/gpu.h"
+#include "tests/ops/define.h"
 #include "tests/unit/tap.h"
 
 #include <stdlib.h>
@@ -40,21 +41,11 @@ struct job {
 
 static struct shim_options *shim;
 static struct rp_cuda *cuda;
-static uint64_t state = 88172645463325252u;
-
-static uint32_t draw(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32);
-}
-
 /* STEEP: most e are +0, and masked keys have larger scores than others. TINY: scores are the smallest floats or zeros, of both signs.
  * SPECK: the tensors are, so that outputs and gradients are. */
 static float draw_float(enum values v)
 {
-    uint32_t w = draw();
+    uint32_t w = random_word();
     float x = (float)((int)(w & 0xffffff) - 0x800000) * 0x1p-23f;
     if (v == PLAIN)
         return x * 2.0f;
@@ -111,10 +102,10 @@ static void make_keys(struct job *j)
     const struct sample *s = &j->s;
     for (int b = 0; b < s->batch; b++) {
         uint8_t *row = j->keys + b * s->seq;
-        int length = s->keys == SHORT ? 1 + (int)(draw() % (uint32_t)s->seq) : s->seq;
+        int length = s->keys == SHORT ? 1 + (int)(random_word() % (uint32_t)s->seq) : s->seq;
         for (int i = 0; i < s->seq; i++)
-            row[i] = s->keys == FIRST ? i == 0 : s->keys == LAST ? i == s->seq - 1 : i < length && (s->keys != HOLES || draw() % 4);
-        row[s->keys == HOLES ? (int)(draw() % (uint32_t)s->seq) : s->keys == LAST ? s->seq - 1 : 0] = 1;
+            row[i] = s->keys == FIRST ? i == 0 : s->keys == LAST ? i == s->seq - 1 : i < length && (s->keys != HOLES || random_word() % 4);
+        row[s->keys == HOLES ? (int)(random_word() % (uint32_t)s->seq) : s->keys == LAST ? s->seq - 1 : 0] = 1;
     }
 }
 
@@ -129,11 +120,10 @@ static void prepare(struct job *j, const struct sample *s)
     fill(j, QKV, sizes[QKV]);
     fill(j, D_O, sizes[D_O]);
     make_keys(j);
-    j->a = (struct rp_attention){s->batch, s->seq, s->heads, s->dim, 1.0f / __builtin_sqrtf((float)s->dim), j->keys, {0}};
-    j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3};
-    j->a.drop.rows_per_sample = s->heads * s->seq;
-    j->a.drop.threshold = (uint32_t)((double)s->dropout * 4294967296.0);
-    j->a.drop.scale = (float)(1.0 / (1.0 - (double)s->dropout));
+    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .key_mask = j->keys,
+                                 .scale = 1.0f / __builtin_sqrtf((float)s->dim)};
+    j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3, .rows_per_sample = s->heads * s->seq,
+                                    .threshold = (uint32_t)((double)s->dropout * 4294967296.0), .scale = (float)(1.0 / (1.0 - (double)s->dropout))};
 }
 
 static void finish(struct job *j)
@@ -184,11 +174,7 @@ static size_t room; /* of shared memory on the played GPU: what needs more is ne
 
 static void open_device(void)
 {
-    struct rp_err e = {0};
-    struct rp_dev *dev = gpu(&shim, &e);
-    if (!CHECK(dev != NULL, "%s", e.msg))
-        exit(1);
-    cuda = rp_cuda_of(dev);
+    cuda = rp_cuda_of(gpu_here(&shim));
     room = cuda->gpu.shared_max;
 }
 
@@ -201,7 +187,7 @@ static struct rp_dev *device(int rows, size_t limit, unsigned mix)
     shim->strict = 1;
     shim->resident = 1 + (int)(mix % 4);
     shim->seed = mix;
-    cuda->attention_wish = rows;
+    cuda->attention_forced = rows;
     cuda->gpu.shared_max = limit;
     return &cuda->dev;
 }

@@ -30,8 +30,8 @@ static int use_device(struct rp_err *err)
         failed = rp_fail(err, RP_MISMATCH, "the sum is wrong") < 0;
     if (!failed) { /* what is measured beside a run */
         b->copy(dev, x, y, sizeof host);
-        b->feed(dev, x, 4096, 2);
-        failed = b->sync(dev, err) < 0 || b->taken(dev, &reserved, &taken, err) < 0;
+        b->upload_repeated(dev, x, 4096, 2);
+        failed = b->sync(dev, err) < 0 || b->used_memory(dev, &reserved, &taken, err) < 0;
         b->release(dev);
         failed = failed || b->sync(dev, err) < 0;
     }
@@ -143,7 +143,7 @@ TEST(machines_that_cannot_be_used_are_told_apart)
         const char *variable, *value, *says;
     } cases[] = {
         {"SHIM_DEVICES", "0", "CUDA_VISIBLE_DEVICES"},
-        {"SHIM_VERSION", "11080", "the driver knows CUDA 11.8, this program needs 12.0"},
+        {"SHIM_VERSION", "11080", "the driver supports CUDA 11.8, this program needs 12.0"},
         {"SHIM_CAPABILITY", "61", "compute capability 6.1; this build has kernels from 7.0 on"},
         {"SHIM_MEMORY", "80000000", "smaller batch"},
         {"SHIM_FAIL", "cuInit:1:803", "the kernel module and libcuda are of different versions"},

@@ -1,7 +1,8 @@
 /* The matrix product on the GPU in every way it can be done: each tile of gemm.def, each way to add segments, on shapes that fit no tile,
- * aligned and not. All give the bits of the definition, write nothing else, and leave the counters of turns at 0.
+ * aligned and not. All give the bits of the definition, write nothing else, and leave the semaphores at 0.
  * shims: 800 700 checked checked700 */
 #include "tests/cuda/gpu.h"
+#include "tests/ops/define.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #define SPACE ((size_t)1 << 20) /* floats of each matrix */
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-static const char *const modes[] = {"as it comes", "whole", "apart", "in turns"};
+static const char *const modes[] = {"as it comes", "whole", "parallel", "serial"};
 
 /* One product: sizes, how far pitches go beyond the rows and data beyond alignment, what is added. */
 struct sample {
@@ -23,19 +24,9 @@ enum { RANDOM, UNDERFLOW, INFINITE };
 static struct matrix {
     float *here, *there; /* same bytes: of this process, of the device */
 } a_data, b_data, c_data, bias_data, add_data;
-static float *expected, *unpacked;
+static float *expected;
 
 static struct shim_options *shim;
-static uint64_t state = 88172645463325252u;
-
-static uint32_t random_word(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32);
-}
-
 /* Both signs, four decades, now and then zero or so small that products are subnormal. */
 static float random_float(void)
 {
@@ -54,9 +45,7 @@ static struct rp_dev *device(void)
 {
     struct matrix *all[] = {&a_data, &b_data, &c_data, &bias_data, &add_data};
     struct rp_err e = {0};
-    struct rp_dev *dev = gpu(&shim, &e);
-    if (!CHECK(dev != NULL, "%s", e.msg))
-        exit(1);
+    struct rp_dev *dev = gpu_here(&shim);
     for (int i = 0; i < COUNT(all) && !all[i]->here; i++) {
         all[i]->here = malloc(SPACE * sizeof(float));
         all[i]->there = dev->backend->block(dev, RP_CLASS_SCRATCH, SPACE * sizeof(float), &e);
@@ -68,47 +57,7 @@ static struct rp_dev *device(void)
     }
     shim->strict = 1;
     expected = expected ? expected : malloc(SPACE * sizeof(float));
-    unpacked = unpacked ? unpacked : malloc(SPACE * sizeof(float));
     return dev;
-}
-
-/* ---- the definition, a row at a time ---- */
-
-__attribute__((target("avx2,fma"), optimize("O3"))) static void chains(float *s, const float *a, long step, const float *b, int k, int n)
-{
-    memset(s, 0, (size_t)n * sizeof *s);
-    for (int i = 0; i < k; i++)
-        for (int j = 0; j < n; j++)
-            s[j] = __builtin_fmaf(a[i * step], b[(size_t)i * (size_t)n + (size_t)j], s[j]);
-    for (int j = 0; j < n; j++)
-        s[j] = s[j] + 0.0f;
-}
-
-static void define(const struct rp_gemm *g)
-{
-    int length = g->segment ? g->segment : g->k;
-    float *row = malloc((size_t)g->n * sizeof *row), *total = malloc((size_t)g->n * sizeof *total);
-    for (int k = 0; k < g->k; k++)
-        for (int j = 0; j < g->n; j++)
-            unpacked[(size_t)k * (size_t)g->n + (size_t)j] = g->tb ? g->b[j * g->ldb + k] : g->b[k * g->ldb + j];
-    for (long i = 0; i < g->m; i++) {
-        for (long k = 0; k < g->k; k += length) {
-            const float *a = g->ta ? g->a + k * g->lda + i : g->a + i * g->lda + k;
-            chains(row, a, g->ta ? g->lda : 1, unpacked + k * g->n, g->k - k < length ? (int)(g->k - k) : length, g->n);
-            for (int j = 0; j < g->n; j++)
-                total[j] = k ? total[j] + row[j] : row[j];
-        }
-        for (int j = 0; j < g->n; j++) {
-            float x = total[j];
-            if (g->bias)
-                x = x + g->bias[j];
-            if (g->add)
-                x = x + g->add[i * g->ldadd + j];
-            g->c[i * g->ldc + j] = x;
-        }
-    }
-    free(row);
-    free(total);
 }
 
 static int same(float x, float y)
@@ -160,15 +109,15 @@ static const float *tight(struct rp_dev *dev, const struct matrix *x, long offse
     return data + offset;
 }
 
-/* Does it as wished, if it can be: says how it was done. */
-static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, struct rp_cuda_gemm wish, unsigned mix)
+/* With the forced tile and mode, if possible; returns those that were used. */
+static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, struct rp_cuda_gemm forced, unsigned mix)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_err e = {0};
     struct rp_gemm here = product(s, 0), there = product(s, 1);
     void *blocks[2] = {NULL, NULL};
     size_t size = 128 + (size_t)s->offset + (size_t)s->m * (size_t)here.ldc, bad = 0, first = 0;
-    static unsigned turns[RP_CUDA_TURNS];
+    static unsigned semaphores[RP_CUDA_SEMAPHORES];
     int usable;
     shim->order = (enum shim_order)(mix % SHIM_ORDERS);
     shim->late = mix / 3 & 1;
@@ -181,11 +130,11 @@ static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, s
         there.a = tight(dev, &a_data, s->offset, s->ta ? s->k : s->m, s->ta ? s->m : s->k, there.lda, &blocks[0]);
         there.b = tight(dev, &b_data, s->offset, s->tb ? s->n : s->k, s->tb ? s->k : s->n, there.ldb, &blocks[1]);
     }
-    c->gemm_wish = wish;
+    c->gemm_forced = forced;
     dev->op->gemm(dev, &there);
-    define(&here);
+    define_gemm(&here);
     CHECK(dev->backend->download(dev, expected, c_data.there, size * sizeof(float), &e) == 0 &&
-              dev->backend->download(dev, turns, c->turns, sizeof turns, &e) == 0, "%s", e.msg);
+              dev->backend->download(dev, semaphores, c->semaphores, sizeof semaphores, &e) == 0, "%s", e.msg);
     for (int i = 0; i < 2 && blocks[i]; i++)
         dev->backend->free_shared(dev, blocks[i]);
     for (size_t i = size; i-- > 0;)
@@ -193,8 +142,8 @@ static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, s
             bad++;
             first = i;
         }
-    for (int i = 0; i < RP_CUDA_TURNS; i++)
-        bad += turns[i] != 0;
+    for (int i = 0; i < RP_CUDA_SEMAPHORES; i++)
+        bad += semaphores[i] != 0;
     CHECK(bad == 0, "%s, %s, %d x %d x %d, segment %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, order %d late %d "
           "resident %d: %zu differ, the first at %zu", rp_cuda_gemm_tile(c, c->gemm_done.tile, &usable), modes[c->gemm_done.mode],
           s->m, s->n, s->k, s->segment, s->ta, s->tb, s->slack, s->offset, s->bias, s->add, s->in_place, (int)shim->order, shim->late,
@@ -291,7 +240,7 @@ TEST(a_long_product_added_to_itself_is_done_in_bands)
     c->workspace_bytes = workspace;
 }
 
-/* The counters of turns are at 0 again whenever a graph comes to the next product. */
+/* The semaphores are at 0 again whenever a graph reaches the next GEMM. */
 TEST(turns_work_again_and_again_within_a_graph)
 {
     struct rp_dev *dev = device();
@@ -299,12 +248,12 @@ TEST(turns_work_again_and_again_within_a_graph)
     struct rp_cuda *c = rp_cuda_of(dev);
     struct sample s = {.m = 200, .n = 132, .k = 64, .segment = 16};
     struct rp_gemm here = product(&s, 0), there = product(&s, 1);
-    c->gemm_wish = (struct rp_cuda_gemm){.mode = 1 + RP_GEMM_TURNS};
-    define(&here);
+    c->gemm_forced = (struct rp_cuda_gemm){.mode = 1 + RP_GEMM_SERIAL};
+    define_gemm(&here);
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < 10; i++)
             dev->op->gemm(dev, &there);
-        CHECK(c->gemm_done.mode == 1 + RP_GEMM_TURNS);
+        CHECK(c->gemm_done.mode == 1 + RP_GEMM_SERIAL);
         CHECK(dev->backend->download(dev, expected, c_data.there, SPACE * sizeof(float), &e) == 0, "%s", e.msg);
         CHECK(memcmp(expected + 64, here.c, (size_t)s.m * (size_t)s.n * sizeof(float)) == 0, "step %d", step);
     }
@@ -316,7 +265,7 @@ TEST(rotation_takes_every_way)
     struct rp_dev *dev = device();
     struct rp_cuda *c = rp_cuda_of(dev);
     int done[64][MODES + 1] = {{0}}, usable;
-    c->gemm_wish = (struct rp_cuda_gemm){.mode = 0};
+    c->gemm_forced = (struct rp_cuda_gemm){.mode = 0};
     c->gemm_rotates = 1;
     c->gemms = 5;
     for (int i = 0; i < 80; i++) {
@@ -341,20 +290,20 @@ TEST(choices)
         const char *chosen[9];
     } gpus[] = {
         {"H100, H200", 90, 132, 232448,
-         {"192x192_nt whole", "192x128_nt whole", "64x128_nn whole", "192x192_tn apart", "128x128_tn in turns",
-          "64x128_nt whole", "64x128_nn apart", "64x128_tn1 in turns", "32x32 whole"}},
+         {"192x192_nt whole", "192x128_nt whole", "64x128_nn whole", "192x192_tn parallel", "128x128_tn serial",
+          "64x128_nt whole", "64x128_nn parallel", "64x128_tn1 serial", "32x32 whole"}},
         {"A100", 80, 108, 166912,
-         {"64x128_nt whole", "128x128_nt whole", "128x128_nn whole", "128x128_tn apart", "128x128_tn in turns",
-          "64x128_nt whole", "64x128_nn in turns", "64x128_tn1 in turns", "32x32 whole"}},
+         {"64x128_nt whole", "128x128_nt whole", "128x128_nn whole", "128x128_tn parallel", "128x128_tn serial",
+          "64x128_nt whole", "64x128_nn serial", "64x128_tn1 serial", "32x32 whole"}},
         {"V100", 70, 80, 98304,
-         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn apart", "64x128_tn in turns",
-          "64x128_nt whole", "64x128_nn in turns", "64x128_tn1 in turns", "32x32 whole"}},
+         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn parallel", "64x128_tn serial",
+          "64x128_nt whole", "64x128_nn serial", "64x128_tn1 serial", "32x32 whole"}},
         {"RTX 4090", 89, 128, 101376,
-         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "192x192_tn apart", "192x192_tn in turns",
-          "64x128_nt whole", "64x128_nn apart", "64x128_tn1 in turns", "32x32 whole"}},
+         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "192x192_tn parallel", "192x192_tn serial",
+          "64x128_nt whole", "64x128_nn parallel", "64x128_tn1 serial", "32x32 whole"}},
         {"T4", 75, 40, 65536,
-         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn in turns", "64x128_tn in turns",
-          "64x128_nt whole", "64x128_nn in turns", "64x128_tn1 in turns", "32x32 whole"}},
+         {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn serial", "64x128_tn serial",
+          "64x128_nt whole", "64x128_nn serial", "64x128_tn1 serial", "32x32 whole"}},
     };
     static const struct rp_gemm products[] = {
         {.tb = 1, .m = 4096, .n = 2304, .k = 768}, {.tb = 1, .m = 4096, .n = 768, .k = 3072}, {.m = 4096, .n = 768, .k = 2304},

@@ -1,5 +1,6 @@
 /* Launches between two looks of the host become a graph that is made once and then changed and repeated. */
 #include "tests/cuda/alone.h"
+#include "tests/unit/scratch.h"
 
 #define N 1000
 #define LAUNCHES 12
@@ -39,31 +40,32 @@ static long called(const char *log, const char *function)
 
 static void four_rounds(void)
 {
-    struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     float *x = block(dev), *y = block(dev);
     for (int i = 0; i < 4; i++)
         CHECK(round_of(dev, x, y, (float)(i / 2)) == (float)(i / 2)); /* 0 0 1 1: one argument changes once */
     dev->backend->close(dev);
 }
 
+/* The driver counts from its start and writes its log at its end. */
+static const char *logged(void (*body)(void))
+{
+    const char *path = scratch("log");
+    unlink(path);
+    setenv("SHIM_LOG", path, 1);
+    alone(body, "0");
+    unsetenv("SHIM_LOG");
+    return path;
+}
+
 static void count_calls(const char *graphs, long want_graphs, long want_changes, long want_launches)
 {
-    char path[] = "/tmp/rp-shim-XXXXXX";
-    int fd = mkstemp(path);
-    CHECK(fd >= 0);
-    close(fd);
-    setenv("SHIM_LOG", path, 1);
     setenv("RP_CUDA_GRAPHS", graphs, 1);
-    alone(four_rounds, "0"); /* the driver counts from its start and writes its log at its end */
-    unsetenv("SHIM_LOG");
+    const char *path = logged(four_rounds);
     CHECK(called(path, "cuGraphLaunch") == want_graphs, "%ld graphs", called(path, "cuGraphLaunch"));
     long changes = called(path, "cuGraphExecKernelNodeSetParams_v2"); /* bytes between fields may change too */
     CHECK(changes >= want_changes && changes <= 3 * want_changes, "%ld changes", changes);
     CHECK(called(path, "cuLaunchKernel") == want_launches, "%ld launches", called(path, "cuLaunchKernel"));
-    unlink(path);
 }
 
 TEST(a_repeated_sequence_is_one_graph_and_only_what_changed_is_told)
@@ -79,9 +81,7 @@ TEST(without_graphs_each_kernel_is_launched)
 static void turns(void)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     float *x = block(dev), *y = block(dev), host[N];
     for (int turn = 0; turn < 6; turn++) { /* two lengths by turns, then one that is too short for a graph */
         int n = turn == 5 ? 3 : 10 + turn % 2;
@@ -98,9 +98,7 @@ static void turns(void)
 static void many(void)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     float *x = block(dev), *y = block(dev), host[N];
     for (int n = 8; n < 60; n++) {
         dev->op->fill(dev, x, 1.0f, N);
@@ -116,9 +114,7 @@ static void many(void)
 static void sizes(void)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     float *x = block(dev), *y = block(dev), host[N];
     for (size_t n = 1; n < N; n += 333) {
         dev->op->fill(dev, y, -1.0f, N);
@@ -135,15 +131,8 @@ static void sizes(void)
 
 TEST(a_graph_takes_other_sizes)
 {
-    char path[] = "/tmp/rp-shim-XXXXXX";
-    int fd = mkstemp(path);
-    CHECK(fd >= 0);
-    close(fd);
-    setenv("SHIM_LOG", path, 1);
-    alone(sizes, "0");
-    unsetenv("SHIM_LOG");
+    const char *path = logged(sizes);
     CHECK(called(path, "cuGraphCreate") == 1, "%ld graphs", called(path, "cuGraphCreate"));
-    unlink(path);
 }
 
 TEST(another_sequence_is_another_graph)

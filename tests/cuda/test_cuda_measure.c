@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static struct rp_dev *device(void)
-{
-    struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    CHECK(dev, "%s", err.msg);
-    return dev;
-}
-
 static void pause_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
@@ -27,7 +19,7 @@ TEST(the_clock_stops_with_the_last_wait)
 {
     struct rp_err err = {0};
     uint64_t ns = 0, t0 = rp_now_ns();
-    struct rp_dev *dev = device();
+    struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
     int failed = b->time_begin(dev, &err) < 0;
     pause_ms(20);
@@ -49,21 +41,21 @@ TEST(copies_and_memory)
     struct rp_err err = {0};
     float host[FLOATS], back[FLOATS];
     uint64_t reserved[3], taken[3];
-    struct rp_dev *dev = device();
+    struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
     for (int i = 0; i < FLOATS; i++)
         host[i] = (float)i;
-    CHECK(b->taken(dev, &reserved[0], &taken[0], &err) == 0 && taken[0] >= reserved[0], "%s", err.msg); /* the workspace */
+    CHECK(b->used_memory(dev, &reserved[0], &taken[0], &err) == 0 && taken[0] >= reserved[0], "%s", err.msg); /* the workspace */
     float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, &err), *y = b->block(dev, RP_CLASS_SCRATCH, sizeof host, &err);
     CHECK(x && y && b->upload(dev, x, host, sizeof host, &err) == 0, "%s", err.msg);
     b->copy(dev, y, x, sizeof host);
     CHECK(b->download(dev, back, y, sizeof back, &err) == 0 && memcmp(host, back, sizeof back) == 0, "%s", err.msg);
-    b->feed(dev, y, 4096, 3);
-    CHECK(b->sync(dev, &err) == 0 && b->taken(dev, &reserved[1], &taken[1], &err) == 0, "%s", err.msg);
+    b->upload_repeated(dev, y, 4096, 3);
+    CHECK(b->sync(dev, &err) == 0 && b->used_memory(dev, &reserved[1], &taken[1], &err) == 0, "%s", err.msg);
     CHECK(reserved[1] == reserved[0] + 2 * sizeof host && taken[1] == taken[0] + 2 * sizeof host, "%llu reserved, %llu taken",
           (unsigned long long)reserved[1], (unsigned long long)taken[1]);
     b->release(dev);
-    CHECK(b->sync(dev, &err) == 0 && b->taken(dev, &reserved[2], &taken[2], &err) == 0, "%s", err.msg);
+    CHECK(b->sync(dev, &err) == 0 && b->used_memory(dev, &reserved[2], &taken[2], &err) == 0, "%s", err.msg);
     CHECK(reserved[2] == reserved[0] && taken[2] == taken[0], "%llu reserved, %llu taken", (unsigned long long)reserved[2],
           (unsigned long long)taken[2]);
     char address[32];
@@ -74,11 +66,11 @@ TEST(copies_and_memory)
 TEST(ceilings_by_the_device_s_clock)
 {
     struct rp_err err = {0};
-    struct rp_dev *dev = device();
+    struct rp_dev *dev = gpu_here(NULL);
     struct rp_plan plan = {0};
     struct rp_ceiling_size s = rp_ceiling_size(dev, &plan);
-    CHECK(s.product.rows == 8192 && s.times > 1 && s.copy == (size_t)256 << 20, "%d rows", s.product.rows);
-    s = (struct rp_ceiling_size){.product = {40, 36, 30}, .times = 2, .copy = 20000, .gemm_ns = 1, .copy_ns = 1};
+    CHECK(s.gemm.rows == 8192 && s.times > 1 && s.copy == (size_t)256 << 20, "%d rows", s.gemm.rows);
+    s = (struct rp_ceiling_size){.gemm = {40, 36, 30}, .times = 2, .copy = 20000, .gemm_ns = 1, .copy_ns = 1};
     RP_JSON *is = rp_ceilings(dev, &s, NULL, NULL, &err);
     CHECK(is, "%s", err.msg);
     CHECK_STR(json_string_value(json_object_get(is, "clock")), "device");

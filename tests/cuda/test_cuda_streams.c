@@ -28,11 +28,8 @@ struct bench {
 
 static struct bench bench(void)
 {
-    struct rp_err err = {0};
     struct bench b = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        exit(1);
+    struct rp_dev *dev = gpu_here(NULL);
     b.d = rp_cuda_of(dev)->d;
     *(void **)(void *)&b.query = dlsym(RTLD_DEFAULT, "cuEventQuery");
     *(void **)(void *)&b.wait = dlsym(RTLD_DEFAULT, "cuStreamWaitEvent");
@@ -212,10 +209,7 @@ static size_t there_and_back(struct rp_dev *dev)
 /* Each wait of the backend, left out, is noticed. */
 static void left_out(CUresult (*stream)(CUstream), CUresult (*event)(CUevent), CUresult (*record)(CUevent, CUstream), int wants)
 {
-    struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     struct rp_cuda *c = rp_cuda_of(dev);
     lame = *c->d;
     lame.cuStreamSynchronize = stream ? stream : lame.cuStreamSynchronize;
@@ -258,9 +252,7 @@ static void order_of_calls(void)
     static float ones[ALL], twos[ALL], back[ALL], nan[ALL];
     struct rp_err err = {0};
     int64_t at = -1;
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
     float *x = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err), *y = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err);
     float *z = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err);
@@ -276,13 +268,13 @@ static void order_of_calls(void)
     dev->op->add(dev, y, x, x, ALL);
     b->copy(dev, x, z, sizeof ones);
     CHECK(b->download(dev, back, y, sizeof back, &err) == 0 && back[0] == 4.0f, "a copy overtook a launch: %g", (double)back[0]);
-    rp_cuda_of(dev)->gemm_wish.mode = 1 + RP_GEMM_APART; /* zeros through the workspace, which the search for NaN takes next */
+    rp_cuda_of(dev)->gemm_forced.mode = 1 + RP_GEMM_PARALLEL; /* zeros through the workspace, which the search for NaN takes next */
     dev->op->fill(dev, x, 0.0f, ALL);
     dev->op->gemm(dev, &(struct rp_gemm){.m = SIDE, .n = SIDE, .k = SIDE, .a = x, .lda = SIDE, .b = y, .ldb = SIDE, .c = y, .ldc = SIDE,
                                          .segment = 16});
     dev->op->find_nonfinite(dev, &at, z, ALL);
     CHECK(at == 5, "%lld", (long long)at);
-    CHECK(rp_cuda_of(dev)->gemm_done.mode == 1 + RP_GEMM_APART);
+    CHECK(rp_cuda_of(dev)->gemm_done.mode == 1 + RP_GEMM_PARALLEL);
     dev->backend->close(dev);
 }
 
@@ -301,13 +293,11 @@ static void operations(void)
         {.rows = 67, .width = 77, .batch = 1, .seq = 130, .heads = 1, .head_dim = 24, .depth = 40, .in_place = 1, .variant = 6},
     };
     struct rp_err err = {0};
-    struct rp_dev *dev = gpu(NULL, &err);
-    if (!CHECK(dev != NULL, "%s", err.msg))
-        return;
+    struct rp_dev *dev = gpu_here(NULL);
     const struct rp_op_memory memory = {dev->backend->shared, dev->backend->free_shared, dev->backend->sync};
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            CHECK(rp_ops_compare_in(&memory, dev->op, dev, (enum rp_op)op, &shapes[i], &err) == 0, "%s, shape %zu: %s",
+            CHECK(rp_ops_compare(&memory, dev->op, dev, (enum rp_op)op, &shapes[i], &err) == 0, "%s, shape %zu: %s",
                   rp_op_info[op].name, i, err.msg);
     dev->backend->close(dev);
 }

@@ -80,7 +80,7 @@ enum { GPUS = sizeof gpus / sizeof *gpus };
 
 static void product_row(struct rp_buf *out, struct rp_gemm g)
 {
-    static const char *const modes[] = {"", "whole", "apart", "in turns"};
+    static const char *const modes[] = {"", "whole", "parallel", "serial"};
     g.lda = g.ta ? g.m : g.k;
     g.ldb = g.tb ? g.k : g.n;
     g.ldc = g.n;

@@ -8,7 +8,7 @@
 #define MAX_THREADS 8
 
 /* NULL when this CPU lacks the instruction set. */
-__attribute__((unused)) static struct rp_dev *device(enum rp_isa isa, int threads)
+static inline struct rp_dev *device(enum rp_isa isa, int threads)
 {
     static struct rp_dev *open[RP_ISA_COUNT][MAX_THREADS];
     struct rp_err err = {0};

@@ -9,7 +9,7 @@
 
 #define RP_ISA_NAME(name) name##_contracted
 struct rp_ops;
-void rp_cpu_ops_fill_contracted(struct rp_ops *op);
+extern const struct rp_ops rp_cpu_ops_contracted;
 
 #undef __AVX512F__ /* the AVX2 text even where the whole file is compiled for more */
 #include "backend/cpu/kernels.inc.h"
@@ -32,8 +32,6 @@ TEST(contracted_kernels_are_caught)
     struct rp_dev *dev = device(RP_ISA_avx2, 2);
     if (!dev)
         SKIP("this CPU lacks AVX2");
-    struct rp_ops contracted = *dev->op;
-    rp_cpu_ops_fill_contracted(&contracted);
     for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {
         struct rp_err e = {0};
         enum rp_op op = with_products[i];
@@ -41,9 +39,9 @@ TEST(contracted_kernels_are_caught)
         for (int seed = 0; seed < SEEDS; seed++) {
             struct rp_op_shape s = shape;
             s.seed = (uint64_t)seed;
-            caught += rp_ops_compare(&contracted, dev, op, &s, &e) < 0 && e.code == RP_MISMATCH;
+            caught += rp_ops_compare(NULL, &rp_cpu_ops_contracted, dev, op, &s, &e) < 0 && e.code == RP_MISMATCH;
         }
-        CHECK(caught > 0, "%s was contracted and nobody saw it", rp_op_info[op].name);
+        CHECK(caught > 0, "%s was contracted, and no comparison failed", rp_op_info[op].name);
     }
 }
 
@@ -54,6 +52,6 @@ TEST(the_product_build_is_not_contracted)
         SKIP("this CPU lacks AVX2");
     for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {
         struct rp_err e = {0};
-        CHECK(rp_ops_compare(dev->op, dev, with_products[i], &shape, &e) == 0, "%s", e.msg);
+        CHECK(rp_ops_compare(NULL, dev->op, dev, with_products[i], &shape, &e) == 0, "%s", e.msg);
     }
 }

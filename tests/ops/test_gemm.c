@@ -1,77 +1,14 @@
 /* The product in every instruction set this CPU has, on 1, 2, 3 and 7 threads, against plain loops: bit for bit. */
 #include "backend/cpu/gemm.h"
-#include "tests/unit/tap.h"
+#include "tests/ops/define.h"
+#include "tests/ops/device.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const int thread_counts[] = {1, 2, 3, 7};
 #define THREAD_COUNTS 4
 
-static struct rp_dev *devices[RP_ISA_COUNT][THREAD_COUNTS];
-
-static struct rp_dev *device(int isa, int t)
-{
-    struct rp_err err;
-    struct rp_device_opts o = {.isa = rp_isa_name((enum rp_isa)isa), .threads = thread_counts[t]};
-    const struct rp_op_use use = {.op = RP_OP_gemm, .rows = 4096};
-    if (!devices[isa][t])
-        devices[isa][t] = rp_backend_open(&rp_backend_cpu, &o, &use, 1, &err);
-    if (!devices[isa][t])
-        printf("# %s\n", err.msg);
-    return devices[isa][t];
-}
-
-/* The definition in ops.h, word for word. */
-static inline __attribute__((always_inline)) float element(const struct rp_gemm *g, long i, long j)
-{
-    const int segment = g->segment ? g->segment : g->k;
-    float s = 0.0f;
-    for (int from = 0; from < g->k; from += segment) {
-        float chain = 0.0f;
-        for (int k = from; k < g->k && k < from + segment; k++)
-            chain = fmaf(g->ta ? g->a[k * g->lda + i] : g->a[i * g->lda + k], g->tb ? g->b[j * g->ldb + k] : g->b[k * g->ldb + j], chain);
-        chain += 0.0f;
-        s = from ? s + chain : chain;
-    }
-    s += 0.0f;
-    if (g->bias)
-        s += g->bias[j];
-    if (g->add)
-        s += g->add[i * g->ldadd + j];
-    return s;
-}
-
-static inline __attribute__((always_inline)) void define(const struct rp_gemm *g)
-{
-    for (long i = 0; i < g->m; i++)
-        for (long j = 0; j < g->n; j++)
-            g->c[i * g->ldc + j] = element(g, i, j);
-}
-
-static void define_by_library(const struct rp_gemm *g) /* fmaf() is a function: right everywhere, slow */
-{
-    define(g);
-}
-
-__attribute__((target("fma"))) static void define_by_instruction(const struct rp_gemm *g)
-{
-    define(g);
-}
-
 /* ---- numbers: signs, -0, four decades, and now and then something that makes products subnormal ---- */
-
-static uint64_t state = 88172645463325252u;
-
-static uint32_t random_word(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 32);
-}
 
 static float *numbers(size_t n, float scale)
 {
@@ -119,12 +56,12 @@ static void compare(const struct shape *s)
     g.add = s->epilogue & IN_PLACE ? before : add;
     memcpy(expected, before, bytes);
     g.c = expected;
-    (rp_isa_has_fma() ? define_by_instruction : define_by_library)(&g);
+    define_gemm(&g);
     g.c = c;
     g.add = s->epilogue & IN_PLACE ? c : add;
     for (int isa = 0; isa < RP_ISA_COUNT; isa++)
         for (int t = 0; rp_isa_usable((enum rp_isa)isa) && t < THREAD_COUNTS; t++) {
-            struct rp_dev *dev = device(isa, t);
+            struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
             memcpy(c, before, bytes);
             dev->op->gemm(dev, &g);
             CHECK(!memcmp(c, expected, bytes), "%dx%dx%d segment %d ta %d tb %d epilogue %d slack %d: %s, %d threads", s->m, s->n, s->k,
@@ -188,7 +125,7 @@ TEST(zeros_and_subnormals)
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
         if (!rp_isa_usable((enum rp_isa)isa))
             continue;
-        struct rp_dev *dev = device(isa, 0);
+        struct rp_dev *dev = device((enum rp_isa)isa, 1);
         float c[2] = {1.0f, 1.0f};
         for (int i = 0; i < 2; i++) {
             struct rp_gemm g = {.m = 1, .n = 1, .k = 1, .a = a + i, .lda = 1, .b = b + i, .ldb = 1, .c = c + i, .ldc = 1};

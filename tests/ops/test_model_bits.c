@@ -1,4 +1,5 @@
 /* The same bits: every instruction set, 1, 2, 3 and 7 threads, any grouping of micro-batches, against the literal definitions. */
+#include "backend/cpu/cpu.h"
 #include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 
@@ -11,13 +12,14 @@ struct outcome {
     char root[65];
 };
 
-static int train(struct outcome *out, const struct rp_recipe *r, const char *isa, int threads)
+/* 0: this machine lacks the instruction set. */
+static int train(struct outcome *out, const struct rp_recipe *r, const char *isa, int threads, int steps)
 {
     struct rp_err err = {0};
     struct fixture f;
     int opened = fixture_open(&f, r, isa, threads, 11, NULL, &err) == 0;
     CHECK(opened || !f.dev, "%s", err.msg);
-    for (int step = 0; step < STEPS && opened; step++) {
+    for (int step = 0; step < steps && opened; step++) {
         struct rp_step_result s;
         CHECK(rp_train_step(f.t, step, &s, &err) == 0, "%s", err.msg);
         out->loss[step] = s.loss;
@@ -35,13 +37,13 @@ static void same_everywhere(struct rp_recipe *c)
     static const char *const isas[] = {"scalar", "avx2", "avx512"};
     static const int threads[] = {1, 2, 3, 7};
     struct outcome expected = {0};
-    train(&expected, c, "reference", 1);
+    train(&expected, c, "reference", 1, STEPS);
     printf("# loss %a norm %a root %.16s\n", expected.loss[STEPS - 1], expected.norm[STEPS - 1], expected.root);
     CHECK(isfinite(expected.loss[1]) && expected.loss[1] != expected.loss[0], "nothing was learned");
     for (int i = 0; i < 3; i++)
         for (int t = 0; t < 4; t++) {
             struct outcome got = {0};
-            if (train(&got, c, isas[i], threads[t]))
+            if (train(&got, c, isas[i], threads[t], STEPS))
                 CHECK(!memcmp(&got, &expected, sizeof got), "%s with %d threads: loss %a, %a norm %a, %a root %.16s", isas[i], threads[t],
                       got.loss[0], got.loss[1], got.norm[0], got.norm[1], got.root);
         }
@@ -80,6 +82,46 @@ TEST(awkward_model)
     r.model_initializer_range = 0.05f;
     r.model_hidden_dropout_prob = r.model_attention_probs_dropout_prob = 0.1;
     same_everywhere(&r);
+}
+
+/* -- BERT-base, one step with dropout -- */
+
+static const struct run {
+    const char *isa;
+    int threads;
+} short_runs[] = {{"scalar", 2}, {"scalar", 7}, {"avx2", 3}, {"avx512", 1}},
+  long_runs[] = {{"avx2", 2}, {"avx2", 7}, {"avx512", 1}, {"avx512", 3}};
+
+static void same_on_base(const struct run *runs, int n, int batch, int seq, int predictions)
+{
+    static const char yaml[] = "workload: bert\n"; /* BERT-base, by the defaults of the keys */
+    struct rp_err err = {0};
+    struct rp_recipe r;
+    struct outcome first = {0}, got = {0};
+    CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "base.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
+    r.train_batch_size = batch;
+    r.task_seq_length = seq;
+    r.task_max_predictions = predictions;
+    for (int i = 0; i < n; i++) {
+        if (!train(i ? &got : &first, &r, runs[i].isa, runs[i].threads, 1))
+            continue;
+        CHECK(i > 0 || (first.loss[0] > 10 && first.loss[0] < 13), "loss %g: expected about ln 30522 + ln 2", first.loss[0]);
+        CHECK(i == 0 || !memcmp(&got, &first, sizeof got), "%s with %d threads differs from %s with 2", runs[i].isa, runs[i].threads, runs[0].isa);
+    }
+    rp_recipe_fini(&r);
+}
+
+/* One sequence of 16 tokens takes scalar code seconds; two of 128 would take it minutes. */
+TEST(scalar_avx2_and_avx512_agree_on_base)
+{
+    same_on_base(short_runs, 4, 1, 16, 3);
+}
+
+TEST(avx2_and_avx512_agree_on_base_at_full_length)
+{
+    if (!rp_isa_usable(RP_ISA_avx2))
+        SKIP("no AVX2 here, and scalar code would take minutes");
+    same_on_base(long_runs, 4, 2, 128, 20);
 }
 
 /* -- grouping -- */

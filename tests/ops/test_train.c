@@ -4,12 +4,12 @@
  * arithmetic, of the recipe or of the corpus; RP_GOLDEN_UPDATE=1 writes what was computed. */
 #include "base/buf.h"
 #include "base/json.h"
-#include "data/synthetic/make.h"
 #include "data/files.h"
+#include "data/synthetic/make.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 #include "train/train.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -19,33 +19,6 @@
 #define GOLDEN "tests/golden/bert_tiny_fp32.txt"
 
 /* -- a corpus of our own -- */
-
-static char directory[] = "/tmp/rp_workload_XXXXXX";
-
-static const char *scratch(const char *name)
-{
-    static char path[4][160];
-    static int next;
-    if (strstr(directory, "XXXXXX") && !mkdtemp(directory))
-        CHECK(0, "no temporary directory");
-    char *p = path[next++ & 3];
-    snprintf(p, sizeof path[0], "%s/%s", directory, name);
-    return p;
-}
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
-{
-    (void)s;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-
-static void __attribute__((destructor)) clean_up(void)
-{
-    if (!strstr(directory, "XXXXXX"))
-        nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 /* Directory with `sequences` made-up samples; made once per name. */
 static const char *corpus(const char *name, int sequences, int seq, int predictions, int vocab)

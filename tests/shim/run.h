@@ -2,7 +2,6 @@
  *
  * What:    shim_launch() runs one kernel of kernels.def to its end; shim_options says in which order.
  * Flow:    tests/shim/driver.c, the libcuda of the tests, calls it for cuLaunchKernel.
- * Owner:   see shim.h.
  * Extend:  an order is a value of enum shim_order and its permutation in arrange().
  */
 #ifndef RP_TESTS_SHIM_RUN_H

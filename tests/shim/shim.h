@@ -112,10 +112,10 @@ void rp_copy16(void *to, const void *from);
 void rp_copy4(void *to, const void *from);
 void rp_copy4_or_zero(void *to, const void *from, int inside);
 void rp_copy16_or_zero(void *to, const void *from, int inside);
-typedef float *rp_place;
-#define rp_place_of(p) (p)
-#define RP_PLACE_BEHIND(place, floats) ((place) + (floats))
-#define rp_at(place, floats) ((place) + (floats))
+typedef float *rp_smem;
+#define rp_smem_of(p) (p)
+#define RP_SMEM_AFTER(place, floats) ((place) + (floats))
+#define rp_smem_at(place, floats) ((place) + (floats))
 #define rp_copy16_to(to, floats, from) rp_copy16((to) + (floats), from)
 #define rp_copy4_to(to, floats, from) rp_copy4((to) + (floats), from)
 #define rp_copy16_or_zero_to(to, floats, from, inside) rp_copy16_or_zero((to) + (floats), from, inside)
@@ -147,8 +147,8 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
 #define rp_load16(p) (*(const float4 *)(p))
 #define RP_OPAQUE(x) ((void)(x))
 #define RP_OPAQUE64(x) ((void)(x))
-#define RP_OPAQUE_PLACE(x) ((void)(x))
-#define RP_STAY(x) ((void)(x))
+#define RP_OPAQUE_SMEM(x) ((void)(x))
+#define RP_REMATERIALISE(x) ((void)(x))
 #define RP_TRAP() shim_trap()
 
 /* ---- kernels ---- */

@@ -1,8 +1,7 @@
-/* What the tests of src/data/ share: a scratch directory, files, and records made field by field.
+/* Shared by the tests of src/data/: records made field by field.
  *
- * What:    scratch() paths that vanish at exit; struct sample, a good record of seq 8 and 2 predictions that tests spoil; reading it back.
+ * What:    struct sample, a good record of seq 8 and 2 predictions that tests spoil; reading it back.
  * Flow:    sample -> tf.Example -> TFRecord -> file.
- * Owner:   static storage of the test program.
  * Extend:  include after tap.h; a new field of BERT data gets its array here.
  */
 #ifndef RP_TESTS_DATA_FIXTURE_H
@@ -12,59 +11,9 @@
 #include "data/dataset.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
+#include "tests/unit/scratch.h"
 
-#include <ftw.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-static char scratch_dir[64];
-static pid_t scratch_owner;
-
-__attribute__((unused)) static int scratch_remove(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-    (void)st;
-    (void)f;
-    return type == FTW_DP ? rmdir(path) : unlink(path);
-}
-
-__attribute__((unused)) static void tree_remove(const char *dir)
-{
-    nftw(dir, scratch_remove, 16, FTW_PHYS | FTW_DEPTH);
-}
-
-static void scratch_exit(void)
-{
-    if (getpid() == scratch_owner)
-        tree_remove(scratch_dir);
-}
-
-/* SCRATCH/name; the text lives until eight calls later. */
-__attribute__((unused)) static const char *scratch(const char *name)
-{
-    static char path[8][256];
-    static int turn;
-    if (!*scratch_dir) {
-        snprintf(scratch_dir, sizeof scratch_dir, "/tmp/rp-data-XXXXXX");
-        if (!mkdtemp(scratch_dir))
-            abort();
-        scratch_owner = getpid();
-        atexit(scratch_exit);
-    }
-    char *p = path[turn++ % 8];
-    snprintf(p, sizeof path[0], "%s/%s", scratch_dir, name);
-    return p;
-}
-
-__attribute__((unused)) static const char *put_file(const char *name, const void *data, size_t size)
-{
-    const char *path = scratch(name);
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0)
-        abort();
-    return path;
-}
 
 enum { SEQ = 8, PREDICTIONS = 2, VOCAB = 50 };
 
@@ -78,25 +27,25 @@ enum { BERT_FIELDS = 7 };
     }
 static const struct rp_sample_field small_fields[BERT_FIELDS] = BERT_WANTS(SEQ, PREDICTIONS, VOCAB);
 
-__attribute__((unused)) static struct rp_dataset *open_bert(const char *path, const struct rp_sample_field *field, int shuffle, uint64_t seed,
+static inline struct rp_dataset *open_bert(const char *path, const struct rp_sample_field *field, int shuffle, uint64_t seed,
                                                             struct rp_err *err)
 {
     return rp_data_format_find("bert_tfrecord")->open(path, field ? field : small_fields, BERT_FIELDS, shuffle, seed, err);
 }
 
-__attribute__((unused)) static void close_data(struct rp_dataset *d)
+static inline void close_data(struct rp_dataset *d)
 {
     if (d)
         d->format->close(d);
 }
 
-__attribute__((unused)) static int check_data(struct rp_dataset *d, struct rp_data_check *c, struct rp_err *err)
+static inline int check_data(struct rp_dataset *d, struct rp_data_check *c, struct rp_err *err)
 {
     return d->format->check(d, c, NULL, NULL, err);
 }
 
 /* A number of the check; -1: it is not reported. */
-__attribute__((unused)) static int64_t fact(const struct rp_data_check *c, const char *name)
+static inline int64_t fact(const struct rp_data_check *c, const char *name)
 {
     for (int i = 0; i < c->facts; i++)
         if (strcmp(c->fact[i].name, name) == 0)
@@ -111,7 +60,7 @@ struct sample {
 };
 
 /* Tokens 10.. with two of padding at the end; predictions at 1 and 4. `n` makes records differ. */
-__attribute__((unused)) static void good_sample(struct sample *s, int n)
+static inline void good_sample(struct sample *s, int n)
 {
     *s = (struct sample){.positions = {1, 4}, .labels = {11, 14}, .weights = {1, 0.5f}, .next = {n % 2}};
     for (int i = 0; i < SEQ - 2; i++) {
@@ -131,7 +80,7 @@ __attribute__((unused)) static void good_sample(struct sample *s, int n)
     memcpy(s->field, f, sizeof f);
 }
 
-__attribute__((unused)) static void add_sample(struct rp_buf *file, const struct sample *s)
+static inline void add_sample(struct rp_buf *file, const struct sample *s)
 {
     RP_BUF message = {0};
     rp_example_write(&message, s->field, 7);
@@ -139,7 +88,7 @@ __attribute__((unused)) static void add_sample(struct rp_buf *file, const struct
 }
 
 /* A file of n good records whose ids begin at 10 + (first + i) % 40. */
-__attribute__((unused)) static const char *put_samples(const char *name, int first, int n)
+static inline const char *put_samples(const char *name, int first, int n)
 {
     RP_BUF file = {0};
     struct sample s;
@@ -157,7 +106,7 @@ struct rows {
     float weights[PREDICTIONS];
 };
 
-__attribute__((unused)) static int get_sample(struct rp_dataset *d, int64_t sample, struct rows *r, struct rp_err *err)
+static inline int get_sample(struct rp_dataset *d, int64_t sample, struct rows *r, struct rp_err *err)
 {
     void *const row[BERT_FIELDS] = {r->ids, r->mask, r->segments, r->positions, r->labels, r->weights, &r->next};
     memset(r, 0xee, sizeof *r);

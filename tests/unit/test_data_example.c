@@ -121,7 +121,7 @@ TEST(malformed_messages)
         CASE("\x2c", "end of a group that was not opened at byte 1"),
         CASE("\x2b\x34", "end of another group at byte 1"),
         CASE("\x2b", "truncated varint at byte 1"),
-        CASE("\x0a\x0c\x0a\x0a\x0a\x01w\x12\x05\x12\x03\x0a\x01x", "packed floats that are no multiple of 4 bytes at byte 11"),
+        CASE("\x0a\x0c\x0a\x0a\x0a\x01w\x12\x05\x12\x03\x0a\x01x", "packed floats whose size is not a multiple of 4 bytes at byte 11"),
         CASE("\x0a\x0c\x0a\x0a\x0a\x01"
              "a\x12\x05\x1a\x03\x0a\x01\x80",
              "truncated varint at byte 13"),

@@ -168,7 +168,7 @@ static void tampered(const char *command, const char *file, const char *what)
 
 TEST(a_store_that_was_changed_is_noticed)
 {
-    tampered("printf x | dd of=b.tfrecord bs=1 seek=30 conv=notrunc 2>/dev/null", "b.tfrecord", "was changed");
+    tampered("printf x | dd of=b.tfrecord bs=1 seek=30 conv=notrunc 2>/dev/null", "b.tfrecord", "was modified");
     tampered("rm a.tfrecord", "a.tfrecord", "is missing");
     tampered("rm b.tfrecord", "b.tfrecord", "is missing");
     tampered("cp b.tfrecord c.tfrecord", "c.tfrecord", "was added");

@@ -464,8 +464,8 @@ TEST(ceilings_of_the_processors_are_measured)
     struct rp_dev *dev = rp_backend_open(&rp_backend_cpu, &o, &use, 1, &err);
     CHECK(dev, "%s", err.msg);
     struct rp_ceiling_size s = rp_ceiling_size(dev, &plan);
-    CHECK(s.copy == (size_t)15 << 19 && s.product.rows == 512 && s.times == 1, "%zu bytes, %d rows", s.copy, s.product.rows);
-    s = (struct rp_ceiling_size){.product = {33, 65, 31}, .times = 3, .copy = 1000001, .gemm_ns = 50000000, .copy_ns = 50000000};
+    CHECK(s.copy == (size_t)15 << 19 && s.gemm.rows == 512 && s.times == 1, "%zu bytes, %d rows", s.copy, s.gemm.rows);
+    s = (struct rp_ceiling_size){.gemm = {33, 65, 31}, .times = 3, .copy = 1000001, .gemm_ns = 50000000, .copy_ns = 50000000};
     RP_JSON *first = rp_ceilings(dev, &s, NULL, NULL, &err), *again = rp_ceilings(dev, &s, NULL, NULL, &err);
     CHECK(first && again, "%s", err.msg);
     const json_t *ns = json_object_get(json_object_get(first, "gemm"), "ns");

@@ -98,20 +98,17 @@ TEST(lists_of_tensors)
 
 TEST(learning_rate)
 {
-    struct rp_optim o = {.lr = 1e-4, .warmup = 4, .total = 16, .decay = RP_DECAY_linear};
-    CHECK(rp_learning_rate(&o, 1) == 1e-4 * 0.25, "first step of the warm-up");
-    CHECK(rp_learning_rate(&o, 4) == 1e-4, "last step of the warm-up");
-    CHECK(rp_learning_rate(&o, 8) == 1e-4 * 0.5, "half way");
-    CHECK(rp_learning_rate(&o, 16) == 0 && rp_learning_rate(&o, 1000) == 0, "the end and after");
-    o.decay = RP_DECAY_sqrt;
-    CHECK(rp_learning_rate(&o, 12) == 1e-4 * 0.5, "sqrt");
-    o.decay = RP_DECAY_square;
-    CHECK(rp_learning_rate(&o, 8) == 1e-4 * 0.25, "square");
-    o.decay = RP_DECAY_constant;
-    CHECK(rp_learning_rate(&o, 1000) == 1e-4 && rp_learning_rate(&o, 2) == 1e-4 * 0.5, "constant, with warm-up");
-    o.warmup = 0;
-    o.decay = RP_DECAY_linear;
-    CHECK(rp_learning_rate(&o, 1) == 1e-4 * (1 - 1 / 16.0), "no warm-up");
+    static const struct {
+        enum rp_decay decay;
+        int64_t warmup, t;
+        double share; /* of the peak */
+    } cases[] = {{RP_DECAY_linear, 4, 1, 0.25}, {RP_DECAY_linear, 4, 4, 1},       {RP_DECAY_linear, 4, 8, 0.5},   {RP_DECAY_linear, 4, 16, 0},
+                 {RP_DECAY_linear, 4, 1000, 0}, {RP_DECAY_linear, 0, 1, 1 - 1 / 16.0}, {RP_DECAY_sqrt, 4, 12, 0.5}, {RP_DECAY_square, 4, 8, 0.25},
+                 {RP_DECAY_constant, 4, 1000, 1}, {RP_DECAY_constant, 4, 2, 0.5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct rp_optim o = {.lr = 1e-4, .warmup = cases[i].warmup, .total = 16, .decay = cases[i].decay};
+        CHECK(rp_learning_rate(&o, cases[i].t) == 1e-4 * cases[i].share, "case %zu: %g", i, rp_learning_rate(&o, cases[i].t));
+    }
 }
 
 TEST(excluded_names)

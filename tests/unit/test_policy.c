@@ -352,7 +352,7 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"complete: true\n---\ncomplete: true\n", RP_MALFORMED, "a file holds one policy"},
         {"complete:\ttrue\n", RP_MALFORMED, "a tab"},
         {"complete: true\n\033[31m", RP_MALFORMED, "U+001B does not belong in a policy"},
-        {"complete: \xff\n", RP_MALFORMED, "is no UTF-8"},
+        {"complete: \xff\n", RP_MALFORMED, "is not UTF-8"},
         {"complete: true # \342\200\256 6\n", RP_MALFORMED, "p.yaml:1:18: character U+202E does not belong in a policy"},
         {"# \342\201\246\ncomplete: true\n", RP_MALFORMED, "p.yaml:1:3: character U+2066"},
         {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE, "p.yaml:1:18: a word continues in line 4"},

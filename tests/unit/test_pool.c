@@ -1,20 +1,16 @@
 /* The thread pool: every part once, jobs back to back and after sleep, and the state of arithmetic in every thread.
  * Also what the device refuses: memory it has not got, instruction sets it does not know. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/limits.h"
+#include "base/buf.h"
 #include "base/json.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 
 #include <immintrin.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -246,41 +242,24 @@ TEST(devices_say_what_they_are)
 
 /* ---- limits from recorded trees ---- */
 
-static char root[64];
+static const char *root;
 
 static void put(const char *path, const char *text)
 {
-    char full[256];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); *p++ = '/') {
-        *p = 0;
-        mkdir(full, 0700);
-    }
-    FILE *f = fopen(full, "w");
-    if (f) {
-        fputs(text, f);
-        fclose(f);
-    }
-    CHECK(f, "%s", full);
+    struct rp_err err = {0};
+    RP_FREE char *full = rp_asprintf("%s%s", root, path), *dir = rp_asprintf("%.*s", (int)(strrchr(full, '/') - full), full);
+    CHECK(rp_mkdirs(dir, 0700, &err) == 0 && rp_write_file(full, text, strlen(text), 0600, &err) == 0, "%s", err.msg);
 }
 
-static void new_root(void)
+static void new_root(const char *name)
 {
-    strcpy(root, "/tmp/rp-limits-XXXXXX");
-    CHECK(mkdtemp(root), "mkdtemp");
+    root = scratch(name);
     put("/proc/meminfo", "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n");
-}
-
-static void drop_root(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    CHECK(!system(command), "%s", command);
 }
 
 TEST(memory_limits_of_both_versions)
 {
-    new_root();
+    new_root("memory");
     CHECK(rp_cpu_memory(root) == 4000 * 1024, "MemAvailable");
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/sys/fs/cgroup/a/b/memory.max", "max\n");
@@ -299,14 +278,13 @@ TEST(memory_limits_of_both_versions)
     CHECK(rp_cpu_memory(root) == 1500000, "version 1");
     put("/proc/self/cgroup", "garbage\n::\n:\n0::");
     CHECK(rp_cpu_memory(root) == 4000 * 1024, "garbage");
-    drop_root();
 }
 
 TEST(cpu_quota)
 {
     int all = rp_cpu_count("");
     CHECK(all >= 1, "%d", all);
-    new_root();
+    new_root("quota");
     put("/proc/self/cgroup", "0::/a\n");
     put("/sys/fs/cgroup/a/cpu.max", "50000 100000\n");
     CHECK(rp_cpu_count(root) == 1, "half a CPU is one thread");
@@ -318,5 +296,4 @@ TEST(cpu_quota)
     CHECK(rp_cpu_count(root) >= all, "version 1 without a quota");
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
     CHECK(rp_cpu_count(root) == 1, "version 1");
-    drop_root();
 }

@@ -1,11 +1,10 @@
 /* The recipe reader: what it takes, what it refuses and with which words, and that nothing is lost on the way through JSON. */
 #include "recipe/recipe.h"
 #include "base/json.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -22,22 +21,25 @@ struct refusal {
     enum rp_code code;
     const char *message;
 };
+struct set_refusal {
+    struct refusal is;
+    const char *set[2]; /* from the command line */
+};
+
+static void check_refusal(const struct refusal *c, const char *const set[2])
+{
+    struct rp_recipe r;
+    struct rp_err err = {0};
+    int rc = rp_recipe_parse(&r, c->text, strlen(c->text), "t.yaml", "cpu", set, !set[0] ? 0 : set[1] ? 2 : 1, &err);
+    CHECK(rc < 0 && err.code == c->code, "%s %s: code %s", c->text, set[0] ? set[0] : "", rp_code_name(err.code));
+    CHECK(strncmp(err.msg, c->message, strlen(c->message)) == 0, "expected '%s', got '%s'", c->message, err.msg);
+    CHECK(!strchr(err.msg, '\n'), "%s", err.msg);
+}
 
 static void check_refusals(const struct refusal *cases, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct rp_recipe r;
-        struct rp_err err = {0};
-        int rc = parse(&r, cases[i].text, "cpu", &err);
-        CHECK(rc < 0, "accepted: %s", cases[i].text);
-        if (rc == 0) {
-            rp_recipe_fini(&r);
-            continue;
-        }
-        CHECK(err.code == cases[i].code, "%s: code %s", cases[i].text, rp_code_name(err.code));
-        CHECK(strncmp(err.msg, cases[i].message, strlen(cases[i].message)) == 0, "expected '%s', got '%s'", cases[i].message, err.msg);
-        CHECK(!strchr(err.msg, '\n'), "%s", err.msg);
-    }
+    for (size_t i = 0; i < n; i++)
+        check_refusal(&cases[i], (const char *const[2]){NULL, NULL});
 }
 
 TEST(keys_are_refused_with_place_form_and_nearest)
@@ -48,7 +50,7 @@ TEST(keys_are_refused_with_place_form_and_nearest)
         {"batch_size: 8\n", RP_USAGE, "t.yaml:1:1: unknown key 'batch_size': did you mean 'train.batch_size'"},
         {"optimiser:\n  name: lamb\n", RP_USAGE, "t.yaml:1:1: unknown key 'optimiser': did you mean one of the section 'optimizer', like 'optimizer.name'?"},
         {"optimizer:\n  naem: lamb\n", RP_USAGE, "t.yaml:2:3: unknown key 'optimizer.naem': did you mean 'optimizer.name' (adamw or lamb)?"},
-        {"xyzzy: 1\n", RP_USAGE, "t.yaml:1:1: unknown key 'xyzzy'; 'repro recipes keys' lists those there are"},
+        {"xyzzy: 1\n", RP_USAGE, "t.yaml:1:1: unknown key 'xyzzy'; 'repro recipes keys' lists all keys"},
         {"train:\n  batch_size: 8\n  batch_size: 9\n", RP_USAGE, "t.yaml:3:15: train.batch_size is given twice, first in line 2"},
         {"train:\n  batch_size: 8\ntrain.batch_size: 8\n", RP_USAGE, "t.yaml:3:19: train.batch_size is given twice"},
         {"train:\n  batch_size: 8\ntrain:\n  precision: fp32\n", RP_USAGE, "t.yaml:3:1: section 'train' is given twice"},
@@ -103,9 +105,9 @@ TEST(hostile_yaml_is_refused)
         {"train:\n  <<: {batch_size: 8}\n", RP_MALFORMED, "t.yaml:2:3: a merge key (<<)"},
         {"title: a\n---\ntitle: b\n", RP_MALFORMED, "t.yaml:2:1: a second document"},
         {"train:\n\tbatch_size: 8\n", RP_MALFORMED, "t.yaml:2:1: a tab"},
-        {"title: a \xff\n", RP_MALFORMED, "t.yaml:1:10: byte 0xff is no UTF-8 text"},
-        {"title: \xc0\xaf\n", RP_MALFORMED, "t.yaml:1:8: byte 0xc0 is no UTF-8 text"},
-        {"title: \xed\xa0\x80\n", RP_MALFORMED, "t.yaml:1:8: byte 0xed is no UTF-8 text"},
+        {"title: a \xff\n", RP_MALFORMED, "t.yaml:1:10: byte 0xff is not UTF-8"},
+        {"title: \xc0\xaf\n", RP_MALFORMED, "t.yaml:1:8: byte 0xc0 is not UTF-8"},
+        {"title: \xed\xa0\x80\n", RP_MALFORMED, "t.yaml:1:8: byte 0xed is not UTF-8"},
         {"# caf\xc3\xa9 \x1b[31m\n", RP_MALFORMED, "t.yaml:1:8: character U+001B does not belong"},
         {"# caf\xc3\xa9 \xe2\x80\xae gnp.exe\n", RP_MALFORMED, "t.yaml:1:8: character U+202E does not belong"},
         {"title: \"a\\0b\"\n", RP_MALFORMED, "t.yaml:1:8: a NUL character"},
@@ -168,7 +170,7 @@ TEST(keys_must_agree)
         {"train: {batch_size: 8, accumulation_steps: 2, global_batch_size: 15}\n", RP_USAGE, "t.yaml:1:66: train.global_batch_size 15 is not"},
         {"train: {accumulation_steps: 8}\nbackend: {cpu: {train.accumulation_steps: 2}}\n", RP_USAGE,
          "t.yaml:2:43: train.accumulation_steps in a backend section needs train.global_batch_size"},
-        {"model: {config: bert_config.json}\n", RP_USAGE, "t.yaml:1:17: model.config: a recipe that is no file of its own"},
+        {"model: {config: bert_config.json}\n", RP_USAGE, "t.yaml:1:17: model.config: only a recipe in a file of its own"},
     };
     check_refusals(cases, sizeof cases / sizeof *cases);
 }
@@ -184,23 +186,18 @@ TEST(keys_of_another_model_are_refused)
         {"workload: gpt\nmodel: {hidden_size: 100}\n", RP_USAGE, "t.yaml: model.hidden_size 100 is not divisible by model.num_attention_heads 12"},
         {"workload: gpt\nbackend: {cpu: {model.type_vocab_size: 2}}\n", RP_USAGE, "t.yaml:2:17: model.type_vocab_size"},
     };
-    static const struct {
-        const char *text, *set[2], *message;
-    } told[] = {
-        {"workload: gpt\n", {"model.type_vocab_size=3"}, "--set model.type_vocab_size=3: model.type_vocab_size is a key of bert; this recipe trains gpt"},
-        {"model:\n  type_vocab_size: 2\n", {"workload=gpt"}, "t.yaml:2:3: model.type_vocab_size is a key of bert"},
-        {"title: a\n", {"task.seq_length=3", "workload=resnet50"}, "--set task.seq_length=3: task.seq_length is a key of bert, gpt"},
-        {"title: a\n", {"workload=gtp"}, "--set workload=gtp: workload: expected bert, gpt or resnet50"},
-        {"title: a\n", {"workload=gpt", "workload=gpt"}, "workload is set twice"},
+    static const struct set_refusal told[] = {
+        {{"workload: gpt\n", RP_USAGE, "--set model.type_vocab_size=3: model.type_vocab_size is a key of bert; this recipe trains gpt"}, {"model.type_vocab_size=3"}},
+        {{"model:\n  type_vocab_size: 2\n", RP_USAGE, "t.yaml:2:3: model.type_vocab_size is a key of bert"}, {"workload=gpt"}},
+        {{"title: a\n", RP_USAGE, "--set task.seq_length=3: task.seq_length is a key of bert, gpt"}, {"task.seq_length=3", "workload=resnet50"}},
+        {{"title: a\n", RP_USAGE, "--set workload=gtp: workload: expected bert, gpt or resnet50"}, {"workload=gtp"}},
+        {{"title: a\n", RP_USAGE, "workload is set twice"}, {"workload=gpt", "workload=gpt"}},
     };
     struct rp_recipe r;
     struct rp_err err;
     check_refusals(cases, sizeof cases / sizeof *cases);
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
-        int rc = rp_recipe_parse(&r, told[i].text, strlen(told[i].text), "t.yaml", NULL, told[i].set, told[i].set[1] ? 2 : 1, &err);
-        CHECK(rc < 0 && err.code == RP_USAGE, "accepted %s", told[i].set[0]);
-        CHECK(!strncmp(err.msg, told[i].message, strlen(told[i].message)), "expected '%s', got '%s'", told[i].message, err.msg);
-    }
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        check_refusal(&told[i].is, told[i].set);
     static const char *const to_bert[] = {"workload=bert", "model.type_vocab_size=3"};
     CHECK(rp_recipe_parse(&r, "workload: resnet50\n", 19, "t.yaml", NULL, to_bert, 2, &err) == 0, "%s", err.msg);
     CHECK(r.workload == RP_MODEL_bert && r.model_type_vocab_size == 3, "the command line decides");
@@ -235,9 +232,9 @@ TEST(each_model_has_its_keys)
 TEST(a_backend_section_only_shortens)
 {
     static const struct refusal cases[] = {
-        {"backend: {cpu: {optimizer.learning_rate: 1}}\n", RP_USAGE, "t.yaml:1:17: optimizer.learning_rate may not stand in a backend section"},
-        {"backend: {cpu: {train: {batch_size: 1}}}\n", RP_USAGE, "t.yaml:1:25: train.batch_size may not stand in a backend section"},
-        {"backend: {cpu: {measure.estimator: median}}\n", RP_USAGE, "t.yaml:1:17: measure.estimator may not stand"},
+        {"backend: {cpu: {optimizer.learning_rate: 1}}\n", RP_USAGE, "t.yaml:1:17: optimizer.learning_rate is not allowed in a backend section"},
+        {"backend: {cpu: {train: {batch_size: 1}}}\n", RP_USAGE, "t.yaml:1:25: train.batch_size is not allowed in a backend section"},
+        {"backend: {cpu: {measure.estimator: median}}\n", RP_USAGE, "t.yaml:1:17: measure.estimator is not allowed"},
         {"backend: {gpu: {measure.repeats: 1}}\n", RP_USAGE, "t.yaml:1:11: unknown backend 'gpu'"},
         {"backend: {auto: {measure.repeats: 1}}\n", RP_USAGE, "t.yaml:1:11: unknown backend 'auto'"},
         {"backend: {cpu: {measure.repeat: 1}}\n", RP_USAGE, "t.yaml:1:17: unknown key 'measure.repeat': did you mean 'measure.repeats'"},
@@ -275,31 +272,28 @@ TEST(origins_and_the_command_line)
     CHECK(rp_recipe_parse(&r, text, strlen(text), "t.yaml", "cpu", set, 4, &err) == 0, "%s", err.msg);
     json_t *j = rp_recipe_to_json(&r);
     CHECK(r.train_batch_size == RP_BATCH_MAX && r.measure_warmup_steps == 3 && r.measure_timed_steps == 5, "values");
-    CHECK(strcmp(origin(j, "train.batch_size"), "command line") == 0, "%s", origin(j, "train.batch_size"));
-    CHECK(strcmp(origin(j, "measure.timed_steps"), "backend section") == 0, "%s", origin(j, "measure.timed_steps"));
-    CHECK(strcmp(origin(j, "measure.warmup_steps"), "command line") == 0, "%s", origin(j, "measure.warmup_steps"));
-    CHECK(strcmp(origin(j, "seed.init"), "default") == 0, "%s", origin(j, "seed.init"));
+    CHECK_STR(origin(j, "train.batch_size"), "command line");
+    CHECK_STR(origin(j, "measure.timed_steps"), "backend section");
+    CHECK_STR(origin(j, "measure.warmup_steps"), "command line");
+    CHECK_STR(origin(j, "seed.init"), "default");
     CHECK(r.data_path && !r.data_archive && !r.data_sha256, "the user's own data takes the archive's place");
     CHECK(strcmp(r.optimizer_exclude, "bias") == 0, "%s", r.optimizer_exclude);
     CHECK(strlen(r.sha256) == 64 && r.source.size == strlen(text) && memcmp(r.source.data, text, r.source.size) == 0, "exact bytes");
     json_decref(j);
     rp_recipe_fini(&r);
 
-    static const struct {
-        const char *set[2], *message;
-    } bad[] = {
-        {{"train.batch_size=8", "train.batch_size=8"}, "train.batch_size is set twice on the command line"},
-        {{"train.batch_size", NULL}, "--set train.batch_size: expected KEY=VALUE"},
-        {{"=8", NULL}, "--set =8: expected KEY=VALUE"},
-        {{"train.batch_siz=8", NULL}, "--set train.batch_siz=8: unknown key 'train.batch_siz': did you mean 'train.batch_size'"},
-        {{"model.num_attention_heads=7", NULL}, "t.yaml: model.hidden_size 768 is not divisible"},
-        {{"data.path=/x", "data.archive=y"}, "t.yaml: data.path and data.archive exclude each other"},
-        {{"title=\x1b[2J\xff", NULL}, "--set title=?[2J?: title: expected one line of UTF-8 text"},
+#define REST text, RP_USAGE
+    static const struct set_refusal bad[] = {
+        {{REST, "train.batch_size is set twice on the command line"}, {"train.batch_size=8", "train.batch_size=8"}},
+        {{REST, "--set train.batch_size: expected KEY=VALUE"}, {"train.batch_size"}},
+        {{REST, "--set =8: expected KEY=VALUE"}, {"=8"}},
+        {{REST, "--set train.batch_siz=8: unknown key 'train.batch_siz': did you mean 'train.batch_size'"}, {"train.batch_siz=8"}},
+        {{REST, "t.yaml: model.hidden_size 768 is not divisible"}, {"model.num_attention_heads=7"}},
+        {{REST, "t.yaml: data.path and data.archive exclude each other"}, {"data.path=/x", "data.archive=y"}},
+        {{REST, "--set title=?[2J?: title: expected one line of UTF-8 text"}, {"title=\x1b[2J\xff"}},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(rp_recipe_parse(&r, text, strlen(text), "t.yaml", "cpu", bad[i].set, bad[i].set[1] ? 2 : 1, &err) < 0, "accepted %s", bad[i].set[0]);
-        CHECK(strncmp(err.msg, bad[i].message, strlen(bad[i].message)) == 0, "expected '%s', got '%s'", bad[i].message, err.msg);
-    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        check_refusal(&bad[i].is, bad[i].set);
 }
 
 TEST(numbers_are_exact)
@@ -474,44 +468,25 @@ TEST(json_has_the_keys_of_its_model)
 
 /* ---- files ---- */
 
-static char dir[32];
-
-static char *put(const char *name, const char *text)
+static const char *put_text(const char *name, const char *text)
 {
-    struct rp_err err;
-    if (!*dir) {
-        strcpy(dir, "/tmp/rp-recipe-XXXXXX");
-        CHECK(mkdtemp(dir) != NULL, "no scratch directory");
-    }
-    char *path = rp_asprintf("%s/%s", dir, name);
-    CHECK(rp_write_file(path, text, strlen(text), 0644, &err) == 0, "%s", err.msg);
-    return path;
-}
-
-static void drop(char *path)
-{
-    unlink(path);
-    free(path);
-    if (rmdir(dir) == 0) /* it was the last file */
-        *dir = 0;
+    return put_file(name, text, strlen(text));
 }
 
 TEST(files_with_and_without_ending)
 {
     struct rp_recipe r;
     struct rp_err err;
-    char *path = put("mine.yaml", "train: {batch_size: 5}\n");
+    RP_FREE char *path = rp_strdup(put_text("mine.yaml", "train: {batch_size: 5}\n"));
     CHECK(rp_recipe_load(&r, path, NULL, NULL, 0, &err) == 0 && r.train_batch_size == 5, "%s", err.msg);
     CHECK(strcmp(r.source_name, path) == 0, "%s", r.source_name);
     rp_recipe_fini(&r);
     path[strlen(path) - 5] = 0;
     CHECK(rp_recipe_load(&r, path, NULL, NULL, 0, &err) == 0 && r.train_batch_size == 5, "%s", err.msg);
     rp_recipe_fini(&r);
-    path[strlen(path)] = '.';
     CHECK(rp_recipe_load(&r, "/nowhere/bert_fp32", NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "%s", err.msg);
     CHECK(strstr(err.msg, "no recipe '/nowhere/bert_fp32'"), "%s", err.msg);
     CHECK(rp_recipe_load(&r, "/", NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "a directory: %s", err.msg);
-    drop(path);
 }
 
 static const char google_config[] = "{\n \"attention_probs_dropout_prob\": 0.1,\n \"hidden_act\": \"gelu\",\n \"hidden_dropout_prob\": 0.1,\n"
@@ -523,26 +498,24 @@ TEST(published_model_config)
 {
     struct rp_recipe r;
     struct rp_err err;
-    char *config = put("bert_config.json", google_config);
-    char *recipe = put("c.yaml", "model:\n  config: bert_config.json\n  num_hidden_layers: 3\n");
+    RP_FREE char *config = rp_strdup(put_text("bert_config.json", google_config));
+    RP_FREE char *recipe = rp_strdup(put_text("c.yaml", "model:\n  config: bert_config.json\n  num_hidden_layers: 3\n"));
     CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) == 0, "%s", err.msg);
     CHECK(r.model_hidden_size == 256 && r.model_num_attention_heads == 4, "values of the file");
     CHECK(r.model_num_hidden_layers == 3, "a key of the recipe comes before the file's");
     CHECK(r.ignored && strcmp(r.ignored, "model_type, architectures") == 0, "%s", r.ignored ? r.ignored : "NULL");
     json_t *j = rp_recipe_to_json(&r);
-    CHECK(strcmp(origin(j, "model.hidden_size"), "model.config") == 0, "%s", origin(j, "model.hidden_size"));
-    CHECK(strcmp(origin(j, "model.num_hidden_layers"), "recipe") == 0, "%s", origin(j, "model.num_hidden_layers"));
+    CHECK_STR(origin(j, "model.hidden_size"), "model.config");
+    CHECK_STR(origin(j, "model.num_hidden_layers"), "recipe");
     json_decref(j);
     round_trip(&r, "model.config");
     rp_recipe_fini(&r);
 
-    char *set0 = rp_asprintf("model.config=%s", config);
+    RP_FREE char *set0 = rp_asprintf("model.config=%s", config);
     const char *const set[] = {set0, "model.vocab_size=100"};
     CHECK(rp_recipe_parse(&r, "model.hidden_size: 512", 22, "t.yaml", NULL, set, 2, &err) == 0, "%s", err.msg);
     CHECK(r.model_hidden_size == 256 && r.model_vocab_size == 100, "a file named on the command line comes before the recipe's keys");
     rp_recipe_fini(&r);
-    free(set0);
-    drop(config);
 
     static const struct {
         const char *json, *message;
@@ -557,18 +530,16 @@ TEST(published_model_config)
         {"{", "not valid JSON"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        config = put("bert_config.json", bad[i].json);
+        put_text("bert_config.json", bad[i].json);
         CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) < 0, "accepted %s", bad[i].json);
         CHECK(strstr(err.msg, "c.yaml:2:11: model.config: ") && strstr(err.msg, bad[i].message), "expected '%s', got '%s'", bad[i].message, err.msg);
-        drop(config);
     }
+    unlink(config);
     CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "a config that is not there: %s", err.msg);
-    config = put("bert_config.json", google_config);
+    put_text("bert_config.json", google_config);
     CHECK(rp_recipe_load(&r, recipe, NULL, (const char *const[]){"workload=gpt"}, 1, &err) < 0 &&
               strstr(err.msg, "c.yaml:2:11: model.config: ") && strstr(err.msg, "is a key of bert; this recipe trains gpt"),
           "another model's: %s", err.msg);
-    drop(config);
-    drop(recipe);
 }
 
 /* What ships: from the files and from the table inside the program; names and titles for `recipes`. */

@@ -2,37 +2,15 @@
 #include "base/json.h"
 #include "train/checkpoint.h"
 #include "train/safetensors.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const struct rp_alias aliases[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                                           {"bert.embeddings.position_ids", NULL},
                                           {NULL, NULL}};
-
-static char directory[] = "/tmp/rp_safetensors_XXXXXX";
-
-static const char *path_of(const char *name)
-{
-    static char path[4][128];
-    static int next;
-    if (directory[sizeof directory - 2] == 'X' && !mkdtemp(directory))
-        CHECK(0, "no temporary directory");
-    char *p = path[next++ & 3];
-    snprintf(p, sizeof path[0], "%s/%s", directory, name);
-    return p;
-}
-
-static void __attribute__((destructor)) clean_up(void)
-{
-    static const char *const names[] = {"good", "bad", "huge", "beyond", "short", "two", "seven", "edited", "others"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unlink(path_of(names[i]));
-    rmdir(directory);
-}
 
 /* -- the reader against bytes -- */
 
@@ -62,8 +40,8 @@ TEST(good_headers)
     for (int i = 0; i < 4; i++) {
         struct rp_err err = {0};
         struct rp_st st;
-        write_file(path_of("good"), good[i], 24);
-        CHECK(rp_st_open(&st, path_of("good"), &err) == 0, "case %d: %s", i, err.msg);
+        write_file(scratch("good"), good[i], 24);
+        CHECK(rp_st_open(&st, scratch("good"), &err) == 0, "case %d: %s", i, err.msg);
         CHECK(rp_st_find(&st, "a") && rp_st_find(&st, "b") && !rp_st_find(&st, "c"), "case %d", i);
         rp_st_close(&st);
     }
@@ -101,8 +79,8 @@ TEST(hostile_headers)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_err err = {0};
         struct rp_st st;
-        write_file(path_of("bad"), bad[i].header, 24);
-        CHECK(rp_st_open(&st, path_of("bad"), &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
+        write_file(scratch("bad"), bad[i].header, 24);
+        CHECK(rp_st_open(&st, scratch("bad"), &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
         CHECK(strstr(err.msg, bad[i].message) && strstr(err.msg, "bad"), "case %zu: '%s' does not say '%s'", i, err.msg, bad[i].message);
     }
 }
@@ -112,16 +90,15 @@ TEST(files_that_are_none)
     struct rp_err err = {0};
     struct rp_st st;
     static const unsigned char huge[] = {0, 0, 0, 0, 0, 0, 0, 0x80, '{', '}'}, beyond[] = {100, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
-    CHECK(rp_st_open(&st, path_of("absent"), &err) < 0 && err.code == RP_IO, "absent");
-    CHECK(rp_st_open(&st, directory, &err) < 0 && err.code == RP_IO, "a directory");
-    CHECK(mkfifo(path_of("fifo"), 0600) == 0 && rp_st_open(&st, path_of("fifo"), &err) < 0 && err.code == RP_IO, "a FIFO");
-    CHECK(rp_write_file(path_of("huge"), huge, sizeof huge, 0600, &err) == 0, "%s", err.msg);
-    CHECK(rp_st_open(&st, path_of("huge"), &err) < 0 && err.code == RP_MALFORMED, "a header of 2^63 bytes");
-    CHECK(rp_write_file(path_of("beyond"), beyond, sizeof beyond, 0600, &err) == 0, "%s", err.msg);
-    CHECK(rp_st_open(&st, path_of("beyond"), &err) < 0 && err.code == RP_MALFORMED, "a header longer than the file");
-    CHECK(rp_write_file(path_of("short"), huge, 5, 0600, &err) == 0, "%s", err.msg);
-    CHECK(rp_st_open(&st, path_of("short"), &err) < 0 && err.code == RP_MALFORMED, "five bytes");
-    unlink(path_of("fifo"));
+    CHECK(rp_st_open(&st, scratch("absent"), &err) < 0 && err.code == RP_IO, "absent");
+    CHECK(rp_st_open(&st, scratch(""), &err) < 0 && err.code == RP_IO, "a directory");
+    CHECK(mkfifo(scratch("fifo"), 0600) == 0 && rp_st_open(&st, scratch("fifo"), &err) < 0 && err.code == RP_IO, "a FIFO");
+    CHECK(rp_write_file(scratch("huge"), huge, sizeof huge, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_open(&st, scratch("huge"), &err) < 0 && err.code == RP_MALFORMED, "a header of 2^63 bytes");
+    CHECK(rp_write_file(scratch("beyond"), beyond, sizeof beyond, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_open(&st, scratch("beyond"), &err) < 0 && err.code == RP_MALFORMED, "a header longer than the file");
+    CHECK(rp_write_file(scratch("short"), huge, 5, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_open(&st, scratch("short"), &err) < 0 && err.code == RP_MALFORMED, "five bytes");
 }
 
 /* -- checkpoints -- */
@@ -165,9 +142,9 @@ TEST(save_and_continue_is_the_same_run)
     size_t bytes = whole->state.weights->bytes;
     int64_t step = -1;
     train(whole, 0, 2);
-    save(whole, path_of("two"), 2);
+    save(whole, scratch("two"), 2);
     train(whole, 2, 4);
-    CHECK(load(second, path_of("two"), &step, &err) == 0, "%s", err.msg);
+    CHECK(load(second, scratch("two"), &step, &err) == 0, "%s", err.msg);
     CHECK(step == 2, "step %lld", (long long)step);
     train(second, step, 4);
     CHECK(!memcmp(whole->state.w, second->state.w, bytes), "weights differ");
@@ -209,12 +186,12 @@ TEST(checkpoints_of_another_model)
         {"\"step\":\"7\"", "\"step\":\"x\"", "no valid \"step\""},
         {"\"optimizer\":\"adamw\"", "\"optimizer\":\"adamx\"", "optimizer.name adamx, the recipe has adamw"},
     };
-    save(m, path_of("seven"), 7);
+    save(m, scratch("seven"), 7);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};
-        edit(path_of("seven"), path_of("edited"), cases[i].from, cases[i].to);
+        edit(scratch("seven"), scratch("edited"), cases[i].from, cases[i].to);
         m->state.w[0] = 42;
-        CHECK(load(m, path_of("edited"), &step, &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
+        CHECK(load(m, scratch("edited"), &step, &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
         CHECK(strstr(err.msg, cases[i].message), "case %zu: '%s' does not say '%s'", i, err.msg, cases[i].message);
         CHECK(m->state.w[0] == 42, "case %zu: loaded a part of a file that was refused", i);
     }
@@ -240,10 +217,10 @@ TEST(numbers_that_are_not_finite)
         float *block[3] = {m->state.w, m->state.slot[0], m->state.slot[1]};
         float *x = rp_tensor_in(block[cases[i].block], t) + t->count - 1, kept = *x;
         *x = cases[i].value;
-        save(m, path_of("bad"), 3);
+        save(m, scratch("bad"), 3);
         *x = kept;
-        CHECK(load(m, path_of("bad"), &step, &err) < 0 && err.code == RP_MISMATCH, "case %zu: %d", i, (int)err.code);
-        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", path_of("bad"), cases[i].prefix,
+        CHECK(load(m, scratch("bad"), &step, &err) < 0 && err.code == RP_MISMATCH, "case %zu: %d", i, (int)err.code);
+        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", scratch("bad"), cases[i].prefix,
                  rp_tensor_name(name, t), t->count - 1, cases[i].what);
         CHECK_STR(err.msg, want);
     }
@@ -274,7 +251,7 @@ TEST(files_of_others)
         struct rp_st_writer w;
         int64_t step = -1;
         float ids[16] = {0}, wrong = 1;
-        CHECK(rp_st_create(&w, path_of("others"), t, n + 2, NULL, &err) == 0, "%s", err.msg);
+        CHECK(rp_st_create(&w, scratch("others"), t, n + 2, NULL, &err) == 0, "%s", err.msg);
         for (int i = 0; i < n + 1; i++) {
             const struct rp_tensor *x = &m->state.weights->t[i < n ? i : 0];
             size_t skip = i == n && !tied;
@@ -283,7 +260,7 @@ TEST(files_of_others)
         }
         CHECK(rp_st_append(&w, ids, sizeof ids, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
         memset(m->state.slot[0], 0x11, 64);
-        int status = load(m, path_of("others"), &step, &err);
+        int status = load(m, scratch("others"), &step, &err);
         if (tied)
             CHECK(status == 0 && step == 0 && m->state.slot[0][0] != 0 && !memcmp(m->state.w, from->state.w, m->state.weights->bytes), "%s",
                   err.msg);
@@ -302,19 +279,19 @@ TEST(nothing_half_written)
     struct rp_st_writer w;
     struct rp_st_tensor t = {.name = "a", .dims = 1, .shape = {4}};
     struct stat s;
-    CHECK(rp_st_create(&w, path_of("half"), &t, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(rp_st_create(&w, scratch("half"), &t, 1, NULL, &err) == 0, "%s", err.msg);
     char *temporary = rp_strdup(w.temporary);
-    CHECK(stat(path_of("half"), &s) < 0, "the name exists before the bytes");
+    CHECK(stat(scratch("half"), &s) < 0, "the name exists before the bytes");
     rp_st_abort(&w);
-    CHECK(stat(temporary, &s) < 0 && stat(path_of("half"), &s) < 0, "an abandoned file is left");
+    CHECK(stat(temporary, &s) < 0 && stat(scratch("half"), &s) < 0, "an abandoned file is left");
     struct fixture f;
     struct rp_train *m = small(&f, 1);
     int calls = 0;
-    mkdir(path_of("stopped"), 0700);
-    CHECK(rp_checkpoint_save(path_of("stopped/x"), &m->state, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
+    mkdir(scratch("stopped"), 0700);
+    CHECK(rp_checkpoint_save(scratch("stopped/x"), &m->state, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
           err.code == RP_INTERRUPTED);
-    CHECK(rmdir(path_of("stopped")) == 0, "a save that was stopped left a file");
+    CHECK(rmdir(scratch("stopped")) == 0, "a save that was stopped left a file");
     fixture_fini(&f);
-    CHECK(rp_st_create(&w, path_of("no/such/directory"), &t, 1, NULL, &err) < 0 && err.code == RP_IO, "no directory");
+    CHECK(rp_st_create(&w, scratch("no/such/directory"), &t, 1, NULL, &err) < 0 && err.code == RP_IO, "no directory");
     free(temporary);
 }

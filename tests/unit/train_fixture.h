@@ -3,7 +3,6 @@
  * What:    fixture_device("reference" | an instruction set, threads), small_recipe(), fixture_open().
  * Flow:    recipe -> struct fixture with an opened trainer, samples in every slot.
  * Owner:   the test closes what it opens: fixture_fini() or fixture_close().
- * Extend:  a new size of model is a recipe with other fields.
  */
 #ifndef RP_TESTS_TRAIN_FIXTURE_H
 #define RP_TESTS_TRAIN_FIXTURE_H
@@ -16,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIXTURE static __attribute__((unused))
+#define FIXTURE static inline
 
 /* -- a device whose operations are the definitions -- */
 

@@ -1,16 +1,16 @@
 /* Attention, forward and backward, one head of one sample at a time in a thread's scratch.
  * Compiled once per instruction set by ops_<isa>.c.
  *
- * Every product is a set of chains with lanes along the output's columns: a row-major operand is broadcast, the other lies with its
- * columns in vector registers, so scores need k (and v, backward) transposed and the rest takes rows as they are.
+ * Every product is a set of chains with lanes along the output's columns: a row-major operand is broadcast, the other has its columns in
+ * vector registers, so scores need k (and v, backward) transposed, and all other products use rows as they are.
  *
  *     s [q,k] = sum_d q[q,d] kT[d,k]      dp[q,k] = sum_d do[q,d] vT[d,k]
  *     o [q,d] = sum_k p[q,k] v[k,d]       dq[q,d] = sum_k ds[q,k] k[k,d]
  *     dk[k,d] = sum_q ds[q,k] q[q,d]      dv[k,d] = sum_q p[q,k] do[q,d]
  *
- * Work that cannot change a bit is left out: keys after the last one attended to (p = +0), and, backward, queries after the last
- * whose gradient is not zero: fma(0, x, s) = s for finite x, but for the sign of a zero, which every chain's + (+0) settles.
- * Heads wider than COLUMNS are taken in column chunks; a chain over d then goes on from the score that is stored. */
+ * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), and, backward, queries after the last
+ * whose gradient is not zero: fma(0, x, s) = s for finite x, except for the sign of a zero, which every chain's + (+0) fixes.
+ * Heads wider than COLUMNS are processed in column chunks; a chain over d then continues from the stored score. */
 
 #define PAD RP_ATT_PAD
 #define COLUMNS RP_ATT_COLUMNS
@@ -21,7 +21,7 @@ static long padded(long n)
     return (n + PAD - 1) & ~(long)(PAD - 1);
 }
 
-/* One thread's scratch, in floats; rp_cpu_rows_scratch() in ops.c adds up the same sizes. */
+/* One thread's scratch, in floats; rp_cpu_attention_scratch() in ops.c adds up the same sizes. */
 struct att_scratch {
     float *kt, *vt;     /* [COLUMNS, seq]: transposed keys and values */
     float *q, *k, *v;   /* [seq, COLUMNS]; v holds do in the backward pass */
@@ -50,17 +50,17 @@ static struct att_scratch att_scratch_of(void *memory, long seq)
 
 /* ---- reading ahead ---- */
 
-/* Rows of the tensors that the next head of the sample will read (and, backward, write), asked for one at a time while tiles are
- * computed: they lie far apart in memory, where no hardware looks ahead. */
+/* Rows of the tensors that the next head of the sample will read (and, backward, write), prefetched one at a time while tiles are
+ * computed: they are far apart in memory, where no hardware prefetches. */
 struct ahead {
     const float *from[8];
     long ld[8];
     int tensors, lines; /* lines: 64-byte lines of a row */
-    int tensor;         /* where it is; at `tensors` it is done */
+    int tensor;         /* the next one; `tensors`: done */
     long row, rows;     /* of each tensor */
 };
 
-#define AHEAD_STEPS 16 /* of a tile between two rows asked for: more at once would wait for each other */
+#define AHEAD_STEPS 16 /* of a tile between two prefetched rows: more at once would wait for each other */
 
 RP_LANE void look_ahead(struct ahead *a)
 {
@@ -78,7 +78,7 @@ RP_LANE void look_ahead(struct ahead *a)
 /* ---- chains ---- */
 
 /* c[i, 0..vectors*W) = chain over t of a[i*ar + t*at] * b[t, .] + (+0), for `rows` <= TILE_ROWS rows and the first `cols` columns;
- * goes on from c when `more`. Reads TILE_ROWS rows of a and whole vectors of b. */
+ * continues from c if `more`. Reads TILE_ROWS rows of a and whole vectors of b. */
 RP_LANE void tile(struct ahead *ahead, const int vectors, long steps, const float *a, long ar, long at, const float *b, long ldb,
                   float *c, long ldc, long rows, long cols, int more)
 {
@@ -234,7 +234,7 @@ struct head {
     struct ahead ahead;
 };
 
-/* The head to the right; nothing when it is not in this part. */
+/* The next head; nothing if it is not in this part. */
 static struct ahead ahead_of(const struct att_job *o, const struct head *x, int next)
 {
     const float *q = o->qkv + x->q0 + x->dim;
@@ -327,7 +327,7 @@ static void softmax_row(const struct head *x, long q)
     }
 }
 
-#define QUERIES 32 /* whose scores are in the cache from their making to their use */
+#define QUERIES 32 /* processed together: their scores stay in the cache */
 
 static void forward_head(const struct att_job *o, long sample, long h, void *memory)
 {
@@ -500,7 +500,7 @@ static void attention_part(void *arg, int part, int thread)
     }
 }
 
-/* All heads of a sample in a row use its rows of qkv while they are near; a few samples are shared out by the head. */
+/* Consecutive heads of a sample use its rows of qkv while they are cached; if there are few samples, their heads are distributed. */
 static void attention_run(struct att_job *o)
 {
     RP_BUG_IF(o->cpu->scratch_each < rp_cpu_attention_scratch(o->a->seq));

@@ -1,7 +1,4 @@
 /* The CPU as a device: memory blocks, limits, and the choice of an instruction set. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/limits.h"
@@ -17,7 +14,6 @@
 #define KEYS_MOST (1 << 24) /* the squares of scores of 4096 threads are within 2^63 bytes */
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define BLOCKS ((int)(sizeof((struct rp_cpu *)0)->block / sizeof(struct rp_cpu_block)))
-
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -110,10 +106,9 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
     c->threads = threads_of(o);
     c->scratch_each = workspace / (size_t)c->threads / HUGE_PAGE * HUGE_PAGE;
     c->allowed = memory(o);
-    rp_cpu_ops_table(&c->ops, c->isa);
-    rp_cpu_gemm_table(&c->ops, c->isa);
+    c->gemm = rp_cpu_gemm_kernel(c->isa);
     c->dev.backend = &rp_backend_cpu;
-    c->dev.op = &c->ops;
+    c->dev.op = rp_cpu_ops(c->isa);
     c->scratch = map(c, rp_class_name(RP_CLASS_BACKEND), (size_t)c->threads * c->scratch_each, err);
     if (c->scratch)
         c->pool = rp_pool_new(c->threads, err);
@@ -140,10 +135,10 @@ static int copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes, st
 
 /* ---- for measuring ---- */
 
-static struct rp_product product(const struct rp_dev *dev)
+static struct rp_gemm_shape peak_gemm(const struct rp_dev *dev)
 {
     const struct rp_cpu *c = (const struct rp_cpu *)dev;
-    return (struct rp_product){.rows = 512 * ((c->threads + 7) / 8), .width = 1024, .depth = 768};
+    return (struct rp_gemm_shape){.rows = 512 * ((c->threads + 7) / 8), .width = 1024, .depth = 768};
 }
 
 #define COPY_PART ((size_t)1 << 20)
@@ -207,7 +202,7 @@ const struct rp_backend rp_backend_cpu = {
     .download = copy,
     .sync = sync_device,
     .info = info,
-    .product = product,
+    .peak_gemm = peak_gemm,
     .copy = copy_block,
     .release = release,
 };

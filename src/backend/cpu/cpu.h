@@ -3,7 +3,7 @@
  * What:    shared by the files of backend/cpu/ only.
  * Flow:    cpu.c opens the device; gemm*.c, rows*.c, attention*.c ... fill its table of operations.
  * Owner:   struct rp_cpu owns the pool, the blocks and the scratch; nothing is allocated after open() and block().
- * Extend:  an operation that needs per-thread memory says so in needs() of cpu.c.
+ * Extend:  an operation that needs per-thread memory is a case in needs() of cpu.c.
  */
 #ifndef RP_BACKEND_CPU_CPU_H
 #define RP_BACKEND_CPU_CPU_H
@@ -11,11 +11,11 @@
 #include "backend/backend.h"
 #include "recipe/choices.h"
 
-enum rp_isa rp_isa_best(void); /* from CPUID and XGETBV */
+enum rp_isa rp_isa_best(void);
 int rp_isa_usable(enum rp_isa isa); /* 0 for RP_ISA_auto, which is not an instruction set */
 const char *rp_isa_name(enum rp_isa isa);
 int rp_isa_from_name(const char *name); /* NULL or "auto": the best one; -1: no such name */
-void rp_isa_brand(char out[128]); /* what the maker calls this CPU; "" where it does not say */
+void rp_isa_brand(char out[128]); /* the vendor's name for this CPU, "" if unknown */
 int rp_isa_has_fma(void);               /* scalar code may use the FMA instruction instead of the library's fmaf */
 
 /* Threads that live as long as the pool and sleep (after a short spin) between jobs. */
@@ -27,12 +27,14 @@ void rp_pool_free(struct rp_pool *p);
 typedef void (*rp_part_fn)(void *arg, int part, int thread);
 void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg);
 
+struct rp_gemm_kernel; /* gemm.h */
+
 struct rp_cpu {
     struct rp_dev dev;
     enum rp_isa isa;
     struct rp_pool *pool;
     int threads;
-    struct rp_ops ops;      /* what dev.op points to */
+    const struct rp_gemm_kernel *gemm;
     uint64_t allowed;       /* bytes this process might still take when the device was opened */
     uint64_t reserved;      /* bytes taken since, scratch included */
     unsigned char *scratch; /* threads * scratch_each bytes, 2 MiB aligned, huge pages where they can be had */
@@ -47,18 +49,19 @@ static inline struct rp_cpu *rp_cpu_of(struct rp_dev *dev)
 {
     return (struct rp_cpu *)dev;
 }
-/* Scratch of one thread: GEMM packing buffers and attention tiles take it in turns (no operation runs inside another). */
+/* Scratch of one thread, for the current operation: GEMM packing buffers, attention tiles. */
 static inline void *rp_cpu_scratch(struct rp_cpu *c, int thread)
 {
     return c->scratch + (size_t)thread * c->scratch_each;
 }
-/* What a call asks of one thread's scratch. */
-size_t rp_cpu_gemm_scratch(int rows, int segment); /* gemm.c; it runs with what it asks for one row, in smaller parts */
+/* Scratch of one thread for a call. */
+size_t rp_cpu_gemm_scratch(int rows, int segment); /* gemm.c; the scratch of one row suffices, in smaller parts */
 size_t rp_cpu_attention_scratch(int seq);          /* ops.c */
 #define RP_CPU_ROW_SUMS_SCRATCH ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
-/* The table of operations per instruction set: gemm.c fills op->gemm, ops_<isa>.c everything else. */
-void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa);
-void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa);
+/* Per instruction set: the table of operations, and the kernel that their gemm runs. */
+const struct rp_ops *rp_cpu_ops(enum rp_isa isa);
+const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa);
+void rp_cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g); /* with cpu->gemm */
 
 #endif

@@ -1,8 +1,8 @@
-/* Matrix products: cutting into tiles, packing, order of work. The arithmetic is in gemm_<isa>.c, the picture in gemm.h.
+/* GEMM: cutting into tiles, packing, order of work. The arithmetic is in gemm_<isa>.c, the picture in gemm.h.
  *
  * Columns are cut into chunks; a task is one chunk times a part of the rows (all rows, unless there are more threads than
  * chunks); its k-steps are cut into blocks. For each block a thread packs its own copy of the chunk of B, then passes all strips
- * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a product.
+ * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a GEMM.
  *
  * Packing is hidden where it would show. The next group of A^T is packed by the tiles of this one: each copies a few lines between
  * its k-steps (struct rp_gemm_copy) and fetches the lines that the next tile copies. The next block's B, when few rows use it, is
@@ -24,7 +24,7 @@
 #define KC RP_GEMM_KC
 #define COLS_IN_PLACE 192 /* columns of packed B while A is read in place: 0.6 MB of L2 ... */
 #define COLS_PACKED 384   /* ... and while A^T is packed, once per chunk: 1.2 MB */
-#define ROWS_AHEAD 1024   /* B is packed ahead when its block serves at most so many rows */
+#define ROWS_AHEAD 1024   /* B is packed ahead if its block is used by at most this many rows */
 #define STEPS_PER_THREAD 500000.0 /* multiplications worth waking a thread for */
 
 /* Scratch of one thread, in floats: two buffers for B, two for groups of A^T, planes for sums. */
@@ -44,7 +44,7 @@ static int cut(int a, int b) /* how many pieces of b make a */
     return (a + b - 1) / b;
 }
 
-/* One product, shared by its threads. */
+/* One GEMM, shared by its threads. */
 struct job {
     const struct rp_gemm *g;
     const struct rp_gemm_kernel *kernel;
@@ -322,7 +322,7 @@ static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int
     }
 }
 
-/* The share p..end of the next group's k-steps that goes with this tile: what the kernel can pack on its way. */
+/* Of the share p..end of the next group's k-steps that belongs to this tile, the part that the kernel packs. */
 static int give_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
 {
     const struct job *j = w->job;
@@ -476,46 +476,23 @@ static void plan_tasks(struct job *j)
     j->pack_ahead = j->part_rows <= ROWS_AHEAD;
 }
 
-static void gemm(struct rp_dev *dev, const struct rp_gemm *g, const struct rp_gemm_kernel *kernel)
+void rp_cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct job j = {.g = g, .kernel = kernel, .cpu = cpu};
+    struct job j = {.g = g, .kernel = cpu->gemm, .cpu = cpu};
     plan_chains(&j);
     plan_tasks(&j);
     rp_pool_run(cpu->pool, j.threads, work, &j);
 }
 
-static void gemm_scalar(struct rp_dev *dev, const struct rp_gemm *g)
+const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa)
 {
-    gemm(dev, g, &rp_gemm_scalar);
+    if (isa == RP_ISA_scalar)
+        return rp_isa_has_fma() ? &rp_gemm_scalar_fma : &rp_gemm_scalar;
+    return isa == RP_ISA_avx2 ? &rp_gemm_avx2 : &rp_gemm_avx512;
 }
 
-static void gemm_scalar_fma(struct rp_dev *dev, const struct rp_gemm *g)
-{
-    gemm(dev, g, &rp_gemm_scalar_fma);
-}
-
-static void gemm_avx2(struct rp_dev *dev, const struct rp_gemm *g)
-{
-    gemm(dev, g, &rp_gemm_avx2);
-}
-
-static void gemm_avx512(struct rp_dev *dev, const struct rp_gemm *g)
-{
-    gemm(dev, g, &rp_gemm_avx512);
-}
-
-void rp_cpu_gemm_table(struct rp_ops *op, enum rp_isa isa)
-{
-    if (isa == RP_ISA_avx512)
-        op->gemm = gemm_avx512;
-    else if (isa == RP_ISA_avx2)
-        op->gemm = gemm_avx2;
-    else
-        op->gemm = rp_isa_has_fma() ? gemm_scalar_fma : gemm_scalar;
-}
-
-/* Planes for the rows that a forward product or data gradient may add up apart; short chains have none but their least. */
+/* Planes for the rows whose sums a forward product or data gradient keeps apart; short chains have only the smallest ones. */
 size_t rp_cpu_gemm_scratch(int rows, int segment)
 {
     int most = segment > 0 && segment <= KC ? 0 : min(rows, PLANE_ROWS_MOST);

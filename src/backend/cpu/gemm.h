@@ -1,8 +1,7 @@
-/* Matrix products: what the driver (gemm.c) and the kernels (gemm_<isa>.c) say to each other.
+/* GEMM: the interface between the driver (gemm.c) and the kernels (gemm_<isa>.c).
  *
  * What:    one register tile of C, the packed forms of A and B that it reads, and a table row per instruction set.
- * Flow:    gemm.c cuts a product into tiles and packs; a kernel computes one tile and stores it with the epilogue.
- * Owner:   all memory is the caller's or the thread's scratch; kernels own nothing.
+ * Flow:    gemm.c cuts a GEMM into tiles and packs; a kernel computes one tile and stores it with the epilogue.
  * Extend:  a new instruction set is one file with the five functions of struct rp_gemm_kernel and one row in gemm.c.
  *
  * Why the bits are the same everywhere: every element of C is one chain of fma over ascending k, whatever the tile is.
@@ -34,7 +33,7 @@ struct rp_gemm_stream {
     long step;
 };
 
-/* Lines of A^T that the tile packs on its way, one per 16 k-steps: from + i*step -> to + 16*i. Work that must be done: the lines
+/* Lines of A^T that the tile also packs, one per 16 k-steps: from + i*step -> to + 16*i. Not a hint, it must be done: the lines
  * come at most to k/16. Only for whole tiles (rows == mr, cols == nr or not). */
 struct rp_gemm_copy {
     const float *from;
@@ -43,7 +42,7 @@ struct rp_gemm_copy {
     int lines;
 };
 
-/* One visit of one tile: c = epilogue(sum + chain(from, k steps)). Rows are given to the kernel beside it. */
+/* One visit of one tile: c = epilogue(sum + chain(from, k steps)). The number of rows is a parameter of the kernel. */
 struct rp_tile {
     const float *a; /* in place: [rows][k], row stride lda; packed: [k][16] */
     long lda;
@@ -58,7 +57,7 @@ struct rp_tile {
     const float *add;
     long ldc, ldfrom, ldsum, ldadd;
     struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
-    struct rp_gemm_copy copy;           /* packed tiles only; only of kernels that say `copies` */
+    struct rp_gemm_copy copy;           /* packed tiles only; only of kernels with `copies` */
     const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
 };
 

@@ -1,50 +1,27 @@
-/* Which instruction sets this CPU has and the operating system saves: CPUID leaves 1 and 7, and XCR0. */
+/* The instruction sets that this CPU has and the operating system supports. */
 #include "backend/cpu/cpu.h"
 
 #include <cpuid.h>
 #include <string.h>
 
-/* XCR0: which register files the kernel switches between threads. */
-#define XCR0_AVX 0x06u    /* XMM, upper YMM */
-#define XCR0_AVX512 0xe6u /* ... and opmask, upper ZMM, ZMM16-31 */
-
-#define LEAF1_C (bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C)
-#define LEAF7_B (bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL)
-
-static int os_saves(unsigned mask)
-{
-    unsigned lo, hi;
-    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-    return (lo & mask) == mask;
-}
-
-static int leaf1_has(unsigned mask)
-{
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & mask) == mask;
-}
-
-static int leaf7_has(unsigned mask)
-{
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & mask) == mask;
-}
-
 int rp_isa_has_fma(void)
 {
-    return leaf1_has(bit_FMA | bit_AVX | bit_OSXSAVE) && os_saves(XCR0_AVX);
+    return __builtin_cpu_supports("fma") != 0;
 }
 
 int rp_isa_usable(enum rp_isa isa)
 {
-    int avx2 = leaf1_has(LEAF1_C) && os_saves(XCR0_AVX) && leaf7_has(bit_AVX2);
+    unsigned a, b, c = 0, d;
+    int f16c = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C; /* no name in __builtin_cpu_supports() of Clang 14 */
+    int avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     switch (isa) {
     case RP_ISA_scalar:
         return 1;
     case RP_ISA_avx2:
         return avx2;
     case RP_ISA_avx512:
-        return avx2 && leaf7_has(LEAF7_B) && os_saves(XCR0_AVX512);
+        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl");
     case RP_ISA_auto:
     case RP_ISA_COUNT:
         break;
@@ -75,7 +52,7 @@ int rp_isa_from_name(const char *name)
     return -1;
 }
 
-/* CPUID leaves 0x80000002 to 0x80000004: 48 characters, often with blanks around them. */
+/* CPUID leaves 0x80000002 to 0x80000004: 48 characters, often padded with blanks. */
 void rp_isa_brand(char out[128])
 {
     unsigned word[12], most, none;

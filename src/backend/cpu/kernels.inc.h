@@ -1,4 +1,4 @@
-/* All operations but gemm, for the instruction set of the file that includes this. Not a header: it has no guard on purpose. */
+/* All operations except gemm, for the instruction set of the file that includes this: once per instruction set, so without a guard. */
 #include "backend/cpu/lanes.h"
 
 #include "backend/cpu/ops_isa.h"
@@ -15,13 +15,10 @@
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/loss.inc.h"
 
-void RP_ISA_NAME(rp_cpu_ops_fill)(struct rp_ops *op)
-{
-#define cpu_gemm op->gemm /* filled by gemm.c */
+#define cpu_gemm rp_cpu_gemm
 #define cpu_digest_leaves rp_cpu_digest_leaves
-#define OP(name, types, args) op->name = cpu_##name;
+const struct rp_ops RP_ISA_NAME(rp_cpu_ops) = {
+#define OP(name, types, args) .name = cpu_##name,
 #include "ops/ops.def"
 #undef OP
-#undef cpu_gemm
-#undef cpu_digest_leaves
-}
+};

@@ -1,6 +1,3 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "backend/cpu/limits.h"
 
 #include <inttypes.h>
@@ -19,7 +16,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The number that follows `key` at the start of a line; with an empty key, the file's first word. "max" and no such file: NONE. */
+/* The number after `key` at the start of a line, or, with an empty key, the file's first word. NONE: "max", or no such file. */
 static uint64_t number(const char *root, const char *dir, const char *file, const char *key)
 {
     char path[2 * PATH_MAX], line[512];
@@ -44,8 +41,9 @@ struct group_files {
 static const struct group_files v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 static const struct group_files v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
 
-static uint64_t left_in(const char *root, const struct group_files *f, const char *dir)
+static uint64_t memory_left(const char *root, const void *files, const char *dir)
 {
+    const struct group_files *f = files;
     uint64_t limit = number(root, dir, f->limit, ""), used = number(root, dir, f->usage, "");
     uint64_t idle = number(root, dir, "memory.stat", f->inactive);
     if (limit == NONE || used == NONE)
@@ -55,8 +53,8 @@ static uint64_t left_in(const char *root, const struct group_files *f, const cha
     return limit > used ? limit - used : 0;
 }
 
-/* Call visit(dir) for a group's directory and each of its parents up to the mount. In a container the path is often the host's
- * and does not exist below the mount: then only the mount itself answers. */
+/* Calls visit(dir) for a group's directory and each of its parents up to the mount. In a container the path is often the host's
+ * and does not exist below the mount: then only the mount itself has files. */
 typedef uint64_t (*visit_fn)(const char *root, const void *files, const char *dir);
 
 static uint64_t walk(const char *root, const char *mount, const char *path, const void *files, visit_fn visit)
@@ -74,7 +72,7 @@ static uint64_t walk(const char *root, const char *mount, const char *path, cons
     }
 }
 
-/* Does the comma-separated list of controllers hold `name`? */
+/* Whether the comma-separated list of controllers contains `name`. */
 static int lists(const char *list, size_t length, const char *name)
 {
     size_t n = strlen(name);
@@ -109,11 +107,6 @@ static uint64_t over_groups(const char *root, const char *controller, const char
     }
     fclose(f);
     return v;
-}
-
-static uint64_t memory_left(const char *root, const void *files, const char *dir)
-{
-    return left_in(root, files, dir);
 }
 
 static uint64_t address_space_left(const char *root)

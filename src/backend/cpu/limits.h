@@ -2,15 +2,14 @@
  *
  * What:    MemAvailable, RLIMIT_AS, memory and CPU limits of control groups (versions 1 and 2, all parents), CPU affinity.
  * Flow:    files under root ("" for the real ones, a recorded tree in tests) -> a number.
- * Extend:  another limit is another minimum in rp_cpu_memory() or rp_cpu_count().
  */
 #ifndef RP_BACKEND_CPU_LIMITS_H
 #define RP_BACKEND_CPU_LIMITS_H
 
 #include <stdint.h>
 
-/* Bytes that can still be taken: the least of what each limit leaves; UINT64_MAX where nothing is known. A group's page cache
- * that nobody uses (inactive_file) counts as free, since the kernel drops it before it kills. */
+/* Bytes that can still be taken: the least of what each limit leaves; UINT64_MAX if unknown. A group's unused page cache
+ * (inactive_file) counts as free, because the kernel drops it before it kills. */
 uint64_t rp_cpu_memory(const char *root);
 /* CPUs of the affinity mask, or fewer where a control group's quota allows less time; at least 1. */
 int rp_cpu_count(const char *root);

@@ -1,17 +1,11 @@
-/* Chooses among the compilations of the operations, and says what scratch attention needs. */
+/* The choice between the compilations of the operations, and the scratch that attention needs. */
 #include "backend/cpu/ops_isa.h"
 
-void rp_cpu_ops_table(struct rp_ops *op, enum rp_isa isa)
+const struct rp_ops *rp_cpu_ops(enum rp_isa isa)
 {
-    static void (*const fill[RP_ISA_COUNT])(struct rp_ops *) = {
-        [RP_ISA_scalar] = rp_cpu_ops_fill_scalar,
-        [RP_ISA_avx2] = rp_cpu_ops_fill_avx2,
-        [RP_ISA_avx512] = rp_cpu_ops_fill_avx512,
-    };
-    if (isa == RP_ISA_scalar && rp_isa_has_fma())
-        rp_cpu_ops_fill_scalar_fma(op);
-    else
-        fill[isa](op);
+    if (isa == RP_ISA_scalar)
+        return rp_isa_has_fma() ? &rp_cpu_ops_scalar_fma : &rp_cpu_ops_scalar;
+    return isa == RP_ISA_avx2 ? &rp_cpu_ops_avx2 : &rp_cpu_ops_avx512;
 }
 
 /* struct att_scratch: kt, vt; q, k, v; bias, keep, big_d; s, dp. The same for all instruction sets. */

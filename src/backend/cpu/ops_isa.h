@@ -1,8 +1,7 @@
 /* The operations other than gemm, compiled once per instruction set from the same text.
  *
- * What:    what ops_scalar.c, ops_scalar_fma.c, ops_avx2.c and ops_avx512.c give to ops.c, which chooses.
+ * What:    the tables of ops_scalar.c, ops_scalar_fma.c, ops_avx2.c and ops_avx512.c, between which ops.c chooses.
  * Flow:    ops_<isa>.c defines RP_ISA_NAME and includes kernels.inc.h; the table follows from ops.def.
- * Owner:   static code only.
  * Extend:  an operation is cpu_<name>() in one of the *.inc.h; another instruction set is one more such file and a row in ops.c.
  */
 #ifndef RP_BACKEND_CPU_OPS_ISA_H
@@ -10,10 +9,7 @@
 
 #include "backend/cpu/cpu.h"
 
-void rp_cpu_ops_fill_scalar(struct rp_ops *op);
-void rp_cpu_ops_fill_scalar_fma(struct rp_ops *op);
-void rp_cpu_ops_fill_avx2(struct rp_ops *op);
-void rp_cpu_ops_fill_avx512(struct rp_ops *op);
+extern const struct rp_ops rp_cpu_ops_scalar, rp_cpu_ops_scalar_fma, rp_cpu_ops_avx2, rp_cpu_ops_avx512;
 
 /* Sizes of attention's scratch, the same for all. */
 #define RP_ATT_PAD 16      /* rows and columns of scratch are padded to this with zeros */

@@ -1,6 +1,6 @@
 /* Threads that wait for jobs.
  *
- * A job is a function and a number of parts. One 64-bit word says everything that must be read together:
+ * A job is a function and a number of parts. One 64-bit word contains everything that must be read together:
  *
  *     ticket:  | number of the job, 32 bits | parts not yet taken, 32 bits |
  *
@@ -10,11 +10,8 @@
  *
  * Sleeping: threads wait on `epoch`, which changes with every job; the caller waits on `done`, the count of finished parts.
  * Both spin first, for some ten microseconds: the gap between two operations of a training step is shorter than that, and a
- * longer spin would only take the CPU from somebody else.
+ * longer spin would only take the CPU from other processes.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "backend/cpu/cpu.h"
 
 #include <errno.h>

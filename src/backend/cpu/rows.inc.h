@@ -351,7 +351,7 @@ struct row_sums_job {
     int add;
 };
 
-/* 128 columns of one group: a binary counter of partial sums, merged as soon as two of one size stand side by side. */
+/* 128 columns of one group: a binary counter of partial sums, merged as soon as two neighbours have the same size. */
 static void group_sum(float *dst, const float *src, const int32_t *source, long count, long width, long cols, int add, float *stack)
 {
     int top = 0;

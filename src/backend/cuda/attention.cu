@@ -4,8 +4,8 @@
  *     softmax       in place, a warp four queries at a time        all scores of a query are here: nothing is rescaled
  *     outputs       o[q, d] = chain over k of p * v                values in stages of 16 x 64
  *
- * Heads wider than 64 are taken 64 columns at a time: a chain of a score then goes on from what is stored. Keys after the last one
- * attended to are left out. Copies of a stage run two stages ahead; before sm_80 its loads run one stage ahead, through registers. */
+ * Heads wider than 64 are processed 64 columns at a time: the chain of a score then continues from its stored value. Keys after the last
+ * one attended to are skipped. Stages are copied two ahead; before sm_80 they are loaded one ahead, through registers. */
 #include "backend/cuda/attention.cuh"
 #include "ops/philox.h"
 
@@ -30,44 +30,44 @@ struct stage {
 };
 
 #if RP_ASYNC
-#define AHEAD 2
-struct ahead {
+#define PREFETCH 2
+struct prefetch {
     int none;
 };
-RP_DEVICE void stage_start(const struct forward *f, const struct stage *s, struct ahead *ahead)
+RP_DEVICE void stage_start(const struct forward *f, const struct stage *s, struct prefetch *prefetch)
 {
     float *to = f->stage + s->slot * RP_ATT_STAGE;
-    (void)ahead;
+    (void)prefetch;
     if (s->part.rows > 0 && s->values)
         att_copy(RP_ATT_STEP, 16, to, RP_ATT_DIM, &s->part);
     else if (s->part.rows > 0)
         att_copy(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, &s->part);
     rp_copy_commit();
 }
-RP_DEVICE void stage_land(const struct forward *f, const struct stage *s, const struct ahead *ahead)
+RP_DEVICE void stage_land(const struct forward *f, const struct stage *s, const struct prefetch *prefetch)
 {
-    (void)f, (void)s, (void)ahead;
+    (void)f, (void)s, (void)prefetch;
 }
 #else
-#define AHEAD 1
-struct ahead {
+#define PREFETCH 1
+struct prefetch {
     float4 v[ATT_FOURS(RP_ATT_KEYS, RP_ATT_STEP / 4)];
 };
-RP_DEVICE void stage_start(const struct forward *f, const struct stage *s, struct ahead *ahead)
+RP_DEVICE void stage_start(const struct forward *f, const struct stage *s, struct prefetch *prefetch)
 {
     (void)f;
     if (s->part.rows > 0 && s->values)
-        att_load(RP_ATT_STEP, 16, ahead->v, &s->part);
+        att_load(RP_ATT_STEP, 16, prefetch->v, &s->part);
     else if (s->part.rows > 0)
-        att_load(RP_ATT_KEYS, RP_ATT_STEP / 4, ahead->v, &s->part);
+        att_load(RP_ATT_KEYS, RP_ATT_STEP / 4, prefetch->v, &s->part);
 }
-RP_DEVICE void stage_land(const struct forward *f, const struct stage *s, const struct ahead *ahead)
+RP_DEVICE void stage_land(const struct forward *f, const struct stage *s, const struct prefetch *prefetch)
 {
     float *to = f->stage + s->slot * RP_ATT_STAGE;
     if (s->part.rows > 0 && s->values)
-        att_store(RP_ATT_STEP, 16, to, RP_ATT_DIM, ahead->v);
+        att_store(RP_ATT_STEP, 16, to, RP_ATT_DIM, prefetch->v);
     else if (s->part.rows > 0)
-        att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, ahead->v);
+        att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, prefetch->v);
 }
 #endif
 
@@ -94,20 +94,20 @@ RP_DEVICE struct stage value_stage(const struct forward *f, int c, int t, int sl
     return s;
 }
 
-/* Start the first AHEAD stages; on return nobody reads what was in the slots before. */
+/* Starts the first PREFETCH stages; no thread may still read the slots. */
 RP_DEVICE void values_begin(const struct forward *f, int c)
 {
-    struct ahead ahead;
-    for (int t = 0; t < AHEAD; t++) {
+    struct prefetch prefetch;
+    for (int t = 0; t < PREFETCH; t++) {
         const struct stage s = value_stage(f, c, t, t);
-        stage_start(f, &s, &ahead);
-        stage_land(f, &s, &ahead);
+        stage_start(f, &s, &prefetch);
+        stage_land(f, &s, &prefetch);
     }
 }
 
 /* ---- scores ---- */
 
-/* A tile of chains: the end of them with the last columns, else where they stand. */
+/* Stores a tile of chains: finished scores with the last columns, else the chains so far. */
 RP_DEVICE void put_scores(const int rows, const struct forward *f, float (*s)[4], int tile, int last)
 {
     const float scale = f->a->scale;
@@ -137,15 +137,15 @@ RP_DEVICE void scores(const int rows, const struct forward *f, int c)
     const int left = f->a->dim - c, steps = left < RP_ATT_DIM ? (left + RP_ATT_STEP - 1) / RP_ATT_STEP : RP_ATT_DIM / RP_ATT_STEP;
     const int tiles = (f->keys + RP_ATT_KEYS - 1) / RP_ATT_KEYS;
     const struct att_part queries = {f->x, f->first * f->a->ld + c, f->a->ld, f->a->seq - f->first, left, f->a->whole};
-    struct ahead ahead;
+    struct prefetch prefetch;
     struct stage next;
     float s[ATT_ROWS][4];
     int tile = 0, step = 0, slot = 0; /* of the stage to be started */
     att_copy(RP_ATT_QUERIES(rows), RP_ATT_DIM / 4, f->q, RP_ATT_TILE_PITCH, &queries);
-    for (int t = 0; t < AHEAD; t++) {
+    for (int t = 0; t < PREFETCH; t++) {
         next = key_stage(f, c, tile, step, slot);
-        stage_start(f, &next, &ahead);
-        stage_land(f, &next, &ahead);
+        stage_start(f, &next, &prefetch);
+        stage_land(f, &next, &prefetch);
         slot = next_slot(slot);
         if (++step == steps) {
             step = 0;
@@ -161,12 +161,12 @@ RP_DEVICE void scores(const int rows, const struct forward *f, int c)
             att_clear(rows, s);
         RP_NO_UNROLL
         for (int d = 0; d < steps; d++) {
-            rp_copy_wait(AHEAD - 1);
+            rp_copy_wait(PREFETCH - 1);
             __syncthreads();
             next = key_stage(f, c, tile, step, slot);
-            stage_start(f, &next, &ahead);
+            stage_start(f, &next, &prefetch);
             att_dots(rows, RP_ATT_STEP, s, x + d * RP_ATT_STEP, RP_ATT_TILE_PITCH, y + at * RP_ATT_STAGE, RP_ATT_STEP_PITCH);
-            stage_land(f, &next, &ahead);
+            stage_land(f, &next, &prefetch);
             at = next_slot(at);
             slot = next_slot(slot);
             if (++step == steps) {
@@ -301,7 +301,7 @@ RP_DEVICE void probabilities(const struct forward *f, float *p, int row, const f
     for (int k = 4 * f->me.lane; k < end; k += 128) {
         uint32_t keep[4] = {0, 0, 0, 0};
         if (threshold) {
-            /* ten rounds' keys are made again for every four rows: kept over the loop they would take 20 registers */
+            /* recomputes the ten round keys for every four rows: kept over the loop they would take 20 registers */
             uint32_t low = (uint32_t)f->a->seed, high = (uint32_t)(f->a->seed >> 32);
             RP_OPAQUE(low);
             RP_OPAQUE(high);
@@ -369,19 +369,19 @@ RP_DEVICE void softmax(const int rows, const struct forward *f)
 RP_DEVICE void outputs(const int rows, const struct forward *f, int c)
 {
     const struct rp_attention_forward_args *a = f->a;
-    struct ahead ahead;
+    struct prefetch prefetch;
     float o[ATT_ROWS][4];
     const float *p = f->p + f->me.row * RP_ATT_SQUARE_PITCH, *v = f->stage + 4 * f->me.col;
-    int at = 0, slot = AHEAD;
+    int at = 0, slot = PREFETCH;
     att_clear(rows, o);
     RP_NO_UNROLL
     for (int t = 0; t * RP_ATT_STEP < f->keys; t++) {
-        rp_copy_wait(AHEAD - 1);
+        rp_copy_wait(PREFETCH - 1);
         __syncthreads();
-        const struct stage next = value_stage(f, c, t + AHEAD, slot);
-        stage_start(f, &next, &ahead);
+        const struct stage next = value_stage(f, c, t + PREFETCH, slot);
+        stage_start(f, &next, &prefetch);
         att_rows(rows, RP_ATT_STEP, o, p + place(f, t * RP_ATT_STEP), RP_ATT_SQUARE_PITCH, v + at * RP_ATT_STAGE, RP_ATT_DIM);
-        stage_land(f, &next, &ahead);
+        stage_land(f, &next, &prefetch);
         at = next_slot(at);
         slot = next_slot(slot);
     }

@@ -1,10 +1,9 @@
-/* What the attention kernels share: who owns what, tiles into shared memory, and the three shapes of product.
+/* Shared by the attention kernels: the elements of each thread, copies of tiles into shared memory, and the three shapes of product.
  *
  * What:    128 threads; thread (row 0..7, col 0..15) owns queries row + 8 i and, of scores, keys col + 16 j, of a head's columns
  *          4 col + j; j < 4, i < rows. A warp has 4 values of row and 8 of col.
- * Flow:    every tensor lies in shared memory the way it lies in global memory, [row, column]; so one copy of a tile serves both
- *          products in which it takes part.
- * Owner:   none.
+ * Flow:    every tensor has the same layout in shared as in global memory, [row, column], so one copy of a tile serves both of its
+ *          products.
  * Extend:  attention.h has the sizes.
  *
  *     dots      s[q,k] += sum over d of x[q,d] y[k,d]     both read along d, four d at a time
@@ -26,16 +25,16 @@ struct att_owner {
     int row, col, lane, warp;
 };
 
-/* x, of which the compiler does not know that it is the same each time: what is made from it is made again where it is needed, not kept
- * in registers over a loop that has none to spare. */
+/* x, but the compiler does not know that it is the same each time: values that depend on it are computed again where they are needed,
+ * instead of taking registers over a loop. */
 RP_DEVICE int att_again(int x)
 {
-    RP_STAY(x);
+    RP_REMATERIALISE(x);
     return x;
 }
 
-/* Bit 0 of the lane belongs to the column and bits 1 and 2 to the row, so that of any two lanes side by side, or two apart, either
- * kind of operand is one address: such 16-byte reads take half the time. */
+/* Bit 0 of the lane belongs to the column and bits 1 and 2 to the row, so that two lanes whose numbers differ by 1 or 2 read the same
+ * address of one of the operands: such 16-byte reads take half the time. */
 RP_DEVICE struct att_owner att_owner(void)
 {
     struct att_owner me;
@@ -137,7 +136,7 @@ RP_DEVICE void att_columns(const int steps, float (*c)[4], const float *p, const
     }
 }
 
-/* e^x where bit 0 of `on`, else +0; without a branch, so that several run beside each other. A masked score may be above 88. */
+/* e^x if bit 0 of `on` is set, else +0; without a branch, so that several are interleaved. A masked score may be above 88. */
 RP_DEVICE float att_exp(float x, uint32_t on)
 {
     return r_float(r_bits(r_exp_below(x)) & (0u - (on & 1u)));
@@ -145,19 +144,19 @@ RP_DEVICE float att_exp(float x, uint32_t on)
 
 /* ---- tiles ---- */
 
-/* Rows and columns from element `at` of a tensor on, of which a tile is to be made: +0 outside. whole: columns in fours, every four
- * 16-byte aligned. */
+/* The part of a tensor, from element `at` on, that is copied to a tile; +0 outside of it. whole: columns come in fours, each 16-byte
+ * aligned. */
 struct att_part {
     const float *from;
     int at, ld, rows, cols, whole;
 };
 
-/* Fours per thread of a tile, and where number n of this thread's is; quads: fours of a row, a power of two. */
+/* Float4s of a tile per thread, and the row and column of number n of this thread; quads: float4s of a row, a power of two. */
 #define ATT_FOURS(height, quads) ((height) * (quads) / RP_ATT_THREADS)
 #define ATT_ROW(n, quads) (((int)threadIdx.x + (n) * RP_ATT_THREADS) / (quads))
 #define ATT_COLUMN(quads) ((int)threadIdx.x % (quads) * 4)
 
-/* A tile that is not whole: one float at a time. */
+/* Without `whole`: one float at a time. */
 RP_DEVICE void att_copy_ragged(const int height, const int quads, float *to, const int pitch, const struct att_part *p)
 {
     RP_NO_UNROLL

@@ -1,8 +1,7 @@
-/* Attention's tiles and their places in shared memory: what host and kernels must agree on.
+/* Attention's tiles and their layout in shared memory: shared by host and kernels.
  *
  * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread.
- * Flow:    ops_attention.c picks `rows` by what fits; attention.cu and attention_backward.cu lay out what it asked for.
- * Owner:   none.
+ * Flow:    ops_attention.c chooses `rows`; attention.cu and attention_backward.cu divide the shared memory of the launch.
  * Extend:  another number of rows is a kernel in kernels.def and an entry in the lists of ops_attention.c.
  *
  * Probabilities lie in squares of 64 keys. Pitches: 16-byte reads by lanes of neighbouring rows meet no bank twice when pitch / 4 is odd

@@ -1,12 +1,12 @@
-/* Attention, backward: one block makes all gradients of one head of one sample, so that nothing is added up by two blocks. It goes over
- * squares of 64 keys x 8 * rows queries, keys outside, both ascending; p is made again from the stored maximum and 1 / sum.
+/* Attention, backward: one block computes all gradients of one head of one sample, so that no sum is split over blocks. It iterates over
+ * squares of 64 keys x 8 * rows queries, keys in the outer loop, both ascending; p is recomputed from the stored maximum and 1 / sum.
  *
  *     s  = q k^T           dv += pd^T do      over queries: in registers until the next 64 keys
  *     dp = do v^T          dk += ds^T q       the same
  *     p, pd, ds            dq += ds k         over keys: in memory, where a chain waits for the next 64
  *
- * pd and then ds lie in one square of shared memory. While dq is made, the next queries are on their way. D = do o of a query is made
- * with the first keys and kept. Heads wider than 64 take another road: 64 columns at a time, all chains but those of s and dp in memory. */
+ * One square of shared memory holds pd, then ds. While dq is computed, the next queries are copied. D = do o of a query is computed
+ * with the first keys and kept. Heads wider than 64 are processed 64 columns at a time, with all chains except s and dp in memory. */
 #include "backend/cuda/attention.cuh"
 
 struct backward {
@@ -73,7 +73,7 @@ RP_DEVICE void copy_rows(const int rows, const struct backward *b, int q0, int k
 
 /* ---- the square ---- */
 
-/* What of a tile's `all` columns, queries or keys there is, in whole steps of 16: the rest is +0 and adds nothing. */
+/* How many of a tile's `all` columns, queries or keys exist, rounded up to 16: the padding is +0 and adds nothing. */
 RP_DEVICE int steps_of(const int all, int left)
 {
     return left < all ? (left + 15) / 16 * 16 : all;
@@ -91,7 +91,7 @@ RP_DEVICE void add_products(const int rows, const struct backward *b, float (*s)
         att_dots(rows, 16, g, b->g + x + d, RP_ATT_TILE_PITCH, b->v + y + d, RP_ATT_TILE_PITCH);
 }
 
-/* The chain of do * o of this thread's query goes on from d; outputs are in the square. */
+/* Continues the chain d of do * o of this thread's query; outputs are in the square. */
 RP_DEVICE float add_big_d(const struct backward *b, float d, int columns)
 {
     const float *g = b->g + (int)threadIdx.x * RP_ATT_TILE_PITCH, *o = b->p + (int)threadIdx.x * RP_ATT_SQUARE_PITCH;
@@ -238,7 +238,7 @@ RP_DEVICE void start_queries(const int rows, const struct backward *b, int q0, i
     copy_rows(rows, b, q0, k0);
 }
 
-/* What follows 64 keys and the queries from q0, if anything does. */
+/* Starts copying the tiles of the square after (q0, k0), if there is one. */
 RP_DEVICE void start_next(const int rows, const struct backward *b, int q0, int k0)
 {
     if (q0 + RP_ATT_QUERIES(rows) < b->a->seq)
@@ -250,7 +250,7 @@ RP_DEVICE void start_next(const int rows, const struct backward *b, int q0, int 
     rp_copy_commit();
 }
 
-/* D of the queries from q0; their outputs are on their way into the square. */
+/* D of the queries from q0, whose outputs are being copied into the square. */
 RP_DEVICE void make_big_d(const int rows, const struct backward *b, int q0, int columns)
 {
     rp_copy_wait(0);
@@ -260,7 +260,7 @@ RP_DEVICE void make_big_d(const int rows, const struct backward *b, int q0, int 
     __syncthreads();
 }
 
-/* One square. Tiles are there or on their way; dk and dv are this thread's parts of them. */
+/* One square, whose tiles are being copied; dk and dv: this thread's parts. */
 RP_DEVICE void square(const int rows, const struct backward *b, float (*dk)[4], float (*dv)[4], int q0, int k0, uint32_t on)
 {
     const struct rp_attention_backward_args *a = b->a;
@@ -303,7 +303,7 @@ RP_DEVICE void narrow(const int rows, const struct backward *b)
     RP_NO_UNROLL
     for (int k0 = 0; k0 < b->keys; k0 += RP_ATT_KEYS) {
         const uint32_t on = keys_on(b, k0);
-        __syncthreads(); /* the keys before are used up */
+        __syncthreads(); /* the keys before have been read */
         copy_keys(b, b->k, 1, k0, 0);
         rp_copy_commit();
         att_clear(8, dk);
@@ -318,7 +318,7 @@ RP_DEVICE void narrow(const int rows, const struct backward *b)
 
 /* ---- wider heads ---- */
 
-/* After everybody is done with what was in the tiles: this thread's copies are over, and everybody's. */
+/* Waits for the copies of all threads. */
 RP_DEVICE void arrive(void)
 {
     rp_copy_commit();

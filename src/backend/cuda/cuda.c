@@ -12,15 +12,14 @@
 #define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when graphs are made and launched */
 #define LOAD_SPARE ((uint64_t)64 << 20)   /* until a device is opened: its kernels, and blocks are rounded up */
 
-
-/* ---- the device that is meant ---- */
+/* ---- choosing the device ---- */
 
 static int is_uuid(const char *text)
 {
     return text && (!strncmp(text, "GPU-", 4) || !strncmp(text, "MIG-", 4));
 }
 
-/* 8-4-4-4-12 hexadecimal digits: what nvidia-smi -L prints behind "GPU-", or behind "MIG-" for the part of a GPU that CUDA shows as one. */
+/* 8-4-4-4-12 hexadecimal digits: what nvidia-smi -L prints after "GPU-", or after "MIG-" for a part of a GPU. */
 static void uuid_text(char text[48], const CUuuid *u)
 {
     int n = 0;
@@ -59,7 +58,7 @@ static int choose(const struct rp_driver *d, const struct rp_device_opts *o, CUd
         return find_uuid(d, o->device, count, device, ordinal, err);
     long n = o->device && *o->device ? strtol(o->device, &end, 10) : 0;
     if (o->device && *o->device && (*end || n < 0 || n > INT32_MAX))
-        return rp_fail(err, RP_USAGE, "device '%s': a number from 0 or a UUID like GPU-8a56a4bc-... is meant", o->device);
+        return rp_fail(err, RP_USAGE, "device '%s': expected a number from 0 or a UUID like GPU-8a56a4bc-...", o->device);
     if (n >= count)
         return rp_fail(err, RP_UNAVAILABLE, "there is no GPU %ld: CUDA shows %d here, numbered from 0", n, count);
     *ordinal = (int)n;
@@ -104,7 +103,7 @@ static int ask_device(struct rp_cuda *c, struct rp_err *err)
             return rp_driver_fail(c->d, r_, what, err);                                                                \
     } while (0)
 
-/* The context is the device's primary one, and current in this thread from here on. */
+/* The device's primary context becomes current in this thread. */
 static int start(struct rp_cuda *c, struct rp_err *err)
 {
     size_t free_bytes, total;
@@ -124,7 +123,7 @@ static int start(struct rp_cuda *c, struct rp_err *err)
     return 0;
 }
 
-/* Nothing here can be reported any more: after a lost device every call fails. */
+/* Errors are ignored: after the loss of a device every call fails. */
 static void close_device(struct rp_dev *dev)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -152,7 +151,7 @@ static void close_device(struct rp_dev *dev)
     free(c);
 }
 
-/* A block, without the zeroes. */
+/* A block that is not zeroed. */
 static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct rp_err *err)
 {
     struct rp_cuda_block *b = &c->block[c->blocks];
@@ -174,30 +173,28 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
     return (void *)(uintptr_t)b->data; /* NOLINT(performance-no-int-to-ptr): an address of the device */
 }
 
+static const struct rp_ops cuda_ops = {
+#define OP(name, types, args) .name = rp_cuda_op_##name,
+#include "ops/ops.def"
+#undef OP
+};
+
 static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
     if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
         return -1;
-    c->workspace_bytes = workspace > RP_CUDA_TURN_BYTES ? workspace - RP_CUDA_TURN_BYTES : 0;
-    unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes + RP_CUDA_TURN_BYTES, err);
+    c->workspace_bytes = workspace > RP_CUDA_SEMAPHORE_BYTES ? workspace - RP_CUDA_SEMAPHORE_BYTES : 0;
+    unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes + RP_CUDA_SEMAPHORE_BYTES, err);
     if (!own)
         return -1;
-    c->turns = (unsigned *)(void *)(own + c->workspace_bytes);
-    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->turns, 0, RP_CUDA_TURN_BYTES, c->stream), "cuMemsetD8Async");
+    c->semaphores = (unsigned *)(void *)(own + c->workspace_bytes);
+    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->semaphores, 0, RP_CUDA_SEMAPHORE_BYTES, c->stream), "cuMemsetD8Async");
     const char *graphs = getenv("RP_CUDA_GRAPHS");
     const char *products = getenv("RP_CUDA_GEMM");
     c->gemm_rotates = products && strcmp(products, "rotate") == 0;
     c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
-    rp_cuda_ops_gemm(&c->ops);
-    rp_cuda_ops_attention(&c->ops);
-    rp_cuda_ops_rows(&c->ops);
-    rp_cuda_ops_pointwise(&c->ops);
-    rp_cuda_ops_loss(&c->ops);
-    rp_cuda_ops_optim(&c->ops);
-    rp_cuda_ops_evidence(&c->ops);
-    rp_cuda_ops_whole(&c->ops);
     c->dev.backend = &rp_backend_cuda;
-    c->dev.op = &c->ops;
+    c->dev.op = &cuda_ops;
     return 0;
 }
 
@@ -219,7 +216,7 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
 
 /* ---- memory and copies ---- */
 
-static int report(struct rp_cuda *c, struct rp_err *err)
+int rp_cuda_report(struct rp_cuda *c, struct rp_err *err)
 {
     if (!c->has_failed)
         return 0;
@@ -236,7 +233,7 @@ static int finish(struct rp_cuda *c, struct rp_err *err)
         if (r != CUDA_SUCCESS)
             rp_cuda_failed(c, r, "waiting for the GPU");
     }
-    return report(c, err);
+    return rp_cuda_report(c, err);
 }
 
 static int sync_device(struct rp_dev *dev, struct rp_err *err)
@@ -254,10 +251,10 @@ static void *block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct
     CUresult r = c->d->cuMemsetD8Async((CUdeviceptr)(uintptr_t)data, 0, bytes, c->stream);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, "cuMemsetD8Async");
-    return report(c, err) < 0 ? NULL : data;
+    return rp_cuda_report(c, err) < 0 ? NULL : data;
 }
 
-/* Page-locked memory has one address on both sides wherever this backend runs (64-bit Linux). */
+/* On 64-bit Linux, page-locked memory has the same address for host and device. */
 static void *shared(struct rp_dev *dev, size_t bytes, struct rp_err *err)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -274,8 +271,8 @@ static void free_shared(struct rp_dev *dev, void *data)
     c->d->cuMemFreeHost(data);
 }
 
-/* Through page-locked memory, in halves that take turns: the copy of one runs while the other is filled. Returns when `src` may be
- * changed; the device has the bytes when what follows on the stream starts. */
+/* Through two halves of page-locked memory: one is copied while the other is filled. `src` may be changed on return; the copy precedes
+ * later work on the stream. */
 static int upload(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -294,7 +291,7 @@ static int upload(struct rp_dev *dev, void *dst, const void *src, size_t bytes, 
             rp_cuda_failed(c, r, "copying to the GPU");
         c->half ^= 1;
     }
-    return report(c, err);
+    return rp_cuda_report(c, err);
 }
 
 static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
@@ -302,7 +299,7 @@ static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes
     struct rp_cuda *c = rp_cuda_of(dev);
     for (size_t at = 0; at < bytes; at += RP_CUDA_PINNED) {
         size_t n = bytes - at < RP_CUDA_PINNED ? bytes - at : RP_CUDA_PINNED;
-        if (finish(c, err) < 0) /* uploads may still read the halves */
+        if (finish(c, err) < 0) /* uploads may still be reading the halves */
             return -1;
         CUresult r = c->d->cuMemcpyDtoHAsync(c->pinned, (CUdeviceptr)(uintptr_t)src + at, n, c->stream);
         if (r != CUDA_SUCCESS)
@@ -311,15 +308,15 @@ static int download(struct rp_dev *dev, void *dst, const void *src, size_t bytes
             return -1;
         memcpy((char *)dst + at, c->pinned, n);
     }
-    return report(c, err);
+    return rp_cuda_report(c, err);
 }
 
 /* ---- before anything is opened ---- */
 
-/* Of the device that was asked for last: whoever asks whether one can be used asks for the rest next, and a context takes a second. */
+/* A cache of the last answer: callers ask several questions about one device, and making a context takes a second. */
 static struct {
     char device[65];
-    int known, has_memory; /* memory: for one answer, the next may be another */
+    int known, has_memory; /* the amount of memory is used once: it changes */
     struct rp_cuda_gpu gpu;
     uint64_t bytes;
 } found;
@@ -329,7 +326,7 @@ static int is_found(const struct rp_device_opts *o)
     return found.known && strcmp(found.device, o->device ? o->device : "") == 0;
 }
 
-/* What a run may take. A context is made for it: nothing else tells whether others leave this GPU to us. */
+/* The bytes a run may use. Makes a context, which also fails if another program has this GPU to itself. */
 static int find_memory(struct rp_cuda *c, uint64_t *bytes, struct rp_err *err)
 {
     size_t free_bytes = 0, total = 0;
@@ -408,12 +405,12 @@ const struct rp_backend rp_backend_cuda = {
     .download = download,
     .sync = sync_device,
     .info = info,
-    .product = rp_cuda_product,
+    .peak_gemm = rp_cuda_peak_gemm,
     .time_begin = rp_cuda_time_begin,
     .time_end = rp_cuda_time_end,
     .copy = rp_cuda_copy,
-    .feed = rp_cuda_feed,
+    .upload_repeated = rp_cuda_upload_repeated,
     .release = rp_cuda_release,
-    .taken = rp_cuda_taken,
+    .used_memory = rp_cuda_used_memory,
     .address = rp_cuda_address,
 };

@@ -1,12 +1,12 @@
 /* The CUDA backend's own structs: an opened GPU, its memory, and how kernels are launched on it.
  *
  * What:    shared by the host files of backend/cuda/ only.
- * Flow:    cuda.c opens the device and moves bytes; ops_*.c fill its table of operations, each a few rp_cuda_launch() on one stream.
+ * Flow:    cuda.c opens the device and copies; each operation in ops_*.c is one or a few rp_cuda_launch() on one stream.
  * Owner:   struct rp_cuda owns context, streams, modules, blocks and the pinned buffers; nothing is allocated after open() and block().
- * Extend:  an operation that needs memory of its own has it in rp_cuda_needs(), and takes it with rp_cuda_workspace().
+ * Extend:  an operation that needs memory of its own is a case of rp_cuda_needs(), and gets it from rp_cuda_workspace().
  *
- * Operations run in the order of their calls on one stream. The first failure is kept, everything after it does nothing, and sync(),
- * upload() or download() reports it.
+ * Operations run in the order of their calls on one stream. After a failure nothing is executed until sync(), upload() or download()
+ * reports it.
  */
 #ifndef RP_BACKEND_CUDA_CUDA_H
 #define RP_BACKEND_CUDA_CUDA_H
@@ -29,7 +29,7 @@ struct rp_cuda_kernel_info {
 };
 extern const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS];
 
-/* Compiled device code, made by the build: all kernels for each architecture, in as many parts as there are .cu files. */
+/* Compiled device code, made by the build: all kernels for each architecture, one part for each .cu file. */
 struct rp_cuda_part {
     const char *name;          /* "whole", of whole.cu */
     const unsigned char *data; /* a cubin or PTX as a zstd frame */
@@ -37,7 +37,7 @@ struct rp_cuda_part {
 };
 struct rp_cuda_image {
     int arch; /* 90: sm_90 */
-    int ptx;  /* not machine code: the driver compiles it for a device that no other image fits */
+    int ptx;  /* 1: not machine code; the driver compiles it, for devices that no other image fits */
     const struct rp_cuda_part *part;
     int parts;
     const char *sha256; /* hex, of the unpacked parts one after another */
@@ -54,7 +54,6 @@ const struct rp_cuda_image *rp_cuda_image_for(int capability);
 struct rp_cuda {
     struct rp_dev dev;
     const struct rp_driver *d;
-    struct rp_ops ops; /* what dev.op points to */
     CUdevice device;
     CUcontext context;
     CUstream stream;
@@ -62,23 +61,23 @@ struct rp_cuda {
     CUmodule module[RP_CUDA_MODULES];
     int modules;
     CUfunction kernel[RP_CUDA_KERNELS];
-    size_t shared_set[RP_CUDA_KERNELS]; /* dynamic shared memory that the kernel has been allowed */
+    size_t shared_set[RP_CUDA_KERNELS]; /* bytes of dynamic shared memory that the kernel may use */
     struct rp_cuda_gpu gpu;
     int ordinal, multiprocessors;
-    size_t l2;                        /* bytes of the cache that all multiprocessors share */
+    size_t l2;                        /* bytes of the L2 cache */
     struct rp_cuda_block {
         CUdeviceptr data;
         size_t bytes;
     } block[RP_CUDA_BLOCKS];          /* the first is the workspace */
     int blocks;
     size_t workspace_bytes;
-    unsigned *turns;                  /* RP_CUDA_TURNS counters behind the workspace, 0 between operations: see struct rp_gemm_args */
+    unsigned *semaphores;             /* [RP_CUDA_SEMAPHORES] after the workspace, 0 between operations: see struct rp_gemm_args */
     struct rp_cuda_gemm {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
         double cycles;                /* of a multiprocessor, by estimate */
-    } gemm_wish, gemm_done;           /* for tests: taken where possible (0: the fastest by estimate); of the last product */
-    int attention_wish;               /* for tests: queries of a thread, taken where possible */
-    int gemms, gemm_rotates;          /* products so far; four at a time in the next of the ways that are possible (RP_CUDA_GEMM=rotate) */
+    } gemm_forced, gemm_done;         /* for tests: used where possible (0: the fastest by estimate); of the last GEMM */
+    int attention_forced;             /* for tests: queries of a thread, used where possible */
+    int gemms, gemm_rotates;          /* GEMMs so far; every four use the next possible tile and mode (RP_CUDA_GEMM=rotate) */
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
@@ -101,65 +100,61 @@ struct rp_grid {
     unsigned x, y, z;
 };
 
-/* Launches between two looks of the host (sync, upload, download) are one graph: the second time the same kernels come in the same
- * order, only sizes and arguments that changed are told to the driver, and one call launches all. RP_CUDA_GRAPHS=0 turns it off. */
+/* Launches between two synchronisations (sync, upload, download) are one graph. When the same kernels come again in the same order, only
+ * changed sizes and arguments are passed to the driver, and one call launches all. RP_CUDA_GRAPHS=0 turns this off. */
 struct rp_cuda_graphs *rp_cuda_graphs_new(void);
 void rp_cuda_graphs_free(struct rp_cuda *c);
 void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
-void rp_cuda_flush(struct rp_cuda *c); /* what is collected goes to the stream; to be called before anything else is queued there */
-/* One launch on the stream. */
+void rp_cuda_flush(struct rp_cuda *c); /* launches what was collected; call it before queueing anything else on the stream */
 void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
-/* Launch on the device's stream. shared: bytes of dynamic shared memory. A failure is kept in c. */
+/* Launches on the device's stream. shared: bytes of dynamic shared memory. A failure is kept in c. RP_LAUNCH takes the fields of the
+ * kernel's arguments: RP_LAUNCH(c, fill, grid, 0, .dst = dst, .value = value, .n = n). */
 void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
 #define RP_LAUNCH(c, name, grid, shared, ...)                                                                          \
     rp_cuda_launch(c, RP_KERNEL_##name, grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
 /* Blocks for n items, one thread each, at most `most` blocks a multiprocessor: the kernel strides over the rest. */
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
-/* The workspace: bytes that are free between two operations, 256-byte aligned; RP_BUG when more is asked than it was opened with. */
+#define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4) /* four elements for each thread */
+/* The workspace, for use within one operation, 256-byte aligned; RP_BUG if it was opened with less. */
 void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
-/* Whether all of these start at a multiple of 16 bytes, as float4 has to. NULL does. */
+/* Whether all of these are multiples of 16 bytes, as float4 requires. NULL is. */
 int rp_cuda_aligned(const void *const *pointer, size_t n);
 #define RP_ALIGNED(...) rp_cuda_aligned((const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))
-static inline struct rp_drop_args rp_cuda_drop(const struct rp_dropout *d)
+static inline struct rp_dropout rp_cuda_drop(const struct rp_dropout *d)
 {
-    return d ? (struct rp_drop_args){d->seed, d->step, d->site, d->first_sample, d->threshold, d->rows_per_sample, d->scale}
-             : (struct rp_drop_args){.threshold = 0};
+    return d ? *d : (struct rp_dropout){.threshold = 0};
 }
 /* The end of a column sum: sum[p][column] = tree over the sums of 64 rows in work[p * part + block * width + column], p < parts. */
 void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows, int width);
-/* c->kernel from c->image; and what is loaded given back. */
+/* Fills c->kernel from c->image. */
 int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 void rp_cuda_unload_kernels(struct rp_cuda *c);
-/* Keep the first failure. */
+/* Records a failure, unless there was one already. */
 void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what);
+int rp_cuda_report(struct rp_cuda *c, struct rp_err *err) rp_must_check; /* -1 and *err after a failure */
 
 /* Measuring: the rows of struct rp_backend of these names, in measure.c. */
-struct rp_product rp_cuda_product(const struct rp_dev *dev);
+struct rp_gemm_shape rp_cuda_peak_gemm(const struct rp_dev *dev);
 int rp_cuda_time_begin(struct rp_dev *dev, struct rp_err *err);
 int rp_cuda_time_end(struct rp_dev *dev, uint64_t *ns, struct rp_err *err);
-void rp_cuda_timer_mark(struct rp_cuda *c); /* the host is about to wait: what is queued now is the last so far */
+void rp_cuda_timer_mark(struct rp_cuda *c); /* call before the host waits: the end of what is queued now */
 void rp_cuda_copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes);
-void rp_cuda_feed(struct rp_dev *dev, void *dst, size_t bytes, int times);
+void rp_cuda_upload_repeated(struct rp_dev *dev, void *dst, size_t bytes, int times);
 void rp_cuda_release(struct rp_dev *dev);
-int rp_cuda_taken(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
+int rp_cuda_used_memory(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
 void rp_cuda_address(const struct rp_dev *dev, char text[32]);
 
-/* "64x128_nt", or NULL past the last; numbers from 1 on. usable: compiled for this GPU. */
+/* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
-/* How a product would be done: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
+/* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g);
 
-/* Queries of a thread, an eighth of those of a block, in the kernels that are taken. */
+/* Queries of a thread, an eighth of those of a block, in the kernels that are chosen. */
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_rows, int *backward_rows);
 
-/* Each fills its rows of the table. */
-void rp_cuda_ops_gemm(struct rp_ops *op);
-void rp_cuda_ops_attention(struct rp_ops *op);
-void rp_cuda_ops_rows(struct rp_ops *op);
-void rp_cuda_ops_pointwise(struct rp_ops *op);
-void rp_cuda_ops_loss(struct rp_ops *op);
-void rp_cuda_ops_optim(struct rp_ops *op);
-void rp_cuda_ops_evidence(struct rp_ops *op);
-void rp_cuda_ops_whole(struct rp_ops *op);
+/* Every operation, in ops_*.c; cuda.c makes the table of them. */
+#define OP(name, types, args) void rp_cuda_op_##name RP_OP_ARGS args;
+#include "ops/ops.def"
+#undef OP
 
 #endif

@@ -1,14 +1,14 @@
-/* The dialect of the device code: what a .cu file may use besides C.
+/* What a .cu file may use in addition to C.
  *
  * What:    one source for two compilers. NVRTC or nvcc compile it as CUDA C++ for GPUs; a C compiler compiles it for the CPU, through
- *          tests/shim/shim.h, which executes grids, blocks, barriers and warps. So a .cu file is C that is C++ too: no templates,
- *          references or overloads; what comes in several sizes is a .cuh that is included several times.
- * Flow:    RP_KERNEL(name) { ... a.field ... }: one struct by value, `a`, whose type stands with its launch bounds in kernels.def.
- * Owner:   shared memory is one block of bytes of the launch, taken apart with RP_SHARED(type); there are no static __shared__ arrays.
+ *          tests/shim/shim.h, which executes grids, blocks, barriers and warps. So a .cu file is both C and C++: no templates,
+ *          references or overloads; code for several sizes is inlined with constant arguments.
+ * Flow:    RP_KERNEL(name) { ... a.field ... }: one struct by value, `a`; kernels.def has its type and the launch bounds.
+ * Owner:   shared memory is one dynamic block, divided with RP_SHARED(type); there are no static __shared__ arrays.
  * Extend:  a new built-in gets its definition here and in the shim.
  *
  * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a fused product is
- * written fmaf. tests/cuda/test_device_code.c reads what came out.
+ * written fmaf. tests/cuda/test_device_code.c checks the compiled code.
  */
 #ifndef RP_BACKEND_CUDA_DEVICE_H
 #define RP_BACKEND_CUDA_DEVICE_H
@@ -37,7 +37,7 @@ typedef unsigned long long uint64_t;
 typedef unsigned long long uintptr_t;
 #endif
 
-/* What the headers of src/ops write the way a C compiler knows it. */
+/* GCC's built-ins, as the headers of src/ops use them. */
 #define __builtin_fmaf(x, y, z) __fmaf_rn(x, y, z)
 #define __builtin_sqrtf(x) __fsqrt_rn(x)
 #define __builtin_memcpy(to, from, bytes) memcpy(to, from, bytes)
@@ -46,64 +46,52 @@ typedef unsigned long long uintptr_t;
 
 #define rp_swap_bytes(x) __byte_perm(x, 0, 0x0123)
 
-/* A place in shared memory: a number, so that it can be kept in a register, with constant distances in the instructions. */
-typedef unsigned rp_place;
-RP_DEVICE rp_place rp_place_of(const void *p)
+/* A shared-memory address: a number that stays in one register, with constant offsets in the instructions. */
+typedef unsigned rp_smem;
+RP_DEVICE rp_smem rp_smem_of(const void *p)
 {
-    return (rp_place)__cvta_generic_to_shared(p);
+    return (rp_smem)__cvta_generic_to_shared(p);
 }
-#define RP_PLACE_BEHIND(p, floats) ((p) + 4 * (unsigned)(floats))
-/* What is `floats` floats behind it. */
-RP_DEVICE float *rp_at(rp_place p, int floats)
+#define RP_SMEM_AFTER(p, floats) ((p) + 4 * (unsigned)(floats))
+RP_DEVICE float *rp_smem_at(rp_smem p, int floats)
 {
     return (float *)__cvta_shared_to_generic(p) + floats;
 }
 
-/* Copies from global into shared memory that run beside the arithmetic: sm_80 and later; before, they are loads and stores. */
+/* Asynchronous copies from global to shared memory: sm_80 and later; earlier devices use loads and stores. */
 #if __CUDA_ARCH__ >= 800
 #define RP_ASYNC 1
-RP_DEVICE void rp_copy16(void *to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(rp_place_of(to)), "l"(from) : "memory");
-}
-RP_DEVICE void rp_copy4(void *to, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(rp_place_of(to)), "l"(from) : "memory");
-}
-/* +0 where !inside; `from` must still be an address that may be read */
-RP_DEVICE void rp_copy4_or_zero(void *to, const void *from, int inside)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(rp_place_of(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
-}
-/* The same to `floats` floats behind a place. */
-RP_DEVICE void rp_copy16_to(rp_place to, int floats, const void *from)
+/* To `floats` floats after an address. or_zero: +0 if !inside, but `from` must still be readable. */
+RP_DEVICE void rp_copy16_to(rp_smem to, int floats, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 4 * (unsigned)floats), "l"(from) : "memory");
 }
-RP_DEVICE void rp_copy4_to(rp_place to, int floats, const void *from)
+RP_DEVICE void rp_copy4_to(rp_smem to, int floats, const void *from)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + 4 * (unsigned)floats), "l"(from) : "memory");
 }
-RP_DEVICE void rp_copy16_or_zero_to(rp_place to, int floats, const void *from, int inside)
+RP_DEVICE void rp_copy16_or_zero_to(rp_smem to, int floats, const void *from, int inside)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from),
                  "r"(inside ? 16 : 0) : "memory");
 }
-RP_DEVICE void rp_copy4_or_zero_to(rp_place to, int floats, const void *from, int inside)
+RP_DEVICE void rp_copy4_or_zero_to(rp_smem to, int floats, const void *from, int inside)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * (unsigned)floats), "l"(from),
                  "r"(inside ? 4 : 0) : "memory");
 }
+#define rp_copy16(to, from) rp_copy16_to(rp_smem_of(to), 0, from)
+#define rp_copy4_or_zero(to, from, inside) rp_copy4_or_zero_to(rp_smem_of(to), 0, from, inside)
 RP_DEVICE void rp_copy_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* All but the newest n groups of this thread have landed; a barrier then shows them to the others. n: a constant */
+/* Waits until all but the newest n groups of this thread are complete; other threads see them after a barrier. n: a constant */
 #define rp_copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 #else
 #define RP_ASYNC 0
 #endif
-/* Loads of what no thread of this launch changes, for addresses that have been made opaque: which memory they are in is forgotten then. */
+/* Loads of global memory that no thread of this launch writes, for opaque pointers: the compiler has lost their address space. */
 RP_DEVICE float rp_load4(const void *p)
 {
     float v;
@@ -127,11 +115,12 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 {
     asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-/* Keep the compiler from computing x again, or from moving what needs it up to here. */
+/* Keeps the compiler from computing x again, or from moving what depends on it to before this point. */
 #define RP_OPAQUE(x) asm("" : "+r"(x))
 #define RP_OPAQUE64(x) asm("" : "+l"(x))
-#define RP_OPAQUE_PLACE(x) RP_OPAQUE(x)
-#define RP_STAY(x) asm volatile("" : "+r"(x)::"memory")
+#define RP_OPAQUE_SMEM(x) RP_OPAQUE(x)
+/* Makes the compiler compute what depends on x again from here on, instead of keeping it in registers. */
+#define RP_REMATERIALISE(x) asm volatile("" : "+r"(x)::"memory")
 /* End the launch with an error. */
 #define RP_TRAP() asm volatile("trap;")
 
@@ -140,12 +129,12 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 #define RP_ALL_LANES 0xffffffffu
 #define RP_WARP 32
 
+#if defined(__CUDACC__) && !defined(RP_SHIM)
+#define inline __device__ __forceinline__ /* static inline functions of src/ops would be host functions */
+#endif
 #include "backend/cuda/kernels.h"
 
 #ifndef RP_SHIM
-/* What the headers of src/ops have as static inline, a compiler of CUDA takes for the host's. */
-#define inline __device__ __forceinline__
-
 /* Threads of a block and blocks of a multiprocessor that the compiler may count on. */
 enum {
 #define KERNEL(name, args, threads, blocks) RP_THREADS_##name = threads, RP_BLOCKS_##name = blocks,

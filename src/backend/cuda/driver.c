@@ -57,7 +57,7 @@ static const struct {
     {CUDA_ERROR_ILLEGAL_ADDRESS, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
     {CUDA_ERROR_ILLEGAL_INSTRUCTION, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
     {CUDA_ERROR_MISALIGNED_ADDRESS, RP_IO, "on a healthy GPU this is a bug of repro"},
-    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, RP_IO, "this is a bug of repro: the kernel asks for more than this GPU has"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, RP_IO, "this is a bug of repro: the kernel needs more resources than this GPU has"},
     {CUDA_ERROR_LAUNCH_FAILED, RP_IO, "look for Xid messages in dmesg"},
     {CUDA_ERROR_LAUNCH_TIMEOUT, RP_IO, "a GPU that drives a display stops long kernels: use another one, or no display on it"},
     {CUDA_ERROR_NVLINK_UNCORRECTABLE, RP_IO, "an NVLink is failing: nvidia-smi nvlink -e"},
@@ -99,7 +99,7 @@ static int load(struct rp_driver *d, struct rp_err *err)
     if (r != CUDA_SUCCESS)
         return rp_driver_fail(d, r, "cuDriverGetVersion", err);
     if (d->version < RP_DRIVER_OLDEST)
-        return rp_fail(err, RP_UNAVAILABLE, "the driver knows CUDA %d.%d, this program needs 12.0 (driver 525 or later): update it",
+        return rp_fail(err, RP_UNAVAILABLE, "the driver supports CUDA %d.%d, this program needs 12.0 (driver 525 or later): update it",
                        d->version / 1000, d->version % 1000 / 10);
     return 0;
 }

@@ -5,8 +5,8 @@
  * Owner:   the library stays loaded: NVIDIA's cannot be unloaded safely.
  * Extend:  a function is a row of driver.def.
  *
- * The driver's own interface and not the runtime's: its functions are few and documented one by one, so that a library built by the
- * tests can stand for a GPU (tests/shim/driver.c), and it gives the errors that a lost device or an old driver need as they are.
+ * This is the driver's interface, not the runtime's: it has few functions, each documented, so that a library of the tests can replace it
+ * (tests/shim/driver.c), and it reports errors of lost devices and old drivers directly.
  */
 #ifndef RP_BACKEND_CUDA_DRIVER_H
 #define RP_BACKEND_CUDA_DRIVER_H
@@ -24,7 +24,7 @@ struct rp_driver {
 
 #define RP_DRIVER_OLDEST 12000 /* CUDA 12.0, driver 525: what cubins of NVRTC 12.9 need */
 
-/* Loaded and initialised once in a process. RP_UNAVAILABLE: no library, too old, or it does not start; the message says which. */
+/* Loaded and initialised once in a process. RP_UNAVAILABLE: no library, too old, or it does not start; see the message. */
 const struct rp_driver *rp_driver_load(struct rp_err *err) rp_must_check;
 
 /* `what` failed with r: fills *err with the driver's name for it and, where one is known, the remedy. Always -1. */

@@ -6,9 +6,9 @@
 
 /* ---- SHA-256 (FIPS 180-4): a thread for each leaf ----
  *
- * A leaf is a chain of 257 compressions, so a call takes as long as one thread needs for them, and a small tensor cannot fill the GPU;
- * blocks are one warp, so that they spread over all multiprocessors. A thread reads 64 bytes at a time, whole sectors, the next ones while
- * it computes. */
+ * A leaf is a chain of 257 compressions, so a launch takes at least as long as one thread takes for them, and a small tensor does not fill
+ * the GPU; blocks of one warp spread over all multiprocessors. A thread reads 64 bytes, whole sectors, at a time and prefetches the
+ * next ones. */
 
 #define LEAF_WORDS (RP_LEAF_BYTES / 4)
 
@@ -22,7 +22,7 @@ RP_CONSTANT uint32_t sha256_k[64] = {
     0x90befffau, 0xa4506cebu, 0xbef9a3f7u, 0xc67178f2u,
 };
 
-RP_DEVICE uint32_t turn(uint32_t x, int n)
+RP_DEVICE uint32_t rotate(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
@@ -31,12 +31,12 @@ RP_DEVICE uint32_t turn(uint32_t x, int n)
 RP_DEVICE void sha256_round(uint32_t s[8], int i, uint32_t k_and_w)
 {
     uint32_t a = s[(0 - i) & 7], b = s[(1 - i) & 7], c = s[(2 - i) & 7], e = s[(4 - i) & 7], f = s[(5 - i) & 7], g = s[(6 - i) & 7];
-    uint32_t t = s[(7 - i) & 7] + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + k_and_w;
+    uint32_t t = s[(7 - i) & 7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + k_and_w;
     s[(3 - i) & 7] += t;
-    s[(7 - i) & 7] = t + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+    s[(7 - i) & 7] = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
 }
 
-/* w [16]: one block of the message; used up. */
+/* w [16]: one block of the message; overwritten. */
 RP_DEVICE void sha256_block(uint32_t state[8], uint32_t w[16])
 {
     uint32_t s[8];
@@ -51,7 +51,7 @@ RP_DEVICE void sha256_block(uint32_t state[8], uint32_t w[16])
         RP_UNROLL
         for (int i = 0; i < 16; i++) {
             uint32_t x = w[(i + 1) & 15], y = w[(i + 14) & 15];
-            w[i] += (turn(x, 7) ^ turn(x, 18) ^ x >> 3) + w[(i + 9) & 15] + (turn(y, 17) ^ turn(y, 19) ^ y >> 10);
+            w[i] += (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + w[(i + 9) & 15] + (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
             sha256_round(s, i, sha256_k[t + i] + w[i]);
         }
     RP_UNROLL
@@ -80,7 +80,7 @@ RP_DEVICE struct quads block_of_leaf(const float *x, int wide)
     return v;
 }
 
-/* The blocks that are full of data; x: of this leaf. */
+/* The blocks of 64 data bytes; x: the leaf. */
 RP_DEVICE void sha256_data(uint32_t state[8], const float *x, int blocks, int wide)
 {
     struct quads next;
@@ -102,7 +102,7 @@ RP_DEVICE void sha256_data(uint32_t state[8], const float *x, int blocks, int wi
     }
 }
 
-/* What is left of the data, a one bit, zeros, and the number of bits: one or two blocks. */
+/* The remaining data, a one bit, zeros, and the number of bits: one or two blocks. */
 RP_DEVICE void sha256_end(uint32_t state[8], const float *x, int words)
 {
     int at = words & ~15, last = (words + 2) | 15;

@@ -1,4 +1,4 @@
-/* The matrix product: a kernel for each tile of gemm.def, and the addition of segments that were kept apart. */
+/* GEMM: a kernel for each tile of gemm.def, and the sum over the segments of a parallel split-K. */
 #include "backend/cuda/gemm.cuh"
 
 #define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \

@@ -1,18 +1,18 @@
-/* One tile of a matrix product by one block.
+/* One tile of a GEMM, computed by one block.
  *
  * Every element of C is one chain over its segment's k in ascending order, held in a register: s = fma(a, b, s) from +0, then + (+0).
- * What is free is which thread has which element, and in which order the chains of one thread take turns.
+ * The assignment of elements to threads, and the order in which a thread advances its chains, do not affect the bits.
  *
  *   global  --copies-->  shared: stages of DEPTH k-steps, [k][row] of A then of B  --float4-->  registers: thread_rows x thread_columns
  *
- * A stage is overwritten by copies that run beside the arithmetic (sm_80 on) or through registers. Rows in shared memory are 4 floats
- * longer than the tile, so that neither the transposing 4-byte stores nor the 16-byte loads meet in a bank. A thread's rows are groups of
- * four, those of the 4 or 8 lanes below each other side by side; neighbouring lanes are below each other, which lets two quarters of a
- * warp share a 16-byte load.
+ * A stage is overwritten by asynchronous copies (sm_80 on) or through registers. Rows in shared memory are 4 floats longer than the tile,
+ * so that neither the transposing 4-byte stores nor the 16-byte loads have bank conflicts. A thread's rows are groups of four, adjacent to
+ * those of the 4 or 8 lanes in the same column of lanes; neighbouring lanes share a column, which lets two quarters of a warp share a
+ * 16-byte load.
  *
- * Ragged k: the first tile of a segment begins before it and has zeros there, which leave every chain at +0; all others are whole, and the
- * loop has nothing to check. Ragged rows or columns: the last tile moves back inside the matrix, computes some elements once more and
- * leaves them alone when it writes. (ANY checks each element instead.)
+ * Ragged k: the first stage of a segment begins before it and has zeros there, which leave every chain at +0; all others are whole, so the
+ * loop checks nothing. Ragged rows or columns: the last tile is moved back inside the matrix, computes some elements a second time and does
+ * not write them. (ANY checks each element instead.)
  *
  * Everything here is inlined with constant sizes; loops over registers are unrolled.
  */
@@ -24,7 +24,7 @@
 #define HALVES (DEPTH / 8) /* copies of 8 k-steps in a row of a tile */
 #define MOST 16            /* rows or columns of a thread */
 #ifdef RP_SHIM
-#define TURNING 0          /* a C compiler makes vectors of this order; the bits are the same */
+#define TURNING 0          /* a C compiler vectorises this order; the bits are the same */
 #else
 #define TURNING 1
 #endif
@@ -49,15 +49,15 @@ RP_DEVICE int gemm_lanes_across(const struct gemm_shape *s)
 
 /* ---- an operand ---- */
 
-/* What this thread copies of one operand: some passes over a tile, each of which covers whole rows of it or whole k-steps. Distances
- * between elements of the matrix are bytes, those within a stage floats. */
+/* The copies of this thread for one operand: some passes over a tile, each of which covers whole rows of it or whole k-steps. Distances
+ * between elements of the matrix are in bytes, those within a stage in floats. */
 struct gemm_side {
     const float *base;    /* of the matrix */
     const char *from;     /* the thread's first element of the tile to be copied next */
     int64_t pass, tile;   /* from there to that of the next pass, and of the next tile */
     int to, to_pass;      /* its place in a stage */
     int k, k_pass;        /* its k-step within the tile */
-    int row, row_pass;    /* its row in the matrix, which has `rows`: looked at for ANY */
+    int row, row_pass;    /* its row in the matrix, which has `rows`: checked for ANY */
     int rows;
     int64_t odd;          /* R, 192 rows: two passes cover 128, then one the last 64: from the first element to the one there */
     int odd_to, odd_k;
@@ -86,7 +86,7 @@ RP_DEVICE int gemm_half(int i, enum rp_gemm_how how)
 {
     return how == RP_GEMM_K ? i % HALVES * 8 : 0;
 }
-/* The place of copy i from `to` (or odd_to) on: constant but for ANY. */
+/* The offset of copy i from `to` (or odd_to): constant except for ANY. */
 RP_DEVICE int gemm_place(const struct gemm_side *x, int i, int tile_rows, int threads, enum rp_gemm_how how)
 {
     return gemm_is_odd(i, tile_rows, threads, how) ? 0 : gemm_pass(i, how) * x->to_pass + gemm_half(i, how) * (tile_rows + RP_GEMM_PAD);
@@ -111,7 +111,7 @@ RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch,
     x->pass = 4 * (x->row_pass * row_pitch + x->k_pass * k_pitch);
     x->to = x->k * room + r;
     x->to_pass = x->row_pass + x->k_pass * room;
-    RP_OPAQUE64(x->pass); /* or these are computed again for every tile */
+    RP_OPAQUE64(x->pass); /* else these are computed again for every tile */
     RP_OPAQUE(x->to);
     if (how == RP_GEMM_R && tile_rows == 192) {
         x->odd_k = t / 16;
@@ -122,9 +122,9 @@ RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch,
     }
 }
 
-/* One copy, to `place` floats behind `to`. Without copies beside the arithmetic it stays in registers, `held`, until that is done.
- * guard: it may have to be zeros instead, and then comes from anywhere that may be read. */
-RP_DEVICE void gemm_copy_one(float *held, rp_place to, int place, const void *from, int sixteen, int guard, int inside)
+/* One copy, to `place` floats after `to`. Without asynchronous copies the data stay in registers, `held`, until gemm_put().
+ * guard: if !inside, zeros are stored, and `from` is any readable address. */
+RP_DEVICE void gemm_copy_one(float *held, rp_smem to, int place, const void *from, int sixteen, int guard, int inside)
 {
 #if RP_ASYNC
     (void)held;
@@ -152,14 +152,14 @@ RP_DEVICE void gemm_copy_one(float *held, rp_place to, int place, const void *fr
 #endif
 }
 
-/* Start copying the next tile; its first `front` k-steps are zeros (guard: there may be some). */
+/* Starts copying the next tile; its first `front` k-steps are zeros (guard: front may be > 0). */
 RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how, int guard,
                          int front)
 {
     const int sixteen = how == RP_GEMM_R, any = how == RP_GEMM_ANY;
     const char *at = x->from;
-    rp_place to = rp_place_of(stage + x->to);
-    RP_OPAQUE_PLACE(to); /* so that the distances between copies are part of the instructions */
+    rp_smem to = rp_smem_of(stage + x->to);
+    RP_OPAQUE_SMEM(to); /* so that the offsets between copies are constants of the instructions */
     RP_UNROLL
     for (int i = 0; i < gemm_copies(tile_rows, threads, how); i++, held += sixteen ? 4 : 1) {
         const int odd = gemm_is_odd(i, tile_rows, threads, how), pass = gemm_pass(i, how), half = gemm_half(i, how);
@@ -171,7 +171,7 @@ RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int til
             inside = inside && x->row + pass * x->row_pass < x->rows;
         if (!inside)
             from = (const char *)x->base;
-        gemm_copy_one(held, odd ? rp_place_of(stage + x->odd_to) : to, gemm_place(x, i, tile_rows, threads, how), from, sixteen,
+        gemm_copy_one(held, odd ? rp_smem_of(stage + x->odd_to) : to, gemm_place(x, i, tile_rows, threads, how), from, sixteen,
                       guard || any, inside);
         if (how != RP_GEMM_K || half == 8 * (HALVES - 1)) {
             at += x->pass;
@@ -207,15 +207,15 @@ RP_DEVICE void gemm_four(float *x, const float *from)
 }
 
 /* `count` rows of one k-step, in groups of four; the groups of `lanes` lanes lie between. */
-RP_DEVICE void gemm_load(float *f, rp_place at, int floats, int count, int lanes)
+RP_DEVICE void gemm_load(float *f, rp_smem at, int floats, int count, int lanes)
 {
     RP_UNROLL
     for (int i = 0; i < count; i += 4)
-        gemm_four(f + i, rp_at(at, floats + i * lanes));
+        gemm_four(f + i, rp_smem_at(at, floats + i * lanes));
 }
 
-/* One k-step of all chains. Every other row goes backwards, so that one operand of each instruction is that of the one before: it is read
- * from the register file once. */
+/* One k-step of all chains. Every other row goes backwards, so that consecutive instructions share an operand, which is read from the
+ * register file once. */
 RP_DEVICE void gemm_multiply(float *sum, const float *a, const float *b, int rows, int columns)
 {
     RP_UNROLL
@@ -259,10 +259,10 @@ RP_DEVICE void gemm_chains(float *sum, struct gemm_side *a, struct gemm_side *b,
     const int pitch_a = s->rows + RP_GEMM_PAD, pitch_b = s->columns + RP_GEMM_PAD, stage = DEPTH * (pitch_a + pitch_b);
     const int tm = s->thread_rows, tn = s->thread_columns, lm = gemm_lanes_down(s), ln = gemm_lanes_across(s);
     float fa[2][MOST], fb[2][MOST], held[2 * MOST];
-    rp_place at_a = rp_place_of(shared + row), at_b = rp_place_of(shared + DEPTH * pitch_a + column);
+    rp_smem at_a = rp_smem_of(shared + row), at_b = rp_smem_of(shared + DEPTH * pitch_a + column);
     int now = 0, next = (STAGES - 1) * stage;
-    RP_OPAQUE_PLACE(at_a); /* or they are found again and again */
-    RP_OPAQUE_PLACE(at_b);
+    RP_OPAQUE_SMEM(at_a); /* else they are computed again for every use */
+    RP_OPAQUE_SMEM(at_b);
     RP_UNROLL
     for (int i = 0; i < STAGES - 1; i++) {
         if (i < tiles)
@@ -288,12 +288,12 @@ RP_DEVICE void gemm_chains(float *sum, struct gemm_side *a, struct gemm_side *b,
         }
         if (RP_ASYNC || more)
             gemm_landed(a, b, held, shared + next, s);
-        __syncthreads(); /* the next stage is there, and nobody reads this one any more */
+        __syncthreads(); /* the next stage is complete, and no thread reads this one any more */
         next = now;
         now += step;
-        at_a = RP_PLACE_BEHIND(at_a, step);
-        at_b = RP_PLACE_BEHIND(at_b, step);
-        gemm_load(fa[0], at_a, 0, tm, lm); /* stale after the last tile, and unused */
+        at_a = RP_SMEM_AFTER(at_a, step);
+        at_b = RP_SMEM_AFTER(at_b, step);
+        gemm_load(fa[0], at_a, 0, tm, lm); /* after the last tile: stale and unused */
         gemm_load(fb[0], at_b, 0, tn, ln);
         gemm_multiply(sum, fa[(DEPTH - 1) & 1], fb[(DEPTH - 1) & 1], tm, tn);
     }
@@ -301,14 +301,14 @@ RP_DEVICE void gemm_chains(float *sum, struct gemm_side *a, struct gemm_side *b,
 
 /* ---- writing ---- */
 
-/* What a block makes, and where it goes. */
+/* The tile and segment of a block, and where the results are written. */
 struct gemm_out {
     int tile, segment;
-    const float *before, *bias, *add; /* each NULL: nothing to add */
+    const float *before, *bias, *add; /* added; each may be NULL */
     float *to;
     int64_t pitch_before, pitch_to, pitch_add;
     int row0, column0;                /* of the tile as computed */
-    int row1, column1, rows, columns; /* what of the matrix is this tile's own: from, and before */
+    int row1, column1, rows, columns; /* elements that are written: from (row1, column1), before (rows, columns) */
 };
 
 /* `width` floats, 1 or 4. */
@@ -335,8 +335,8 @@ RP_DEVICE void gemm_set(float *to, const float *x, int width)
         *to = x[0];
 }
 
-/* BAND rows of each thread (this one is t): from shared memory to where they belong, `width` floats at a time. Several are under way at
- * once, because each may have to wait for what is added to it. */
+/* BAND rows of each thread (this one is t): from shared memory to C or `part`, `width` floats at a time. Several are in flight at once,
+ * because each may wait for loads of what is added to it. */
 RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape *s, const float *band, int t, int number, int width)
 {
     const int lanes = gemm_lanes_down(s), vectors = s->columns / width, room = s->columns + RP_GEMM_PAD, threads = gemm_threads(s);
@@ -389,7 +389,7 @@ RP_DEVICE void gemm_corner(const struct gemm_shape *s, int t, int *row, int *col
     *column = warp % s->warps_across * (s->columns / s->warps_across) + 4 * beside;
 }
 
-/* sum: thread_rows x thread_columns of this thread. Ends with everything written, and shared memory free again. */
+/* sum: thread_rows x thread_columns of this thread. On return everything is written and shared memory may be reused. */
 RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const struct gemm_shape *s, float *shared, int wide)
 {
     const int lanes = gemm_lanes_down(s), per_warp = s->rows / s->warps_down, room = s->columns + RP_GEMM_PAD;
@@ -397,7 +397,7 @@ RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const stru
     RP_NO_UNROLL
     for (int number = 0; number < s->thread_rows / BAND; number++) {
         int row, column;
-        RP_STAY(t); /* places are found now: the sums need the registers */
+        RP_REMATERIALISE(t); /* addresses are computed here: the sums need the registers */
         gemm_corner(s, t, &row, &column);
         float *mine = shared + (row / per_warp * lanes + row % per_warp / 4) * BAND * room + column;
         __syncthreads();
@@ -420,13 +420,13 @@ RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const stru
     __syncthreads();
 }
 
-/* Segments may be added where they end up, or apart to be added later, or in turns. */
+/* Where a segment reads the sum so far and writes its result, depending on the mode. */
 RP_DEVICE void gemm_aim(struct gemm_out *o, const struct rp_gemm_args *g, int segment)
 {
-    const int apart = g->mode == RP_GEMM_APART, last = !apart && segment == g->segments - 1;
-    o->before = !apart && segment ? g->part : (const float *)NULL;
+    const int parallel = g->mode == RP_GEMM_PARALLEL, last = !parallel && segment == g->segments - 1;
+    o->before = !parallel && segment ? g->part : (const float *)NULL;
     o->pitch_before = g->ldpart;
-    o->to = last ? g->c : apart ? g->part + segment * (g->m * g->ldpart) : g->part;
+    o->to = last ? g->c : parallel ? g->part + segment * (g->m * g->ldpart) : g->part;
     o->pitch_to = last ? g->ldc : g->ldpart;
     o->bias = last ? g->bias : (const float *)NULL;
     o->add = last ? g->add : (const float *)NULL;
@@ -435,40 +435,42 @@ RP_DEVICE void gemm_aim(struct gemm_out *o, const struct rp_gemm_args *g, int se
 
 /* ---- blocks ---- */
 
-/* What this block does: tiles come in bands of 8 rows of tiles, columns within, so that those that run together share operands in the
- * cache; all tiles of a segment before the next segment. In turns a block may wait for one with a lower number: they are drawn from a
- * counter, because blocks need not start in the order of their indices. The number drawn stays in shared memory, in front. */
+/* The number of a block gives its tile and segment: tiles are ordered in bands of 8 rows of tiles, by column within a band, so that
+ * concurrent blocks share operands in the cache; all tiles of a segment come before the next segment. In SERIAL mode a block may wait for
+ * one with a lower number. Blocks need not start in the order of their indices, so they draw numbers from an atomic counter; the number
+ * stays at the front of shared memory. */
 RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
 {
-    if (g->mode != RP_GEMM_TURNS)
+    if (g->mode != RP_GEMM_SERIAL)
         return;
     if (threadIdx.x == 0) {
-        *drawn = atomicAdd(g->turns, 1u);
+        *drawn = atomicAdd(g->semaphores, 1u);
         if (*drawn == gridDim.x - 1)
-            *g->turns = 0; /* for the next launch; nobody draws any more */
+            *g->semaphores = 0; /* A plain store suffices: the last number is drawn after all other atomicAdds of this launch, each
+                                 * block draws once, and launches of a stream do not overlap: no other access can be concurrent. */
     }
     __syncthreads();
 }
 RP_DEVICE unsigned gemm_number(const struct rp_gemm_args *g, const unsigned *drawn)
 {
-    return g->mode == RP_GEMM_TURNS ? *drawn : blockIdx.x;
+    return g->mode == RP_GEMM_SERIAL ? *drawn : blockIdx.x;
 }
 
 RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, int tile, int segment)
 {
-    if (g->mode != RP_GEMM_TURNS || !segment)
+    if (g->mode != RP_GEMM_SERIAL || !segment)
         return;
     if (threadIdx.x == 0)
-        while (rp_load_acquire(g->turns + 1 + tile) != (unsigned)segment)
+        while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)
             ;
     __syncthreads();
 }
-RP_DEVICE void gemm_pass_on(const struct rp_gemm_args *g, int tile, int segment)
+RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int segment)
 {
-    if (g->mode != RP_GEMM_TURNS)
+    if (g->mode != RP_GEMM_SERIAL)
         return;
-    if (threadIdx.x == 0) /* what the others wrote is before the barrier that ends gemm_write(), and so before this */
-        rp_store_release(g->turns + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
+    if (threadIdx.x == 0) /* the barrier at the end of gemm_write() orders the other threads' writes before this release */
+        rp_store_release(g->semaphores + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
 }
 
 RP_DEVICE int gemm_least(int a, int b)
@@ -515,11 +517,11 @@ RP_DEVICE void gemm_block(const struct rp_gemm_args *g, const struct gemm_shape 
             sum[i] = 0.0f;
         gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
         unsigned number = gemm_number(g, drawn);
-        RP_STAY(number); /* what follows from it is found again instead of kept: the chains need the registers */
+        RP_REMATERIALISE(number); /* the chains need the registers */
         gemm_find(&o, g, s, number);
         gemm_wait(g, o.tile, o.segment + done);
         gemm_aim(&o, g, o.segment + done);
         gemm_write(&o, sum, s, shared, g->wide);
-        gemm_pass_on(g, o.tile, o.segment + done);
+        gemm_signal(g, o.tile, o.segment + done);
     }
 }

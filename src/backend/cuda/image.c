@@ -1,6 +1,8 @@
 /* The compiled device code: which image a device gets, and its kernels by name. */
 #include "backend/cuda/cuda.h"
 
+#include "base/buf.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -17,18 +19,15 @@ const struct rp_cuda_image *rp_cuda_image_for(int capability)
     return best;
 }
 
-/* With a zero behind it, which ends PTX. */
+/* Followed by a zero, which ends PTX. */
 static char *unpack(const struct rp_cuda_part *part, struct rp_err *err)
 {
-    char *code = malloc(part->size + 1);
-    if (!code)
-        return rp_fail_null(err, RP_UNAVAILABLE, "no memory for %zu bytes of kernels", part->size);
+    char *code = rp_alloc(part->size + 1);
     size_t got = ZSTD_decompress(code, part->size, part->data, part->packed);
     if (got != part->size) {
         free(code);
         return rp_fail_null(err, RP_BUG, "the kernels '%s' inside this program cannot be unpacked", part->name);
     }
-    code[got] = 0;
     return code;
 }
 

@@ -1,4 +1,4 @@
-/* The argument structs of kernels.def, read by both sides: the host fills one and launches, the kernel gets it by value as `a`.
+/* The argument structs of kernels.def: the host fills one and launches, the kernel gets it by value as `a`.
  *
  * What:    plain structs of pointers to device memory and sizes; at most 4 KiB each.
  * Flow:    ops_*.c -> rp_cuda_launch() -> RP_KERNEL(name).    Owner: none; pointers are the device's.
@@ -7,22 +7,12 @@
 #ifndef RP_BACKEND_CUDA_KERNELS_H
 #define RP_BACKEND_CUDA_KERNELS_H
 
-#if !defined(__CUDACC_RTC__)
-#include <stddef.h>
-#include <stdint.h>
-#endif
+#include "ops/ops.h"
 
-/* `wide`, wherever it stands: all tensors are aligned to 16 bytes, and rows are a multiple of 4 long. */
+/* `wide`, in every struct: all tensors are aligned to 16 bytes, and the length of rows is a multiple of 4. */
 
 /* ---- rows.cu ---- */
 
-/* struct rp_dropout, as it is; threshold 0: there is none, and no mask */
-struct rp_drop_args {
-    uint64_t seed;
-    uint32_t step, site, first_sample, threshold;
-    int rows_per_sample;
-    float scale;
-};
 struct rp_embed_forward_args {
     float *z;
     const int32_t *ids, *type_ids;
@@ -39,14 +29,14 @@ struct rp_dropout_forward_args {
     float *y;
     uint8_t *mask;
     const float *x;
-    struct rp_drop_args drop;
+    struct rp_dropout drop;
     int rows, width, wide;
 };
 struct rp_dropout_backward_args {
     float *dx;
     const float *dy;
     const uint8_t *mask;
-    struct rp_drop_args drop;
+    struct rp_dropout drop;
     int rows, width, wide;
 };
 /* z = dropout(x) + residual (NULL: none), then the norm of z. layernorm_kept: `wide` rows of at most RP_NORM_KEPT columns */
@@ -55,7 +45,7 @@ struct rp_layernorm_forward_args {
     float *y, *xhat, *rstd;
     uint8_t *mask;
     const float *x, *residual, *gamma, *beta;
-    struct rp_drop_args drop;
+    struct rp_dropout drop;
     float eps, inv; /* inv: 1 / width */
     int rows, width, wide;
 };
@@ -67,7 +57,7 @@ struct rp_layernorm_sums_args {
     float inv;
     int width, wide;
 };
-/* The same rows, row0 a multiple of 64: dz, dx (NULL: not wanted), and work[p * part + block * width + column], the sums over 64 rows of
+/* The same rows, row0 a multiple of 64: dz, dx (NULL: not computed), and work[p * part + block * width + column], the sums over 64 rows of
  * p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
 struct rp_layernorm_columns_args {
     float *dz, *dx, *work;
@@ -78,8 +68,8 @@ struct rp_layernorm_columns_args {
     float scale;
     int bias, width;
 };
-/* struct rp_row_groups, and dst += when add. Shared memory: RP_GROUP_LEVELS float4 for each thread. */
-#define RP_GROUP_SMALL 64 /* rows of the longest group that one warp adds up; more are a block's */
+/* The fields of struct rp_row_groups; add: dst +=. Shared memory: RP_GROUP_LEVELS float4 for each thread. */
+#define RP_GROUP_SMALL 64 /* rows of the longest group that one warp adds up; a block adds up longer ones */
 #define RP_GROUP_LEVELS 3 /* of a binary counter up to 64 / 8 */
 struct rp_row_sums_args {
     float *dst;
@@ -87,8 +77,8 @@ struct rp_row_sums_args {
     const int32_t *key, *start, *source;
     int n, width, add, wide;
 };
-/* Groups of more than `small` rows, a strip of `columns` columns for each block (x), groups shared out over y. Shared memory: a word for
- * each warp and a tree's. */
+/* Groups of more than `small` rows: a strip of `columns` columns for each block (x), groups distributed over y. Shared memory: a word for
+ * each warp, and RP_TREE_FLOATS. */
 struct rp_row_sums_long_args {
     float *dst;
     const float *src;
@@ -165,30 +155,24 @@ struct rp_square_sums_args {
     size_t n;
     int wide;
 };
-/* One block. Shared memory: a tree's of one column. */
+/* One block. Shared memory: RP_TREE_FLOATS of one column. */
 struct rp_tree_sum_args {
     float *out;
     const float *x;
     size_t n;
 };
-/* struct rp_adam */
-struct rp_adam_scalars {
-    float grad_scale, lr, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, weight_decay;
-    int bias_correction;
-    float correct1, correct2;
-};
 struct rp_adam_update_args {
     float *w, *m, *v;
     const float *g;
     size_t n;
-    struct rp_adam_scalars scalars;
+    struct rp_adam adam;
     int wide;
 };
 struct rp_lamb_direction_args {
     float *u_over_g, *m, *v;
     const float *w;
     size_t n;
-    struct rp_adam_scalars scalars;
+    struct rp_adam adam;
     int wide;
 };
 struct rp_lamb_apply_args {
@@ -241,24 +225,24 @@ struct rp_fill_args {
 /* How a kernel of gemm.def copies an operand. */
 enum rp_gemm_how { RP_GEMM_K, RP_GEMM_R, RP_GEMM_R1, RP_GEMM_ANY };
 
-/* A product as such a kernel does it, see struct rp_gemm. Segments (at least one, the last may be shorter) are added
- *   WHOLE  by one block for each tile, in `part` and at last in c
- *   APART  by gemm_sum: `part` has a matrix of m rows for each
- *   TURNS  in `part` and at last in c, by a block for each that waits for the one before: turns[0] is the next number of a block,
- *          turns[1 + tile] the segment whose turn it is. Both are 0 between launches.
- * wide: c, part, bias, add and n may be taken 4 floats at a time. `part` may be c unless that is to be added. */
-enum rp_gemm_mode { RP_GEMM_WHOLE, RP_GEMM_APART, RP_GEMM_TURNS };
+/* The arguments of such a kernel, see struct rp_gemm. How segments (at least one, the last may be shorter) are summed:
+ *   WHOLE     one block computes all segments of a tile; the sum so far is in `part`, the final sum in c
+ *   PARALLEL  split-K: a block per tile and segment writes to its own matrix of m rows in `part`; gemm_sum adds these
+ *   SERIAL    split-K: a block per tile and segment waits for the segment before and adds to `part`, the last one to c. semaphores[0] is
+ *             the next block number, semaphores[1 + tile] the segment that may write. All are 0 between launches.
+ * wide: c, part, bias, add and n can be accessed 4 floats at a time. `part` may be c, unless c is also `add`. */
+enum rp_gemm_mode { RP_GEMM_WHOLE, RP_GEMM_PARALLEL, RP_GEMM_SERIAL };
 struct rp_gemm_args {
     const float *a, *b;
     float *c, *part;
     const float *bias, *add;
-    unsigned *turns;
+    unsigned *semaphores;
     int64_t lda, ldb, ldc, ldpart, ldadd;
     int ta, tb, m, n, k, segment, segments, mode, wide;
 };
-/* Shared memory: FRONT floats for the block's number; stages of DEPTH k-steps of both operands, and later, in the same place, BAND rows of
- * every thread on their way out.
- * async: sm_80 on, where copies run beside the arithmetic and may be further ahead. */
+/* Shared memory: FRONT floats for the block's number; then stages of DEPTH k-steps of both operands, reused for BAND rows of each thread's
+ * results while they are written.
+ * async: sm_80 and later, where asynchronous copies allow more stages. */
 #define RP_GEMM_DEPTH(async) ((async) ? 16 : 8)
 #define RP_GEMM_STAGES(async) ((async) ? 3 : 2)
 #define RP_GEMM_BAND(async) ((async) ? 4 : 2)

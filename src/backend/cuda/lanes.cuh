@@ -1,9 +1,9 @@
-/* What the kernels of rows and whole tensors share: four neighbouring elements for each lane, and sum128 in a warp or a block.
+/* Shared by the kernels of rows and of whole tensors: four neighbouring elements per lane, and sum128 in a warp or a block.
  *
  * A row is cut into pieces of 128 columns. Lane t of the warp has columns 4t .. 4t + 3 of each piece, which are lanes 4t .. 4t + 3 of
- * sum128: one float4 for each lane and piece, 512 bytes in a row. Where rows are not aligned (`wide` is 0) the same elements come one by
- * one; the cache puts the pieces together. Elements past the end read as +0, and adding +0 to a lane of sum128 changes nothing: a lane
- * starts at +0 and is never -0. */
+ * sum128: one float4 per lane and piece, 512 contiguous bytes. If rows are not aligned (`wide` is 0), the same elements are read one by
+ * one, mostly from the cache. Elements past the end read as +0, and adding +0 to a lane of sum128 changes nothing: a lane starts at +0 and
+ * is never -0. */
 #ifndef RP_BACKEND_CUDA_LANES_CUH
 #define RP_BACKEND_CUDA_LANES_CUH
 
@@ -27,7 +27,7 @@ RP_DEVICE size_t rp_threads(void)
     return (size_t)gridDim.x * blockDim.x;
 }
 
-/* n: elements that are there from p on; it may be 0 or less. wide: p is aligned, and n >= 4 or n <= 0. */
+/* n: elements from p on, may be <= 0. wide: p is aligned, and n >= 4 or n <= 0. */
 RP_DEVICE float4 rp_get4(const float *p, long n, int wide)
 {
     if (wide)
@@ -50,8 +50,7 @@ RP_DEVICE void rp_put4(float *p, float4 v, long n, int wide)
     if (n > 3)
         p[3] = v.w;
 }
-/* Each four of `count` elements, by all threads of the grid: one(what, first of them, how many, wide). What is called is compiled twice,
- * with wide 1 and 0. */
+/* one(what, index, how many, wide) for every four of `count` elements, over all threads of the grid; compiled with wide 1 and 0. */
 #define RP_EACH4(what, count, is_wide, one)                                                                            \
     for (size_t i_ = 4 * rp_thread(); i_ < (count); i_ += 4 * rp_threads())                                            \
         if ((is_wide) && (count) - i_ >= 4)                                                                            \
@@ -73,8 +72,8 @@ RP_DEVICE float4 rp_first4(float4 v, long n)
     return make_float4(n > 0 ? v.x : 0.0f, n > 1 ? v.y : 0.0f, n > 2 ? v.z : 0.0f, n > 3 ? v.w : 0.0f);
 }
 
-/* The end of sum128: lanes l and l + 64, then 32, ... 1; the result in every lane of the warp. A step that adds what two threads hold
- * gives each of them half of it to go on with, which takes 8 exchanges where 20 would do the obvious. a + b = b + a. */
+/* The end of sum128: lanes l and l + 64, then 32, ... 1; the result in every lane of the warp. In the first steps each of two threads
+ * computes half of the sums, which takes 8 exchanges in total instead of 20. a + b = b + a. */
 RP_DEVICE float rp_sum128(float4 s)
 {
     int high = rp_lane() & 16, low = rp_lane() & 8;

@@ -10,8 +10,8 @@
  * once and written once on every GPU), those after are read from global memory in every pass, with e written over z as in the definition.
  * Loads are 128 bytes a warp at any alignment: a row of 30522 starts on no boundary.
  *
- * sum128 is 128 chains of additions in the order of the row, which no more than 128 threads can make. All threads compute e and leave 4096
- * of them in shared memory at a time; the first 128 add theirs up there while the others are at the next 4096.
+ * sum128 is 128 chains of additions in the order of the row, which at most 128 threads can compute. All threads compute e and store 4096
+ * values in shared memory at a time; the first 128 threads add these up while the others compute the next 4096.
  *
  *   e of 4 x 1024 elements -> tile 0 | barrier | -> tile 1 | barrier | -> tile 0 ...
  *                                      sum tile 0            sum tile 1 */
@@ -36,10 +36,10 @@ RP_DEVICE float block_max(float m, float *shared)
     return m;
 }
 
-/* The tile is full: its part of the chains. */
+/* Adds a complete tile to the chains. */
 RP_DEVICE float add_tile(float sum, const float *tile)
 {
-    __syncthreads(); /* so is the other tile free again: its readers have come here */
+    __syncthreads(); /* this tile is complete, and the other one has been read */
     if (threadIdx.x < 128) {
         RP_UNROLL_BY(8)
         for (int i = 0; i < TILE; i += 128)
@@ -69,7 +69,7 @@ RP_KERNEL(softmax_xent)
         float *to = tile + (c / 4 & 1) * TILE + c % 4 * STEP;
         if (c / 4 * TILE >= classes)
             break;
-        v[c] = r_exp_below(v[c] - m); /* -inf, which stands where there is no class, becomes +0 */
+        v[c] = r_exp_below(v[c] - m); /* -inf, past the last class, becomes +0 */
         to[t] = v[c];
         if (c % 4 == 3)
             sum = add_tile(sum, to - 3 * STEP);
@@ -84,10 +84,10 @@ RP_KERNEL(softmax_xent)
         }
         sum = add_tile(sum, to);
     }
-    sum = rp_block_sum128(sum, small); /* everybody has read the maximum there: at least one tile was added */
+    sum = rp_block_sum128(sum, small); /* the barrier in add_tile() follows all reads of the maximum in `small` */
     if (t == 0) {
         a.loss[blockIdx.x] = r_log(sum) - (at_label - m);
-        tile[0] = 1.0f / sum; /* nobody reads the tiles any more: every reader was at the barrier in rp_block_sum128 */
+        tile[0] = 1.0f / sum; /* the barrier in rp_block_sum128() follows all reads of the tiles */
     }
     __syncthreads();
     const float inv = tile[0];

@@ -1,17 +1,17 @@
-/* The device's clock, its links and its memory, for measuring.
+/* The device's clock, its link and its memory, for measuring.
  *
- * Two events bound a piece of work: the first is recorded when it begins and the stream is idle, the second again before each wait of the
- * host, so that the last wait's stays. Between them lie the work and the gaps in which the device waited for the host; what the host does
- * before its first launch and after its last wait does not. An event has a resolution of about half a microsecond. */
+ * Two events delimit a measurement: the first is recorded at the beginning, while the stream is idle, the second again before each wait of
+ * the host, so that the one before the last wait counts. The time includes the gaps in which the device waited for the host, but not the
+ * host's work before its first launch and after its last wait. Events have a resolution of about half a microsecond. */
 #include "backend/cuda/cuda.h"
 
 #include <stdio.h>
 
 /* The widest of BERT-base at 8192 tokens. */
-struct rp_product rp_cuda_product(const struct rp_dev *dev)
+struct rp_gemm_shape rp_cuda_peak_gemm(const struct rp_dev *dev)
 {
     (void)dev;
-    return (struct rp_product){.rows = 8192, .width = 3072, .depth = 768};
+    return (struct rp_gemm_shape){.rows = 8192, .width = 3072, .depth = 768};
 }
 
 int rp_cuda_time_begin(struct rp_dev *dev, struct rp_err *err)
@@ -22,9 +22,7 @@ int rp_cuda_time_begin(struct rp_dev *dev, struct rp_err *err)
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, "timing the GPU");
     c->timing = 1;
-    if (c->has_failed)
-        *err = c->failed;
-    return c->has_failed ? -1 : 0;
+    return rp_cuda_report(c, err);
 }
 
 void rp_cuda_timer_mark(struct rp_cuda *c)
@@ -46,10 +44,8 @@ int rp_cuda_time_end(struct rp_dev *dev, uint64_t *ns, struct rp_err *err)
     CUresult r = c->has_failed ? CUDA_SUCCESS : c->d->cuEventElapsedTime(&ms, c->timer[0], c->timer[1]);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, "timing the GPU");
-    if (c->has_failed)
-        *err = c->failed;
     *ns = (uint64_t)((double)ms * 1e6);
-    return c->has_failed ? -1 : 0;
+    return rp_cuda_report(c, err);
 }
 
 void rp_cuda_copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes)
@@ -62,7 +58,7 @@ void rp_cuda_copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes)
         rp_cuda_failed(c, r, "copying on the GPU");
 }
 
-void rp_cuda_feed(struct rp_dev *dev, void *dst, size_t bytes, int times)
+void rp_cuda_upload_repeated(struct rp_dev *dev, void *dst, size_t bytes, int times)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_BUG_IF(bytes > RP_CUDA_PINNED);
@@ -74,7 +70,7 @@ void rp_cuda_feed(struct rp_dev *dev, void *dst, size_t bytes, int times)
     }
 }
 
-/* The device is idle before its memory goes. A failure shows with the next thing that is done. */
+/* Waits for the device before freeing its memory. The next call reports a failure. */
 void rp_cuda_release(struct rp_dev *dev)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -89,7 +85,7 @@ void rp_cuda_release(struct rp_dev *dev)
         rp_cuda_failed(c, r, "giving memory back");
 }
 
-int rp_cuda_taken(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err)
+int rp_cuda_used_memory(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t free_bytes = 0, total;

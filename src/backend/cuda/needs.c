@@ -1,4 +1,4 @@
-/* The limits of the kernels, and their workspace. No driver: both programs have this file. */
+/* The limits of the kernels, and their workspace. Part of both programs: uses no driver. */
 #include "backend/cuda/needs.h"
 
 #include "backend/cuda/attention.h"
@@ -38,12 +38,12 @@ static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_
     return rp_use_limit(u, "rows of scores", scores, INT32_MAX, err);
 }
 
-/* A block for each tile, and a row of segments at least in the workspace. */
+/* A block for each tile; the workspace holds at least one row. */
 static int supports_gemm(const struct rp_op_use *u, struct rp_err *err)
 {
     const int columns = (int)(RP_CUDA_GEMM_WORKSPACE / sizeof(float));
     if (u->width > columns)
-        return rp_use_refuse(u, err, "has more columns than the %d of which the cuda backend can keep a row; use --backend cpu", columns);
+        return rp_use_refuse(u, err, "has more columns than the cuda backend can handle, at most %d; use --backend cpu", columns);
     return rp_use_limit(u, "tiles", cut(u->rows, GEMM_TILE) * cut(u->width, GEMM_TILE), INT32_MAX, err);
 }
 
@@ -75,5 +75,5 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
                    : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
                                                        : 0;
     (void)o;
-    return bytes ? (bytes + 255) / 256 * 256 + RP_CUDA_TURN_BYTES : 0;
+    return bytes ? (bytes + 255) / 256 * 256 + RP_CUDA_SEMAPHORE_BYTES : 0;
 }

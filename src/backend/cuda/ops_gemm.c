@@ -1,9 +1,9 @@
-/* Matrix products: which tile of gemm.def makes them, and how the segments of a long k are added. Nothing here decides a bit. */
+/* GEMM: the choice of a tile of gemm.def, and of how the segments of a long k are added. None of it affects the bits. */
 #include "backend/cuda/cuda.h"
 
 #define LAUNCH_CYCLES 3000.0         /* of a second kernel */
 #define EDGE_CYCLES 2500.0           /* of a tile before and after its main loop */
-#define TURN_CYCLES 2500.0           /* of a segment that is added to the one before: its turn comes, it reads and writes */
+#define SERIAL_CYCLES 2500.0         /* of a segment that waits for the one before, reads its sum and writes */
 
 static const struct tile {
     const char *name;
@@ -19,7 +19,6 @@ static const struct tile {
 };
 #define TILES ((int)(sizeof tiles / sizeof *tiles))
 
-/* What is to be launched. */
 struct plan {
     const struct tile *tile;
     enum rp_gemm_mode mode;
@@ -85,8 +84,8 @@ static int64_t tile_count(const struct tile *t, const struct rp_gemm_args *g)
 
 /* ---- choice ---- */
 
-/* Cycles, in the manner of waves: as many blocks as fit run side by side and share a multiprocessor's arithmetic, of which one warp for
- * each of its four parts cannot use everything. */
+/* Cycles, modelled as waves: the blocks that fit run concurrently and share a multiprocessor's arithmetic units, which one warp for each
+ * of its four parts cannot saturate. */
 static double estimate(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
 {
     static const double busy[] = {0.80, 0.80, 0.95, 0.98, 1.0};
@@ -104,22 +103,21 @@ static double estimate(const struct rp_cuda *c, const struct tile *t, const stru
     if (last)
         cycles += last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES;
     if (mode == RP_GEMM_WHOLE)
-        cycles += (double)(waves + (last > 0)) * (g->segments - 1) * (EDGE_CYCLES + TURN_CYCLES);
-    if (mode == RP_GEMM_TURNS)
-        cycles += TURN_CYCLES * (g->segments < 8 ? g->segments : 8);
-    if (mode == RP_GEMM_APART) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
+        cycles += (double)(waves + (last > 0)) * (g->segments - 1) * (EDGE_CYCLES + SERIAL_CYCLES);
+    if (mode == RP_GEMM_SERIAL)
+        cycles += SERIAL_CYCLES * (g->segments < 8 ? g->segments : 8);
+    if (mode == RP_GEMM_PARALLEL) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
         cycles += LAUNCH_CYCLES + 2.0 * (double)part_bytes(g) * g->segments / (32.0 * c->multiprocessors);
     return cycles;
 }
 
-/* Whether the segments can be added in this way at all. */
 static int allowed(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
 {
     if (mode == RP_GEMM_WHOLE)
         return 1;
     if (g->segments == 1 || tile_count(t, g) * g->segments > INT32_MAX)
         return 0;
-    return mode == RP_GEMM_TURNS ? tile_count(t, g) < RP_CUDA_TURNS : part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
+    return mode == RP_GEMM_SERIAL ? tile_count(t, g) < RP_CUDA_SEMAPHORES : part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
 }
 
 static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
@@ -127,16 +125,16 @@ static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
     struct plan ways[TILES * 3] = {0}, *best = ways;
     int n = 0;
     for (int i = 0; i < TILES; i++)
-        for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_TURNS && fits(c, &tiles[i], g); mode++) {
+        for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_SERIAL && fits(c, &tiles[i], g); mode++) {
             const struct tile *t = &tiles[i];
             if (!allowed(c, t, g, (enum rp_gemm_mode)mode))
                 continue;
             struct plan p = {t, (enum rp_gemm_mode)mode, estimate(c, t, g, (enum rp_gemm_mode)mode)};
-            p.cycles *= (c->gemm_wish.tile == i + 1 ? 1e-12 : 1) * (c->gemm_wish.mode == mode + 1 ? 1e-6 : 1);
+            p.cycles *= (c->gemm_forced.tile == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
             ways[n++] = p;
             best = p.cycles < best->cycles ? &ways[n - 1] : best;
         }
-    RP_BUG_IF(n == 0); /* a tile fits every product, and to sum it whole is always allowed */
+    RP_BUG_IF(n == 0); /* one tile fits every GEMM, and WHOLE is always allowed */
     return c->gemm_rotates ? ways[c->gemms / 4 % n] : *best;
 }
 
@@ -147,7 +145,7 @@ static int64_t or_zero(const void *p, int64_t pitch)
     return p ? pitch : 0;
 }
 
-static void product(struct rp_cuda *c, struct rp_gemm_args *g)
+static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
 {
     struct plan p = choose(c, g);
     c->gemms++;
@@ -158,20 +156,20 @@ static void product(struct rp_cuda *c, struct rp_gemm_args *g)
     g->mode = p.mode;
     g->part = g->c;
     g->ldpart = g->ldc;
-    g->turns = c->turns;
-    if (p.mode == RP_GEMM_APART || (g->segments > 1 && g->add == g->c)) {
-        g->part = rp_cuda_workspace(c, part_bytes(g) * (size_t)(p.mode == RP_GEMM_APART ? g->segments : 1));
+    g->semaphores = c->semaphores;
+    if (p.mode == RP_GEMM_PARALLEL || (g->segments > 1 && g->add == g->c)) {
+        g->part = rp_cuda_workspace(c, part_bytes(g) * (size_t)(p.mode == RP_GEMM_PARALLEL ? g->segments : 1));
         g->ldpart = part_pitch(g);
     }
-    g->wide = p.mode == RP_GEMM_APART ? g->n % 4 == 0 : wide;
+    g->wide = p.mode == RP_GEMM_PARALLEL ? g->n % 4 == 0 : wide;
     rp_cuda_launch(c, p.tile->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, shared_bytes(c, p.tile), g);
-    if (p.mode == RP_GEMM_APART) {
+    if (p.mode == RP_GEMM_PARALLEL) {
         g->wide = wide;
         rp_cuda_launch(c, RP_KERNEL_gemm_sum, rp_cuda_spread(c, RP_KERNEL_gemm_sum, (size_t)g->m * (size_t)g->n / (wide ? 4 : 1)), 0, g);
     }
 }
 
-/* As the kernels take it, but for what choose() decides. */
+/* The kernels' arguments, without those that launch_gemm() decides. */
 static struct rp_gemm_args arguments(const struct rp_gemm *g)
 {
     int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
@@ -187,15 +185,15 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
     return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1, p.cycles};
 }
 
-/* The sums of segments of a product that is added to itself have to be somewhere else until the last: in the workspace, so that a large
- * one is done in bands of rows. */
-static void op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
+/* If C is also `add`, sums of segments cannot be kept in C before the last one: they are in the workspace, and a large GEMM is computed in
+ * bands of rows. */
+void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_gemm_args all = arguments(g);
     int64_t fit = (int64_t)(c->workspace_bytes / ((size_t)part_pitch(&all) * sizeof(float)));
     int64_t band = all.segments > 1 && g->add == g->c ? fit : INT32_MAX;
-    band -= band > 64 ? band % 64 : 0; /* what is aligned stays so */
+    band -= band > 64 ? band % 64 : 0; /* keeps the alignment */
     RP_BUG_IF(band < 1);
     for (int64_t i = 0; i < g->m; i += band) {
         struct rp_gemm_args x = all;
@@ -203,11 +201,6 @@ static void op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
         x.c += i * g->ldc;
         x.add = g->add ? g->add + i * g->ldadd : NULL;
         x.m = (int)(g->m - i < band ? g->m - i : band);
-        product(c, &x);
+        launch_gemm(c, &x);
     }
-}
-
-void rp_cuda_ops_gemm(struct rp_ops *op)
-{
-    op->gemm = op_gemm;
 }

@@ -1,22 +1,16 @@
 /* The losses. */
 #include "backend/cuda/cuda.h"
 
-static void op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
-                            int classes)
+void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
+                             int classes)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, softmax_xent, ((struct rp_grid){(unsigned)n, 1, 1}), RP_XENT_FLOATS * sizeof(float), loss, logits, ld, labels, coef,
-              classes);
+    RP_LAUNCH(c, softmax_xent, ((struct rp_grid){(unsigned)n, 1, 1}), RP_XENT_FLOATS * sizeof(float), .loss = loss, .logits = logits,
+              .ld = ld, .labels = labels, .coef = coef, .classes = classes);
 }
 
-static void op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)
+void rp_cuda_op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, weighted_sum, ((struct rp_grid){1, 1, 1}), 128 * sizeof(float), out, loss, coef, n);
-}
-
-void rp_cuda_ops_loss(struct rp_ops *op)
-{
-    op->softmax_xent = op_softmax_xent;
-    op->weighted_sum = op_weighted_sum;
+    RP_LAUNCH(c, weighted_sum, ((struct rp_grid){1, 1, 1}), 128 * sizeof(float), .out = out, .loss = loss, .coef = coef, .n = n);
 }

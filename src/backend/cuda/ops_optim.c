@@ -1,59 +1,44 @@
 /* Norms, optimizers, initialisation. */
 #include "backend/cuda/cuda.h"
 
-/* Four elements for each thread. */
-#define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4)
-
-static void op_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
+void rp_cuda_op_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t chunks = (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK, warps = rp_cuda_kernels[RP_KERNEL_square_sums].threads / 32;
-    RP_LAUNCH(c, square_sums, ((struct rp_grid){(unsigned)((chunks + warps - 1) / warps), 1, 1}), 0, out, x, n, RP_ALIGNED(x));
+    RP_LAUNCH(c, square_sums, ((struct rp_grid){(unsigned)((chunks + warps - 1) / warps), 1, 1}), 0, .out = out, .x = x, .n = n,
+              .wide = RP_ALIGNED(x));
 }
 
-static void op_tree_sum(struct rp_dev *dev, float *out, const float *x, size_t n)
+void rp_cuda_op_tree_sum(struct rp_dev *dev, float *out, const float *x, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t warps = rp_cuda_kernels[RP_KERNEL_tree_sum].threads / 32;
-    RP_LAUNCH(c, tree_sum, ((struct rp_grid){1, 1, 1}), RP_TREE_FLOATS(warps, 1) * sizeof(float), out, x, n);
+    RP_LAUNCH(c, tree_sum, ((struct rp_grid){1, 1, 1}), RP_TREE_FLOATS(warps, 1) * sizeof(float), .out = out, .x = x, .n = n);
 }
 
-static struct rp_adam_scalars scalars_of(const struct rp_adam *a)
-{
-    return (struct rp_adam_scalars){a->grad_scale, a->lr, a->beta1, a->one_minus_beta1, a->beta2, a->one_minus_beta2, a->eps,
-                                    a->weight_decay, a->bias_correction, a->correct1, a->correct2};
-}
-
-static void op_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)
+void rp_cuda_op_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, adam_update, SPREAD4(c, adam_update, n), 0, w, m, v, g, n, scalars_of(a), RP_ALIGNED(w, m, v, g));
+    RP_LAUNCH(c, adam_update, SPREAD4(c, adam_update, n), 0, .w = w, .m = m, .v = v, .g = g, .n = n, .adam = *a,
+              .wide = RP_ALIGNED(w, m, v, g));
 }
 
-static void op_lamb_direction(struct rp_dev *dev, float *u_over_g, float *m, float *v, const float *w, size_t n, const struct rp_adam *a)
+void rp_cuda_op_lamb_direction(struct rp_dev *dev, float *u_over_g, float *m, float *v, const float *w, size_t n, const struct rp_adam *a)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, lamb_direction, SPREAD4(c, lamb_direction, n), 0, u_over_g, m, v, w, n, scalars_of(a), RP_ALIGNED(u_over_g, m, v, w));
+    RP_LAUNCH(c, lamb_direction, SPREAD4(c, lamb_direction, n), 0, .u_over_g = u_over_g, .m = m, .v = v, .w = w, .n = n, .adam = *a,
+              .wide = RP_ALIGNED(u_over_g, m, v, w));
 }
 
-static void op_lamb_apply(struct rp_dev *dev, float *w, const float *u, const float *sums, float lr, size_t n)
+void rp_cuda_op_lamb_apply(struct rp_dev *dev, float *w, const float *u, const float *sums, float lr, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, lamb_apply, SPREAD4(c, lamb_apply, n), 0, w, u, sums, lr, n, RP_ALIGNED(w, u));
+    RP_LAUNCH(c, lamb_apply, SPREAD4(c, lamb_apply, n), 0, .w = w, .u = u, .sums = sums, .lr = lr, .n = n, .wide = RP_ALIGNED(w, u));
 }
 
-static void op_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
+void rp_cuda_op_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, init_normal, SPREAD4(c, init_normal, n), 0, w, n, std, seed, tensor, RP_ALIGNED(w));
-}
-
-void rp_cuda_ops_optim(struct rp_ops *op)
-{
-    op->square_sums = op_square_sums;
-    op->tree_sum = op_tree_sum;
-    op->adam_update = op_adam_update;
-    op->lamb_direction = op_lamb_direction;
-    op->lamb_apply = op_lamb_apply;
-    op->init_normal = op_init_normal;
+    RP_LAUNCH(c, init_normal, SPREAD4(c, init_normal, n), 0, .w = w, .n = n, .std = std, .seed = seed, .tensor = tensor,
+              .wide = RP_ALIGNED(w));
 }

@@ -1,9 +1,6 @@
 /* GELU, tanh, column sums. */
 #include "backend/cuda/cuda.h"
 
-/* Four elements for each thread. */
-#define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4)
-
 /* A thread for each column and 64 rows. */
 static struct rp_grid strips(enum rp_cuda_kernel kernel, int rows, int width)
 {
@@ -11,18 +8,18 @@ static struct rp_grid strips(enum rp_cuda_kernel kernel, int rows, int width)
     return (struct rp_grid){(unsigned)(blocks * (((size_t)width + threads - 1) / threads)), 1, 1};
 }
 
-static void op_gelu_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
+void rp_cuda_op_gelu_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t n = (size_t)rows * (size_t)width;
-    RP_LAUNCH(c, gelu_forward, SPREAD4(c, gelu_forward, n), 0, g, u, n, RP_ALIGNED(g, u));
+    RP_LAUNCH(c, gelu_forward, SPREAD4(c, gelu_forward, n), 0, .g = g, .u = u, .n = n, .wide = RP_ALIGNED(g, u));
 }
 
-static void op_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
+void rp_cuda_op_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t n = (size_t)rows * (size_t)width;
-    RP_LAUNCH(c, tanh_forward, SPREAD4(c, tanh_forward, n), 0, y, x, n, RP_ALIGNED(y, x));
+    RP_LAUNCH(c, tanh_forward, SPREAD4(c, tanh_forward, n), 0, .y = y, .x = x, .n = n, .wide = RP_ALIGNED(y, x));
 }
 
 static void end_sum(struct rp_cuda *c, float *dbias, const float *work, int rows, int width)
@@ -30,32 +27,27 @@ static void end_sum(struct rp_cuda *c, float *dbias, const float *work, int rows
     rp_cuda_column_tree(c, (float *const[3]){dbias}, 1, work, 0, rows, width);
 }
 
-static void op_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width, float *work)
+void rp_cuda_op_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
+                              float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, gelu_backward, strips(RP_KERNEL_gelu_backward, rows, width), 0, du, work, dg, u, rows, width);
+    RP_LAUNCH(c, gelu_backward, strips(RP_KERNEL_gelu_backward, rows, width), 0, .du = du, .work = work, .dg = dg, .u = u, .rows = rows,
+              .width = width);
     end_sum(c, dbias, work, rows, width);
 }
 
-static void op_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width, float *work)
+void rp_cuda_op_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width,
+                              float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, tanh_backward, strips(RP_KERNEL_tanh_backward, rows, width), 0, dx, work, dy, y, rows, width);
+    RP_LAUNCH(c, tanh_backward, strips(RP_KERNEL_tanh_backward, rows, width), 0, .dx = dx, .work = work, .dy = dy, .y = y, .rows = rows,
+              .width = width);
     end_sum(c, dbias, work, rows, width);
 }
 
-static void op_colsum(struct rp_dev *dev, float *dbias, const float *dy, int rows, int width, float *work)
+void rp_cuda_op_colsum(struct rp_dev *dev, float *dbias, const float *dy, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, colsum, strips(RP_KERNEL_colsum, rows, width), 0, work, dy, rows, width);
+    RP_LAUNCH(c, colsum, strips(RP_KERNEL_colsum, rows, width), 0, .work = work, .x = dy, .rows = rows, .width = width);
     end_sum(c, dbias, work, rows, width);
-}
-
-void rp_cuda_ops_pointwise(struct rp_ops *op)
-{
-    op->gelu_forward = op_gelu_forward;
-    op->gelu_backward = op_gelu_backward;
-    op->tanh_forward = op_tanh_forward;
-    op->tanh_backward = op_tanh_backward;
-    op->colsum = op_colsum;
 }

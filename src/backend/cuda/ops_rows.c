@@ -1,7 +1,7 @@
 /* Rows: embeddings, layer norm, dropout, rows gathered and added up. */
 #include "backend/cuda/cuda.h"
 
-/* A warp for each of n things. */
+/* A warp for each of n items. */
 static struct rp_grid warps(enum rp_cuda_kernel kernel, size_t n)
 {
     size_t each = rp_cuda_kernels[kernel].threads / 32;
@@ -15,80 +15,84 @@ static size_t pieces(int rows, int width)
     return (size_t)rows * (((size_t)width + 127) / 128);
 }
 
-static void op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
-                             const float *type, const float *position, int rows, int seq, int width)
+void rp_cuda_op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
+                              const float *type, const float *position, int rows, int seq, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(z, word, type, position);
-    RP_LAUNCH(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, z, ids, type_ids, word, type, position, rows, seq, width,
-              wide);
+    RP_LAUNCH(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, .z = z, .ids = ids, .type_ids = type_ids, .word = word,
+              .type = type, .position = position, .rows = rows, .seq = seq, .width = width, .wide = wide);
 }
 
-static void op_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
+void rp_cuda_op_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x);
-    RP_LAUNCH(c, gather_rows, WARPS(gather_rows, pieces(n, width)), 0, y, x, index, n, width, wide);
+    RP_LAUNCH(c, gather_rows, WARPS(gather_rows, pieces(n, width)), 0, .y = y, .x = x, .index = index, .n = n,
+              .width = width, .wide = wide);
 }
 
 /* ---- dropout ---- */
 
-static void op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop, int rows,
-                               int width)
+void rp_cuda_op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop, int rows,
+                                int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    struct rp_drop_args d = rp_cuda_drop(drop);
+    struct rp_dropout d = rp_cuda_drop(drop);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x);
     if (d.threshold || y != x)
-        RP_LAUNCH(c, dropout_forward, WARPS(dropout_forward, pieces(rows, width)), 0, y, mask, x, d, rows, width, wide);
+        RP_LAUNCH(c, dropout_forward, WARPS(dropout_forward, pieces(rows, width)), 0, .y = y, .mask = mask, .x = x, .drop = d,
+                  .rows = rows, .width = width, .wide = wide);
 }
 
-static void op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
-                                int rows, int width)
+void rp_cuda_op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
+                                 int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    struct rp_drop_args d = rp_cuda_drop(drop);
+    struct rp_dropout d = rp_cuda_drop(drop);
     int wide = width % 4 == 0 && RP_ALIGNED(dx, dy);
     if (d.threshold || dx != dy)
-        RP_LAUNCH(c, dropout_backward, WARPS(dropout_backward, pieces(rows, width)), 0, dx, dy, mask, d, rows, width, wide);
+        RP_LAUNCH(c, dropout_backward, WARPS(dropout_backward, pieces(rows, width)), 0, .dx = dx, .dy = dy, .mask = mask, .drop = d,
+                  .rows = rows, .width = width, .wide = wide);
 }
 
 /* ---- layer norm ---- */
 
-static void op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                          const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
-                                          float eps, int rows, int width)
+void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
+                                           const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
+                                           float eps, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, xhat, x, residual, gamma, beta);
     const struct rp_layernorm_forward_args a = {
-        y, xhat, rstd, mask, x, residual, gamma, beta, rp_cuda_drop(drop), eps, 1.0f / (float)width, rows, width, wide};
+        .y = y, .xhat = xhat, .rstd = rstd, .mask = mask, .x = x, .residual = residual, .gamma = gamma, .beta = beta,
+        .drop = rp_cuda_drop(drop), .eps = eps, .inv = 1.0f / (float)width, .rows = rows, .width = width, .wide = wide};
     enum rp_cuda_kernel kernel = wide && width <= RP_NORM_KEPT ? RP_KERNEL_layernorm_kept : RP_KERNEL_layernorm_forward;
     rp_cuda_launch(c, kernel, warps(kernel, (size_t)rows), 0, &a);
 }
 
-static void op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
-                                 const float *beta, float eps, int rows, int width)
+void rp_cuda_op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
+                                  const float *beta, float eps, int rows, int width)
 {
-    op_residual_layernorm_forward(dev, y, xhat, rstd, NULL, x, NULL, NULL, gamma, beta, eps, rows, width);
+    rp_cuda_op_residual_layernorm_forward(dev, y, xhat, rstd, NULL, x, NULL, NULL, gamma, beta, eps, rows, width);
 }
 
-/* Rows of dy and xhat that stay in the L2 cache between two kernels, a multiple of 64; all of them where that would be too few to keep the
+/* Rows of dy and xhat that stay in the L2 cache between two kernels, a multiple of 64; all rows if that would be too few to keep the
  * multiprocessors busy. */
 static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
 {
-    size_t bytes = (size_t)rows * (size_t)width * 8, most = c->l2 / 4 * 3 + 1; /* a virtual GPU may say it has none */
+    size_t bytes = (size_t)rows * (size_t)width * 8, most = c->l2 / 4 * 3 + 1; /* a virtual GPU may report an L2 of 0 */
     long parts = (long)((bytes + most - 1) / most), part = parts > 1 ? (rows + parts - 1) / parts : rows;
     part = part < 16l * c->multiprocessors ? rows : part;
     return (part + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS * RP_COLSUM_ROWS;
 }
 
-static void op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
-                                  const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
-                                  const struct rp_dropout *drop, int rows, int width, float *work)
+void rp_cuda_op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
+                                   const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
+                                   const struct rp_dropout *drop, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    struct rp_drop_args d = rp_cuda_drop(drop);
+    struct rp_dropout d = rp_cuda_drop(drop);
     float *sums = rp_cuda_workspace(c, (size_t)rows * 2 * sizeof *sums); /* s1 and s2 of each row */
     size_t part = rp_colsum_work(rows, width);
     int wide = width % 4 == 0 && RP_ALIGNED(dy, xhat, gamma);
@@ -96,35 +100,38 @@ static void op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, floa
     unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads, strips = ((unsigned)width + threads - 1) / threads;
     for (long row = 0, most = rows_at_a_time(c, rows, width); row < rows; row += most) {
         long end = rows - row < most ? rows : row + most, blocks = (end - row + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
-        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, sums, dy, xhat, gamma, row, end, inv, width, wide);
-        RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}), RP_COLSUM_ROWS * 4 * sizeof(float), dz,
-                  dx == dz ? NULL : dx, work, dy, xhat, rstd, gamma, sums, mask, (long)part, row, end, d.threshold, d.scale, dbias != NULL,
-                  width);
+        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, .sums = sums, .dy = dy, .xhat = xhat, .gamma = gamma, .row0 = row,
+                  .end = end, .inv = inv, .width = width, .wide = wide);
+        RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}), RP_COLSUM_ROWS * 4 * sizeof(float),
+                  .dz = dz, .dx = dx == dz ? NULL : dx, .work = work, .dy = dy, .xhat = xhat, .rstd = rstd, .gamma = gamma, .sums = sums,
+                  .mask = mask, .part = (long)part, .row0 = row, .end = end, .threshold = d.threshold, .scale = d.scale,
+                  .bias = dbias != NULL, .width = width);
     }
     rp_cuda_column_tree(c, (float *const[3]){dgamma, dbeta, dbias}, dbias ? 3 : 2, work, part, rows, width);
 }
 
 /* ---- rows added up ---- */
 
-/* Long groups: strips of few columns where there are few groups, so that the strips are enough blocks. */
+/* Long groups: narrow strips of columns if there are few groups, so that there are enough blocks. */
 static void sum_long_groups(struct rp_cuda *c, float *dst, const float *src, const struct rp_row_groups *g, int width, int add, int small)
 {
     size_t columns = g->n < 16 ? 8 : 16, warps_each = rp_cuda_kernels[RP_KERNEL_row_sums_long].threads / 32;
     unsigned strips = (unsigned)(((size_t)width + columns - 1) / columns);
-    unsigned share = ((unsigned)c->multiprocessors * 4 + strips - 1) / strips; /* blocks that share the groups out, for 4 on each */
+    unsigned share = ((unsigned)c->multiprocessors * 4 + strips - 1) / strips; /* blocks per strip, for 4 on each multiprocessor */
     share = share < (unsigned)g->n ? share : (unsigned)g->n;
     RP_LAUNCH(c, row_sums_long, ((struct rp_grid){strips, share, 1}), (warps_each + RP_TREE_FLOATS(warps_each, columns)) * sizeof(float),
-              dst, src, g->key, g->start, g->source, g->n, width, add, small, (int)columns);
+              .dst = dst, .src = src, .key = g->key, .start = g->start, .source = g->source, .n = g->n, .width = width, .add = add,
+              .small = small, .columns = (int)columns);
 }
 
-static void op_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
+void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(dst, src), small = groups->n > 4 ? RP_GROUP_SMALL : 0;
     size_t shared = rp_cuda_kernels[RP_KERNEL_row_sums].threads * RP_GROUP_LEVELS * 4 * sizeof(float);
     if (small)
-        RP_LAUNCH(c, row_sums, WARPS(row_sums, pieces(groups->n, width)), shared, dst, src, groups->key, groups->start, groups->source,
-                  groups->n, width, add, wide);
+        RP_LAUNCH(c, row_sums, WARPS(row_sums, pieces(groups->n, width)), shared, .dst = dst, .src = src, .key = groups->key,
+                  .start = groups->start, .source = groups->source, .n = groups->n, .width = width, .add = add, .wide = wide);
     sum_long_groups(c, dst, src, groups, width, add, small);
 }
 
@@ -134,17 +141,6 @@ void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, cons
     int blocks = (int)(((long)rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS);
     if (rows > 0)
         RP_LAUNCH(c, column_tree, ((struct rp_grid){strips, (unsigned)parts, 1}), RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float),
-                  {sum[0], parts > 1 ? sum[1] : NULL, parts > 2 ? sum[2] : NULL}, work, (long)part, blocks, width);
-}
-
-void rp_cuda_ops_rows(struct rp_ops *op)
-{
-    op->embed_forward = op_embed_forward;
-    op->layernorm_forward = op_layernorm_forward;
-    op->residual_layernorm_forward = op_residual_layernorm_forward;
-    op->layernorm_backward = op_layernorm_backward;
-    op->dropout_forward = op_dropout_forward;
-    op->dropout_backward = op_dropout_backward;
-    op->gather_rows = op_gather_rows;
-    op->row_sums = op_row_sums;
+                  .sum = {sum[0], parts > 1 ? sum[1] : NULL, parts > 2 ? sum[2] : NULL}, .work = work, .part = (long)part,
+                  .blocks = blocks, .width = width);
 }

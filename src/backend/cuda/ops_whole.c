@@ -1,20 +1,14 @@
 /* Whole tensors. */
 #include "backend/cuda/cuda.h"
 
-static void op_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
+void rp_cuda_op_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, add, rp_cuda_spread(c, RP_KERNEL_add, (n + 3) / 4), 0, dst, a, b, n, RP_ALIGNED(dst, a, b));
+    RP_LAUNCH(c, add, SPREAD4(c, add, n), 0, .dst = dst, .a = a, .b = b, .n = n, .wide = RP_ALIGNED(dst, a, b));
 }
 
-static void op_fill(struct rp_dev *dev, float *dst, float value, size_t n)
+void rp_cuda_op_fill(struct rp_dev *dev, float *dst, float value, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, fill, rp_cuda_spread(c, RP_KERNEL_fill, (n + 3) / 4), 0, dst, value, n, RP_ALIGNED(dst));
-}
-
-void rp_cuda_ops_whole(struct rp_ops *op)
-{
-    op->add = op_add;
-    op->fill = op_fill;
+    RP_LAUNCH(c, fill, SPREAD4(c, fill, n), 0, .dst = dst, .value = value, .n = n, .wide = RP_ALIGNED(dst));
 }

@@ -43,7 +43,7 @@ RP_KERNEL(tree_sum)
 }
 
 /* Moments of an element, and the update before the learning rate. */
-RP_DEVICE float direction(const struct rp_adam_scalars *s, float *m, float *v, float w, float g)
+RP_DEVICE float adam_direction(const struct rp_adam *s, float *m, float *v, float w, float g)
 {
     float gs = g * s->grad_scale;
     *m = fmaf(s->beta1, *m, s->one_minus_beta1 * gs);
@@ -54,13 +54,13 @@ RP_DEVICE float direction(const struct rp_adam_scalars *s, float *m, float *v, f
     return s->weight_decay != 0.0f ? fmaf(s->weight_decay, w, u) : u;
 }
 
-RP_DEVICE float4 direction4(const struct rp_adam_scalars *s, float4 *m, float4 *v, float4 w, float4 g)
+RP_DEVICE float4 adam_direction4(const struct rp_adam *s, float4 *m, float4 *v, float4 w, float4 g)
 {
     float4 u;
-    u.x = direction(s, &m->x, &v->x, w.x, g.x);
-    u.y = direction(s, &m->y, &v->y, w.y, g.y);
-    u.z = direction(s, &m->z, &v->z, w.z, g.z);
-    u.w = direction(s, &m->w, &v->w, w.w, g.w);
+    u.x = adam_direction(s, &m->x, &v->x, w.x, g.x);
+    u.y = adam_direction(s, &m->y, &v->y, w.y, g.y);
+    u.z = adam_direction(s, &m->z, &v->z, w.z, g.z);
+    u.w = adam_direction(s, &m->w, &v->w, w.w, g.w);
     return u;
 }
 
@@ -72,10 +72,10 @@ RP_DEVICE float4 applied4(float rate, float4 u, float4 w)
 RP_DEVICE void adam4(const rp_args_adam_update *a, size_t i, long n, int wide)
 {
     float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), v = rp_get4(a->v + i, n, wide);
-    float4 u = direction4(&a->scalars, &m, &v, w, rp_get4(a->g + i, n, wide));
+    float4 u = adam_direction4(&a->adam, &m, &v, w, rp_get4(a->g + i, n, wide));
     rp_put4(a->m + i, m, n, wide);
     rp_put4(a->v + i, v, n, wide);
-    rp_put4(a->w + i, applied4(a->scalars.lr, u, w), n, wide);
+    rp_put4(a->w + i, applied4(a->adam.lr, u, w), n, wide);
 }
 RP_KERNEL(adam_update)
 {
@@ -85,7 +85,7 @@ RP_KERNEL(adam_update)
 RP_DEVICE void lamb4(const rp_args_lamb_direction *a, size_t i, long n, int wide)
 {
     float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), v = rp_get4(a->v + i, n, wide);
-    float4 u = direction4(&a->scalars, &m, &v, w, rp_get4(a->u_over_g + i, n, wide));
+    float4 u = adam_direction4(&a->adam, &m, &v, w, rp_get4(a->u_over_g + i, n, wide));
     rp_put4(a->m + i, m, n, wide);
     rp_put4(a->v + i, v, n, wide);
     rp_put4(a->u_over_g + i, u, n, wide);

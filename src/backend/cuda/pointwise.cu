@@ -1,8 +1,7 @@
 /* GELU, tanh, their gradients with the column sums of these, and column sums.
  *
- * Bytes moved: each tensor once. A gradient and its column sum are one pass: a thread has a column and goes down 64 rows, so that a warp
- * reads and writes 128 bytes of a row at a time and no exchange is needed. The block sums, 1/64 of the tensor, are added up by
- * column_tree. */
+ * Bytes moved: each tensor once. A gradient and its column sum are one pass: a thread processes 64 rows of one column, so that a warp
+ * reads and writes 128 bytes of a row at a time without exchanges. column_tree adds up the block sums, 1/64 of the tensor. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
@@ -47,8 +46,8 @@ RP_DEVICE struct strip strip_of(int rows, int width)
 }
 
 /* Rows whose loads run ahead of the arithmetic. */
-#define AHEAD 4
-#define AHEAD_COLSUM 16
+#define PREFETCH 4
+#define PREFETCH_COLSUM 16
 
 RP_KERNEL(gelu_backward)
 {
@@ -56,15 +55,15 @@ RP_KERNEL(gelu_backward)
     const float *dg = a.dg + s.at, *u = a.u + s.at;
     const long ld = a.width;
     float *du = a.du + s.at, sum = 0.0f;
-    for (int i = 0; i < s.rows; i += AHEAD) {
-        float g[AHEAD], x[AHEAD];
+    for (int i = 0; i < s.rows; i += PREFETCH) {
+        float g[PREFETCH], x[PREFETCH];
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++, dg += ld, u += ld) {
+        for (int k = 0; k < PREFETCH; k++, dg += ld, u += ld) {
             g[k] = i + k < s.rows ? *dg : 0.0f;
             x[k] = i + k < s.rows ? *u : 0.0f;
         }
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++, du += ld) {
+        for (int k = 0; k < PREFETCH; k++, du += ld) {
             float d = g[k] * r_gelu_grad(x[k]);
             if (i + k < s.rows) {
                 *du = d;
@@ -82,15 +81,15 @@ RP_KERNEL(tanh_backward)
     const float *dy = a.dy + s.at, *y = a.y + s.at;
     const long ld = a.width;
     float *dx = a.dx + s.at, sum = 0.0f;
-    for (int i = 0; i < s.rows; i += AHEAD) {
-        float g[AHEAD], t[AHEAD];
+    for (int i = 0; i < s.rows; i += PREFETCH) {
+        float g[PREFETCH], t[PREFETCH];
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++, dy += ld, y += ld) {
+        for (int k = 0; k < PREFETCH; k++, dy += ld, y += ld) {
             g[k] = i + k < s.rows ? *dy : 0.0f;
             t[k] = i + k < s.rows ? *y : 0.0f;
         }
         RP_UNROLL
-        for (int k = 0; k < AHEAD; k++, dx += ld) {
+        for (int k = 0; k < PREFETCH; k++, dx += ld) {
             float d = g[k] * fmaf(-t[k], t[k], 1.0f);
             if (i + k < s.rows) {
                 *dx = d;
@@ -108,14 +107,14 @@ RP_KERNEL(colsum)
     const float *x = a.x + s.at;
     const long ld = a.width;
     float sum = 0.0f;
-    for (int i = 0; i < s.rows; i += AHEAD_COLSUM) {
-        float v[AHEAD_COLSUM];
+    for (int i = 0; i < s.rows; i += PREFETCH_COLSUM) {
+        float v[PREFETCH_COLSUM];
         RP_UNROLL
-        for (int k = 0; k < AHEAD_COLSUM; k++, x += ld)
+        for (int k = 0; k < PREFETCH_COLSUM; k++, x += ld)
             v[k] = i + k < s.rows ? *x : 0.0f;
         RP_UNROLL
-        for (int k = 0; k < AHEAD_COLSUM; k++)
-            sum = sum + v[k]; /* it is never -0: +0 for a row that is not there changes nothing */
+        for (int k = 0; k < PREFETCH_COLSUM; k++)
+            sum = sum + v[k]; /* never -0, so +0 for a missing row changes nothing */
     }
     if (s.rows)
         a.work[s.out] = sum;

@@ -3,10 +3,10 @@
  * Bytes moved, with N = rows * width * 4:
  *   layer norm        reads N or, with a residual, 2 N, writes 2 N: a warp keeps its row in registers between the three passes.
  *   its gradient      reads dy and xhat and writes dz and dx, 4 N. The two sums of a row must be known before its first element is
- *                     written, and the column sums want 64 rows of one column in one thread; so layernorm_sums reads the rows, and
- *                     layernorm_columns reads them again, out of the L2 cache: the host cuts the rows into as many parts as that takes.
- *                     The other arrangements cost more: a pass that writes dz and one that adds up columns reads 3 N more and forbids
- *                     dz == dy; a block that keeps 64 rows for itself has no place for them, and at 4096 rows half of an H100 idles.
+ *                     written, and a column sum needs 64 rows of one column in one thread; so layernorm_sums reads the rows, and
+ *                     layernorm_columns reads them again from the L2 cache: the host cuts the rows into parts that fit there.
+ *                     Alternatives cost more: one pass that writes dz and one that adds up columns read 3 N more and forbid
+ *                     dz == dy; 64 rows do not fit into one block, and with 4096 rows half of an H100 would idle.
  *   everything else   each tensor once. */
 #include "backend/cuda/device.h"
 
@@ -21,10 +21,10 @@ struct piece {
     long row;
     int column; /* of this lane's first element */
     long at;    /* of the same in the tensor */
-    int n;      /* elements that are there */
+    int n;      /* elements of the row from this one on */
 };
 
-/* 0: this warp has none. */
+/* 0: this warp has no piece. */
 RP_DEVICE int piece_of(struct piece *p, int rows, int width)
 {
     unsigned pieces = ((unsigned)width + RP_PIECE - 1) / RP_PIECE, number = rp_warp();
@@ -59,15 +59,15 @@ RP_KERNEL(gather_rows)
 struct draw {
     uint32_t quad, sample; /* quad: e / 4 of its first element */
 };
-RP_DEVICE struct draw draw_of(const struct rp_drop_args *d, long row, int width)
+RP_DEVICE struct draw draw_of(const struct rp_dropout *d, long row, int width)
 {
     uint32_t sample = (uint32_t)row / (uint32_t)d->rows_per_sample, in_sample = (uint32_t)row - sample * (uint32_t)d->rows_per_sample;
     struct draw w = {in_sample * (uint32_t)(rp_mask_stride(width) / 4), d->first_sample + sample};
     return w;
 }
 
-/* Bit k: whether element column + k of the row is kept. n: elements that are there from `column` on. */
-RP_DEVICE unsigned decide4(const struct rp_drop_args *d, struct draw w, int column, int n)
+/* Bit k: element column + k of the row is kept. n: elements of the row from `column` on. */
+RP_DEVICE unsigned decide4(const struct rp_dropout *d, struct draw w, int column, int n)
 {
     uint32_t x[4] = {w.quad + (uint32_t)column / 4u, w.sample, d->site, d->step};
     rp_philox(x, d->seed);
@@ -142,7 +142,7 @@ RP_DEVICE int norm_row_of(struct norm_row *r, int rows, int width)
     return r->row < rows;
 }
 
-/* The decisions of columns j .. j + 3 from the first one on, which are noted in the mask. */
+/* Decides columns first + j .. first + j + 3 and writes the decisions to the mask. */
 RP_DEVICE unsigned norm_decide(const struct rp_layernorm_forward_args *a, const struct norm_row *r, struct draw w, int j)
 {
     unsigned kept = decide4(&a->drop, w, r->first + j, r->n - j);
@@ -150,7 +150,7 @@ RP_DEVICE unsigned norm_decide(const struct rp_layernorm_forward_args *a, const 
     return kept;
 }
 
-/* z - mean where z is there, +0 elsewhere. n: elements that are there. */
+/* z - mean for the first n elements, +0 for the others. */
 RP_DEVICE float4 norm_centred(float4 z, float mean, int n, int wide)
 {
     return rp_first4(make_float4(z.x - mean, z.y - mean, z.z - mean, z.w - mean), wide && n > 0 ? 4 : n);
@@ -230,7 +230,7 @@ RP_KERNEL(layernorm_kept)
         norm_output(y + c * RP_PIECE, xhat + c * RP_PIECE, gamma + c * RP_PIECE, beta + c * RP_PIECE, z[c], rstd, r.n - c * RP_PIECE, 1);
 }
 
-/* Any rows: z stands in xhat until its sums are known. */
+/* Any rows: z is kept in xhat until its sums are known. */
 RP_KERNEL(layernorm_forward)
 {
     struct norm_row r;
@@ -292,31 +292,31 @@ RP_KERNEL(layernorm_sums)
         norm_sums(&a, row, 0);
 }
 
-#define AHEAD 8 /* rows whose loads run ahead of the arithmetic */
+#define PREFETCH 8 /* rows whose loads run ahead of the arithmetic */
 
-/* A column on its way down 64 rows. Pointers: at the row that comes next. */
+/* One column of 64 rows. Pointers: at the next row. */
 struct column {
     const float *dy, *xhat;
     const uint32_t *mask; /* the word with the column's decision */
-    float *dz, *dx;       /* dx: NULL where it is not wanted, which takes that there is no dropout */
+    float *dz, *dx;       /* dx may be NULL without dropout */
     long ld, mask_ld;
     float gamma, dgamma, dbeta, dbias;
     int bit;
 };
 
-/* AHEAD rows, of which n are there. about: {s1, s2, rstd} of them. dropout: a constant. */
+/* The next PREFETCH rows, of which n exist. about: {s1, s2, rstd} of each. dropout: a constant. */
 RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float scale, int dropout)
 {
-    float g[AHEAD], h[AHEAD];
-    uint32_t kept[AHEAD];
+    float g[PREFETCH], h[PREFETCH];
+    uint32_t kept[PREFETCH];
     RP_UNROLL
-    for (int k = 0; k < AHEAD; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
+    for (int k = 0; k < PREFETCH; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
         g[k] = k < n ? *c->dy : 0.0f;
         h[k] = k < n ? *c->xhat : 0.0f;
         kept[k] = dropout && k < n ? *c->mask : 0;
     }
     RP_UNROLL
-    for (int k = 0; k < AHEAD; k++, c->dz += c->ld) {
+    for (int k = 0; k < PREFETCH; k++, c->dz += c->ld) {
         float d = fmaf(-h[k], about[k].y, g[k] * c->gamma - about[k].x) * about[k].z, e = d;
         if (dropout)
             e = kept[k] >> c->bit & 1 ? d * scale : 0.0f;
@@ -353,7 +353,7 @@ RP_KERNEL(layernorm_columns)
     const uint32_t *mask = (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32;
     struct column c = {a.dy + at, a.xhat + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
                        column & 31};
-    for (int i = 0; i < rows; i += AHEAD)
+    for (int i = 0; i < rows; i += PREFETCH)
         if (a.threshold)
             norm_columns(&c, about + i, rows - i, a.scale, 1);
         else
@@ -366,10 +366,10 @@ RP_KERNEL(layernorm_columns)
 
 /* ---- rows added up ---- */
 
-/* A warp for one group and 128 columns: 8 rows at a time, in a binary counter. stack: this thread's, a block's threads apart. */
+/* A warp for one group and 128 columns: 8 rows at a time, in a binary counter. stack: of this thread, with a stride of blockDim.x. */
 RP_DEVICE void group_sum(const rp_args_row_sums *a, const struct piece *p, long first, long end, float4 *stack, int wide)
 {
-    const size_t apart = blockDim.x;
+    const size_t stride = blockDim.x;
     int top = 0;
     for (long i = first, leaf = 0; i < end; i += RP_TREE_LEAF, leaf++) {
         float4 v[RP_TREE_LEAF];
@@ -382,12 +382,12 @@ RP_DEVICE void group_sum(const rp_args_row_sums *a, const struct piece *p, long 
             for (int k = 0; k < RP_TREE_LEAF; k += 2 * step)
                 v[k] = i + k + step < end ? rp_add4(v[k], v[k + step]) : v[k];
         for (long bit = leaf; bit & 1; bit >>= 1)
-            v[0] = rp_add4(stack[(size_t)--top * apart], v[0]);
-        stack[(size_t)top++ * apart] = v[0];
+            v[0] = rp_add4(stack[(size_t)--top * stride], v[0]);
+        stack[(size_t)top++ * stride] = v[0];
     }
-    float4 t = stack[(size_t)--top * apart];
+    float4 t = stack[(size_t)--top * stride];
     while (top)
-        t = rp_add4(stack[(size_t)--top * apart], t);
+        t = rp_add4(stack[(size_t)--top * stride], t);
     float *dst = a->dst + (long)a->key[p->row] * a->width + p->column;
     rp_put4(dst, a->add ? rp_add4(rp_get4(dst, p->n, wide), t) : t, p->n, wide);
 }
@@ -407,8 +407,8 @@ RP_KERNEL(row_sums)
         group_sum(&a, &p, first, end, RP_SHARED(float4) + threadIdx.x, 0);
 }
 
-/* Groups of more than a.small rows, one after the other: a block for each strip of columns. Blocks share the groups out, and find the long
- * ones by looking at as many as they have threads at a time. */
+/* Groups of more than a.small rows, one after the other, by a block for each strip of columns. Blocks distribute the groups between them;
+ * each examines as many groups at a time as it has threads. */
 RP_KERNEL(row_sums_long)
 {
     const int warps = (int)(blockDim.x / RP_WARP), warp = (int)(threadIdx.x / RP_WARP);
@@ -433,7 +433,7 @@ RP_KERNEL(row_sums_long)
                     float *dst = a.dst + (long)a.key[g] * a.width + first + warp;
                     *dst = a.add ? *dst + sum : sum;
                 }
-                __syncthreads(); /* the next group takes the same shared memory */
+                __syncthreads(); /* the next group uses the same shared memory */
             }
     }
 }

@@ -1,8 +1,8 @@
 /* The balanced tree over rows, for a strip of columns, by a whole block.
  *
- * Adding neighbours level by level, the last one going up alone where it has none, gives the tree of ops/tree.h: any aligned run of 2^k
- * rows is a subtree, a shorter one at the end is what the tree has there too. So each thread adds up 8 rows, a block 8 * threads / columns
- * of them in one round, and rounds meet in a binary counter, whose partial sums are subtrees of falling size.
+ * Adding neighbours level by level, where a last one without a neighbour moves up unchanged, gives the tree of ops/tree.h: any aligned run
+ * of 2^k rows is a subtree, and so is a shorter run at the end. So each thread adds up 8 rows, a block 8 * threads / columns rows per
+ * round, and a binary counter combines the rounds; its partial sums are subtrees of decreasing size.
  *
  *   thread r * columns + c: rows 8r .. 8r + 7 of column c     -> exchanges within the warp     -> one value for each warp and column
  *   warp c, lane w: the value of warp w for column c          -> exchanges                     -> one value for each column
@@ -16,9 +16,9 @@
 
 struct rp_tree {
     const float *x;        /* row 0, first column of the strip */
-    const int32_t *source; /* NULL, or the rows that are meant */
+    const int32_t *source; /* indices of the rows, or NULL: 0, 1, 2 ... */
     long rows, ld;         /* rows >= 1 */
-    int columns, inside;   /* inside: columns that are there */
+    int columns, inside;   /* inside: columns of the strip within the matrix */
 };
 
 /* Shared memory: RP_TREE_FLOATS(warps, columns), which are two tiles of warps * (columns + 1), and the counters. */
@@ -39,7 +39,7 @@ RP_DEVICE float rp_tree_leaf(const struct rp_tree *t, long row, int column)
     return v[0];
 }
 
-/* Every thread of the block calls it; the sum of column c comes back in lane 0 of warp c. A barrier before the next call. */
+/* Called by every thread of the block; returns the sum of column c in lane 0 of warp c. The caller puts a barrier before the next call. */
 RP_DEVICE float rp_tree_sum(const struct rp_tree *t, float *shared)
 {
     int columns = t->columns, warps = (int)(blockDim.x / RP_WARP), warp = (int)(threadIdx.x / RP_WARP), lane = (int)(threadIdx.x % RP_WARP);
@@ -58,7 +58,7 @@ RP_DEVICE float rp_tree_sum(const struct rp_tree *t, float *shared)
         }
         if (lane < columns)
             tile[warp * (columns + 1) + lane] = v;
-        __syncthreads(); /* the other tile is free again: who has passed here has read it */
+        __syncthreads(); /* this tile is complete, and the other one has been read */
         if (warp >= columns)
             continue;
         v = lane < warps ? tile[lane * (columns + 1) + warp] : 0.0f;

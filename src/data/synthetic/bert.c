@@ -2,7 +2,7 @@
  * bytes is a new version.
  *
  * Word frequencies follow Zipf's law; a document has a topic, which prefers its own words, so the second sentence of a random pair can be
- * told apart (NSP); a word has a few preferred followers, so a masked word can be guessed from its neighbours (MLM). Pairs are packed as
+ * recognised (NSP); a word has a few preferred followers, so a masked word can be guessed from its neighbours (MLM). Pairs are packed as
  * create_pretraining_data does: [CLS] A [SEP] B [SEP], 9 of 10 filled to seq, 1 of 10 shorter; half of the pairs random; 15 % of the tokens
  * predicted, at most max_predictions_per_seq: 80 % [MASK], 10 % random, 10 % kept.
  *
@@ -13,15 +13,15 @@
  * is as likely as the next, which is Zipf's 1/rank.
  * Word after word: one time in two a follower of the word before (one of FOLLOWERS fixed ones, the j-th half as likely as the one
  * before), else one time in two a word of the topic (rank * TOPICS + topic, wrapped), else any word. A sentence B that follows
- * A goes on with A's topic and last word; a random B has another topic and begins anew.
+ * A continues with A's topic and last word; a random B starts with another topic and no last word.
  */
 #include "data/synthetic/make.h"
 
+#include "base/sort.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
 #include "ops/philox.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ids of the public uncased vocabulary */
@@ -105,7 +105,7 @@ struct sequence {
     int length;
 };
 
-static void put(struct sequence *q, int64_t id, int segment)
+static void add_token(struct sequence *q, int64_t id, int segment)
 {
     q->ids[q->length] = id;
     q->mask[q->length] = 1;
@@ -113,38 +113,33 @@ static void put(struct sequence *q, int64_t id, int segment)
 }
 
 /* [CLS] A [SEP] B [SEP] */
-static void fill(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
+static void add_sentences(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
 {
     uint32_t words = (uint32_t)(o->vocab_size - FIRST_WORD), room = (uint32_t)o->seq_length - 3;
     uint32_t tokens = below(next(s), 10) ? room : 2 + below(next(s), room - 1);
     uint32_t a = tokens < 4 ? 1 : tokens / 4 + below(next(s), tokens / 2 + 1), topic = below(next(s), TOPICS);
     int64_t last = -1;
     q->random_next = next(s) & 1;
-    put(q, CLS, 0);
+    add_token(q, CLS, 0);
     for (uint32_t i = 0; i < tokens; i++) {
         if (i == a) {
-            put(q, SEP, 0);
+            add_token(q, SEP, 0);
             if (q->random_next) {
                 topic = (topic + 1 + below(next(s), TOPICS - 1)) % TOPICS;
                 last = -1;
             }
         }
         last = draw_word(s, last, topic, words);
-        put(q, FIRST_WORD + last, i >= a);
+        add_token(q, FIRST_WORD + last, i >= a);
     }
-    put(q, SEP, 1);
+    add_token(q, SEP, 1);
 }
 
-static int by_position(const void *a, const void *b)
+/* 15 % of the tokens, except special ones: 80 % become [MASK], 10 % another word, 10 % stay. */
+static void mask_tokens(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
 {
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
-/* 15 % of the tokens, special ones never: 80 % [MASK], 10 % another word, 10 % as they are. */
-static void mask(struct sequence *q, struct stream *s, const struct rp_make_opts *o)
-{
-    int candidate[MAX_SEQ], n = 0, want = (q->length * 15 + 50) / 100;
+    int64_t candidate[MAX_SEQ];
+    int n = 0, want = (q->length * 15 + 50) / 100;
     for (int i = 0; i < q->length; i++)
         if (q->ids[i] >= FIRST_WORD)
             candidate[n++] = i;
@@ -152,13 +147,14 @@ static void mask(struct sequence *q, struct stream *s, const struct rp_make_opts
     want = want > o->max_predictions_per_seq ? (int)o->max_predictions_per_seq : want;
     want = want > n ? n : want;
     for (int i = 0; i < want; i++) { /* the first `want` of a Fisher-Yates shuffle */
-        int j = i + (int)below(next(s), (uint32_t)(n - i)), c = candidate[i];
+        int j = i + (int)below(next(s), (uint32_t)(n - i));
+        int64_t c = candidate[i];
         candidate[i] = candidate[j];
         candidate[j] = c;
     }
-    qsort(candidate, (size_t)want, sizeof *candidate, by_position);
+    rp_sort_int64(candidate, (size_t)want);
     for (int i = 0; i < want; i++) {
-        int at = candidate[i];
+        int64_t at = candidate[i];
         uint32_t kind = below(next(s), 10), other = below(next(s), (uint32_t)(o->vocab_size - FIRST_WORD));
         q->position[i] = at;
         q->label[i] = q->ids[at];
@@ -176,8 +172,8 @@ static void bert_sample(struct rp_buf *out, const struct rp_make_opts *o, int64_
     struct sequence q;
     RP_BUF example = {0};
     memset(&q, 0, sizeof q);
-    fill(&q, &s, o);
-    mask(&q, &s, o);
+    add_sentences(&q, &s, o);
+    mask_tokens(&q, &s, o);
     size_t seq = (size_t)o->seq_length, p = (size_t)o->max_predictions_per_seq;
     struct rp_example_field field[] = {
         {.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = q.ids, .count = seq},

@@ -70,7 +70,7 @@ int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o
     char name[64];
     if (rp_mkdirs(dir, 0777, err) < 0)
         return -1;
-    for (int pass = 0; pass < 2; pass++) /* first see that nothing is in the way, then write */
+    for (int pass = 0; pass < 2; pass++) /* check that no file exists before writing the first */
         for (int i = 0; i < o->shards; i++) {
             RP_BUF bytes = {0};
             rp_make_shard_name(name, g, o, i);

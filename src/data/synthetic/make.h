@@ -1,9 +1,8 @@
-/* Synthetic data sets: made-up samples in one of the data formats, the same bytes on every machine.
+/* Synthetic data sets: generated samples in one of the data formats, the same bytes on every machine.
  *
- * What:    generators, one for each format that has one, and what they share: options, shards, directories and archives.
+ * What:    one generator per format, and the options, shards, directories and archives that they share.
  * Flow:    options -> bytes of each shard -> files in a directory, or members of an archive.
- * Owner:   the caller owns buffers and directory.
- * Extend:  a file with a struct rp_generator, one row in make.c, and the options it does not share in options.def.
+ * Extend:  a file with a struct rp_generator, one row in make.c, and its new options in options.def.
  */
 #ifndef RP_DATA_SYNTHETIC_MAKE_H
 #define RP_DATA_SYNTHETIC_MAKE_H
@@ -22,24 +21,24 @@ struct rp_generator {
     const char *name; /* operand of `data make`, and the first part of the shards' names: "bert" */
     const struct rp_data_format *format;
     struct rp_make_opts defaults; /* 0: it does not have that option */
-    /* How options agree, each being in its range; RP_USAGE. NULL: they are independent. */
+    /* Checks options against each other, once each is in its range; RP_USAGE. NULL: they are independent. */
     int (*check)(const struct rp_make_opts *o, struct rp_err *err);
     void (*sample)(struct rp_buf *out, const struct rp_make_opts *o, int64_t i); /* appends sample i of o->sequences */
 };
 
 extern const struct rp_generator *const rp_generators[]; /* ended by NULL */
-const struct rp_generator *rp_generator_find(const char *name); /* by its name or its format's; NULL: none */
+const struct rp_generator *rp_generator_find(const char *name); /* its name or its format's; NULL: unknown */
 
-/* Fill in defaults and check: "--seq-length 4 is out of range 16..512" is RP_USAGE. */
+/* Fills in defaults, then checks: RP_USAGE "--seq-length 4 is out of range 16..512". */
 int rp_make_options(struct rp_make_opts *o, const struct rp_generator *g, struct rp_err *err) rp_must_check;
-/* Of complete options: the name of shard i, "bert-00000-of-00002.tfrecord", and its bytes: samples i*n/shards .. (i+1)*n/shards. */
+/* After rp_make_options(): the name of shard i, "bert-00000-of-00002.tfrecord", and its bytes: samples i*n/shards .. (i+1)*n/shards. */
 void rp_make_shard_name(char out[64], const struct rp_generator *g, const struct rp_make_opts *o, int i);
 void rp_make_shard(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int i);
-/* All shards into directory dir (made if need be); a file that exists is refused unless force. */
+/* Writes all shards into dir, which is made if needed. RP_USAGE if a file exists, unless force. */
 int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o, const char *dir, int force,
                       struct rp_err *err) rp_must_check;
-/* All shards as one archive, "bert_sample.tar.xz" and the like; the tar inside is the same bytes everywhere, the compressed form
- * depends on the compressor's version. */
+/* Writes all shards as one archive, "bert_sample.tar.xz". The tar inside is the same bytes everywhere; the compressed bytes depend on the
+ * compressor's version. */
 int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force,
                     struct rp_err *err) rp_must_check;
 

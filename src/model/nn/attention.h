@@ -1,9 +1,8 @@
 /* Self-attention with its projections: qkv = x Wqkv^T + b, ctx = attention(qkv), y = ctx Wout^T + b.
  *
- * What:    the piece that every transformer layer has, whatever its norms; R rows, H wide.
+ * What:    part of every transformer layer; R rows, H wide.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  another kind of projection is a field here.
  */
 #ifndef RP_MODEL_NN_ATTENTION_H
 #define RP_MODEL_NN_ATTENTION_H
@@ -17,11 +16,11 @@ struct rp_nn_attention {
     uint8_t *mask;                        /* dropout decisions, a bit each */
 };
 
-/* Activations of layer `layer` (from 1), in two parts, as they lie in memory; p: dropout of probabilities. */
+/* Activations of layer `layer` (from 1); p: dropout of probabilities. */
 void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p, int layer);
 void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *y, const float *x);
-/* dx = gradient of x + add. dctx [R, H] and dqkv [R, 3H] are scratch; the gradient of out_b is whoever's that made dy. add may be NULL or
- * dx itself. */
+/* dx = gradient of x + add. dctx [R, H] and dqkv [R, 3H] are scratch; the caller, which computed dy, computes the gradient of out_b.
+ * add may be NULL or dx itself. */
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
                               const float *dy, const float *x, float *dctx, float *dqkv);
 

@@ -3,7 +3,6 @@
  * What:    R rows, H wide, C classes: a decoder over a vocabulary, or two classes.
  * Flow:    declare() -> forward(x, labels, coef) -> one loss; backward() -> gradients of W, b and x. The logits become their own gradient.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  label smoothing is a parameter of the operation softmax_xent, and then of forward().
  */
 #ifndef RP_MODEL_NN_CLASSIFIER_H
 #define RP_MODEL_NN_CLASSIFIER_H
@@ -16,7 +15,7 @@ struct rp_nn_classifier {
     int rows, width, classes;
 };
 
-/* c: filled in but for pointers; what the logits and the loss are called, and the stage they belong to. */
+/* c: complete except for pointers. logits, loss: names of these tensors, which belong to `stage`. */
 void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage);
 /* *sum = weighted_sum(coef, loss), on the device */
 void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,

@@ -1,17 +1,16 @@
-/* What a model's input needs of the host: rows grouped by what they are summed into, and the canonical sum of a short list.
+/* Host functions for a model's input: rows grouped by the row they are summed into, and the canonical sum of a short list.
  *
  * What:    the index lists of row_sums (gradients of lookups without atomics), and sum128 on the host.
  * Flow:    keys of n rows -> struct rp_row_groups in memory that was declared with rp_net_groups().
- * Owner:   everything is borrowed.
- * Extend:  another canonical sum that hosts need goes here, with its rule of ops/NUMERICS.md.
+ * Extend:  another canonical sum on the host goes here, with its rule of ops/NUMERICS.md.
  */
 #ifndef RP_MODEL_NN_GROUPS_H
 #define RP_MODEL_NN_GROUPS_H
 
 #include "ops/ops.h"
 
-/* Keys ascending, rows ascending within a key. work: 2 * n words. */
-void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n, uint64_t *work);
+/* Keys, none negative, become ascending, and rows ascending within a key. */
+void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n);
 float rp_sum128(const float *x, int n);
 
 #endif

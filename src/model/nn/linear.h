@@ -2,8 +2,6 @@
  *
  * What:    forward, data gradient and weight gradient as one rp_gemm each, and their uses; the only place that chooses segments.
  * Flow:    device tensors in, one operation out.
- * Owner:   everything is borrowed.
- * Extend:  a product with another order of roundings gets its own function here.
  */
 #ifndef RP_MODEL_NN_LINEAR_H
 #define RP_MODEL_NN_LINEAR_H

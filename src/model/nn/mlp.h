@@ -3,7 +3,6 @@
  * What:    R rows, H wide outside, I wide inside.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  another activation is a parameter of declare() and a case in forward() and backward().
  */
 #ifndef RP_MODEL_NN_MLP_H
 #define RP_MODEL_NN_MLP_H
@@ -16,10 +15,11 @@ struct rp_nn_mlp {
     int rows, hidden, inner;
 };
 
-/* Activations of layer `layer` (from 1). room: bytes that u keeps at least, for what overwrites it. */
+/* Activations of layer `layer` (from 1). room: least bytes of u, for what overwrites it. */
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer);
 void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, float *y, const float *x);
-/* dx = gradient of x + add; g ends up holding a gradient. The gradient of down_b is whoever's that made dy. add may be NULL or dx itself. */
+/* dx = gradient of x + add; g is overwritten by a gradient. The caller, which computed dy, computes the gradient of down_b. add may be NULL
+ * or dx itself. */
 void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, const float *add, const float *dy, const float *x);
 
 #endif

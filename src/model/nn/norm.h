@@ -1,9 +1,8 @@
-/* Layer norm of a sum, as post-LN transformers have it: y = LN(dropout(x) + residual); or, plain, of x alone.
+/* Layer norm of a sum, as in post-LN transformers: y = LN(dropout(x) + residual); plain: of x alone.
  *
  * What:    R rows, H wide; keeps what the backward pass needs.
  * Flow:    declare() -> forward(x, residual) -> y; backward(dy) -> gradients of scale, shift and of the bias that made x, of x and residual.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
- * Extend:  pre-LN, where the sum itself goes on, is another function here.
  */
 #ifndef RP_MODEL_NN_NORM_H
 #define RP_MODEL_NN_NORM_H
@@ -12,7 +11,7 @@
 
 struct rp_nn_norm {
     float *w, *b;            /* [H] */
-    float *xhat, *rstd, *y;  /* [R, H], [R], [R, H]; x is put into xhat */
+    float *xhat, *rstd, *y;  /* [R, H], [R], [R, H]; x is written to xhat */
     uint8_t *mask;           /* dropout decisions */
     int rows, width, plain;
     int stage;               /* 0: that of the layer */
@@ -21,9 +20,10 @@ struct rp_nn_norm {
     double p;
 };
 
-/* n: filled in but for pointers. Activations of layer `layer` (from 1; 0: none): what it is called, normalised and as y, and what makes it. */
+/* n: complete except for pointers. Activations of layer `layer` (from 1; 0: none), with the names of xhat and y, and the operations that
+ * write xhat. */
 void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *normalised, const char *name, const char *made_by, int layer);
-/* Of what lies in xhat; residual NULL where it is plain. */
+/* Input: xhat. residual: NULL if plain. */
 void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual);
 /* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. Plain: dy becomes that of x; dx, dbias NULL. */
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias);

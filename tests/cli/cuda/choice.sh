@@ -43,7 +43,7 @@ expect 7 "GPU '1' cannot be used here: there is no GPU 1"
 plan -- --backend cuda --device first
 expect 2 "a number from 0 or a UUID"
 plan SHIM_VERSION=11080 -- --backend cuda
-expect 7 "the driver knows CUDA 11.8, this program needs 12.0"
+expect 7 "the driver supports CUDA 11.8, this program needs 12.0"
 plan SHIM_CAPABILITY=61 -- --backend cuda
 expect 7 "compute capability 6.1"
 plan SHIM_DEVICES=0 -- --backend cuda

@@ -34,7 +34,7 @@ broken 7 "this build has no kernels for this GPU" 0 SHIM_FAIL=cuModuleLoadData:1
 broken 7 "counts as hung" 0 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2
 # What keeps a run from beginning is sealed too: it was an attempt.
 broken 7 "compute capability 6.1; this build has kernels from 7.0 on" 0 SHIM_CAPABILITY=61
-broken 7 "the driver knows CUDA 11.8" 0 SHIM_VERSION=11080
+broken 7 "the driver supports CUDA 11.8" 0 SHIM_VERSION=11080
 broken 7 "there is no GPU 3: CUDA shows 1 here" 0 SHIM_DEVICES=1 --device 3
 shim=$PWD # nothing is there
 broken 7 "no NVIDIA driver that this program can load" 0 SHIM_DEVICES=1

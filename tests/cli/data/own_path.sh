@@ -21,7 +21,7 @@ says "(from 0): field 'input_ids': 64 values, but task.seq_length is 128"
 # a byte changed in the store
 printf X | dd of="$(find store -name '*00001-of*')" bs=1 seek=1000 conv=notrunc 2>/dev/null
 exit_of 5 "$REPRO" run bert_tiny_fp32 --steps 1 -o changed.repro.tar.zst
-says "was changed after it was unpacked; remove that directory"
+says "was modified after it was unpacked; remove that directory"
 [ ! -e changed.repro.tar.zst ] || fail "a bundle of a run that never began"
 # quoted globs and single files
 exit_of 0 "$REPRO" data check 'own/*-00000-*' --json
