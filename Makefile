@@ -152,7 +152,7 @@ gpu := $(BUILD)/gpu
 # What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
 # the program calls; of the others they are named.
 gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker))) src/capture/probe.c \
-	$(filter-out $(addprefix src/data/,archive%.c embedded.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
+	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
 device_code := $(sort $(wildcard src/backend/cuda/*.cu))
@@ -312,10 +312,10 @@ $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
 
 # The queries of NVML, with sanitizers.
-gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o samples.o)
+gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o sampler.o)
 $(gpu_tested): private asan_line += -isystem $(gpu)/include
 $(gpu_tested): | $(gpu)/include
-$(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_samples: $(gpu_tested)
+$(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_telemetry: $(gpu_tested)
 endif
 
 define variant
@@ -453,10 +453,10 @@ format:
 # Dictionaries: names that a fuzzer would not find by itself.
 fuzz_words_capture := src/capture/fields.def
 fuzz_words_document := tests/fuzz/document.dict
-fuzz_words_import := src/compare/row.def
+fuzz_words_import := src/compare/result.def
 fuzz_words_policy := src/verify/policy.def src/verify/checks.def
 fuzz_words_recipe := src/recipe/keys.def
-fuzz_words_rows := src/compare/row.def
+fuzz_words_rows := src/compare/result.def
 $(BUILD)/corpus/%.dict: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)sed -n '/^"/p; s/^[A-Z]*("*\([a-z][^",) ]*\).*/"\1"/p' /dev/null $(fuzz_words_$*) >$@

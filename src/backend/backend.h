@@ -66,7 +66,7 @@ struct rp_gemm_shape {
 struct rp_backend {
     const char *name, *summary;
     int separate_memory; /* memory() is the device's own, not the process's */
-    int remote; /* this program cannot open it: a worker answers for it and trains on it (worker/cuda.c) */
+    int remote; /* this program cannot open it: a worker answers for it and trains on it (worker/gpu_proxy.c) */
     /* NULL if usable here, else the reason (static text): "no AVX2", "no driver" */
     const char *(*unavailable)(const struct rp_device_opts *o);
     /* 0, or -1 with RP_UNAVAILABLE: operation, shape, limit and remedy. Nothing is allocated. */

@@ -1,6 +1,6 @@
 #include "backend/selftest.h"
 
-#include "ops/compare.h"
+#include "ops/op_check.h"
 
 #include <stdio.h>
 

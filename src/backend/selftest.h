@@ -1,9 +1,9 @@
 /* Checks that this machine computes the defined results: every operation on small awkward sizes.
  *
- * What:    ops/compare.h over a device, for `repro selftest`.
+ * What:    ops/op_check.h over a device, for `repro selftest`.
  * Flow:    -> an array of {"op", "isa", "cases", "failed"}; a line per operation on standard error when verbose.
  * Owner:   the caller owns *report, which is always set.
- * Extend:  shapes are a table in selftest.c; the operations are those of ops/compare.c.
+ * Extend:  shapes are a table in selftest.c; the operations are those of ops/op_check.c.
  */
 #ifndef RP_BACKEND_SELFTEST_H
 #define RP_BACKEND_SELFTEST_H

@@ -14,7 +14,7 @@ static void vfail(struct rp_err *err, enum rp_code code, const char *fmt, va_lis
     char msg[sizeof err->msg];
     int sys = errno;
     vsnprintf(msg, sizeof msg, fmt, ap); /* into a copy: arguments may point into err->msg */
-    rp_clean(msg);
+    rp_sanitize(msg);
     err->code = code;
     err->sys = sys;
     memcpy(err->msg, msg, sizeof msg);
@@ -48,7 +48,7 @@ int rp_wrap(struct rp_err *err, const char *fmt, ...)
     size_t n = strlen(msg);
     snprintf(msg + n, sizeof msg - n, ": %s", err->msg);
     msg[sizeof err->msg - 1] = 0;
-    rp_clean(msg);
+    rp_sanitize(msg);
     memcpy(err->msg, msg, sizeof err->msg);
     return -1;
 }

@@ -79,7 +79,7 @@ void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
     m->last_ns = 0;
     if (m->quiet)
         return;
-    rp_clean(RP_FORMAT(line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : ""));
+    rp_sanitize(RP_FORMAT(line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : ""));
     if (m->tty)
         rewrite(m, line);
     else
@@ -126,7 +126,7 @@ void rp_meter_note(struct rp_meter *m, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    rp_clean(line);
+    rp_sanitize(line);
     if (!m->quiet)
         full_line(m, line);
 }

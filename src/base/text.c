@@ -41,14 +41,14 @@ int rp_is_sha256(const char *text)
 }
 
 /* Marks, embeddings, overrides and isolates of writing direction, and the separators of lines and paragraphs. */
-int rp_turns(unsigned c)
+int rp_is_bidi_control(unsigned c)
 {
     return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 /* Unicode's Default_Ignorable_Code_Point, which has no shape of its own, and the anchors of annotations. Without U+FE00 to U+FE0F: they
  * choose the form of emoji, in honest titles too. */
-int rp_hides(unsigned c)
+int rp_is_invisible(unsigned c)
 {
     static const unsigned ranges[][2] = {{0xad, 0xad},     {0x34f, 0x34f},   {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f},
                                          {0x200b, 0x200f}, {0x2060, 0x206f}, {0x3164, 0x3164}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0},
@@ -56,23 +56,23 @@ int rp_hides(unsigned c)
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (c >= ranges[i][0] && c <= ranges[i][1])
             return 1;
-    return rp_turns(c);
+    return rp_is_bidi_control(c);
 }
 
-void rp_clean(char *text)
+void rp_sanitize(char *text)
 {
     size_t n = strlen(text);
     for (size_t i = 0, len; i < n; i += len) {
         unsigned c = 0;
         len = rp_utf8(text + i, n - i, &c);
-        if (len && !rp_is_control(c) && !rp_hides(c))
+        if (len && !rp_is_control(c) && !rp_is_invisible(c))
             continue;
         len = len ? len : 1;
         memset(text + i, c == '\n' || c == '\t' ? ' ' : '?', len);
     }
 }
 
-char *rp_quoted(const char *text)
+char *rp_quote(const char *text)
 {
     char *out = rp_alloc(2 * strlen(text) + 3), *o = out;
     *o++ = '"';
@@ -80,11 +80,11 @@ char *rp_quoted(const char *text)
         if (*text == '"' || *text == '\\')
             *o++ = '\\';
     *o = '"';
-    rp_clean(out);
+    rp_sanitize(out);
     return out;
 }
 
-const char *rp_safe(char *out, size_t size, const char *text)
+const char *rp_ascii(char *out, size_t size, const char *text)
 {
     size_t n = 0;
     for (; text[n] && n + 1 < size; n++)
@@ -93,13 +93,13 @@ const char *rp_safe(char *out, size_t size, const char *text)
     return out;
 }
 
-const char *rp_shown(char out[72], const char *text)
+const char *rp_excerpt(char out[72], const char *text)
 {
     size_t n = strlen(text), o = 0;
     while (n && o < 60) {
         unsigned c = 0;
         size_t len = rp_utf8(text, n, &c);
-        int good = len && !rp_is_control(c) && !rp_hides(c);
+        int good = len && !rp_is_control(c) && !rp_is_invisible(c);
         if (good && o + len > 60)
             break;
         if (good)

@@ -12,21 +12,21 @@
 /* Bytes of the well-formed UTF-8 character at p (n > 0 left), its code point in *c; 0 when malformed. */
 size_t rp_utf8(const char *p, size_t n, unsigned *c);
 int rp_is_control(unsigned c); /* C0, DEL, C1: interpreted by terminals */
-int rp_turns(unsigned c);      /* changes the writing direction of the text after it: refused in sealed text */
-int rp_hides(unsigned c);      /* that, or invisible, so that two texts could look the same: replaced when shown */
+int rp_is_bidi_control(unsigned c);      /* changes the writing direction of the text after it: refused in sealed text */
+int rp_is_invisible(unsigned c);      /* that, or invisible, so that two texts could look the same: replaced when shown */
 /* Is the word of len bytes one of the n? RP_IS_IN() counts them itself. */
 int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
 #define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
-/* In place and of the same length: malformed bytes, control characters and characters of rp_hides() become '?', line ends and tabs become
+/* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?', line ends and tabs become
  * blanks. */
-void rp_clean(char *text);
+void rp_sanitize(char *text);
 /* Cleaned and in quotes, with \\ before each quote and \\ inside; free() it. */
-char *rp_quoted(const char *text);
+char *rp_quote(const char *text);
 /* Cut to size; anything but printable ASCII becomes '?'. */
-const char *rp_safe(char *out, size_t size, const char *text);
+const char *rp_ascii(char *out, size_t size, const char *text);
 /* For a message: cleaned, at most 60 bytes, cut between characters, with "..." if something is missing. */
-const char *rp_shown(char out[72], const char *text);
+const char *rp_excerpt(char out[72], const char *text);
 
 #endif

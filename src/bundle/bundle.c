@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 #include "sign/dsse.h"
 #include "sign/key.h"
 #include "sign/minisign.h"
@@ -106,7 +106,7 @@ static struct rp_member *insert_member(struct rp_bundle *b, const char *name, si
     char safe[RP_TAR_NAME_MAX + 1];
     int at = member_place(name), i = b->n;
     size_t most = may_be_large(name) ? RP_BUNDLE_MEMBER_MAX : RP_BUNDLE_DOCUMENT_MAX;
-    rp_safe(safe, sizeof safe, name);
+    rp_ascii(safe, sizeof safe, name);
     if (at < 0)
         return rp_fail_null(err, RP_MALFORMED, "'%s' is not a member of a bundle; was it made by a newer version?", safe);
     if (size > most)
@@ -169,7 +169,7 @@ static int check_required(const struct rp_bundle *b, struct rp_err *err)
 /* Countersignatures are added after sealing, so neither the statement nor SHA256SUMS can name them. */
 static int is_counter(const char *name)
 {
-    return strncmp(name, RP_COUNTER_FOLDER, strlen(RP_COUNTER_FOLDER)) == 0;
+    return strncmp(name, RP_COUNTERSIGN_FOLDER, strlen(RP_COUNTERSIGN_FOLDER)) == 0;
 }
 
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b)
@@ -264,14 +264,14 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
 /* ---- reading ---- */
 
 /* How members are read: how much may still be kept; whether any may be left out. */
-struct reader {
+struct bundle_reader {
     struct rp_unpack *from;
     int lean;
     size_t documents, small, total;
 };
 
 /* 1: keep its content, 0: leave it out, -1: too much content. */
-static int check_room(struct reader *r, const char *name, size_t size, struct rp_err *err)
+static int check_room(struct bundle_reader *r, const char *name, size_t size, struct rp_err *err)
 {
     int large = may_be_large(name);
     size_t *room = large ? &r->small : &r->documents;
@@ -306,7 +306,7 @@ static int read_pieces(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)
     return more;
 }
 
-static int read_member(struct reader *r, struct rp_member *m, size_t size, int kept, struct rp_err *err)
+static int read_member(struct bundle_reader *r, struct rp_member *m, size_t size, int kept, struct rp_err *err)
 {
     const char *data;
     unsigned char digest[RP_SHA256_SIZE];
@@ -328,7 +328,7 @@ static int read_member(struct reader *r, struct rp_member *m, size_t size, int k
     return 0;
 }
 
-static int read_members(struct rp_bundle *b, struct reader *r, struct rp_err *err)
+static int read_members(struct rp_bundle *b, struct bundle_reader *r, struct rp_err *err)
 {
     char name[RP_TAR_NAME_MAX + 1], safe[RP_TAR_NAME_MAX + 1];
     size_t size;
@@ -339,7 +339,7 @@ static int read_members(struct rp_bundle *b, struct reader *r, struct rp_err *er
             return -1;
         if (member_place(name) < last)
             return rp_fail(err, RP_MALFORMED, "member '%s' is not in its place; members have a fixed order",
-                           rp_safe(safe, sizeof safe, name));
+                           rp_ascii(safe, sizeof safe, name));
         last = member_place(name);
         int kept = check_room(r, name, size, err);
         if (kept < 0 || read_member(r, m, size, kept, err) < 0)
@@ -350,7 +350,7 @@ static int read_members(struct rp_bundle *b, struct reader *r, struct rp_err *er
 
 static int read_from(struct rp_bundle *b, struct rp_unpack *from, int lean, struct rp_err *err)
 {
-    struct reader r = {from, lean, RP_BUNDLE_DOCUMENTS_MAX, 2 * SMALL, RP_BUNDLE_TOTAL_MAX};
+    struct bundle_reader r = {from, lean, RP_BUNDLE_DOCUMENTS_MAX, 2 * SMALL, RP_BUNDLE_TOTAL_MAX};
     *b = (struct rp_bundle){0};
     int failed = !from || read_members(b, &r, err) < 0;
     rp_unpack_free(from);

@@ -398,7 +398,7 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
     if (h.name[RP_TAR_NAME_MAX])
         return rp_fail(err, RP_MALFORMED, "tar: the name at byte %llu is longer than %d bytes", (unsigned long long)at, RP_TAR_NAME_MAX);
     memcpy(name, h.name, sizeof h.name);
-    rp_safe(u->safe, sizeof u->safe, name);
+    rp_ascii(u->safe, sizeof u->safe, name);
     if (h.type != '0')
         return rp_fail(err, RP_MALFORMED, "tar: member '%s' is %s; expected a regular file", u->safe, type_name(h.type));
     if (read_size(h.size, size) < 0)

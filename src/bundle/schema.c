@@ -174,14 +174,14 @@ struct part {
     size_t index;          /* with this number */
 };
 
-struct walk {
+struct schema_walk {
     const char *what;
     struct rp_err *err;
     const struct part *at; /* of the value at hand; NULL: the document */
     int quiet; /* inside an alternative that another one follows: no message is needed */
 };
 
-static int check(struct walk *w, const struct node *n, const json_t *v);
+static int check(struct schema_walk *w, const struct node *n, const json_t *v);
 
 /* "/results/windows/0", cut where it is too long */
 static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
@@ -191,14 +191,14 @@ static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
         return 0;
     size_t n = write_path(out, at->of);
     if (at->name)
-        n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%s", rp_safe(safe, sizeof safe, at->name));
+        n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%s", rp_ascii(safe, sizeof safe, at->name));
     else
         n += (size_t)snprintf(out + n, PATH_MAX_CHARS - n, "/%zu", at->index);
     return n < PATH_MAX_CHARS ? n : PATH_MAX_CHARS - 1;
 }
 
-static int fail(struct walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct walk *w, const char *fmt, ...)
+static int fail(struct schema_walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail(struct schema_walk *w, const char *fmt, ...)
 {
     char text[200], safe[200], path[PATH_MAX_CHARS] = "the document";
     va_list ap;
@@ -210,11 +210,11 @@ static int fail(struct walk *w, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     write_path(path, w->at);
-    return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, path, rp_safe(safe, sizeof safe, text));
+    return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, path, rp_ascii(safe, sizeof safe, text));
 }
 
 /* Check one part of the value at hand: of that name, or with that number in a list. */
-static int check_part(struct walk *w, const struct node *n, const json_t *v, const char *name, size_t index)
+static int check_part(struct schema_walk *w, const struct node *n, const json_t *v, const char *name, size_t index)
 {
     struct part part = {w->at, name, index};
     w->at = &part;
@@ -223,7 +223,7 @@ static int check_part(struct walk *w, const struct node *n, const json_t *v, con
     return r;
 }
 
-static int k_type(struct walk *w, const struct node *n, const json_t *v)
+static int k_type(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     if (n->types >> json_typeof(v) & 1)
         return 0;
@@ -231,13 +231,13 @@ static int k_type(struct walk *w, const struct node *n, const json_t *v)
     return type ? fail(w, "is not of type %s", type) : fail(w, "is of none of its types");
 }
 
-static int k_const(struct walk *w, const struct node *n, const json_t *v)
+static int k_const(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     const char *text = json_string_value(n->arg[CONST]);
     return json_equal(n->arg[CONST], v) ? 0 : fail(w, "is not '%s'", text ? text : "what it must be");
 }
 
-static int k_enum(struct walk *w, const struct node *n, const json_t *v)
+static int k_enum(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     size_t i;
     json_t *one;
@@ -247,7 +247,7 @@ static int k_enum(struct walk *w, const struct node *n, const json_t *v)
     return fail(w, "is none of the allowed values");
 }
 
-static int k_required(struct walk *w, const struct node *n, const json_t *v)
+static int k_required(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     size_t i;
     json_t *name;
@@ -267,7 +267,7 @@ static int property_of(const struct node *n, const char *name, size_t size)
 }
 
 /* Required, additional, known ones, in this order: it decides which fault is reported. */
-static int k_properties(struct walk *w, const struct node *n, const json_t *v)
+static int k_properties(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     const json_t *known[PROPERTIES_MAX];
     const char *name;
@@ -294,7 +294,7 @@ static int k_properties(struct walk *w, const struct node *n, const json_t *v)
     return 0;
 }
 
-static int k_items(struct walk *w, const struct node *n, const json_t *v)
+static int k_items(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     size_t i;
     json_t *part;
@@ -304,14 +304,14 @@ static int k_items(struct walk *w, const struct node *n, const json_t *v)
     return 0;
 }
 
-static int k_pattern(struct walk *w, const struct node *n, const json_t *v)
+static int k_pattern(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     const char *text = json_string_value(v);
     int matches = !text || (n->is ? n->is(text) : regexec(n->re, text, 0, NULL, 0) == 0);
     return matches ? 0 : fail(w, "does not match %s", json_string_value(n->arg[PATTERN]));
 }
 
-static int k_any_of(struct walk *w, const struct node *n, const json_t *v)
+static int k_any_of(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     for (int i = 0; i < n->anys; i++) {
         int is_last = i + 1 == n->anys;
@@ -324,7 +324,7 @@ static int k_any_of(struct walk *w, const struct node *n, const json_t *v)
     return -1;
 }
 
-static int k_ref(struct walk *w, const struct node *n, const json_t *v)
+static int k_ref(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     return check(w, n->ref, v);
 }
@@ -337,7 +337,7 @@ static int k_ref(struct walk *w, const struct node *n, const json_t *v)
 static const struct keyword {
     const char *name;
     int (*compile)(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err);
-    int (*check)(struct walk *w, const struct node *n, const json_t *v);
+    int (*check)(struct schema_walk *w, const struct node *n, const json_t *v);
     unsigned of, least;
     const char *before, *after; /* the limit, in the message */
 } keywords[] = {
@@ -361,7 +361,7 @@ static const struct keyword {
 };
 #define KEYWORDS (sizeof keywords / sizeof *keywords)
 
-static int check_limit(struct walk *w, const struct keyword *k, const json_t *arg, const json_t *v)
+static int check_limit(struct schema_walk *w, const struct keyword *k, const json_t *arg, const json_t *v)
 {
     if (!(k->of >> json_typeof(v) & 1))
         return 0;
@@ -371,7 +371,7 @@ static int check_limit(struct walk *w, const struct keyword *k, const json_t *ar
     return (k->least ? is >= limit : is <= limit) ? 0 : fail(w, "%s %.17g%s", k->before, limit, k->after);
 }
 
-static int check(struct walk *w, const struct node *n, const json_t *v)
+static int check(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     for (unsigned left = n->has; left; left &= left - 1) {
         int i = __builtin_ctz(left);
@@ -383,7 +383,7 @@ static int check(struct walk *w, const struct node *n, const json_t *v)
 
 int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const char *what, struct rp_err *err)
 {
-    struct walk w = {.what = what, .err = err};
+    struct schema_walk w = {.what = what, .err = err};
     return check(&w, schema->root, doc);
 }
 

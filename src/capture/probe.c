@@ -42,7 +42,7 @@ static int is_text(const char *s, size_t left)
     for (size_t n; left; s += n, left -= n) {
         unsigned c;
         n = rp_utf8(s, left, &c);
-        if (!n || rp_is_control(c) || rp_turns(c))
+        if (!n || rp_is_control(c) || rp_is_bidi_control(c))
             return 0;
     }
     return 1;

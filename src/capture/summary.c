@@ -19,7 +19,7 @@
 
 enum { WIDTH = 80, LABEL = 11, FACT = 24, MAX_GPUS = 64, MAX_LINES = 8, COMMAND = 500 };
 
-struct page {
+struct summary_page {
     struct rp_buf *out;
     const json_t *probes;
     const char *section; /* until its first line is written */
@@ -33,7 +33,7 @@ static const char hidden[] = "sha256:"; /* hidden texts are not shown */
 static void add_wrapped(struct rp_buf *out, size_t column, size_t indent, const char *text)
 {
     RP_FREE char *copy = rp_strdup(text);
-    rp_clean(copy);
+    rp_sanitize(copy);
     for (char *word = copy, *end; *word; word = end) {
         size_t n = strcspn(word, " ");
         end = word + n + (word[n] == ' ');
@@ -50,7 +50,7 @@ static void add_wrapped(struct rp_buf *out, size_t column, size_t indent, const 
 }
 
 /* One fact. A label that is too long pushes it to the right. */
-static void put_fact(struct page *p, const char *label, const char *text)
+static void put_fact(struct summary_page *p, const char *label, const char *text)
 {
     size_t n = strlen(label), column = n < FACT - LABEL ? FACT : LABEL + n + 1;
     rp_buf_printf(p->out, "%-*s%-*s", LABEL, p->section, (int)(column - LABEL), label);
@@ -58,7 +58,7 @@ static void put_fact(struct page *p, const char *label, const char *text)
     p->section = "";
 }
 
-static void put_text(struct page *p, const char *label, const struct rp_buf *text)
+static void put_text(struct summary_page *p, const char *label, const struct rp_buf *text)
 {
     if (text->size)
         put_fact(p, label, text->data);
@@ -107,21 +107,21 @@ static void add_form(struct rp_buf *out, const json_t *group, const char *form)
     }
 }
 
-static void line_of(struct page *p, const char *label, const json_t *group, const char *form)
+static void line_of(struct summary_page *p, const char *label, const json_t *group, const char *form)
 {
     RP_BUF text = {0};
     add_form(&text, group, form);
     put_text(p, label, &text);
 }
 
-static void line(struct page *p, const char *label, const char *form)
+static void line(struct summary_page *p, const char *label, const char *form)
 {
     line_of(p, label, p->probes, form);
 }
 
 /* ---- sections ---- */
 
-static void warnings(struct page *p, const json_t *env)
+static void warnings(struct summary_page *p, const json_t *env)
 {
     RP_JSON *found = rp_doctor(env);
     int n = 0;
@@ -140,7 +140,7 @@ static void warnings(struct page *p, const json_t *env)
         rp_buf_printf(p->out, "%*sremedies: repro doctor\n\n", LABEL, "");
 }
 
-static void host(struct page *p)
+static void host(struct summary_page *p)
 {
     p->section = "host";
     line(p, "machine", "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}");
@@ -153,7 +153,7 @@ static void host(struct page *p)
     line(p, "clock", "{clock.source}|kept by {clock.kept_by}");
 }
 
-static void container(struct page *p)
+static void container(struct summary_page *p)
 {
     const char *command = rp_known_text(p->probes, "launch.command");
     p->section = "container";
@@ -169,7 +169,7 @@ static void container(struct page *p)
     }
 }
 
-static void shape(struct page *p)
+static void shape(struct summary_page *p)
 {
     RP_BUF text = {0};
     const char *smt = rp_known_text(p->probes, "frequency.smt_control"); /* the kernel's words are on, off, notsupported... */
@@ -182,7 +182,7 @@ static void shape(struct page *p)
     put_text(p, "shape", &text);
 }
 
-static void cpu(struct page *p)
+static void cpu(struct summary_page *p)
 {
     static const char *const vectors[] = {"avx2",     "fma",         "avx512f",  "avx512dq", "avx512bw",
                                           "avx512vl", "avx512_bf16", "amx_tile", "sha_ni"};
@@ -213,7 +213,7 @@ static void cpu(struct page *p)
 }
 
 /* "2 nodes (0-1), balancing on" */
-static void numa(struct page *p)
+static void numa(struct summary_page *p)
 {
     RP_BUF text = {0};
     const char *nodes = rp_known_text(p->probes, "memory.numa_nodes"), *balancing = rp_known_text(p->probes, "memory.numa_balancing");
@@ -227,7 +227,7 @@ static void numa(struct page *p)
     put_text(p, "NUMA", &text);
 }
 
-static void memory(struct page *p)
+static void memory(struct summary_page *p)
 {
     p->section = "memory";
     line(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
@@ -261,7 +261,7 @@ static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const
 }
 
 /* "8 x NAME", one line for each different text */
-static void put_kinds(struct page *p, const json_t *const *gpu, int n, const char *form)
+static void put_kinds(struct summary_page *p, const json_t *const *gpu, int n, const char *form)
 {
     RP_JSON *kinds = json_object();
     const char *kind;
@@ -288,7 +288,7 @@ static int count_links(const json_t *gpu)
     return up;
 }
 
-static void gpu_state(struct page *p, const json_t *const *gpu, int n)
+static void gpu_state(struct summary_page *p, const json_t *const *gpu, int n)
 {
     static const char *const ranges[][4] = {{"clocks", "SM ", "clock_sm", " MHz"},
                                             {"clocks", "set to ", "clock_sm_application", ""},
@@ -321,7 +321,7 @@ static void gpu_state(struct page *p, const json_t *const *gpu, int n)
         put_fact(p, "NVLink", rp_buf_text(&links));
 }
 
-static void gpus(struct page *p)
+static void gpus(struct summary_page *p)
 {
     const json_t *gpu[MAX_GPUS];
     const char *name, *why = json_string_value(json_object_get(rp_value_at(p->probes, "gpu.worker"), "detail"));
@@ -354,7 +354,7 @@ static void gpus(struct page *p)
 
 /* ---- around it ---- */
 
-static void network(struct page *p)
+static void network(struct summary_page *p)
 {
     const char *name, *port;
     json_t *one, *values;
@@ -389,7 +389,7 @@ static int is_virtual_disk(const char *name)
     return name && (strncmp(name, "vd", 2) == 0 || strncmp(name, "xvd", 3) == 0);
 }
 
-static void storage(struct page *p)
+static void storage(struct summary_page *p)
 {
     static const char *const places[][2] = {{"working dir", "workdir"}, {"store", "store"}, {"temporary", "temporary"}};
     const json_t *all = rp_value_at(p->probes, "storage");
@@ -414,7 +414,7 @@ static void storage(struct page *p)
     }
 }
 
-static void software(struct page *p)
+static void software(struct summary_page *p)
 {
     const char *name, *version, *digest = rp_known_text(p->probes, "program.sha256");
     json_t *one;
@@ -443,7 +443,7 @@ static void software(struct page *p)
     put_text(p, "variables", &variables);
 }
 
-static void sources(struct page *p)
+static void sources(struct summary_page *p)
 {
     static const char form[] = "{commit}|{branch}|{#modified} modified|{#untracked} untracked|{#submodules_changed} submodules changed";
     const char *name;
@@ -480,7 +480,7 @@ static void count(const json_t *at, int known[4], int depth)
 }
 
 /* With a selection of probes, those without values: else `--probe rdma` might print nothing. */
-static void without_values(struct page *p)
+static void without_values(struct summary_page *p)
 {
     static const char *const all[] = {
 #define PROBE(name) #name,
@@ -501,7 +501,7 @@ static void without_values(struct page *p)
     put_text(p, "no values of", &names);
 }
 
-static void counts(struct page *p)
+static void counts(struct summary_page *p)
 {
     int known[4] = {0}, unseen;
     const char *tree;
@@ -519,7 +519,7 @@ static void counts(struct page *p)
 
 void rp_capture_summary(struct rp_buf *out, const json_t *env)
 {
-    struct page p = {.out = out, .probes = json_object_get(env, "probes")};
+    struct summary_page p = {.out = out, .probes = json_object_get(env, "probes")};
     warnings(&p, env);
     host(&p);
     container(&p);

@@ -14,7 +14,7 @@ static json_t *name_json(const char *path)
 {
     char safe[NAME_MAX_SHOWN];
     const char *slash = strrchr(path, '/');
-    return json_string(rp_safe(safe, sizeof safe, slash ? slash + 1 : path));
+    return json_string(rp_ascii(safe, sizeof safe, slash ? slash + 1 : path));
 }
 
 static json_t *bundle_json(const char *path, const char *statement)
@@ -23,8 +23,8 @@ static json_t *bundle_json(const char *path, const char *statement)
 }
 
 /* Problems of the ledger are progress messages and never fail the command. */
-static void append_entry(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
-                   struct rp_ledger_mark *mark, struct rp_meter *meter)
+static void append_entry(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
+                   struct rp_ledger_ref *mark, struct rp_meter *meter)
 {
     struct rp_err why = {0};
     if (rp_ledger_append(path, named, e, start, fields, mark, &why) < 0)
@@ -59,7 +59,7 @@ json_t *rp_attempt_json(const struct rp_attempt *a)
 void rp_attempt_end(const struct rp_attempt *a, enum rp_ledger_event e, const char *bundle, const char *statement, int exit_status,
                     struct rp_meter *meter)
 {
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     if (a->off || a->mark.position == 0) /* no entry for the start */
         return;
     json_t *fields = json_pack("{s:s, s:o, s:i, s:o*}", "recipe", a->recipe, "recipe_name", name_json(a->recipe_name), "exit", exit_status,
@@ -77,7 +77,7 @@ void rp_attempt_fini(struct rp_attempt *a)
 
 void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_meter *meter)
 {
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     int named, failed = 0;
     while (failed < RP_CHECK_COUNT && v->check[failed].state != RP_CHECK_FAILED)
         failed++;

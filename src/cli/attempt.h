@@ -19,7 +19,7 @@ struct rp_attempt {
     int off; /* --no-ledger */
     int named;
     char *path, *recipe, *recipe_name;
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
 };
 
 /* replicates: digest of the statement of the original, or NULL. */

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "capture/fields.h"
 #include "capture/value.h"
 #include "cli/opts.h"
@@ -59,7 +59,7 @@ static json_t *load(const char *path, struct rp_err *err)
     struct stat st;
     RP_BUF text = {0};
     FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    rp_shown(shown, in == stdin ? "standard input" : path);
+    rp_excerpt(shown, in == stdin ? "standard input" : path);
     if (!in)
         return rp_fail_null(err, RP_IO, "cannot open %s: %s", shown, strerror(errno));
     char block[65536];
@@ -157,7 +157,7 @@ static void show_sides(struct rp_buf *out, const json_t *d)
         }
     }
     for (int i = 0; i < 2; i++) {
-        rp_buf_printf(out, "%s%s", rp_shown(shown, rp_buf_text(&text[i])), i ? "\n" : "  |  ");
+        rp_buf_printf(out, "%s%s", rp_excerpt(shown, rp_buf_text(&text[i])), i ? "\n" : "  |  ");
         rp_buf_fini(&text[i]);
     }
 }
@@ -186,7 +186,7 @@ static void show_things(struct rp_buf *out, const json_t *list, size_t at, size_
         char name[72];
         const char *f = rp_json_text_at(json_array_get(list, at + i), "field");
         RP_FREE char *part = rp_asprintf("%.*s", (int)(strlen(f) - head - tail), f + head);
-        rp_buf_printf(out, "%s%s", i ? ", " : " (", rp_shown(name, part));
+        rp_buf_printf(out, "%s%s", i ? ", " : " (", rp_excerpt(name, part));
     }
     if (i < n)
         rp_buf_printf(out, " and %zu more", n - i);
@@ -213,7 +213,7 @@ static void show_list(struct rp_buf *out, const char *title, const json_t *list,
         const json_t *d = json_array_get(list, i);
         const struct rp_field *f = row_of(d);
         n = run_length(list, i);
-        rp_buf_printf(out, "  %s", n > 1 ? f->pattern : rp_shown(shown, rp_json_text_at(d, "field")));
+        rp_buf_printf(out, "  %s", n > 1 ? f->pattern : rp_excerpt(shown, rp_json_text_at(d, "field")));
         if (n > 1)
             show_things(out, list, i, n);
         rp_buf_puts(out, "\n      ");
@@ -234,7 +234,7 @@ static void show_names(struct rp_buf *out, const char *title, const json_t *list
         return;
     rp_buf_printf(out, "\n%s", title);
     json_array_foreach((json_t *)list, i, v) {
-        rp_shown(shown, json_is_string(v) ? json_string_value(v) : rp_json_text_at(v, "field"));
+        rp_excerpt(shown, json_is_string(v) ? json_string_value(v) : rp_json_text_at(v, "field"));
         at += strlen(shown) + 2;
         if (at > 80) {
             rp_buf_puts(out, "\n  ");
@@ -304,7 +304,7 @@ static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t 
     const json_t *different = json_object_get(doc, "different");
     for (int i = 0; i < 2; i++) {
         char shown[72];
-        rp_buf_printf(out, "%c  %s, captured %s\n", "AB"[i], rp_shown(shown, cli->argv[i]),
+        rp_buf_printf(out, "%c  %s, captured %s\n", "AB"[i], rp_excerpt(shown, cli->argv[i]),
                       rp_json_text_at(json_object_get(doc, i ? "b" : "a"), "captured_at"));
     }
     for (int i = 0; i < 3; i++) {
@@ -382,14 +382,14 @@ struct diff_opts {
 };
 #define AT(field) offsetof(struct diff_opts, field)
 static const struct rp_opt opts[] = {
-    RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
+    RP_RESULT_FLAG(strict, "strict", 0, "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
     {0},
 };
 
 static json_t *head(const char *path, const json_t *env)
 {
     char shown[72];
-    return json_pack("{s:s, s:O}", "name", rp_shown(shown, path), "captured_at", json_object_get(env, "captured_at"));
+    return json_pack("{s:s, s:O}", "name", rp_excerpt(shown, path), "captured_at", json_object_get(env, "captured_at"));
 }
 
 static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)

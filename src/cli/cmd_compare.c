@@ -17,13 +17,13 @@ struct compare_opts {
 
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
-    RP_ROW_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
-    RP_ROW_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
+    RP_RESULT_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
+    RP_RESULT_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
                   "tables of a published report instead of a verdict; index: contents of a folder"),
-    RP_ROW_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
-    RP_ROW_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
+    RP_RESULT_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
+    RP_RESULT_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
     RP_OPT_TRUST(trust),
-    RP_ROW_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, marked as unverified"),
+    RP_RESULT_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, marked as unverified"),
     {0},
 };
 
@@ -35,7 +35,7 @@ static enum rp_doc_format format_of(const char *name)
 static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
-    struct rp_row_opts ro = {.trust = o->trust, .unverified = o->unverified};
+    struct rp_result_opts ro = {.trust = o->trust, .unverified = o->unverified};
     return rp_rows_load_all(rows, cli->argv, cli->argc, &ro, err);
 }
 

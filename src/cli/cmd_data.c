@@ -5,7 +5,7 @@
 #include "cli/opts.h"
 #include "data/archive.h"
 #include "data/dataset.h"
-#include "data/embedded.h"
+#include "data/embedded_data.h"
 #include "data/marker.h"
 #include "data/store.h"
 #include "data/synthetic/make.h"
@@ -31,7 +31,7 @@ struct store_opts {
 #define AT(field) offsetof(struct store_opts, field)
 static const struct rp_opt store_opts[] = {RP_OPT_STORE(store), {0}};
 static const struct rp_opt unpack_opts[] = {
-    RP_ROW_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"), RP_OPT_STORE(store), {0}};
+    RP_RESULT_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"), RP_OPT_STORE(store), {0}};
 #undef AT
 
 static int on_member(void *arg, const char *name, char type, uint64_t size)
@@ -133,8 +133,8 @@ struct check_opts {
 };
 #define AT(field) offsetof(struct check_opts, field)
 static const struct rp_opt check_opts[] = {
-    RP_ROW_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
-    RP_ROW_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
+    RP_RESULT_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
+    RP_RESULT_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
     RP_OPT_STORE(store),
     {0},
 };
@@ -211,7 +211,7 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
 {
     const struct check_opts *o = cli->opts;
     const struct rp_data_format *format = find_format(o->format, err);
-    struct rp_sample_field field[RP_SAMPLE_FIELDS_MAX];
+    struct rp_sample_field field[RP_TELEMETRY_FIELDS_MAX];
     struct rp_data_check c;
     int n = 0;
     if (!format || format->probe(path, field, &n, err) < 0)
@@ -309,7 +309,7 @@ struct make_opts {
 };
 #define AT(field) offsetof(struct make_opts, field)
 static const struct rp_opt make_opts[] = {
-#define OPTION(field, name, letter, def, lo, hi, help) RP_ROW_INT(data.field, name, letter, lo, hi, help "; default " #def),
+#define OPTION(field, name, letter, def, lo, hi, help) RP_RESULT_INT(data.field, name, letter, lo, hi, help "; default " #def),
 #include "data/synthetic/options.def"
 #undef OPTION
     RP_OPT_FORCE(force),

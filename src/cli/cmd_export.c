@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/opts.h"
-#include "compare/row.h"
+#include "compare/result.h"
 #include "import/export.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
     RP_OPT_TRUST(trust),
-    RP_ROW_TEXT(org, "org", 0, "NAME", "submission_org; default: the fingerprint of the key that signed"),
-    RP_ROW_CHOICE(status, "status", 0, "research|preview|onprem|cloud", "submission_status; default: research"),
+    RP_RESULT_TEXT(org, "org", 0, "NAME", "submission_org; default: the fingerprint of the key that signed"),
+    RP_RESULT_CHOICE(status, "status", 0, "research|preview|onprem|cloud", "submission_status; default: research"),
     {0},
 };
 
@@ -29,7 +29,7 @@ static const struct rp_exporter *find_exporter(const char *name, struct rp_err *
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
         if (strcmp(e->name, name) == 0)
             return e;
-    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; there is %s", rp_shown(shown, name), rp_exporters[0].name);
+    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; there is %s", rp_excerpt(shown, name), rp_exporters[0].name);
 }
 
 static int check_options(const struct export_opts *o, struct rp_err *err)
@@ -39,7 +39,7 @@ static int check_options(const struct export_opts *o, struct rp_err *err)
     for (size_t at = 0, n; o->org && o->org[at]; at += n) {
         unsigned c;
         n = rp_utf8(o->org + at, strlen(o->org + at), &c);
-        if (!n || rp_is_control(c) || rp_hides(c))
+        if (!n || rp_is_control(c) || rp_is_invisible(c))
             return rp_fail(err, RP_USAGE, "--org: the name has control or invisible characters");
     }
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
@@ -74,9 +74,9 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     struct rp_export_source from = {.verification = &v, .kept = &kept, .name = slash ? slash + 1 : cli->argv[1], .org = o->org,
                                     .status = o->status ? o->status : "research"};
     int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 &&
-                 rp_wrap(err, "'%s' does not verify and is not exported", rp_shown(shown, cli->argv[1])) < 0;
+                 rp_wrap(err, "'%s' does not verify and is not exported", rp_excerpt(shown, cli->argv[1])) < 0;
     if (!failed) {
-        result = rp_row_to_json(rp_rows_add_verified(&rows, &v, &kept));
+        result = rp_result_to_json(rp_rows_add_verified(&rows, &v, &kept));
         from.result = result;
     }
     failed = failed || e->write(&text, &from, err) < 0 || write_text(cli, &text, err) < 0;

@@ -19,10 +19,10 @@ struct import_opts {
 static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
-    RP_ROW_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
-    RP_ROW_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
-    RP_ROW_TEXT(from, "from", 0, "STEP", "first step of the timed window; default depends on the format"),
-    RP_ROW_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
+    RP_RESULT_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
+    RP_RESULT_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
+    RP_RESULT_TEXT(from, "from", 0, "STEP", "first step of the timed window; default depends on the format"),
+    RP_RESULT_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
     {0},
 };
 
@@ -33,7 +33,7 @@ static int step_of(int64_t *out, const char *name, const char *text, struct rp_e
     if (!text)
         return 0;
     const char *end = rp_scan_count(text, out);
-    return end && !*end ? 0 : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name, rp_shown(shown, text));
+    return end && !*end ? 0 : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name, rp_excerpt(shown, text));
 }
 
 static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_import_opts *io, struct rp_err *err)
@@ -62,12 +62,12 @@ static void print_rows(const json_t *doc)
         const char *name = json_string_value(json_object_get(row, "label")), *what = json_string_value(json_object_get(t, "unit"));
         const char *remark = json_string_value(json_object_get(json_object_get(row, "source"), "note"));
         if (t)
-            printf("%-60s %12.6g %s\n", rp_safe(label, sizeof label, name ? name : ""), json_real_value(json_object_get(t, "value")),
-                   rp_safe(unit, sizeof unit, what ? what : ""));
+            printf("%-60s %12.6g %s\n", rp_ascii(label, sizeof label, name ? name : ""), json_real_value(json_object_get(t, "value")),
+                   rp_ascii(unit, sizeof unit, what ? what : ""));
         else
-            printf("%-60s %12s\n", rp_safe(label, sizeof label, name ? name : ""), "-");
+            printf("%-60s %12s\n", rp_ascii(label, sizeof label, name ? name : ""), "-");
         if (remark)
-            printf("  note: %s\n", rp_safe(note, sizeof note, remark));
+            printf("  note: %s\n", rp_ascii(note, sizeof note, remark));
     }
 }
 

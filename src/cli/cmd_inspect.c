@@ -16,7 +16,7 @@ static json_t *member_json(const struct rp_member *m, int with_text)
 {
     char hex[RP_SHA256_HEX], name[128];
     rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
-    json_t *j = json_pack("{s:s, s:I, s:s}", "name", rp_safe(name, sizeof name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
+    json_t *j = json_pack("{s:s, s:I, s:s}", "name", rp_ascii(name, sizeof name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
     if (with_text)
         json_object_set_new(j, "text", m->bytes.size ? json_stringn(m->bytes.data, m->bytes.size) : json_string(""));
     return j;
@@ -53,9 +53,9 @@ static void print_text(const char *path, const struct rp_bundle *b, const json_t
     const char *key;
     json_t *v;
     char name[128], file[512];
-    printf("%s (not checked: see 'repro verify')\n\n", rp_safe(file, sizeof file, path));
+    printf("%s (not checked: see 'repro verify')\n\n", rp_ascii(file, sizeof file, path));
     for (int i = 0; i < b->n; i++)
-        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_safe(name, sizeof name, b->member[i].name),
+        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_ascii(name, sizeof name, b->member[i].name),
                rp_bundle_meaning(b->member[i].name));
     if (json_object_size(claims))
         printf("\nIt claims:\n");
@@ -63,8 +63,8 @@ static void print_text(const char *path, const struct rp_bundle *b, const json_t
         RP_BUF text = {0};
         rp_json_write_line(&text, v);
         text.data[text.size - 1] = 0;
-        rp_clean(text.data);
-        printf("  %-28s %s\n", rp_safe(name, sizeof name, key), text.data);
+        rp_sanitize(text.data);
+        printf("  %-28s %s\n", rp_ascii(name, sizeof name, key), text.data);
     }
 }
 
@@ -81,7 +81,7 @@ static void print_member(const struct rp_buf *bytes)
         if (text.data[i] == '\n' || !text.data[i])
             text.data[i] = text.data[i] ? 0 : '?';
     for (size_t at = 0; at < text.size; text.data[at++] = '\n') {
-        rp_clean(text.data + at);
+        rp_sanitize(text.data + at);
         at += strlen(text.data + at);
     }
     rp_cli_print(&text);

@@ -29,14 +29,14 @@ static char *path_of(const struct rp_cli *cli)
 
 /* ---- ledger list ---- */
 
-struct list {
+struct ledger_list {
     json_t *lines;
     size_t last; /* 0: all */
 };
 
 static int collect(void *arg, const json_t *line, struct rp_err *err)
 {
-    struct list *l = arg;
+    struct ledger_list *l = arg;
     (void)err;
     json_array_append(l->lines, (json_t *)line);
     if (l->last && json_array_size(l->lines) > l->last)
@@ -51,21 +51,21 @@ static void print_line(const json_t *line)
     const json_t *b = json_object_get(line, "bundle"), *run = json_object_get(line, "run"), *status = json_object_get(line, "exit");
     const char *recipe = rp_json_text_at(line, "recipe");
     if (*rp_json_text_at(line, "recipe_name"))
-        rp_safe(name, sizeof name, rp_json_text_at(line, "recipe_name"));
+        rp_ascii(name, sizeof name, rp_json_text_at(line, "recipe_name"));
     else
-        snprintf(name, sizeof name, *recipe ? "recipe %.12s..." : "", rp_safe(bundle, sizeof bundle, recipe));
+        snprintf(name, sizeof name, *recipe ? "recipe %.12s..." : "", rp_ascii(bundle, sizeof bundle, recipe));
     printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), rp_json_text_at(line, "at"),
-           rp_safe(event, sizeof event, rp_json_text_at(line, "event")), name);
+           rp_ascii(event, sizeof event, rp_json_text_at(line, "event")), name);
     if (json_is_integer(run))
         printf("  of %" JSON_INTEGER_FORMAT, json_integer_value(run));
     if (b)
-        printf("  %s", rp_safe(bundle, sizeof bundle, rp_json_text_at(b, "name")));
+        printf("  %s", rp_ascii(bundle, sizeof bundle, rp_json_text_at(b, "name")));
     if (*rp_json_text_at(line, "verdict"))
-        printf("  %s", rp_safe(name, sizeof name, rp_json_text_at(line, "verdict")));
+        printf("  %s", rp_ascii(name, sizeof name, rp_json_text_at(line, "verdict")));
     if (*rp_json_text_at(line, "check"))
-        printf(" (%s)", rp_safe(name, sizeof name, rp_json_text_at(line, "check")));
+        printf(" (%s)", rp_ascii(name, sizeof name, rp_json_text_at(line, "check")));
     if (*rp_json_text_at(line, "replicates"))
-        printf("  replicates %.16s...", rp_safe(name, sizeof name, rp_json_text_at(line, "replicates")));
+        printf("  replicates %.16s...", rp_ascii(name, sizeof name, rp_json_text_at(line, "replicates")));
     if (json_object_get(line, "torn"))
         printf("  after a torn line");
     if (json_integer_value(status))
@@ -79,7 +79,7 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
     struct rp_ledger_summary s;
     RP_FREE char *path = path_of(cli);
     RP_JSON *lines = json_array();
-    struct list l = {.lines = lines, .last = (size_t)o->last};
+    struct ledger_list l = {.lines = lines, .last = (size_t)o->last};
     if (!cli->argc && access(path, F_OK) < 0) { /* no attempts yet */
         if (cli->json)
             cli->result = json_pack("{s:s, s:O, s:b}", "ledger", path, "lines", lines, "whole", 1);
@@ -98,7 +98,7 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static const struct rp_opt list_opts[] = {RP_ROW_INT(last, "last", 'n', 1, 1000000000, "only the last N lines"), {0}};
+static const struct rp_opt list_opts[] = {RP_RESULT_INT(last, "last", 'n', 1, 1000000000, "only the last N lines"), {0}};
 
 const struct rp_command rp_cmd_ledger_list = {
     .name = "ledger list",
@@ -117,13 +117,13 @@ const struct rp_command rp_cmd_ledger_list = {
 
 /* ---- ledger check ---- */
 
-struct tally {
+struct ledger_tally {
     int64_t started, sealed, failed, interrupted, judged, refused, inconclusive; /* judged: lines of verify with any verdict */
 };
 
 static int count(void *arg, const json_t *line, struct rp_err *err)
 {
-    struct tally *t = arg;
+    struct ledger_tally *t = arg;
     const char *event = rp_json_text_at(line, "event");
     (void)err;
     int64_t *const of[] = {&t->started, &t->sealed, &t->failed, &t->interrupted, &t->judged};
@@ -148,7 +148,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 {
     const struct ledger_opts *o = cli->opts;
     struct rp_ledger_summary s;
-    struct tally t = {0};
+    struct ledger_tally t = {0};
     char said[512] = "";
     RP_FREE char *path = path_of(cli);
     int failed = rp_ledger_read(path, count, &t, &s, err) < 0;
@@ -181,7 +181,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt check_opts[] = {
-    RP_ROW_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
+    RP_RESULT_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
     {0},
 };
 

@@ -20,39 +20,39 @@
 /* Only keys for where and from which files it runs; all others are the original's. */
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_ROW_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest; needed if their archive is not here"),
-    RP_ROW_TEXT(run_init, "init", 0, "FILE", "the file that the original started from"),
-    RP_ROW_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE"),
-    RP_ROW_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
-    RP_ROW_TEXT(run_device, "device", 0, "N|UUID", "GPU of the cuda backend"),
-    RP_ROW_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the CPU backend; the bits do not depend on it"),
-    RP_ROW_TEXT(run_threads, "threads", 0, "N", "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"),
+    RP_RESULT_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest; needed if their archive is not here"),
+    RP_RESULT_TEXT(run_init, "init", 0, "FILE", "the file that the original started from"),
+    RP_RESULT_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE"),
+    RP_RESULT_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
+    RP_RESULT_TEXT(run_device, "device", 0, "N|UUID", "GPU of the cuda backend"),
+    RP_RESULT_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the CPU backend; the bits do not depend on it"),
+    RP_RESULT_TEXT(run_threads, "threads", 0, "N", "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"),
     RP_RUN_ROWS,
     {0},
 };
 
-json_t *rp_first_json(const struct rp_first *first)
+json_t *rp_original_json(const struct rp_original *first)
 {
     char safe[NAME_MAX_CHARS];
     const char *slash = strrchr(first->path, '/');
     return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle",
-                     rp_safe(safe, sizeof safe, slash ? slash + 1 : first->path),
+                     rp_ascii(safe, sizeof safe, slash ? slash + 1 : first->path),
                      "signer", first->v->fingerprint);
 }
 
-static const char *recorded_text(const struct rp_first *first, const char *key)
+static const char *recorded_text(const struct rp_original *first, const char *key)
 {
     const json_t *entry = json_object_get(json_object_get(first->v->run, "recipe"), key);
     return rp_json_text_at(entry, "value");
 }
 
-static const struct rp_buf *recipe_bytes(const struct rp_first *first)
+static const struct rp_buf *recipe_bytes(const struct rp_original *first)
 {
     return &rp_bundle_find(&first->kept->bundle, "recipe.yaml")->bytes;
 }
 
 /* The recipe's name becomes part of a file name: other characters are replaced. "embedded:" stays if this program has the same recipe. */
-static char *recipe_name(const struct rp_first *first)
+static char *recipe_name(const struct rp_original *first)
 {
     static const char prefix[] = "embedded:";
     const char *name = json_string_value(json_object_get(first->v->run, "recipe_name"));
@@ -97,7 +97,7 @@ static void set_fini(struct set *s)
     free(s->item);
 }
 
-static int parse(struct rp_recipe *r, const struct rp_first *first, const char *backend, const struct set *set, struct rp_err *err)
+static int parse(struct rp_recipe *r, const struct rp_original *first, const char *backend, const struct set *set, struct rp_err *err)
 {
     RP_FREE char *name = recipe_name(first);
     const struct rp_buf *yaml = recipe_bytes(first);
@@ -105,7 +105,7 @@ static int parse(struct rp_recipe *r, const struct rp_first *first, const char *
 }
 
 /* The overrides of the original, except of free keys. */
-static void take_overrides(struct set *set, const struct rp_first *first)
+static void take_overrides(struct set *set, const struct rp_original *first)
 {
     const char *key;
     json_t *entry;
@@ -119,7 +119,7 @@ static void take_overrides(struct set *set, const struct rp_first *first)
 
 /* Adds overrides until the settings are the original's: section of another backend, planned batch size. Files and devices are never taken
  * from the original. Returns how many were added. */
-static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_first *first)
+static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_original *first)
 {
     static const char *const files[] = {"run.save", "run.init", "run.device", "data.path"};
     RP_JSON *is = rp_recipe_to_json(r);
@@ -142,7 +142,7 @@ static int complete_settings(struct set *set, const struct rp_recipe *r, const s
     return set->n - before;
 }
 
-static int check_settings(const struct rp_recipe *r, const struct rp_first *first, struct rp_err *err)
+static int check_settings(const struct rp_recipe *r, const struct rp_original *first, struct rp_err *err)
 {
     RP_JSON *is = rp_recipe_to_json(r);
     json_t *entry;
@@ -150,7 +150,7 @@ static int check_settings(const struct rp_recipe *r, const struct rp_first *firs
     char shown[72];
     json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry)
         if (!rp_agreement_free(key) && !rp_agreement_same(key, first->v->run, is, -1))
-            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value of the original", rp_shown(shown, key));
+            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value of the original", rp_excerpt(shown, key));
     return 0;
 }
 
@@ -177,7 +177,7 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
 }
 
 /* Files that are not in the bundle must be given. */
-static int check_files(const struct rp_run_opts *o, const struct rp_first *first, struct rp_err *err)
+static int check_files(const struct rp_run_opts *o, const struct rp_original *first, struct rp_err *err)
 {
     const json_t *data = json_object_get(first->v->run, "data");
     if (!json_is_true(json_object_get(data, "pinned")) && !o->data_path)
@@ -198,7 +198,7 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
     struct rp_verified kept = {0};
     struct rp_meter meter;
     const struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
-    const struct rp_first first = {.path = cli->argv[0], .v = &v, .kept = &kept};
+    const struct rp_original first = {.path = cli->argv[0], .v = &v, .kept = &kept};
     const struct rp_run_from from = {.load = load_first, .first = &first};
     rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
     int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;

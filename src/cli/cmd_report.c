@@ -17,7 +17,7 @@ struct report_opts {
 static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "report to write, its form by the ending .html or .md; default standard output"),
     RP_OPT_FORCE(force),
-    RP_ROW_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
+    RP_RESULT_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
     RP_OPT_TRUST(trust),
     RP_OPT_LEDGER(ledger),
     RP_OPT_ORIGINAL(original),
@@ -102,7 +102,7 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
         RP_BUF line = {0};
         char name[512];
         rp_verification_line(&line, &s->v[i]);
-        printf("%s: %s\n", rp_safe(name, sizeof name, s->bundle[i].name), rp_buf_text(&line));
+        printf("%s: %s\n", rp_ascii(name, sizeof name, s->bundle[i].name), rp_buf_text(&line));
     }
     return 0;
 }

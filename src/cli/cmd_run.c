@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 /* The state of one run, in the order in which it is filled. */
-struct run {
+struct run_run {
     struct rp_cli *cli;
     const struct rp_run_opts *o;
     const struct rp_run_from *from;
@@ -48,7 +48,7 @@ struct run {
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
     struct rp_records records;
-    struct rp_samples samples;
+    struct rp_telemetry samples;
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -58,7 +58,7 @@ struct run {
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
-static void run_fini(struct run *r)
+static void run_fini(struct run_run *r)
 {
     rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
@@ -70,12 +70,12 @@ static void run_fini(struct run *r)
     json_decref(r->after);
     json_decref(r->run);
     rp_records_fini(&r->records);
-    rp_samples_fini(&r->samples);
+    rp_telemetry_fini(&r->samples);
     rp_outcome_fini(&r->outcome);
     rp_attempt_fini(&r->attempt);
 }
 
-static int load_recipe(struct run *r, struct rp_err *err)
+static int load_recipe(struct run_run *r, struct rp_err *err)
 {
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
@@ -99,7 +99,7 @@ static int load_recipe(struct run *r, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static void print_plan(const struct run *r)
+static void print_plan(const struct run_run *r)
 {
     const double mib = 1.0 / (1u << 20);
     const struct rp_plan *p = &r->plan;
@@ -112,7 +112,7 @@ static void print_plan(const struct run *r)
            (unsigned long long)p->parameters);
 }
 
-static int show_plan(struct run *r, struct rp_err *err)
+static int show_plan(struct run_run *r, struct rp_err *err)
 {
     int fits = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
     if (!fits && !r->plan.total)
@@ -158,7 +158,7 @@ static int check_save(const char *save, int foreign, int force, struct rp_err *e
 }
 
 /* --init can be read, and --save written hours later. */
-static int check_checkpoints(const struct run *r, struct rp_err *err)
+static int check_checkpoints(const struct run_run *r, struct rp_err *err)
 {
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
     if (init && *init && rp_cli_check_readable("init", init, err) < 0)
@@ -169,7 +169,7 @@ static int check_checkpoints(const struct run *r, struct rp_err *err)
 }
 
 /* Room for --save, which is written next to an existing file, hours later. */
-static int check_room(const struct run *r, struct rp_err *err)
+static int check_room(const struct run_run *r, struct rp_err *err)
 {
     const double mib = 1.0 / (1u << 20);
     struct statvfs fs;
@@ -189,7 +189,7 @@ static int check_room(const struct run *r, struct rp_err *err)
                    (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
 }
 
-static int load_key(struct run *r, struct rp_err *err)
+static int load_key(struct run_run *r, struct rp_err *err)
 {
     int created = 0;
     char print[RP_FINGERPRINT_SIZE];
@@ -216,16 +216,16 @@ static int has_nvidia(void)
 }
 
 /* Without a usable device nothing fits, but the sizes are still valid. */
-static int make_plan(struct run *r, struct rp_err *err)
+static int make_plan(struct run_run *r, struct rp_err *err)
 {
     int failed = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0;
     return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
 }
 
 /* A replication uses the samples of the original. */
-static int check_data(const struct run *r, struct rp_err *err)
+static int check_data(const struct run_run *r, struct rp_err *err)
 {
-    const struct rp_first *first = r->from->first;
+    const struct rp_original *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
     return strcmp(had, r->data.digest) == 0 ? 0
                                             : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original "
@@ -233,7 +233,7 @@ static int check_data(const struct run *r, struct rp_err *err)
                                                       r->data.digest, had);
 }
 
-static int prepare(struct run *r, struct rp_err *err)
+static int prepare(struct run_run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (*r->passed.msg && has_nvidia())
@@ -257,27 +257,27 @@ static int prepare(struct run *r, struct rp_err *err)
     return r->before ? 0 : -1;
 }
 
-static json_t *data_json(const struct run *r)
+static json_t *data_json(const struct run_run *r)
 {
     return json_pack("{s:b, s:s*, s:s*, s:s}", "pinned", r->data.pinned, "archive", r->data.archive, "archive_sha256",
                      r->data.sha256, "digest", r->data.digest);
 }
 
 /* Documents, records and reports. */
-static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
+static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
-    const struct rp_first *first = r->from->first;
-    RP_JSON *replicates = first ? rp_first_json(first) : NULL;
+    const struct rp_original *first = r->from->first;
+    RP_JSON *replicates = first ? rp_original_json(first) : NULL;
     struct rp_agreement_side other = {0};
     if (first)
         other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
     RP_BUF run_text = {0}, before = {0}, after = {0}, samples = {0};
     rp_sampling_write(&samples, &o->samples);
     if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0 ||
-        rp_samples_parse(&r->samples, rp_buf_text(&samples), samples.size, err) < 0)
+        rp_telemetry_parse(&r->samples, rp_buf_text(&samples), samples.size, err) < 0)
         return -1;
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
@@ -317,7 +317,7 @@ static int add_documents(struct run *r, struct rp_bundle *b, struct rp_err *err)
     return rp_reports_add(b, &source, err);
 }
 
-static int seal(struct run *r, struct rp_err *err)
+static int seal(struct run_run *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     rp_interrupt_settle();
@@ -340,7 +340,7 @@ static int seal(struct run *r, struct rp_err *err)
     return failed ? rp_wrap(err, "sealing '%s'", r->output.path) : 0;
 }
 
-static void end_attempt(struct run *r, int exit_status)
+static void end_attempt(struct run_run *r, int exit_status)
 {
     enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
                              : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
@@ -382,7 +382,7 @@ static void print_agreement(const json_t *is)
 }
 
 /* Different bits are sealed like any other result, and reported. */
-static int judge_agreement(const struct run *r, struct rp_err *err)
+static int judge_agreement(const struct run_run *r, struct rp_err *err)
 {
     const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
     if (!json_is_object(first))
@@ -393,7 +393,7 @@ static int judge_agreement(const struct run *r, struct rp_err *err)
 }
 
 /* The last line of stdout is the bundle's path, also of a failed run. */
-static void print_result(const struct run *r)
+static void print_result(const struct run_run *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
@@ -409,7 +409,7 @@ static void print_result(const struct run *r)
 }
 
 /* A failure before the first step leaves nothing to seal. */
-static int before_training(struct run *r, struct rp_err *err)
+static int before_training(struct run_run *r, struct rp_err *err)
 {
     rp_interrupt_catch();
     int failed = prepare(r, err) < 0;
@@ -421,7 +421,7 @@ static int before_training(struct run *r, struct rp_err *err)
 }
 
 /* Does not fail: a failed run is sealed as such. */
-static void train(struct run *r)
+static void train(struct run_run *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
     rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
@@ -434,7 +434,7 @@ static void train(struct run *r)
 }
 
 /* The exit status, after the bundle was sealed. */
-static int judge(struct run *r, struct rp_err *err)
+static int judge(struct run_run *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
         *err = r->outcome.reason;
@@ -445,7 +445,7 @@ static int judge(struct run *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
-static int train_and_seal(struct run *r, struct rp_err *err)
+static int train_and_seal(struct run_run *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
         return -1;
@@ -459,7 +459,7 @@ static int train_and_seal(struct run *r, struct rp_err *err)
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
     __attribute__((cleanup(run_fini)))
-    struct run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
+    struct run_run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
     if (load_recipe(&r, err) < 0)
         return -1;

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "cli/opts.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 #include "verify/verify.h"
 
 #include <errno.h>
@@ -24,8 +24,8 @@ struct sign_opts {
 #define AT(field) offsetof(struct sign_opts, field)
 
 static const struct rp_opt opts[] = {
-    RP_ROW_CHOICE(role, "role", 'r', RP_COUNTER_ROLES, "your role; default reviewer"),
-    RP_ROW_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
+    RP_RESULT_CHOICE(role, "role", 'r', RP_COUNTERSIGN_ROLES, "your role; default reviewer"),
+    RP_RESULT_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
     RP_OPT_OUTPUT(output, "signed bundle to write; default: BUNDLE is replaced"),
     RP_OPT_FORCE(force),
     RP_OPT_KEY(key),
@@ -65,13 +65,13 @@ static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_
 
 static int check_signer(const struct rp_verification *v, const char *print, const char *role, struct rp_err *err)
 {
-    const char *before = rp_counter_role(v, print);
+    const char *before = rp_countersign_role(v, print);
     if (strcmp(print, v->fingerprint) == 0)
         return rp_fail(err, RP_USAGE, "this key is the author's; a countersignature is by another key (--key FILE)");
     if (before && strcmp(before, role) == 0)
         return rp_fail(err, RP_USAGE, "this key signed the bundle as %s before", role);
-    if (json_array_size(v->signatures) >= RP_COUNTER_MAX)
-        return rp_fail(err, RP_USAGE, "the bundle has %d countersignatures, the maximum", RP_COUNTER_MAX);
+    if (json_array_size(v->signatures) >= RP_COUNTERSIGN_MAX)
+        return rp_fail(err, RP_USAGE, "the bundle has %d countersignatures, the maximum", RP_COUNTERSIGN_MAX);
     return 0;
 }
 
@@ -97,10 +97,10 @@ static int add_members(struct rp_bundle *b, size_t number, const struct rp_count
                        struct rp_err *err)
 {
     RP_BUF envelope = {0}, pem = {0};
-    RP_FREE char *name = rp_asprintf(RP_COUNTER_FOLDER "%zu.dsse.json", number);
-    RP_FREE char *key_name = rp_asprintf(RP_COUNTER_FOLDER "%zu.pem", number);
+    RP_FREE char *name = rp_asprintf(RP_COUNTERSIGN_FOLDER "%zu.dsse.json", number);
+    RP_FREE char *key_name = rp_asprintf(RP_COUNTERSIGN_FOLDER "%zu.pem", number);
     rp_key_public_pem(k, &pem);
-    if (rp_counter_seal(&envelope, c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, err) < 0)
+    if (rp_countersign_seal(&envelope, c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, err) < 0)
         return -1;
     if (rp_bundle_add(b, name, envelope.data, envelope.size, err) < 0)
         return -1;

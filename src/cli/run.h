@@ -14,19 +14,19 @@
 #include "verify/verify.h"
 
 /* The original of a replication. */
-struct rp_first {
+struct rp_original {
     const char *path;
     const struct rp_verification *v;
     const struct rp_verified *kept;
 };
-json_t *rp_first_json(const struct rp_first *first); /* "replicates" of run.json */
+json_t *rp_original_json(const struct rp_original *first); /* "replicates" of run.json */
 
 struct rp_run_from {
     /* As rp_recipe_load(). Called twice: without a backend, to know it, and with it. */
     int (*load)(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
                 struct rp_err *err);
     const char *where;             /* operand of `run` */
-    const struct rp_first *first;  /* NULL: not a replication */
+    const struct rp_original *first;  /* NULL: not a replication */
 };
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;
 

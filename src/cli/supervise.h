@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/term.h"
-#include "report/samples.h"
+#include "report/telemetry.h"
 #include "worker/job.h"
 
 #include <jansson.h>

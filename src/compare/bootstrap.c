@@ -14,7 +14,7 @@ struct resampling {
     int64_t *first, groups;
 };
 
-static void resampling_init(struct resampling *r, const struct rp_row *row)
+static void resampling_init(struct resampling *r, const struct rp_result *row)
 {
     r->groups = row->groups;
     r->time = rp_alloc((size_t)row->samples * sizeof *r->time);
@@ -33,7 +33,7 @@ static void resampling_fini(struct resampling *r)
     free(r->first);
 }
 
-double rp_row_estimate(const struct rp_row *row)
+double rp_result_estimate(const struct rp_result *row)
 {
     struct resampling r;
     if (row->samples < 1)
@@ -50,7 +50,7 @@ double rp_row_estimate(const struct rp_row *row)
     return figure;
 }
 
-void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_t seed)
+void rp_bootstrap(double *out, int replicates, const struct rp_result *row, uint64_t seed)
 {
     struct resampling r;
     resampling_init(&r, row);

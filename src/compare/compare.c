@@ -20,12 +20,12 @@
 #define MODELS_NAMED 10
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
-enum kind { WORK, SETTING, METHOD, MACHINE };
+enum compare_kind { WORK, SETTING, METHOD, MACHINE };
 enum scope { REQUIRED, ALWAYS, TOKENS, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
 
 static const struct confounder {
     const char *key, *name, *why;
-    enum kind kind;
+    enum compare_kind kind;
     enum scope scope;
 } confounders[] = {
 #define CONFOUNDER(key, name, kind, scope, why) {#key, name, why, kind, scope},
@@ -71,24 +71,24 @@ static void add_confounder(json_t *list, const char *key, const char *name, cons
                                           "a", *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
 }
 
-static int in_images(const struct rp_row *row)
+static int in_images(const struct rp_result *row)
 {
     return row->unit && strcmp(row->unit, "images/s") == 0;
 }
 
 /* The unit of the importer of nccl-tests. */
-static int is_collective(const struct rp_row *row)
+static int is_collective(const struct rp_result *row)
 {
     return row->unit && strcmp(row->unit, "GB/s") == 0;
 }
 
-static int on_processors(const struct rp_row *row)
+static int on_processors(const struct rp_result *row)
 {
     return row->gpus_per_node == 0;
 }
 
 /* Does the scope of a confounder include these results? */
-static int applies(const struct confounder *c, const struct rp_row *a, const struct rp_row *b)
+static int applies(const struct confounder *c, const struct rp_result *a, const struct rp_result *b)
 {
     enum scope scope = c->scope;
     if (is_collective(a) && is_collective(b))
@@ -111,9 +111,9 @@ static int is_disturbed(const struct confounder *c, const char *value)
 }
 
 /* An unknown value that does not count: it is unknown on both sides, or only bundles have it. */
-static int is_ignored(const struct confounder *c, const struct rp_row *a, const char *x, const struct rp_row *b, const char *y)
+static int is_ignored(const struct confounder *c, const struct rp_result *a, const char *x, const struct rp_result *b, const char *y)
 {
-    int bundles = a->source.kind == RP_ROW_BUNDLE && b->source.kind == RP_ROW_BUNDLE;
+    int bundles = a->source.kind == RP_RESULT_BUNDLE && b->source.kind == RP_RESULT_BUNDLE;
     return (!*x || !*y) && (c->scope == KNOWN || (c->scope == MUCH && (!bundles || *x == *y)));
 }
 
@@ -122,14 +122,14 @@ static enum rp_comparable worse_of(enum rp_comparable a, enum rp_comparable b)
     return a > b ? a : b;
 }
 
-static enum rp_comparable compare_properties(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_properties(json_t *list, const struct rp_result *a, const struct rp_result *b)
 {
     enum rp_comparable verdict = RP_COMPARABLE;
-    char x[RP_ROW_TEXT_MAX + 1], y[RP_ROW_TEXT_MAX + 1];
+    char x[RP_RESULT_TEXT_MAX + 1], y[RP_RESULT_TEXT_MAX + 1];
     for (size_t i = 0; i < sizeof confounders / sizeof *confounders; i++) {
         const struct confounder *c = &confounders[i];
-        rp_row_get(x, sizeof x, a, c->key);
-        rp_row_get(y, sizeof y, b, c->key);
+        rp_result_get(x, sizeof x, a, c->key);
+        rp_result_get(y, sizeof y, b, c->key);
         int vague = strcmp(c->key, "model") == 0 && !is_equal(x, y) && less_exact(x, y), known = *x && *y && !vague;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
         if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
@@ -143,30 +143,30 @@ static enum rp_comparable compare_properties(json_t *list, const struct rp_row *
 }
 
 /* One bundle, named twice: what is unknown of it is the same all the same. */
-static int is_one_bundle(const struct rp_row *a, const struct rp_row *b)
+static int is_one_bundle(const struct rp_result *a, const struct rp_result *b)
 {
     return a->source.statement && b->source.statement && strcmp(a->source.statement, b->source.statement) == 0;
 }
 
 /* "published, unsigned", or the verdict of a bundle and what is wrong with its run. */
-static void evidence_text(char *out, size_t size, const struct rp_row *row)
+static void evidence_text(char *out, size_t size, const struct rp_result *row)
 {
-    const struct rp_row_source *s = &row->source;
-    if (s->kind == RP_ROW_BUNDLE)
+    const struct rp_result_source *s = &row->source;
+    if (s->kind == RP_RESULT_BUNDLE)
         snprintf(out, size, "%s%s%s", s->verdict ? s->verdict : RP_UNKNOWN, s->note ? "; " : "", s->note ? s->note : "");
     else
-        snprintf(out, size, "%s, unsigned", rp_row_kind_name(s->kind));
+        snprintf(out, size, "%s, unsigned", rp_result_kind_name(s->kind));
 }
 
 /* Signed, verified and complete: the figure follows from records. The key may be unknown. */
-static int has_evidence(const struct rp_row *row)
+static int has_evidence(const struct rp_result *row)
 {
-    return row->source.kind == RP_ROW_BUNDLE && row->source.signed_by && !row->source.note;
+    return row->source.kind == RP_RESULT_BUNDLE && row->source.signed_by && !row->source.note;
 }
 
-static enum rp_comparable compare_evidence(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_evidence(json_t *list, const struct rp_result *a, const struct rp_result *b)
 {
-    char x[RP_ROW_TEXT_MAX * 2], y[RP_ROW_TEXT_MAX * 2];
+    char x[RP_RESULT_TEXT_MAX * 2], y[RP_RESULT_TEXT_MAX * 2];
     if (has_evidence(a) && has_evidence(b))
         return RP_COMPARABLE;
     evidence_text(x, sizeof x, a);
@@ -181,8 +181,8 @@ static enum rp_comparable name_machines(json_t *list, const char *key, const cha
     int any = named->n > 0;
     if (any) {
         RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
-        rp_clean(named->a.data);
-        rp_clean(named->b.data);
+        rp_sanitize(named->a.data);
+        rp_sanitize(named->b.data);
         add_confounder(list, key, name, "machine", state, named->a.data, named->b.data, why);
     }
     rp_buf_fini(&named->a);
@@ -191,7 +191,7 @@ static enum rp_comparable name_machines(json_t *list, const char *key, const cha
 }
 
 /* Differences of the machines that no other confounder covers. */
-static json_t *compare_machines(json_t *list, const struct rp_row *a, const struct rp_row *b, enum rp_comparable *verdict,
+static json_t *compare_machines(json_t *list, const struct rp_result *a, const struct rp_result *b, enum rp_comparable *verdict,
                                 struct rp_err *err)
 {
     struct rp_machines_high high = {0};
@@ -204,7 +204,7 @@ static json_t *compare_machines(json_t *list, const struct rp_row *a, const stru
 }
 
 /* A ratio needs the same unit on both sides. */
-static enum rp_comparable compare_units(json_t *list, const struct rp_row *a, const struct rp_row *b)
+static enum rp_comparable compare_units(json_t *list, const struct rp_result *a, const struct rp_result *b)
 {
     const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
     if (*x && *y && strcmp(x, y) == 0)
@@ -217,7 +217,7 @@ static enum rp_comparable compare_units(json_t *list, const struct rp_row *a, co
 /* ---- ratios ---- */
 
 /* From the digest of the file and the line of the result. Both sides of a ratio are resampled independently. */
-static uint64_t seed_of(const struct rp_row *row, int is_base)
+static uint64_t seed_of(const struct rp_result *row, int is_base)
 {
     char text[200];
     unsigned char digest[RP_SHA256_SIZE];
@@ -228,13 +228,13 @@ static uint64_t seed_of(const struct rp_row *row, int is_base)
     return seed;
 }
 
-static int replicates_of(const struct rp_row *row)
+static int replicates_of(const struct rp_result *row)
 {
     return row->samples > LONG ? REPLICATES_LONG : REPLICATES;
 }
 
 /* Why there is no interval, or NULL. */
-static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
+static const char *no_interval(const struct rp_result *a, const struct rp_result *b)
 {
     if (a->samples < 2 && b->samples < 2)
         return "neither report has samples";
@@ -244,7 +244,7 @@ static const char *no_interval(const struct rp_row *a, const struct rp_row *b)
 }
 
 /* *base: resamples of the first result, made when they are first needed. */
-static json_t *ratio_of(const struct rp_row *a, const struct rp_row *b, double **base)
+static json_t *ratio_of(const struct rp_result *a, const struct rp_result *b, double **base)
 {
     double r = b->throughput / a->throughput;
     json_t *j = json_pack("{s:f}", "value", r);
@@ -273,15 +273,15 @@ static json_t *ratio_of(const struct rp_row *a, const struct rp_row *b, double *
 }
 
 /* A figure that differs from that of its samples has another estimator, to which their interval does not apply. */
-static int is_of_samples(const struct rp_row *row)
+static int is_of_samples(const struct rp_result *row)
 {
-    return fabs(rp_row_estimate(row) / row->throughput - 1) <= 1e-4; /* not where either is unknown */
+    return fabs(rp_result_estimate(row) / row->throughput - 1) <= 1e-4; /* not where either is unknown */
 }
 
-void rp_row_interval(struct rp_row *row)
+void rp_result_interval(struct rp_result *row)
 {
     int n = replicates_of(row);
-    if (row->source.kind == RP_ROW_BUNDLE || row->samples < 2 || !isnan(row->low) || !is_of_samples(row))
+    if (row->source.kind == RP_RESULT_BUNDLE || row->samples < 2 || !isnan(row->low) || !is_of_samples(row))
         return;
     RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
     rp_bootstrap(all, n, row, seed_of(row, 0));
@@ -292,9 +292,9 @@ void rp_row_interval(struct rp_row *row)
 
 /* ---- other models ---- */
 
-static int of_another_model(const struct rp_row *row, const struct rp_row *first)
+static int of_another_model(const struct rp_result *row, const struct rp_result *first)
 {
-    return row->source.kind != RP_ROW_BUNDLE && !row->selected && row->model && first->model && !is_equal(row->model, first->model) &&
+    return row->source.kind != RP_RESULT_BUNDLE && !row->selected && row->model && first->model && !is_equal(row->model, first->model) &&
            !less_exact(row->model, first->model);
 }
 
@@ -305,7 +305,7 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
     for (int i = 1; i < had; i++)
         if (of_another_model(&rows->row[i], rows->row)) {
             rp_layout_names_add(&names, "%s", rows->row[i].model);
-            rp_row_fini(&rows->row[i]);
+            rp_result_fini(&rows->row[i]);
         } else {
             rows->row[kept++] = rows->row[i];
         }
@@ -319,7 +319,7 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 
 static json_t *compare_pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
 {
-    const struct rp_row *a = rows->row, *b = &rows->row[i];
+    const struct rp_result *a = rows->row, *b = &rows->row[i];
     json_t *list = json_array();
     *verdict = compare_units(list, a, b);
     if (!is_one_bundle(a, b))
@@ -348,10 +348,10 @@ static int are_same(const char *a, const char *b)
 /* Oddities of a single result. */
 static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
 {
-    const struct rp_row *row = &rows->row[i];
-    double own = rp_row_estimate(row);
-    char text[RP_ROW_TEXT_MAX + 100];
-    if (row->source.note && row->source.kind != RP_ROW_PUBLISHED) {
+    const struct rp_result *row = &rows->row[i];
+    double own = rp_result_estimate(row);
+    char text[RP_RESULT_TEXT_MAX + 100];
+    if (row->source.note && row->source.kind != RP_RESULT_PUBLISHED) {
         snprintf(text, sizeof text, "%d: %s", i + 1, row->source.note);
         json_array_append_new(notes, json_string(text));
     }
@@ -381,7 +381,7 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
         return rp_fail_null(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
                             COMPARED_MAX);
     for (int i = 0; i < rows->n; i++) {
-        json_array_append_new(list, rp_row_to_json(&rows->row[i]));
+        json_array_append_new(list, rp_result_to_json(&rows->row[i]));
         notes_of(notes, rows, i);
         if (i == 0)
             continue;

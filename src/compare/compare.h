@@ -9,7 +9,7 @@
 #define RP_COMPARE_COMPARE_H
 
 #include "report/doc.h"
-#include "compare/row.h"
+#include "compare/result.h"
 
 enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };
 const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ... */
@@ -32,10 +32,10 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison); /* one table: for CSV */
 
 /* The figure of resampled samples, `replicates` times; deterministic in the seed. Needs row->samples >= 1. */
-void rp_bootstrap(double *out, int replicates, const struct rp_row *row, uint64_t seed);
+void rp_bootstrap(double *out, int replicates, const struct rp_result *row, uint64_t seed);
 /* Computes the interval of an imported row from its samples, if it has none and its figure is that of its samples. */
-void rp_row_interval(struct rp_row *row);
-double rp_row_estimate(const struct rp_row *row); /* the figure of its samples; NaN without any */
+void rp_result_interval(struct rp_result *row);
+double rp_result_estimate(const struct rp_result *row); /* the figure of its samples; NaN without any */
 
 /* Differences of two machines that are reservations: of high effect, and not covered by another confounder. */
 struct rp_machines_named {
@@ -46,12 +46,12 @@ struct rp_machines_high {
     struct rp_machines_named differs, unknown; /* unknown: known on one side only, or not in a comparable form */
 };
 /* The machines before the runs, of two rows that have captures: "environment" of a pair. *high: zeroed and freed by the caller. */
-json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
+json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b, const json_t *confounders,
                             struct rp_err *err) rp_must_check;
 
 /* The other load during a run on processors, or "none", by the limits of doctor's check of load.
  * changes: environment_changes of run.json. */
-void rp_row_other_work(struct rp_row *row, const json_t *probes, const json_t *changes);
+void rp_result_other_work(struct rp_result *row, const json_t *probes, const json_t *changes);
 
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);

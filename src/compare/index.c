@@ -61,18 +61,18 @@ static int collect_files(struct found *f, const char *root, const char *below, i
 
 /* ---- bundles ---- */
 
-struct tally {
+struct index_tally {
     int trusted, unknown_key, failed;
 };
 
-static void put_bundle(struct rp_doc *d, struct tally *t, const char *root, const char *name)
+static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root, const char *name)
 {
     struct rp_rows rows = {0};
     struct rp_err err;
     const char *slash = strrchr(name, '/');
     RP_FREE char *path = rp_asprintf("%s/%s", root, name);
     RP_FREE char *key = rp_asprintf("%s/%.*s/key.pem", root, slash ? (int)(slash - name) : 1, slash ? name : ".");
-    struct rp_row_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
+    struct rp_result_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
     int failed = rp_rows_load(&rows, path, &o, &err) < 0;
     rp_doc_cell(d, "%s", name);
     if (failed) {
@@ -80,16 +80,16 @@ static void put_bundle(struct rp_doc *d, struct tally *t, const char *root, cons
             rp_doc_cell(d, RP_NO_EVIDENCE);
         rp_doc_cell(d, "NOT VERIFIED");
     } else {
-        const struct rp_row *row = rows.row;
-        rp_row_cells(d, row, "model precision batch_per_device", RP_UNKNOWN);
-        RP_FREE char *hardware = rp_row_hardware(row);
+        const struct rp_result *row = rows.row;
+        rp_result_cells(d, row, "model precision batch_per_device", RP_UNKNOWN);
+        RP_FREE char *hardware = rp_result_hardware(row);
         if (row->devices == 1 && row->threads > 0)
             rp_doc_cell(d, "%s", hardware ? hardware : RP_UNKNOWN);
         else
             rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
-        rp_row_cells(d, row, "throughput unit", RP_UNKNOWN);
-        rp_row_cells(d, row, "interval", RP_NO_EVIDENCE);
-        rp_row_cells(d, row, "date", RP_UNKNOWN);
+        rp_result_cells(d, row, "throughput unit", RP_UNKNOWN);
+        rp_result_cells(d, row, "interval", RP_NO_EVIDENCE);
+        rp_result_cells(d, row, "date", RP_UNKNOWN);
         rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? ", with the key.pem next to it" : "");
     }
     t->failed += failed;
@@ -98,7 +98,7 @@ static void put_bundle(struct rp_doc *d, struct tally *t, const char *root, cons
     rp_rows_fini(&rows);
 }
 
-static void put_bundles(struct rp_doc *d, struct tally *t, const char *root, const struct found *f)
+static void put_bundles(struct rp_doc *d, struct index_tally *t, const char *root, const struct found *f)
 {
     rp_doc_heading(d, "Bundles");
     rp_doc_table(d, "file|model|precision|#batch per device|devices|#throughput|unit|95 % interval|started|verdict");
@@ -118,10 +118,10 @@ static int put_table(struct rp_doc *d, const char *root, const char *name)
 {
     static const char *const columns[] = {"model", "precision", "framework", "device_model", "devices"};
     struct rp_rows rows = {0};
-    struct rp_row_opts o = {0};
+    struct rp_result_opts o = {0};
     struct rp_err err;
     RP_FREE char *path = rp_asprintf("%s/%s", root, name);
-    char value[RP_ROW_TEXT_MAX + 1];
+    char value[RP_RESULT_TEXT_MAX + 1];
     if (rp_rows_load(&rows, path, &o, &err) < 0) {
         rp_rows_fini(&rows);
         return -1;
@@ -131,7 +131,7 @@ static int put_table(struct rp_doc *d, const char *root, const char *name)
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
         struct rp_layout_names names = {0};
         for (int i = 0; i < rows.n; i++)
-            if (rp_row_get(value, sizeof value, &rows.row[i], columns[c]) == 0 && *value && names.n < 20)
+            if (rp_result_get(value, sizeof value, &rows.row[i], columns[c]) == 0 && *value && names.n < 20)
                 rp_layout_names_add(&names, "%s", value);
         RP_BUF text = {0};
         rp_layout_names_join(&text, &names, names.n);
@@ -159,7 +159,7 @@ static void put_tables(struct rp_doc *d, const char *root, const struct found *f
 int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *err)
 {
     struct found f = {0};
-    struct tally t = {0};
+    struct index_tally t = {0};
     int rc = collect_files(&f, folder, "", 1, err);
     if (rc == 0) {
         if (f.n)

@@ -46,21 +46,21 @@ void rp_layout_names_fini(struct rp_layout_names *names)
     *names = (struct rp_layout_names){0};
 }
 
-char *rp_row_name(const struct rp_row *row)
+char *rp_result_name(const struct rp_result *row)
 {
     const char *name = row->framework ? row->framework : row->label ? row->label : RP_UNKNOWN;
-    int variant = row->source.kind == RP_ROW_PUBLISHED && row->source.note;
+    int variant = row->source.kind == RP_RESULT_PUBLISHED && row->source.note;
     return rp_asprintf("%s%s%s", name, variant ? ", " : "", variant ? row->source.note : "");
 }
 
-int rp_row_is(const char *property, const char *text)
+int rp_result_is(const char *property, const char *text)
 {
     return property && strcasecmp(property, text) == 0;
 }
 
 /* ---- cells ---- */
 
-void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row, int n)
+void rp_layout_throughput(struct rp_doc *d, const struct rp_result *row, int n)
 {
     char text[32], several[32] = "";
     if (n > 1)
@@ -68,19 +68,19 @@ void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row, int n)
     if (!row || isnan(row->throughput))
         rp_doc_cell(d, RP_NO_EVIDENCE);
     else
-        rp_doc_cell(d, "%s%s%s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED),
-                    row->source.kind == RP_ROW_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "", several);
+        rp_doc_cell(d, "%s%s%s", rp_result_figure(text, row->throughput, row->source.kind == RP_RESULT_PUBLISHED),
+                    row->source.kind == RP_RESULT_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "", several);
 }
 
-static char *status_of(const struct rp_row *row)
+static char *status_of(const struct rp_result *row)
 {
-    const struct rp_row_source *s = &row->source;
-    if (s->kind != RP_ROW_BUNDLE)
-        return rp_asprintf("%s, unsigned", rp_row_kind_name(s->kind));
+    const struct rp_result_source *s = &row->source;
+    if (s->kind != RP_RESULT_BUNDLE)
+        return rp_asprintf("%s, unsigned", rp_result_kind_name(s->kind));
     return rp_strdup(s->signed_by && !s->key_known ? "verified, key unknown" : s->verdict ? s->verdict : "");
 }
 
-static char *source_of(const struct rp_row *row, int with_links)
+static char *source_of(const struct rp_result *row, int with_links)
 {
     RP_BUF text = {0};
     rp_buf_puts(&text, row->source.file ? row->source.file : "");
@@ -91,18 +91,18 @@ static char *source_of(const struct rp_row *row, int with_links)
     return rp_buf_take(&text);
 }
 
-static char *interval_of(const struct rp_row *row)
+static char *interval_of(const struct rp_result *row)
 {
     char low[32], high[32];
     if (isnan(row->low) || isnan(row->high))
         return NULL;
-    return rp_asprintf("%s to %s", rp_row_figure(low, row->low, 0), rp_row_figure(high, row->high, 0));
+    return rp_asprintf("%s to %s", rp_result_figure(low, row->low, 0), rp_result_figure(high, row->high, 0));
 }
 
-static char *rate_of(const struct rp_row *row)
+static char *rate_of(const struct rp_result *row)
 {
     char text[32];
-    return rp_asprintf("%s %s", rp_row_figure(text, row->throughput, row->source.kind == RP_ROW_PUBLISHED), row->unit ? row->unit : "");
+    return rp_asprintf("%s %s", rp_result_figure(text, row->throughput, row->source.kind == RP_RESULT_PUBLISHED), row->unit ? row->unit : "");
 }
 
 static char *number_of(double x)
@@ -111,14 +111,14 @@ static char *number_of(double x)
 }
 
 /* The text of a cell, NULL or "": unknown; free() it. */
-static char *text_of(const struct rp_row *row, const char *word)
+static char *text_of(const struct rp_result *row, const char *word)
 {
-    char text[RP_ROW_TEXT_MAX + 1];
+    char text[RP_RESULT_TEXT_MAX + 1];
 #define IS(name) (strcmp(word, name) == 0)
-    if (rp_row_get(text, sizeof text, row, word) == 0)
+    if (rp_result_get(text, sizeof text, row, word) == 0)
         return rp_strdup(text);
-    return IS("name")       ? rp_row_name(row)
-           : IS("hardware") ? rp_row_hardware(row)
+    return IS("name")       ? rp_result_name(row)
+           : IS("hardware") ? rp_result_hardware(row)
            : IS("rate")     ? rate_of(row)
            : IS("unit")     ? rp_strdup(row->unit ? row->unit : "")
            : IS("interval") ? interval_of(row)
@@ -130,7 +130,7 @@ static char *text_of(const struct rp_row *row, const char *word)
 #undef IS
 }
 
-void rp_row_cells(struct rp_doc *d, const struct rp_row *row, const char *words, const char *missing)
+void rp_result_cells(struct rp_doc *d, const struct rp_result *row, const char *words, const char *missing)
 {
     for (size_t n; *words; words += n + (words[n] == ' ')) {
         n = strcspn(words, " ");
@@ -147,10 +147,10 @@ void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows)
 {
     int trusted = 0, unknown_key = 0, unverified = 0;
     for (int i = 0; i < rows->n; i++) {
-        const struct rp_row_source *s = &rows->row[i].source;
+        const struct rp_result_source *s = &rows->row[i].source;
         trusted += s->key_known;
         unknown_key += s->signed_by && !s->key_known;
-        unverified += s->kind == RP_ROW_BUNDLE && !s->signed_by;
+        unverified += s->kind == RP_RESULT_BUNDLE && !s->signed_by;
     }
     rp_doc_line(d,
                 "%d results: %d of bundles verified with a trusted key, %d of bundles verified with an unknown key, %d of bundles that "

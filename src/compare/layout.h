@@ -8,7 +8,7 @@
 #ifndef RP_COMPARE_LAYOUT_H
 #define RP_COMPARE_LAYOUT_H
 
-#include "compare/row.h"
+#include "compare/result.h"
 #include "report/doc.h"
 
 struct rp_layout {
@@ -35,12 +35,12 @@ int rp_layout_names_add(struct rp_layout_names *names, const char *fmt, ...) __a
 void rp_layout_names_join(struct rp_buf *out, const struct rp_layout_names *names, int most); /* "a, b, ..." */
 void rp_layout_names_fini(struct rp_layout_names *names);
 
-char *rp_row_name(const struct rp_row *row); /* framework, and the variant of a published table: "OneFlow, no gradient clipping" */
-int rp_row_is(const char *property, const char *text); /* equal, ignoring case; NULL is equal to nothing */
+char *rp_result_name(const struct rp_result *row); /* framework, and the variant of a published table: "OneFlow, no gradient clipping" */
+int rp_result_is(const char *property, const char *text); /* equal, ignoring case; NULL is equal to nothing */
 
 /* One cell of a result for each word of a list: a key of row.def, or
- *   name        as rp_row_name()
- *   hardware    as rp_row_hardware()
+ *   name        as rp_result_name()
+ *   hardware    as rp_result_hardware()
  *   throughput  as published, or of a bundle; RP_NO_EVIDENCE without one
  *   rate        the same with its unit
  *   unit interval
@@ -49,9 +49,9 @@ int rp_row_is(const char *property, const char *text); /* equal, ignoring case; 
  *   evidence    the same with the names of raw logs
  *   value low high   figures for programs
  * missing: of what is unknown. */
-void rp_row_cells(struct rp_doc *d, const struct rp_row *row, const char *words, const char *missing);
+void rp_result_cells(struct rp_doc *d, const struct rp_result *row, const char *words, const char *missing);
 /* Throughput of the first of n results that belong in one cell, or NULL; a cell of several is marked, and RP_LAYOUT_SEVERAL explains it. */
-void rp_layout_throughput(struct rp_doc *d, const struct rp_row *row, int n);
+void rp_layout_throughput(struct rp_doc *d, const struct rp_result *row, int n);
 #define RP_LAYOUT_SEVERAL "A cell with '(first of N)' shows the first of N results that belong there"
 /* A line with the numbers of results that are verified, unsigned or not verified. */
 void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows);

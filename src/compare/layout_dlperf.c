@@ -11,40 +11,40 @@
 #define COLUMNS_MAX 40 /* frameworks of one table; more only have tables of their own */
 
 /* Where a row belongs: a section of the report, a series (a framework) in it, and a line. */
-struct place {
+struct layout_dlperf_place {
     int64_t section, series, devices, nodes, row;
 };
 
-struct plan {
+struct layout_dlperf_plan {
     const struct rp_rows *rows;
     struct rp_layout_names hardware, section, series;
-    struct place *place; /* [rows], sorted */
+    struct layout_dlperf_place *place; /* [rows], sorted */
 };
 
 /* The report has a table per fixed batch size, and one for the largest that fits, whatever that is. */
-static int section_of(struct rp_layout_names *names, const struct rp_row *row)
+static int section_of(struct rp_layout_names *names, const struct rp_result *row)
 {
     const char *model = row->model ? row->model : RP_UNKNOWN, *precision = row->precision ? row->precision : RP_UNKNOWN;
     char batch[32] = RP_UNKNOWN;
-    if (rp_row_is(row->batch_mode, "max"))
+    if (rp_result_is(row->batch_mode, "max"))
         RP_FORMAT(batch, "max");
     else if (row->batch_per_device >= 0)
         RP_FORMAT(batch, "%" PRId64, row->batch_per_device);
     return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision, batch);
 }
 
-static char *hardware_of(const struct rp_row *row)
+static char *hardware_of(const struct rp_result *row)
 {
-    char *known = rp_row_hardware(row);
+    char *known = rp_result_hardware(row);
     return known ? known : rp_strdup("unknown hardware");
 }
 
 /* A framework; the batch size where the section has "max", and the hardware where it differs between results. */
-static int series_of(struct plan *p, const struct rp_row *row)
+static int series_of(struct layout_dlperf_plan *p, const struct rp_result *row)
 {
     char batch[40] = "";
-    RP_FREE char *name = rp_row_name(row), *hardware = hardware_of(row);
-    if (rp_row_is(row->batch_mode, "max") && row->batch_per_device >= 0)
+    RP_FREE char *name = rp_result_name(row), *hardware = hardware_of(row);
+    if (rp_result_is(row->batch_mode, "max") && row->batch_per_device >= 0)
         RP_FORMAT(batch, ", bsz=%" PRId64, row->batch_per_device);
     int several = p->hardware.n > 1;
     return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware : "");
@@ -52,7 +52,7 @@ static int series_of(struct plan *p, const struct rp_row *row)
 
 static int by_place(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct layout_dlperf_place *x = a, *y = b;
     const int64_t order[][2] = {
         {x->section, y->section}, {x->series, y->series}, {x->devices, y->devices}, {x->nodes, y->nodes}, {x->row, y->row}};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
@@ -61,21 +61,21 @@ static int by_place(const void *a, const void *b)
     return 0;
 }
 
-static void plan_init(struct plan *p, const struct rp_rows *rows)
+static void plan_init(struct layout_dlperf_plan *p, const struct rp_rows *rows)
 {
-    *p = (struct plan){.rows = rows, .place = rp_alloc((size_t)(rows->n + 1) * sizeof *p->place)};
+    *p = (struct layout_dlperf_plan){.rows = rows, .place = rp_alloc((size_t)(rows->n + 1) * sizeof *p->place)};
     for (int i = 0; i < rows->n; i++) {
         RP_FREE char *hardware = hardware_of(&rows->row[i]);
         rp_layout_names_add(&p->hardware, "%s", hardware);
     }
     for (int i = 0; i < rows->n; i++) {
-        const struct rp_row *row = &rows->row[i];
-        p->place[i] = (struct place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
+        const struct rp_result *row = &rows->row[i];
+        p->place[i] = (struct layout_dlperf_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
     }
     qsort(p->place, (size_t)rows->n, sizeof *p->place, by_place);
 }
 
-static void plan_fini(struct plan *p)
+static void plan_fini(struct layout_dlperf_plan *p)
 {
     rp_layout_names_fini(&p->hardware);
     rp_layout_names_fini(&p->section);
@@ -83,15 +83,15 @@ static void plan_fini(struct plan *p)
     free(p->place);
 }
 
-static int same_series(const struct place *a, const struct place *b)
+static int same_series(const struct layout_dlperf_place *a, const struct layout_dlperf_place *b)
 {
     return a->section == b->section && a->series == b->series;
 }
 
 /* The first result of a series, which begins at `from`, with that shape; *n: how many there are. */
-static const struct rp_row *find_result(const struct plan *p, int from, int64_t nodes, int64_t devices, int *n)
+static const struct rp_result *find_result(const struct layout_dlperf_plan *p, int from, int64_t nodes, int64_t devices, int *n)
 {
-    const struct rp_row *first = NULL;
+    const struct rp_result *first = NULL;
     *n = 0;
     for (int i = from; i < p->rows->n && same_series(&p->place[i], &p->place[from]); i++)
         if (p->place[i].nodes == nodes && p->place[i].devices == devices && !(*n)++)
@@ -108,15 +108,15 @@ static void put_count(struct rp_doc *d, int64_t n)
 }
 
 /* The table of a section: a row per shape, a column per series. */
-static void put_summary(struct rp_doc *d, const struct plan *p, int from, int end)
+static void put_summary(struct rp_doc *d, const struct layout_dlperf_plan *p, int from, int end)
 {
     int columns = 0, several = 0, of;
     RP_FREE int *series = rp_alloc((size_t)(end - from) * sizeof *series); /* where each begins */
-    RP_FREE struct place *shape = rp_alloc((size_t)(end - from) * sizeof *shape);
+    RP_FREE struct layout_dlperf_place *shape = rp_alloc((size_t)(end - from) * sizeof *shape);
     for (int i = from; i < end; i++) {
         if (i == from || !same_series(&p->place[i], &p->place[i - 1]))
             series[columns++] = i;
-        shape[i - from] = (struct place){.devices = p->place[i].devices, .nodes = p->place[i].nodes};
+        shape[i - from] = (struct layout_dlperf_place){.devices = p->place[i].devices, .nodes = p->place[i].nodes};
     }
     if (columns > COLUMNS_MAX) {
         rp_doc_line(d, "%d frameworks or versions: see the tables of each.", columns);
@@ -132,7 +132,7 @@ static void put_summary(struct rp_doc *d, const struct plan *p, int from, int en
         put_count(d, shape[i].nodes);
         put_count(d, shape[i].devices);
         for (int k = 0; k < columns; k++) {
-            const struct rp_row *first = find_result(p, series[k], shape[i].nodes, shape[i].devices, &of);
+            const struct rp_result *first = find_result(p, series[k], shape[i].nodes, shape[i].devices, &of);
             rp_layout_throughput(d, first, of);
             several += of > 1;
         }
@@ -142,7 +142,7 @@ static void put_summary(struct rp_doc *d, const struct plan *p, int from, int en
 }
 
 /* Against the first result of one device in the same table. Another result of one device is a repeat, not a speed-up. */
-static void put_speedup(struct rp_doc *d, const struct rp_row *one, const struct rp_row *row)
+static void put_speedup(struct rp_doc *d, const struct rp_result *one, const struct rp_result *row)
 {
     if (!one || !one->unit || !row->unit || strcmp(one->unit, row->unit) != 0)
         rp_doc_cell(d, RP_NO_EVIDENCE);
@@ -153,33 +153,33 @@ static void put_speedup(struct rp_doc *d, const struct rp_row *one, const struct
 }
 
 /* The table of the series that begins at `from`; returns where the next one begins. */
-static int put_series(struct rp_doc *d, const struct plan *p, int from)
+static int put_series(struct rp_doc *d, const struct layout_dlperf_plan *p, int from)
 {
     int of, i = from;
     const char *name = p->series.name[p->place[from].series];
-    const struct rp_row *one = find_result(p, from, 1, 1, &of);
+    const struct rp_result *one = find_result(p, from, 1, 1, &of);
     if (of > 1)
         rp_doc_title(d, "%s (speed-up: against the first of its %d results of one device)", name, of);
     else
         rp_doc_title(d, "%s", name);
     rp_doc_table(d, "#num_nodes|#gpu_num_per_node|#batch_size_per_device|#throughput|unit|#speedup|evidence");
     for (; i < p->rows->n && same_series(&p->place[i], &p->place[from]); i++) {
-        const struct rp_row *row = &p->rows->row[p->place[i].row];
-        rp_row_cells(d, row, "nodes", RP_UNKNOWN);
+        const struct rp_result *row = &p->rows->row[p->place[i].row];
+        rp_result_cells(d, row, "nodes", RP_UNKNOWN);
         if (row->gpus_per_node == 0)
             rp_doc_cell(d, "0 (CPU)");
         else
             put_count(d, row->gpus_per_node);
-        rp_row_cells(d, row, "batch_per_device throughput unit", RP_UNKNOWN);
+        rp_result_cells(d, row, "batch_per_device throughput unit", RP_UNKNOWN);
         put_speedup(d, one, row);
-        rp_row_cells(d, row, "evidence", RP_NO_EVIDENCE);
+        rp_result_cells(d, row, "evidence", RP_NO_EVIDENCE);
     }
     return i;
 }
 
 void rp_layout_dlperf(struct rp_doc *d, const struct rp_rows *rows)
 {
-    struct plan p;
+    struct layout_dlperf_plan p;
     plan_init(&p, rows);
     rp_doc_heading(d, "Throughput in the layout of DLPerf");
     rp_layout_footnote(d, rows);

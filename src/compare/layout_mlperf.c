@@ -4,7 +4,7 @@
 
 #include "capture/value.h"
 
-static void put_captured(struct rp_doc *d, const struct rp_row *row, const char *path)
+static void put_captured(struct rp_doc *d, const struct rp_result *row, const char *path)
 {
     char text[32];
     double number;
@@ -27,21 +27,21 @@ void rp_layout_mlperf(struct rp_doc *d, const struct rp_rows *rows)
     rp_doc_table(d, "submitter|system|#nodes|processor|#sockets|accelerator|#accelerators|software|benchmark|precision|#global batch|"
                     "time to train|#throughput|unit|evidence");
     for (int i = 0; i < rows->n; i++) {
-        const struct rp_row *row = &rows->row[i];
+        const struct rp_result *row = &rows->row[i];
         int on_gpus = row->gpus_per_node != 0;
         rp_doc_text(d, row->source.signed_by, "unsigned");
         put_captured(d, row, "distribution.name");
-        rp_row_cells(d, row, "nodes", RP_NO_EVIDENCE);
+        rp_result_cells(d, row, "nodes", RP_NO_EVIDENCE);
         put_captured(d, row, "cpu.model_name");
         put_captured(d, row, "cpu.sockets");
         if (on_gpus) {
-            rp_row_cells(d, row, "device_model devices", RP_NO_EVIDENCE);
+            rp_result_cells(d, row, "device_model devices", RP_NO_EVIDENCE);
         } else {
             rp_doc_cell(d, "none");
             rp_doc_cell(d, "0");
         }
-        rp_row_cells(d, row, "framework model precision global_batch", RP_NO_EVIDENCE);
+        rp_result_cells(d, row, "framework model precision global_batch", RP_NO_EVIDENCE);
         rp_doc_cell(d, RP_NO_EVIDENCE);
-        rp_row_cells(d, row, "throughput unit evidence", RP_NO_EVIDENCE);
+        rp_result_cells(d, row, "throughput unit evidence", RP_NO_EVIDENCE);
     }
 }

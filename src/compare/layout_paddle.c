@@ -29,28 +29,28 @@ static const struct {
 static int64_t batch_of(const char *model, int column)
 {
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (rp_row_is(usual[i].model, model))
+        if (rp_result_is(usual[i].model, model))
             return column ? usual[i].amp : usual[i].fp32;
     return column ? 64 : 32;
 }
 
 /* Its column, or -1: the report has no such column. */
-static int column_of(const struct rp_row *row)
+static int column_of(const struct rp_result *row)
 {
     for (int c = 0; c < 4; c++)
-        if (rp_row_is(row->precision, columns[c].precision) && rp_row_is(row->batch_mode, "max") == columns[c].is_max &&
+        if (rp_result_is(row->precision, columns[c].precision) && rp_result_is(row->batch_mode, "max") == columns[c].is_max &&
             (columns[c].is_max || row->batch_per_device == batch_of(row->model ? row->model : "", c)))
             return c;
     return -1;
 }
 
-static int is_of(const struct rp_row *row, const char *model, const char *name)
+static int is_of(const struct rp_result *row, const char *model, const char *name)
 {
-    RP_FREE char *own = rp_row_name(row);
+    RP_FREE char *own = rp_result_name(row);
     return strcmp(own, name) == 0 && strcmp(row->model ? row->model : RP_UNKNOWN, model) == 0;
 }
 
-static const struct rp_row *find_result(const struct rp_rows *rows, const char *model, const char *name, int64_t cards, int column)
+static const struct rp_result *find_result(const struct rp_rows *rows, const char *model, const char *name, int64_t cards, int column)
 {
     for (int i = 0; i < rows->n; i++)
         if (is_of(&rows->row[i], model, name) && rows->row[i].devices == cards && column_of(&rows->row[i]) == column)
@@ -77,7 +77,7 @@ static void put_logs(struct rp_doc *d, const struct rp_rows *rows, const char *m
     int begun = 0;
     for (int i = 0; i < n; i++)
         for (int c = 0; c < 4; c++) {
-            const struct rp_row *row = find_result(rows, model, name, cards[i], c);
+            const struct rp_result *row = find_result(rows, model, name, cards[i], c);
             if (!row)
                 continue;
             if (!begun++) {
@@ -86,11 +86,11 @@ static void put_logs(struct rp_doc *d, const struct rp_rows *rows, const char *m
             }
             rp_doc_cell(d, "%" PRId64, cards[i]);
             rp_doc_cell(d, "%s", columns[c].name);
-            rp_row_cells(d, row, "batch_per_device", RP_UNKNOWN);
-            if (row->source.kind == RP_ROW_PUBLISHED)
+            rp_result_cells(d, row, "batch_per_device", RP_UNKNOWN);
+            if (row->source.kind == RP_RESULT_PUBLISHED)
                 rp_doc_cell(d, "%s: %s:%" PRId64 " is the published figure only", RP_NO_EVIDENCE, row->source.file, row->source.line);
             else
-                rp_row_cells(d, row, "evidence", RP_NO_EVIDENCE);
+                rp_result_cells(d, row, "evidence", RP_NO_EVIDENCE);
         }
 }
 
@@ -118,7 +118,7 @@ static int cards_of(int64_t *out, const struct rp_rows *rows, const char *model,
 
 /* ---- environment, flags, steps and commands of a bundle ---- */
 
-static void put_environment(struct rp_doc *d, const struct rp_row *row)
+static void put_environment(struct rp_doc *d, const struct rp_result *row)
 {
     static const char *const facts[][2] = {
         {"system", "distribution.name"},      {"kernel", "kernel.release"},          {"processor", "cpu.model_name"},
@@ -145,7 +145,7 @@ static void put_environment(struct rp_doc *d, const struct rp_row *row)
         rp_doc_line(d, "%s: the probe did not recognize a container (%s)", RP_NO_EVIDENCE, rp_state_at(probes, "launch.command"));
 }
 
-static void put_steps(struct rp_doc *d, const struct rp_row *row)
+static void put_steps(struct rp_doc *d, const struct rp_result *row)
 {
     const json_t *count = json_object_get(row->run, "steps");
     if (!count) {
@@ -168,7 +168,7 @@ static char *recipe_file(const char *recipe)
 }
 
 /* The commands to repeat and check the run, with every setting that is not the recipe's. */
-static void put_commands(struct rp_doc *d, const struct rp_row *row)
+static void put_commands(struct rp_doc *d, const struct rp_result *row)
 {
     RP_BUF line = {0};
     RP_FREE char *file = rp_shell_word(row->source.file), *plain = recipe_file(rp_json_text_at(row->run, "recipe_name"));
@@ -199,8 +199,8 @@ static void put_bundles(struct rp_doc *d, const struct rp_rows *rows)
 {
     int shown = 0, all = 0;
     for (int i = 0; i < rows->n; i++) {
-        const struct rp_row *row = &rows->row[i];
-        if (row->source.kind != RP_ROW_BUNDLE || all++ >= BUNDLES_SHOWN)
+        const struct rp_result *row = &rows->row[i];
+        if (row->source.kind != RP_RESULT_BUNDLE || all++ >= BUNDLES_SHOWN)
             continue;
         shown++;
         rp_doc_heading(d, "%s (%s)", row->source.file, row->source.verdict ? row->source.verdict : RP_UNKNOWN);
@@ -223,7 +223,7 @@ void rp_layout_paddle(struct rp_doc *d, const struct rp_rows *rows)
     rp_layout_footnote(d, rows);
     for (int i = 0; i < rows->n; i++) {
         const char *model = rows->row[i].model ? rows->row[i].model : RP_UNKNOWN;
-        RP_FREE char *name = rp_row_name(&rows->row[i]);
+        RP_FREE char *name = rp_result_name(&rows->row[i]);
         int before = done.n, column = column_of(&rows->row[i]);
         repeated += column >= 0 && find_result(rows, model, name, rows->row[i].devices, column) != &rows->row[i];
         no_column += column_of(&rows->row[i]) < 0;

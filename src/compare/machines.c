@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "capture/fields.h"
 #include "capture/probe.h"
 #include "capture/value.h"
@@ -117,7 +117,7 @@ static int probe_is_high(const char *name)
 }
 
 /* A probe that is missing on one side is a reservation too. */
-static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_row *a, const json_t *confounders, int no_gpus)
+static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_result *a, const json_t *confounders, int no_gpus)
 {
     RP_JSON *there = json_pack("{s:s}", "value", "captured"), *not_there = json_pack("{s:s}", "value", "not captured");
     const json_t *probes = json_object_get(a->environment, "probes");
@@ -151,7 +151,7 @@ static json_t *listed(const json_t *compared)
                                   json_array_size(json_object_get(compared, "not_captured"))));
 }
 
-json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_row *a, const struct rp_row *b, const json_t *confounders,
+json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b, const json_t *confounders,
                             struct rp_err *err)
 {
     RP_JSON *c = rp_capture_compare(a->environment, b->environment, err);
@@ -202,7 +202,7 @@ static int is_loaded(struct moment m, double own, double cpus)
     return m.load - own > 0.5 && m.load - own > 0.1 * cpus && !(m.running <= 1);
 }
 
-void rp_row_other_work(struct rp_row *row, const json_t *probes, const json_t *changes)
+void rp_result_other_work(struct rp_result *row, const json_t *probes, const json_t *changes)
 {
     const char *online = rp_known_text(probes, "cpu.online");
     int cpus = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
@@ -216,5 +216,5 @@ void rp_row_other_work(struct rp_row *row, const json_t *probes, const json_t *c
             text = rp_asprintf("load %.6g %s the run%s", at[i].load, i ? "after" : "before", running ? running : "");
             break;
         }
-    RP_BUG_IF(rp_row_text(&row->other_work, "other_work", text ? text : "", &err) < 0);
+    RP_BUG_IF(rp_result_text(&row->other_work, "other_work", text ? text : "", &err) < 0);
 }

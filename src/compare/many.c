@@ -1,5 +1,5 @@
 /* Many operands at once: bundles are verified in parallel, one thread per processor; results keep the order of the command line. */
-#include "compare/row.h"
+#include "compare/result.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,22 +10,22 @@
 #define THREADS_MAX 16
 #define STACK (8u << 20) /* documents nest; musl's threads have 128 KiB of their own */
 
-struct job {
+struct many_job {
     const char *what;
     struct rp_rows rows;
     struct rp_err err;
     int rc;
 };
-struct work {
-    struct job *job;
+struct many_work {
+    struct many_job *job;
     int n;
-    const struct rp_row_opts *o;
+    const struct rp_result_opts *o;
     atomic_int next, failed; /* failed: the rest is skipped */
 };
 
 static void *run(void *arg)
 {
-    struct work *w = arg;
+    struct many_work *w = arg;
     for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n && !atomic_load(&w->failed);) {
         w->job[i].rc = rp_rows_load(&w->job[i].rows, w->job[i].what, w->o, &w->job[i].err);
         if (w->job[i].rc < 0)
@@ -54,14 +54,14 @@ static void append(struct rp_rows *to, struct rp_rows *from)
 }
 
 /* The first operand is loaded alone: it initializes what threads share afterwards. */
-int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_row_opts *o, struct rp_err *err)
+int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o, struct rp_err *err)
 {
     pthread_t thread[THREADS_MAX];
     pthread_attr_t attr;
     int threads = 0, rc = n ? rp_rows_load(rows, what[0], o, err) : 0;
     if (rc < 0 || n < 2)
         return rc;
-    struct work w = {.job = rp_alloc((size_t)n * sizeof *w.job), .n = n, .o = o, .next = 1};
+    struct many_work w = {.job = rp_alloc((size_t)n * sizeof *w.job), .n = n, .o = o, .next = 1};
     for (int i = 0; i < n; i++)
         w.job[i].what = what[i];
     RP_BUG_IF(pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, STACK) != 0);

@@ -24,16 +24,16 @@ static int64_t count_of(const json_t *j)
 static double real_of(const json_t *j)
 {
     double d = json_is_number(j) ? json_number_value(j) : NAN;
-    return isfinite(d) && d > 0 && d <= RP_ROW_NUMBER_MAX ? d : NAN;
+    return isfinite(d) && d > 0 && d <= RP_RESULT_NUMBER_MAX ? d : NAN;
 }
 
 /* Text that is too long for a row is cut: the bundle has it in full. */
 static void set_text(char **to, const char *text)
 {
     struct rp_err err;
-    char cut[RP_ROW_TEXT_MAX + 1];
+    char cut[RP_RESULT_TEXT_MAX + 1];
     snprintf(cut, sizeof cut, "%s", text ? text : "");
-    RP_BUG_IF(rp_row_text(to, "text", cut, &err) < 0);
+    RP_BUG_IF(rp_result_text(to, "text", cut, &err) < 0);
 }
 static void set_json(char **to, const json_t *j)
 {
@@ -44,7 +44,7 @@ static void set_json(char **to, const json_t *j)
 /* ---- what was trained ---- */
 
 /* The length that samples are padded to, if the model counts both. */
-static void set_padding(struct rp_row *row, const struct rp_recipe *r, const struct rp_model *m)
+static void set_padding(struct rp_result *row, const struct rp_recipe *r, const struct rp_model *m)
 {
     char text[120];
     for (int i = 0; i < rp_model_counters(m); i++) {
@@ -56,7 +56,7 @@ static void set_padding(struct rp_row *row, const struct rp_recipe *r, const str
     }
 }
 
-static void set_model(struct rp_row *row, const json_t *run)
+static void set_model(struct rp_result *row, const json_t *run)
 {
     struct rp_recipe r = {0};
     struct rp_err ignored;
@@ -85,7 +85,7 @@ static void set_model(struct rp_row *row, const json_t *run)
     set_text(&row->model, text);
 }
 
-static void set_dropout(struct rp_row *row, const json_t *run)
+static void set_dropout(struct rp_result *row, const json_t *run)
 {
     double hidden = json_number_value(rp_run_setting(run, "model.hidden_dropout_prob")),
            attention = json_number_value(rp_run_setting(run, "model.attention_probs_dropout_prob"));
@@ -97,7 +97,7 @@ static void set_dropout(struct rp_row *row, const json_t *run)
     set_text(&row->dropout, text);
 }
 
-static void set_data(struct rp_row *row, const json_t *run)
+static void set_data(struct rp_result *row, const json_t *run)
 {
     const char *archive = rp_json_text_at(run, "data/archive"), *digest = rp_json_text_at(run, "data/digest");
     char text[200];
@@ -108,7 +108,7 @@ static void set_data(struct rp_row *row, const json_t *run)
     set_text(&row->data, text);
 }
 
-static void set_settings(struct rp_row *row, const json_t *run)
+static void set_settings(struct rp_result *row, const json_t *run)
 {
     const json_t *batch = rp_run_setting(run, "train.batch_size");
     double clip = json_number_value(rp_run_setting(run, "optimizer.clip_norm"));
@@ -133,10 +133,10 @@ static void set_settings(struct rp_row *row, const json_t *run)
 /* ---- where, and how fast ---- */
 
 /* The governor of the clock. A guest does not see it: then its hypervisor and the one clock that this reports for all processors. */
-static void set_clocks(struct rp_row *row, const json_t *probes)
+static void set_clocks(struct rp_result *row, const json_t *probes)
 {
     const char *governor = rp_known_text(probes, "frequency.governor"), *hypervisor = rp_known_text(probes, "cpu.hypervisor");
-    char text[RP_ROW_TEXT_MAX + 1];
+    char text[RP_RESULT_TEXT_MAX + 1];
     double low, high;
     if (governor)
         snprintf(text, sizeof text, "governor %.40s", governor);
@@ -149,11 +149,11 @@ static void set_clocks(struct rp_row *row, const json_t *probes)
 }
 
 /* "Intel(R) Xeon(R) Processor (model 6/207/8)": hypervisors give many processors one name, so family, model and stepping are added. */
-static void set_cpu_name(struct rp_row *row, const json_t *probes)
+static void set_cpu_name(struct rp_result *row, const json_t *probes)
 {
     const char *name = rp_known_text(probes, "cpu.model_name"), *family = rp_known_text(probes, "cpu.family"),
                *number = rp_known_text(probes, "cpu.model"), *stepping = rp_known_text(probes, "cpu.stepping");
-    char text[RP_ROW_TEXT_MAX + 1];
+    char text[RP_RESULT_TEXT_MAX + 1];
     if (number)
         snprintf(text, sizeof text, "%.200s (model %.20s/%.20s/%.20s)", name ? name : "processor", family ? family : "?", number,
                  stepping ? stepping : "?");
@@ -162,7 +162,7 @@ static void set_cpu_name(struct rp_row *row, const json_t *probes)
     set_text(&row->device_model, text);
 }
 
-static void set_machine(struct rp_row *row, const json_t *run, const json_t *env)
+static void set_machine(struct rp_result *row, const json_t *run, const json_t *env)
 {
     int cuda = strcmp(rp_json_text_at(run, "backend"), "cuda") == 0;
     struct rp_device_info device;
@@ -185,14 +185,14 @@ static void set_machine(struct rp_row *row, const json_t *run, const json_t *env
             set_text(&row->isa, device.isa);
             row->threads = device.threads;
         }
-        rp_row_other_work(row, probes, json_object_get(run, "environment_changes"));
+        rp_result_other_work(row, probes, json_object_get(run, "environment_changes"));
         set_clocks(row, probes);
     }
     double share = real_of(rp_json_at(run, "ceilings/achieved/gemm_share"));
     row->ceiling_share = round(share * 1000) / 1000;
 }
 
-static void set_figures(struct rp_row *row, const json_t *run)
+static void set_figures(struct rp_result *row, const json_t *run)
 {
     row->throughput = real_of(rp_json_at(run, "results/throughput/value"));
     row->latency_ms = real_of(rp_json_at(run, "results/step_s/median")) * 1000;
@@ -205,15 +205,15 @@ static void set_figures(struct rp_row *row, const json_t *run)
 }
 
 /* Throughput of each step's cycle, repeat by repeat. */
-static void set_samples(struct rp_row *row, const struct rp_records *rs)
+static void set_samples(struct rp_result *row, const struct rp_records *rs)
 {
     int64_t n = 0;
     RP_FREE double *rate = rp_alloc((size_t)(rs->n + 1) * sizeof *rate);
     RP_FREE int64_t *group = rp_alloc((size_t)(rs->n + 1) * sizeof *group);
     int64_t groups = 0;
     for (int64_t i = 0; i < rs->n; i++) {
-        const struct rp_record *r = &rs->r[i];
-        const struct rp_record *next = i + 1 < rs->n && r[1].timed && r[1].repeat == r->repeat ? r + 1 : NULL;
+        const struct rp_step_record *r = &rs->r[i];
+        const struct rp_step_record *next = i + 1 < rs->n && r[1].timed && r[1].repeat == r->repeat ? r + 1 : NULL;
         if (!r->timed)
             continue;
         if (n == 0 || r[-1].repeat != r->repeat || !r[-1].timed)
@@ -224,7 +224,7 @@ static void set_samples(struct rp_row *row, const struct rp_records *rs)
     for (int64_t i = 0; i < n; i++)
         if (!(rate[i] > 0) || !isfinite(rate[i]))
             return;
-    rp_row_samples(row, rate, n);
+    rp_result_samples(row, rate, n);
     memcpy(row->group, group, (size_t)groups * sizeof *group);
     row->groups = groups;
 }
@@ -245,7 +245,7 @@ static json_t *settings_of(const json_t *run)
                      "set", set);
 }
 
-static void fill(struct rp_row *row, const json_t *run, const json_t *env, const struct rp_records *rs)
+static void fill(struct rp_result *row, const json_t *run, const json_t *env, const struct rp_records *rs)
 {
     const char *status = rp_json_text_at(run, "status");
     char text[120];
@@ -284,7 +284,7 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
 }
 
 /* The documents of a bundle that failed, as they are; they must still have the right form. */
-static int fill_unverified(struct rp_row *row, const char *path, struct rp_err *err)
+static int fill_unverified(struct rp_result *row, const char *path, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     RP_FD fd = rp_open_regular(path, err);
@@ -300,27 +300,27 @@ static int fill_unverified(struct rp_row *row, const char *path, struct rp_err *
     return 0;
 }
 
-struct rp_row *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
+struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
 {
-    struct rp_row *row = rp_rows_add(rows);
-    row->source.kind = RP_ROW_BUNDLE;
+    struct rp_result *row = rp_rows_add(rows);
+    row->source.kind = RP_RESULT_BUNDLE;
     fill(row, v->run, kept->before, NULL);
     set_text(&row->source.signed_by, v->fingerprint);
     row->source.key_known = v->verdict == RP_VERDICT_VERIFIED;
-    rp_row_complete(row);
+    rp_result_complete(row);
     return row;
 }
 
-int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_row_opts *o, struct rp_err *err)
+int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err)
 {
     struct rp_verification v;
     struct rp_verified kept = {0};
     struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
     struct rp_err why = {0};
-    char sha256[RP_SHA256_HEX], text[RP_ROW_TEXT_MAX + 1];
+    char sha256[RP_SHA256_HEX], text[RP_RESULT_TEXT_MAX + 1];
     int failed = rp_verify(&v, path, &vo, &why) < 0, rc = 0;
-    struct rp_row *row = rp_rows_add(rows);
-    row->source.kind = RP_ROW_BUNDLE;
+    struct rp_result *row = rp_rows_add(rows);
+    row->source.kind = RP_RESULT_BUNDLE;
     set_text(&row->source.file, path);
     set_text(&row->source.format, "repro bundle");
     if (!failed) {

@@ -14,22 +14,22 @@ static const char *const fixed[] = {"framework",       "model",  "task",   "prec
                                     "tensor_parallel", "pipeline_parallel", "micro_batch", "hidden_size",      "layers", "threads", "isa"};
 #define FIXED (sizeof fixed / sizeof *fixed)
 
-struct place {
+struct scaling_place {
     char *series; /* the values above, and the file and the note of what was published */
     int row;
     int64_t devices;
 };
 
-static char *series_of(const struct rp_row *row)
+static char *series_of(const struct rp_result *row)
 {
-    char value[RP_ROW_TEXT_MAX + 1];
+    char value[RP_RESULT_TEXT_MAX + 1];
     RP_BUF out = {0};
     for (size_t i = 0; i < FIXED; i++) {
-        rp_row_get(value, sizeof value, row, fixed[i]);
+        rp_result_get(value, sizeof value, row, fixed[i]);
         int is_degree = strstr(fixed[i], "_parallel") != NULL; /* 1 on one device, unknown on several: not split */
         rp_buf_printf(&out, "%s\n", is_degree && strcmp(value, "1") == 0 ? "" : value);
     }
-    if (row->source.kind != RP_ROW_BUNDLE) /* bundles are files of their own */
+    if (row->source.kind != RP_RESULT_BUNDLE) /* bundles are files of their own */
         rp_buf_printf(&out, "%s\n%s\n", row->source.file ? row->source.file : "", row->source.note ? row->source.note : "");
     rp_buf_puts(&out, row->unit);
     return rp_buf_take(&out);
@@ -37,7 +37,7 @@ static char *series_of(const struct rp_row *row)
 
 static int by_series(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct scaling_place *x = a, *y = b;
     int order = strcmp(x->series, y->series);
     if (order)
         return order;
@@ -47,13 +47,13 @@ static int by_series(const void *a, const void *b)
 }
 
 /* Against the first row, which has the fewest devices. */
-static void add_series(json_t *out, json_t *notes, const struct rp_rows *rows, const struct place *p, int n)
+static void add_series(json_t *out, json_t *notes, const struct rp_rows *rows, const struct scaling_place *p, int n)
 {
-    const struct rp_row *base = &rows->row[p->row];
+    const struct rp_result *base = &rows->row[p->row];
     if (p[n - 1].devices == p->devices)
         return;
     for (int i = 0; i < n; i++) {
-        const struct rp_row *row = &rows->row[p[i].row];
+        const struct rp_result *row = &rows->row[p[i].row];
         double speedup = row->throughput / base->throughput, shape = (double)p[i].devices / (double)p->devices;
         json_t *one = json_pack("{s:i, s:i, s:I, s:I, s:f, s:f}", "row", p[i].row, "base", p->row, "devices", (json_int_t)p[i].devices,
                                 "base_devices", (json_int_t)p->devices, "speedup", speedup, "efficiency", speedup / shape);
@@ -78,10 +78,10 @@ json_t *rp_scaling(const struct rp_rows *rows, json_t *notes)
 {
     int n = 0;
     json_t *out = json_array();
-    RP_FREE struct place *place = rp_alloc((size_t)(rows->n + 1) * sizeof *place);
+    RP_FREE struct scaling_place *place = rp_alloc((size_t)(rows->n + 1) * sizeof *place);
     for (int i = 0; i < rows->n; i++)
         if (rows->row[i].devices > 0 && !isnan(rows->row[i].throughput))
-            place[n++] = (struct place){.series = series_of(&rows->row[i]), .row = i, .devices = rows->row[i].devices};
+            place[n++] = (struct scaling_place){.series = series_of(&rows->row[i]), .row = i, .devices = rows->row[i].devices};
     qsort(place, (size_t)n, sizeof *place, by_series);
     for (int from = 0, to; from < n; from = to) {
         for (to = from + 1; to < n && strcmp(place[to].series, place[from].series) == 0; to++)

@@ -2,7 +2,7 @@
 #include "compare/compare.h"
 
 #include "base/json.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "compare/layout.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static void put_results(struct rp_doc *d, const struct rp_rows *rows)
     rp_doc_table(d, "##|framework|model|precision|#batch per device|#devices|hardware|#throughput|95 % interval|evidence|source");
     for (int i = 0; i < rows->n; i++) {
         rp_doc_cell(d, "%d", i + 1);
-        rp_row_cells(d, &rows->row[i], "name model precision batch_per_device devices hardware rate interval status source", RP_UNKNOWN);
+        rp_result_cells(d, &rows->row[i], "name model precision batch_per_device devices hardware rate interval status source", RP_UNKNOWN);
     }
 }
 
@@ -57,7 +57,7 @@ static void put_pairs(struct rp_doc *d, const json_t *list)
         if (isnan(low))
             rp_doc_cell(d, "none: %s", *no_interval ? no_interval : no_ratio);
         else
-            rp_doc_cell(d, "%s to %s", rp_row_figure(a, low, 0), rp_row_figure(b, number_at(p, "ratio/high"), 0));
+            rp_doc_cell(d, "%s to %s", rp_result_figure(a, low, 0), rp_result_figure(b, number_at(p, "ratio/high"), 0));
         rp_doc_cell(d, isnan(per_device) ? "-" : "%.4gx", per_device);
         put_names(d, p);
     }
@@ -147,9 +147,9 @@ static void put_scaling(struct rp_doc *d, const struct rp_rows *rows, const json
     rp_doc_table(d, "##|framework|#devices|#throughput|#speed-up|#against result|#efficiency");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *s = json_array_get(list, i);
-        const struct rp_row *row = &rows->row[count_at(s, "row")];
+        const struct rp_result *row = &rows->row[count_at(s, "row")];
         rp_doc_cell(d, "%d", count_at(s, "row") + 1);
-        rp_row_cells(d, row, "name devices throughput", RP_UNKNOWN);
+        rp_result_cells(d, row, "name devices throughput", RP_UNKNOWN);
         rp_doc_cell(d, "%.2f", number_at(s, "speedup"));
         rp_doc_cell(d, "%d", count_at(s, "base") + 1);
         rp_doc_cell(d, "%.1f %%", 100 * number_at(s, "efficiency"));
@@ -257,7 +257,7 @@ void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_
     for (int i = 0; i < rows->n; i++) {
         const json_t *p = i ? json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1) : NULL;
         rp_doc_cell(out, "%d", i + 1);
-        rp_row_cells(out, &rows->row[i],
+        rp_result_cells(out, &rows->row[i],
                      "name model precision batch_per_device nodes devices device_model threads isa value unit low high "
                      "status source",
                      "");

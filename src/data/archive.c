@@ -20,7 +20,7 @@
 #define BLOCK 65536
 #define NOT_AN_ARCHIVE "not a tar or zip archive that can be read"
 
-struct reader {
+struct archive_reader {
     const struct rp_archive_source *s;
     struct rp_archive_limits limits;
     uint64_t entries, bytes; /* so far */
@@ -29,17 +29,17 @@ struct reader {
 };
 
 /* What is done with an entry that passed the checks; kind as in rp_path_set_add(). */
-typedef int (*entry_fn)(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err);
+typedef int (*entry_fn)(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err);
 
 /* ---- reading ---- */
 
-static int fail_archive(struct reader *r, const char *doing, struct rp_err *err)
+static int fail_archive(struct archive_reader *r, const char *doing, struct rp_err *err)
 {
     const char *text = archive_error_string(r->a);
     return rp_fail(err, archive_errno(r->a) == EIO ? RP_IO : RP_MALFORMED, "%s: %s", doing, text ? text : "unknown error");
 }
 
-static int open_reader(struct reader *r, struct rp_err *err)
+static int open_reader(struct archive_reader *r, struct rp_err *err)
 {
     struct archive *a = r->a = archive_read_new();
     if (!a)
@@ -57,7 +57,7 @@ static int open_reader(struct reader *r, struct rp_err *err)
     return rc == ARCHIVE_OK ? 0 : fail_archive(r, NOT_AN_ARCHIVE, err);
 }
 
-static void close_reader(struct reader *r)
+static void close_reader(struct archive_reader *r)
 {
     archive_read_free(r->a);
     rp_path_set_fini(&r->names);
@@ -66,7 +66,7 @@ static void close_reader(struct reader *r)
 /* ---- refusals ---- */
 
 /* Counts bytes that are unpacked, or that a member's header announces. */
-static int count_unpacked(struct reader *r, uint64_t bytes, struct rp_err *err)
+static int count_unpacked(struct archive_reader *r, uint64_t bytes, struct rp_err *err)
 {
     if (bytes > r->limits.bytes || r->bytes > r->limits.bytes - bytes)
         return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked, the limit", (unsigned long long)r->limits.bytes);
@@ -93,7 +93,7 @@ static int kind_of(struct archive_entry *e, char *kind, struct rp_err *err)
     }
 }
 
-static int check_entry(struct reader *r, struct archive_entry *e, char *name, char *kind, struct rp_err *err)
+static int check_entry(struct archive_reader *r, struct archive_entry *e, char *name, char *kind, struct rp_err *err)
 {
     if (kind_of(e, kind, err) < 0)
         return -1;
@@ -128,7 +128,7 @@ static char *name_of(struct archive_entry *e)
     return rp_strdup(strcmp(p, ".") == 0 ? "" : p);
 }
 
-static int one_entry(struct reader *r, struct archive_entry *e, entry_fn act, void *arg, struct rp_err *err)
+static int one_entry(struct archive_reader *r, struct archive_entry *e, entry_fn act, void *arg, struct rp_err *err)
 {
     char kind = 0;
     RP_FREE char *name = name_of(e);
@@ -143,7 +143,7 @@ static int one_entry(struct reader *r, struct archive_entry *e, entry_fn act, vo
     return 0;
 }
 
-static int every_entry(struct reader *r, entry_fn act, void *arg, struct rp_err *err)
+static int every_entry(struct archive_reader *r, entry_fn act, void *arg, struct rp_err *err)
 {
     struct archive_entry *e;
     if (open_reader(r, err) < 0)
@@ -168,7 +168,7 @@ static int read_archive(const struct rp_archive_source *s, const struct rp_archi
                         struct rp_err *err)
 {
     const struct rp_archive_limits own = RP_ARCHIVE_LIMITS;
-    struct reader r = {.s = s, .limits = limits ? *limits : own};
+    struct archive_reader r = {.s = s, .limits = limits ? *limits : own};
     int failed = every_entry(&r, act, arg, err) < 0;
     close_reader(&r);
     return failed ? rp_wrap(err, "archive '%s'", s->name) : 0;
@@ -177,7 +177,7 @@ static int read_archive(const struct rp_archive_source *s, const struct rp_archi
 /* Passes the data of an entry to put(); bytes beyond the announced size are counted as well. */
 typedef int (*put_fn)(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err);
 
-static int entry_data(struct reader *r, struct archive_entry *e, put_fn put, void *arg, struct rp_err *err)
+static int entry_data(struct archive_reader *r, struct archive_entry *e, put_fn put, void *arg, struct rp_err *err)
 {
     uint64_t claimed = archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? (uint64_t)archive_entry_size(e) : 0;
     for (;;) {
@@ -213,7 +213,7 @@ static int put_disk(void *arg, const void *data, size_t size, int64_t offset, st
     return archive_write_data_block(arg, data, size, offset) >= ARCHIVE_OK ? 0 : fail_disk(arg, err);
 }
 
-static int unpack_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+static int unpack_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
 {
     struct archive *disk = arg;
     archive_entry_set_pathname(e, name); /* the checked bytes, not libarchive's conversion of them */
@@ -225,13 +225,13 @@ static int unpack_entry(struct reader *r, struct archive_entry *e, const char *n
     return archive_write_finish_entry(disk) == ARCHIVE_OK ? 0 : fail_disk(disk, err);
 }
 
-struct answer {
+struct archive_answer {
     int failed;
     struct rp_err err;
 };
 
 static void unpack_here(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
-                        struct answer *out)
+                        struct archive_answer *out)
 {
     umask(022);
     if (chdir(dir) < 0) {
@@ -257,7 +257,7 @@ __attribute__((noreturn)) static void
 run_child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
 {
     static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
-    struct answer a = {0};
+    struct archive_answer a = {0};
     for (size_t i = 0; i < sizeof stop / sizeof *stop; i++)
         signal(stop[i], SIG_DFL); /* the parent's handlers set a flag that nothing in the child reads */
     signal(SIGXFSZ, SIG_IGN);     /* exceeding a file size limit then makes write() fail, which has a message */
@@ -268,7 +268,7 @@ run_child(const struct rp_archive_source *s, const char *dir, const struct rp_ar
 }
 
 /* -1 if the child ended without an answer, or was stopped because of an interrupt. */
-static int read_answer(int fd, pid_t child_pid, struct answer *a)
+static int read_answer(int fd, pid_t child_pid, struct archive_answer *a)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     do
@@ -284,7 +284,7 @@ int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const 
                       struct rp_err *err)
 {
     int ends[2], status = 0;
-    struct answer a;
+    struct archive_answer a;
     if (pipe2(ends, O_CLOEXEC) < 0)
         return rp_fail(err, RP_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
     pid_t parent = getpid(), pid = fork();
@@ -328,7 +328,7 @@ static int put_memory(void *arg, const void *data, size_t size, int64_t offset, 
     return 0;
 }
 
-static int load_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+static int load_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
 {
     struct load *l = arg;
     struct rp_buf b = {0};
@@ -377,7 +377,7 @@ struct visit {
     void *arg;
 };
 
-static int list_entry(struct reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+static int list_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
 {
     struct visit *v = arg;
     (void)r;

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define RP_SAMPLE_FIELDS_MAX 16
+#define RP_TELEMETRY_FIELDS_MAX 16
 
 /* One field of a sample, as a model wants it. */
 struct rp_sample_field {
@@ -58,7 +58,7 @@ struct rp_data_format {
     const char *summary; /* one line for people */
     const char *in_name; /* part of the names of its files, by which they are found in directories and archives: ".tfrecord" */
     /* The fields of the format, with the counts of the first record at `path` and the ranges of public data. field: array of
-     * RP_SAMPLE_FIELDS_MAX. */
+     * RP_TELEMETRY_FIELDS_MAX. */
     int (*probe)(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err);
     /* path: file, directory, glob or "embedded:NAME" (files.h). RP_USAGE: a field that the format does not have, or a count that no record
      * can have; records are checked against the counts when they are read. shuffle 0: file order. */

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/interrupt.h"
 #include "data/archive.h"
-#include "data/embedded.h"
+#include "data/embedded_data.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* rp_data_prepare(): the data of a recipe as a path that its format can open. */
 #include "data/archive.h"
 #include "data/dataset.h"
-#include "data/embedded.h"
+#include "data/embedded_data.h"
 #include "data/files.h"
 #include "data/store.h"
 

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "data/archive.h"
-#include "data/embedded.h"
+#include "data/embedded_data.h"
 #include "data/marker.h"
 
 #include <dirent.h>
@@ -35,13 +35,13 @@ static int check_shared(const char *store, struct rp_err *err)
 
 /* ---- one unpacking ---- */
 
-struct work {
+struct store_work {
     char *dir, *data; /* STORE/tmp.<pid>.<n> and its data/ */
     int lock;
 };
 
 /* Locks a directory that was just made. Fails if clean_store() of another run got the lock first and removed it: then try another name. */
-static int lock_new(struct work *w)
+static int lock_new(struct store_work *w)
 {
     struct stat a, b;
     RP_FREE char *path = rp_asprintf("%s/lock", w->dir);
@@ -53,19 +53,19 @@ static int lock_new(struct work *w)
     return mkdir(w->data, 0755);
 }
 
-static void work_fini(struct work *w)
+static void work_fini(struct store_work *w)
 {
     if (w->dir)
         rp_tree_remove(w->dir);
     rp_closep(&w->lock);
     free(w->dir);
     free(w->data);
-    *w = (struct work){.lock = -1};
+    *w = (struct store_work){.lock = -1};
 }
 
-static int work_init(struct work *w, const char *store, struct rp_err *err)
+static int work_init(struct store_work *w, const char *store, struct rp_err *err)
 {
-    *w = (struct work){.lock = -1};
+    *w = (struct store_work){.lock = -1};
     for (int i = 0; i < 100; i++) {
         w->dir = rp_asprintf("%s/" TMP "%ld.%d", store, (long)getpid(), i);
         w->data = rp_asprintf("%s/data", w->dir);
@@ -78,7 +78,7 @@ static int work_init(struct work *w, const char *store, struct rp_err *err)
         }
         free(w->dir);
         free(w->data);
-        *w = (struct work){.lock = -1};
+        *w = (struct store_work){.lock = -1};
         if (no != EEXIST && no != ENOENT)
             return rp_fail(err, RP_IO, "cannot write in the store '%s': %s; " ANOTHER, store, strerror(no));
     }
@@ -105,7 +105,7 @@ static void clean_store(const char *store)
 }
 
 /* Renames into place, unless a concurrent run was faster. */
-static int publish(const struct work *w, const char *store, const char *final, struct rp_err *err)
+static int publish(const struct store_work *w, const char *store, const char *final, struct rp_err *err)
 {
     if (rename(w->data, final) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return rp_fail(err, RP_IO, "cannot rename '%s' to '%s': %s", w->data, final, strerror(errno));
@@ -117,7 +117,7 @@ static int publish(const struct work *w, const char *store, const char *final, s
 
 static int unpack_new(const struct rp_archive_source *s, const char *store, const char *final, struct rp_err *err)
 {
-    struct work w;
+    struct store_work w;
     if (work_init(&w, store, err) < 0)
         return -1;
     int failed = rp_archive_unpack(s, w.data, NULL, err) < 0 || rp_marker_write(w.data, err) < 0 ||

@@ -122,23 +122,23 @@ static int dllogger_line(struct rp_import_source *src, void *state, char *line, 
 static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     struct dllogger *s = state;
-    struct rp_draft *d = &src->draft;
+    struct rp_imported *d = &src->draft;
     if (rp_tagged_end(&s->tagged, &src->lines, "DLLL ", d, err) < 0)
         return -1;
     const char *unit, *rate_unit;
-    rp_draft_units(d, src->opts->unit, s->rate_unit ? s->rate_unit : rp_unit_of(s->rate), &unit, &rate_unit);
+    rp_imported_units(d, src->opts->unit, s->rate_unit ? s->rate_unit : rp_unit_of(s->rate), &unit, &rate_unit);
     if (!json_object_get(d->row, "label"))
-        rp_draft_text(d, "label", src->name, RP_DRAFT_NAMED);
+        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
     if (s->summary_line && src->window.steps_seen < 2 && src->opts->from < 0 && src->opts->to < 0) {
-        rp_draft_throughput(d, s->summary, rate_unit, s->summary_line, s->summary_line);
+        rp_imported_throughput(d, s->summary, rate_unit, s->summary_line, s->summary_line);
         json_object_set_new(d->row, "estimator", json_string("as the log prints it, without steps"));
-        rp_draft_infer(d);
+        rp_imported_infer(d);
         return rp_import_add(src, d, err);
     }
     if (rp_window_finish(&src->window, d, unit, rate_unit, &src->lines, err) < 0)
         return -1;
     if (s->summary_line) {
-        rp_draft_beside(d, "summary",
+        rp_imported_beside(d, "summary",
                         json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
         rp_window_disagree(d, s->summary, rate_unit, "in its summary");
     }

@@ -71,25 +71,25 @@ static const struct {
     const char *alias, *model;
 } models[] = {{"rn50", "resnet50-v1.5"}, {"r50", "resnet50-v1.5"}, {"resnet50", "resnet50-v1.5"}};
 
-static void take_model(struct rp_draft *d, const char *text, size_t n, int64_t line)
+static void take_model(struct rp_imported *d, const char *text, size_t n, int64_t line)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (strlen(models[i].alias) == n && strncasecmp(models[i].alias, text, n) == 0) {
-            rp_draft_text(d, "model", models[i].model, line);
+            rp_imported_text(d, "model", models[i].model, line);
             return;
         }
-    rp_draft_textn(d, "model", text, n, line);
+    rp_imported_textn(d, "model", text, n, line);
 }
 
 /* DLPerf only trains the base model of BERT; the layers that a log prints decide. */
-static void name_bert(struct rp_draft *d)
+static void name_bert(struct rp_imported *d)
 {
-    const char *model = rp_draft_get_text(d, "model"), *from = json_string_value(json_object_get(d->from, "model"));
-    int64_t layers = rp_draft_get(d, "layers");
+    const char *model = rp_imported_get_text(d, "model"), *from = json_string_value(json_object_get(d->from, "model"));
+    int64_t layers = rp_imported_get(d, "layers");
     if (!model || strcmp(model, "bert") != 0 || (from && strcmp(from, "command line") == 0))
         return;
     if (layers < 0)
-        rp_draft_note(d, "bert is taken to be bert-base, the only size that DLPerf trains");
+        rp_imported_note(d, "bert is taken to be bert-base, the only size that DLPerf trains");
     if (layers < 0 || layers == 12 || layers == 24)
         json_object_set_new(d->row, "model", json_string(layers == 24 ? "bert-large" : "bert-base"));
 }
@@ -105,7 +105,7 @@ static int64_t number_after_letter(const char *word, size_t n, char letter)
 }
 
 /* The words between underscores: model first, then b32, fp32, the number of the repeat. */
-static void take_words(struct dlperf *s, struct rp_draft *d, const char *base)
+static void take_words(struct dlperf *s, struct rp_imported *d, const char *base)
 {
     size_t all = strlen(base);
     all -= all > 4 && strcmp(base + all - 4, ".log") == 0 ? 4 : 0;
@@ -115,10 +115,10 @@ static void take_words(struct dlperf *s, struct rp_draft *d, const char *base)
         n = n < all - at ? n : all - at;
         int64_t batch = number_after_letter(word, n, 'b');
         if (batch > 0)
-            rp_draft_count(d, "batch_per_device", batch, RP_DRAFT_NAMED);
+            rp_imported_count(d, "batch_per_device", batch, RP_DRAFT_NAMED);
         else if ((n == 4 && memcmp(word, "fp32", 4) == 0) || (n == 4 && memcmp(word, "fp16", 4) == 0) ||
                  (n == 3 && memcmp(word, "amp", 3) == 0))
-            rp_draft_textn(d, "precision", word, n, RP_DRAFT_NAMED);
+            rp_imported_textn(d, "precision", word, n, RP_DRAFT_NAMED);
         else if (at && strspn(word, "0123456789") == n)
             s->repeat = 1;
         else if (!at && batch < 0 && all > n)
@@ -132,8 +132,8 @@ static int dlperf_begin(struct rp_import_source *src, void *state, struct rp_err
     const char *base = strrchr(src->name, '/'), *end = rp_scan_count(src->name, &nodes);
     (void)err;
     if (base && end && *end == 'n' && rp_scan_count(end + 1, &gpus)) {
-        rp_draft_count(&src->draft, "nodes", nodes, RP_DRAFT_NAMED);
-        rp_draft_count(&src->draft, "gpus_per_node", gpus, RP_DRAFT_NAMED);
+        rp_imported_count(&src->draft, "nodes", nodes, RP_DRAFT_NAMED);
+        rp_imported_count(&src->draft, "gpus_per_node", gpus, RP_DRAFT_NAMED);
     }
     take_words(state, &src->draft, base ? base + 1 : src->name);
     return 0;
@@ -141,7 +141,7 @@ static int dlperf_begin(struct rp_import_source *src, void *state, struct rp_err
 
 /* ---- lines ---- */
 
-static void take_setting(struct rp_draft *d, const char *line, int64_t number)
+static void take_setting(struct rp_imported *d, const char *line, int64_t number)
 {
     int64_t value;
     const char *equals = strstr(line, " = ");
@@ -152,7 +152,7 @@ static void take_setting(struct rp_draft *d, const char *line, int64_t number)
     size_t n = (size_t)(equals - line);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].key) == n && memcmp(settings[i].key, line, n) == 0 && rp_scan_count(equals + 3, &value))
-            rp_draft_count(d, settings[i].fact, value, number);
+            rp_imported_count(d, settings[i].fact, value, number);
     if (n == 5 && memcmp(line, "model", n) == 0)
         take_model(d, equals + 3, strlen(equals + 3), number);
 }
@@ -217,11 +217,11 @@ static int dlperf_line(struct rp_import_source *src, void *state, char *line, si
     return 0;
 }
 
-static void add_label(struct rp_draft *d, const char *framework)
+static void add_label(struct rp_imported *d, const char *framework)
 {
     char label[200];
-    const char *model = rp_draft_get_text(d, "model"), *precision = rp_draft_get_text(d, "precision");
-    int64_t batch = rp_draft_get(d, "batch_per_device"), devices = rp_draft_get(d, "devices");
+    const char *model = rp_imported_get_text(d, "model"), *precision = rp_imported_get_text(d, "precision");
+    int64_t batch = rp_imported_get(d, "batch_per_device"), devices = rp_imported_get(d, "devices");
     int n = snprintf(label, sizeof label, "%.40s", framework);
     if (model)
         n += snprintf(label + n, sizeof label - (size_t)n, " %.60s", model);
@@ -231,11 +231,11 @@ static void add_label(struct rp_draft *d, const char *framework)
         n += snprintf(label + n, sizeof label - (size_t)n, " b%" PRId64, batch);
     if (devices > 0)
         snprintf(label + n, sizeof label - (size_t)n, ", %" PRId64 " %s", devices, devices == 1 ? "device" : "devices");
-    rp_draft_text(d, "label", label, RP_DRAFT_NAMED);
+    rp_imported_text(d, "label", label, RP_DRAFT_NAMED);
 }
 
 /* Repeats: the same facts in all but the window; only logs whose name has a number at its end. */
-static void mark_repeat(struct rp_draft *d)
+static void mark_repeat(struct rp_imported *d)
 {
     RP_BUF text = {0};
     RP_JSON *facts = json_copy(d->row);
@@ -256,7 +256,7 @@ static int dlperf_end(struct rp_import_source *src, void *state, struct rp_err *
                        src->lines.name);
     const char *unit = src->opts->unit ? src->opts->unit : d->unit;
     if (!json_object_get(src->draft.row, "framework"))
-        rp_draft_text(&src->draft, "framework", d->framework, src->window.first_line);
+        rp_imported_text(&src->draft, "framework", d->framework, src->window.first_line);
     if (rp_window_finish(&src->window, &src->draft, unit, d->rate_unit ? d->rate_unit : unit, &src->lines, err) < 0)
         return -1;
     name_bert(&src->draft);

@@ -8,7 +8,7 @@
  * Times are those of the records; the time of day follows from started_at and elapsed_s, to a second. */
 #include "base/json.h"
 #include "base/text.h"
-#include "import/draft.h"
+#include "import/imported.h"
 #include "import/export.h"
 #include "import/scan.h"
 #include "report/results.h"
@@ -86,7 +86,7 @@ static json_t *platform(const struct log *l)
     char text[200];
     snprintf(text, sizeof text, "1 x %.160s", strcmp(rp_json_text_at(l->run, "backend"), "cpu") == 0 && *cpu ? cpu
                                               : *device ? device : "device");
-    rp_clean(text);
+    rp_sanitize(text);
     return json_string(text);
 }
 
@@ -108,7 +108,7 @@ static void put_submission(struct log *l)
     const struct rp_records *rs = l->records;
     char name[200];
     snprintf(name, sizeof name, "%.190s", l->from->name);
-    rp_clean(name);
+    rp_sanitize(name);
     put_event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
     put_event(l, "submission_benchmark", json_string("bert"),
               json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; not a submission to MLPerf", "bundle", name,
@@ -179,7 +179,7 @@ static int64_t block_end(const struct rp_records *rs, int64_t i)
 
 static int64_t put_block(struct log *l, int64_t i, int64_t end, int64_t samples)
 {
-    const struct rp_record *r = l->records->r;
+    const struct rp_step_record *r = l->records->r;
     char hex[32];
     json_t *begin = record_at(i + 1, r[i].step, samples);
     json_object_set_new(begin, "phase", json_string(r[i].timed ? "timed" : "warm-up"));
@@ -203,7 +203,7 @@ static int64_t put_block(struct log *l, int64_t i, int64_t end, int64_t samples)
 
 static void put_quality(struct log *l, int64_t samples)
 {
-    const struct rp_record *last = &l->records->r[l->records->n - 1];
+    const struct rp_step_record *last = &l->records->r[l->records->n - 1];
     json_t *metadata = record_at(l->records->n, last->step, samples);
     json_object_set_new(metadata, "epoch_num", json_integer(samples)); /* MLPerf's BERT counts samples there */
     json_object_set_new(metadata, "metric",
@@ -233,7 +233,7 @@ static int find_clock(struct log *l, struct rp_err *err)
     const char *started = json_string_value(json_object_get(l->run, "started_at"));
     double at, elapsed = json_number_value(json_object_get(l->run, "elapsed_s"));
     int of_day;
-    const struct rp_record *last = &l->records->r[l->records->n - 1];
+    const struct rp_step_record *last = &l->records->r[l->records->n - 1];
     if (!started || rp_scan_stamp(started, &at, &of_day) < 0 || of_day || !(elapsed >= 0 && elapsed < 1e9) || at > 4e9)
         return rp_fail(err, RP_MALFORMED, "run.json: started_at and elapsed_s are not valid times");
     l->wall_ns = (int64_t)((at + elapsed) * 1e9) - last->end_ns - (last->root ? last->root_ns : 0);
@@ -248,7 +248,7 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
     char shown[72];
     int64_t i = 0, samples = 0;
     if (strcmp(model, "bert") != 0)
-        return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'", rp_shown(shown, model));
+        return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'", rp_excerpt(shown, model));
     while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */
         i++;
     if (i == l.records->n)

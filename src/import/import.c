@@ -31,20 +31,20 @@ const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err)
         rp_buf_printf(&names, "%s%s", i ? ", " : "", rp_importers[i]->name);
     }
     if (near.best)
-        return rp_fail_null(err, RP_USAGE, "no format is called '%s', did you mean '%s'?", rp_shown(shown, name), near.best);
-    return rp_fail_null(err, RP_USAGE, "no format is called '%s'; there are %s", rp_shown(shown, name), names.data);
+        return rp_fail_null(err, RP_USAGE, "no format is called '%s', did you mean '%s'?", rp_excerpt(shown, name), near.best);
+    return rp_fail_null(err, RP_USAGE, "no format is called '%s'; there are %s", rp_excerpt(shown, name), names.data);
 }
 
 void rp_import_fini(struct rp_import *im)
 {
     for (int i = 0; i < im->n; i++)
-        rp_draft_fini(&im->draft[i]);
+        rp_imported_fini(&im->draft[i]);
     free(im->draft);
     json_decref(im->sources);
     *im = (struct rp_import){0};
 }
 
-int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err *err)
+int rp_import_add(struct rp_import_source *s, struct rp_imported *d, struct rp_err *err)
 {
     struct rp_import *im = s->import;
     if (im->n == RP_IMPORT_ROWS_MAX)
@@ -57,7 +57,7 @@ int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err 
         json_object_set(source, "line", json_array_get(at, 0));
     json_object_set_new(d->row, "source", source);
     im->draft[im->n++] = *d;
-    *d = (struct rp_draft){0};
+    *d = (struct rp_imported){0};
     return 0;
 }
 
@@ -103,7 +103,7 @@ static char *name_of(const char *path)
     while (before && before > path && before[-1] != '/')
         before--;
     char *name = rp_asprintf("%.200s", last && is_case(before, (size_t)(last - before)) ? before : last ? last + 1 : path);
-    rp_clean(name);
+    rp_sanitize(name);
     return name;
 }
 
@@ -114,7 +114,7 @@ static int begin_source(struct rp_import_source *s, void *state, struct rp_err *
     s->window.to = o->to >= 0 ? o->to : 0;
     s->window.skip_first = o->from < 0;
     for (int i = 0; i < o->sets; i++)
-        if (rp_draft_set(&s->draft, o->set[i], err) < 0)
+        if (rp_imported_set(&s->draft, o->set[i], err) < 0)
             return -1;
     return s->import->importer->begin ? s->import->importer->begin(s, state, err) : 0;
 }
@@ -129,7 +129,7 @@ static int import_source(struct rp_import *im, struct rp_import_source *s, struc
     free(state);
     if (!failed)
         add_source(s);
-    rp_draft_fini(&s->draft);
+    rp_imported_fini(&s->draft);
     rp_window_fini(&s->window);
     rp_lines_fini(&s->lines);
     return failed ? -1 : 0;
@@ -140,7 +140,7 @@ int rp_import_file(struct rp_import *im, const char *path, const struct rp_impor
     char shown[72];
     RP_FREE char *name = name_of(path);
     struct rp_import_source s = {.opts = o, .path = path, .name = name};
-    return rp_lines_open(&s.lines, path, rp_shown(shown, path), err) < 0 ? -1 : import_source(im, &s, err);
+    return rp_lines_open(&s.lines, path, rp_excerpt(shown, path), err) < 0 ? -1 : import_source(im, &s, err);
 }
 
 int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
@@ -149,13 +149,13 @@ int rp_import_memory(struct rp_import *im, const char *path, const void *data, s
     char shown[72];
     RP_FREE char *name = name_of(path);
     struct rp_import_source s = {.opts = o, .path = path, .name = name};
-    rp_lines_memory(&s.lines, rp_shown(shown, path), data, size);
+    rp_lines_memory(&s.lines, rp_excerpt(shown, path), data, size);
     return import_source(im, &s, err);
 }
 
 /* ---- the document ---- */
 
-static double value_of(const struct rp_draft *d)
+static double value_of(const struct rp_imported *d)
 {
     return json_real_value(json_object_get(json_object_get(d->row, "throughput"), "value"));
 }
@@ -193,7 +193,7 @@ static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *
     return row;
 }
 
-static json_t *evidence(const struct rp_draft *d)
+static json_t *evidence(const struct rp_imported *d)
 {
     json_t *e = json_pack("{s:O, s:O}", "file", json_object_get(json_object_get(d->row, "source"), "file"), "from", d->from);
     if (d->extra)
@@ -211,7 +211,7 @@ static void find_repeats(const struct rp_import *im, int *of)
 {
     RP_JSON *first = json_object();
     for (int j = 0; j < im->n; j++) {
-        const struct rp_draft *d = &im->draft[j];
+        const struct rp_imported *d = &im->draft[j];
         const json_t *seen = d->same ? json_object_get(first, d->same) : NULL;
         of[j] = seen ? (int)json_integer_value(seen) : j;
         if (d->same && !seen)
@@ -230,7 +230,7 @@ static json_t *rows_of(const struct rp_import *im, json_t *figures)
         json_array_append_new(figures, evidence(&im->draft[i]));
     }
     for (int i = 0; i < im->n; i++) {
-        const struct rp_draft *d = &im->draft[i];
+        const struct rp_imported *d = &im->draft[i];
         RP_JSON *links = json_array();
         if (of[i] != i)
             continue;
@@ -254,7 +254,7 @@ json_t *rp_import_document(const struct rp_import *im, const struct rp_import_op
                                    "sources", im->sources, "figures", figures, "given", given);
     for (int i = 0; i < o->sets; i++) {
         RP_FREE char *text = rp_strdup(o->set[i]);
-        rp_clean(text);
+        rp_sanitize(text);
         json_array_append_new(given, json_string(text));
     }
     if (json_array_size(im->sources) == 1) {

@@ -1,7 +1,7 @@
 /* Importers: logs of other programs as comparable results, unsigned, each figure with its line in the log.
  *
  * What:    one table of formats (formats.def), one file per format, one document out.
- * Flow:    files -> lines.h -> importer -> draft.h -> {"schema": "urn:repro:imported:1", "provenance", "rows", "unsigned": true}.
+ * Flow:    files -> lines.h -> importer -> imported.h -> {"schema": "urn:repro:imported:1", "provenance", "rows", "unsigned": true}.
  * Owner:   struct rp_import owns drafts and sources; zero-initialise it, rp_import_fini().
  * Extend:  "Adding a format": one row in formats.def and one file with `const struct rp_importer rp_importer_<id>`; the help, the fuzz
  *          target and the tests follow.
@@ -12,7 +12,7 @@
 #ifndef RP_IMPORT_IMPORT_H
 #define RP_IMPORT_IMPORT_H
 
-#include "import/draft.h"
+#include "import/imported.h"
 #include "import/lines.h"
 #include "import/window.h"
 
@@ -34,7 +34,7 @@ struct rp_import_source {   /* one file while it is read */
     const char *path;       /* as given */
     const char *name;       /* for documents: its last component, with the one before it where that is "2n8g" */
     struct rp_lines lines;
-    struct rp_draft draft;   /* begins with the facts of --set */
+    struct rp_imported draft;   /* begins with the facts of --set */
     struct rp_window window; /* that of the options, or all steps except the first */
 };
 
@@ -51,7 +51,7 @@ const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err)
 
 struct rp_import {
     const struct rp_importer *importer;
-    struct rp_draft *draft;
+    struct rp_imported *draft;
     int n;
     json_t *sources;   /* [{"file", "sha256", "bytes", "lines"}] */
 };
@@ -64,7 +64,7 @@ json_t *rp_import_document(const struct rp_import *im, const struct rp_import_op
 void rp_import_fini(struct rp_import *im);
 
 /* For importers: adds a result; the draft is taken (and emptied). RP_MALFORMED when there are too many. */
-int rp_import_add(struct rp_import_source *s, struct rp_draft *d, struct rp_err *err) rp_must_check;
+int rp_import_add(struct rp_import_source *s, struct rp_imported *d, struct rp_err *err) rp_must_check;
 
 #define FORMAT(id, reads) extern const struct rp_importer rp_importer_##id;
 #include "import/formats.def"

@@ -106,24 +106,24 @@ static void take_text(char *to, size_t size, const json_t *v)
 }
 
 /* The clip norm of MLPerf is a number, 0 for none; a result names the norm. */
-static void take_clipping(struct rp_draft *d, const json_t *value, int64_t line)
+static void take_clipping(struct rp_imported *d, const json_t *value, int64_t line)
 {
     char text[60];
     double norm = rp_tagged_real(value);
     if (!(norm >= 0))
         return;
     snprintf(text, sizeof text, norm > 0 ? "global norm %g" : "none", norm);
-    rp_draft_text(d, "clipping", text, line);
+    rp_imported_text(d, "clipping", text, line);
 }
 
 /* A log of `repro export` has the comparable result of its bundle. */
-static void take_result(struct rp_draft *d, const json_t *result, int64_t line)
+static void take_result(struct rp_imported *d, const json_t *result, int64_t line)
 {
     for (const struct rp_fact *f = rp_facts; f->key; f++)
         rp_tagged_fact(d, f->key, json_object_get(result, f->key), line);
 }
 
-static void take_benchmark(struct rp_draft *d, const json_t *value, const json_t *metadata, int64_t line)
+static void take_benchmark(struct rp_imported *d, const json_t *value, const json_t *metadata, int64_t line)
 {
     const json_t *result = json_object_get(metadata, "result");
     const char *name = json_string_value(value);
@@ -133,14 +133,14 @@ static void take_benchmark(struct rp_draft *d, const json_t *value, const json_t
     }
     for (size_t i = 0; name && i < sizeof models / sizeof *models; i++)
         if (strcmp(models[i].benchmark, name) == 0) {
-            if (!rp_draft_get_text(d, "model"))
-                rp_draft_note(d, "MLPerf's benchmark %s is %s", name, models[i].model);
+            if (!rp_imported_get_text(d, "model"))
+                rp_imported_note(d, "MLPerf's benchmark %s is %s", name, models[i].model);
             name = models[i].model;
         }
-    rp_draft_text(d, "model", name ? name : "", line);
+    rp_imported_text(d, "model", name ? name : "", line);
 }
 
-static void take_event(struct mllog *s, struct rp_draft *d, const char *key, const json_t *j, int64_t line)
+static void take_event(struct mllog *s, struct rp_imported *d, const char *key, const json_t *j, int64_t line)
 {
     const json_t *value = json_object_get(j, "value"), *metadata = json_object_get(j, "metadata");
     double ms = rp_tagged_real(json_object_get(j, "time_ms"));
@@ -194,43 +194,43 @@ static int mllog_line(struct rp_import_source *src, void *state, char *line, siz
 }
 
 /* What "throughput" of tracked_stats counts is known for two benchmarks: gpt3, for one, has tokens there. */
-static int put_rates(const struct mllog *s, struct rp_draft *d, const char *unit)
+static int put_rates(const struct mllog *s, struct rp_imported *d, const char *unit)
 {
-    const char *model = rp_draft_get_text(d, "model");
+    const char *model = rp_imported_get_text(d, "model");
     if (!s->rate_count || !model || (strncmp(model, "bert", 4) != 0 && strncmp(model, "resnet", 6) != 0))
         return 0;
-    rp_draft_throughput(d, s->rate_sum / (double)s->rate_count, unit, s->rate_first, s->rate_last);
+    rp_imported_throughput(d, s->rate_sum / (double)s->rate_count, unit, s->rate_first, s->rate_last);
     json_object_set_new(d->row, "estimator", json_string("mean of the rates that the log prints in tracked_stats"));
     return 1;
 }
 
-static void put_blocks(struct mllog *s, struct rp_draft *d, const char *unit)
+static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
 {
-    double batch = (double)rp_draft_get(d, "global_batch"), each = s->in_steps ? batch : 1;
+    double batch = (double)rp_imported_get(d, "global_batch"), each = s->in_steps ? batch : 1;
     if (!s->blocks && put_rates(s, d, unit))
         return;
     if (!s->blocks) {
-        rp_draft_note(d, "no block has a number of samples or steps, so there is no throughput");
+        rp_imported_note(d, "no block has a number of samples or steps, so there is no throughput");
         return;
     }
     if (s->in_steps && !(batch > 0)) {
-        rp_draft_note(d, "blocks count steps, but the samples of a step are unknown: --set global_batch=N");
+        rp_imported_note(d, "blocks count steps, but the samples of a step are unknown: --set global_batch=N");
         return;
     }
     double value = each * s->samples / s->seconds;
     if (!(value > 0 && value < 1e15)) {
-        rp_draft_note(d, "the blocks have no valid throughput: %.6g samples in %.6g s", each * s->samples, s->seconds);
+        rp_imported_note(d, "the blocks have no valid throughput: %.6g samples in %.6g s", each * s->samples, s->seconds);
         return;
     }
-    rp_draft_throughput(d, value, unit, s->first_line, s->last_line);
+    rp_imported_throughput(d, value, unit, s->first_line, s->last_line);
     json_object_set_new(d->row, "timed_window",
                         json_string("training blocks, from block_start to block_stop; evaluation lies between them"));
     json_object_set_new(d->row, "estimator", json_string("samples / seconds of the blocks"));
-    rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "blocks", (json_int_t)s->blocks, "seconds", s->seconds));
+    rp_imported_beside(d, "window", json_pack("{s:I, s:f}", "blocks", (json_int_t)s->blocks, "seconds", s->seconds));
     if (s->warmups)
-        rp_draft_note(d, "%d blocks of warm-up are left out", s->warmups);
+        rp_imported_note(d, "%d blocks of warm-up are left out", s->warmups);
     if (s->blocks_lost)
-        rp_draft_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
+        rp_imported_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
     if (s->blocks > 1 && s->blocks <= BLOCKS_MAX && !s->uneven) { /* or their harmonic mean would not be the figure */
         RP_JSON *list = json_array();
         for (int64_t i = 0; i < s->blocks && each * s->block[i] < 1e15; i++)
@@ -242,33 +242,33 @@ static void put_blocks(struct mllog *s, struct rp_draft *d, const char *unit)
     }
     double mean = s->rate_sum / (double)s->rate_count;
     if (s->rate_count && fabs(mean - value) > 0.005 * value)
-        rp_draft_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rates", mean, s->rate_count);
+        rp_imported_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rates", mean, s->rate_count);
 }
 
 static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     struct mllog *s = state;
-    struct rp_draft *d = &src->draft;
+    struct rp_imported *d = &src->draft;
     if (rp_tagged_end(&s->tagged, &src->lines, ":::MLLOG ", d, err) < 0)
         return -1;
     if (isnan(s->run_start) && !s->blocks && !json_object_size(d->row))
         return rp_fail(err, RP_MALFORMED, "%s: the log has no run, no block and no known setting", src->lines.name);
     char label[220], date[32];
-    const char *model = rp_draft_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_draft_unit(d);
+    const char *model = rp_imported_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_imported_unit(d);
     snprintf(label, sizeof label, "%s%s%.40s%s%s", s->org, *s->org ? " " : "", model ? model : src->name, *s->platform ? ", " : "",
              s->platform);
     if (!json_object_get(d->row, "label"))
-        rp_draft_text(d, "label", label, RP_DRAFT_NAMED);
+        rp_imported_text(d, "label", label, RP_DRAFT_NAMED);
     if (s->run_start < 1e14 && !json_object_get(d->row, "date")) {
         rp_rfc3339(date, (uint64_t)(s->run_start * 1e6));
-        rp_draft_text(d, "date", date, RP_DRAFT_NAMED);
+        rp_imported_text(d, "date", date, RP_DRAFT_NAMED);
     }
     put_blocks(s, d, unit);
-    rp_draft_infer(d);
+    rp_imported_infer(d);
     if (s->run_stop > s->run_start)
-        rp_draft_note(d, "run of %.3f s, status %.20s", (s->run_stop - s->run_start) / 1000, *s->status ? s->status : "unknown");
+        rp_imported_note(d, "run of %.3f s, status %.20s", (s->run_stop - s->run_start) / 1000, *s->status ? s->status : "unknown");
     if (isfinite(s->quality))
-        rp_draft_note(d, "last eval_accuracy %.6g", s->quality);
+        rp_imported_note(d, "last eval_accuracy %.6g", s->quality);
     return rp_import_add(src, d, err);
 }
 

@@ -25,14 +25,14 @@ json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *li
     return NULL;
 }
 
-int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d, struct rp_err *err)
+int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_imported *d, struct rp_err *err)
 {
     if (!t->good && t->damaged)
         return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the text after '%s' is not a JSON object", at->name, t->first_damaged, tag);
     if (!t->good)
         return rp_fail(err, RP_MALFORMED, "%s: no line has '%s'; is this the right format?", at->name, tag);
     if (t->damaged)
-        rp_draft_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, t->damaged, t->first_damaged);
+        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, t->damaged, t->first_damaged);
     return 0;
 }
 
@@ -45,12 +45,12 @@ double rp_tagged_real(const json_t *v)
     return end && !*end ? x : NAN;
 }
 
-void rp_tagged_fact(struct rp_draft *d, const char *key, const json_t *v, int64_t line)
+void rp_tagged_fact(struct rp_imported *d, const char *key, const json_t *v, int64_t line)
 {
     char text[40];
     double x = rp_tagged_real(v);
     if (!json_is_string(v) && isfinite(x))
         snprintf(text, sizeof text, "%.15g", x);
     if (json_is_string(v) || isfinite(x))
-        rp_draft_fact(d, key, json_is_string(v) ? json_string_value(v) : text, line);
+        rp_imported_fact(d, key, json_is_string(v) ? json_string_value(v) : text, line);
 }

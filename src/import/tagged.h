@@ -8,7 +8,7 @@
 #ifndef RP_IMPORT_TAGGED_H
 #define RP_IMPORT_TAGGED_H
 
-#include "import/draft.h"
+#include "import/imported.h"
 #include "import/lines.h"
 
 struct rp_tagged {
@@ -17,11 +17,11 @@ struct rp_tagged {
 
 json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *line, const char *tag); /* NULL: none, or damaged */
 /* Notes how many were damaged; RP_MALFORMED when no line was good. */
-int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_draft *d,
+int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_imported *d,
                   struct rp_err *err) rp_must_check;
 
 double rp_tagged_real(const json_t *v); /* of a number, or of a text that is one; NaN for anything else */
 /* A fact from foreign JSON: a text or number as it is, for a COUNT only whole numbers. */
-void rp_tagged_fact(struct rp_draft *d, const char *key, const json_t *v, int64_t line);
+void rp_tagged_fact(struct rp_imported *d, const char *key, const json_t *v, int64_t line);
 
 #endif

@@ -117,7 +117,7 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
     return add_step(w, s, at, err);
 }
 
-static void put_samples(const struct rp_window *w, struct rp_draft *d, double over /* 0: they are rates */)
+static void put_samples(const struct rp_window *w, struct rp_imported *d, double over /* 0: they are rates */)
 {
     RP_JSON *list = json_array();
     for (int64_t i = 0; i < w->samples; i++) {
@@ -130,11 +130,11 @@ static void put_samples(const struct rp_window *w, struct rp_draft *d, double ov
     json_object_set_new(d->row, "sample_groups", json_pack("[I]", (json_int_t)w->samples));
 }
 
-void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, const char *where)
+void rp_window_disagree(struct rp_imported *d, double printed, const char *unit, const char *where)
 {
     const json_t *t = json_object_get(d->row, "throughput");
     const char *of = json_string_value(json_object_get(t, "unit"));
-    double ratio = printed / json_number_value(json_object_get(t, "value")), length = (double)rp_draft_get(d, "sequence_length");
+    double ratio = printed / json_number_value(json_object_get(t, "value")), length = (double)rp_imported_get(d, "sequence_length");
     if (!of)
         return;
     if (strcmp(unit, "tokens/s") == 0 && strcmp(of, "sequences/s") == 0 && length > 0)
@@ -142,39 +142,39 @@ void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, co
     else if (strcmp(unit, of) != 0)
         return;
     if (fabs(ratio - 1) > DISAGREE)
-        rp_draft_note(d, "the log itself prints %.6g %s, %s: %+.1f %%", printed, unit, where, 100 * (ratio - 1));
+        rp_imported_note(d, "the log itself prints %.6g %s, %s: %+.1f %%", printed, unit, where, 100 * (ratio - 1));
 }
 
 /* Keeps the rate that the log itself prints, with a note if it differs. */
-static void put_printed(const struct rp_window *w, struct rp_draft *d, const char *rate_unit)
+static void put_printed(const struct rp_window *w, struct rp_imported *d, const char *rate_unit)
 {
     char where[60];
     if (!w->rate_count)
         return;
     double mean = w->rates / (double)w->rate_count;
-    rp_draft_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
+    rp_imported_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
     snprintf(where, sizeof where, "the mean of %" PRId64 " rates", w->rate_count);
     rp_window_disagree(d, mean, rate_unit, where);
 }
 
-static void put_window(const struct rp_window *w, struct rp_draft *d, int64_t steps, double seconds, const char *how)
+static void put_window(const struct rp_window *w, struct rp_imported *d, int64_t steps, double seconds, const char *how)
 {
     char text[160];
     snprintf(text, sizeof text, "step %" PRId64 " to step %" PRId64 " of the log", w->first, w->last);
     if (seconds > 0)
-        rp_draft_beside(d, "window", json_pack("{s:I, s:f}", "steps", (json_int_t)steps, "seconds", seconds));
+        rp_imported_beside(d, "window", json_pack("{s:I, s:f}", "steps", (json_int_t)steps, "seconds", seconds));
     json_object_set_new(d->row, "timed_window", json_string(text));
     json_object_set_new(d->row, "estimator", json_string(how));
     if (w->to && !w->beyond && w->before + w->gap <= w->to) /* another line was due */
-        rp_draft_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64,
+        rp_imported_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64,
                       w->closed ? "its first epoch" : "the log", w->before, w->to);
     if (w->repeated)
-        rp_draft_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
+        rp_imported_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
     if (w->lacking)
-        rp_draft_note(d, "%" PRId64 " steps have no %s and do not count", w->lacking,
+        rp_imported_note(d, "%" PRId64 " steps have no %s and do not count", w->lacking,
                       w->by == RP_BY_TIME ? "time" : w->by == RP_BY_DURATION ? "duration" : "rate");
     if (w->samples > SAMPLES_MAX)
-        rp_draft_note(d, "%" PRId64 " samples are too many to list", w->samples);
+        rp_imported_note(d, "%" PRId64 " samples are too many to list", w->samples);
 }
 
 static int fail_empty(const struct rp_window *w, const struct rp_lines *at, struct rp_err *err)
@@ -194,11 +194,11 @@ static int fail_empty(const struct rp_window *w, const struct rp_lines *at, stru
                    at->name, range, w->skip_first ? ", without the first of the log" : "");
 }
 
-int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
+int rp_window_finish(struct rp_window *w, struct rp_imported *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
                      struct rp_err *err)
 {
-    rp_draft_infer(d);
-    double batch = (double)rp_draft_get(d, "global_batch"), value = NAN, over = 0, seconds = w->stop - w->start;
+    rp_imported_infer(d);
+    double batch = (double)rp_imported_get(d, "global_batch"), value = NAN, over = 0, seconds = w->stop - w->start;
     const char *used = unit, *how = NULL;
     int64_t steps = w->last - w->first;
     int has_times = w->stamped > 1 && seconds > 0 && steps > 0, has_durations = w->timed > 0 && w->by != RP_BY_RATE;
@@ -219,14 +219,14 @@ int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, 
         seconds = 0;
         how = "harmonic mean of printed rates";
         if (has_times || has_durations)
-            rp_draft_note(d, "the log has times, but not the number of samples per step: --set global_batch=N makes them count");
+            rp_imported_note(d, "the log has times, but not the number of samples per step: --set global_batch=N makes them count");
     } else if (has_times || has_durations) {
         return rp_fail(err, RP_MALFORMED, "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
                        at->name);
     }
     if (!(value > 0 && value < 1e15))
         return fail_empty(w, at, err);
-    rp_draft_throughput(d, value, used, w->first_line, w->last_line);
+    rp_imported_throughput(d, value, used, w->first_line, w->last_line);
     put_window(w, d, steps, seconds, how);
     if (over >= 0 && w->samples > 1 && w->samples <= SAMPLES_MAX)
         put_samples(w, d, over);

@@ -12,7 +12,7 @@
 #ifndef RP_IMPORT_WINDOW_H
 #define RP_IMPORT_WINDOW_H
 
-#include "import/draft.h"
+#include "import/imported.h"
 #include "import/lines.h"
 
 #include <stdint.h>
@@ -43,11 +43,11 @@ struct rp_window {
 
 void rp_window_fini(struct rp_window *w);
 int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err) rp_must_check;
-/* Needs global_batch (rp_draft_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty. */
-int rp_window_finish(struct rp_window *w, struct rp_draft *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
+/* Needs global_batch (rp_imported_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty. */
+int rp_window_finish(struct rp_window *w, struct rp_imported *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
                      struct rp_err *err) rp_must_check;
 /* A note where what the log itself prints is more than half a percent off the throughput. Tokens count as samples where the sequence length
  * is known. where: "in its summary". */
-void rp_window_disagree(struct rp_draft *d, double printed, const char *unit, const char *where);
+void rp_window_disagree(struct rp_imported *d, double printed, const char *unit, const char *where);
 
 #endif

@@ -56,7 +56,7 @@ char *rp_ledger_path(int *named)
 struct target {
     const char *path;
     int named;
-    struct rp_ledger_mark *mark;
+    struct rp_ledger_ref *mark;
     struct rp_err *err;
 };
 
@@ -193,7 +193,7 @@ static int keep_aside(const struct target *t, int fd, const struct end *e)
 /* What the lines before the new one contain. They are taken as they are: rp_ledger_read() is the one that checks them. */
 struct before {
     const char *recipe;                 /* of a run that starts */
-    const struct rp_ledger_mark *start; /* of a run that ends, or NULL */
+    const struct rp_ledger_ref *start; /* of a run that ends, or NULL */
     int64_t line, starts;               /* lines read; starts of the recipe among them */
     int started, ended;
 };
@@ -213,7 +213,7 @@ static void note_line(struct before *b, const char *text, size_t size)
 }
 
 /* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not have an end yet. */
-static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_mark *start,
+static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_ref *start,
                                const json_t *line)
 {
     struct before b = {.recipe = rp_json_text_at(line, "recipe"), .start = start};
@@ -253,7 +253,7 @@ static int write_line(const struct target *t, int fd, const struct end *e, const
     return io(t, "write to it");
 }
 
-static int append(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_mark *start, json_t *line)
+static int append(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, json_t *line)
 {
     char when[32], head[RP_SHA256_HEX], torn[RP_SHA256_HEX];
     struct end e = {0};
@@ -294,12 +294,12 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
     return 0;
 }
 
-int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
-                     struct rp_ledger_mark *mark, struct rp_err *err)
+int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
+                     struct rp_ledger_ref *mark, struct rp_err *err)
 {
     struct target t = {.path = path, .named = named, .mark = mark, .err = err};
     RP_JSON *line = fields;
     RP_BUG_IF(!start != !rp_ledger_end(rp_ledger_event_name(e)));
-    *mark = (struct rp_ledger_mark){0};
+    *mark = (struct rp_ledger_ref){0};
     return append(&t, e, start, line);
 }

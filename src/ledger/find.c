@@ -13,16 +13,16 @@ struct attempt {
     const char *end; /* static name of an event, NULL: none is recorded */
 };
 
-struct search {
+struct find_search {
     int64_t position;
     const char *head, *recipe;
-    struct rp_ledger_place *place;
+    struct rp_ledger_standing *place;
     struct attempt *attempt; /* in the order of the ledger */
     int64_t n;
     int found;
 };
 
-static int note_start(struct search *s, const json_t *line, int64_t n, struct rp_err *err)
+static int note_start(struct find_search *s, const json_t *line, int64_t n, struct rp_err *err)
 {
     if (n == s->position) {
         s->found = 1;
@@ -44,7 +44,7 @@ static int by_line(const void *a, const void *b)
     return (x->n > y->n) - (x->n < y->n);
 }
 
-static void note_end(struct search *s, const json_t *line)
+static void note_end(struct find_search *s, const json_t *line)
 {
     const char *end = rp_ledger_end(rp_json_text_at(line, "event"));
     int64_t run = json_integer_value(json_object_get(line, "run"));
@@ -61,7 +61,7 @@ static void note_end(struct search *s, const json_t *line)
 
 static int note_line(void *arg, const json_t *line, struct rp_err *err)
 {
-    struct search *s = arg;
+    struct find_search *s = arg;
     int64_t n = json_integer_value(json_object_get(line, "n"));
     int start = strcmp(rp_json_text_at(line, "event"), rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
     if (n == s->position && (!start || strcmp(rp_json_text_at(line, "sha256"), s->head) != 0))
@@ -73,9 +73,9 @@ static int note_line(void *arg, const json_t *line, struct rp_err *err)
     return 0;
 }
 
-static void count_attempts(const struct search *s)
+static void count_attempts(const struct find_search *s)
 {
-    struct rp_ledger_place *p = s->place;
+    struct rp_ledger_standing *p = s->place;
     for (int64_t i = 0; i < s->n; i++) {
         const struct attempt *a = &s->attempt[i];
         p->later += a->n > s->position;
@@ -90,15 +90,15 @@ static void count_attempts(const struct search *s)
     }
 }
 
-int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *place, struct rp_err *err)
+int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_standing *place, struct rp_err *err)
 {
     struct rp_ledger_summary sum;
     const json_t *is = json_object_get(run, "ledger");
-    struct search s = {.position = json_integer_value(json_object_get(is, "position")),
+    struct find_search s = {.position = json_integer_value(json_object_get(is, "position")),
                        .head = rp_json_text_at(is, "head"),
                        .recipe = rp_json_text_at(run, "recipe_sha256"),
                        .place = place};
-    *place = (struct rp_ledger_place){.position = s.position};
+    *place = (struct rp_ledger_standing){.position = s.position};
     if (s.position < 1)
         return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", rp_json_text_at(is, "reason"));
     int failed = rp_ledger_read(path, note_line, &s, &sum, err) < 0;

@@ -46,7 +46,7 @@ const char *rp_ledger_end(const char *name);
 char *rp_ledger_path(int *named);
 
 /* The place of one line. */
-struct rp_ledger_mark {
+struct rp_ledger_ref {
     int64_t position;         /* 0: nothing was appended */
     char head[RP_SHA256_HEX]; /* sha256 of the line */
     int64_t earlier;          /* runs of the same recipe that were started before it */
@@ -57,8 +57,8 @@ struct rp_ledger_mark {
 /* Takes the reference of fields ({"recipe": ...}: those particular to the event) and adds the rest. Several processes may append at once.
  * Nothing is appended to a last line that is damaged, other than torn. named 0: the file must be the user's own.
  * start: of the run that ends, for SEALED, FAILED and INTERRUPTED, else NULL; RP_MISMATCH if this file lacks it, or has its end. */
-int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_mark *start, json_t *fields,
-                     struct rp_ledger_mark *mark, struct rp_err *err) rp_must_check;
+int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
+                     struct rp_ledger_ref *mark, struct rp_err *err) rp_must_check;
 
 struct rp_ledger_summary {
     int64_t lines;            /* valid ones, from the first */
@@ -77,7 +77,7 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
 json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err) rp_must_check;
 
 /* A run that names its place ("ledger" of run.json), found in a ledger. */
-struct rp_ledger_place {
+struct rp_ledger_standing {
     int64_t position, lines;
     int64_t earlier, later;    /* other runs of its recipe, started before and after */
     int64_t sealed, failed, interrupted, open; /* how the earlier ones ended; open: no end is recorded */
@@ -85,6 +85,6 @@ struct rp_ledger_place {
     char statement[RP_SHA256_HEX]; /* of the bundle that ended it, or "" */
 };
 /* run: run.json. RP_MISMATCH if the ledger is another one, was cut or rewritten, or if run.json names no place. */
-int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_place *place, struct rp_err *err) rp_must_check;
+int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_standing *place, struct rp_err *err) rp_must_check;
 
 #endif

@@ -14,22 +14,22 @@
 /* ---- the two shapes of summation ---- */
 
 /* sum128: element e is added to lane e mod 128, lanes start at +0; then lanes are halved: 64, 32, ... 1. */
-struct sum128 {
+struct reference_sum128 {
     float lane[128];
 };
 
-static void sum128_start(struct sum128 *s)
+static void sum128_start(struct reference_sum128 *s)
 {
     for (int l = 0; l < 128; l++)
         s->lane[l] = 0.0f;
 }
 
-static void sum128_add(struct sum128 *s, long e, float x)
+static void sum128_add(struct reference_sum128 *s, long e, float x)
 {
     s->lane[e % 128] = s->lane[e % 128] + x;
 }
 
-static float sum128_end(struct sum128 *s)
+static float sum128_end(struct reference_sum128 *s)
 {
     for (int half = 64; half > 0; half /= 2)
         for (int l = 0; l < half; l++)
@@ -128,7 +128,7 @@ static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
 static void layernorm_row(float *y, float *xhat, float *rstd, const float *z, const float *gamma, const float *beta, float eps,
                           long width)
 {
-    struct sum128 s;
+    struct reference_sum128 s;
     float inv = 1.0f / (float)width;
     sum128_start(&s);
     for (long j = 0; j < width; j++)
@@ -177,7 +177,7 @@ static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, flo
     long n = (long)rp_colsum_work(rows, width);
     float inv = 1.0f / (float)width;
     for (long r = 0; r < rows; r++) {
-        struct sum128 sum1, sum2;
+        struct reference_sum128 sum1, sum2;
         sum128_start(&sum1);
         sum128_start(&sum2);
         for (long j = 0; j < width; j++) {
@@ -279,17 +279,17 @@ static void ref_colsum(struct rp_dev *dev, float *dbias, const float *dy, int ro
 /* ---- attention ---- */
 
 /* Where one head of one sample lies in qkv, and its rows in row_max, row_inv and mask. */
-struct head {
+struct reference_head {
     const struct rp_attention *a;
     const uint8_t *keys; /* [seq], 1 = attend */
     long width, ld;      /* ld: row stride of qkv and dqkv */
     long x0, o0, row0;   /* first element in qkv (its q) and in o, first row of decisions */
 };
 
-static struct head head_of(const struct rp_attention *a, long b, long h)
+static struct reference_head head_of(const struct rp_attention *a, long b, long h)
 {
     long width = (long)a->heads * a->head_dim;
-    return (struct head){a, a->key_mask + b * a->seq, width, 3 * width, b * a->seq * 3 * width + h * a->head_dim,
+    return (struct reference_head){a, a->key_mask + b * a->seq, width, 3 * width, b * a->seq * 3 * width + h * a->head_dim,
                          b * a->seq * width + h * a->head_dim, (b * a->heads + h) * a->seq};
 }
 
@@ -301,7 +301,7 @@ static float chain(const float *x, const float *y, long n)
     return s + 0.0f;
 }
 
-static float score(const struct head *h, const float *qkv, long q, long k)
+static float score(const struct reference_head *h, const float *qkv, long q, long k)
 {
     const float *x = qkv + h->x0;
     return chain(x + q * h->ld, x + k * h->ld + h->width, h->a->head_dim) * h->a->scale;
@@ -311,10 +311,10 @@ static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
                                   const struct rp_attention *a)
 {
     for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
-        struct head h = head_of(a, bh / a->heads, bh % a->heads);
+        struct reference_head h = head_of(a, bh / a->heads, bh % a->heads);
         const float *v = qkv + h.x0 + 2 * h.width;
         for (long q = 0; q < a->seq; q++) {
-            struct sum128 sum;
+            struct reference_sum128 sum;
             float m = -__builtin_inff();
             for (long k = 0; k < a->seq; k++) {
                 float s = h.keys[k] ? score(&h, qkv, q, k) : m;
@@ -354,7 +354,7 @@ static void ref_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
     for (long i = 0; i < rows * 3 * width; i++)
         dqkv[i] = 0.0f;
     for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
-        struct head h = head_of(a, bh / a->heads, bh % a->heads);
+        struct reference_head h = head_of(a, bh / a->heads, bh % a->heads);
         const float *x = qkv + h.x0;
         float *dx = dqkv + h.x0;
         for (long q = 0; q < a->seq; q++) {
@@ -420,7 +420,7 @@ static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, lon
 {
     for (long i = 0; i < n; i++) {
         float *z = logits + i * ld, m = -__builtin_inff();
-        struct sum128 sum;
+        struct reference_sum128 sum;
         for (long c = 0; c < classes; c++)
             m = z[c] > m ? z[c] : m;
         m = m + 0.0f;
@@ -439,7 +439,7 @@ static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, lon
 
 static void ref_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)
 {
-    struct sum128 sum;
+    struct reference_sum128 sum;
     sum128_start(&sum);
     for (long i = 0; i < n; i++)
         sum128_add(&sum, i, coef[i] * loss[i]);
@@ -463,7 +463,7 @@ static void ref_fill(struct rp_dev *dev, float *dst, float value, size_t n)
 static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
 {
     for (size_t c = 0; c * RP_NORM_CHUNK < n; c++) {
-        struct sum128 sum;
+        struct reference_sum128 sum;
         sum128_start(&sum);
         for (size_t i = c * RP_NORM_CHUNK; i < n && i < (c + 1) * RP_NORM_CHUNK; i++)
             sum128_add(&sum, (long)i, x[i] * x[i]);

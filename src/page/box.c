@@ -19,7 +19,7 @@ const char *const rp_box_open[2] = {
 const char *const rp_box_close[2] = {"\n</aside>\n", "\n\n"};
 
 /* A text follows `before`, and a second one `between`; without `after` there is no text. */
-struct line {
+struct box_line {
     const char *before, *between, *after;
     int in_table, then_in_table;
 };
@@ -39,7 +39,7 @@ struct line {
 #define ROW(class, state) {"\n<tr><td class=\"state " class "\">" state "</td><th scope=\"row\">", "</th><td>", "</td></tr>", 1, 1}
 
 enum { GOOD, WARN, BAD, FACT, CHECKS_CLOSED, CHECKS_OPEN, FIRST_ROW, END = FIRST_ROW + RP_CHECK_FAILED + 1, N_HTML };
-static const struct line html_lines[N_HTML] = {
+static const struct box_line html_lines[N_HTML] = {
     [GOOD] = BANNER("good", "M6 12.5l4 4 8-9"),
     [WARN] = BANNER("warn", "M12 6v7M12 17h0"),
     [BAD] = BANNER("bad", "M7 7l10 10M17 7L7 17"),
@@ -55,7 +55,7 @@ static const struct line html_lines[N_HTML] = {
 };
 
 enum { MD_BLANK, MD_VERDICT, MD_FACT, N_MARKDOWN };
-static const struct line markdown_lines[N_MARKDOWN] = {
+static const struct box_line markdown_lines[N_MARKDOWN] = {
     /* as code spans, in which Markdown has no effect */
     [MD_BLANK] = {"\n>", NULL, NULL, 0, 0},
     [MD_VERDICT] = {"\n> **`", NULL, "`**", 0, 0},
@@ -64,7 +64,7 @@ static const struct line markdown_lines[N_MARKDOWN] = {
 
 /* ---- writing ---- */
 
-static void put_line(struct rp_buf *out, const struct line *l, const char *text, const char *second)
+static void put_line(struct rp_buf *out, const struct box_line *l, const char *text, const char *second)
 {
     void (*write)(struct rp_buf *, const char *) = l >= markdown_lines && l < markdown_lines + N_MARKDOWN ? rp_md_code : rp_html_text;
     rp_buf_puts(out, l->before);
@@ -173,7 +173,7 @@ static int is_text(struct rp_span text, int markdown)
     return markdown ? text.n < RP_HTML_LIMIT : rp_html_is_text(text.at, text.n);
 }
 
-static int is_line(struct rp_span s, const struct line *l, int markdown)
+static int is_line(struct rp_span s, const struct box_line *l, int markdown)
 {
     size_t n = strlen(l->before), m = l->after ? strlen(l->after) : 0;
     if (s.n < n + m || memcmp(s.at, l->before, n) != 0)
@@ -195,7 +195,7 @@ static int is_line(struct rp_span s, const struct line *l, int markdown)
 
 int rp_box_check(struct rp_span inside, int markdown, struct rp_err *err)
 {
-    const struct line *lines = markdown ? markdown_lines : html_lines;
+    const struct box_line *lines = markdown ? markdown_lines : html_lines;
     int kinds = markdown ? N_MARKDOWN : N_HTML, in_table = 0, n = 0;
     char shown[72];
     while (inside.n) {

@@ -38,5 +38,5 @@ const char *rp_span_shown(char out[72], struct rp_span s)
     for (char *p = text; *p; p++)
         if (*p == '\n' || *p == '\t')
             *p = ' ';
-    return rp_shown(out, text);
+    return rp_excerpt(out, text);
 }

@@ -57,7 +57,7 @@ static int read_config_value(struct rp_recipe *r, const char *name, const json_t
         r->ignored = list;
         return 0;
     }
-    int k = rp_key_find(RP_FORMAT(key_name, "model.%s", rp_shown(shown, name)));
+    int k = rp_key_find(RP_FORMAT(key_name, "model.%s", rp_excerpt(shown, name)));
     if (k < 0 || k == RP_KEY_model_config)
         return rp_key_unknown(key_name, err);
     return store_config_value(r, k, value, skip, err);

@@ -130,7 +130,7 @@ int rp_key_unknown(const char *name, struct rp_err *err)
 {
     char shown[72], form[RP_KEY_FORM];
     int k = nearest_key(name), in = k < 0 ? nearest_section(name) : -1;
-    rp_shown(shown, name);
+    rp_excerpt(shown, name);
     if (k >= 0)
         return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name, rp_key_form(form, k));
     if (in >= 0)
@@ -216,7 +216,7 @@ const char *rp_key_form(char out[RP_KEY_FORM], int key)
 static int mistyped(int key, const char *found, struct rp_err *err)
 {
     char form[RP_KEY_FORM], shown[72];
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, rp_key_form(form, key), rp_shown(shown, found));
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, rp_key_form(form, key), rp_excerpt(shown, found));
 }
 
 /* YAML 1.2 core: [-+]? (0 | [1-9][0-9]*); a leading zero is refused because YAML 1.1 read it as octal. */
@@ -276,7 +276,7 @@ static int in_range(int key, double x)
 static int out_of_range(int key, const char *found, struct rp_err *err)
 {
     char form[RP_KEY_FORM], shown[72];
-    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_shown(shown, found), rp_key_form(form, key));
+    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_excerpt(shown, found), rp_key_form(form, key));
 }
 
 static int parse_choice(struct rp_value *v, int key, const char *text, struct rp_err *err)
@@ -292,7 +292,7 @@ static int parse_choice(struct rp_value *v, int key, const char *text, struct rp
         }
         rp_nearest_try(&near, word);
     }
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, rp_key_form(form, key), rp_shown(shown, text),
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, rp_key_form(form, key), rp_excerpt(shown, text),
                    near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
 }
 

@@ -87,7 +87,7 @@ static int not_found(const char *where, struct rp_err *err)
         rp_nearest_try(&near, r[i].name);
     }
     return rp_fail(err, RP_IO, "no recipe '%s': not a file, with or without .yaml, and not embedded (%s)%s%s%s",
-                   rp_shown(shown, where), n ? names.data : "none is", near.best ? "; did you mean '" : "",
+                   rp_excerpt(shown, where), n ? names.data : "none is", near.best ? "; did you mean '" : "",
                    near.best ? near.best : "", near.best ? "'?" : "");
 }
 

@@ -150,7 +150,7 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
     char name[128], shown[72];
     size_t n = strcspn(set, "=");
     if (set[n] != '=' || n == 0 || n >= sizeof name)
-        return rp_fail(err, RP_USAGE, "--set %s: expected KEY=VALUE, like train.batch_size=8", rp_shown(shown, set));
+        return rp_fail(err, RP_USAGE, "--set %s: expected KEY=VALUE, like train.batch_size=8", rp_excerpt(shown, set));
     memcpy(name, set, n);
     name[n] = 0;
     int k = rp_key_find(name);
@@ -158,7 +158,7 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
         return rp_fail(err, RP_USAGE, "%s is set twice on the command line", name);
     if (rp_recipe_set(r, name, set + n + 1, RP_FROM_COMMAND_LINE, err) < 0) {
         const char *flag = k >= 0 ? rp_key_at(k)->flag : "";
-        return *flag ? rp_wrap(err, "--%s or --set", flag) : rp_wrap(err, "--set %s", rp_shown(shown, set));
+        return *flag ? rp_wrap(err, "--%s or --set", flag) : rp_wrap(err, "--set %s", rp_excerpt(shown, set));
     }
     given[k] = 1;
     r->place[k] = (struct rp_place){0};

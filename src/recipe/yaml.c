@@ -11,7 +11,7 @@
 
 enum { MAX_DEPTH = 8, MAX_PATH = 128, MAX_SECTIONS = 64 };
 
-struct reader {
+struct yaml_reader {
     struct rp_events events;
     struct rp_settings *out;
     char path[MAX_PATH]; /* dotted name of the current mapping, "" at the top */
@@ -66,13 +66,13 @@ static int is_section(const char *name)
     return 0;
 }
 
-static int unknown_name(struct reader *r, const struct rp_event *e, const char *name)
+static int unknown_name(struct yaml_reader *r, const struct rp_event *e, const char *name)
 {
     int backend;
     const char *key = split_backend(name, &backend);
     if (!key) {
         char shown[72];
-        rp_fail(r->events.err, RP_USAGE, "unknown backend '%s': expected one of %s", rp_shown(shown, name + 8),
+        rp_fail(r->events.err, RP_USAGE, "unknown backend '%s': expected one of %s", rp_excerpt(shown, name + 8),
                 strchr(RP_CHOICES(RP_BACKENDS), '|') + 1);
     } else
         rp_key_unknown(key, r->events.err);
@@ -87,7 +87,7 @@ static int allowed_for_backend(int key)
                                           key == RP_KEY_train_accumulation_steps);
 }
 
-static int enter_section(struct reader *r, const struct rp_event *e, const char *name)
+static int enter_section(struct yaml_reader *r, const struct rp_event *e, const char *name)
 {
     if (r->depth >= MAX_DEPTH)
         return FAIL(r, e, RP_MALFORMED, "nested deeper than %d levels", MAX_DEPTH);
@@ -102,7 +102,7 @@ static int enter_section(struct reader *r, const struct rp_event *e, const char 
 
 /* ---- values ---- */
 
-static int add_setting(struct reader *r, int key, int backend, char *text, const struct rp_event *at)
+static int add_setting(struct yaml_reader *r, int key, int backend, char *text, const struct rp_event *at)
 {
     struct rp_settings *s = r->out;
     for (int i = 0; i < s->n; i++)
@@ -116,15 +116,15 @@ static int add_setting(struct reader *r, int key, int backend, char *text, const
 }
 
 /* "KEY: expected FORM", then what was found: `text` between `before` and `after`. */
-static int wrong_form(struct reader *r, const struct rp_event *e, int key, const char *before, const char *text, const char *after)
+static int wrong_form(struct yaml_reader *r, const struct rp_event *e, int key, const char *before, const char *text, const char *after)
 {
     char form[RP_KEY_FORM], shown[72];
-    return FAIL(r, e, RP_USAGE, "%s: expected %s%s%s%s", rp_key_at(key)->name, rp_key_form(form, key), before, rp_shown(shown, text),
+    return FAIL(r, e, RP_USAGE, "%s: expected %s%s%s%s", rp_key_at(key)->name, rp_key_form(form, key), before, rp_excerpt(shown, text),
                 after);
 }
 
 /* A quoted word is a text; a plain word that YAML reads as null, a boolean or a number is not. */
-static int read_scalar(struct reader *r, struct rp_event *e, int key, int backend)
+static int read_scalar(struct yaml_reader *r, struct rp_event *e, int key, int backend)
 {
     char type = rp_key_at(key)->type;
     if (type == 'L')
@@ -138,7 +138,7 @@ static int read_scalar(struct reader *r, struct rp_event *e, int key, int backen
     return add_setting(r, key, backend, text, e);
 }
 
-static int read_list(struct reader *r, const struct rp_event *start, int key, int backend)
+static int read_list(struct yaml_reader *r, const struct rp_event *start, int key, int backend)
 {
     RP_BUF words = {0};
     if (rp_key_at(key)->type != 'L')
@@ -159,10 +159,10 @@ static int read_list(struct reader *r, const struct rp_event *start, int key, in
     return add_setting(r, key, backend, words.size ? rp_buf_take(&words) : rp_strdup(""), start);
 }
 
-static int read_mapping(struct reader *r);
+static int read_mapping(struct yaml_reader *r);
 
 /* The value of the key or section `name`, written at *at. */
-static int read_value(struct reader *r, const struct rp_event *at, const char *name)
+static int read_value(struct yaml_reader *r, const struct rp_event *at, const char *name)
 {
     int backend, key = -1, failed;
     const char *key_name = split_backend(name, &backend);
@@ -197,7 +197,7 @@ static int read_value(struct reader *r, const struct rp_event *at, const char *n
     return failed;
 }
 
-static int read_mapping(struct reader *r) /* recursion is bounded by enter_section() */
+static int read_mapping(struct yaml_reader *r) /* recursion is bounded by enter_section() */
 {
     int failed = 0;
     r->depth++;
@@ -214,7 +214,7 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
         else if (strcmp(e.text, "<<") == 0)
             failed = FAIL(r, &e, RP_MALFORMED, "a merge key (<<) does not belong in a recipe: write the values out");
         else if (strlen(name) >= MAX_PATH)
-            failed = FAIL(r, &e, RP_USAGE, "unknown key '%s'", rp_shown(shown, e.text));
+            failed = FAIL(r, &e, RP_USAGE, "unknown key '%s'", rp_excerpt(shown, e.text));
         else
             failed = read_value(r, &e, name);
         rp_event_fini(&e);
@@ -225,7 +225,7 @@ static int read_mapping(struct reader *r) /* recursion is bounded by enter_secti
 
 int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err)
 {
-    struct reader r = {.out = out};
+    struct yaml_reader r = {.out = out};
     *out = (struct rp_settings){0};
     if (size > RP_RECIPE_MAX) {
         rp_fail(err, RP_MALFORMED, "%zu bytes: a recipe has at most %u", size, RP_RECIPE_MAX);

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "report/results.h"
 
 #include <inttypes.h>
@@ -49,18 +49,18 @@ static uint32_t bits_of(float x)
 }
 
 /* The first difference of two records, in the order of computation; NULL: they have the same bits. */
-static json_t *differ(const struct rp_records *as, const struct rp_record *a, const struct rp_records *bs, const struct rp_record *b)
+static json_t *differ(const struct rp_records *as, const struct rp_step_record *a, const struct rp_records *bs, const struct rp_step_record *b)
 {
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
     if (a->step >= 0 && a->samples != b->samples)
         return numbers_differ(a->step, "samples", a->samples, b->samples);
     for (int i = 0; i < as->counter.n && a->step >= 0; i++) {
-        int k = rp_record_name(&bs->counter, as->counter.name[i]);
+        int k = rp_step_name_index(&bs->counter, as->counter.name[i]);
         if (k >= 0 && rp_record_counts(as, a)[i] != rp_record_counts(bs, b)[k])
             return numbers_differ(a->step, as->counter.name[i], rp_record_counts(as, a)[i], rp_record_counts(bs, b)[k]);
     }
     for (int i = 0; i < as->part.n && a->step >= 0; i++) {
-        int k = rp_record_name(&bs->part, as->part.name[i]);
+        int k = rp_step_name_index(&bs->part, as->part.name[i]);
         if (k >= 0 && bits_of(rp_record_loss_parts(as, a)[i]) != bits_of(rp_record_loss_parts(bs, b)[k]))
             return floats_differ(a->step, as->part.name[i], rp_record_loss_parts(as, a)[i], rp_record_loss_parts(bs, b)[k]);
     }

@@ -1,6 +1,6 @@
 /* Figures from ceilings: the peak rates of the device before and after a run, and the share of them that the run achieved.
  *
- * What:    rates of the repetitions that worker/ceilings.h measured; `run` publishes them, `verify` recomputes them.
+ * What:    rates of the repetitions that worker/measure_ceilings.h measured; `run` publishes them, `verify` recomputes them.
  * Flow:    {"before", "after"}: raw or with rates, and the results of the run -> the "ceilings" object of run.json.
  * Owner:   the caller owns the result.
  * Extend:  another ceiling is a row of kinds[] in ceilings.c and its key in bundle/schemas/run.schema.json.

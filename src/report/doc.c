@@ -15,10 +15,10 @@
 #define SHOWN_NARROW 24 /* where the table is wider than the terminal */
 #define GAP 2           /* between columns */
 
-enum kind { HEADING, LINE, TITLE, COMMAND, TABLE };
+enum doc_kind { HEADING, LINE, TITLE, COMMAND, TABLE };
 
 struct rp_doc_block {
-    enum kind kind;
+    enum doc_kind kind;
     char *text;
     struct cell {
         char *text, *ready; /* ready: for the one format that the document is filled in for; NULL: text, to be escaped */
@@ -46,11 +46,11 @@ static char *cleaned(const char *fmt, va_list ap)
 {
     char *text;
     RP_BUG_IF(vasprintf(&text, fmt, ap) < 0);
-    rp_clean(text);
+    rp_sanitize(text);
     return text;
 }
 
-static struct rp_doc_block *add_block(struct rp_doc *d, enum kind kind)
+static struct rp_doc_block *add_block(struct rp_doc *d, enum doc_kind kind)
 {
     d->block = rp_realloc(d->block, (size_t)(d->n + 1) * sizeof *d->block);
     d->block[d->n] = (struct rp_doc_block){.kind = kind};
@@ -164,7 +164,7 @@ void rp_doc_fill(struct rp_doc *d, const json_t *run, const char *fmt, ...)
 void rp_doc_figure(struct rp_doc *d, const json_t *run, const char *pointer, const char *form, const char *after)
 {
     RP_FREE char *template = rp_asprintf("{%s %s}", pointer, form), *clean = rp_strdup(after);
-    rp_clean(clean);
+    rp_sanitize(clean);
     add_filled(d, run, template, clean);
 }
 
@@ -199,16 +199,16 @@ static void blanks(struct rp_buf *out, size_t n)
 }
 
 /* Columns next to each other; every part begins with the first one, which names the row. */
-struct layout {
+struct doc_layout {
     size_t wide[sizeof((struct rp_doc_block *)0)->number], full[sizeof((struct rp_doc_block *)0)->number];
     int columns;
 };
 
 /* As wide as their cells; in a narrow terminal the widest texts are cut first, figures never. */
-static void lay_columns(struct layout *l, const struct rp_doc_block *b, int most)
+static void lay_columns(struct doc_layout *l, const struct rp_doc_block *b, int most)
 {
     size_t sum = 0;
-    *l = (struct layout){.columns = b->columns};
+    *l = (struct doc_layout){.columns = b->columns};
     for (size_t i = 0; i < b->cells; i++) {
         size_t *full = &l->full[i % (size_t)b->columns], n = width(b->cell[i].text);
         n = n > SHOWN && (i + 1) % (size_t)b->columns ? SHOWN : n; /* nothing follows the last column */
@@ -229,7 +229,7 @@ static void lay_columns(struct layout *l, const struct rp_doc_block *b, int most
 }
 
 /* Returns the end of the columns from `from` on that fit next to the first one; they share what is left of the line. */
-static int lay_part(struct layout *l, int from, int most)
+static int lay_part(struct doc_layout *l, int from, int most)
 {
     size_t sum = l->wide[0], room = most > 0 ? (size_t)most : SIZE_MAX;
     int end = from;
@@ -241,7 +241,7 @@ static int lay_part(struct layout *l, int from, int most)
     return end;
 }
 
-static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const struct layout *l, size_t i, int is_last)
+static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const struct doc_layout *l, size_t i, int is_last)
 {
     size_t column = i % (size_t)b->columns, n = width(b->cell[i].text), gap = n < l->wide[column] ? l->wide[column] - n : 0;
     if (b->number[column])
@@ -256,7 +256,7 @@ static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const str
 /* In several parts where it is wider than the terminal; returns how many cells were cut. */
 static int text_table(struct rp_buf *out, const struct rp_doc_block *b, int most)
 {
-    struct layout l;
+    struct doc_layout l;
     int cut = 0, from = 1;
     if (!b->cells)
         return 0;
@@ -375,11 +375,11 @@ static void html_block(struct rp_buf *out, const struct rp_doc_block *b, const c
 /* ---- CSV ---- */
 
 /* Heading and title of a table, for its first columns; both NULL: the document has no headings. */
-struct place {
+struct doc_place {
     const char *section, *title;
 };
 
-static void csv_table(struct rp_buf *out, const struct rp_doc_block *b, const struct place *where)
+static void csv_table(struct rp_buf *out, const struct rp_doc_block *b, const struct doc_place *where)
 {
     for (size_t i = 0; i < b->cells; i++) {
         if (where->section && i % (size_t)b->columns == 0) {
@@ -396,10 +396,10 @@ static void csv_table(struct rp_buf *out, const struct rp_doc_block *b, const st
 /* ---- all of it ---- */
 
 /* A title belongs to the next table only. */
-static void csv_block(struct rp_buf *out, const struct rp_doc_block *b, struct place *where, int *tables)
+static void csv_block(struct rp_buf *out, const struct rp_doc_block *b, struct doc_place *where, int *tables)
 {
     if (b->kind == HEADING)
-        *where = (struct place){b->text, ""};
+        *where = (struct doc_place){b->text, ""};
     else if (b->kind == TITLE && where->section)
         where->title = b->text;
     if (b->kind != TABLE)
@@ -424,7 +424,7 @@ static int text_block(struct rp_buf *out, const struct rp_doc_block *b, int most
 void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format)
 {
     int tables = 0, cells_cut = 0;
-    struct place where = {0};
+    struct doc_place where = {0};
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
         int joined = i && b->kind == COMMAND && d->block[i - 1].kind == COMMAND; /* commands in a row are one block */

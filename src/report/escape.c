@@ -39,7 +39,7 @@ static void html_escape(struct rp_buf *out, const char *text, size_t size, size_
             rp_buf_puts(out, "...");
             return;
         }
-        if (!len || (rp_is_control(c) && !is_line(c)) || rp_hides(c)) {
+        if (!len || (rp_is_control(c) && !is_line(c)) || rp_is_invisible(c)) {
             rp_buf_puts(out, "\xef\xbf\xbd");
             len = len ? len : 1;
         } else if (is_line(c)) {
@@ -73,7 +73,7 @@ int rp_html_is_text(const char *text, size_t size)
     for (size_t i = 0, len; i < size; i += len) {
         unsigned c = 0;
         len = rp_utf8(text + i, size - i, &c);
-        if (!len || rp_is_control(c) || rp_hides(c) || shown++ == RP_HTML_LIMIT + 3)
+        if (!len || rp_is_control(c) || rp_is_invisible(c) || shown++ == RP_HTML_LIMIT + 3)
             return 0;
         for (size_t k = 0; c == '&' && k < ENTITIES; k++) {
             size_t n = strlen(entities[k].entity);
@@ -105,7 +105,7 @@ void rp_md_text(struct rp_buf *out, const char *text, int sealed)
 void rp_md_code(struct rp_buf *out, const char *text)
 {
     char safe[RP_HTML_LIMIT];
-    rp_safe(safe, sizeof safe, *text ? text : "unknown");
+    rp_ascii(safe, sizeof safe, *text ? text : "unknown");
     for (char *p = safe; (p = strpbrk(p, "`<"));)
         *p = '?';
     rp_buf_puts(out, safe);
@@ -117,7 +117,7 @@ void rp_csv_text(struct rp_buf *out, const char *text)
 {
     RP_FREE char *clean = rp_strdup(text);
     char *end;
-    rp_clean(clean);
+    rp_sanitize(clean);
     int formula = *text && strchr("=+-@\t\r", *text) && (strtod(clean, &end), *end);
     int quoted = formula || clean[strcspn(clean, ",\";")] || *clean == ' ' || (*clean && clean[strlen(clean) - 1] == ' ');
     rp_buf_puts(out, formula ? "\"'" : quoted ? "\"" : "");

@@ -136,7 +136,7 @@ static int quoted(struct rp_buf *out, const json_t *v)
 {
     if (!json_is_string(v))
         return -1;
-    RP_FREE char *text = rp_quoted(json_string_value(v));
+    RP_FREE char *text = rp_quote(json_string_value(v));
     rp_buf_puts(out, text);
     return 0;
 }
@@ -202,7 +202,7 @@ static void fill_text(struct rp_buf *out, const json_t *value, const char *form,
     rp_buf_puts(&text, "");
     for (char *p = text.data; *p; p++)
         *p = (unsigned char)*p < ' ' || *p == 127 ? ' ' : *p;
-    rp_clean(text.data);
+    rp_sanitize(text.data);
     if (*form != 'p')
         cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
     if (markdown && *form != 'p')

@@ -106,7 +106,7 @@ static void put_throttling(struct rp_buf *out, const json_t *shares)
         rp_buf_printf(&line, "%s%.40s ", i ? ", " : "", names[i]);
         if (rp_form(&line, json_object_get(shares, names[i]), "d1*100") < 0)
             rp_buf_puts(&line, "-");
-        rp_clean(line.data);
+        rp_sanitize(line.data);
         rp_md_text(out, line.data, 1);
     }
     if (!n)

@@ -27,24 +27,24 @@ void rp_records_fini(struct rp_records *rs)
     *rs = (struct rp_records){.rank = rs->rank};
 }
 
-void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_record *r)
+void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r)
 {
     *out = 0;
     if (r->root)
         rp_hex(out, rs->root[r->root - 1], RP_SHA256_SIZE);
 }
 
-const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_record *r)
+const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r)
 {
     return rs->count + (r - rs->r) * rs->counter.n;
 }
 
-const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_record *r)
+const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r)
 {
     return rs->loss_part + (r - rs->r) * rs->part.n;
 }
 
-int rp_record_name(const struct rp_record_names *names, const char *name)
+int rp_step_name_index(const struct rp_record_names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
         if (strcmp(names->name[i], name) == 0)
@@ -72,7 +72,7 @@ struct field {
     int size;
     char type; /* 's' string, 'i' integer, 'r' real, 'o' object; 0: the line does not have this key */
 };
-struct line {
+struct records_line {
     struct field f[RP_STEP_KEYS];
     int rank;
     int64_t number;
@@ -80,7 +80,7 @@ struct line {
 };
 
 /* "steps/rank0.jsonl:7", for a message. */
-static const char *line_place(struct line *l)
+static const char *line_place(struct records_line *l)
 {
     snprintf(l->what, sizeof l->what, "%s:%" PRId64, RP_OF_RANK(l->rank, ".jsonl"), l->number);
     return l->what;
@@ -160,7 +160,7 @@ static int find_key(const char *name, size_t size, int from)
     return from;
 }
 
-static int scan_line(struct line *l, const char *text, size_t size, struct rp_err *err)
+static int scan_line(struct records_line *l, const char *text, size_t size, struct rp_err *err)
 {
     const char *p = text, *end = text + size;
     for (int k = 0; p < end && *p == (p == text ? '{' : ','); k++) {
@@ -179,7 +179,7 @@ static int scan_line(struct line *l, const char *text, size_t size, struct rp_er
 }
 
 /* Has the line every key with one of the bits `required`, and only keys with one of the bits `allowed`? */
-static int check_keys(struct line *l, unsigned required, unsigned allowed, const char *phase, struct rp_err *err)
+static int check_keys(struct records_line *l, unsigned required, unsigned allowed, const char *phase, struct rp_err *err)
 {
     for (int k = 0; k < RP_STEP_KEYS; k++) {
         if (!l->f[k].type && (keys[k].when & required))
@@ -190,7 +190,7 @@ static int check_keys(struct line *l, unsigned required, unsigned allowed, const
     return 0;
 }
 
-static int check_type(const struct field *f, char type, struct line *l, const char *name, struct rp_err *err)
+static int check_type(const struct field *f, char type, struct records_line *l, const char *name, struct rp_err *err)
 {
     if (f->type == type || (type == 'r' && f->type == 'i'))
         return 0;
@@ -203,7 +203,7 @@ static int field_is(const struct field *f, const char *text)
     return f->size == (int)strlen(text) && memcmp(f->value, text, (size_t)f->size) == 0;
 }
 
-static int parse_float(float *x, const struct field *f, struct line *l, const char *name, struct rp_err *err)
+static int parse_float(float *x, const struct field *f, struct records_line *l, const char *name, struct rp_err *err)
 {
     char text[32] = "", again[32];
     if (check_type(f, 's', l, name, err) < 0)
@@ -220,7 +220,7 @@ static int parse_float(float *x, const struct field *f, struct line *l, const ch
     return 0;
 }
 
-static int parse_whole(int64_t *out, const struct field *f, struct line *l, const char *name, int64_t least, int64_t most,
+static int parse_whole(int64_t *out, const struct field *f, struct records_line *l, const char *name, int64_t least, int64_t most,
                        struct rp_err *err)
 {
     if (check_type(f, 'i', l, name, err) < 0)
@@ -233,7 +233,7 @@ static int parse_whole(int64_t *out, const struct field *f, struct line *l, cons
     return 0;
 }
 
-static int parse_whole_key(int64_t *out, struct line *l, enum rp_step_key key, int64_t most, struct rp_err *err)
+static int parse_whole_key(int64_t *out, struct records_line *l, enum rp_step_key key, int64_t most, struct rp_err *err)
 {
     return parse_whole(out, &l->f[key], l, keys[key].name, keys[key].least, most, err);
 }
@@ -255,7 +255,7 @@ static int match_name(struct rp_record_names *names, int i, int learn, const cha
 }
 
 /* The values of the object at `key`, in the order of their names; the first step of a run (learn) decides which names there are. */
-static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct line *l, enum rp_step_key key,
+static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct records_line *l, enum rp_step_key key,
                        struct rp_err *err)
 {
     const struct field *f = &l->f[key];
@@ -282,7 +282,7 @@ static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names 
 
 /* The parts of the loss, if there are any, add up to it: each is rounded once for every micro-batch. None is negative, so that the sum bounds
  * each of them. */
-static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_record *r, struct rp_records *rs, int learn, struct line *l,
+static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_step_record *r, struct rp_records *rs, int learn, struct records_line *l,
                             struct rp_err *err)
 {
     struct field f[RP_NAMES_MAX];
@@ -302,7 +302,7 @@ static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_record *r,
     return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", line_place(l), sum, (double)r->loss);
 }
 
-static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
+static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct records_line *l, struct rp_err *err)
 {
     struct field f[RP_NAMES_MAX];
     int64_t wide;
@@ -318,7 +318,7 @@ static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int 
 
 /* ---- the other values ---- */
 
-static int parse_learning_rate(struct rp_record *r, struct line *l, struct rp_err *err)
+static int parse_learning_rate(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     const struct field *f = &l->f[RP_STEP_learning_rate];
     if (check_type(f, 'r', l, "learning_rate", err) < 0)
@@ -331,7 +331,7 @@ static int parse_learning_rate(struct rp_record *r, struct line *l, struct rp_er
     return 0;
 }
 
-static int parse_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], struct line *l, struct rp_err *err)
+static int parse_root(struct rp_step_record *r, unsigned char root[RP_SHA256_SIZE], struct records_line *l, struct rp_err *err)
 {
     const struct field *f = &l->f[RP_STEP_state_root];
     char hex[RP_SHA256_HEX] = "";
@@ -349,7 +349,7 @@ static int parse_root(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], s
 }
 
 /* The device's clock has a resolution of half a microsecond, and another quartz than the host's. */
-static int check_device_time(const struct rp_record *r, struct line *l, struct rp_err *err)
+static int check_device_time(const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int64_t step = r->end_ns - r->start_ns;
     if (step > 0 && r->device_ns > step && r->device_ns - step > DEVICE_CLOCK_NS + step / DEVICE_CLOCK_PART)
@@ -358,7 +358,7 @@ static int check_device_time(const struct rp_record *r, struct line *l, struct r
     return 0;
 }
 
-static int parse_values(struct rp_record *r, struct line *l, struct rp_err *err)
+static int parse_values(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int64_t repeat, samples;
     r->device_ns = -1;
@@ -376,7 +376,7 @@ static int parse_values(struct rp_record *r, struct line *l, struct rp_err *err)
 }
 
 /* Which record it is: its rank, phase and number. */
-static int parse_phase(struct rp_record *r, struct line *l, int *init, struct rp_err *err)
+static int parse_phase(struct rp_step_record *r, struct records_line *l, int *init, struct rp_err *err)
 {
     int64_t step, rank;
     const struct field *phase = &l->f[RP_STEP_phase];
@@ -396,8 +396,8 @@ static int parse_phase(struct rp_record *r, struct line *l, int *init, struct rp
 }
 
 /* root: filled, and r->root is 1, if the record has one. learn: this is the first step. */
-static int parse_record(struct rp_record *r, unsigned char root[RP_SHA256_SIZE], float parts[RP_NAMES_MAX],
-                        uint32_t counts[RP_NAMES_MAX], struct rp_records *rs, int learn, struct line *l, struct rp_err *err)
+static int parse_record(struct rp_step_record *r, unsigned char root[RP_SHA256_SIZE], float parts[RP_NAMES_MAX],
+                        uint32_t counts[RP_NAMES_MAX], struct rp_records *rs, int learn, struct records_line *l, struct rp_err *err)
 {
     const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
     int init = 0;
@@ -414,7 +414,7 @@ static int parse_record(struct rp_record *r, unsigned char root[RP_SHA256_SIZE],
 /* ---- all lines ---- */
 
 /* r follows before, or is the first: steps count up by one, time does not run backwards, a root fits between its neighbours. */
-static int check_order(const struct rp_record *before, const struct rp_record *r, struct line *l, struct rp_err *err)
+static int check_order(const struct rp_step_record *before, const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int32_t expected = before ? before->step + 1 : r->step < 0 ? -1 : 0;
     if (r->step != expected)
@@ -459,8 +459,8 @@ static void *add_named(void *array, int64_t n, int64_t *room, const void *values
 static int add_line(struct rp_records_in *in, const char *text, size_t size, struct rp_err *err)
 {
     struct rp_records *rs = in->out;
-    struct rp_record r = {0};
-    struct line l = {.number = rs->n + 1, .rank = rs->rank};
+    struct rp_step_record r = {0};
+    struct records_line l = {.number = rs->n + 1, .rank = rs->rank};
     unsigned char root[RP_SHA256_SIZE];
     float parts[RP_NAMES_MAX] = {0};
     uint32_t counts[RP_NAMES_MAX] = {0};
@@ -485,7 +485,7 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
 /* Keeps the beginning of a line until its end arrives. */
 static int hold_piece(struct rp_records_in *in, const char *data, size_t size, struct rp_err *err)
 {
-    struct line l = {.number = in->out->n + 1, .rank = in->out->rank};
+    struct records_line l = {.number = in->out->n + 1, .rank = in->out->rank};
     if (size > sizeof in->line - in->held)
         return rp_fail(err, RP_MALFORMED, "%s: longer than %zu bytes", line_place(&l), sizeof in->line);
     memcpy(in->line + in->held, data, size);
@@ -525,7 +525,7 @@ int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *
     memcpy(in->out->sha256, sha256, RP_SHA256_HEX);
     if (!in->held)
         return 0;
-    struct line l = {.number = in->out->n + 1, .rank = in->out->rank};
+    struct records_line l = {.number = in->out->n + 1, .rank = in->out->rank};
     rp_records_fini(in->out);
     return rp_fail(err, RP_MALFORMED, "%s: the last line has no end", line_place(&l));
 }

@@ -21,7 +21,7 @@
 #define RP_RECORDS_MAX 400000
 #define RP_RECORD_LINE_MAX 1024
 
-struct rp_record {
+struct rp_step_record {
     int64_t start_ns, end_ns, root_ns;
     int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
     double learning_rate;
@@ -39,7 +39,7 @@ struct rp_record_names { /* of the first step, and so of all: in ascending order
 };
 struct rp_records {
     int rank;
-    struct rp_record *r;
+    struct rp_step_record *r;
     int64_t n;
     struct rp_record_names part, counter;
     float *loss_part; /* [n][part.n] */
@@ -48,10 +48,10 @@ struct rp_records {
     int64_t roots;
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
-const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_record *r); /* in the order of rs->part */
-const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_record *r); /* in the order of rs->counter */
-int rp_record_name(const struct rp_record_names *names, const char *name);               /* its index there, or -1 */
-void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_record *r); /* "" if none was taken */
+const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r); /* in the order of rs->part */
+const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r); /* in the order of rs->counter */
+int rp_step_name_index(const struct rp_record_names *names, const char *name);               /* its index there, or -1 */
+void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r); /* "" if none was taken */
 
 /* Form: RP_MALFORMED with the line number. Impossible numbers (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;

@@ -15,7 +15,7 @@ static double scheduled(const struct rp_recipe *r, int64_t step)
     return rp_learning_rate(&o, step + 1);
 }
 
-static int rate_matches(const struct rp_record *s, const struct rp_recipe *r, struct rp_err *err)
+static int rate_matches(const struct rp_step_record *s, const struct rp_recipe *r, struct rp_err *err)
 {
     double expected = scheduled(r, s->step);
     if ((r->run_init && *r->run_init) || s->learning_rate == expected)
@@ -25,7 +25,7 @@ static int rate_matches(const struct rp_record *s, const struct rp_recipe *r, st
 }
 
 /* The worker takes a root only where the recipe requires one and after the last step: its time is not part of the throughput. */
-static int root_matches(const struct rp_record *s, const struct rp_recipe *r, int64_t steps, struct rp_err *err)
+static int root_matches(const struct rp_step_record *s, const struct rp_recipe *r, int64_t steps, struct rp_err *err)
 {
     int64_t every = r->evidence_state_root_every;
     int due = s->step == steps - 1 || (every > 0 && (s->step + 1) % every == 0);
@@ -60,7 +60,7 @@ static int counting_of(struct counting *c, const struct rp_records *rs, const st
     c->n = rp_model_counters(c->m);
     for (int i = 0; i < c->n; i++) {
         name[i] = c->m->counter[i].name;
-        c->place[i] = rp_record_name(&rs->counter, name[i]);
+        c->place[i] = rp_step_name_index(&rs->counter, name[i]);
         c->each[i] = c->m->counter[i].per_sample ? c->m->counter[i].per_sample(r) : -1;
     }
     if (same_names(&rs->counter, name, c->n, "counters", c->m, err) < 0)
@@ -68,7 +68,7 @@ static int counting_of(struct counting *c, const struct rp_records *rs, const st
     return same_names(&rs->part, c->m->loss_part, rp_model_loss_parts(c->m), "loss parts", c->m, err);
 }
 
-static int counters_match(const struct counting *c, const struct rp_records *rs, const struct rp_record *s, struct rp_err *err)
+static int counters_match(const struct counting *c, const struct rp_records *rs, const struct rp_step_record *s, struct rp_err *err)
 {
     const uint32_t *is = rp_record_counts(rs, s);
     for (int i = 0; i < c->n; i++) {
@@ -96,7 +96,7 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
     if (steps && counting_of(&counting, rs, r, err) < 0)
         return -1;
     for (int64_t i = first; i < rs->n; i++) {
-        const struct rp_record *s = &rs->r[i];
+        const struct rp_step_record *s = &rs->r[i];
         int64_t timed = s->step - r->measure_warmup_steps, repeat = timed < 0 ? 0 : timed / r->measure_timed_steps;
         if ((int)s->timed != (timed >= 0) || s->repeat != repeat)
             return rp_fail(err, RP_MISMATCH, "step %d is recorded in another phase or repeat than the recipe gives it", s->step);

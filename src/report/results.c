@@ -23,8 +23,8 @@
     "is taken over each draw"
 
 /* One timed window: consecutive records of one repeat. */
-struct window {
-    const struct rp_record *r;
+struct results_window {
+    const struct rp_step_record *r;
     int64_t *cycle; /* [n]: nanoseconds from the start of a step to the start of the next */
     int64_t n, samples, counter[RP_COUNTERS_MAX]; /* as the records name them */
     int64_t ns, root_ns, gap_ns; /* ns: without root_ns; gap_ns: part of ns that is outside every step */
@@ -35,14 +35,14 @@ static double seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-int64_t rp_cycle_ns(const struct rp_record *r, const struct rp_record *next)
+int64_t rp_cycle_ns(const struct rp_step_record *r, const struct rp_step_record *next)
 {
     return next ? next->start_ns - r->start_ns - r->root_ns : r->end_ns - r->start_ns;
 }
 
-static struct window window_of(const struct rp_records *rs, const struct rp_record *r, int64_t n)
+static struct results_window window_of(const struct rp_records *rs, const struct rp_step_record *r, int64_t n)
 {
-    struct window w = {.r = r, .n = n, .cycle = rp_alloc((size_t)n * sizeof *w.cycle)};
+    struct results_window w = {.r = r, .n = n, .cycle = rp_alloc((size_t)n * sizeof *w.cycle)};
     int64_t busy = 0;
     for (int64_t i = 0; i < n; i++) {
         w.cycle[i] = rp_cycle_ns(&r[i], i + 1 < n ? &r[i + 1] : NULL); /* they sum to w.ns */
@@ -58,12 +58,12 @@ static struct window window_of(const struct rp_records *rs, const struct rp_reco
 }
 
 /* The timed windows, in order; *n of them. */
-static struct window *windows(const struct rp_records *rs, int *n)
+static struct results_window *windows(const struct rp_records *rs, int *n)
 {
-    struct window *all = NULL;
+    struct results_window *all = NULL;
     *n = 0;
     for (int64_t i = 0, steps; i < rs->n; i += steps) {
-        const struct rp_record *r = &rs->r[i];
+        const struct rp_step_record *r = &rs->r[i];
         for (steps = 1; r->timed && i + steps < rs->n && r[steps].timed && r[steps].repeat == r->repeat; steps++) {
         }
         if (!r->timed)
@@ -74,7 +74,7 @@ static struct window *windows(const struct rp_records *rs, int *n)
     return all;
 }
 
-static void windows_free(struct window *w, int n)
+static void windows_free(struct results_window *w, int n)
 {
     for (int i = 0; i < n; i++)
         free(w[i].cycle);
@@ -103,13 +103,13 @@ static uint64_t seed_of(const char *sha256)
 }
 
 /* The estimator over each resample. */
-static void draw_all(double *all, int resamples, const struct window *w, int n, const char *sha256)
+static void draw_all(double *all, int resamples, const struct results_window *w, int n, const char *sha256)
 {
     uint64_t state = seed_of(sha256);
     RP_FREE double *rate = rp_alloc((size_t)n * sizeof *rate);
     for (int b = 0; b < resamples; b++) {
         for (int i = 0; i < n; i++) {
-            const struct window *from = &w[n > 1 ? rp_results_draw(&state, n) : 0];
+            const struct results_window *from = &w[n > 1 ? rp_results_draw(&state, n) : 0];
             int64_t ns = 0;
             for (int64_t k = 0; k < from->n; k++)
                 ns += from->cycle[rp_results_draw(&state, from->n)];
@@ -120,7 +120,7 @@ static void draw_all(double *all, int resamples, const struct window *w, int n, 
 }
 
 /* 2.5 % and 97.5 % (nearest rank) of them. */
-static void bootstrap(double interval[2], const struct window *w, int n, int resamples, const char *sha256)
+static void bootstrap(double interval[2], const struct results_window *w, int n, int resamples, const char *sha256)
 {
     RP_FREE double *all = rp_alloc((size_t)resamples * sizeof *all);
     draw_all(all, resamples, w, n, sha256);
@@ -129,7 +129,7 @@ static void bootstrap(double interval[2], const struct window *w, int n, int res
     interval[1] = all[resamples * 975 / 1000 - 1];
 }
 
-static void add_throughput(json_t *out, const struct window *w, int n, const char *sha256, const struct rp_model *m)
+static void add_throughput(json_t *out, const struct results_window *w, int n, const char *sha256, const struct rp_model *m)
 {
     int64_t steps = 0;
     json_t *list = json_array(), *interval = json_null();
@@ -187,7 +187,7 @@ static json_t *counters(const struct rp_records *rs, const struct rp_model *m, c
     json_t *list = json_array();
     for (int i = 0; i < rp_model_counters(m); i++) {
         const struct rp_step_counter *c = &m->counter[i], *of = &m->counter[c->most];
-        int at = rp_record_name(&rs->counter, c->name), of_at = rp_record_name(&rs->counter, of->name);
+        int at = rp_step_name_index(&rs->counter, c->name), of_at = rp_step_name_index(&rs->counter, of->name);
         int64_t n = at < 0 ? 0 : total[at], all = of_at < 0 ? 0 : total[of_at]; /* -1: of a run without steps */
         json_t *row = json_pack("{s:s, s:I, s:o}", "name", c->name, "total", (json_int_t)n, "per_s",
                                 ns ? json_real((double)n / seconds(ns)) : json_null());
@@ -200,7 +200,7 @@ static json_t *counters(const struct rp_records *rs, const struct rp_model *m, c
     return list;
 }
 
-static void add_rates(json_t *out, const struct rp_records *rs, const struct window *w, int n, const struct rp_model *m,
+static void add_rates(json_t *out, const struct rp_records *rs, const struct results_window *w, int n, const struct rp_model *m,
                       double flops_per_sample)
 {
     int64_t total[RP_COUNTERS_MAX] = {0}, ns = 0, gaps = 0;
@@ -218,7 +218,7 @@ static void add_rates(json_t *out, const struct rp_records *rs, const struct win
 }
 
 /* Of a device with a clock of its own. */
-static void add_device_time(json_t *out, const struct window *w, int n)
+static void add_device_time(json_t *out, const struct results_window *w, int n)
 {
     int64_t device = 0, ns = 0;
     for (int i = 0; i < n; i++) {
@@ -237,14 +237,14 @@ static void add_device_time(json_t *out, const struct window *w, int n)
 }
 
 /* NULL: of a run without steps. */
-static json_t *hex_or_null(const struct rp_record *r, float value)
+static json_t *hex_or_null(const struct rp_step_record *r, float value)
 {
     char text[32];
     rp_float_hex(text, value);
     return r ? json_string(text) : json_null();
 }
 
-static json_t *root_or_null(const struct rp_records *rs, const struct rp_record *r)
+static json_t *root_or_null(const struct rp_records *rs, const struct rp_step_record *r)
 {
     char text[RP_SHA256_HEX] = "";
     if (r)
@@ -254,10 +254,10 @@ static json_t *root_or_null(const struct rp_records *rs, const struct rp_record 
 
 static void add_evidence(json_t *out, const struct rp_records *rs)
 {
-    const struct rp_record *first = NULL, *last = NULL, *root0 = NULL, *root1 = NULL;
+    const struct rp_step_record *first = NULL, *last = NULL, *root0 = NULL, *root1 = NULL;
     int64_t roots = 0, root_ns = 0, timed = 0, steps = 0;
     for (int64_t i = 0; i < rs->n; i++) {
-        const struct rp_record *r = &rs->r[i];
+        const struct rp_step_record *r = &rs->r[i];
         if (r->root) {
             root0 = root0 ? root0 : r;
             root1 = r;
@@ -290,7 +290,7 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
         return NULL;
     json_t *out = json_object();
     const struct rp_model *m = rp_model_of(r);
-    struct window *w = windows(rs, &n);
+    struct results_window *w = windows(rs, &n);
     add_evidence(out, rs);
     add_throughput(out, w, n, rs->sha256, m);
     add_step_times(out, rs);
@@ -317,7 +317,7 @@ struct rp_throughput rp_throughput_of(const json_t *run)
 int rp_results_draws(double *out, int n, const struct rp_records *rs)
 {
     int count, steps = 0;
-    struct window *w = windows(rs, &count);
+    struct results_window *w = windows(rs, &count);
     for (int i = 0; i < count; i++)
         steps += w[i].n > 1 ? 2 : 1;
     if (steps >= 2)

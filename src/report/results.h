@@ -45,6 +45,6 @@ int64_t rp_results_draw(uint64_t *state, int64_t n);
 
 /* Nanoseconds from the start of a timed step to that of the next one of its repeat, without a state root between; the last one of a
  * repeat (next NULL) to its own end. */
-int64_t rp_cycle_ns(const struct rp_record *r, const struct rp_record *next);
+int64_t rp_cycle_ns(const struct rp_step_record *r, const struct rp_step_record *next);
 
 #endif

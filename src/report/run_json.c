@@ -3,7 +3,7 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "model/model.h"
 #include "ops/numerics.h"
 #include "report/ceilings.h"
@@ -128,7 +128,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "results", results);
     add_done(out, d->done);
     if (d->samples)
-        json_object_set_new(out, "samples", rp_samples_json(d->samples, d->records));
+        json_object_set_new(out, "samples", rp_telemetry_json(d->samples, d->records));
     else if (d->no_samples)
         json_object_set_new(out, "samples", json_pack("{s:o}", "reason", text_or_null(d->no_samples)));
     add_times(out, d);

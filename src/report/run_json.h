@@ -12,7 +12,7 @@
 #include "recipe/recipe.h"
 #include "report/agreement.h"
 #include "report/records.h"
-#include "report/samples.h"
+#include "report/telemetry.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ struct rp_run_doc {
     const json_t *device; /* rp_device_json(), or NULL if the worker did not report it */
     const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
     const struct rp_records *records; /* of steps/rank0.jsonl */
-    const struct rp_samples *samples; /* telemetry of steps/rank0.samples.jsonl, or NULL */
+    const struct rp_telemetry *samples; /* telemetry of steps/rank0.samples.jsonl, or NULL */
     const char *no_samples;           /* why there is no telemetry; NULL: not supported */
     const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */
     double flops_per_sample;

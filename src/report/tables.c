@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "recipe/recipe.h"
 #include "report/figure.h"
 #include "report/results.h"

@@ -12,16 +12,16 @@
 #define SCRYPT_MEMORY_MAX (1ull << 30) /* minisign's own default */
 #define SCRYPT_WORK_MAX (1ull << 25)   /* likewise: N * r * p * 4 */
 
-struct signature_record {
+struct minisign_signature_record {
     unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
 };
-struct secret_record {
+struct minisign_secret_record {
     unsigned char kind[2], kdf[2], check[2], salt[32], operations[8], memory[8];
     struct hidden {
         unsigned char number[RP_KEY_NUMBER], pair[64], checksum[32];
     } hidden;
 };
-_Static_assert(sizeof(struct signature_record) == 74 && sizeof(struct secret_record) == 158, "no padding");
+_Static_assert(sizeof(struct minisign_signature_record) == 74 && sizeof(struct minisign_secret_record) == 158, "no padding");
 
 static int blake2b_512(unsigned char out[64], const void *data, size_t size, struct rp_err *err)
 {
@@ -39,7 +39,7 @@ static void signed_comment(struct rp_buf *out, const unsigned char sig[64], cons
 
 int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, const char *file, struct rp_err *err)
 {
-    struct signature_record r = {.kind = "ED"};
+    struct minisign_signature_record r = {.kind = "ED"};
     unsigned char digest[64], global[64];
     char print[RP_FINGERPRINT_SIZE];
     RP_BUF both = {0};
@@ -74,7 +74,7 @@ static const char *trusted_comment(size_t *n, const char **text, size_t *left, c
     for (size_t i = 0; i < *n;) {
         unsigned c;
         size_t step = rp_utf8(line + head + i, *n - i, &c);
-        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_turns(c))
+        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_is_bidi_control(c))
             return rp_fail_null(err, RP_MALFORMED, "%s: line 3 holds a control character or invalid UTF-8 at byte %zu", what, head + i);
         i += step;
     }
@@ -84,7 +84,7 @@ static const char *trusted_comment(size_t *n, const char **text, size_t *left, c
 int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                       struct rp_err *err)
 {
-    struct signature_record r;
+    struct minisign_signature_record r;
     unsigned char digest[64], global[64];
     RP_BUF both = {0};
     size_t n = 0;
@@ -106,13 +106,13 @@ int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k
 
 /* ---- secret keys ---- */
 
-static void record_fini(struct secret_record *r)
+static void record_fini(struct minisign_secret_record *r)
 {
     rp_wipe(r, sizeof *r);
 }
-#define RECORD __attribute__((cleanup(record_fini))) struct secret_record
+#define RECORD __attribute__((cleanup(record_fini))) struct minisign_secret_record
 
-static int read_secret(struct secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
+static int read_secret(struct minisign_secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
 {
     if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0)
         return -1;
@@ -147,7 +147,7 @@ static uint64_t power_of_two(uint64_t most)
 }
 
 /* The parameters that libsodium derives from its two limits: r is 8, N by memory or, where there is plenty, by operations. */
-static int xor_scrypt(struct secret_record *r, const char *passphrase, const char *what, struct rp_err *err)
+static int xor_scrypt(struct minisign_secret_record *r, const char *passphrase, const char *what, struct rp_err *err)
 {
     struct hidden pad;
     uint64_t operations = little_endian(r->operations), memory = little_endian(r->memory), n, p = 1;

@@ -75,7 +75,7 @@ static int check_comment(const char *text, size_t n, const char *what, struct rp
     for (size_t i = 0; i < n;) {
         unsigned c;
         size_t step = rp_utf8(text + i, n - i, &c);
-        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_turns(c))
+        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_is_bidi_control(c))
             return rp_fail(err, RP_MALFORMED, "%s: line 1 holds a control character or invalid UTF-8 at byte %zu", what, i);
         i += step;
     }
@@ -117,10 +117,10 @@ void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes,
 struct public_record {
     unsigned char kind[2], number[RP_KEY_NUMBER], key[32];
 };
-struct signature_record {
+struct signify_signature_record {
     unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
 };
-_Static_assert(sizeof(struct public_record) == 42 && sizeof(struct signature_record) == 74, "no padding");
+_Static_assert(sizeof(struct public_record) == 42 && sizeof(struct signify_signature_record) == 74, "no padding");
 
 int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err)
 {
@@ -147,7 +147,7 @@ void rp_foreign_public_write(struct rp_buf *out, const struct rp_key_pair *k, co
 
 int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err)
 {
-    struct signature_record r = {.kind = "Ed"};
+    struct signify_signature_record r = {.kind = "Ed"};
     char print[RP_FINGERPRINT_SIZE];
     if (rp_key_sign(k, data, size, r.sig, err) < 0)
         return -1;
@@ -161,7 +161,7 @@ int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void 
 int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                      struct rp_err *err)
 {
-    struct signature_record r;
+    struct signify_signature_record r;
     if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || at_end(size, what, err) < 0)
         return -1;
     return rp_key_verify(k, data, data_size, r.sig, err) < 0 ? rp_wrap(err, "%s", what) : 0;
@@ -169,18 +169,18 @@ int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k,
 
 /* ---- secret keys ---- */
 
-struct secret_record {
+struct signify_secret_record {
     unsigned char kind[2], kdf[2], rounds[4], salt[16], checksum[8], number[RP_KEY_NUMBER], pair[64];
 };
-_Static_assert(sizeof(struct secret_record) == 104, "no padding");
+_Static_assert(sizeof(struct signify_secret_record) == 104, "no padding");
 
-static void record_fini(struct secret_record *r)
+static void record_fini(struct signify_secret_record *r)
 {
     rp_wipe(r, sizeof *r);
 }
-#define RECORD __attribute__((cleanup(record_fini))) struct secret_record
+#define RECORD __attribute__((cleanup(record_fini))) struct signify_secret_record
 
-static int read_secret(struct secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
+static int read_secret(struct signify_secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
 {
     if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0 || at_end(size, what, err) < 0)
         return -1;
@@ -189,7 +189,7 @@ static int read_secret(struct secret_record *r, const char *text, size_t size, c
     return 0;
 }
 
-static int has_rounds(const struct secret_record *r)
+static int has_rounds(const struct signify_secret_record *r)
 {
     return r->rounds[0] || r->rounds[1] || r->rounds[2] || r->rounds[3];
 }

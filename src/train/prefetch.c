@@ -9,7 +9,7 @@
 
 #define STACK_BYTES ((size_t)256 << 10)
 
-enum state { IDLE, WANTED, WORKING, READY };
+enum prefetch_state { IDLE, WANTED, WORKING, READY };
 
 struct rp_prefetch {
     rp_prepare_fn prepare;
@@ -17,7 +17,7 @@ struct rp_prefetch {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum state state;
+    enum prefetch_state state;
     int stop, failed;
     int64_t step;
     struct rp_err err; /* of that step */

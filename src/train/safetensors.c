@@ -39,7 +39,7 @@ static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t s
 static int bad(const struct rp_st *st, const char *name, const char *why, struct rp_err *err)
 {
     char text[64];
-    return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s': %s", st->path, rp_safe(text, sizeof text, name), why);
+    return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s': %s", st->path, rp_ascii(text, sizeof text, name), why);
 }
 
 /* Shape and dtype -> bytes of one tensor, at most `most`. */

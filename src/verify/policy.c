@@ -23,7 +23,7 @@ static const char *const states[] = {[RP_CHECK_PASSED] = "passed", [RP_CHECK_NOT
 
 _Static_assert(RP_CHECK_COUNT <= RP_POLICY_CHECKS, "a policy has a place for every check");
 
-struct reader {
+struct policy_reader {
     struct rp_events events;
     struct rp_policy *out;
 };
@@ -46,7 +46,7 @@ void rp_policy_fini(struct rp_policy *p)
 }
 
 /* A scalar over several lines could hide the rules between its ends. */
-static int read_event(struct reader *r, struct rp_event *e)
+static int read_event(struct policy_reader *r, struct rp_event *e)
 {
     if (rp_events_next(&r->events, e) < 0)
         return -1;
@@ -79,7 +79,7 @@ static int is_check(const char *text)
 }
 
 /* The index of the name, or -1 with the nearest one in the message. */
-static int find_name(struct reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
+static int find_name(struct policy_reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
 {
     char shown[72];
     struct rp_nearest nearest = {.word = e->text};
@@ -93,14 +93,14 @@ static int find_name(struct reader *r, const struct rp_event *e, const char *kin
         FAIL(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'", e->text, e->text);
         return -1;
     }
-    FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_shown(shown, e->text), nearest.best ? ": did you mean '" : "",
+    FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_excerpt(shown, e->text), nearest.best ? ": did you mean '" : "",
          nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
     return -1;
 }
 
 /* ---- values ---- */
 
-static int fail_value(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t)
+static int fail_value(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
     return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
                                                         : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
@@ -112,7 +112,7 @@ static int fail_value(struct reader *r, const struct rp_event *e, const struct r
                 t->example);
 }
 
-static int read_number(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_number(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
 {
     char *end;
     errno = 0;
@@ -123,7 +123,7 @@ static int read_number(struct reader *r, const struct rp_event *e, const struct 
     return 0;
 }
 
-static int read_flag(struct reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_flag(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
 {
     if (e->plain && strcmp(e->text, "false") == 0)
         return FAIL(r, e, "%s: false is not a rule; leave it out", t->id);
@@ -133,7 +133,7 @@ static int read_flag(struct reader *r, const struct rp_event *e, const struct rp
     return 0;
 }
 
-static int read_list(struct reader *r, const struct rp_event *start, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_list(struct policy_reader *r, const struct rp_event *start, const struct rp_rule_text *t, struct rp_rule *rule)
 {
     for (;;) {
         struct rp_event e;
@@ -152,7 +152,7 @@ static int read_list(struct reader *r, const struct rp_event *start, const struc
 }
 
 /* "id: state" until the end of the mapping. */
-static int read_checks(struct reader *r, const struct rp_event *start)
+static int read_checks(struct policy_reader *r, const struct rp_event *start)
 {
     for (int n = 0;; n++) {
         struct rp_event key, value;
@@ -178,7 +178,7 @@ static int read_checks(struct reader *r, const struct rp_event *start)
     }
 }
 
-static int read_rule(struct reader *r, int id)
+static int read_rule(struct policy_reader *r, int id)
 {
     const struct rp_rule_text *t = &texts[id];
     struct rp_rule *rule = &r->out->rule[id];
@@ -200,7 +200,7 @@ static int read_rule(struct reader *r, int id)
     return failed;
 }
 
-static int read_rules(struct reader *r)
+static int read_rules(struct policy_reader *r)
 {
     for (;;) {
         struct rp_event e;
@@ -221,7 +221,7 @@ static int read_rules(struct reader *r)
 
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err)
 {
-    struct reader r = {.out = out};
+    struct policy_reader r = {.out = out};
     *out = (struct rp_policy){0};
     if (size > RP_POLICY_MAX) {
         rp_fail(err, RP_MALFORMED, "%zu bytes: a policy has at most %u", size, RP_POLICY_MAX);
@@ -242,5 +242,5 @@ int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err)
     char safe[200];
     if (rp_read_file(&bytes, path, RP_POLICY_MAX + 1, err) < 0)
         return rp_wrap(err, "--policy");
-    return rp_policy_parse(out, rp_buf_text(&bytes), bytes.size, rp_safe(safe, sizeof safe, path), err);
+    return rp_policy_parse(out, rp_buf_text(&bytes), bytes.size, rp_ascii(safe, sizeof safe, path), err);
 }

@@ -6,7 +6,7 @@
 #include "data/store.h"
 #include "report/results.h"
 #include "train/safetensors.h"
-#include "worker/ceilings.h"
+#include "worker/measure_ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 
@@ -78,7 +78,7 @@ static int local_recipe(struct replay *p, struct rp_err *err)
 }
 
 /* The record of a step of the run, or of the state before the first. */
-static const struct rp_record *find_record(const struct replay *p, int64_t step)
+static const struct rp_step_record *find_record(const struct replay *p, int64_t step)
 {
     int64_t at = step - p->records->r[0].step; /* steps count up by one from the first record */
     return at >= 0 && at < p->records->n ? &p->records->r[at] : NULL;
@@ -89,7 +89,7 @@ static int check_state(const struct replay *p, struct rp_err *err)
 {
     char root[RP_SHA256_HEX], was[RP_SHA256_HEX] = "";
     int64_t last = p->o->first + p->steps - 1;
-    const struct rp_record *r = find_record(p, last);
+    const struct rp_step_record *r = find_record(p, last);
     if (r)
         rp_record_root(was, p->records, r);
     if (!*was)
@@ -170,12 +170,12 @@ static void compare_value(struct replay *p, int64_t step, const char *quantity, 
     snprintf(out->here, sizeof out->here, "%s", is);
 }
 
-static void compare_counters(struct replay *p, const json_t *body, int64_t step, const struct rp_record *r)
+static void compare_counters(struct replay *p, const json_t *body, int64_t step, const struct rp_step_record *r)
 {
     const struct rp_model *m = rp_model_of(&p->recipe);
     for (int i = 0; i < rp_model_counters(m); i++) {
         char was[24] = "", is[24];
-        int at = rp_record_name(&p->records->counter, m->counter[i].name);
+        int at = rp_step_name_index(&p->records->counter, m->counter[i].name);
         const json_t *here = json_object_get(json_object_get(body, "counters"), m->counter[i].name);
         if (at >= 0)
             snprintf(was, sizeof was, "%" PRIu32, rp_record_counts(p->records, r)[at]);
@@ -184,12 +184,12 @@ static void compare_counters(struct replay *p, const json_t *body, int64_t step,
     }
 }
 
-static void compare_loss_parts(struct replay *p, const json_t *body, int64_t step, const struct rp_record *r)
+static void compare_loss_parts(struct replay *p, const json_t *body, int64_t step, const struct rp_step_record *r)
 {
     const struct rp_model *m = rp_model_of(&p->recipe);
     for (int i = 0; i < rp_model_loss_parts(m); i++) {
         char was[32] = "";
-        int at = rp_record_name(&p->records->part, m->loss_part[i]);
+        int at = rp_step_name_index(&p->records->part, m->loss_part[i]);
         const char *is = json_string_value(json_object_get(json_object_get(body, "loss_parts"), m->loss_part[i]));
         if (at >= 0)
             rp_float_hex(was, rp_record_loss_parts(p->records, r)[at]);
@@ -201,7 +201,7 @@ static void compare_loss_parts(struct replay *p, const json_t *body, int64_t ste
 static void compare_step(struct replay *p, const json_t *body)
 {
     int64_t own = json_integer_value(json_object_get(body, "step")), step = p->o->first + own;
-    const struct rp_record *r = find_record(p, step);
+    const struct rp_step_record *r = find_record(p, step);
     if (!r)
         return;
     char rate[32] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
@@ -254,7 +254,7 @@ static void name_tensor(struct replay *p)
         if (!ours || json_equal(here, root))
             continue;
         if (!out->tensors++)
-            rp_safe(out->tensor, sizeof out->tensor, name);
+            rp_ascii(out->tensor, sizeof out->tensor, name);
     }
 }
 

@@ -17,14 +17,14 @@
 #define DAY_S 86400.0
 #define CLOCKS_S 300.0 /* clocks of two machines differ by less; policy.def names it too */
 
-struct answer {
+struct rules_answer {
     const struct rp_rule *rule;
     int holds;
     char text[400];
 };
 
-static void answer(struct answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void answer(struct answer *a, int holds, const char *fmt, ...)
+static void answer(struct rules_answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void answer(struct rules_answer *a, int holds, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -38,7 +38,7 @@ static json_t *run_field(const struct rp_verify_state *s, const char *a, const c
     return json_object_get(json_object_get(s->run, a), b);
 }
 
-static void rule_signed_by(const struct rp_verify_state *s, struct answer *a)
+static void rule_signed_by(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char print[RP_FINGERPRINT_SIZE];
     struct rp_err err = {0};
@@ -56,7 +56,7 @@ static void rule_signed_by(const struct rp_verify_state *s, struct answer *a)
     answer(a, 0, "signed by %s, which is not in the list%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
-static void rule_countersigned_by(const struct rp_verify_state *s, struct answer *a)
+static void rule_countersigned_by(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char print[RP_FINGERPRINT_SIZE];
     answer(a, 1, "all in the list");
@@ -64,14 +64,14 @@ static void rule_countersigned_by(const struct rp_verify_state *s, struct answer
         struct rp_err err = {0};
         if (rp_trust_resolve(print, a->rule->word[i], &err) < 0)
             answer(a, 0, "'%.64s': %.300s", a->rule->word[i], err.msg);
-        else if (!rp_counter_role(s->v, print))
+        else if (!rp_countersign_role(s->v, print))
             answer(a, 0, "'%.64s' did not countersign", a->rule->word[i]);
         if (!a->holds)
             return;
     }
 }
 
-static void rule_max_age_days(const struct rp_verify_state *s, struct answer *a)
+static void rule_max_age_days(const struct rp_verify_state *s, struct rules_answer *a)
 {
     double age = (double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at"), days = age > 0 ? age / DAY_S : 0;
     if (age < -CLOCKS_S)
@@ -112,7 +112,7 @@ static const char *changed_setting(const struct rp_verify_state *s, const char *
     return NULL;
 }
 
-static void rule_recipes(const struct rp_verify_state *s, struct answer *a)
+static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char digest[RP_SHA256_HEX];
     const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by);
@@ -129,7 +129,7 @@ static void rule_recipes(const struct rp_verify_state *s, struct answer *a)
         unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
-static void rule_programs(const struct rp_verify_state *s, struct answer *a)
+static void rule_programs(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const char *is = rp_known_text(s->before, "probes.program.sha256");
     for (int i = 0; is && i < a->rule->n; i++)
@@ -143,7 +143,7 @@ static void rule_programs(const struct rp_verify_state *s, struct answer *a)
 
 /* A captured repository: the working directory's, or one named with --repo. "absent": not a repository. What could not be read or was not
  * captured counts as possibly changed. 0, or -1 with the answer. */
-static int check_repository(const char *name, const json_t *values, struct answer *a)
+static int check_repository(const char *name, const json_t *values, struct rules_answer *a)
 {
     const char *state = rp_state_at(values, "modified"), *below = rp_state_at(values, "submodules_changed");
     double modified = 0, submodules = 0;
@@ -160,7 +160,7 @@ static int check_repository(const char *name, const json_t *values, struct answe
     return -1;
 }
 
-static void rule_clean_tree(const struct rp_verify_state *s, struct answer *a)
+static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const char *tool = json_string_value(run_field(s, "tool", "dirty")), *name;
     json_t *all = json_object_get(json_object_get(s->before, "probes"), "git"), *values;
@@ -176,31 +176,31 @@ static void rule_clean_tree(const struct rp_verify_state *s, struct answer *a)
         answer(a, 0, "unknown: the working directory was not captured");
 }
 
-static void rule_complete(const struct rp_verify_state *s, struct answer *a)
+static void rule_complete(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const char *status = json_string_value(json_object_get(s->run, "status"));
     answer(a, strcmp(status, "complete") == 0, "the run is %s", status);
 }
 
-static void rule_min_steps(const struct rp_verify_state *s, struct answer *a)
+static void rule_min_steps(const struct rp_verify_state *s, struct rules_answer *a)
 {
     int64_t n = json_integer_value(json_object_get(run_field(s, "results", "steps"), "timed"));
     answer(a, n >= a->rule->number, "%" PRId64 " timed steps, at least %" PRId64 " required", n, a->rule->number);
 }
 
-static void rule_min_repeats(const struct rp_verify_state *s, struct answer *a)
+static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answer *a)
 {
     int64_t n = (int64_t)json_array_size(run_field(s, "results", "windows"));
     answer(a, n >= a->rule->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, a->rule->number);
 }
 
-static void rule_replayed(const struct rp_verify_state *s, struct answer *a)
+static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
 {
     answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " steps replayed, at least %" PRId64 " required%s", s->v->replayed,
            a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-static void rule_in_ledger(const struct rp_verify_state *s, struct answer *a)
+static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const json_t *position = run_field(s, "ledger", "position");
     const char *reason = json_string_value(run_field(s, "ledger", "reason"));
@@ -218,7 +218,7 @@ static const char *not_looked_up(const struct rp_verify_state *s)
                                                 : "unknown: the run cites no ledger entry";
 }
 
-static void rule_ledger_checked(const struct rp_verify_state *s, struct answer *a)
+static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_answer *a)
 {
     int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
     answer(a, recorded, "%s", recorded       ? "found, with this bundle"
@@ -226,7 +226,7 @@ static void rule_ledger_checked(const struct rp_verify_state *s, struct answer *
                                       : not_looked_up(s));
 }
 
-static void rule_max_attempts_before(const struct rp_verify_state *s, struct answer *a)
+static void rule_max_attempts_before(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const json_t *earlier = run_field(s, "ledger", "earlier");
     int64_t n = json_integer_value(earlier);
@@ -237,7 +237,7 @@ static void rule_max_attempts_before(const struct rp_verify_state *s, struct ans
             s->v->ledger ? "" : "; according to the signer");
 }
 
-static void rule_max_failed_before(const struct rp_verify_state *s, struct answer *a)
+static void rule_max_failed_before(const struct rp_verify_state *s, struct rules_answer *a)
 {
     static const char *const ends[] = {"failed", "interrupted", "open"};
     int64_t n = 0;
@@ -251,7 +251,7 @@ static void rule_max_failed_before(const struct rp_verify_state *s, struct answe
 }
 
 /* The original was given and compared. 0, or -1 with the answer. */
-static int require_original(const struct rp_verify_state *s, struct answer *a)
+static int require_original(const struct rp_verify_state *s, struct rules_answer *a)
 {
     if (s->v->original)
         return 0;
@@ -259,7 +259,7 @@ static int require_original(const struct rp_verify_state *s, struct answer *a)
     return -1;
 }
 
-static void rule_bits_equal(const struct rp_verify_state *s, struct answer *a)
+static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const json_t *bits = run_field(s, "agreement", "bits");
     int equal = json_is_true(json_object_get(bits, "equal"));
@@ -273,7 +273,7 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct answer *a)
             first);
 }
 
-static void rule_throughput_within_percent(const struct rp_verify_state *s, struct answer *a)
+static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const json_t *ratio = json_object_get(run_field(s, "agreement", "throughput"), "ratio");
     double off = 100 * fabs(json_number_value(ratio) - 1);
@@ -283,7 +283,7 @@ static void rule_throughput_within_percent(const struct rp_verify_state *s, stru
 }
 
 /* Counters of the processor since boot, before and after the run. */
-static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
+static void cpu_throttling(const struct rp_verify_state *s, struct rules_answer *a)
 {
     static const char *const counts[] = {"probes.frequency.core_throttles", "probes.frequency.package_throttles"};
     double before, after, more = 0;
@@ -303,7 +303,7 @@ static void cpu_throttling(const struct rp_verify_state *s, struct answer *a)
         answer(a, more == 0, "throttled %.0f times during the run", more);
 }
 
-static void rule_no_throttling(const struct rp_verify_state *s, struct answer *a)
+static void rule_no_throttling(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const json_t *is = json_object_get(s->run, "samples"), *shares = json_object_get(is, "throttle");
     const char *name;
@@ -331,7 +331,7 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct answer *a
             answer(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
 }
 
-static void rule_no_warnings(const struct rp_verify_state *s, struct answer *a)
+static void rule_no_warnings(const struct rp_verify_state *s, struct rules_answer *a)
 {
     answer(a, 1, "none");
     for (int i = 0; i < RP_CHECK_policy; i++)
@@ -339,7 +339,7 @@ static void rule_no_warnings(const struct rp_verify_state *s, struct answer *a)
             answer(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
 }
 
-static void rule_checks(const struct rp_verify_state *s, struct answer *a)
+static void rule_checks(const struct rp_verify_state *s, struct rules_answer *a)
 {
     answer(a, 1, "all as required");
     for (int i = 0; i < RP_CHECK_COUNT && a->holds; i++) {
@@ -353,7 +353,7 @@ static void rule_checks(const struct rp_verify_state *s, struct answer *a)
 
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    static void (*const rules[])(const struct rp_verify_state *, struct answer *) = {
+    static void (*const rules[])(const struct rp_verify_state *, struct rules_answer *) = {
 #define RULE(id, type, example, meaning) rule_##id,
 #include "verify/policy.def"
 #undef RULE
@@ -368,13 +368,13 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
-        struct answer a = {.rule = &p->rule[i]};
+        struct rules_answer a = {.rule = &p->rule[i]};
         char safe[sizeof a.text];
         if (!p->rule[i].line)
             continue;
         rules_given++;
         rules[i](s, &a);
-        rp_safe(safe, sizeof safe, a.text);
+        rp_ascii(safe, sizeof safe, a.text);
         json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
         if (!a.holds && !broken++)
             snprintf(first, sizeof first, "%s: %s", rp_rule_text(i)->id, safe);

@@ -13,7 +13,7 @@
 #include "recipe/recipe.h"
 #include "report/records.h"
 #include "report/results.h"
-#include "report/samples.h"
+#include "report/telemetry.h"
 #include "sign/dsse.h"
 #include "verify/verify.h"
 
@@ -28,7 +28,7 @@ struct rp_verify_state {
     json_t *statement;            /* statement */
     json_t *run, *before, *after; /* schema */
     struct rp_records records;    /* schema */
-    struct rp_samples samples;    /* samples; n 0: none */
+    struct rp_telemetry samples;    /* samples; n 0: none */
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
 

@@ -52,9 +52,9 @@ static int compare_tensor(struct rp_state_difference *d, const struct pair *p, c
     uint64_t size = here->end - here->begin;
     if (!was || was->end - was->begin != size || strcmp(was->dtype, "F32") != 0 || strcmp(here->dtype, "F32") != 0)
         return rp_fail(err, RP_MISMATCH, "the tensor '%s' is not in both files, or of another size",
-                       rp_safe(safe, sizeof safe, here->name));
+                       rp_ascii(safe, sizeof safe, here->name));
     *d = (struct rp_state_difference){.size = (int64_t)(size / sizeof(float))};
-    rp_safe(d->name, sizeof d->name, here->name);
+    rp_ascii(d->name, sizeof d->name, here->name);
     for (uint64_t at = 0; at < size; at += PIECE) {
         size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
         if (rp_st_read(&p->was, was, at, p->a, n, err) < 0 || rp_st_read(&p->here, here, at, p->b, n, err) < 0)

@@ -68,7 +68,7 @@ void rp_check_text(struct rp_check_result *result, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    rp_safe(result->text, sizeof result->text, text);
+    rp_ascii(result->text, sizeof result->text, text);
 }
 
 static void format_value(char *out, size_t size, const json_t *j)
@@ -81,7 +81,7 @@ static void format_value(char *out, size_t size, const json_t *j)
     }
     rp_json_write_line(&text, j);
     text.data[text.size - 1] = 0;
-    snprintf(out, size, "%.100s", rp_safe(safe, sizeof safe, text.data));
+    snprintf(out, size, "%.100s", rp_ascii(safe, sizeof safe, text.data));
 }
 
 /* The first difference below `path`: 1 and its text, or 0. */
@@ -97,7 +97,7 @@ static int find_difference(char *text, size_t size, char *path, size_t path_size
         for (int turn = 0; turn < 2; turn++) /* keys of the document, then keys that it lacks */
             json_object_foreach((json_t *)(turn ? expected : is), key, part)
             {
-                snprintf(path + end, path_size - end, "%s%s", end ? "/" : "", rp_safe(safe, sizeof safe, key));
+                snprintf(path + end, path_size - end, "%s%s", end ? "/" : "", rp_ascii(safe, sizeof safe, key));
                 if (find_difference(text, size, path, path_size, json_object_get(is, key), json_object_get(expected, key)))
                     return 1;
                 path[end] = 0;
@@ -133,7 +133,7 @@ static void state_fini(struct rp_verify_state *s)
     json_decref(s->run);
     json_decref(s->before);
     json_decref(s->after);
-    rp_samples_fini(&s->samples);
+    rp_telemetry_fini(&s->samples);
     rp_records_fini(&s->records);
     rp_recipe_fini(&s->recipe);
 }
@@ -145,7 +145,7 @@ void rp_verified_fini(struct rp_verified *kept)
     json_decref(kept->after);
     rp_records_fini(&kept->records);
     rp_recipe_fini(&kept->recipe);
-    rp_samples_fini(&kept->samples);
+    rp_telemetry_fini(&kept->samples);
     *kept = (struct rp_verified){0};
 }
 
@@ -156,7 +156,7 @@ static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
     s->before = s->after = NULL;
     s->records = (struct rp_records){0};
     s->recipe = (struct rp_recipe){0};
-    s->samples = (struct rp_samples){0};
+    s->samples = (struct rp_telemetry){0};
 }
 
 /* Requested by an option: one that could not be completed makes the verdict inconclusive instead of failed. */
@@ -183,17 +183,17 @@ static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
 }
 
 /* Of the bundle, and of the report given with --report. */
-struct tally {
+struct verify_tally {
     int failed, incomplete;
 };
 
 /* *err: the first failure, or if there is none the first requested check that could not be completed. */
-static void run_checks(struct rp_verify_state *s, struct tally *bundle, struct tally *page, struct rp_err *err)
+static void run_checks(struct rp_verify_state *s, struct verify_tally *bundle, struct verify_tally *page, struct rp_err *err)
 {
     int stopped = 0;
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         struct rp_check_result *r = &s->v->check[i];
-        struct tally *t = i == RP_CHECK_report_file ? page : bundle;
+        struct verify_tally *t = i == RP_CHECK_report_file ? page : bundle;
         struct rp_err e = {0};
         s->v->run = s->run;
         if (stopped || (bundle->failed && is_requested(i))) {
@@ -213,7 +213,7 @@ static void run_checks(struct rp_verify_state *s, struct tally *bundle, struct t
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
-    struct tally bundle = {0}, page = {0};
+    struct verify_tally bundle = {0}, page = {0};
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         v->check[i] = (struct rp_check_result){.name = checks[i].id, .proves = checks[i].proves};

@@ -13,7 +13,7 @@
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
 #include "report/records.h"
-#include "report/samples.h"
+#include "report/telemetry.h"
 #include "sign/key.h"
 #include "verify/replay.h"
 
@@ -60,7 +60,7 @@ struct rp_verified {
     json_t *before, *after; /* captures */
     struct rp_records records;
     struct rp_recipe recipe;
-    struct rp_samples samples; /* n 0: none */
+    struct rp_telemetry samples; /* n 0: none */
 };
 void rp_verified_fini(struct rp_verified *kept);
 
@@ -107,7 +107,7 @@ struct rp_verification {
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
 /* Of the first valid countersignature by that key; NULL: none. */
-const char *rp_counter_role(const struct rp_verification *v, const char *fingerprint);
+const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
  * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "results", "replay", "policy", "ledger"}. */

@@ -69,7 +69,7 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 static const struct rp_backend *named_device(const struct rp_recipe *r, const struct rp_device_opts *o, struct rp_err *err)
 {
     char shown[72];
-    rp_shown(shown, r->run_device);
+    rp_excerpt(shown, r->run_device);
     if (r->run_backend == RP_BACKEND_cpu)
         return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
     const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));

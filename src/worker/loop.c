@@ -1,7 +1,7 @@
 /* The worker's side: one job, from its JOB frame to DONE. run_phases() lists its phases. */
 #include "base/clock.h"
 #include "base/json.h"
-#include "worker/ceilings.h"
+#include "worker/measure_ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 

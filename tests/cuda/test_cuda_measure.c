@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "worker/ceilings.h"
+#include "worker/measure_ceilings.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* Every operation of the CUDA backend, its kernels executed by the shim, against the literal definition: bit for bit, for awkward sizes
  * and every order of threads. OPS="gemm add" limits it to some.
  * shims: 800 700 */
-#include "ops/compare.h"
+#include "ops/op_check.h"
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
 

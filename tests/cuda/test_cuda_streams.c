@@ -2,7 +2,7 @@
  * has to find are planted first. timeout: 120 */
 #include "tests/cuda/alone.h"
 
-#include "ops/compare.h"
+#include "ops/op_check.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/speed.h"
 #include "base/buf.h"
-#include "ops/compare.h"
+#include "ops/op_check.h"
 #include "tests/cuda/device_code.h"
 #include "tests/cuda/expected.h"
 #include "tests/cuda/gpu.h"

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "bundle/schema.h"
 #include "capture/capture.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "capture/doctor/doctor.h"
 #include "tests/fuzz/patch.h"
 #include "tests/fuzz/fuzz.h"
@@ -24,7 +24,7 @@ static void printable(const struct rp_buf *b)
     for (size_t i = 0, n; i < b->size; i += n) {
         unsigned c = 0;
         n = rp_utf8(b->data + i, b->size - i, &c);
-        must(n && ((!rp_is_control(c) && !rp_turns(c)) || c == '\n' || c == '\t')); /* tabs: the matrix of nvidia-smi */
+        must(n && ((!rp_is_control(c) && !rp_is_bidi_control(c)) || c == '\n' || c == '\t')); /* tabs: the matrix of nvidia-smi */
     }
 }
 
@@ -44,7 +44,7 @@ static void put(json_t *doc, const char *field, size_t n, json_t *value)
         const char *dot = memchr(field, '.', n);
         size_t len = dot ? (size_t)(dot - field) : n;
         snprintf(name, sizeof name, "%.*s", (int)len, field);
-        rp_clean(name);
+        rp_sanitize(name);
         if (!dot)
             break;
         if (!json_is_object(json_object_get(at, name)))

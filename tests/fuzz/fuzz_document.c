@@ -9,11 +9,11 @@
 #include "tests/fuzz/honest.h"
 
 #include "bundle/schema.h"
-#include "compare/row.h"
+#include "compare/result.h"
 #include "import/export.h"
 #include "page/page.h"
 #include "report/agreement.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 #include "tests/fuzz/patch.h"
 #include "verify/policy.h"
 
@@ -185,7 +185,7 @@ static void countersign(struct rp_bundle *b, const struct rp_key_pair *key)
     struct rp_err err;
     struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "n"};
     struct rp_buf *seal = bytes_of(b, members[COUNTER]), *pem;
-    MUST(rp_counter_seal(seal, &c, attack_bytes(b, members[STATEMENT]), key, &err) == 0);
+    MUST(rp_countersign_seal(seal, &c, attack_bytes(b, members[STATEMENT]), key, &err) == 0);
     pem = bytes_of(b, members[COUNTER + 1]);
     rp_key_public_pem(key, pem);
 }
@@ -222,7 +222,7 @@ static int bend_sealed(struct rp_bundle *b, int member, int how, const char *tex
 
 /* ---- the verdict ---- */
 
-static double rate(const struct rp_record *r, int64_t until)
+static double rate(const struct rp_step_record *r, int64_t until)
 {
     return r->samples / ((double)(until - r->start_ns) * 1e-9);
 }
@@ -232,7 +232,7 @@ static void follows(const struct rp_verification *v, const struct rp_verified *k
 {
     const struct rp_throughput t = rp_throughput_of(v->run);
     double low = INFINITY, high = 0;
-    const struct rp_record *r = kept->records.r;
+    const struct rp_step_record *r = kept->records.r;
     for (int64_t i = 0; i < kept->records.n; i++) {
         int64_t next = i + 1 < kept->records.n && r[i + 1].start_ns > r[i].end_ns ? r[i + 1].start_ns : r[i].end_ns;
         if (r[i].step < 0)
@@ -254,7 +254,7 @@ static void use(const struct rp_verification *v, const struct rp_verified *kept)
     rp_page_html(&page, &b, 1);
     rp_page_markdown(&markdown, &b, 1);
     MUST(!strstr(page.data, "<script") && rp_page_check(&r, &page, &b, NULL, 0, &err) == 0 && r.state == RP_CHECK_PASSED);
-    RP_JSON *row = rp_row_to_json(rp_rows_add_verified(&rows, v, kept));
+    RP_JSON *row = rp_result_to_json(rp_rows_add_verified(&rows, v, kept));
     struct rp_export_source from = {.verification = v, .kept = kept, .name = "x", .result = row, .status = "onprem"};
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
         if (e->write(&log, &from, &err) < 0)

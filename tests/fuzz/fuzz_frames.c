@@ -8,7 +8,7 @@
 #include "capture/nvidia/gpu.h"
 #include "process/process.h"
 #include "report/records.h"
-#include "report/samples.h"
+#include "report/telemetry.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <sys/socket.h>
@@ -78,7 +78,7 @@ static void as_values(const struct taken *t)
     for (size_t i = 0, n; i + 1 < text.size; i += n) {
         unsigned c = 0;
         n = rp_utf8(text.data + i, text.size - i, &c);
-        must(n && !rp_is_control(c) && !rp_turns(c));
+        must(n && !rp_is_control(c) && !rp_is_bidi_control(c));
     }
     for (const char *at = text.data; (at = strchr(at, '\\')); at += 2)
         must(at[1] != 'u'); /* JSON spells control characters so */
@@ -89,13 +89,13 @@ static void as_members(struct taken *t)
 {
     struct rp_err err = {0};
     struct rp_records records;
-    struct rp_samples samples;
+    struct rp_telemetry samples;
     RP_BUF lines = {0};
     rp_sampling_write(&lines, &t->samples);
     must(!strpbrk(t->samples.reason, "\n\033"));
     if (lines.size) {
-        must(rp_samples_parse(&samples, lines.data, lines.size, &err) == 0);
-        rp_samples_fini(&samples);
+        must(rp_telemetry_parse(&samples, lines.data, lines.size, &err) == 0);
+        rp_telemetry_fini(&samples);
     }
     if (rp_records_parse(&records, rp_buf_text(&t->steps), t->steps.size, &err) < 0)
         must_be_refusal(&err);

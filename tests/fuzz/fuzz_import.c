@@ -2,7 +2,7 @@
  * compare reads, of printable text and figures above 0. FUZZ_FORMAT=nccl: that format alone, whatever the first byte says. */
 #include "base/json.h"
 #include "base/text.h"
-#include "compare/row.h"
+#include "compare/result.h"
 #include "import/import.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Where samples are listed, the figure follows from them as compare takes them: the median over groups of the harmonic mean in each. */
-static void check_samples(const struct rp_row *row)
+static void check_samples(const struct rp_result *row)
 {
     RP_FREE double *mean = rp_alloc((size_t)(row->groups + 1) * sizeof *mean);
     const double *v = row->sample;
@@ -55,7 +55,7 @@ static void check(const json_t *doc)
     text.size--;
     text.data[text.size] = 0;
     rp_buf_add(&clean, text.data, text.size);
-    rp_clean(clean.data);
+    rp_sanitize(clean.data);
     if (strcmp(text.data, clean.data) != 0 || has_control(text.data))
         abort();
 }

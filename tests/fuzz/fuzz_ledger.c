@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rp_ledger_summary was, is;
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     struct rp_err err = {0};
     char path[64];
     RP_FD fd = memfd_create("ledger", MFD_CLOEXEC);

@@ -8,7 +8,7 @@
 #include "tests/fuzz/honest.h"
 
 #include "page/box.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const int fuzz_is_slow; /* replay.c */
@@ -28,7 +28,7 @@ static void countersign(struct rp_bundle *b, const struct rp_key_pair *key)
     struct rp_err err;
     RP_BUF seal = {0}, pem = {0};
     struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "<b>"};
-    MUST(rp_counter_seal(&seal, &c, attack_bytes(b, "statement.dsse.json"), key, &err) == 0);
+    MUST(rp_countersign_seal(&seal, &c, attack_bytes(b, "statement.dsse.json"), key, &err) == 0);
     rp_key_public_pem(key, &pem);
     fx_add(b, "signatures/0.dsse.json", seal.data, seal.size);
     fx_add(b, "signatures/0.pem", pem.data, pem.size);

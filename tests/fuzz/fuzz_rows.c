@@ -13,7 +13,7 @@ static void check_text(const struct rp_buf *b)
     for (size_t i = 0, n; i < b->size; i += n) {
         unsigned c = 0;
         n = rp_utf8(b->data + i, b->size - i, &c);
-        must(n && ((!rp_is_control(c) && !rp_hides(c)) || c == '\n'));
+        must(n && ((!rp_is_control(c) && !rp_is_invisible(c)) || c == '\n'));
     }
 }
 
@@ -33,10 +33,10 @@ static void use(struct rp_rows *rows)
     struct rp_doc d = {0};
     enum rp_comparable verdict;
     for (int i = 0; i < rows->n; i++) {
-        const struct rp_row *row = &rows->row[i];
-        rp_row_complete(&rows->row[i]);
-        must(isnan(row->throughput) || (row->throughput > 0 && row->throughput <= RP_ROW_NUMBER_MAX && row->unit));
-        must(!row->source.signed_by && !row->source.verdict && row->source.kind != RP_ROW_BUNDLE);
+        const struct rp_result *row = &rows->row[i];
+        rp_result_complete(&rows->row[i]);
+        must(isnan(row->throughput) || (row->throughput > 0 && row->throughput <= RP_RESULT_NUMBER_MAX && row->unit));
+        must(!row->source.signed_by && !row->source.verdict && row->source.kind != RP_RESULT_BUNDLE);
     }
     json_t *c = rows->n >= 2 && rows->n < 50 ? rp_compare(rows, &verdict, &err) : NULL;
     if (c) {

@@ -31,7 +31,7 @@ static __attribute__((unused)) void printable(const char *text, int lines)
     for (size_t i = 0; i < n; i += step) {
         unsigned c = 0;
         step = rp_utf8(text + i, n - i, &c);
-        MUST(step && ((!rp_is_control(c) && !rp_hides(c)) || (lines && c == '\n')));
+        MUST(step && ((!rp_is_control(c) && !rp_is_invisible(c)) || (lines && c == '\n')));
     }
 }
 

@@ -13,7 +13,7 @@ json_t *patch_value(const char *text, size_t n)
     json_t *v = json_loads(safe, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     if (v)
         return v;
-    rp_clean(safe); /* jansson takes no malformed UTF-8 */
+    rp_sanitize(safe); /* jansson takes no malformed UTF-8 */
     return json_string(safe);
 }
 
@@ -49,7 +49,7 @@ static void one(json_t *doc, const char *line, size_t n)
         for (len = 0; at + len < end && line[at + len] != '/'; len++)
             ;
         snprintf(name, sizeof name, "%.*s", (int)len, line + at);
-        rp_clean(name);
+        rp_sanitize(name);
         at += len;
         if (at >= end)
             break;

@@ -1,6 +1,6 @@
 /* Every operation in every instruction set this CPU has, on 1, 2, 3 and 7 threads, against the literal definition: bit for bit. */
 #include "backend/cpu/ops_isa.h"
-#include "ops/compare.h"
+#include "ops/op_check.h"
 #include "tests/ops/device.h"
 
 #include <time.h>

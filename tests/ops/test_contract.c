@@ -14,7 +14,7 @@ extern const struct rp_ops rp_cpu_ops_contracted;
 #undef __AVX512F__ /* the AVX2 text even where the whole file is compiled for more */
 #include "backend/cpu/kernels.inc.h"
 
-#include "ops/compare.h"
+#include "ops/op_check.h"
 #include "tests/ops/device.h"
 
 /* Operations with a product that is rounded before it is added in one expression. */

@@ -212,10 +212,10 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);
     struct rp_records records;
-    struct rp_samples samples;
+    struct rp_telemetry samples;
     if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
         return -1;
-    if (rp_samples_parse(&samples, rp_buf_text(&x->samples), x->samples.size, err) < 0) {
+    if (rp_telemetry_parse(&samples, rp_buf_text(&x->samples), x->samples.size, err) < 0) {
         rp_records_fini(&records);
         return -1;
     }
@@ -239,7 +239,7 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     json_decref(x->run);
     x->run = rp_run_json(&d, err);
     rp_records_fini(&records);
-    rp_samples_fini(&samples);
+    rp_telemetry_fini(&samples);
     return x->run ? fx_report(x, err) : -1;
 }
 

@@ -4,7 +4,7 @@
 
 #include "ledger/ledger.h"
 #include "page/page.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 #include "tests/unit/agreement_fixture.h"
 
 #define EVIL "<img src=x onerror=alert(1)>&\"'"
@@ -67,10 +67,10 @@ static __attribute__((unused)) void expect_bends(const struct page_bend *bends, 
 #define EXPECT_BENDS(bends, page, here, others, n) expect_bends(bends, sizeof(bends) / sizeof *(bends), page, here, others, n)
 
 /* What ends is the run of *mark. */
-static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_mark *mark)
+static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_ref *mark)
 {
     struct rp_err err = {0};
-    const struct rp_ledger_mark start = *mark, *of = rp_ledger_end(rp_ledger_event_name(e)) ? &start : NULL;
+    const struct rp_ledger_ref start = *mark, *of = rp_ledger_end(rp_ledger_event_name(e)) ? &start : NULL;
     CHECK(rp_ledger_append(path, 1, e, of, fields, mark, &err) == 0, "%s", err.msg);
 }
 
@@ -83,7 +83,7 @@ static void countersign(const char *file, const char *to)
     struct rp_countersignature c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
     struct rp_key_pair *k = fx_key("carol.pem");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
-    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);
     rp_key_free(k);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
@@ -98,7 +98,7 @@ static char *ledger_file;
 static __attribute__((unused)) void make_bundles(void)
 {
     struct fx x;
-    struct rp_ledger_mark mark = {0};
+    struct rp_ledger_ref mark = {0};
     struct shown second;
     if (ledger_file)
         return;

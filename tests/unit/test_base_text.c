@@ -52,14 +52,14 @@ TEST(what_turns_text_or_is_not_seen_hides)
     static const unsigned seen[] = {' ',    '~',    0xa0,   0xac,   0xae,   0x34e,  0x350,  0x2010, 0x2014, 0x200a, 0x202f, 0x205f,  0x2070,
                                     0x3000, 0x3163, 0x4e2d, 0xfe0f, 0xfefe, 0xff21, 0xfffc, 0xfffd, 0x1f600, 0xdffff, 0xe1000};
     for (size_t i = 0; i < sizeof hides / sizeof *hides; i++)
-        CHECK(rp_hides(hides[i]), "U+%04X", hides[i]);
+        CHECK(rp_is_invisible(hides[i]), "U+%04X", hides[i]);
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
-        CHECK(!rp_hides(seen[i]), "U+%04X", seen[i]);
+        CHECK(!rp_is_invisible(seen[i]), "U+%04X", seen[i]);
     for (unsigned c = 0; c < 0x110000; c++)
-        CHECK(!rp_turns(c) || rp_hides(c), "U+%04X", c);
+        CHECK(!rp_is_bidi_control(c) || rp_is_invisible(c), "U+%04X", c);
     char text[] = "a\xe2\x80\x8b" "b\xc2\xad" "c\xef\xbb\xbf" "d\xf3\xa0\x81\x81" "e\xe2\x81\xa4", shown[72];
-    CHECK_STR(rp_shown(shown, text), "a?b?c?d?e?");
-    rp_clean(text);
+    CHECK_STR(rp_excerpt(shown, text), "a?b?c?d?e?");
+    rp_sanitize(text);
     CHECK_STR(text, "a???b??c???d????e???");
 }
 
@@ -69,7 +69,7 @@ TEST(quotes_end_where_the_text_does)
                                            {"good\" (trusted as NVIDIA Corp)", "\"good\\\" (trusted as NVIDIA Corp)\""},
                                            {"\\\"", "\"\\\\\\\"\""}, {"a\033[2J\xe2\x80\x8b", "\"a?[2J???\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        RP_FREE char *quoted = rp_quoted(cases[i][0]);
+        RP_FREE char *quoted = rp_quote(cases[i][0]);
         CHECK_STR(quoted, cases[i][1]);
     }
 }
@@ -91,15 +91,15 @@ TEST(digests_are_64_lower_case_digits)
 TEST(foreign_text_is_shown_harmless_and_cut)
 {
     char safe[6], shown[72];
-    CHECK_STR(rp_safe(safe, sizeof safe, "\x7f\033\xc3\xa9z and more"), "????z");
-    CHECK_STR(rp_shown(shown, "caf\xc3\xa9 \033[2J \xc2\x9b \xff"), "caf\xc3\xa9 ?[2J ? ?");
+    CHECK_STR(rp_ascii(safe, sizeof safe, "\x7f\033\xc3\xa9z and more"), "????z");
+    CHECK_STR(rp_excerpt(shown, "caf\xc3\xa9 \033[2J \xc2\x9b \xff"), "caf\xc3\xa9 ?[2J ? ?");
     RP_BUF text = {0};
     for (int i = 0; i < 59; i++)
         rp_buf_puts(&text, "x");
     rp_buf_puts(&text, "y");
-    CHECK(strcmp(rp_shown(shown, text.data), text.data) == 0, "60 bytes fit");
+    CHECK(strcmp(rp_excerpt(shown, text.data), text.data) == 0, "60 bytes fit");
     text.data[59] = 0;
     text.size = 59;
     rp_buf_puts(&text, "\xc3\xa9"); /* its second byte would be the 61st */
-    CHECK(strlen(rp_shown(shown, text.data)) == 62 && strcmp(shown + 58, "x...") == 0, "%s", shown);
+    CHECK(strlen(rp_excerpt(shown, text.data)) == 62 && strcmp(shown + 58, "x...") == 0, "%s", shown);
 }

@@ -11,28 +11,28 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void set(struct rp_row *row, const char *key, const char *text)
+static void set(struct rp_result *row, const char *key, const char *text)
 {
     struct rp_err err;
-    CHECK(rp_row_set(row, key, text, &err) == 0, "%s: %s", key, err.msg);
+    CHECK(rp_result_set(row, key, text, &err) == 0, "%s: %s", key, err.msg);
 }
 
 /* Everything known, as of a verified bundle. */
-static struct rp_row *complete(struct rp_rows *rows)
+static struct rp_result *complete(struct rp_rows *rows)
 {
     static const char *const values[][2] = {
         {"model", "bert-base"}, {"task", "pre-training"}, {"sequence_length", "128"}, {"precision", "fp32"}, {"batch_per_device", "32"},
         {"accumulation", "1"}, {"optimizer", "adamw"}, {"clipping", "none"}, {"dropout", "0.1"}, {"data", "d"}, {"timed_window", "w"},
         {"estimator", "e"}, {"padding", "p"}, {"device_model", "x"}, {"devices", "1"}, {"nodes", "1"}, {"clocks", "c"}, {"framework", "f"}};
-    struct rp_row *row = rp_rows_add(rows);
+    struct rp_result *row = rp_rows_add(rows);
     double samples[8] = {100, 101, 99, 100, 102, 98, 100, 100};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         set(row, values[i][0], values[i][1]);
-    rp_row_complete(row);
-    rp_row_samples(row, samples, 8);
+    rp_result_complete(row);
+    rp_result_samples(row, samples, 8);
     row->throughput = 100;
     row->unit = rp_strdup("sequences/s");
-    row->source.kind = RP_ROW_BUNDLE;
+    row->source.kind = RP_RESULT_BUNDLE;
     row->source.verdict = rp_strdup("verified");
     row->source.signed_by = rp_strdup("SHA256:x");
     row->source.sha256 = rp_asprintf("%064d", rows->n);
@@ -58,7 +58,7 @@ TEST(comparable_and_its_interval)
 {
     struct rp_rows rows = {0};
     complete(&rows);
-    struct rp_row *b = complete(&rows);
+    struct rp_result *b = complete(&rows);
     b->throughput = 200;
     for (int i = 0; i < 8; i++)
         b->sample[i] *= 2;
@@ -73,7 +73,7 @@ TEST(comparable_and_its_interval)
     rp_rows_fini(&rows);
 }
 
-static void processor(struct rp_row *row)
+static void processor(struct rp_result *row)
 {
     set(row, "gpus_per_node", "0");
     set(row, "threads", "2");
@@ -81,7 +81,7 @@ static void processor(struct rp_row *row)
     set(row, "other_work", "none");
 }
 
-static void in_gigabytes(struct rp_row *row)
+static void in_gigabytes(struct rp_result *row)
 {
     free(row->unit);
     row->unit = rp_strdup("GB/s");
@@ -100,7 +100,7 @@ TEST(each_confounder)
 #undef CONFOUNDER
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char value[RP_ROW_TEXT_MAX + 1];
+        char value[RP_RESULT_TEXT_MAX + 1];
         int much = strcmp(all[i].scope, "MUCH") == 0, known_only = much || strcmp(all[i].scope, "KNOWN") == 0;
         const char *of_processors = strcmp(all[i].scope, "PROCESSORS") == 0 ? "0" : "1";
         enum rp_comparable if_unknown = known_only ? RP_COMPARABLE
@@ -108,7 +108,7 @@ TEST(each_confounder)
         struct rp_rows rows = {0};
         complete(&rows);
         complete(&rows);
-        struct rp_row *a = rows.row, *b = a + 1;
+        struct rp_result *a = rows.row, *b = a + 1;
         set(a, "gpus_per_node", of_processors);
         set(b, "gpus_per_node", of_processors);
         for (int k = 0; k < 2 && *of_processors == '0'; k++)
@@ -134,7 +134,7 @@ TEST(each_confounder)
         CHECK(known_only || json_is_null(json_object_get(one, "a")), "%s", all[i].key);
         set(a, all[i].key, "7");
         set(b, all[i].key, "7");
-        rp_row_get(value, sizeof value, b, all[i].key);
+        rp_result_get(value, sizeof value, b, all[i].key);
         CHECK_STR(value, "7");
         json_decref(compared(&rows, strcmp(all[i].key, "other_work") == 0 ? RP_COMPARABLE_WITH_RESERVATIONS : RP_COMPARABLE));
         rp_rows_fini(&rows);
@@ -181,7 +181,7 @@ TEST(collectives)
     static const char *const none[] = {"model", "precision", "batch_per_device", "optimizer", "clipping", "dropout", "data", "padding", "data_parallel"};
     struct rp_rows rows = {0};
     for (int k = 0; k < 2; k++) {
-        struct rp_row *row = complete(&rows);
+        struct rp_result *row = complete(&rows);
         in_gigabytes(row);
         for (size_t i = 0; i < sizeof none / sizeof *none; i++)
             set(row, none[i], "");
@@ -234,18 +234,18 @@ static json_t *cpu_device(const char *text)
 }
 
 /* The row of a verified bundle with that device and that capture; everything that they do not say is as in complete(). */
-static struct rp_row *run_on(struct rp_rows *rows, const char *device, const char *const *change)
+static struct rp_result *run_on(struct rp_rows *rows, const char *device, const char *const *change)
 {
     struct rp_rows of = {0};
     RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", cpu_device(device));
     struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
     struct rp_verified kept = {.before = env};
-    const struct rp_row *from = rp_rows_add_verified(&of, &v, &kept);
-    struct rp_row *row = complete(rows);
+    const struct rp_result *from = rp_rows_add_verified(&of, &v, &kept);
+    struct rp_result *row = complete(rows);
     static const char *const keys[] = {"device_model", "threads", "isa", "other_work", "clocks", "gpus_per_node"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        char text[RP_ROW_TEXT_MAX + 1];
-        rp_row_get(text, sizeof text, from, keys[i]);
+        char text[RP_RESULT_TEXT_MAX + 1];
+        rp_result_get(text, sizeof text, from, keys[i]);
         set(row, keys[i], text);
     }
     row->environment = json_incref(env);
@@ -334,9 +334,9 @@ TEST(work_that_came_while_it_ran)
         RP_JSON *env = capture(NULL), *load = leaf(cases[i].load), *running = leaf(cases[i].running);
         RP_JSON *changes = json_pack("[{s:s, s:O}, {s:s, s:O}, i]", "field", "kernel.load_1min", "after", load, "field", "kernel.tasks_running",
                                      "after", running, 5);
-        struct rp_row *row = rp_rows_add(&rows);
+        struct rp_result *row = rp_rows_add(&rows);
         row->threads = 2;
-        rp_row_other_work(row, json_object_get(env, "probes"), changes);
+        rp_result_other_work(row, json_object_get(env, "probes"), changes);
         CHECK_STR(row->other_work, cases[i].says);
         rp_rows_fini(&rows);
     }
@@ -345,7 +345,7 @@ TEST(work_that_came_while_it_ran)
 TEST(hardware_of_a_run_has_its_threads)
 {
     struct rp_rows rows = {0};
-    RP_FREE char *text = rp_row_hardware(run_on(&rows, "isa=avx512 threads=1", NULL));
+    RP_FREE char *text = rp_result_hardware(run_on(&rows, "isa=avx512 threads=1", NULL));
     CHECK_STR(text, "1 thread of Xeon (model 6/207/8)");
     rp_rows_fini(&rows);
 }
@@ -354,11 +354,11 @@ TEST(no_unit_and_no_evidence)
 {
     struct rp_rows rows = {0};
     complete(&rows);
-    struct rp_row *b = complete(&rows);
+    struct rp_result *b = complete(&rows);
     free(b->source.signed_by);
     b->source.signed_by = NULL;
     json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
-    b->source.kind = RP_ROW_IMPORTED;
+    b->source.kind = RP_RESULT_IMPORTED;
     json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
     free(b->unit);
     b->unit = rp_strdup("tokens/s");
@@ -373,16 +373,16 @@ TEST(no_unit_and_no_evidence)
 TEST(estimate_is_median_of_harmonic_means)
 {
     struct rp_rows rows = {0};
-    struct rp_row *row = rp_rows_add(&rows);
+    struct rp_result *row = rp_rows_add(&rows);
     double samples[6] = {50, 100, 10, 10, 30, 60};
-    CHECK(isnan(rp_row_estimate(row)));
-    rp_row_samples(row, samples, 6);
-    CHECK(rp_row_estimate(row) == 40, "%g", rp_row_estimate(row));
+    CHECK(isnan(rp_result_estimate(row)));
+    rp_result_samples(row, samples, 6);
+    CHECK(rp_result_estimate(row) == 40, "%g", rp_result_estimate(row));
     row->groups = 3;
     row->group[0] = row->group[1] = row->group[2] = 2;
-    CHECK(fabs(rp_row_estimate(row) - 40) < 1e-9, "%g", rp_row_estimate(row)); /* 66.7, 10, 40 */
+    CHECK(fabs(rp_result_estimate(row) - 40) < 1e-9, "%g", rp_result_estimate(row)); /* 66.7, 10, 40 */
     row->throughput = 70;
-    struct rp_row *other = rp_rows_add(&rows);
+    struct rp_result *other = rp_rows_add(&rows);
     other->throughput = 1;
     RP_JSON *c = compared(&rows, RP_NOT_COMPARABLE);
     const char *note = json_string_value(json_array_get(json_object_get(c, "notes"), 0));
@@ -481,8 +481,8 @@ TEST(recipe_of_a_bundle_by_its_plain_name)
     struct rp_rows rows = {0};
     struct rp_doc d = {0};
     RP_BUF out = {0};
-    struct rp_row *row = rp_rows_add(&rows);
-    row->source.kind = RP_ROW_BUNDLE;
+    struct rp_result *row = rp_rows_add(&rows);
+    row->source.kind = RP_RESULT_BUNDLE;
     row->source.file = rp_strdup("a.zst");
     row->run = json_pack("{s:s}", "recipe_name", "embedded:../smoke");
     rp_layout_paddle(&d, &rows);

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "data/archive.h"
-#include "data/embedded.h"
+#include "data/embedded_data.h"
 #include "data/store.h"
 #include "data/synthetic/make.h"
 #include "tests/unit/data_fixture.h"

@@ -1,7 +1,7 @@
 /* fields.def against every value that a recorded or played machine has, and captures compared with each other. */
 #include "base/json.h"
 #include "capture/capture.h"
-#include "capture/compare.h"
+#include "capture/env_diff.h"
 #include "capture/fields.h"
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"

@@ -1,6 +1,6 @@
 /* Importers: figures of small logs in the form of each program, with numbers that can be worked out by hand. */
 #include "base/json.h"
-#include "compare/row.h"
+#include "compare/result.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/import_fixture.h"
 #include "tests/unit/tap.h"
@@ -485,7 +485,7 @@ TEST(set_takes_the_keys_of_a_result_and_no_others)
         CHECK(!import_with("csv", &(struct file){"x", "time\n1\n"}, 1, &o) && err.code == RP_USAGE, "%zu: %s", i, err.msg);
     }
     for (const struct rp_fact *f = rp_facts; f->key; f++)
-        CHECK(rp_row_has_key(f->key), "%s", f->key);
+        CHECK(rp_result_has_key(f->key), "%s", f->key);
 }
 
 TEST(every_document_is_one_that_compare_reads)

@@ -47,9 +47,9 @@ static char *in_dir(const char *name)
 }
 
 /* The line that started that run, as its writer was told of it. */
-static struct rp_ledger_mark start_of(const char *path, int64_t run)
+static struct rp_ledger_ref start_of(const char *path, int64_t run)
 {
-    struct rp_ledger_mark mark = {.position = run};
+    struct rp_ledger_ref mark = {.position = run};
     char line[RP_LEDGER_LINE_MAX] = "";
     FILE *f = fopen(path, "r");
     for (int64_t n = 0; f && n < run && fgets(line, sizeof line, f); n++) {
@@ -63,9 +63,9 @@ static struct rp_ledger_mark start_of(const char *path, int64_t run)
     return mark;
 }
 
-static int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run, struct rp_ledger_mark *mark, struct rp_err *err)
+static int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run, struct rp_ledger_ref *mark, struct rp_err *err)
 {
-    struct rp_ledger_mark start = {0};
+    struct rp_ledger_ref start = {0};
     json_t *fields = json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny.yaml");
     if (run)
         start = start_of(path, run);
@@ -73,9 +73,9 @@ static int append_of(const char *path, enum rp_ledger_event e, const char *recip
     return rp_ledger_append(path, 1, e, run ? &start : NULL, fields, mark, err);
 }
 
-static struct rp_ledger_mark append(const char *path, enum rp_ledger_event e, int64_t run)
+static struct rp_ledger_ref append(const char *path, enum rp_ledger_event e, int64_t run)
 {
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     struct rp_err err;
     int failed = append_of(path, e, RECIPE, run, &mark, &err);
     CHECK(failed == 0, "append: %s", err.msg);
@@ -122,9 +122,9 @@ TEST(lines_follow_from_one_another)
     struct rp_ledger_summary s;
     struct rp_err err;
     struct stat st;
-    struct rp_ledger_mark first = append(path, RP_LEDGER_STARTED, 0), second = append(path, RP_LEDGER_FAILED, 1);
+    struct rp_ledger_ref first = append(path, RP_LEDGER_STARTED, 0), second = append(path, RP_LEDGER_FAILED, 1);
     CHECK(first.position == 1 && first.earlier == 0 && second.position == 2, "%lld %lld", (long long)first.position, (long long)second.position);
-    struct rp_ledger_mark third = append(path, RP_LEDGER_STARTED, 0);
+    struct rp_ledger_ref third = append(path, RP_LEDGER_STARTED, 0);
     CHECK(third.earlier == 1, "%lld started before", (long long)third.earlier);
     int failed = append_of(path, RP_LEDGER_STARTED, OTHER, 0, &first, &err);
     CHECK(!failed && first.earlier == 0, "those of another recipe do not count: %lld %s", (long long)first.earlier, err.msg);
@@ -162,11 +162,11 @@ TEST(every_truncation_is_seen)
 {
     RP_FREE char *path = in_dir("cut.jsonl");
     struct rp_ledger_summary s;
-    struct rp_ledger_place place;
+    struct rp_ledger_standing place;
     struct rp_err err;
     RP_BUF good = {0};
     fill(path);
-    struct rp_ledger_mark last = append(path, RP_LEDGER_STARTED, 0);
+    struct rp_ledger_ref last = append(path, RP_LEDGER_STARTED, 0);
     RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)last.position, "head",
                              last.head, "earlier", (json_int_t)last.earlier);
     slurp(&good, path);
@@ -187,11 +187,11 @@ TEST(every_truncation_is_seen)
 TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
 {
     RP_FREE char *path = in_dir("honest.jsonl"), *forged = in_dir("forged.jsonl");
-    struct rp_ledger_place place;
+    struct rp_ledger_standing place;
     struct rp_err err;
     append(path, RP_LEDGER_STARTED, 0);
     append(path, RP_LEDGER_FAILED, 1);
-    struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+    struct rp_ledger_ref mark = append(path, RP_LEDGER_STARTED, 0);
     RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)mark.position, "head",
                              mark.head, "earlier", (json_int_t)mark.earlier);
     append(forged, RP_LEDGER_VERIFIED, 0);
@@ -282,7 +282,7 @@ TEST(many_writers_at_once)
     for (int i = 0; i < WRITERS; i++) {
         pid[i] = fork();
         if (pid[i] == 0) {
-            struct rp_ledger_mark mark;
+            struct rp_ledger_ref mark;
             struct rp_err err;
             int failed = 0;
             for (int k = 0; k < LINES; k++)
@@ -296,14 +296,14 @@ TEST(many_writers_at_once)
     }
     CHECK(bad == 0, "%d writers failed", bad);
     check_whole(path, WRITERS * LINES);
-    struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+    struct rp_ledger_ref mark = append(path, RP_LEDGER_STARTED, 0);
     CHECK(mark.earlier == WRITERS / 2 * LINES, "%lld", (long long)mark.earlier);
 }
 
 /* In a child with files of at most `limit` bytes: the signal that comes with it kills, or the write fails. */
 static int append_limited(const char *path, rlim_t limit, void (*action)(int), struct rp_err *err)
 {
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     int status, fd[2];
     if (pipe(fd) < 0)
         abort();
@@ -344,7 +344,7 @@ TEST(a_crash_after_every_byte_of_an_append)
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ, "limit %zu: status %d %s", n, status, err.msg);
         int failed = read_it(path, &s, &err);
         CHECK(s.lines == 2 && s.torn == n - two.size && (n == two.size ? !failed : err.code == RP_MALFORMED), "limit %zu: %s", n, err.msg);
-        struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+        struct rp_ledger_ref mark = append(path, RP_LEDGER_STARTED, 0);
         CHECK(mark.position == 3 && mark.torn == n - two.size, "limit %zu: %lld", n, (long long)mark.torn);
         failed = read_it(path, &s, &err);
         CHECK(!failed && s.lines == 3 && s.aside == (mark.torn ? mark.torn + 1 : 0), "limit %zu: %s", n, err.msg);
@@ -379,7 +379,7 @@ TEST(a_full_disk_changes_nothing)
     slurp(&is, path);
     CHECK(rp_buf_is(&is, torn.data, torn.size), "a torn line is gone");
     unlink(aside);
-    struct rp_ledger_mark mark = append(path, RP_LEDGER_STARTED, 0);
+    struct rp_ledger_ref mark = append(path, RP_LEDGER_STARTED, 0);
     CHECK(mark.torn == 9 && mark.position == 4, "%lld", (long long)mark.torn);
     check_whole(path, 4);
 }
@@ -387,7 +387,7 @@ TEST(a_full_disk_changes_nothing)
 TEST(a_damaged_last_line_is_not_built_upon)
 {
     RP_FREE char *path = in_dir("damaged.jsonl");
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     struct rp_err err;
     RP_BUF good = {0}, is = {0};
     fill(path);
@@ -415,7 +415,7 @@ static int append_as_user(const char *path, mode_t mode)
         abort();
     pid_t pid = fork();
     if (pid == 0) {
-        struct rp_ledger_mark mark;
+        struct rp_ledger_ref mark;
         struct rp_err err;
         if (chdir(sub) < 0 || (geteuid() == 0 && setuid(65534) < 0))
             _exit(99);
@@ -430,7 +430,7 @@ static int append_as_user(const char *path, mode_t mode)
 TEST(a_directory_that_cannot_be_written)
 {
     RP_FREE char *below = in_dir("file/ledger.jsonl"), *file = in_dir("file"), *fifo = in_dir("fifo");
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     struct rp_err err;
     int code = append_as_user("ledger.jsonl", 0555);
     CHECK(code == RP_IO, "read-only directory: %d", code);
@@ -449,7 +449,7 @@ TEST(a_directory_that_cannot_be_written)
 TEST(links_are_followed_only_where_the_user_named_them)
 {
     RP_FREE char *path = in_dir("link.jsonl"), *target = in_dir("target.jsonl");
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     struct rp_err err;
     append(target, RP_LEDGER_STARTED, 0);
     CHECK(symlink(target, path) == 0, "no link");
@@ -466,7 +466,7 @@ TEST(links_are_followed_only_where_the_user_named_them)
 TEST(what_lies_beside_a_ledger_is_not_written_to)
 {
     RP_FREE char *path = in_dir("beside.jsonl"), *aside = in_dir("beside.jsonl.torn"), *victim = in_dir("victim");
-    struct rp_ledger_mark mark;
+    struct rp_ledger_ref mark;
     struct rp_err err;
     static const char note[] = "a text without an end";
     RP_BUF is = {0};
@@ -546,7 +546,7 @@ TEST(a_run_ends_once_and_after_its_start)
 TEST(an_end_is_written_only_to_the_ledger_of_its_start)
 {
     RP_FREE char *path = in_dir("mine.jsonl"), *other = in_dir("replaced.jsonl"), *fresh = in_dir("fresh.jsonl");
-    struct rp_ledger_mark mark, start = append(path, RP_LEDGER_STARTED, 0), later;
+    struct rp_ledger_ref mark, start = append(path, RP_LEDGER_STARTED, 0), later;
     struct rp_err err = {0};
     RP_BUF was = {0}, is = {0};
     append(other, RP_LEDGER_VERIFIED, 0);
@@ -554,7 +554,7 @@ TEST(an_end_is_written_only_to_the_ledger_of_its_start)
     later = append(other, RP_LEDGER_STARTED, 0);
     later.position = 2; /* the place of one run and the head of another */
     slurp(&was, other);
-    const struct rp_ledger_mark wrong[] = {start, later, {.position = 7, .head = RECIPE}};
+    const struct rp_ledger_ref wrong[] = {start, later, {.position = 7, .head = RECIPE}};
     for (size_t i = 0; i < 3; i++) {
         int failed = rp_ledger_append(other, 1, RP_LEDGER_SEALED, &wrong[i], json_object(), &mark, &err);
         CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "did not start in it") && mark.position == 0, "%zu: %s", i, err.msg);

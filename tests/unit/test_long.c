@@ -40,7 +40,7 @@ TEST(many_open_runs_in_a_ledger)
     enum { RUNS = 40000 };
     RP_BUF text = {0};
     struct rp_ledger_summary s;
-    struct rp_ledger_place place;
+    struct rp_ledger_standing place;
     struct rp_err err = {0};
     char third[RP_SHA256_HEX] = "";
     fx_dir();
@@ -87,7 +87,7 @@ static void long_records(struct rp_records *rs, int64_t n)
 {
     *rs = (struct rp_records){.r = rp_alloc((size_t)n * sizeof *rs->r), .n = n, .sha256 = RECIPE};
     for (int64_t i = 0; i < n; i++)
-        rs->r[i] = (struct rp_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .device_ns = -1, .step = (int32_t)i,
+        rs->r[i] = (struct rp_step_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .device_ns = -1, .step = (int32_t)i,
                                       .repeat = 1, .samples = 1, .timed = 1};
 }
 

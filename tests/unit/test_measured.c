@@ -2,7 +2,7 @@
 #include "tests/unit/verify_fixture.h"
 
 #include "backend/backend.h"
-#include "worker/ceilings.h"
+#include "worker/measure_ceilings.h"
 
 /* ---- the device's clock ---- */
 
@@ -395,7 +395,7 @@ TEST(samples_and_their_figures_belong_together)
 
 static json_t *sample(int64_t n)
 {
-    return json_pack("{s:I, s:I, s:I, s:[s]}", "n", (json_int_t)n, "ns", (json_int_t)(1 + n * RP_SAMPLE_PERIOD_NS), "power_mw", (json_int_t)(300000 + n % 7),
+    return json_pack("{s:I, s:I, s:I, s:[s]}", "n", (json_int_t)n, "ns", (json_int_t)(1 + n * RP_TELEMETRY_PERIOD_NS), "power_mw", (json_int_t)(300000 + n % 7),
                      "throttle", "gpu_idle");
 }
 
@@ -404,11 +404,11 @@ TEST(long_runs_are_thinned_out)
 {
     static const struct {
         int64_t taken, kept, every;
-    } cases[] = {{0, 0, 1}, {1, 1, 1}, {RP_SAMPLES_MAX, RP_SAMPLES_MAX, 1}, {RP_SAMPLES_MAX + 1, RP_SAMPLES_MAX / 2 + 1, 2},
-                 {2 * RP_SAMPLES_MAX, RP_SAMPLES_MAX, 2}, {5 * RP_SAMPLES_MAX, 5 * RP_SAMPLES_MAX / 8, 8}};
+    } cases[] = {{0, 0, 1}, {1, 1, 1}, {RP_TELEMETRY_MAX, RP_TELEMETRY_MAX, 1}, {RP_TELEMETRY_MAX + 1, RP_TELEMETRY_MAX / 2 + 1, 2},
+                 {2 * RP_TELEMETRY_MAX, RP_TELEMETRY_MAX, 2}, {5 * RP_TELEMETRY_MAX, 5 * RP_TELEMETRY_MAX / 8, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_sampling s = {0};
-        struct rp_samples again;
+        struct rp_telemetry again;
         struct rp_err err;
         RP_BUF text = {0};
         for (int64_t n = 0; n < cases[i].taken; n++) {
@@ -416,10 +416,10 @@ TEST(long_runs_are_thinned_out)
             rp_sampling_add(&s, body);
         }
         rp_sampling_write(&text, &s);
-        CHECK(!*s.reason && rp_samples_parse(&again, rp_buf_text(&text), text.size, &err) == 0, "%s%s", s.reason, err.msg);
+        CHECK(!*s.reason && rp_telemetry_parse(&again, rp_buf_text(&text), text.size, &err) == 0, "%s%s", s.reason, err.msg);
         CHECK(again.n == cases[i].kept && again.every == cases[i].every, "of %lld: %lld kept, one in %lld", (long long)cases[i].taken, (long long)again.n,
               (long long)again.every);
-        rp_samples_fini(&again);
+        rp_telemetry_fini(&again);
         rp_sampling_fini(&s);
     }
 }

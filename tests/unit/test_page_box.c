@@ -114,9 +114,9 @@ TEST(the_largest_page_can_be_checked)
     RP_BUF page = {0}, longer = {0};
     make_bundles();
     show(&s, "signed.zst", NULL, NULL);
-    struct rp_record *was = s.kept.records.r;
+    struct rp_step_record *was = s.kept.records.r;
     int64_t n_was = s.kept.records.n;
-    struct rp_record *r = rp_alloc((size_t)(n + 1) * sizeof *r);
+    struct rp_step_record *r = rp_alloc((size_t)(n + 1) * sizeof *r);
     uint32_t *count_was = s.kept.records.count;
     s.kept.records.count = rp_alloc((size_t)(n + 1) * (size_t)s.kept.records.counter.n * sizeof *count_was);
     memset(s.kept.records.count, 255, (size_t)(n + 1) * (size_t)s.kept.records.counter.n * sizeof *count_was);

@@ -2,7 +2,7 @@
 #include "tests/unit/verify_fixture.h"
 
 #include "base/clock.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 #include "verify/policy.h"
 
 static int parse(struct rp_policy *p, const char *text, struct rp_err *err)
@@ -226,7 +226,7 @@ TEST(who_countersigned_is_asked_for_by_key)
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
     struct rp_key_pair *k = fx_key("bob"), *stranger = fx_key("eve");
-    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);
     rp_key_fingerprint(k, bob);
     rp_key_fingerprint(stranger, eve);

@@ -2,7 +2,7 @@
 #include "tests/unit/verify_fixture.h"
 
 #include "base/hash.h"
-#include "sign/counter.h"
+#include "sign/countersign.h"
 #include "sign/dsse.h"
 #include "sign/minisign.h"
 #include "sign/statement.h"
@@ -54,7 +54,7 @@ static void countersign(struct rp_bundle *b, int number, const char *key, const 
     RP_BUF envelope = {0};
     struct rp_countersignature c = word(role);
     struct rp_key_pair *k = fx_key(key);
-    CHECK(rp_counter_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_free(k);
     put(b, number, envelope.data, envelope.size, key);
 }
@@ -134,7 +134,7 @@ static json_t *honest(const struct rp_bundle *b)
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
     return json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name",
-                     "statement.dsse.json", "digest", "sha256", hex, "predicateType", RP_COUNTER_TYPE, "predicate", "role", "reviewer", "note", "",
+                     "statement.dsse.json", "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE, "predicate", "role", "reviewer", "note", "",
                      "at", "2026-11-21T06:27:54Z", "program", "p");
 }
 
@@ -215,7 +215,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     countersign(&b, 0, "author", "reviewer");
     refused(&b, RP_MALFORMED, "the author's own key");
     begin(&b);
-    for (int i = 0; i <= RP_COUNTER_MAX; i++)
+    for (int i = 0; i <= RP_COUNTERSIGN_MAX; i++)
         put(&b, i, "x", 1, "bob");
     refused(&b, RP_MALFORMED, "33 countersignatures");
 }
@@ -227,11 +227,11 @@ TEST(no_byte_of_a_counter_signature_changes_unnoticed)
     RP_BUF envelope = {0}, of = {0};
     struct rp_key_pair *k = fx_key("bob");
     rp_buf_puts(&of, "{}\n");
-    CHECK(rp_counter_seal(&envelope, &c, &of, k, &err) == 0 && rp_counter_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &of, k, &err) == 0 && rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "%s", err.msg);
     CHECK_STR(back.note, c.note);
     for (size_t i = 0; i < envelope.size; i++) {
         envelope.data[i] ^= (char)(1 << i % 8);
-        CHECK(rp_counter_open(&back, envelope.data, envelope.size, &of, k, &err) < 0, "byte %zu", i);
+        CHECK(rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) < 0, "byte %zu", i);
         envelope.data[i] ^= (char)(1 << i % 8);
     }
     rp_key_free(k);

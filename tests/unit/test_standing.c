@@ -80,7 +80,7 @@ TEST(a_complete_run_did_not_end_as_failed)
     static const enum rp_ledger_event ends[] = {RP_LEDGER_SEALED, RP_LEDGER_FAILED, RP_LEDGER_INTERRUPTED};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct fx x;
-        struct rp_ledger_mark mark = {0};
+        struct rp_ledger_ref mark = {0};
         struct rp_verification v;
         struct rp_err err = {0};
         RP_FREE char *file = rp_asprintf("ended%zu.jsonl", i);

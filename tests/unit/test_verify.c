@@ -4,7 +4,7 @@
 #include "base/build.h"
 #include "base/hash.h"
 #include "bundle/pack.h"
-#include "data/embedded.h"
+#include "data/embedded_data.h"
 #include "data/files.h"
 #include "sign/dsse.h"
 #include "sign/minisign.h"
@@ -73,7 +73,7 @@ TEST(digests_of_embedded_archives_are_those_of_their_samples)
         CHECK(rp_files_open(&files, path, ".tfrecord", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
         rp_files_close(&files);
         const char *listed = rp_embedded_digest(sha256);
-        CHECK(listed && strcmp(listed, digest) == 0, "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded.c", name, sha256, digest);
+        CHECK(listed && strcmp(listed, digest) == 0, "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded_data.c", name, sha256, digest);
     }
     CHECK(n > 0 && !rp_embedded_digest(FX_ROOT), "%d archives", n);
 }

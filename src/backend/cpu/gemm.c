@@ -45,7 +45,7 @@ static int cut(int a, int b) /* how many pieces of b make a */
 }
 
 /* One GEMM, shared by its threads. */
-struct job {
+struct gemm_job {
     const struct rp_gemm *g;
     const struct rp_gemm_kernel *kernel;
     struct rp_cpu *cpu;
@@ -61,7 +61,7 @@ struct job {
 };
 
 /* One k-block of one task. */
-struct block {
+struct gemm_block {
     int valid;
     int j, cols;   /* columns of the chunk */
     int i0, i1;    /* rows of the part */
@@ -70,10 +70,10 @@ struct block {
 };
 
 struct worker {
-    struct job *job;
+    struct gemm_job *job;
     float *b[2], *a[2], *plane[2];
     int flip;              /* which b is in use */
-    struct block now, next;
+    struct gemm_block now, next;
     int panels;            /* of this block */
     int ahead, ahead_done; /* units of the next block's B: all, packed already */
     uint64_t ahead_rate;   /* units per tile, see rate() */
@@ -100,12 +100,12 @@ static int block_steps(int left)
     return n == 1 ? left : cut(cut(left, n), 16) * 16;
 }
 
-static int chunk_start(const struct job *j, int chunk)
+static int chunk_start(const struct gemm_job *j, int chunk)
 {
     return min((int)((long)chunk * j->panels / j->chunks) * j->kernel->nr, j->g->n);
 }
 
-static int take_task(struct job *j, struct block *b)
+static int take_task(struct gemm_job *j, struct gemm_block *b)
 {
     const struct rp_gemm *g = j->g;
     for (;;) {
@@ -127,7 +127,7 @@ static int take_task(struct job *j, struct block *b)
 }
 
 /* The block after *b; with `early`, none rather than one of the last tasks, which an idle thread could start at once. */
-static struct block block_after(struct job *j, struct block b, int early)
+static struct gemm_block block_after(struct gemm_job *j, struct gemm_block b, int early)
 {
     int k = j->g->k;
     if (b.valid && b.k0 + b.k < k) {
@@ -147,12 +147,12 @@ static struct block block_after(struct job *j, struct block b, int early)
 /* ---- packing B ---- */
 
 /* B is packed by units: one k-step of the whole chunk, or, where B is stored [n,k], 16 k-steps of one panel. */
-static int b_units(const struct job *j, const struct block *b)
+static int b_units(const struct gemm_job *j, const struct gemm_block *b)
 {
     return j->g->tb ? cut(b->cols, j->kernel->nr) * cut(b->k, 16) : b->k;
 }
 
-static const float *b_unit_source(const struct job *j, const struct block *b, int unit)
+static const float *b_unit_source(const struct gemm_job *j, const struct gemm_block *b, int unit)
 {
     const struct rp_gemm *g = j->g;
     if (!g->tb)
@@ -161,7 +161,7 @@ static const float *b_unit_source(const struct job *j, const struct block *b, in
     return g->b + (b->j + (long)(unit / per_panel) * j->kernel->nr) * g->ldb + b->k0 + unit % per_panel * 16;
 }
 
-static void pack_b_rows(const struct job *j, const struct block *b, float *dst, int unit, int end)
+static void pack_b_rows(const struct gemm_job *j, const struct gemm_block *b, float *dst, int unit, int end)
 {
     const int nr = j->kernel->nr, whole = b->cols / nr, rest = b->cols % nr;
     const long stride = (long)b->k * nr;
@@ -177,7 +177,7 @@ static void pack_b_rows(const struct job *j, const struct block *b, float *dst, 
     }
 }
 
-static void pack_b_transposed(const struct job *j, const struct block *b, float *dst, int unit, int end)
+static void pack_b_transposed(const struct gemm_job *j, const struct gemm_block *b, float *dst, int unit, int end)
 {
     const int nr = j->kernel->nr, per_panel = cut(b->k, 16);
     const long ldb = j->g->ldb;
@@ -196,20 +196,20 @@ static void pack_b_transposed(const struct job *j, const struct block *b, float 
     }
 }
 
-static void pack_b(const struct job *j, const struct block *b, float *dst, int unit, int end)
+static void pack_b(const struct gemm_job *j, const struct gemm_block *b, float *dst, int unit, int end)
 {
     (j->g->tb ? pack_b_transposed : pack_b_rows)(j, b, dst, unit, end);
 }
 
 /* ---- packing A^T ---- */
 
-static const float *group_source(const struct job *j, const struct block *b, int i, int p)
+static const float *group_source(const struct gemm_job *j, const struct gemm_block *b, int i, int p)
 {
     return j->g->a + (long)(b->k0 + p) * j->g->lda + i;
 }
 
 /* k-steps p..end of the group of rows that starts at i */
-static void pack_group(const struct job *j, const struct block *b, float *dst, int i, int p, int end)
+static void pack_group(const struct gemm_job *j, const struct gemm_block *b, float *dst, int i, int p, int end)
 {
     int rows = min(GROUP, b->i1 - i);
     const float *src = group_source(j, b, i, p);
@@ -226,18 +226,18 @@ static void pack_group(const struct job *j, const struct block *b, float *dst, i
 /* ---- tiles ---- */
 
 /* Where a tile keeps a partial result. */
-struct place {
+struct gemm_place {
     float *at;
     long ld;
 };
 
-static struct place place(const struct worker *w, int plane, int i, int col)
+static struct gemm_place place(const struct worker *w, int plane, int i, int col)
 {
     const struct rp_gemm *g = w->job->g;
-    const struct block *b = &w->now;
+    const struct gemm_block *b = &w->now;
     if (plane < 0)
-        return (struct place){g->c + i * g->ldc + b->j + col, g->ldc};
-    return (struct place){w->plane[plane] + (long)(i - b->i0) * w->job->chunk_cols + col, w->job->chunk_cols};
+        return (struct gemm_place){g->c + i * g->ldc + b->j + col, g->ldc};
+    return (struct gemm_place){w->plane[plane] + (long)(i - b->i0) * w->job->chunk_cols + col, w->job->chunk_cols};
 }
 
 /* Where a tile is: i and col (within the chunk), and which one comes after it. */
@@ -260,12 +260,12 @@ static void carry_on(struct rp_tile *t)
 /* All chains of the block for one tile: one piece, or several whole short chains whose sum stays in L1. */
 static void visit(const struct worker *w, struct rp_tile *t, const struct position *at)
 {
-    const struct job *j = w->job;
+    const struct gemm_job *j = w->job;
     const struct rp_gemm *g = j->g;
-    const struct block *b = &w->now;
+    const struct gemm_block *b = &w->now;
     const rp_tile_fn kernel = g->ta ? j->kernel->packed : j->kernel->in_place;
-    const struct place c = place(w, -1, at->i, at->col), sum = place(w, j->sum_plane, at->i, at->col);
-    const struct place chain = b->s0 ? place(w, j->chain_plane, at->i, at->col) : sum;
+    const struct gemm_place c = place(w, -1, at->i, at->col), sum = place(w, j->sum_plane, at->i, at->col);
+    const struct gemm_place chain = b->s0 ? place(w, j->chain_plane, at->i, at->col) : sum;
     const long next_i = at->next_i - at->i, next_col = at->next_col - at->col;
     const int piece = min(j->segment, b->k), chains = piece == j->segment;
 
@@ -273,7 +273,7 @@ static void visit(const struct worker *w, struct rp_tile *t, const struct positi
         int head = chains || b->k0 == b->s0, tail = chains || b->k0 + b->k == b->s1;
         t->k = min(piece, b->k - p);
         t->last = tail && b->k0 + p + t->k == g->k;
-        const struct place to = t->last ? c : tail ? sum : chain;
+        const struct gemm_place to = t->last ? c : tail ? sum : chain;
         t->c = to.at;
         t->ldc = to.ld;
         t->from = head ? NULL : chain.at;
@@ -305,7 +305,7 @@ static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct
  * or, since a tile fetches k/16 lines, of the next few tiles at once. After the last slice come the first ones of the group after. */
 static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int q)
 {
-    const struct block *b = &w->now;
+    const struct gemm_block *b = &w->now;
     int every = w->tiles >> 4, slice = q + (every ? every : 1), row = group + GROUP;
     t->ahead[0].at = t->ahead[1].at = (const char *)t->a;
     t->ahead[0].step = t->ahead[1].step = 0;
@@ -325,7 +325,7 @@ static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int
 /* Of the share p..end of the next group's k-steps that belongs to this tile, the part that the kernel packs. */
 static int give_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
 {
-    const struct job *j = w->job;
+    const struct gemm_job *j = w->job;
     if (!j->kernel->copies || w->now.i1 - row < GROUP)
         return p;
     t->copy.from = group_source(j, &w->now, row, p);
@@ -358,9 +358,9 @@ static void pack_ahead(struct worker *w, long done)
 /* One strip of up to mr rows past all panels; `done` tiles of the block are done. */
 static void run_strip(struct worker *w, int i, long done)
 {
-    const struct job *j = w->job;
+    const struct gemm_job *j = w->job;
     const struct rp_gemm *g = j->g;
-    const struct block *b = &w->now;
+    const struct gemm_block *b = &w->now;
     const int mr = j->kernel->mr, nr = j->kernel->nr, in_group = (i - b->i0) % GROUP, group = i - in_group;
     const int parity = (i - b->i0) / GROUP % 2, row_follows = i + 2 * mr <= b->i1, group_follows = g->ta && group + GROUP < b->i1;
     const float *a = g->ta ? w->a[parity] + in_group : g->a + i * g->lda + b->k0;
@@ -397,8 +397,8 @@ static void run_strip(struct worker *w, int i, long done)
 /* All tiles of the block, its B being packed. */
 static void run_block(struct worker *w)
 {
-    const struct job *j = w->job;
-    const struct block *b = &w->now;
+    const struct gemm_job *j = w->job;
+    const struct gemm_block *b = &w->now;
     const int mr = j->kernel->mr;
     long done = 0;
 
@@ -416,7 +416,7 @@ static void run_block(struct worker *w)
 
 static void work(void *arg, int part, int thread)
 {
-    struct job *j = arg;
+    struct gemm_job *j = arg;
     struct worker w = {.job = j};
     float *p = rp_cpu_scratch(j->cpu, thread);
     int packed = 0;
@@ -439,7 +439,7 @@ static void work(void *arg, int part, int thread)
 /* ---- the plan of a product ---- */
 
 /* Planes get what the packing buffers leave: parts of the rows are cut so that their sums fit. */
-static void plan_chains(struct job *j)
+static void plan_chains(struct gemm_job *j)
 {
     const size_t left = j->cpu->scratch_each / sizeof(float) - 2 * B_FLOATS - 2 * A_FLOATS, most = PLANE_FLOATS(PLANE_ROWS_MOST);
     const struct rp_gemm *g = j->g;
@@ -454,7 +454,7 @@ static void plan_chains(struct job *j)
 
 /* Chunks: a multiple of the threads while they are few. Parts of the rows: only when chunks are fewer than threads, or when
  * partial sums must fit into a plane. */
-static void plan_tasks(struct job *j)
+static void plan_tasks(struct gemm_job *j)
 {
     const struct rp_gemm *g = j->g;
     const int nr = j->kernel->nr, widest = g->ta ? COLS_PACKED : COLS_IN_PLACE;
@@ -479,7 +479,7 @@ static void plan_tasks(struct job *j)
 void rp_cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct job j = {.g = g, .kernel = cpu->gemm, .cpu = cpu};
+    struct gemm_job j = {.g = g, .kernel = cpu->gemm, .cpu = cpu};
     plan_chains(&j);
     plan_tasks(&j);
     rp_pool_run(cpu->pool, j.threads, work, &j);

@@ -20,19 +20,19 @@
 #define LOAD(x, p) __asm__ volatile("vmovaps %1, %0" : "=x"(x) : "m"(*(const __m256 *)(p)))
 
 /* Where the four rows of A are: in place by two pointers two rows apart, packed by one. */
-struct rows {
+struct gemm_avx2_rows {
     const char *p0, *p2;
     long step; /* bytes between rows */
 };
 
-ALWAYS const float *row_at(const struct rows *a, int i, int in_place, int k)
+ALWAYS const float *row_at(const struct gemm_avx2_rows *a, int i, int in_place, int k)
 {
     if (!in_place)
         return (const float *)a->p0 + k * RP_GEMM_GROUP + i;
     return (const float *)((i < 2 ? a->p0 : a->p2) + (i % 2) * a->step) + k;
 }
 
-ALWAYS void step(__m256 r[MR][V], const struct rows *a, const float *b, int rows, int in_place, int k)
+ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, int rows, int in_place, int k)
 {
     __m256 b0, b1, b2;
     LOAD(b0, b + k * NR);
@@ -47,7 +47,7 @@ ALWAYS void step(__m256 r[MR][V], const struct rows *a, const float *b, int rows
     }
 }
 
-ALWAYS void advance(struct rows *a, int in_place, int k)
+ALWAYS void advance(struct gemm_avx2_rows *a, int in_place, int k)
 {
     long bytes = (in_place ? k : k * RP_GEMM_GROUP) * (long)sizeof(float);
     a->p0 += bytes;
@@ -65,7 +65,7 @@ ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, int rows, int in_pla
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct rows a = {p, p + 2 * bytes, bytes};
+    struct gemm_avx2_rows a = {p, p + 2 * bytes, bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;

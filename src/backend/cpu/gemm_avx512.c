@@ -25,12 +25,12 @@
 
 /* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one or two
  * steps but not three; packed by one pointer. */
-struct rows {
+struct gemm_avx512_rows {
     const char *p0, *p3, *p6;
     long step; /* bytes between rows */
 };
 
-ALWAYS __m512 broadcast(const struct rows *a, const int i, const int in_place, const int k)
+ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int in_place, const int k)
 {
     __m512 x;
     const char *p = i < 3 ? a->p0 : i < 6 ? a->p3 : a->p6;
@@ -46,7 +46,7 @@ ALWAYS __m512 broadcast(const struct rows *a, const int i, const int in_place, c
 }
 
 /* One k-step. B sits in named registers: left alone, the compiler moves accumulators about. */
-ALWAYS void step(__m512 r[MR][V], const struct rows *a, const float *b, const int rows, const int in_place, const int k)
+ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int in_place, const int k)
 {
     register __m512 b0 __asm__("zmm24"), b1 __asm__("zmm25"), b2 __asm__("zmm26");
     LOAD(b0, b, 4 * (k * NR));
@@ -66,7 +66,7 @@ ALWAYS void step(__m512 r[MR][V], const struct rows *a, const float *b, const in
     }
 }
 
-ALWAYS void advance(struct rows *a, const int in_place, const int k)
+ALWAYS void advance(struct gemm_avx512_rows *a, const int in_place, const int k)
 {
     const long bytes = 4 * (in_place ? k : k * RP_GEMM_GROUP);
     a->p0 += bytes;
@@ -97,7 +97,7 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, int rows, int in_pla
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
+    struct gemm_avx512_rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;

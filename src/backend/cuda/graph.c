@@ -13,27 +13,27 @@
 #define SHORTEST 8  /* fewer launches go to the stream one by one */
 #define GRAPHS 24   /* kept at most; what comes later is launched one by one */
 
-struct launch {
+struct graph_launch {
     enum rp_cuda_kernel kernel;
     struct rp_grid grid;
     size_t shared, args; /* args: offset in the list's bytes */
 };
 
-struct list {
-    struct launch *launch;
+struct graph_list {
+    struct graph_launch *launch;
     unsigned char *bytes;
     size_t n, room, size, space;
 };
 
 struct graph {
-    struct list list; /* as the graph has it */
+    struct graph_list list; /* as the graph has it */
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode *node;
 };
 
 struct rp_cuda_graphs {
-    struct list list; /* collected since the last flush */
+    struct graph_list list; /* collected since the last flush */
     struct graph graph[GRAPHS];
     int graphs;
 };
@@ -43,7 +43,7 @@ struct rp_cuda_graphs *rp_cuda_graphs_new(void)
     return rp_alloc(sizeof(struct rp_cuda_graphs));
 }
 
-static void list_free(struct list *l)
+static void list_free(struct graph_list *l)
 {
     free(l->launch);
     free(l->bytes);
@@ -72,7 +72,7 @@ void rp_cuda_graphs_free(struct rp_cuda *c)
 
 void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
 {
-    struct list *l = &c->graphs->list;
+    struct graph_list *l = &c->graphs->list;
     size_t bytes = (rp_cuda_kernels[kernel].args + 15) / 16 * 16;
     if (l->n == l->room) {
         l->room = l->room ? 2 * l->room : 256;
@@ -82,12 +82,12 @@ void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gr
         l->space = 2 * (l->space + bytes);
         l->bytes = rp_realloc(l->bytes, l->space);
     }
-    l->launch[l->n++] = (struct launch){kernel, grid, shared, l->size};
+    l->launch[l->n++] = (struct graph_launch){kernel, grid, shared, l->size};
     memcpy(l->bytes + l->size, args, rp_cuda_kernels[kernel].args);
     l->size += bytes;
 }
 
-static int same_shape(const struct list *a, const struct list *b)
+static int same_shape(const struct graph_list *a, const struct graph_list *b)
 {
     if (a->n != b->n)
         return 0;
@@ -97,16 +97,16 @@ static int same_shape(const struct list *a, const struct list *b)
     return 1;
 }
 
-static int same_launch(const struct list *a, const struct list *b, size_t i)
+static int same_launch(const struct graph_list *a, const struct graph_list *b, size_t i)
 {
-    const struct launch *x = &a->launch[i], *y = &b->launch[i];
+    const struct graph_launch *x = &a->launch[i], *y = &b->launch[i];
     return x->shared == y->shared && x->grid.x == y->grid.x && x->grid.y == y->grid.y && x->grid.z == y->grid.z &&
            memcmp(a->bytes + x->args, b->bytes + y->args, rp_cuda_kernels[x->kernel].args) == 0;
 }
 
-static CUDA_KERNEL_NODE_PARAMS parameters(const struct rp_cuda *c, const struct list *l, size_t i, void *slot[1])
+static CUDA_KERNEL_NODE_PARAMS parameters(const struct rp_cuda *c, const struct graph_list *l, size_t i, void *slot[1])
 {
-    const struct launch *x = &l->launch[i];
+    const struct graph_launch *x = &l->launch[i];
     slot[0] = l->bytes + x->args;
     return (CUDA_KERNEL_NODE_PARAMS){.func = c->kernel[x->kernel],
                                      .gridDimX = x->grid.x,
@@ -120,7 +120,7 @@ static CUDA_KERNEL_NODE_PARAMS parameters(const struct rp_cuda *c, const struct 
 }
 
 /* The driver copies arguments when a node is added or changed. */
-static CUresult build(struct rp_cuda *c, struct graph *g, const struct list *l)
+static CUresult build(struct rp_cuda *c, struct graph *g, const struct graph_list *l)
 {
     CUresult r = c->d->cuGraphCreate(&g->graph, 0);
     g->node = rp_alloc(l->n * sizeof *g->node);
@@ -132,7 +132,7 @@ static CUresult build(struct rp_cuda *c, struct graph *g, const struct list *l)
     return r == CUDA_SUCCESS ? c->d->cuGraphInstantiate(&g->exec, g->graph, 0) : r;
 }
 
-static CUresult change(struct rp_cuda *c, struct graph *g, const struct list *l)
+static CUresult change(struct rp_cuda *c, struct graph *g, const struct graph_list *l)
 {
     CUresult r = CUDA_SUCCESS;
     for (size_t i = 0; i < l->n && r == CUDA_SUCCESS; i++) {
@@ -162,13 +162,13 @@ static struct graph *graph_for(struct rp_cuda *c, CUresult *r)
     struct graph *g = &all->graph[all->graphs++];
     *r = build(c, g, &all->list);
     g->list = all->list;
-    all->list = (struct list){0};
+    all->list = (struct graph_list){0};
     return g;
 }
 
 void rp_cuda_flush(struct rp_cuda *c)
 {
-    struct list *l = c->graphs ? &c->graphs->list : NULL;
+    struct graph_list *l = c->graphs ? &c->graphs->list : NULL;
     if (!l || !l->n)
         return;
     CUresult r = CUDA_SUCCESS;

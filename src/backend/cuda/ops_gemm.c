@@ -19,7 +19,7 @@ static const struct tile {
 };
 #define TILES ((int)(sizeof tiles / sizeof *tiles))
 
-struct plan {
+struct ops_gemm_plan {
     const struct tile *tile;
     enum rp_gemm_mode mode;
     double cycles;
@@ -120,16 +120,16 @@ static int allowed(const struct rp_cuda *c, const struct tile *t, const struct r
     return mode == RP_GEMM_SERIAL ? tile_count(t, g) < RP_CUDA_SEMAPHORES : part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
 }
 
-static struct plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
+static struct ops_gemm_plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
 {
-    struct plan ways[TILES * 3] = {0}, *best = ways;
+    struct ops_gemm_plan ways[TILES * 3] = {0}, *best = ways;
     int n = 0;
     for (int i = 0; i < TILES; i++)
         for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_SERIAL && fits(c, &tiles[i], g); mode++) {
             const struct tile *t = &tiles[i];
             if (!allowed(c, t, g, (enum rp_gemm_mode)mode))
                 continue;
-            struct plan p = {t, (enum rp_gemm_mode)mode, estimate(c, t, g, (enum rp_gemm_mode)mode)};
+            struct ops_gemm_plan p = {t, (enum rp_gemm_mode)mode, estimate(c, t, g, (enum rp_gemm_mode)mode)};
             p.cycles *= (c->gemm_forced.tile == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
             ways[n++] = p;
             best = p.cycles < best->cycles ? &ways[n - 1] : best;
@@ -147,7 +147,7 @@ static int64_t or_zero(const void *p, int64_t pitch)
 
 static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
 {
-    struct plan p = choose(c, g);
+    struct ops_gemm_plan p = choose(c, g);
     c->gemms++;
     int64_t blocks = tile_count(p.tile, g) * (p.mode == RP_GEMM_WHOLE ? 1 : g->segments);
     int wide = g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
@@ -181,7 +181,7 @@ static struct rp_gemm_args arguments(const struct rp_gemm *g)
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g)
 {
     struct rp_gemm_args x = arguments(g);
-    struct plan p = choose(c, &x);
+    struct ops_gemm_plan p = choose(c, &x);
     return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1, p.cycles};
 }
 

@@ -22,7 +22,7 @@ void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour);
 
 /* ---- for the checks ---- */
 
-enum rp_severity { RP_SEVERITY_STOP, RP_SEVERITY_SLOW, RP_SEVERITY_NOTE };
+enum rp_doctor_severity { RP_DOCTOR_STOP, RP_DOCTOR_SLOW, RP_DOCTOR_NOTE };
 
 struct rp_doctor {
     const json_t *probes;               /* of the document */
@@ -30,7 +30,7 @@ struct rp_doctor {
     json_t *found;
 };
 /* remedy and value are one line each; value is a format. */
-void rp_doctor_report(struct rp_doctor *d, enum rp_severity severity, const char *remedy, const char *value, ...)
+void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, const char *remedy, const char *value, ...)
     __attribute__((format(printf, 4, 5)));
 
 void rp_doctor_gpus(struct rp_doctor *d);

@@ -10,9 +10,9 @@
 #define DRIVER "apt install nvidia-driver-570-server # or newer, then reboot"
 #define IN_CONTAINER "docker run --gpus all"
 #define MAX_GPUS 64
-#define STOP RP_SEVERITY_STOP
-#define SLOW RP_SEVERITY_SLOW
-#define NOTE RP_SEVERITY_NOTE
+#define STOP RP_DOCTOR_STOP
+#define SLOW RP_DOCTOR_SLOW
+#define NOTE RP_DOCTOR_NOTE
 
 static int in_container(const struct rp_doctor *d)
 {
@@ -65,13 +65,13 @@ void rp_doctor_driver(struct rp_doctor *d)
     if (module_version(d) || json_object_size(rp_group(d->probes, "gpu.devices")) > 0)
         return;
     if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
-        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "nouveau holds the GPU");
+        rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "nouveau holds the GPU");
     else if (on_the_bus(d) > 0)
-        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
+        rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
     else if (rp_known_text(d->probes, "nvidia.toolkit.visible_devices"))
-        rp_doctor_report(d, RP_SEVERITY_NOTE, remedy, "none, in an image made for GPUs");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "none, in an image made for GPUs");
     else if (has_cuda(d))
-        rp_doctor_report(d, RP_SEVERITY_NOTE, remedy, "none, although CUDA is installed");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "none, although CUDA is installed");
 }
 
 /* The oldest driver with which a CUDA of that major version starts. */
@@ -89,7 +89,7 @@ void rp_doctor_driver_age(struct rp_doctor *d)
     const char *driver = module_version(d), *cuda = rp_known_text(d->probes, "gpu.cuda_runtime_version");
     const char *oldest = oldest_driver(cuda ? cuda : "12.9");
     if (driver && oldest && rp_compare_versions(driver, oldest) < 0)
-        rp_doctor_report(d, RP_SEVERITY_STOP, DRIVER, "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
+        rp_doctor_report(d, RP_DOCTOR_STOP, DRIVER, "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
 }
 
 /* After an update without a restart the libraries are newer than the module that is loaded; a container may bring its own. */
@@ -112,12 +112,12 @@ void rp_doctor_nodes(struct rp_doctor *d)
     if (!rp_known_text(d->probes, "nvidia.version"))
         return;
     if (strcmp(rp_state_at(d->probes, "nvidia.nodes"), "absent") == 0) {
-        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "none below /dev");
+        rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "none below /dev");
         return;
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (rp_known(d->probes, "nvidia.nodes") && !rp_known_has(d->probes, "nvidia.nodes", needed[i]))
-            rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "no /dev/%s", needed[i]);
+            rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "no /dev/%s", needed[i]);
 }
 
 void rp_doctor_worker(struct rp_doctor *d)
@@ -125,11 +125,11 @@ void rp_doctor_worker(struct rp_doctor *d)
     const json_t *worker = rp_value_at(d->probes, "gpu.worker");
     const char *state = rp_state_at(d->probes, "gpu.worker"), *why = json_string_value(json_object_get(worker, "detail"));
     if (strcmp(state, "error") == 0)
-        rp_doctor_report(d, RP_SEVERITY_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", why ? why : "it failed");
+        rp_doctor_report(d, RP_DOCTOR_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", why ? why : "it failed");
     else if (rp_known_is(d->probes, "here.gpu_worker", "no"))
-        rp_doctor_report(d, gpu_wanted(d) ? RP_SEVERITY_STOP : RP_SEVERITY_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
+        rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
     else if (worker && why && gpu_wanted(d))
-        rp_doctor_report(d, RP_SEVERITY_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
+        rp_doctor_report(d, RP_DOCTOR_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
 }
 
 /* ---- each GPU ---- */
@@ -137,7 +137,7 @@ void rp_doctor_worker(struct rp_doctor *d)
 /* One thing that may be wrong with a GPU. */
 struct gpu_check {
     const char *id;
-    enum rp_severity severity;
+    enum rp_doctor_severity severity;
     const char *remedy;
     enum { IS, COUNT, BELOW, WITH } kind;
     const char *field;
@@ -276,7 +276,7 @@ void rp_doctor_fabric(struct rp_doctor *d)
     rp_doctor_gpus(d);
     if (rp_known(d->probes, "nvidia.nvswitches") && strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 &&
         !in_container(d))
-        rp_doctor_report(d, RP_SEVERITY_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
+        rp_doctor_report(d, RP_DOCTOR_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
 }
 
 /* ---- between GPUs ---- */
@@ -308,7 +308,7 @@ static int active_rdma(const struct rp_doctor *d)
 void rp_doctor_gpudirect(struct rp_doctor *d)
 {
     if (module_version(d) && active_rdma(d) && strcmp(rp_state_at(d->probes, "rdma.gpudirect"), "absent") == 0)
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "modprobe nvidia_peermem", "off: NICs reach GPU memory through the host's");
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "modprobe nvidia_peermem", "off: NICs reach GPU memory through the host's");
 }
 
 #define SHM_ENOUGH ((double)(1 << 30))
@@ -321,7 +321,7 @@ void rp_doctor_shm(struct rp_doctor *d)
     if (rp_known_number(d->probes, "limits.shm_size", &size) < 0 || size >= SHM_ENOUGH)
         return;
     rp_show_number(text, size, "B");
-    rp_doctor_report(d, gpu_wanted(d) ? RP_SEVERITY_SLOW : RP_SEVERITY_NOTE,
+    rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_SLOW : RP_DOCTOR_NOTE,
             in_container(d) ? "docker run --shm-size=16g" : "mount -o remount,size=16g /dev/shm", "%s", text);
 }
 
@@ -332,5 +332,5 @@ void rp_doctor_memlock(struct rp_doctor *d)
     if (rp_known_number(d->probes, "limits.memlock.soft", &limit) < 0 || !(gpu_wanted(d) || active_rdma(d)))
         return;
     rp_show_number(text, limit, "B");
-    rp_doctor_report(d, RP_SEVERITY_SLOW, in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
+    rp_doctor_report(d, RP_DOCTOR_SLOW, in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
 }

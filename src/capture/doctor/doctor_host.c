@@ -18,7 +18,7 @@ void rp_doctor_visibility(struct rp_doctor *d)
     int n = 0;
     for (int i = 0; i < (int)(sizeof remedies / sizeof *remedies) && (tree = rp_capture_unseen(d->probes, i, &n)); i++)
         if (n)
-            rp_doctor_report(d, RP_SEVERITY_NOTE, remedies[i], "%s is not mounted: %d values are unknown", tree, n);
+            rp_doctor_report(d, RP_DOCTOR_NOTE, remedies[i], "%s is not mounted: %d values are unknown", tree, n);
 }
 
 /* ---- where a run reads and writes ---- */
@@ -34,9 +34,9 @@ void rp_doctor_output(struct rp_doctor *d)
     static const char remedy[] = "repro run RECIPE -o FILE, with FILE where you may write";
     const char *why = rp_known_text(d->probes, "here.output");
     if (why && strcmp(why, "writable") != 0)
-        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "%s", why);
+        rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "%s", why);
     else if (!why && is_read_only(d->probes, "storage.workdir.options"))
-        rp_doctor_report(d, RP_SEVERITY_STOP, remedy, "mounted read-only");
+        rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "mounted read-only");
 }
 
 void rp_doctor_key(struct rp_doctor *d)
@@ -45,9 +45,9 @@ void rp_doctor_key(struct rp_doctor *d)
     if (!key || strcmp(key, "present") == 0)
         return;
     if (strcmp(key, "none yet") == 0)
-        rp_doctor_report(d, RP_SEVERITY_NOTE, "repro key new, or leave it to the first run", "%s", key);
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "repro key new, or leave it to the first run", "%s", key);
     else
-        rp_doctor_report(d, RP_SEVERITY_STOP, strncmp(key, "key ", 4) == 0 ? "repro key new -o FILE && export REPRO_KEY=FILE"
+        rp_doctor_report(d, RP_DOCTOR_STOP, strncmp(key, "key ", 4) == 0 ? "repro key new -o FILE && export REPRO_KEY=FILE"
                                                                   : "export REPRO_KEY=FILE, with FILE where you may write", "%s", key);
 }
 
@@ -57,9 +57,9 @@ void rp_doctor_store(struct rp_doctor *d)
     static const char remedy[] = "export REPRO_STORE=DIR, with DIR where you may write";
     const char *why = rp_known_text(d->probes, "here.store");
     if (why && strcmp(why, "writable") != 0)
-        rp_doctor_report(d, rp_known_is(d->probes, "here.store_named", "yes") ? RP_SEVERITY_STOP : RP_SEVERITY_NOTE, remedy, "%s", why);
+        rp_doctor_report(d, rp_known_is(d->probes, "here.store_named", "yes") ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, remedy, "%s", why);
     else if (!why && is_read_only(d->probes, "storage.store.options"))
-        rp_doctor_report(d, RP_SEVERITY_NOTE, remedy, "mounted read-only");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "mounted read-only");
 }
 
 void rp_doctor_space(struct rp_doctor *d)
@@ -69,7 +69,7 @@ void rp_doctor_space(struct rp_doctor *d)
         const json_t *at = rp_value_at(rp_value_at(d->probes, "storage"), places[i][0]);
         char left[32];
         double bytes, files;
-        enum rp_severity severity = i ? RP_SEVERITY_NOTE : RP_SEVERITY_STOP;
+        enum rp_doctor_severity severity = i ? RP_DOCTOR_NOTE : RP_DOCTOR_STOP;
         if (rp_known_number(at, "free", &bytes) == 0 && bytes < ROOM) {
             rp_show_number(left, bytes, "B");
             rp_doctor_report(d, severity,
@@ -93,7 +93,7 @@ void rp_doctor_memory(struct rp_doctor *d)
     }
     rp_show_number(left, available, "B");
     if (known && available < WORKING_SET)
-        rp_doctor_report(d, RP_SEVERITY_NOTE, "repro run RECIPE --plan # then a smaller train.batch_size",
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "repro run RECIPE --plan # then a smaller train.batch_size",
                          "%s; bert_fp32 takes 4.4 GiB", left);
 }
 
@@ -102,7 +102,7 @@ void rp_doctor_memory(struct rp_doctor *d)
 void rp_doctor_monotonic(struct rp_doctor *d)
 {
     if (rp_known_is(d->probes, "here.monotonic", "no"))
-        rp_doctor_report(d, RP_SEVERITY_STOP, "taskset -c 0 repro run RECIPE, or boot with clocksource=hpet", "steps back between CPUs");
+        rp_doctor_report(d, RP_DOCTOR_STOP, "taskset -c 0 repro run RECIPE, or boot with clocksource=hpet", "steps back between CPUs");
 }
 
 /* Each of these costs a microsecond a reading, or was chosen because the kernel saw the fast one fail. */
@@ -113,15 +113,15 @@ void rp_doctor_clock(struct rp_doctor *d)
     double resolution;
     for (size_t i = 0; source && i < sizeof slow / sizeof *slow; i++)
         if (strcmp(source, slow[i]) == 0)
-            rp_doctor_report(d, RP_SEVERITY_SLOW, "dmesg | grep -i -e clocksource -e tsc # why not tsc", "%s", source);
+            rp_doctor_report(d, RP_DOCTOR_SLOW, "dmesg | grep -i -e clocksource -e tsc # why not tsc", "%s", source);
     if (rp_known_number(d->probes, "clock.resolution", &resolution) == 0 && resolution > 1000)
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "boot with highres=on", "counts in steps of %g us", resolution * 1e-3);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "boot with highres=on", "counts in steps of %g us", resolution * 1e-3);
 }
 
 void rp_doctor_synchronized(struct rp_doctor *d)
 {
     if (rp_known_is(d->probes, "clock.synchronized", "no"))
-        rp_doctor_report(d, RP_SEVERITY_NOTE, "timedatectl set-ntp true", "not synchronized: dates in bundles may be wrong");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "timedatectl set-ntp true", "not synchronized: dates in bundles may be wrong");
 }
 
 /* ---- the processor ---- */
@@ -130,7 +130,7 @@ void rp_doctor_instructions(struct rp_doctor *d)
 {
     if (json_is_array(rp_known(d->probes, "cpu.flags")) && rp_known_is(d->probes, "kernel.machine", "x86_64") &&
         !(rp_known_has(d->probes, "cpu.flags", "avx2") && rp_known_has(d->probes, "cpu.flags", "fma")))
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "in a virtual machine: its CPU model to host-passthrough",
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "in a virtual machine: its CPU model to host-passthrough",
                          "no AVX2 with FMA: scalar kernels");
 }
 
@@ -151,7 +151,7 @@ void rp_doctor_quota(struct rp_doctor *d)
     if (rp_known_number(d->probes, "container.cpu_limit", &limit) < 0 || limit >= n)
         return;
     snprintf(remedy, sizeof remedy, "repro run RECIPE --threads %d, or docker run --cpuset-cpus", limit >= 1 ? (int)limit : 1);
-    rp_doctor_report(d, RP_SEVERITY_SLOW, remedy, "%g CPUs' time on %d CPUs", limit, n);
+    rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%g CPUs' time on %d CPUs", limit, n);
 }
 
 void rp_doctor_load(struct rp_doctor *d)
@@ -161,7 +161,7 @@ void rp_doctor_load(struct rp_doctor *d)
     const char *online = rp_known_text(d->probes, "cpu.online");
     int all = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : n; /* the load is the whole machine's */
     if (rp_known_number(d->probes, "kernel.load_1min", &load) == 0 && all > 0 && load > 0.5 && load > 0.1 * all)
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "ps -eo pcpu,user,comm --sort=-pcpu | head", "load %.2f on %d CPUs", load, all);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "ps -eo pcpu,user,comm --sort=-pcpu | head", "load %.2f on %d CPUs", load, all);
 }
 
 /* What decides under drivers that scale by themselves, where the governor 'powersave' only means that they do. */
@@ -179,20 +179,20 @@ void rp_doctor_governor(struct rp_doctor *d)
     if (!governor || (!strstr(governor, "powersave") && !strstr(governor, "conservative")))
         return;
     if (!scales_itself(d->probes))
-        rp_doctor_report(d, RP_SEVERITY_SLOW, remedy, "%s", governor);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%s", governor);
     else if (strstr(rp_known_text(d->probes, "frequency.energy_preference"), "power"))
-        rp_doctor_report(d, RP_SEVERITY_SLOW, remedy, "%s, prefers %s", governor, rp_known_text(d->probes, "frequency.energy_preference"));
+        rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%s, prefers %s", governor, rp_known_text(d->probes, "frequency.energy_preference"));
 }
 
 void rp_doctor_turbo(struct rp_doctor *d)
 {
     double n;
     if (rp_known_over(d->probes, "frequency.no_turbo", 0))
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "echo 0 >/sys/devices/system/cpu/intel_pstate/no_turbo", "off");
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 0 >/sys/devices/system/cpu/intel_pstate/no_turbo", "off");
     else if (rp_known_number(d->probes, "frequency.boost", &n) == 0 && n == 0)
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "echo 1 >/sys/devices/system/cpu/cpufreq/boost", "off");
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 1 >/sys/devices/system/cpu/cpufreq/boost", "off");
     if (rp_known_number(d->probes, "frequency.performance_max", &n) == 0 && n < 100)
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "echo 100 >/sys/devices/system/cpu/intel_pstate/max_perf_pct", "clock held at %g %%", n);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 100 >/sys/devices/system/cpu/intel_pstate/max_perf_pct", "clock held at %g %%", n);
 }
 
 void rp_doctor_power(struct rp_doctor *d)
@@ -200,9 +200,9 @@ void rp_doctor_power(struct rp_doctor *d)
     double n;
     const char *profile = rp_known_text(d->probes, "frequency.platform_profile");
     if (rp_known_number(d->probes, "frequency.mains_online", &n) == 0 && n == 0)
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "plug it in", "on battery");
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "plug it in", "on battery");
     if (profile && (strcmp(profile, "low-power") == 0 || strcmp(profile, "quiet") == 0 || strcmp(profile, "cool") == 0))
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "echo performance >/sys/firmware/acpi/platform_profile", "platform profile %s", profile);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo performance >/sys/firmware/acpi/platform_profile", "platform profile %s", profile);
 }
 
 void rp_doctor_thermal(struct rp_doctor *d)
@@ -211,7 +211,7 @@ void rp_doctor_thermal(struct rp_doctor *d)
     rp_known_number(d->probes, "frequency.core_throttles", &core);
     rp_known_number(d->probes, "frequency.package_throttles", &package);
     if (core > 0 || package > 0)
-        rp_doctor_report(d, RP_SEVERITY_NOTE, "better cooling; turbostat shows it",
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "better cooling; turbostat shows it",
                 "throttled by heat since start: cores %.0f, packages %.0f times", core, package);
 }
 
@@ -220,12 +220,12 @@ void rp_doctor_thermal(struct rp_doctor *d)
 void rp_doctor_huge_pages(struct rp_doctor *d)
 {
     if (rp_known_is(d->probes, "memory.transparent_huge_pages", "never"))
-        rp_doctor_report(d, RP_SEVERITY_SLOW, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled", "never");
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled", "never");
 }
 
 void rp_doctor_numa_balancing(struct rp_doctor *d)
 {
     const char *on = rp_known_text(d->probes, "memory.numa_balancing"), *nodes = rp_known_text(d->probes, "memory.numa_nodes");
     if (on && strcmp(on, "0") != 0 && nodes && rp_parse_cpus(nodes, NULL, RP_MAX_CPUS) > 1)
-        rp_doctor_report(d, RP_SEVERITY_NOTE, "sysctl kernel.numa_balancing=0", "on: pages move while a run is measured");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "sysctl kernel.numa_balancing=0", "on: pages move while a run is measured");
 }

@@ -49,7 +49,7 @@ static void put_all(json_t *out, enum rp_state state, const char *detail)
 
 /* ---- in a child ---- */
 
-struct question {
+struct git_question {
     const struct rp_probe *p;
     const char *dir;
     const struct part *part;
@@ -58,7 +58,7 @@ struct question {
 /* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
 static json_t *look(const void *arg, struct rp_buf *rest)
 {
-    const struct question *q = arg;
+    const struct git_question *q = arg;
     const char *detail = NULL;
     struct rp_git_job j = {.p = q->p, .dir = q->dir, .diff = rest, .deadline = rp_now_ns() + (PATIENCE_MS - SPARE_MS) * UINT64_C(1000000)};
     json_t *out = json_object();
@@ -76,7 +76,7 @@ static json_t *look(const void *arg, struct rp_buf *rest)
 /* Answers of one part; 0 when asking on makes no sense. */
 static int ask_part(const struct rp_probe *p, const char *dir, const struct part *part, json_t *out)
 {
-    struct question q = {p, dir, part};
+    struct git_question q = {p, dir, part};
     const char *why = "it could not be inspected";
     RP_BUF diff = {0};
     RP_JSON *answer = rp_in_child(look, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);

@@ -28,7 +28,7 @@ void rp_git_fail(json_t *out, const char *why);
 
 /* What is fit for a list: one clean line, cut to 1000 bytes. */
 void rp_git_add_line(json_t *list, const char *line);
-void rp_git_clean_text(char *text); /* rp_clean() of each line; tabs stay */
+void rp_git_clean_text(char *text); /* rp_sanitize() of each line; tabs stay */
 /* The URL of a remote without user, password and query; NULL: not of a form whose parts are known, or it names a person, or a local path.
  */
 char *rp_git_public_url(const char *url);

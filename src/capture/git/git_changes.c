@@ -100,7 +100,7 @@ static int add_changed(struct changes *c, const git_diff_delta *d)
         int secret = rp_is_secret_file(path) || rp_is_secret_text(rp_buf_text(&from.bytes), from.bytes.size) ||
                      rp_is_secret_text(rp_buf_text(&to.bytes), to.bytes.size);
         RP_FREE char *name = rp_public_name(c->j->p, "path", path);
-        rp_clean(name);
+        rp_sanitize(name);
         RP_FREE char *line = rp_asprintf("%c %s %s", letter, secret ? "withheld" : to.exists && *to.sha256 ? to.sha256 : "-", name);
         if (json_array_size(c->changed) < MAX_CHANGED)
             rp_git_add_line(c->changed, line);

@@ -156,7 +156,7 @@ int rp_git_difference(struct rp_buf *out, const char *path, const struct rp_git_
     git_patch *patch = NULL;
     git_diff_options o;
     RP_FREE char *name = rp_strdup(path);
-    rp_clean(name);
+    rp_sanitize(name);
     add_head(out, name, from, to);
     if (from->large || to->large || memchr(rp_buf_text(a), 0, a->size) || memchr(rp_buf_text(b), 0, b->size)) {
         rp_buf_printf(out, "Binary files %s%s and %s%s differ (SHA-256 %s)\n", from->exists ? "a/" : "", from->exists ? name : "/dev/null",

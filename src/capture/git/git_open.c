@@ -55,7 +55,7 @@ const char *rp_git_failure(void)
             s++;
     }
     text[n] = 0;
-    rp_clean(text);
+    rp_sanitize(text);
     return text;
 }
 
@@ -68,7 +68,7 @@ void rp_git_fail(json_t *out, const char *why)
 void rp_git_add_line(json_t *list, const char *line)
 {
     RP_FREE char *text = rp_asprintf("%.1000s", line);
-    rp_clean(text);
+    rp_sanitize(text);
     json_array_append_new(list, json_string(text));
 }
 
@@ -77,7 +77,7 @@ void rp_git_clean_text(char *text)
     while (*text) {
         char *end = text + strcspn(text, "\n\t"), stop = *end;
         *end = 0;
-        rp_clean(text);
+        rp_sanitize(text);
         *end = stop;
         text = end + (stop != 0);
     }

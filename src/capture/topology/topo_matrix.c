@@ -12,7 +12,7 @@ enum { MAX_GPUS = 64, MAX_NICS = 64 };
 
 static const char rdma[] = "/sys/class/infiniband";
 
-struct device {
+struct topo_matrix_device {
     char name[64];       /* in the matrix: "GPU0", "mlx5_0" */
     const json_t *gpu;   /* the gpu probe's values of it; NULL: a NIC */
     struct rp_pci_end end;
@@ -28,7 +28,7 @@ static int has_one_node(const struct rp_probe *p)
     return t.state != RP_STATE_OK || rp_parse_cpus(t.bytes.data, NULL, RP_MAX_CPUS) == 1;
 }
 
-static int find_gpus(struct device *d, const struct rp_probe *p, const json_t *gpu)
+static int find_gpus(struct topo_matrix_device *d, const struct rp_probe *p, const json_t *gpu)
 {
     int n = 0;
     for (; n < MAX_GPUS; n++) {
@@ -47,7 +47,7 @@ static int find_gpus(struct device *d, const struct rp_probe *p, const json_t *g
 }
 
 /* NICs on a PCI bus; software devices (rxe, siw) have no place in the matrix. */
-static int find_nics(struct device *d, const struct rp_probe *p)
+static int find_nics(struct topo_matrix_device *d, const struct rp_probe *p)
 {
     RP_DIRLIST names = {0};
     int n = 0;
@@ -72,7 +72,7 @@ static int is_cell(const char *s)
 }
 
 /* The driver knows how GPUs are connected; /sys has no NVLinks. */
-static const char *cell(const struct device *a, const struct device *b)
+static const char *cell(const struct topo_matrix_device *a, const struct topo_matrix_device *b)
 {
     const char *word = NULL;
     if (a == b)
@@ -94,7 +94,7 @@ static void put_list(json_t *out, const char *name, json_t *list, const char *so
 }
 
 /* A value of every GPU from the driver, as text; for `node`, else from /sys. */
-static json_t *per_gpu(const struct device *d, int gpus, const char *field, int node)
+static json_t *per_gpu(const struct topo_matrix_device *d, int gpus, const char *field, int node)
 {
     json_t *list = json_array();
     for (int i = 0; i < gpus; i++) {
@@ -113,7 +113,7 @@ static json_t *per_gpu(const struct device *d, int gpus, const char *field, int 
 void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name, const json_t *gpu)
 {
     static const char source[] = "gpu.devices, /sys/bus/pci/devices, /sys/class/infiniband";
-    struct device *d = rp_alloc((MAX_GPUS + MAX_NICS) * sizeof *d);
+    struct topo_matrix_device *d = rp_alloc((MAX_GPUS + MAX_NICS) * sizeof *d);
     int gpus = find_gpus(d, p, gpu), n = gpus + find_nics(d + gpus, p);
     int one_node = n && has_one_node(p);
     json_t *matrix = json_object(), *columns = json_array(), *rows = json_object();
@@ -147,13 +147,13 @@ void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name,
 
 /* Layouts by the driver's major version. Cells and columns end with a tab; the column of NUMA affinities has a second one once
  * another follows. NICs go by their own names, later by numbers and a legend. */
-struct layout {
+struct topo_matrix_layout {
     int since;
     int numa_affinity, nic_numbers, gpu_numa_id;
 };
-static const struct layout layouts[] = {{530, 1, 1, 1}, {515, 1, 1, 0}, {450, 1, 0, 0}, {0, 0, 0, 0}};
+static const struct topo_matrix_layout layouts[] = {{530, 1, 1, 1}, {515, 1, 1, 0}, {450, 1, 0, 0}, {0, 0, 0, 0}};
 
-static const struct layout *layout_of(const json_t *env)
+static const struct topo_matrix_layout *layout_of(const json_t *env)
 {
     const char *version = rp_known_text(env, "probes.gpu.driver_version");
     long major = version ? strtol(version, NULL, 10) : 0;
@@ -169,7 +169,7 @@ static const char *text_at(const json_t *list, size_t i)
     return s ? s : "";
 }
 
-static void column_name(struct rp_buf *out, const struct layout *l, const char *name, int nic)
+static void column_name(struct rp_buf *out, const struct topo_matrix_layout *l, const char *name, int nic)
 {
     if (nic >= 0 && l->nic_numbers)
         rp_buf_printf(out, "NIC%d", nic);
@@ -177,7 +177,7 @@ static void column_name(struct rp_buf *out, const struct layout *l, const char *
         rp_buf_puts(out, name);
 }
 
-static void legend(struct rp_buf *out, const struct layout *l, const json_t *columns, size_t gpus)
+static void legend(struct rp_buf *out, const struct topo_matrix_layout *l, const json_t *columns, size_t gpus)
 {
     rp_buf_puts(out, "\nLegend:\n\n"
                      "  X    = Self\n"
@@ -200,7 +200,7 @@ void rp_topo_matrix_text(struct rp_buf *out, const json_t *env)
     const json_t *matrix = rp_value_at(env, "probes.topology.matrix");
     const json_t *columns = rp_known(matrix, "columns"), *cpus = rp_known(matrix, "cpu_affinity");
     const json_t *nodes = rp_known(matrix, "numa_affinity"), *ids = rp_known(matrix, "gpu_numa_id");
-    const struct layout *l = layout_of(env);
+    const struct topo_matrix_layout *l = layout_of(env);
     size_t n = json_array_size(columns), gpus = json_array_size(cpus);
     if (gpus > n || n < 1 + (gpus == 0))
         return;

@@ -19,7 +19,7 @@ enum { PATIENCE_MS = 2000, MAX_ANSWER = 24 << 20 };
 
 static const char recorded_xml[] = "/.repro/hwloc.xml", cpus[] = "/sys/devices/system/cpu";
 
-struct question {
+struct topology_question {
     const struct rp_text *xml; /* NULL: this machine */
     int identify;
     const char *source;
@@ -136,7 +136,7 @@ static void put_all(json_t *out, hwloc_topology_t t, const char *source)
 /* What becomes the probe's object, nothing in it if hwloc fails; hwloc's own document as the rest. */
 static json_t *discover(const void *arg, struct rp_buf *rest)
 {
-    const struct question *q = arg;
+    const struct topology_question *q = arg;
     hwloc_topology_t t;
     json_t *values = json_object();
     char *xml = NULL;
@@ -172,7 +172,7 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
 static void processors(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct question q = {.identify = p->opts->identify, .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
+    struct topology_question q = {.identify = p->opts->identify, .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
     const char *why;
     if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
         put_none(p->out, RP_STATE_ABSENT, cpus, NULL);

@@ -1,0 +1,116 @@
+/* Rows: comparable results of bundles, published tables and imports in one form; unknown is never a value.
+ *
+ * What:    struct rp_result, its JSON form, and the three sources of them: bundles, published CSV, imported documents.
+ * Flow:    file -> rp_rows_*() appends to struct rp_rows -> compare/compare.h and the layouts.
+ * Owner:   struct rp_rows owns everything in it; zero-initialise it, rp_rows_fini().
+ * Extend:  a property is one row of row.def: struct, JSON, CSV columns and selectors follow. What makes results incomparable is in
+ *          confounders.def.
+ *
+ * Foreign text is cleaned (base/text.h) and bounded on input, and numbers are finite and positive, so later code need not check. The
+ * origin that a document declares is ignored: the reader sets kind and signer.
+ */
+#ifndef RP_COMPARE_RESULT_H
+#define RP_COMPARE_RESULT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define RP_ROWS_MAX 10000        /* of one file */
+#define RP_RESULT_TEXT_MAX 500      /* bytes of one text */
+#define RP_RESULT_NUMBER_MAX 1e15   /* of anything that is counted or measured */
+#define RP_RESULT_SAMPLES_MAX 100000
+#define RP_IMPORTED_SCHEMA "urn:repro:imported:1"
+
+enum rp_result_kind { RP_RESULT_IMPORTED, RP_RESULT_PUBLISHED, RP_RESULT_BUNDLE };
+const char *rp_result_kind_name(enum rp_result_kind kind); /* "imported", "published", "bundle" */
+
+struct rp_result_source {
+    enum rp_result_kind kind;
+    char *file, *sha256, *format, *signed_by, *note; /* NULL: unknown; signed_by only where a signature was checked here */
+    int64_t line;                                    /* of the file, from 1; -1: none */
+    int key_known;                                   /* of a bundle: verified with a key that is trusted */
+    char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
+    char *verdict;                                   /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
+};
+
+struct rp_result {
+#define TEXT(key, meaning) char *key;
+#define COUNT(key, meaning) int64_t key;
+#define REAL(key, meaning) double key;
+#include "compare/result.def"
+#undef TEXT
+#undef COUNT
+#undef REAL
+    double throughput, low, high; /* NaN: unknown; low and high: its 95 % interval, from its source or of its own samples */
+    char *unit;                   /* "sequences/s", "images/s", "tokens/s"; NULL where throughput is unknown */
+    /* Throughputs of repeats, windows or steps, for intervals: group[i] of them belong to repeat i. The figure is the median over the
+     * groups of the harmonic mean in each: samples over seconds, because every sample is the same amount of work. */
+    double *sample;
+    int64_t samples;
+    int64_t *group;
+    int64_t groups;
+    char **link; /* names of raw logs */
+    int links;
+    struct rp_result_source source;
+    int selected;        /* by name or selector, or the only one of its file; not part of a whole table */
+    json_t *environment; /* of a bundle: the capture before the run; NULL */
+    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value}: not the recipe's}; NULL */
+};
+
+struct rp_rows {
+    struct rp_result *row;
+    int n;
+};
+
+void rp_rows_fini(struct rp_rows *rows);
+struct rp_result *rp_rows_add(struct rp_rows *rows); /* a row with nothing known; valid until the next one is added */
+void rp_result_fini(struct rp_result *row);
+
+/* By name, for selectors and columns: the text of a property, "" when unknown; -1 for a name that is not in row.def.
+ * Setting refuses text that is not a number, not positive where required, or too long: RP_MALFORMED. */
+int rp_result_get(char *out, size_t size, const struct rp_result *row, const char *key);
+int rp_result_has_key(const char *key);
+const char *rp_result_nearest_key(const char *key); /* for "did you mean"; NULL: none */
+int rp_result_set(struct rp_result *row, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* Cleaned copy of foreign text into *to, the old text is freed; empty is unknown. */
+int rp_result_text(char **to, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* A measured figure: decimal, finite, above 0. */
+int rp_result_number(double *to, const char *key, const char *text, struct rp_err *err) rp_must_check;
+/* Infers unknown values from known ones: devices from degrees, degrees of one device. */
+void rp_result_complete(struct rp_result *row);
+/* A figure for people; as_it_is: with the digits of a published one. "unknown" for NaN. */
+const char *rp_result_figure(char out[32], double x, int as_it_is);
+/* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
+char *rp_result_hardware(const struct rp_result *row);
+/* Every sample a group of its own: repeats; copies them. */
+void rp_result_samples(struct rp_result *row, const double *sample, int64_t n);
+
+/* {"label", ..., "throughput": {"value", "unit", "low", "high"}, "samples", "sample_groups", "links", "source"}; absent is unknown. */
+json_t *rp_result_to_json(const struct rp_result *row);
+/* The document of an importer: {"schema": "urn:repro:imported:1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
+ * kind "imported" and no signer. Unknown keys are refused. */
+int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err) rp_must_check;
+/* CSV with a line of column names: those of row.def and of results/published (csv.c lists them). */
+int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
+                     struct rp_err *err) rp_must_check;
+
+/* A bundle, verified. One that fails is refused unless `unverified`: then its run.json is used as it is, and the verdict records that. */
+struct rp_result_opts {
+    const char *trust; /* as of `verify --trust`, or NULL */
+    int unverified;
+};
+int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
+/* The same for a bundle that is verified already, without samples: for the published results on a page. */
+struct rp_verification; /* verify/verify.h */
+struct rp_verified;
+struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept);
+/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by its contents. Selector: key=value,key=value with
+ * the keys of row.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
+int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
+/* All of them, in this order; bundles are verified in parallel. */
+int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
+
+#endif

@@ -1,0 +1,51 @@
+#include "data/embedded_data.h"
+
+#include "base/embed.h"
+
+#include <string.h>
+
+/* SHA-256 of each archive, and the digest of its samples: computing them would take most of the time of verifying a small bundle.
+ * tests/unit/test_verify.c computes and compares them. */
+static const struct {
+    const char *archive, *samples;
+} digests[] = {
+    {"d9b5800599a0088feef16500bba741d3e4ba74f05622458c27dcbc86a5ce045a",
+     "ee395fe4f74f35b188402cf4819d69461824ae7553594bf3df3775f7c48a1cc9"},
+};
+
+const char *rp_embedded_digest(const char *archive_sha256)
+{
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
+        if (strcmp(digests[i].archive, archive_sha256) == 0)
+            return digests[i].samples;
+    return NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int is_archive(const char *name)
+{
+    return strstr(name, ".tar") || strstr(name, ".zip");
+}
+
+int rp_embedded_archive(const char *name, struct rp_archive_source *s)
+{
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++)
+        if (is_archive(e->name) && strcmp(base_name(e->name), name) == 0) {
+            *s = (struct rp_archive_source){.name = base_name(e->name), .fd = -1, .data = e->data, .size = e->size};
+            return 0;
+        }
+    return -1;
+}
+
+const char *rp_embedded_archive_name(int i)
+{
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++)
+        if (is_archive(e->name) && i-- == 0)
+            return base_name(e->name);
+    return NULL;
+}

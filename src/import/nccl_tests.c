@@ -1,0 +1,310 @@
+/* nccl-tests: one result per size, out of place and in place. What it prints is a table whose head line names the columns (they differ from
+ * version to version); its -J file is one JSON object, which also has the whole environment of the process: nothing of that is used.
+ * Bandwidth is computed again from size and time; algorithm bandwidth times a factor of the collective and the ranks is bus bandwidth. */
+#include "base/json.h"
+#include "import/import.h"
+#include "import/scan.h"
+#include "import/tagged.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX 64
+#define JSON_MAX (64ul << 20)
+#define UNIT "GB/s" /* of bus bandwidth, 1e9 bytes */
+
+static const struct {
+    const char *name;
+    double of_ranks, less; /* factor: of_ranks * (n - less) / n, or 1 where of_ranks is 0 */
+} collectives[] = {
+    {"all_reduce", 2, 1}, {"all_gather", 1, 1}, {"reduce_scatter", 1, 1}, {"alltoall", 1, 1}, {"gather", 1, 1},
+    {"scatter", 1, 1},    {"broadcast", 0, 0},  {"reduce", 0, 0},         {"sendrecv", 0, 0},
+};
+
+struct nccl {
+    struct rp_buf json;          /* of a -J file */
+    int is_json, columns;
+    char column[WORDS_MAX][16];  /* names of the head line */
+    int64_t ranks, hosts, iterations, rows;
+    char host[64];               /* of the last rank: a rank with another host is on another node */
+    char collective[24];
+};
+
+struct result { /* one cell: out of place or in place */
+    int64_t size, line;
+    const char *type, *op;
+    double us, algbw, busbw, wrong; /* NaN: unknown */
+    int in_place;
+};
+
+/* "./build/all_reduce_perf" */
+static void take_collective(struct nccl *s, const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    program = slash ? slash + 1 : program;
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives && !*s->collective; i++) {
+        size_t n = strlen(collectives[i].name);
+        if (strncmp(program, collectives[i].name, n) == 0 && strncmp(program + n, "_perf", 5) == 0)
+            snprintf(s->collective, sizeof s->collective, "%s", collectives[i].name);
+    }
+}
+
+static void take_rank(struct rp_import_source *src, struct nccl *s, const char *host, size_t n, const char *device, int64_t line)
+{
+    char name[sizeof s->host];
+    n = n < sizeof name ? n : sizeof name - 1;
+    memcpy(name, host, n);
+    name[n] = 0;
+    s->hosts += strcmp(name, s->host) != 0;
+    memcpy(s->host, name, sizeof name);
+    s->ranks++;
+    rp_imported_text(&src->draft, "device_model", device, line);
+}
+
+/* ---- results ---- */
+
+static double factor_of(const struct nccl *s)
+{
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
+        if (strcmp(collectives[i].name, s->collective) == 0) {
+            double n = (double)s->ranks;
+            return collectives[i].of_ranks == 0 ? 1 : n > 1 ? collectives[i].of_ranks * (n - collectives[i].less) / n : NAN;
+        }
+    return NAN;
+}
+
+static void put_bandwidth(const struct nccl *s, struct rp_imported *d, const struct result *r)
+{
+    double bus = (double)r->size / (r->us * 1e3) * factor_of(s);
+    if (bus > 0 && bus < 1e15) {
+        /* both are printed: the time with at least 4 digits, the bandwidth with 2 decimals or 2 significant digits */
+        double tolerance = 0.006 + 0.002 * bus + (r->busbw >= 1000 ? 0.05 * bus : r->busbw >= 100 ? 0.06 : 0);
+        rp_imported_throughput(d, bus, UNIT, r->line, r->line);
+        json_object_set_new(d->row, "estimator", json_string("bus bandwidth: bytes / mean time, times the factor of the collective"));
+        if (!isnan(r->busbw) && fabs(bus - r->busbw) > tolerance)
+            rp_imported_note(d, "the log itself prints %.6g " UNIT, r->busbw);
+    } else if (r->busbw > 0 && r->busbw < 1e15) {
+        rp_imported_throughput(d, r->busbw, UNIT, r->line, r->line);
+        json_object_set_new(d->row, "estimator", json_string("bus bandwidth as the log prints it"));
+        rp_imported_note(d, *s->collective ? "the number of ranks is unknown" : "the collective is unknown");
+    }
+    if (r->busbw > 0 && r->busbw < 1e15)
+        rp_imported_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", r->busbw, "unit", UNIT, "count", (json_int_t)1));
+}
+
+static int put_result(struct rp_import_source *src, struct nccl *s, const struct result *r, struct rp_err *err)
+{
+    if (!(r->us > 0 && r->us < 1e15)) /* "N/A": not measured */
+        return 0;
+    char text[160];
+    struct rp_imported d = {.row = json_deep_copy(src->draft.row), .from = json_deep_copy(src->draft.from)}; /* facts of every result */
+    d.row = d.row ? d.row : json_object();
+    d.from = d.from ? d.from : json_object();
+    if (s->ranks)
+        rp_imported_count(&d, "devices", s->ranks, r->line);
+    if (s->hosts)
+        rp_imported_count(&d, "nodes", s->hosts, r->line);
+    if (*s->collective)
+        rp_imported_text(&d, "task", s->collective, r->line);
+    snprintf(text, sizeof text, "%.24s %" PRId64 " B %.20s %.20s, %s", *s->collective ? s->collective : "collective", r->size, r->type,
+             r->op, r->in_place ? "in place" : "out of place");
+    rp_imported_text(&d, "label", text, r->line);
+    rp_imported_real(&d, "latency_ms", r->us / 1e3, r->line);
+    if (s->iterations > 0) {
+        snprintf(text, sizeof text, "mean over %" PRId64 " iterations", s->iterations);
+        json_object_set_new(d.row, "timed_window", json_string(text));
+    }
+    put_bandwidth(s, &d, r);
+    if (r->wrong > 0)
+        rp_imported_note(&d, "%.6g values are wrong", r->wrong);
+    s->rows++;
+    int failed = rp_import_add(src, &d, err) < 0;
+    rp_imported_fini(&d);
+    return failed ? -1 : 0;
+}
+
+/* ---- text ---- */
+
+static int split(char *line, char **word)
+{
+    int n = 0;
+    for (char *p = line + strspn(line, " \t"); *p && n < WORDS_MAX; p += strspn(p, " \t")) {
+        word[n++] = p;
+        p += strcspn(p, " \t");
+        if (*p)
+            *p++ = 0;
+    }
+    return n;
+}
+
+static void take_head(struct nccl *s, char *line)
+{
+    char *word[WORDS_MAX];
+    int n = split(line + 1, word);
+    if (n < 6 || strcmp(word[0], "size") != 0)
+        return;
+    s->columns = n;
+    for (int i = 0; i < n; i++)
+        snprintf(s->column[i], sizeof s->column[i], "%s", word[i]);
+}
+
+/* "#  Rank  0 Group  0 Pid   6899 on host device  0 [0000:04:00] NVIDIA H100 80GB HBM3" */
+static void take_comment(struct rp_import_source *src, struct nccl *s, char *line)
+{
+    const char *on = rp_scan_after(line, " on "), *device = on ? rp_scan_after(on, "] ") : NULL, *at;
+    int64_t v;
+    if (rp_scan_after(line, "Rank ") && device) {
+        on += strspn(on, " ");
+        take_rank(src, s, on, strcspn(on, " "), device, src->lines.number);
+    } else if ((at = rp_scan_after(line, "Collective test starting: "))) {
+        take_collective(s, at);
+    } else if ((at = rp_scan_after(line, " iters: ")) && strstr(line, "nThread")) {
+        const char *second = strstr(line, "warmup iters: ") ? rp_scan_after(at, " iters: ") : at;
+        if (second && rp_scan_count(second, &v))
+            s->iterations = v;
+    } else if (strstr(line, "size") && strstr(line, "busbw")) {
+        take_head(s, line);
+    }
+}
+
+static double number_of(const char *word)
+{
+    double v;
+    const char *end = rp_scan_real(word, &v);
+    return end && !*end ? v : NAN;
+}
+
+static int table_line(struct rp_import_source *src, struct nccl *s, char *line, struct rp_err *err)
+{
+    char *word[WORDS_MAX];
+    int n = split(line, word), named = s->columns, cells = 0;
+    if (named && strcmp(s->column[named - 1], "timestamp") == 0) /* it is two words */
+        named++;
+    if (!s->columns)
+        return rp_lines_fail(&src->lines, err, "a line of numbers before the head line '# size count type ...'");
+    if (n != named)
+        return rp_lines_fail(&src->lines, err, "%d columns, but the head line names %d", n, named);
+    struct result r = {.line = src->lines.number, .type = "", .op = "", .us = NAN, .algbw = NAN, .busbw = NAN, .wrong = NAN};
+    if (!rp_scan_count(word[0], &r.size))
+        return rp_lines_fail(&src->lines, err, "the size is not a number of bytes");
+    for (int i = 1; i <= s->columns; i++) {
+        const char *name = i < s->columns ? s->column[i] : "time"; /* the end closes the last cell */
+        if (strcmp(name, "time") == 0 || strcmp(name, "cputime") == 0) {
+            if (cells++ && put_result(src, s, &r, err) < 0)
+                return -1;
+            r.us = i < s->columns ? number_of(word[i]) : NAN;
+            r.algbw = r.busbw = r.wrong = NAN;
+            r.in_place = cells > 1;
+        } else if (strcmp(name, "type") == 0) {
+            r.type = word[i];
+        } else if (strcmp(name, "redop") == 0) {
+            r.op = word[i];
+        } else if (strcmp(name, "busbw") == 0) {
+            r.busbw = number_of(word[i]);
+        } else if (strcmp(name, "#wrong") == 0 || strcmp(name, "error") == 0) {
+            r.wrong = number_of(word[i]);
+        }
+    }
+    return 0;
+}
+
+static int nccl_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
+{
+    struct nccl *s = state;
+    const char *tag = *line == '[' ? rp_scan_after(line, "<stdout>:") : NULL; /* of mpirun --tag-output: "[1,0]<stdout>:" */
+    size -= tag ? (size_t)(tag - line) : 0;
+    line += tag ? tag - line : 0;
+    char *p = line + strspn(line, " \t");
+    if (*p == '{' && !s->rows && !s->columns)
+        s->is_json = 1;
+    if (s->is_json) {
+        if (s->json.size + size > JSON_MAX)
+            return rp_lines_fail(&src->lines, err, "more than %lu MiB of JSON", JSON_MAX >> 20);
+        rp_buf_add(&s->json, line, size);
+        rp_buf_add(&s->json, "\n", 1);
+        return 0;
+    }
+    if (*p == '#')
+        take_comment(src, s, p);
+    return isdigit((unsigned char)*p) ? table_line(src, s, p, err) : 0; /* messages of NCCL and of mpirun lie between */
+}
+
+/* ---- JSON ---- */
+
+static void take_config(struct rp_import_source *src, struct nccl *s, const json_t *doc)
+{
+    const json_t *config = json_object_get(doc, "config"), *devices = json_object_get(config, "devices");
+    const char *program = json_string_value(json_array_get(json_object_get(doc, "args"), 0));
+    size_t i;
+    json_t *one;
+    if (program)
+        take_collective(s, program);
+    s->iterations = json_integer_value(json_object_get(config, "iterations"));
+    json_array_foreach((json_t *)devices, i, one) {
+        const char *host = json_string_value(json_object_get(one, "hostname")),
+                   *info = json_string_value(json_object_get(one, "device_info"));
+        take_rank(src, s, host ? host : "", host ? strlen(host) : 0, info ? info : "", 1);
+    }
+}
+
+static int json_cell(struct rp_import_source *src, struct nccl *s, const json_t *one, const char *key, struct rp_err *err)
+{
+    const json_t *cell = json_object_get(one, key), *time = json_object_get(cell, "time");
+    const char *type = json_string_value(json_object_get(one, "type")), *op = json_string_value(json_object_get(one, "redop"));
+    double size = rp_tagged_real(json_object_get(one, "size"));
+    if (!cell)
+        return 0;
+    if (!(size >= 0 && size < 1e15))
+        return rp_lines_fail(&src->lines, err, "result %" PRId64 " has no 'size' in bytes", s->rows + 1);
+    struct result r = {.size = (int64_t)size,
+                       .line = 1,
+                       .type = type ? type : "",
+                       .op = op ? op : "",
+                       .us = rp_tagged_real(time ? time : json_object_get(cell, "cpu_time")),
+                       .busbw = rp_tagged_real(json_object_get(cell, "bus_bw")),
+                       .wrong = rp_tagged_real(json_object_get(cell, "nwrong")),
+                       .in_place = strcmp(key, "in_place") == 0};
+    return put_result(src, s, &r, err);
+}
+
+static int read_json(struct rp_import_source *src, struct nccl *s, struct rp_err *err)
+{
+    RP_JSON *doc = rp_json_parse(s->json.data, s->json.size, src->lines.name, err);
+    size_t i;
+    json_t *one;
+    if (!doc)
+        return -1;
+    take_config(src, s, doc);
+    json_array_foreach(json_object_get(doc, "results"), i, one)
+        if (json_cell(src, s, one, "out_of_place", err) < 0 || json_cell(src, s, one, "in_place", err) < 0)
+            return -1;
+    return 0;
+}
+
+static int nccl_end(struct rp_import_source *src, void *state, struct rp_err *err)
+{
+    struct nccl *s = state;
+    if (s->is_json && read_json(src, s, err) < 0)
+        return -1;
+    if (!s->rows)
+        return rp_fail(err, RP_MALFORMED, "%s: no line of a table of nccl-tests; is this the right format?", src->lines.name);
+    return 0;
+}
+
+static void nccl_fini(void *state)
+{
+    struct nccl *s = state;
+    rp_buf_fini(&s->json);
+}
+
+const struct rp_importer rp_importer_nccl = {
+    .name = "nccl",
+    .state = sizeof(struct nccl),
+    .line = nccl_line,
+    .end = nccl_end,
+    .fini = nccl_fini,
+};

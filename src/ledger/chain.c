@@ -1,0 +1,164 @@
+/* Reading: a line is accepted if it is written as this program writes it, has its own digest and names that of the line before. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "ledger/ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_TRIES 100 /* of 10 ms: a reader that does not get the lock reads without it */
+
+static int is_hex(const json_t *line, const char *key)
+{
+    const char *text = json_string_value(json_object_get(line, key));
+    return text && rp_is_sha256(text);
+}
+
+static int check_form(const json_t *line, struct rp_err *err)
+{
+    if (!json_is_object(line))
+        return rp_fail(err, RP_MALFORMED, "not a JSON object");
+    const char *at = json_string_value(json_object_get(line, "at"));
+    if (json_integer_value(json_object_get(line, "n")) < 1 || !json_is_string(json_object_get(line, "event")) ||
+        !at || !rp_is_rfc3339(at) || !is_hex(line, "previous") || !is_hex(line, "sha256"))
+        return rp_fail(err, RP_MALFORMED, "n, event, at, previous or sha256 is missing or malformed");
+    return 0;
+}
+
+json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err)
+{
+    RP_BUF again = {0}, bare = {0};
+    char hex[RP_SHA256_HEX];
+    if (size > RP_LEDGER_LINE_MAX)
+        return rp_fail_null(err, RP_MALFORMED, "%zu bytes; a line has %d at most", size, RP_LEDGER_LINE_MAX);
+    RP_JSON *line = rp_json_parse(text, size, "line", err);
+    if (!line || check_form(line, err) < 0)
+        return NULL;
+    rp_json_write_line(&again, line);
+    if (!rp_buf_is(&again, text, size))
+        return rp_fail_null(err, RP_MALFORMED, "it is not written as this program writes it");
+    RP_JSON *rest = json_copy(line);
+    json_object_del(rest, "sha256");
+    rp_json_write_line(&bare, rest);
+    rp_sha256_hex(hex, bare.data, bare.size);
+    if (strcmp(hex, json_string_value(json_object_get(line, "sha256"))) != 0)
+        return rp_fail_null(err, RP_MISMATCH, "it was changed: its SHA-256 is %.16s..., the line records %.16s...", hex,
+                            json_string_value(json_object_get(line, "sha256")));
+    if (n && json_integer_value(json_object_get(line, "n")) != n)
+        return rp_fail_null(err, RP_MISMATCH, "it is numbered as line %" JSON_INTEGER_FORMAT ": lines were removed or inserted",
+                            json_integer_value(json_object_get(line, "n")));
+    return json_incref(line);
+}
+
+struct reading {
+    const char *path;
+    struct rp_ledger_summary *s;
+    int (*each)(void *arg, const json_t *line, struct rp_err *err);
+    void *arg;
+    struct rp_buf runs; /* a byte for each line: enum read_run */
+};
+
+/* A run ends once. Otherwise a line added at the end could turn a failed attempt into a sealed one. */
+enum read_run { RUN_NONE, RUN_OPEN, RUN_ENDED };
+
+static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
+{
+    const char *event = json_string_value(json_object_get(line, "event"));
+    int64_t run = json_integer_value(json_object_get(line, "run"));
+    int start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    char state = start ? RUN_OPEN : RUN_NONE;
+    if (rp_ledger_end(event)) {
+        char *of = run >= 1 && (uint64_t)run <= r->runs.size ? &r->runs.data[run - 1] : NULL;
+        if (!of || *of == RUN_NONE)
+            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was inserted, or comes from another ledger; "
+                                             "move the file aside, or ask its owner for the whole of it");
+        if (*of == RUN_ENDED)
+            return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was inserted; "
+                                             "only the lines before it are reliable", run);
+        *of = RUN_ENDED;
+    }
+    rp_buf_add(&r->runs, &state, 1);
+    return 0;
+}
+
+static int check_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
+{
+    RP_JSON *line = rp_ledger_line(text, size, r->s->lines + 1, err);
+    if (!line)
+        return -1;
+    if (strcmp(json_string_value(json_object_get(line, "previous")), r->s->head) != 0)
+        return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, removed or inserted");
+    if (check_run(r, line, err) < 0)
+        return -1;
+    memcpy(r->s->head, json_string_value(json_object_get(line, "sha256")), sizeof r->s->head);
+    r->s->lines++;
+    return r->each ? r->each(r->arg, line, err) : 0;
+}
+
+static int read_lines(struct reading *r, int fd, struct rp_err *err)
+{
+    char block[2 * RP_LEDGER_LINE_MAX];
+    char shown[72];
+    size_t have = 0;
+    uint64_t at = 0;
+    for (;;) {
+        ssize_t got = rp_pread_all(fd, block + have, sizeof block - have, at);
+        if (got < 0)
+            return rp_fail(err, RP_IO, "cannot read ledger '%s': %s", r->path, strerror(errno));
+        at += (uint64_t)got;
+        have += (size_t)got;
+        char *line = block, *end;
+        for (; (end = memchr(line, '\n', (size_t)(block + have - line))); line = end + 1)
+            if (check_line(r, line, (size_t)(end + 1 - line), err) < 0)
+                return rp_wrap(err, "ledger '%s', line %" PRId64, rp_excerpt(shown, r->path), r->s->lines + 1);
+        have = (size_t)(block + have - line);
+        if (have >= RP_LEDGER_LINE_MAX)
+            return rp_fail(err, RP_MALFORMED, "ledger '%s', line %" PRId64 ": longer than the %d bytes of any line",
+                           rp_excerpt(shown, r->path), r->s->lines + 1, RP_LEDGER_LINE_MAX);
+        memmove(block, line, have);
+        if (!got)
+            break;
+    }
+    r->s->torn = have;
+    if (have)
+        return rp_fail(err, RP_MALFORMED,
+                       "ledger '%s': %zu bytes after line %" PRId64 " are a torn line: a crash in the middle of an append, or the file was "
+                       "cut; the next append keeps them aside",
+                       rp_excerpt(shown, r->path), have, r->s->lines);
+    return 0;
+}
+
+static uint64_t size_aside(const char *path)
+{
+    struct stat st;
+    RP_FREE char *aside = rp_asprintf("%s" RP_LEDGER_ASIDE, path);
+    return stat(aside, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+}
+
+int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
+                   struct rp_ledger_summary *s, struct rp_err *err)
+{
+    const struct timespec nap = {.tv_nsec = 10000000};
+    struct reading r = {.path = path, .s = s, .each = each, .arg = arg};
+    struct stat st;
+    *s = (struct rp_ledger_summary){.head = RP_LEDGER_NOTHING};
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return rp_fail(err, RP_IO, "cannot open ledger '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return rp_fail(err, RP_IO, "ledger '%s' is not a regular file", path);
+    for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
+        nanosleep(&nap, NULL); /* another process is appending */
+    s->aside = size_aside(path);
+    int failed = read_lines(&r, fd, err);
+    rp_buf_fini(&r.runs);
+    return failed;
+}

@@ -1,0 +1,559 @@
+/* One case per operation, see compare.h: it makes each tensor twice with equal contents and runs the reference on the first copies and the
+ * device on the second; then rp_ops_compare() compares the copies. */
+#include "ops/op_check.h"
+
+#include "base/buf.h"
+#include "ops/philox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TENSORS 16
+#define GUARD 64 /* bytes before and after each tensor */
+
+struct tensor {
+    void *side[2]; /* reference, device */
+    size_t bytes;
+    size_t begin; /* of the data: GUARD, more for unaligned data */
+    int is_float;
+    int is_work; /* scratch: not compared; one side only */
+    int foreign; /* side[1] is memory->take()'s */
+};
+
+struct ctx {
+    const struct rp_ops *table[2];
+    struct rp_dev *dev[2];
+    const struct rp_op_memory *memory;
+    struct rp_err failed;              /* of memory->take() */
+    const struct rp_op_shape *shape;
+    uint64_t seed, drawn;
+    struct tensor tensor[TENSORS];
+    int tensors;
+};
+
+typedef struct {
+    float *of[2];
+} pair;
+
+static uint32_t draw(struct ctx *c)
+{
+    uint32_t x[4] = {(uint32_t)c->drawn++, 0, 0, 0};
+    rp_philox(x, c->seed);
+    return x[0];
+}
+
+/* Uniform in (-scale, scale), 24 significant bits: operations on such values are not exact by chance. */
+static float draw_float(struct ctx *c, float scale)
+{
+    uint32_t kind = c->shape->small == 2 ? 1 : c->shape->small ? draw(c) % 16 : 15;
+    if (kind < 4)
+        return kind == 0 ? 0.0f : kind == 1 ? -0.0f : (float)((int32_t)(draw(c) >> 8) - 0x800000) * 0x1p-149f;
+    return ((float)(int32_t)(draw(c) | 1u) * 0x1p-31f) * scale;
+}
+
+static size_t whole_bytes(const struct tensor *t)
+{
+    return (t->begin + t->bytes + GUARD + 63) / 64 * 64;
+}
+
+/* If the device has no more memory, the case continues in the process's own, on the reference's side only, and counts as failed. */
+static void *side(struct ctx *c, struct tensor *t, int k)
+{
+    void *p = NULL;
+    if (k == 1 && c->memory && c->failed.code == RP_OK)
+        p = c->memory->take(c->dev[1], whole_bytes(t), &c->failed);
+    t->foreign |= p != NULL;
+    if (!p)
+        p = aligned_alloc(64, whole_bytes(t));
+    RP_BUG_IF(!p);
+    memset(p, 0x5a, whole_bytes(t));
+    return p;
+}
+
+/* offset: bytes past a multiple of 64 */
+static struct tensor *tensor_at(struct ctx *c, size_t bytes, size_t offset)
+{
+    RP_BUG_IF(c->tensors == TENSORS);
+    struct tensor *t = &c->tensor[c->tensors++];
+    *t = (struct tensor){.bytes = bytes, .begin = GUARD + offset};
+    for (int k = 0; k < 2; k++)
+        t->side[k] = side(c, t, k);
+    return t;
+}
+
+static struct tensor *tensor(struct ctx *c, size_t bytes)
+{
+    return tensor_at(c, bytes, 0);
+}
+
+static size_t float_offset(const struct ctx *c)
+{
+    return (size_t)c->shape->offset * sizeof(float);
+}
+
+static void *data_of(const struct tensor *t, int side)
+{
+    return (char *)t->side[side] + t->begin;
+}
+
+/* A work area of one side. */
+static float *work_of(struct ctx *c, int k, size_t n)
+{
+    RP_BUG_IF(c->tensors == TENSORS);
+    struct tensor *t = &c->tensor[c->tensors++];
+    *t = (struct tensor){.bytes = n * sizeof(float), .begin = GUARD + float_offset(c), .is_work = 1};
+    t->side[k] = side(c, t, k);
+    return data_of(t, k);
+}
+
+/* A tensor that holds 0x5a bytes until it is written. */
+static pair blank(struct ctx *c, size_t n)
+{
+    struct tensor *t = tensor_at(c, n * sizeof(float), float_offset(c));
+    t->is_float = 1;
+    return (pair){{data_of(t, 0), data_of(t, 1)}};
+}
+
+static pair filled(struct ctx *c, size_t n, float scale)
+{
+    pair p = blank(c, n);
+    for (size_t i = 0; i < n; i++)
+        p.of[0][i] = p.of[1][i] = draw_float(c, scale);
+    return p;
+}
+
+static pair filled_positive(struct ctx *c, size_t n, float scale)
+{
+    pair p = blank(c, n);
+    for (size_t i = 0; i < n; i++)
+        p.of[0][i] = p.of[1][i] = __builtin_fabsf(draw_float(c, scale));
+    return p;
+}
+
+struct bytes {
+    uint8_t *of[2];
+};
+
+static struct bytes blank_bytes(struct ctx *c, size_t n)
+{
+    struct tensor *t = tensor(c, n);
+    return (struct bytes){{data_of(t, 0), data_of(t, 1)}};
+}
+
+struct ints {
+    int32_t *of[2];
+};
+
+static struct ints indices(struct ctx *c, size_t n, int below)
+{
+    struct tensor *t = tensor(c, n * sizeof(int32_t));
+    struct ints p = {{data_of(t, 0), data_of(t, 1)}};
+    for (size_t i = 0; i < n; i++)
+        p.of[0][i] = p.of[1][i] = (int32_t)(draw(c) % (uint32_t)below);
+    return p;
+}
+
+static struct rp_dropout dropout_of(const struct rp_op_shape *s, int rows_per_sample)
+{
+    double p = s->dropout;
+    struct rp_dropout d = {.seed = 0x123456789abcdefull ^ s->seed, .step = 3, .site = 17, .first_sample = 5,
+                           .rows_per_sample = rows_per_sample, .threshold = (uint32_t)(p * 4294967296.0),
+                           .scale = (float)(1.0 / (1.0 - p))};
+    if (d.threshold && s->variant & RP_VARIANT_AT_THRESHOLD) {
+        uint32_t x[4] = {0, d.first_sample, d.site, d.step};
+        rp_philox(x, d.seed);
+        d.threshold = x[0];
+    }
+    return d;
+}
+
+static int sample_rows(const struct rp_op_shape *s)
+{
+    return s->rows > 3 ? s->rows / 3 : 1;
+}
+
+static int sides(const struct ctx *c)
+{
+    return c->failed.code == RP_OK ? 2 : 1;
+}
+
+static int has(const struct rp_op_shape *s, enum rp_variant bit)
+{
+    return (s->variant & (unsigned)bit) != 0;
+}
+
+#define BOTH(name, ...)                                                                                                \
+    for (int k = 0; k < sides(c); k++)                                                                                 \
+    c->table[k]->name(c->dev[k], __VA_ARGS__)
+#define CASE(name) static void case_##name(struct ctx *c, const struct rp_op_shape *s)
+#define ROWS s->rows
+#define WIDTH s->width
+#define ALL ((size_t)s->rows * (size_t)s->width)
+
+CASE(gemm)
+{
+    int ta = has(s, RP_VARIANT_TA), tb = has(s, RP_VARIANT_TB), aligned = has(s, RP_VARIANT_ALIGNED), m = ROWS, n = WIDTH, d = s->depth;
+    long lda = (ta ? m : d) + (aligned ? 4 : 3), ldb = (tb ? d : n) + (aligned ? 8 : 5), ldc = n + (aligned ? 4 : 1);
+    pair a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
+    pair out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
+    for (int k = 0; k < sides(c); k++) {
+        struct rp_gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = d, .segment = s->segment, .a = a.of[k], .lda = lda, .b = b.of[k],
+                            .ldb = ldb, .c = out.of[k], .ldc = ldc, .ldadd = ldc};
+        g.bias = has(s, RP_VARIANT_BIAS) ? bias.of[k] : NULL;
+        if (has(s, RP_VARIANT_ADD))
+            g.add = s->in_place ? out.of[k] : add.of[k];
+        c->table[k]->gemm(c->dev[k], &g);
+    }
+}
+
+CASE(embed_forward)
+{
+    int seq = sample_rows(s);
+    struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2);
+    pair word = filled(c, 50 * (size_t)WIDTH, 1.0f), type = filled(c, 2 * (size_t)WIDTH, 1.0f);
+    pair position = filled(c, (size_t)seq * (size_t)WIDTH, 1.0f), z = blank(c, ALL);
+    BOTH(embed_forward, z.of[k], ids.of[k], types.of[k], word.of[k], type.of[k], position.of[k], ROWS, seq, WIDTH);
+}
+
+CASE(layernorm_forward)
+{
+    pair x = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f);
+    pair y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
+    BOTH(layernorm_forward, y.of[k], xhat.of[k], rstd.of[k], x.of[k], gamma.of[k], beta.of[k], 1e-12f, ROWS, WIDTH);
+}
+
+CASE(residual_layernorm_forward)
+{
+    struct rp_dropout d = dropout_of(s, sample_rows(s));
+    pair x = filled(c, ALL, 3.0f), residual = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f);
+    pair beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
+    struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
+    BOTH(residual_layernorm_forward, y.of[k], xhat.of[k], rstd.of[k], mask.of[k], x.of[k], residual.of[k], &d, gamma.of[k],
+         beta.of[k], 1e-5f, ROWS, WIDTH);
+}
+
+CASE(layernorm_backward)
+{
+    struct rp_dropout d = dropout_of(s, sample_rows(s));
+    size_t w = (size_t)WIDTH;
+    pair dy = filled(c, ALL, 2.0f), xhat = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
+    pair dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w), dbias = blank(c, w);
+    struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
+    pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL);
+    BOTH(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
+    for (int k = 0; k < sides(c); k++) {
+        float *work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH));
+        float *no_dx = s->dropout == 0 && has(s, RP_VARIANT_NO_DX) ? NULL : dx.of[k];
+        float *no_dbias = has(s, RP_VARIANT_NO_DBIAS) ? NULL : dbias.of[k];
+        const struct rp_dropout *no_drop = s->dropout == 0 && has(s, RP_VARIANT_NO_DROP) ? NULL : &d;
+        c->table[k]->layernorm_backward(c->dev[k], dz.of[k], no_dx, dgamma.of[k], dbeta.of[k], no_dbias, dy.of[k], xhat.of[k],
+                                        rstd.of[k], gamma.of[k], mask.of[k], no_drop, ROWS, WIDTH, work);
+    }
+}
+
+CASE(dropout_forward)
+{
+    struct rp_dropout d = dropout_of(s, sample_rows(s));
+    pair x = filled(c, ALL, 2.0f), y = s->in_place ? x : blank(c, ALL);
+    struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
+    BOTH(dropout_forward, y.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
+}
+
+CASE(dropout_backward)
+{
+    struct rp_dropout d = dropout_of(s, sample_rows(s));
+    pair dy = filled(c, ALL, 2.0f), dx = s->in_place ? dy : blank(c, ALL);
+    struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
+    for (size_t i = 0; i < rp_mask_bytes(ROWS, WIDTH); i++)
+        mask.of[0][i] = mask.of[1][i] = (uint8_t)draw(c);
+    BOTH(dropout_backward, dx.of[k], dy.of[k], mask.of[k], &d, ROWS, WIDTH);
+}
+
+CASE(gelu_forward)
+{
+    pair u = filled(c, ALL, 6.0f), g = blank(c, ALL);
+    BOTH(gelu_forward, g.of[k], u.of[k], ROWS, WIDTH);
+}
+
+/* Gradients with column sums. */
+#define BACKWARD_CASE(name, scale)                                                                                     \
+    CASE(name)                                                                                                         \
+    {                                                                                                                  \
+        pair dy = filled(c, ALL, 2.0f), x = filled(c, ALL, scale), dx = s->in_place ? dy : blank(c, ALL);              \
+        pair dbias = blank(c, (size_t)WIDTH);                                                                          \
+        for (int k = 0; k < sides(c); k++) {                                                                           \
+            float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));                                                  \
+            c->table[k]->name(c->dev[k], dx.of[k], dbias.of[k], dy.of[k], x.of[k], ROWS, WIDTH, work);                 \
+        }                                                                                                              \
+    }
+BACKWARD_CASE(gelu_backward, 6.0f)
+BACKWARD_CASE(tanh_backward, 1.0f)
+
+CASE(tanh_forward)
+{
+    pair x = filled(c, ALL, 12.0f), y = blank(c, ALL);
+    BOTH(tanh_forward, y.of[k], x.of[k], ROWS, WIDTH);
+}
+
+CASE(colsum)
+{
+    pair dy = filled(c, ALL, 2.0f), dbias = blank(c, (size_t)WIDTH);
+    for (int k = 0; k < sides(c); k++) {
+        float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));
+        c->table[k]->colsum(c->dev[k], dbias.of[k], dy.of[k], ROWS, WIDTH, work);
+    }
+}
+
+static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
+{
+    size_t n = (size_t)s->batch * (size_t)s->seq;
+    struct bytes m = blank_bytes(c, n);
+    for (int b = 0; b < s->batch; b++) {
+        int length = has(s, RP_VARIANT_SHORT_SAMPLES) ? 1 + (int)(draw(c) % (uint32_t)s->seq) : s->seq, any = 0;
+        uint8_t *row = m.of[0] + (size_t)b * (size_t)s->seq;
+        for (int i = 0; i < s->seq; i++) {
+            row[i] = (uint8_t)(i < length && (!has(s, RP_VARIANT_KEY_HOLES) || draw(c) % 4));
+            any |= row[i];
+        }
+        if (!any)
+            row[draw(c) % (uint32_t)s->seq] = 1;
+    }
+    memcpy(m.of[1], m.of[0], n);
+    return m;
+}
+
+static struct rp_attention attention_of(const struct rp_op_shape *s, const uint8_t *keys)
+{
+    return (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->head_dim, .key_mask = keys,
+                                 .scale = 1.0f / __builtin_sqrtf((float)s->head_dim), .drop = dropout_of(s, s->heads * s->seq)};
+}
+
+CASE(attention_forward)
+{
+    size_t rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->head_dim;
+    size_t head_rows = rows * (size_t)s->heads;
+    pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
+    struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
+    for (int k = 0; k < sides(c); k++) {
+        struct rp_attention a = attention_of(s, keys.of[k]);
+        c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
+    }
+}
+
+CASE(attention_backward)
+{
+    size_t rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->head_dim;
+    size_t head_rows = rows * (size_t)s->heads;
+    pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
+    pair d_o = filled(c, rows * width, 1.0f), dqkv = blank(c, rows * 3 * width), dbias = blank(c, 3 * width);
+    struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
+    for (size_t r = 0; has(s, RP_VARIANT_NO_LAST_GRADIENTS) && r < rows; r++)
+        for (size_t j = 0; r % (size_t)s->seq >= (size_t)(s->seq + 1) / 2 && j < width; j++)
+            d_o.of[0][r * width + j] = d_o.of[1][r * width + j] = j % 3 ? 0.0f : -0.0f;
+    for (int k = 0; k < sides(c); k++) {
+        struct rp_attention a = attention_of(s, keys.of[k]);
+        float *work = work_of(c, k, rp_colsum_work((long)rows, 3 * (long)width));
+        c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
+        c->table[k]->attention_backward(c->dev[k], dqkv.of[k], dbias.of[k], d_o.of[k], o.of[k], top.of[k], inv.of[k], mask.of[k],
+                                        qkv.of[k], &a, work);
+    }
+}
+
+CASE(gather_rows)
+{
+    pair x = filled(c, ALL, 2.0f), y = blank(c, 2 * ALL);
+    struct ints index = indices(c, 2 * (size_t)ROWS, ROWS);
+    BOTH(gather_rows, y.of[k], x.of[k], index.of[k], 2 * ROWS, WIDTH);
+}
+
+/* Keys ascending with gaps, by default groups of 1, 2, 3, ... rows. */
+static int group_rows(const struct rp_op_shape *s, int group)
+{
+    if (has(s, RP_VARIANT_ONE_GROUP))
+        return s->rows;
+    if (!has(s, RP_VARIANT_SINGLES))
+        return group + 1;
+    return group % 97 == 50 ? 70 : 1;
+}
+CASE(row_sums)
+{
+    pair src = filled(c, ALL, 2.0f);
+    struct ints key = indices(c, (size_t)ROWS, 1), start = indices(c, (size_t)ROWS + 1, 1), source = indices(c, (size_t)ROWS, ROWS);
+    int groups = 0, used = 0;
+    while (used < ROWS) {
+        used += group_rows(s, groups) < ROWS - used ? group_rows(s, groups) : ROWS - used;
+        for (int k = 0; k < 2; k++) {
+            key.of[k][groups] = 2 * groups + 1;
+            start.of[k][groups + 1] = used;
+        }
+        groups++;
+    }
+    pair dst = filled(c, (2 * (size_t)groups + 1) * (size_t)WIDTH, 2.0f);
+    for (int k = 0; k < sides(c); k++) {
+        struct rp_row_groups g = {groups, key.of[k], start.of[k], source.of[k]};
+        c->table[k]->row_sums(c->dev[k], dst.of[k], src.of[k], &g, WIDTH, has(s, RP_VARIANT_ADD_ROWS));
+    }
+}
+
+CASE(softmax_xent)
+{
+    long ld = WIDTH + 3;
+    pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
+    struct ints labels = indices(c, (size_t)ROWS, WIDTH);
+    BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH);
+}
+
+CASE(weighted_sum)
+{
+    pair loss = filled(c, ALL, 2.0f), coef = filled(c, ALL, 0.1f), out = blank(c, 1);
+    BOTH(weighted_sum, out.of[k], loss.of[k], coef.of[k], (int)ALL);
+}
+
+CASE(add)
+{
+    pair a = filled(c, ALL, 2.0f), b = filled(c, ALL, 2.0f), dst = s->in_place ? a : blank(c, ALL);
+    BOTH(add, dst.of[k], a.of[k], b.of[k], ALL);
+}
+
+CASE(fill)
+{
+    pair dst = blank(c, ALL);
+    BOTH(fill, dst.of[k], 0.7f, ALL);
+}
+
+CASE(square_sums)
+{
+    pair x = filled(c, ALL, 2.0f), out = blank(c, ALL / RP_NORM_CHUNK + 1);
+    BOTH(square_sums, out.of[k], x.of[k], ALL);
+}
+
+CASE(tree_sum)
+{
+    pair x = filled(c, ALL, 2.0f), out = blank(c, 1);
+    BOTH(tree_sum, out.of[k], x.of[k], ALL);
+}
+
+static struct rp_adam adam_of(const struct rp_op_shape *s)
+{
+    return (struct rp_adam){.grad_scale = 0.37f, .lr = 0.013f, .beta1 = 0.9f, .one_minus_beta1 = 0.1f, .beta2 = 0.999f,
+                            .one_minus_beta2 = 0.001f, .eps = 1e-6f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
+                            .bias_correction = has(s, RP_VARIANT_BIAS_CORRECTION), .correct1 = 1.23f, .correct2 = 3.21f};
+}
+
+CASE(adam_update)
+{
+    struct rp_adam a = adam_of(s);
+    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
+    BOTH(adam_update, w.of[k], m.of[k], v.of[k], g.of[k], ALL, &a);
+}
+
+CASE(lamb_direction)
+{
+    struct rp_adam a = adam_of(s);
+    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
+    BOTH(lamb_direction, g.of[k], m.of[k], v.of[k], w.of[k], ALL, &a);
+}
+
+CASE(lamb_apply)
+{
+    pair w = filled(c, ALL, 1.0f), u = filled(c, ALL, 1.0f), sums = filled_positive(c, 2, 5.0f);
+    if (has(s, RP_VARIANT_NO_WEIGHT_SUM))
+        sums.of[0][0] = sums.of[1][0] = 0.0f;
+    if (has(s, RP_VARIANT_NO_UPDATE_SUM))
+        sums.of[0][1] = sums.of[1][1] = 0.0f;
+    BOTH(lamb_apply, w.of[k], u.of[k], sums.of[k], 0.00176f, ALL);
+}
+
+CASE(init_normal)
+{
+    pair w = blank(c, ALL);
+    BOTH(init_normal, w.of[k], ALL, 0.02f, 0xfedcba9876543210ull ^ s->seed, 9);
+}
+
+/* NaN of unusual kinds and an infinity. */
+static void plant_nonfinite(struct ctx *c, pair x, size_t n)
+{
+    for (int i = 0; i < 3; i++) {
+        static const uint32_t bits[3] = {0xffc12345u, 0x7f800001u, 0xff800000u};
+        size_t at = draw(c) % n;
+        for (int k = 0; k < 2; k++)
+            memcpy(x.of[k] + at, &bits[i], 4);
+    }
+}
+
+CASE(digest_leaves)
+{
+    pair x = filled(c, ALL, 2.0f);
+    struct bytes leaves = blank_bytes(c, (ALL * 4 + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES * 32);
+    if (has(s, RP_VARIANT_NONFINITE))
+        plant_nonfinite(c, x, ALL);
+    BOTH(digest_leaves, leaves.of[k], x.of[k], ALL);
+}
+
+CASE(find_nonfinite)
+{
+    pair x = filled(c, ALL, 2.0f);
+    struct bytes index = blank_bytes(c, sizeof(int64_t));
+    if (has(s, RP_VARIANT_NONFINITE))
+        plant_nonfinite(c, x, ALL);
+    BOTH(find_nonfinite, (int64_t *)(void *)index.of[k], x.of[k], ALL);
+}
+
+static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape *s) = {
+#define OP(name, types, args) case_##name,
+#include "ops/ops.def"
+#undef OP
+};
+
+static int compare_tensors(const struct ctx *c, enum rp_op op, struct rp_err *err)
+{
+    const char *name = rp_op_info[op].name;
+    for (int i = 0; i < c->tensors; i++) {
+        const struct tensor *t = &c->tensor[i];
+        const unsigned char *a = t->side[0], *b = t->side[1];
+        size_t at = 0;
+        if (t->is_work || !memcmp(a, b, whole_bytes(t)))
+            continue;
+        while (a[at] == b[at])
+            at++;
+        if (at < t->begin || at >= t->begin + t->bytes)
+            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: a byte outside the tensor was written", name, i);
+        if (!t->is_float)
+            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: byte %zu is 0x%02x, the reference has 0x%02x", name, i,
+                           at - t->begin, b[at], a[at]);
+        float x, y;
+        at = (at - t->begin) / 4;
+        memcpy(&x, a + t->begin + 4 * at, 4);
+        memcpy(&y, b + t->begin + 4 * at, 4);
+        return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: element %zu is %a, the reference has %a", name, i, at,
+                       (double)y, (double)x);
+    }
+    return 0;
+}
+
+static void give_back(const struct ctx *c, const struct tensor *t)
+{
+    free(t->side[0]);
+    if (t->foreign)
+        c->memory->give(c->dev[1], t->side[1]);
+    else
+        free(t->side[1]);
+}
+
+int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
+                   const struct rp_op_shape *s, struct rp_err *err)
+{
+    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .shape = s,
+                    .seed = s->seed * 64 + (uint64_t)op};
+    cases[op](&c, s);
+    int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;
+    if (c.failed.code != RP_OK) {
+        *err = c.failed;
+        r = rp_wrap(err, "%s", rp_op_info[op].name);
+    }
+    if (r == 0)
+        r = compare_tensors(&c, op, err);
+    for (int i = 0; i < c.tensors; i++)
+        give_back(&c, &c.tensor[i]);
+    return r;
+}

@@ -1,0 +1,119 @@
+/* Published results of the same model next to this run, each with the reasons why the two are not the same measurement. */
+#include "page/section.h"
+
+#include "base/json.h"
+#include "compare/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN_MAX 24
+
+/* Confounders by name: first those that differ, then those that are unknown. */
+static void put_confounders(struct rp_buf *out, const json_t *pair)
+{
+    static const char *const states[] = {"differs", "unknown"}, *const words[] = {"differs in: ", "unknown: "};
+    for (int k = 0; k < 2; k++) {
+        size_t i;
+        json_t *c;
+        int n = 0;
+        json_array_foreach(json_object_get(pair, "confounders"), i, c) {
+            if (strcmp(rp_json_text_at(c, "state"), states[k]) != 0)
+                continue;
+            rp_buf_puts(out, n++ ? ", " : words[k]);
+            rp_html_text(out, rp_json_text_at(c, "name"));
+        }
+        rp_buf_puts(out, n && k == 0 ? "<br>" : "");
+    }
+}
+
+static void put_bar(struct rp_buf *out, double value, double most, const char *class)
+{
+    rp_buf_printf(out, "<td class=\"lane\"><svg width=\"100%%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
+                       "aria-hidden=\"true\"><rect class=\"%s\" width=\"%.1f\" height=\"14\"/></svg></td>",
+                  class, fmax(value / most * 1000, 1));
+}
+
+static void put_name(struct rp_buf *out, const struct rp_result *row)
+{
+    rp_html_text(out, row->framework ? row->framework : "unknown");
+    if (row->source.note) {
+        rp_buf_puts(out, ", ");
+        rp_html_text(out, row->source.note);
+    }
+}
+
+/* The device, the batch size, and the line of the published table. */
+static void put_details(struct rp_buf *out, const struct rp_result *row)
+{
+    char batch[64];
+    rp_buf_puts(out, "<span class=\"below\">");
+    rp_html_text(out, row->device_model ? row->device_model : "device unknown");
+    rp_result_get(batch, sizeof batch, row, "batch_per_device");
+    rp_buf_printf(out, ", batch size %s", *batch ? batch : "unknown");
+    if (row->source.kind != RP_RESULT_BUNDLE && row->source.file) {
+        rp_buf_puts(out, ", ");
+        const char *slash = strrchr(row->source.file, '/');
+        rp_html_text(out, slash ? slash + 1 : row->source.file);
+        rp_buf_printf(out, ":%lld", (long long)row->source.line);
+    }
+    rp_buf_puts(out, "</span></th><td class=\"r\">");
+}
+
+static void put_results(struct rp_section *s, const struct rp_rows *rows, const json_t *compared)
+{
+    double most = 0;
+    int shown = rows->n < SHOWN_MAX ? rows->n : SHOWN_MAX;
+    for (int i = 0; i < shown; i++)
+        most = fmax(most, rows->row[i].throughput);
+    rp_buf_puts(s->out, "<div class=\"published\">");
+    rp_html_table(s->out, "One device, the same model and precision; published figures are unsigned",
+                  "framework|#throughput|comparison|confounders");
+    for (int i = 0; i < shown; i++) {
+        const struct rp_result *row = &rows->row[i];
+        rp_buf_puts(s->out, "<tr><th scope=\"row\">");
+        if (i)
+            put_name(s->out, row);
+        else
+            rp_buf_puts(s->out, "this run");
+        put_details(s->out, row);
+        if (i)
+            rp_buf_printf(s->out, "%.6g", row->throughput);
+        else
+            rp_section_fill(s, "{/results/throughput/value d3} <span class=\"unit\">{/results/throughput/unit t}</span>");
+        rp_buf_puts(s->out, "</td>");
+        put_bar(s->out, row->throughput, most, i ? "c1" : "c0");
+        rp_buf_puts(s->out, "<td class=\"why\">");
+        if (i)
+            put_confounders(s->out, json_array_get(json_object_get(compared, "pairs"), (size_t)i - 1));
+        rp_buf_puts(s->out, "</td></tr>\n");
+    }
+    rp_html_table_end(s->out);
+    rp_buf_puts(s->out, "</div>\n");
+}
+
+void rp_section_baselines(struct rp_section *s)
+{
+    static const char *const tables[] = {"dlperf_v100", "oneflow_v100_2020-08", "published_other"};
+    struct rp_rows rows = {0};
+    struct rp_result_opts o = {0};
+    struct rp_err err;
+    enum rp_comparable verdict;
+    const struct rp_result *mine = rp_rows_add_verified(&rows, s->b->v, s->b->kept);
+    RP_FREE char *model = rp_strdup(mine->model ? mine->model : "");
+    for (size_t i = 0; *model && i < sizeof tables / sizeof *tables; i++) {
+        RP_FREE char *what = rp_asprintf("published:%s#model=%s,precision=fp32,devices=1", tables[i], model);
+        (void)!rp_rows_load(&rows, what, &o, &err); /* a table without such results adds none */
+    }
+    RP_JSON *compared = rows.n > 1 && isfinite(rows.row[0].throughput) ? rp_compare(&rows, &verdict, &err) : NULL;
+    if (compared) {
+        put_results(s, &rows, compared);
+        rp_buf_puts(s->out, "<p class=\"note\">File names and lines refer to results/published. The bars alone are not a comparison: <code>"
+                            "repro compare BUNDLE published:dlperf_v100</code> gives ratios, and each confounder with both values and the "
+                            "reason why it matters.</p>\n");
+    } else {
+        rp_buf_puts(s->out, "<p>No evidence: the embedded tables have no results of this model on one device in fp32.</p>\n");
+    }
+    rp_rows_fini(&rows);
+}

@@ -1,0 +1,194 @@
+/* Clocks, power, temperature and throttling of the device during training, over time: from the samples of the run. */
+#include "page/section.h"
+
+#include "report/tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASONS_MAX 16
+#define BANDS_MAX 400
+
+/* Samples as columns of time since the first step. */
+struct device_device {
+    size_t n;
+    double start_ns, *t;
+    double step; /* seconds between two samples */
+};
+
+static double value(const struct rp_telemetry *s, size_t i, const char *key)
+{
+    const json_t *v = json_object_get(json_array_get(s->line, i), key);
+    return v ? json_number_value(v) : NAN;
+}
+
+static struct device_device times_of(const struct rp_section *s)
+{
+    struct device_device d = {.n = (size_t)s->samples->n, .t = rp_alloc(((size_t)s->samples->n + 1) * sizeof(double))};
+    d.start_ns = (double)rp_sample_ns(s->samples, 0);
+    for (int64_t i = 0; i < s->records->n; i++)
+        if (s->records->r[i].step >= 0) {
+            d.start_ns = (double)s->records->r[i].start_ns;
+            break;
+        }
+    for (size_t i = 0; i < d.n; i++)
+        d.t[i] = ((double)rp_sample_ns(s->samples, (int64_t)i) - d.start_ns) / 1e9;
+    d.step = RP_TELEMETRY_PERIOD_NS / 1e9 * (double)(s->samples->every > 0 ? s->samples->every : 1);
+    return d;
+}
+
+/* Idle clocks and clocks that were set by the user are not throttling. */
+static int harmless(const char *reason)
+{
+    return strcmp(reason, "gpu_idle") == 0 || strcmp(reason, "applications_clocks_setting") == 0;
+}
+
+/* Is sample i throttled, for this reason or, NULL, for any that is not harmless? */
+static int throttled(const struct rp_telemetry *s, size_t i, const char *reason)
+{
+    size_t k;
+    json_t *word;
+    json_array_foreach(json_object_get(json_array_get(s->line, i), "throttle"), k, word)
+        if (reason ? strcmp(json_string_value(word), reason) == 0 : !harmless(json_string_value(word)))
+            return 1;
+    return 0;
+}
+
+static size_t bands_of(struct rp_band *band, const struct rp_section *s, const struct device_device *d, const char *reason)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->n && n < BANDS_MAX; i++) {
+        if (!throttled(s->samples, i, reason))
+            continue;
+        double from = d->t[i];
+        while (i + 1 < d->n && throttled(s->samples, i + 1, reason))
+            i++;
+        band[n++] = (struct rp_band){from, d->t[i] + d->step, "throttled"};
+    }
+    return n;
+}
+
+static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct device_device *d)
+{
+    static const char *const keys[] = {"clock_sm_hz", "clock_memory_hz", "power_mw", "temperature_c", "utilization"};
+    size_t k;
+    json_t *word;
+    rp_buf_puts(out, "seconds,clock_sm_hz,clock_memory_hz,power_mw,temperature_c,utilization,throttle\n");
+    for (size_t i = 0; i < d->n; i++) {
+        RP_BUF words = {0};
+        rp_buf_printf(out, "%.9f", d->t[i]);
+        for (k = 0; k < sizeof keys / sizeof *keys; k++) {
+            rp_buf_puts(out, ",");
+            rp_csv_number(out, value(s->samples, i, keys[k]));
+        }
+        json_array_foreach(json_object_get(json_array_get(s->samples->line, i), "throttle"), k, word)
+            rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));
+        rp_buf_puts(out, ",");
+        rp_csv_text(out, rp_buf_text(&words));
+        rp_buf_puts(out, "\n");
+    }
+}
+
+struct quantity {
+    const char *key, *name, *title, *unit, *class;
+    double scale;
+};
+
+static void plot_quantity(struct rp_section *s, const struct device_device *d, const struct rp_band *band, size_t n_bands,
+                          const struct quantity *q, int last)
+{
+    char id[48], words[300];
+    double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
+    for (size_t i = 0; i < d->n; i++) {
+        y[i] = value(s->samples, i, q->key) * q->scale;
+        if (isfinite(y[i]))
+            low = fmin(low, y[i]), high = fmax(high, y[i]);
+    }
+    if (low <= high) {
+        snprintf(id, sizeof id, "b%d-%s", s->index, q->name);
+        snprintf(words, sizeof words, "Over %.1f s between %.6g and %.6g %s; %zu throttled periods are shaded.", d->t[d->n - 1] - d->t[0],
+                 low, high, q->unit, n_bands);
+        struct rp_series line = {.kind = RP_LINE, .x = d->t, .y = y, .n = d->n, .class = q->class};
+        struct rp_plot p = {.id = id,
+                            .title = q->title,
+                            .x_label = last ? "seconds since the first step began" : NULL,
+                            .y_label = q->unit,
+                            .words = words,
+                            .series = &line,
+                            .n_series = 1,
+                            .band = band,
+                            .n_bands = n_bands,
+                            .height = 110,
+                            .from_zero = 1};
+        rp_plot(s->out, &p);
+    }
+    free(y);
+}
+
+/* Every reason that was reported, with its periods and its share. */
+static void put_reasons(struct rp_section *s, const struct device_device *d, struct rp_band *band)
+{
+    const json_t *shares = rp_pointer(s->run, "/samples/throttle");
+    const char *reason;
+    json_t *share;
+    int shown = 0;
+    double t0 = d->t[0], t1 = d->t[d->n - 1] + d->step;
+    if (!json_object_size(shares)) {
+        rp_buf_puts(s->out, json_is_object(shares) ? "<p>No sample of the timed windows was throttled.</p>\n"
+                                                   : "<p>It is unknown whether the device was throttled.</p>\n");
+        return;
+    }
+    rp_buf_puts(s->out, "<div class=\"reasons\">");
+    rp_html_table(s->out, "Reasons for throttling, over the time of the run", "reason|#of the timed samples, %|when");
+    json_object_foreach((json_t *)shares, reason, share) {
+        RP_BUF pointer = {0};
+        if (shown++ == REASONS_MAX)
+            break;
+        rp_buf_puts(&pointer, "/samples/throttle");
+        rp_pointer_add(&pointer, reason);
+        rp_buf_puts(s->out, "<tr><th scope=\"row\">");
+        rp_html_text(s->out, reason);
+        rp_buf_puts(s->out, "</th><td class=\"r\">");
+        rp_figure(s->out, s->run, RP_RUN, rp_buf_text(&pointer), "d1*100");
+        rp_buf_puts(s->out, "</td><td class=\"lane\"><svg width=\"100%\" height=\"14\" viewBox=\"0 0 1000 14\" "
+                            "preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"lane\" width=\"1000\" height=\"14\"/>");
+        size_t n = bands_of(band, s, d, reason);
+        for (size_t i = 0; i < n; i++)
+            rp_buf_printf(s->out, "<rect class=\"throttle\" x=\"%.1f\" width=\"%.1f\" height=\"14\"/>",
+                          (band[i].from - t0) / (t1 - t0) * 1000, fmax((band[i].to - band[i].from) / (t1 - t0) * 1000, 0.8));
+        rp_buf_printf(s->out, "</svg><span class=\"hidden\">%zu periods</span></td></tr>\n", n);
+    }
+    rp_html_table_end(s->out);
+    rp_buf_puts(s->out, "</div>");
+}
+
+void rp_section_device(struct rp_section *s)
+{
+    static const struct quantity plots[] = {
+        {"clock_sm_hz", "clock", "Clock of the multiprocessors", "MHz", "s1", 1e-6},
+        {"power_mw", "power", "Power", "W", "s2", 1e-3},
+        {"temperature_c", "temperature", "Temperature", "degrees Celsius", "s3", 1},
+    };
+    RP_BUF text = {0};
+    if (s->samples->n == 0) {
+        rp_section_fill(s, "<p>The device was not sampled: {/samples/reason t}.</p>\n");
+        return;
+    }
+    struct device_device d = times_of(s);
+    struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
+    size_t n = bands_of(band, s, &d, NULL);
+    for (size_t i = 0; i < sizeof plots / sizeof *plots; i++)
+        plot_quantity(s, &d, band, n, &plots[i], i + 1 == sizeof plots / sizeof *plots);
+    if (n)
+        rp_buf_puts(s->out, "<p class=\"note\">Shaded: the clocks were throttled, for a reason other than idleness or a setting.</p>\n");
+    put_reasons(s, &d, band);
+    rp_section_table(s, rp_table_telemetry);
+    rp_section_fill(s, "<p>Energy of the timed windows: {/samples/energy_j d1} J, {/samples/energy_per_sample_j d4} J per training sample "
+                       "({/samples/energy_formula t}).</p>\n");
+    put_csv(&text, s, &d);
+    rp_section_download(s, &text, "sample", RP_TELEMETRY);
+    free(band);
+    free(d.t);
+}

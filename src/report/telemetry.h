@@ -1,0 +1,53 @@
+/* Telemetry (samples of the device that trains): clocks, power, temperature and throttling, every 100 ms during the run.
+ *
+ * What:    the lines of steps/rank0.samples.jsonl: collected during the run, parsed, and made into the figures of run.json.
+ * Flow:    SAMPLE frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> the "samples" object of run.json.
+ * Owner:   both structs own what they hold; *_fini().
+ * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of
+ *          values[] in samples.c where it becomes a figure.
+ *
+ * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
+ *          "utilization":99}
+ *
+ * At most RP_TELEMETRY_MAX lines are kept: when there are more, every second one goes, and from then on only every second one is kept. So a
+ * run of any length has between half of them and all of them, evenly spaced, and n tells which: multiples of a power of two.
+ */
+#ifndef RP_REPORT_TELEMETRY_H
+#define RP_REPORT_TELEMETRY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "report/records.h"
+
+#include <jansson.h>
+
+#define RP_TELEMETRY_MAX 8192
+#define RP_TELEMETRY_PERIOD_NS 100000000
+
+struct rp_sampling {
+    json_t *line;          /* array of those kept, or NULL */
+    int64_t next, last_ns; /* the number of the next one; the time of the last one */
+    int64_t every;
+    const struct rp_schema *schema;
+    char reason[256]; /* why there are none, or no more; else "" */
+};
+/* One SAMPLE frame. An invalid one is not kept, nor anything after it. */
+void rp_sampling_add(struct rp_sampling *s, const json_t *body);
+void rp_sampling_write(struct rp_buf *out, const struct rp_sampling *s);
+void rp_sampling_fini(struct rp_sampling *s);
+
+struct rp_telemetry {
+    json_t *line; /* array, every line as it is */
+    int64_t n, every;
+    char sha256[RP_SHA256_HEX];
+};
+/* RP_MALFORMED: not as this program writes them. RP_MISMATCH: out of order, or some are missing. */
+int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
+void rp_telemetry_fini(struct rp_telemetry *s);
+int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i);
+
+/* The figures: over the samples from the start of the first timed step to the end of the last. */
+json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records *rs);
+
+#endif

@@ -1,0 +1,150 @@
+/* Differences listed in run.json, made again: between the two captures, and between a replication and its original. */
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/env_diff.h"
+#include "report/agreement.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Without the impact grades, which other versions may assign differently. */
+static json_t *without_grades(const json_t *changes)
+{
+    json_t *out = json_deep_copy(changes), *change;
+    size_t i;
+    json_array_foreach(out, i, change) {
+        json_object_del(change, "impact");
+        json_object_del(change, "moment");
+    }
+    return out;
+}
+
+/* Changes of high or medium impact, graded by this program whatever the run recorded. */
+static int count_important(const json_t *changes)
+{
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(changes); i++)
+        n += rp_capture_important(json_array_get(changes, i)) != 0;
+    return n;
+}
+
+/* ---- changes ---- */
+
+int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char text[400];
+    int regraded = 0;
+    const json_t *is = json_object_get(s->run, "environment_changes");
+    RP_JSON *again = rp_capture_changes(s->before, s->after, err);
+    if (!again)
+        return -1;
+    RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
+    if (rp_check_differ(text, sizeof text, recorded, expected))
+        return rp_fail(err, RP_MISMATCH, "environment_changes in run.json does not follow from the captures: environment_changes/%s", text);
+    for (size_t i = 0; i < json_array_size(is); i++)
+        regraded += !json_equal(json_array_get(is, i), json_array_get(again, i));
+    int important = count_important(again);
+    if (regraded || important)
+        result->state = RP_CHECK_NOTE;
+    snprintf(text, sizeof text, regraded ? "; this version grades %d of them differently" : "", regraded);
+    rp_check_text(result, "%zu values, %d of high or medium impact%s", json_array_size(again), important, text);
+    return 0;
+}
+
+/* ---- agreement ---- */
+
+/* The same settings and data, except for where it ran. */
+static int check_settings(const json_t *first, const struct rp_verify_state *s, struct rp_err *err)
+{
+    json_t *recipe = json_object_get(s->run, "recipe"), *entry;
+    int64_t batch = json_integer_value(json_object_get(json_object_get(s->run, "plan"), "batch"));
+    const char *key;
+    char shown[72];
+    json_object_foreach(recipe, key, entry)
+        if (!rp_agreement_free(key) && !rp_agreement_same(key, first, recipe, batch))
+            return rp_fail(err, RP_MISMATCH, "not a replication: %s differs from that of the original", rp_excerpt(shown, key));
+    if (strcmp(rp_json_text_at(first, "data/digest"), rp_json_text_at(s->run, "data/digest")) != 0)
+        return rp_fail(err, RP_MISMATCH, "not a replication: its data differ from those of the original");
+    return 0;
+}
+
+int64_t rp_verify_steps(const json_t *run)
+{
+    const json_t *steps = json_object_get(json_object_get(run, "results"), "steps");
+    return json_integer_value(json_object_get(steps, "warm-up")) + json_integer_value(json_object_get(steps, "timed"));
+}
+
+static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_verified *kept,
+                     struct rp_check_result *result, struct rp_err *err)
+{
+    char say[400], few[48];
+    const json_t *is = json_object_get(s->run, "agreement"), *bits = json_object_get(is, "bits");
+    const json_t *ratio = json_object_get(json_object_get(is, "throughput"), "ratio");
+    const struct rp_agreement_side first = {v->run, kept->before, &kept->records}, here = {s->run, s->before, &s->records};
+    if (check_settings(v->run, s, err) < 0)
+        return -1;
+    RP_JSON *again = rp_agreement(&first, &here, err);
+    if (!again)
+        return -1;
+    RP_JSON *recorded = json_copy((json_t *)is), *expected = json_copy(again);
+    json_object_set_new(recorded, "environment", without_grades(json_object_get(is, "environment")));
+    json_object_set_new(expected, "environment", without_grades(json_object_get(again, "environment")));
+    if (rp_check_differ(say, sizeof say, recorded, expected))
+        return rp_fail(err, RP_MISMATCH, "agreement in run.json does not follow from the two runs: agreement/%s", say);
+    int64_t steps = json_integer_value(json_object_get(bits, "steps"));
+    s->v->original_steps = rp_verify_steps(v->run);
+    if (!json_is_true(json_object_get(bits, "equal")) || steps == 0 || steps < s->v->original_steps)
+        result->state = RP_CHECK_NOTE;
+    snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
+    snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
+    rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / original %s, "
+                         "%zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
+                 json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
+                 json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
+                 count_important(json_object_get(again, "environment")), v->fingerprint,
+                 strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
+    return 0;
+}
+
+/* The original is verified by any key, and must be the bundle that run.json names. */
+static int check_original(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
+    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
+    const struct rp_verify_opts o = {.keep = &kept};
+    const json_t *named = json_object_get(s->run, "replicates");
+    if (rp_verify(&v, s->o->original, &o, err) < 0)
+        return rp_wrap(err, "--original");
+    if (strcmp(v.statement, rp_json_text_at(named, "statement")) != 0 || strcmp(v.fingerprint, rp_json_text_at(named, "signer")) != 0)
+        return rp_fail(err, RP_MISMATCH, "--original is not the replicated run: its statement is %.16s... by %.23s..., expected %.16s... "
+                                         "by %.23s...",
+                       v.statement, v.fingerprint, rp_json_text_at(named, "statement"), rp_json_text_at(named, "signer"));
+    s->v->original = recompute(s, &v, &kept, result, err) == 0;
+    return s->v->original ? 0 : -1;
+}
+
+int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *named = json_object_get(s->run, "replicates"), *is = json_object_get(s->run, "agreement");
+    char name[80];
+    if (!named != !is)
+        return rp_fail(err, RP_MISMATCH, "run.json has only one of 'replicates' and 'agreement'");
+    if (!named && s->o->original)
+        return rp_fail(err, RP_MISMATCH, "--original was given, but this run does not replicate another");
+    if (!named) {
+        result->state = RP_CHECK_SKIPPED;
+        rp_check_text(result, "not a replication");
+        return 0;
+    }
+    if (!json_equal(rp_json_at(is, "throughput/here"), rp_json_at(s->run, "results/throughput/value")))
+        return rp_fail(err, RP_MISMATCH, "agreement/throughput/here is not the throughput of this run");
+    if (s->o->original)
+        return check_original(s, result, err);
+    result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "replicates %s, statement %.16s... by %.23s...; give that bundle with --original to check the agreement",
+                 rp_ascii(name, sizeof name, rp_json_text_at(named, "bundle")), rp_json_text_at(named, "statement"),
+                  rp_json_text_at(named, "signer"));
+    return 0;
+}

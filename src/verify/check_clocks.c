@@ -1,0 +1,208 @@
+/* Plausibility of wall times, phases and step times, against each other and against the behaviour of clocks. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/sort.h"
+#include "capture/value.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WALL_SLACK_S 1.001   /* wall times are truncated to seconds */
+#define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
+#define CLOCK_SET 1767225600.0 /* 2026: an earlier clock here was never set */
+#define FUTURE_S 86400.0     /* a clock may be wrong by a day */
+#define SAME_STEPS 3         /* this many steps of equal length were not measured */
+#define ROUND_NS 1000
+#define ROUND_STEPS 4        /* this many steps are not all at round times by chance */
+#define TENS_STEPS 8
+/* With at least DISTINCT_STEPS steps whose middle half spans ROOM ns for each of them, one distinct length in DISTINCT_PART is invented. */
+#define DISTINCT_STEPS 8
+#define ROOM 8
+#define DISTINCT_PART 4
+#define WIDE_SHARE 25.0      /* per cent of the median: other work ran on the machine */
+#define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
+#define UNNAMED_PART 0.5
+
+double rp_verify_wall(const json_t *j, const char *key)
+{
+    struct tm t = {0};
+    char again[32];
+    const char *text = json_string_value(json_object_get(j, key));
+    if (sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) != 6)
+        return NAN;
+    t.tm_year -= 1900;
+    t.tm_mon--;
+    double s = (double)timegm(&t);
+    return strftime(again, sizeof again, "%Y-%m-%dT%H:%M:%SZ", &t) && strcmp(again, text) == 0 ? s : NAN;
+}
+
+static int64_t length_of(const struct rp_step_record *r)
+{
+    return r->end_ns - r->start_ns;
+}
+
+/* The records of steps, without the record of the initial state. */
+static const struct rp_step_record *steps_of(const struct rp_records *rs, int64_t *n)
+{
+    int64_t first = rs->n && rs->r[0].step < 0;
+    *n = rs->n - first;
+    return first ? rs->r + 1 : rs->r; /* no records: NULL */
+}
+
+/* ---- time ---- */
+
+/* A phase lasts at least as long as its steps or roots: the worker uses one clock. */
+static int check_phases(const struct rp_verify_state *s, double *sum, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    const json_t *is = json_object_get(s->run, "phases_s");
+    double warm = 0, timed = 0, roots = 0;
+    const char *key;
+    json_t *part;
+    for (int64_t i = 0; i < rs->n; i++) {
+        *(rs->r[i].timed ? &timed : &warm) += (double)length_of(&rs->r[i]) / 1e9;
+        roots += (double)rs->r[i].root_ns / 1e9;
+    }
+    const struct {
+        const char *name;
+        double least;
+    } rows[] = {{"warm-up", warm}, {"timed", timed}, {"state roots", roots}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *v = json_object_get(is, rows[i].name);
+        if (v && json_number_value(v) < rows[i].least * (1 - 1e-6) - 1e-6)
+            return rp_fail(err, RP_MISMATCH, "the phase '%s' took %.3f s, but its records %.3f s", rows[i].name, json_number_value(v),
+                           rows[i].least);
+    }
+    *sum = 0;
+    json_object_foreach((json_t *)is, key, part)
+        *sum += json_number_value(part);
+    return 0;
+}
+
+int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t n;
+    const struct rp_step_record *step = steps_of(&s->records, &n);
+    double start = rp_verify_wall(s->run, "started_at"), end = rp_verify_wall(s->run, "ended_at"), phases = 0;
+    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    double before = rp_verify_wall(s->before, "captured_at"), after = rp_verify_wall(s->after, "captured_at");
+    double span = n ? (double)(step[n - 1].end_ns - step[0].start_ns) / 1e9 : 0;
+    if (isnan(start) || isnan(end) || isnan(before) || isnan(after))
+        return rp_fail(err, RP_MISMATCH, "a date in run.json or a capture does not exist");
+    if (end < start || elapsed > end - start + WALL_SLACK_S || elapsed < end - start - WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "elapsed_s is %.3f, but started_at and ended_at are %.0f s apart", elapsed, end - start);
+    if (before < start || before > end || after < end)
+        return rp_fail(err, RP_MISMATCH, "the captures are not from the start and the end of the run");
+    double now = (double)rp_wall_ns() / 1e9;
+    if (now > CLOCK_SET && end > now + FUTURE_S)
+        return rp_fail(err, RP_MISMATCH, "the run ended %.1f days in the future: its clock or this one is wrong", (end - now) / 86400);
+    if (span > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "the steps span %.3f s, but the whole run took %.3f s", span, elapsed);
+    if (check_phases(s, &phases, err) < 0)
+        return -1;
+    if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "the phases add up to %.3f s, but the whole run took %.3f s", phases, elapsed);
+    int unnamed = json_is_object(json_object_get(s->run, "phases_s")) && elapsed - phases > UNNAMED_S + UNNAMED_PART * elapsed;
+    result->state = unnamed ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    if (unnamed)
+        rp_check_text(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span, elapsed, elapsed - phases);
+    else
+        rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
+    return 0;
+}
+
+/* ---- clock_resolution ---- */
+
+/* The clock source resolves less than a microsecond, as all of Linux do except jiffies. */
+static int has_fine_clock(const struct rp_verify_state *s)
+{
+    double ns;
+    const char *name = rp_known_text(s->before, "probes.clock.source");
+    if (rp_known_number(s->before, "probes.clock.resolution", &ns) == 0 && ns >= ROUND_NS)
+        return 0;
+    return name && strcmp(name, "jiffies") != 0;
+}
+
+/* The largest power of ten, up to 1000, that divides every time of the steps. */
+static int64_t granularity(const struct rp_step_record *step, int64_t n)
+{
+    int64_t g = ROUND_NS;
+    for (int64_t i = 0; i < n; i++)
+        while (step[i].start_ns % g || step[i].end_ns % g)
+            g /= 10;
+    return g;
+}
+
+int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t n, touching = 0;
+    const struct rp_step_record *step = steps_of(&s->records, &n);
+    const char *name = rp_known_text(s->before, "probes.clock.source");
+    int64_t g = n ? granularity(step, n) : 1;
+    if (!has_fine_clock(s)) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, name ? "the clock was '%.32s', which counts ticks: short times are inaccurate"
+                                   : "the clock source was not captured%s", name ? name : "");
+        return 0;
+    }
+    if (g == ROUND_NS && n >= ROUND_STEPS)
+        return rp_fail(err, RP_MISMATCH, "every step begins and ends at a whole microsecond, but the machine's clock has nanoseconds");
+    for (int64_t i = 1; i < n; i++)
+        touching += step[i].start_ns == step[i - 1].end_ns;
+    if (n >= ROUND_STEPS && touching == n - 1)
+        return rp_fail(err, RP_MISMATCH, "every step begins in the nanosecond in which the previous one ended: reading samples takes time");
+    if (g == 1 || n < TENS_STEPS) {
+        rp_check_text(result, "clock '%.32s'; the times of %" PRId64 " steps have its resolution", name, n);
+        return 0;
+    }
+    result->state = RP_CHECK_WARNING;
+    rp_check_text(result, "all times of %" PRId64 " steps are multiples of %" PRId64 " ns; the clock was '%.32s'", n, g, name);
+    return 0;
+}
+
+/* ---- step_variation ---- */
+
+static int judge_variation(const int64_t *ns, int64_t n, int fine, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t distinct = n > 0, range = n ? ns[n - 1] - ns[0] : 0, middle = n ? ns[n - 1 - n / 4] - ns[n / 4] : 0;
+    for (int64_t i = 1; i < n; i++)
+        distinct += ns[i] != ns[i - 1];
+    if (n >= SAME_STEPS && range == 0)
+        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: not measured by a clock", n, ns[0]);
+    if (n < SAME_STEPS) {
+        rp_check_text(result, "%" PRId64 " timed steps are too few to judge", n);
+        return 0;
+    }
+    int64_t median = ns[n / 2];
+    double share = (double)range / (double)median * 100;
+    if (fine && n >= DISTINCT_STEPS && distinct <= n / DISTINCT_PART && middle / ROOM > n)
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns",
+                       n, distinct, range);
+    result->state = fine && n >= DISTINCT_STEPS && share < 1e-4 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    if (share >= WIDE_SHARE) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or changing clocks; "
+                              "see telemetry and load", n, share);
+        return 0;
+    }
+    rp_check_text(result, "%" PRId64 " timed steps within %.2g %% of their median%s", n, share,
+                 result->state == RP_CHECK_WARNING ? ": steadier than any machine measured so far" : "");
+    return 0;
+}
+
+int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    RP_FREE int64_t *ns = rp_alloc((size_t)(rs->n + 1) * sizeof *ns);
+    int64_t n = 0;
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].timed)
+            ns[n++] = length_of(&rs->r[i]);
+    rp_sort_int64(ns, (size_t)n);
+    return judge_variation(ns, n, has_fine_clock(s), result, err);
+}

@@ -1,0 +1,239 @@
+/* Consistency of the two captures, and of captures, program, device and memory with each other. */
+#include "backend/backend.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/value.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UPTIME_SLACK_S 120.0 /* a capture takes at most this long, even if a probe hangs */
+#define UPTIME_DRIFT 1.01
+#define THREADS_MAX 4096 /* as run.threads */
+
+static const json_t *probes(const json_t *capture)
+{
+    return json_object_get(capture, "probes");
+}
+
+/* Values that cannot change during a run. *known: how many values that identify a machine both captures have. */
+static int check_constants(const struct rp_verify_state *s, int *known, struct rp_err *err)
+{
+    static const struct {
+        const char *field;
+        int of_machine;
+    } fixed[] = {{"cpu.vendor", 0},     {"cpu.model_name", 1}, {"cpu.family", 0},      {"cpu.stepping", 0},       {"kernel.release", 1},
+                 {"kernel.machine", 0}, {"program.sha256", 0}, {"program.commit", 0},  {"program.version", 0},    {"host.boot_id", 1},
+                 {"host.machine_id", 1}, {"gpu.driver_version", 1}, {"gpu.count", 0}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        const json_t *a = rp_known(probes(s->before), fixed[i].field), *b = rp_known(probes(s->after), fixed[i].field);
+        if (a && b && !json_equal(a, b))
+            return rp_fail(err, RP_MISMATCH, "%s differs before and after the run: the captures are of two machines or programs",
+                           fixed[i].field);
+        *known += a && b && fixed[i].of_machine;
+    }
+    return 0;
+}
+
+/* Uptime advances as much as the wall clock. */
+static int check_uptime(const struct rp_verify_state *s, int *known, struct rp_err *err)
+{
+    double from, to, wall = rp_verify_wall(s->after, "captured_at") - rp_verify_wall(s->before, "captured_at");
+    if (rp_known_number(probes(s->before), "kernel.uptime", &from) < 0 || rp_known_number(probes(s->after), "kernel.uptime", &to) < 0)
+        return 0;
+    ++*known;
+    double up = to - from;
+    if (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S)
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "between the captures the uptime advanced %.0f s and the wall clock %.0f s", up, wall);
+}
+
+/* A GPU number means the same GPU in both captures. */
+static int check_gpus(const struct rp_verify_state *s, int *known, struct rp_err *err)
+{
+    static const char *const fixed[] = {"name", "uuid", "pci_address", "vbios"};
+    const char *number;
+    json_t *gpu;
+    json_object_foreach((json_t *)rp_group(probes(s->before), "gpu.devices"), number, gpu)
+        for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+            char safe[32];
+            const json_t *a = rp_known(gpu, fixed[i]);
+            const json_t *b = rp_known(json_object_get(rp_group(probes(s->after), "gpu.devices"), number), fixed[i]);
+            if (a && b && !json_equal(a, b))
+                return rp_fail(err, RP_MISMATCH, "gpu.devices.%s.%s differs before and after the run: the captures are of two machines",
+                               rp_ascii(safe, sizeof safe, number), fixed[i]);
+            *known += a && b;
+        }
+    return 0;
+}
+
+int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int known = 0;
+    if (check_constants(s, &known, err) < 0 || check_gpus(s, &known, err) < 0 || check_uptime(s, &known, err) < 0)
+        return -1;
+    if (known == 0) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
+    }
+    return 0;
+}
+
+/* run.json and the capture name the same build. */
+static int check_program(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const char *const same[][2] = {{"version", "program.version"},
+                                          {"commit", "program.commit"},
+                                          {"dirty", "program.source_state"},
+                                          {"compiler", "program.compiler"},
+                                          {"flags", "program.flags"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = rp_known(probes(s->before), same[i][1]);
+        if (is && !json_equal(ran, is))
+            return rp_fail(err, RP_MISMATCH, "tool/%s differs from the captured program", same[i][0]);
+    }
+    return 0;
+}
+
+int rp_verify_cpu(struct rp_device_info *out, const json_t *run)
+{
+    int known = rp_device_from_json(out, json_object_get(run, "device")) == 0;
+    return known && strcmp(out->kind, "cpu") == 0 ? 0 : -1;
+}
+
+/* The device is of the backend that run.json names, and only a GPU has a clock, memory and links of its own. *none: the run ended before a
+ * device was opened. */
+static int check_kind(const struct rp_verify_state *s, const char *backend, int *none, struct rp_err *err)
+{
+    static const char *const sides[] = {"before", "after"};
+    struct rp_device_info d;
+    int is_cpu = strcmp(backend, "cpu") == 0;
+    *none = json_is_null(json_object_get(s->run, "device")) && s->records.n == 0;
+    if (*none)
+        return 0;
+    if (rp_device_from_json(&d, json_object_get(s->run, "device")) < 0 || strcmp(d.kind, backend) != 0)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the backend '%.16s'", backend);
+    for (int64_t i = 0; i < s->records.n; i++)
+        if (is_cpu && s->records.r[i].step >= 0 && s->records.r[i].device_ns >= 0)
+            return rp_fail(err, RP_MISMATCH, "step %d has a device_ns; the CPU backend has no clock of its own", s->records.r[i].step);
+    if (is_cpu && json_object_get(s->run, "device_bytes"))
+        return rp_fail(err, RP_MISMATCH, "device_bytes: the CPU backend has no memory of its own");
+    for (int i = 0; is_cpu && i < 2; i++) {
+        const json_t *c = json_object_get(json_object_get(s->run, "ceilings"), sides[i]);
+        if (json_is_object(c) && (strcmp(rp_json_text_at(c, "clock"), "host") != 0 || json_object_get(c, "host_to_device")))
+            return rp_fail(err, RP_MISMATCH, "ceilings/%s was not measured on a CPU", sides[i]);
+    }
+    return 0;
+}
+
+/* A GPU that was captured has the device's name, if any name is known; the index is the one that was asked for. */
+static int check_gpu_device(const struct rp_verify_state *s, struct rp_err *err)
+{
+    struct rp_device_info d;
+    const char *number, *asked = json_string_value(rp_run_setting(s->run, "run.device"));
+    json_t *gpu;
+    int known = 0, found = 0;
+    char safe[72];
+    if (rp_device_from_json(&d, json_object_get(s->run, "device")) < 0)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device");
+    json_object_foreach((json_t *)rp_group(probes(s->before), "gpu.devices"), number, gpu) {
+        const char *name = json_string_value(rp_known(gpu, "name"));
+        known += name != NULL;
+        found += name && strcmp(name, d.name) == 0;
+    }
+    if (known && !found)
+        return rp_fail(err, RP_MISMATCH, "the run used '%s', but no captured GPU has that name", rp_excerpt(safe, d.name));
+    if (asked && *asked >= '0' && *asked <= '9' && strtol(asked, NULL, 10) != d.index)
+        return rp_fail(err, RP_MISMATCH, "the run used GPU %d, but the settings require GPU %.8s", d.index, asked);
+    return 0;
+}
+
+/* The device agrees with the settings and the captured CPU. */
+static int check_device(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const struct {
+        const char *isa, *flag[9];
+    } sets[] = {{"scalar", {NULL}},
+                {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
+                {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
+    struct rp_device_info d;
+    int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
+    const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
+    int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
+    char name[72];
+    double here;
+    size_t i = 0;
+    const char *captured = json_string_value(rp_known(probes(s->before), "cpu.model_name"));
+    if (rp_verify_cpu(&d, s->run) == 0)
+        while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
+            i++;
+    if (!d.threads || d.threads > THREADS_MAX || i == 3)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
+    if (captured && *d.name && strcmp(captured, d.name) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run used '%s', but the captured CPU has another name", rp_excerpt(name, d.name));
+    if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
+        return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
+    for (const char *const *f = sets[i].flag; flags_known && *f; f++)
+        if (!rp_known_has(probes(s->before), "cpu.flags", *f))
+            return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d.isa, *f);
+    if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
+        return rp_fail(err, RP_MISMATCH, "the run used %s and %d threads, but the settings require others", d.isa, d.threads);
+    return 0;
+}
+
+/* The plan's sum is right, and the peak lies between the size of the parameters and the machine's memory. */
+static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *plan = json_object_get(s->run, "plan"), *bytes = json_object_get(plan, "bytes"), *v;
+    const json_t *peak = json_object_get(s->run, "peak_rss_bytes");
+    double sum = json_number_value(json_object_get(plan, "host_bytes")), total = json_number_value(json_object_get(plan, "total_bytes"));
+    double memory, parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    const char *key;
+    json_object_foreach((json_t *)bytes, key, v)
+        sum += json_number_value(v);
+    if (sum != total)
+        return rp_fail(err, RP_MISMATCH, "the plan's parts add up to %.0f bytes, but its total_bytes is %.0f", sum, total);
+    if (json_number_value(json_object_get(bytes, rp_class_name(RP_CLASS_PARAMETERS))) < parameters)
+        return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
+    if (json_is_integer(peak) && json_number_value(peak) < parameters)
+        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
+                       parameters);
+    if (json_is_integer(peak) && rp_known_number(probes(s->before), "memory.total", &memory) == 0 && json_number_value(peak) > memory)
+        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, but the machine had %.0f", json_number_value(peak), memory);
+    return 0;
+}
+
+/* The device memory that was reserved lies between the size of the parameters and the plan. */
+static int check_device_memory(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *plan = json_object_get(s->run, "plan"), *is = json_object_get(s->run, "device_bytes");
+    double reserved = json_number_value(json_object_get(is, "reserved")), total = json_number_value(json_object_get(plan, "total_bytes"));
+    double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    if (is && (reserved > total || reserved < parameters))
+        return rp_fail(err, RP_MISMATCH, "device_bytes/reserved is %.0f; the plan has %.0f, of which %.0f are parameters", reserved, total,
+                       parameters);
+    return 0;
+}
+
+int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const char *backend = json_string_value(json_object_get(s->run, "backend"));
+    const char *asked = json_string_value(rp_run_setting(s->run, "run.backend"));
+    char safe[72];
+    int none, is_cpu = strcmp(backend, "cpu") == 0;
+    (void)result;
+    if (check_program(s, err) < 0)
+        return -1;
+    if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
+        return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but run.json has another", asked);
+    if (strspn(backend, "abcdefghijklmnopqrstuvwxyz") != strlen(backend))
+        return rp_fail(err, RP_MISMATCH, "'%s' is not the name of a backend", rp_excerpt(safe, backend));
+    if (!is_cpu && strcmp(backend, "cuda") != 0)
+        return check_device_memory(s, err); /* of a later version: its devices are not known here */
+    if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, err)) < 0)
+        return -1;
+    return none ? 0 : is_cpu ? check_device(s, err) : check_gpu_device(s, err);
+}

@@ -1,0 +1,334 @@
+/* The inner checks: values that are recomputed from signed members. */
+#include "base/build.h"
+#include "base/embed.h"
+#include "base/json.h"
+#include "bundle/schema.h"
+#include "data/embedded_data.h"
+#include "report/report.h"
+#include "report/results.h"
+#include "report/run_json.h"
+#include "sign/statement.h"
+#include "verify/state.h"
+#include "train/train.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES_MAX 40000 /* of run.json or a capture: a real one of a large machine has some thousands */
+
+static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
+{
+    return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check found every required member */
+}
+
+/* A member that is canonical and follows its schema. */
+static json_t *load_document(const struct rp_verify_state *s, const char *name, const char *schema_name, struct rp_err *err)
+{
+    const struct rp_buf *bytes = member(s, name);
+    int own = 0, failed;
+    json_t *j = rp_json_parse_own(rp_buf_text(bytes), bytes->size, VALUES_MAX, &own, name, err);
+    const struct rp_schema *schema = rp_schema_load(schema_name, err);
+    failed = !j || rp_statement_version(j, name, err) < 0 || !schema || rp_schema_check(schema, j, name, err) < 0;
+    if (!failed && !own)
+        failed = rp_fail(err, RP_MALFORMED, "%s is not in canonical form (order, white space, numbers)", name);
+    if (!failed)
+        return j;
+    json_decref(j);
+    return NULL;
+}
+
+/* Not a member of ranks (nodes), or one of the n that exist: "steps/rank12.jsonl" of "steps/rank". */
+static int is_in_world(const char *name, const char *of, int n)
+{
+    char *end;
+    size_t size = strlen(of);
+    return strncmp(name, of, size) != 0 || (name[size] && strtol(name + size, &end, 10) < n && *end == '.');
+}
+
+/* Records or captures of other ranks or nodes would be signed but not read by any check. */
+static int check_world(const struct rp_verify_state *s, struct rp_err *err)
+{
+    int ranks = (int)json_integer_value(rp_json_at(s->run, "world/ranks"));
+    int nodes = (int)json_integer_value(rp_json_at(s->run, "world/nodes"));
+    if (ranks != 1 || nodes != 1)
+        return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes; this program verifies one rank on one node", ranks,
+                       nodes);
+    for (int i = 0; i < s->bundle.n; i++) {
+        const char *name = s->bundle.member[i].name;
+        if (!is_in_world(name, "steps/rank", ranks) || !is_in_world(name, "env/node", nodes))
+            return rp_fail(err, RP_MALFORMED, "member '%s' is of a rank or node that the run does not have (world: %d ranks, %d nodes)",
+                           name, ranks, nodes);
+    }
+    return 0;
+}
+
+/* Read as a stream: records may need more memory than there is. */
+static int read_records(struct rp_verify_state *s, struct rp_err *err)
+{
+    char sha256[RP_SHA256_HEX];
+    const struct rp_member *steps = rp_bundle_find(&s->bundle, RP_OF_RANK(0, ".jsonl"));
+    struct rp_records_in in = {.out = &s->records};
+    rp_member_sha256(sha256, steps);
+    if (rp_bundle_again(s->fd, steps, rp_records_piece, &in, err) < 0) {
+        rp_records_fini(&s->records);
+        return -1;
+    }
+    return rp_records_end(&in, sha256, err);
+}
+
+int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    s->run = load_document(s, "run.json", "run", err);
+    if (!s->run || check_world(s, err) < 0)
+        return -1;
+    s->before = load_document(s, RP_OF_NODE(0, ".before.json"), "env", err);
+    s->after = s->before ? load_document(s, RP_OF_NODE(0, ".after.json"), "env", err) : NULL;
+    if (!s->after || read_records(s, err) < 0)
+        return -1;
+    if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
+        return rp_wrap(err, "run.json");
+    if (rp_model_check(&s->recipe, err) < 0)
+        return rp_wrap(err, "this program cannot verify this run");
+    if (s->recipe.train_batch_size == RP_BATCH_MAX)
+        s->recipe.train_batch_size = json_integer_value(rp_json_at(s->run, "plan/batch"));
+    rp_check_text(result, "run.json, %" PRId64 " records and 2 captures follow their schemas", s->records.n);
+    return 0;
+}
+
+/* ---- settings ---- */
+
+/* Resolves recipe.yaml with the recorded overrides, and with the recorded values of a model.config, which are the signer's word. */
+static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, int *configured, struct rp_err *err)
+{
+    const struct rp_buf *yaml = member(s, "recipe.yaml");
+    struct rp_recipe r;
+    const char *key;
+    json_t *entry, *out = NULL;
+    RP_JSON *config = json_object();
+    int n = 0;
+    char **set = rp_alloc((json_object_size(json_object_get(s->run, "recipe")) + 1) * sizeof *set);
+    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
+    {
+        const char *origin = json_string_value(json_object_get(entry, "origin"));
+        if (strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0)
+            json_object_set(config, key, json_object_get(entry, "value"));
+        if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0)
+            continue;
+        RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
+        set[n++] = rp_asprintf("%s=%s", key, value);
+    }
+    if (rp_recipe_parse_again(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", config,
+                              json_string_value(json_object_get(s->run, "backend")), (const char *const *)set, n, err) == 0) {
+        out = rp_recipe_to_json(&r);
+        rp_recipe_fini(&r);
+    }
+    *overrides = n;
+    *configured = (int)json_object_size(config);
+    for (int i = 0; i < n; i++)
+        free(set[i]);
+    free(set);
+    return out;
+}
+
+/* The embedded recipe with these bytes, or NULL. */
+static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
+{
+    const struct rp_embed *e = rp_embed_table;
+    while (e->name && !(e->size == yaml->size && yaml->size && memcmp(e->data, yaml->data, e->size) == 0))
+        e++;
+    return e->name ? e : NULL;
+}
+
+/* The run claims an embedded recipe of that name, but this program's differs. That contradicts a run of the same build. Another build may
+ * have had another recipe of that name; results are compared by name, so that is a note. */
+static int check_other_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_build *here = rp_build_record();
+    const char *version = rp_json_text_at(s->run, "tool/version"), *commit = rp_json_text_at(s->run, "tool/commit");
+    RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
+    if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
+        return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, although the run names this version "
+                                         "(%s, commit %.12s)", name, here->version, here->commit);
+    result->state = RP_CHECK_NOTE;
+    if (rp_embed_find(path))
+        rp_check_text(result,
+                     "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run was made by %.64s: compare the recipes before "
+                     "results under that name",
+                     name, here->version, version);
+    else
+        rp_check_text(result, "the run names the embedded recipe '%.64s', which this program (%s) lacks; it was made by %.64s",
+                     name, here->version, version);
+    return 0;
+}
+
+int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char hex[RP_SHA256_HEX], text[400];
+    const char *recorded = json_string_value(json_object_get(s->run, "recipe_sha256"));
+    const struct rp_buf *yaml = member(s, "recipe.yaml");
+    int n, configured;
+    rp_sha256_hex(hex, yaml->data, yaml->size);
+    if (strcmp(hex, recorded) != 0)
+        return rp_fail(err, RP_MISMATCH, "run.json names a recipe with SHA-256 %.16s..., recipe.yaml has %.16s...", recorded, hex);
+    RP_JSON *again = resolve_again(s, &n, &configured, err);
+    if (!again) {
+        err->code = RP_MISMATCH; /* it was a valid recipe when it ran */
+        return rp_wrap(err, "resolving recipe.yaml again");
+    }
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "recipe"), again))
+        return rp_fail(err, RP_MISMATCH, "run.json does not follow from recipe.yaml: %s", text);
+    RP_JSON *model = rp_run_model(&s->recipe);
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "model"), model))
+        return rp_fail(err, RP_MISMATCH, "model in run.json does not follow from the recipe: model/%s", text);
+    if (strcmp(rp_json_text_at(s->run, "numerics"), rp_run_numerics(&s->recipe)) != 0)
+        return rp_fail(err, RP_MISMATCH, "numerics is '%.40s', expected '%s' for the recipe's precision",
+                       rp_json_text_at(s->run, "numerics"), rp_run_numerics(&s->recipe));
+    static const char prefix[] = "embedded:";
+    const char *name = json_string_value(json_object_get(s->run, "recipe_name"));
+    const struct rp_embed *same = embedded_as(yaml);
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        name += sizeof prefix - 1;
+        RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
+        if (!same || strcmp(same->name, path) != 0)
+            return check_other_recipe(s, name, result, err);
+    }
+    RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
+    if (configured) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's word",
+                      what, n, configured);
+        return 0;
+    }
+    rp_check_text(result, n ? "%s, %d keys set on the command line" : "%s, unchanged", what, n);
+    return 0;
+}
+
+/* ---- figures ---- */
+
+/* The run started from parameters that are not in the bundle. */
+static int starts_from_file(const struct rp_verify_state *s)
+{
+    return s->recipe.run_init && *s->recipe.run_init;
+}
+
+int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char text[400];
+    int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
+    double flops = json_number_value(rp_json_at(s->run, "plan/flops_per_sample"));
+    RP_JSON *again = rp_results(&s->records, &s->recipe, flops, complete, err);
+    if (!again)
+        return -1;
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "results"), again))
+        return rp_fail(err, RP_MISMATCH, "run.json does not follow from the records: results/%s", text);
+    rp_check_text(result, "every figure recomputed from %" PRId64 " records%s", s->records.n,
+                 starts_from_file(s) ? "" : "; learning rates are those of the schedule");
+    return 0;
+}
+
+static int check_one_report(const struct rp_report *r, const struct rp_report_source *from, const struct rp_buf *is, struct rp_err *err)
+{
+    RP_BUF again = {0};
+    if (r->write(&again, from, err) < 0)
+        return -1;
+    if (rp_buf_is(&again, is->data, is->size))
+        return 0;
+    size_t i = 0, line = 1;
+    for (; i < again.size && i < is->size && again.data[i] == is->data[i]; i++)
+        line += again.data[i] == '\n';
+    return rp_fail(err, RP_MISMATCH, "%s does not follow from run.json, from line %zu on", r->member, line);
+}
+
+int rp_check_report(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_report_source from = {
+        .run = s->run, .before = s->before, .after = s->after, .recipe = member(s, "recipe.yaml"), .records = &s->records};
+    (void)result;
+    for (const struct rp_report *r = rp_reports; r->member; r++) {
+        const struct rp_member *m = rp_bundle_find(&s->bundle, r->member); /* the container check found those that are required */
+        if (m && check_one_report(r, &from, &m->bytes, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char hex[RP_SHA256_HEX], text[400];
+    const struct rp_buf *run = member(s, "run.json");
+    (void)result;
+    rp_sha256_hex(hex, run->data, run->size);
+    RP_JSON *again = rp_statement_predicate(s->run, hex);
+    if (rp_check_differ(text, sizeof text, json_object_get(s->statement, "predicate"), again))
+        return rp_fail(err, RP_MISMATCH, "the statement's predicate does not follow from run.json: %s", text);
+    return 0;
+}
+
+/* ---- claims ---- */
+
+int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const char *status = json_string_value(json_object_get(s->run, "status")),
+               *reason = json_string_value(json_object_get(s->run, "reason"));
+    if (strcmp(status, "complete") == 0) {
+        if (reason)
+            return rp_fail(err, RP_MISMATCH, "the run is marked complete, but gives a reason for ending early");
+        rp_check_text(result, "complete");
+        return 0;
+    }
+    result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "the run is marked %s: %s", status, reason ? reason : "no reason given");
+    return 0;
+}
+
+int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *data = json_object_get(s->run, "data");
+    const char *sha256 = json_string_value(json_object_get(data, "archive_sha256"));
+    const char *wanted = json_string_value(rp_run_setting(s->run, "data.sha256"));
+    const char *own = json_string_value(rp_run_setting(s->run, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
+    const char *name = json_string_value(json_object_get(data, "archive"));
+    const char *archive = json_string_value(rp_run_setting(s->run, "data.archive"));
+    if (!json_is_true(json_object_get(data, "pinned"))) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "not pinned: the owner's own samples, digest %s", digest);
+        return 0;
+    }
+    if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || !name || !archive || strcmp(name, archive) != 0 || (own && *own))
+        return rp_fail(err, RP_MISMATCH, "run.json marks the samples as pinned, but the settings do not pin them");
+    const char *here = rp_embedded_digest(sha256);
+    if (here && strcmp(here, digest) != 0)
+        return rp_fail(err, RP_MISMATCH, "the samples of archive %.16s... have the digest %s, run.json has %.64s", sha256, here, digest);
+    if (!here)
+        result->state = RP_CHECK_NOTE;
+    rp_check_text(result, here ? "pinned, archive %s; its samples have the recorded digest"
+                               : "pinned, archive %s; the digest of its samples is checked only by --replay", sha256);
+    return 0;
+}
+
+/* Values that a consistent forger could have invented, listed with every verdict. */
+int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, from = s->v->replay_from, again = s->v->replayed;
+    char rest[96] = "; counters, losses, gradient norms and state roots unless replayed";
+    (void)err;
+    result->state = RP_CHECK_NOTE;
+    if (again == steps)
+        *rest = 0;
+    else if (again && !from)
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
+    else if (again)
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots except of steps %" PRId64 " to %" PRId64, from,
+                 from + again - 1);
+    rp_check_text(result,
+                 "not recomputed, the signer's word: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names"
+                 "%s%s%s%s%s%s%s",
+                 s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
+                 json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
+                 !s->o->ledger ? ", place in the ledger" : "",
+                 json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
+                 starts_from_file(s) && again < steps ? ", learning rates" : "", rest);
+    return 0;
+}

@@ -1,0 +1,172 @@
+/* The outer checks: form, signature, key, statement, digests. No member is parsed before they pass. */
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "bundle/pack.h"
+#include "bundle/schema.h"
+#include "sign/minisign.h"
+#include "sign/statement.h"
+#include "sign/trust.h"
+#include "verify/state.h"
+
+#include <string.h>
+
+#define STATEMENT_VALUES 1000000 /* its own schema allows far fewer */
+
+int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    size_t total = 0;
+    if ((s->fd = rp_open_regular(s->path, err)) < 0)
+        return -1;
+    if (rp_bundle_scan(&s->bundle, s->fd, err) < 0)
+        return rp_wrap(err, "bundle '%s'", s->path);
+    const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
+    rp_member_sha256(s->v->statement, statement);
+    for (int i = 0; i < s->bundle.n; i++)
+        total += rp_member_size(&s->bundle.member[i]);
+    rp_check_text(result, "%d members, %zu bytes", s->bundle.n, total);
+    return 0;
+}
+
+int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF pem = {0};
+    const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json"), *key = rp_bundle_find(&s->bundle, "key.pem");
+    s->key = rp_key_load_public(rp_buf_text(&key->bytes), key->bytes.size, "key.pem", err);
+    if (!s->key)
+        return -1;
+    rp_key_public_pem(s->key, &pem);
+    if (!rp_buf_is(&pem, key->bytes.data, key->bytes.size))
+        return rp_fail(err, RP_MALFORMED, "key.pem is not one public key in canonical form");
+    if (rp_dsse_parse(&s->envelope, rp_buf_text(&statement->bytes), statement->bytes.size, err) < 0 ||
+        rp_dsse_check(&s->envelope, s->key, err) < 0)
+        return rp_wrap(err, "statement.dsse.json");
+    rp_key_fingerprint(s->key, s->v->fingerprint);
+    rp_check_text(result, "Ed25519, by %s", s->v->fingerprint);
+    return 0;
+}
+
+/* --trust names the author's key, or a countersigner's if the author is trusted: a reviewer does not vouch for the author. */
+static int check_named_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char wanted[RP_FINGERPRINT_SIZE], safe[200];
+    const struct rp_verification *v = s->v;
+    if (rp_trust_resolve(wanted, s->o->trust, err) < 0)
+        return rp_wrap(err, "--trust");
+    const char *role = rp_countersign_role(v, wanted);
+    if (strcmp(wanted, v->fingerprint) == 0) {
+        rp_check_text(result, "the key named with --trust");
+        return 0;
+    }
+    if (!role)
+        return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
+                       rp_ascii(safe, sizeof safe, s->o->trust), wanted);
+    if (*v->signer) {
+        rp_check_text(result, "the key of --trust countersigned as %s; the author is '%s' in your trust store", role, v->signer);
+        return 0;
+    }
+    return rp_fail(err, RP_SIGNATURE, "the key of --trust countersigned as %s, but the author's key, %s, is unknown: trust it, or use a "
+                                      "policy with countersigned_by", role, v->fingerprint);
+}
+
+/* The key inside the bundle proves nothing: it is compared with --trust, or else looked up in the user's trust store. */
+int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
+    struct rp_err why = {0};
+    struct rp_verification *v = s->v;
+    int found = rp_trust_find(v->fingerprint, name, until, &why);
+    if (found > 0)
+        memcpy(v->signer, name, sizeof name);
+    if (s->o->trust)
+        return check_named_key(s, result, err);
+    if (found > 0) {
+        rp_check_text(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
+        return 0;
+    }
+    result->state = RP_CHECK_NOTE;
+    if (*name)
+        rp_check_text(result, "no longer trusted: your trust store had it as '%s' until %s", name, until);
+    else if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
+        rp_check_text(result, "unknown; the trust store cannot be read completely: %.300s", why.msg);
+    else
+        rp_check_text(result, "unknown: get the fingerprint from the signer, compare it with the one above, then give it with --trust or "
+                             "'repro key trust'");
+    return 0;
+}
+
+int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_buf *payload = &s->envelope.payload;
+    int own = 0;
+    (void)result;
+    s->statement = rp_json_parse_own(payload->data, payload->size, STATEMENT_VALUES, &own, "statement", err);
+    if (!s->statement || rp_statement_version(s->statement, "the bundle's statement", err) < 0)
+        return -1;
+    const struct rp_schema *schema = rp_schema_load("statement", err);
+    if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
+        return -1;
+    if (!own)
+        return rp_fail(err, RP_MALFORMED, "the statement is not in canonical form");
+    return 0;
+}
+
+static const struct rp_subject *find_subject(const struct rp_subject *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return &list[i];
+    return NULL;
+}
+
+int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX], was[RP_BUNDLE_MEMBERS_MAX];
+    char safe[RP_TAR_NAME_MAX + 1];
+    int n_is = rp_bundle_subjects(&s->bundle, is), n_was = rp_statement_subjects(s->statement, was, RP_BUNDLE_MEMBERS_MAX, err);
+    if (n_was < 0)
+        return -1;
+    for (int i = 0; i < n_was; i++)
+        if (!find_subject(is, n_is, was[i].name))
+            return rp_fail(err, RP_MISMATCH, "member '%s' was signed but is missing", rp_ascii(safe, sizeof safe, was[i].name));
+    for (int i = 0; i < n_is; i++) {
+        const struct rp_subject *expected = find_subject(was, n_was, is[i].name);
+        if (!expected)
+            return rp_fail(err, RP_MISMATCH, "member '%s' was not signed: added later", is[i].name);
+        if (strcmp(expected->sha256, is[i].sha256) != 0)
+            return rp_fail(err, RP_MISMATCH, "member '%s' was changed: SHA-256 %.16s..., signed %.16s...", is[i].name,
+                           is[i].sha256, expected->sha256);
+        if (strcmp(was[i].name, is[i].name) != 0)
+            return rp_fail(err, RP_MISMATCH, "the subjects of the statement are not in the order of the members");
+    }
+    rp_check_text(result, "%d members have their signed digests", n_is);
+    return 0;
+}
+
+int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF sums = {0};
+    size_t size;
+    const char *script = rp_bundle_script(&size);
+    const struct rp_member *m = rp_bundle_find(&s->bundle, "SHA256SUMS");
+    rp_bundle_sums(&sums, &s->bundle);
+    if (!rp_buf_is(&m->bytes, sums.data, sums.size))
+        return rp_fail(err, RP_MISMATCH, "SHA256SUMS does not list the digests of the members");
+    m = rp_bundle_find(&s->bundle, "verify.sh");
+    if (rp_buf_is(&m->bytes, script, size))
+        return 0;
+    result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "verify.sh is not the script of this version: read it before you run it");
+    return 0;
+}
+
+int rp_check_stock_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_member *sums = rp_bundle_find(&s->bundle, "SHA256SUMS"), *sig = rp_bundle_find(&s->bundle, "SHA256SUMS.sig"),
+                           *minisig = rp_bundle_find(&s->bundle, "SHA256SUMS.minisig");
+    (void)result;
+    if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0)
+        return -1;
+    return rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name,
+                             err);
+}

@@ -1,0 +1,263 @@
+/* Physical limits: peak speed, power, and explanations of slow steps. */
+#include "base/json.h"
+#include "base/sort.h"
+#include "capture/value.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CPU_CLOCK 6.2e9      /* the highest of any processor sold: assumed if the capture has no clock or a higher one */
+#define CPU_FAVOURED 1.15    /* some cores may be faster than the one whose clock is captured */
+#define THREADS_MAX 4096     /* of run.threads; used if neither device nor capture has a number */
+#define DATA_SHEET 1.02      /* data sheets are rounded */
+#define POWER_OVER 1.1       /* a limit holds for the mean over some time */
+#define ENERGY_APART 0.15    /* the mean of unevenly spaced samples is not their integral */
+#define OUTLIER_TIMES 1.5
+#define OUTLIER_DEVIATIONS 10
+#define OUTLIER_STEPS 5      /* fewer have no outliers */
+
+/* ---- peak ---- */
+
+static const struct peak {
+    const char *name;
+    double sms, units, mhz, gb_per_s;
+    const char *source;
+} peaks[] = {
+#define PEAK(name, sms, units, mhz, gb_per_s, source) {name, sms, units, mhz, gb_per_s, source},
+#include "verify/peaks.def"
+#undef PEAK
+};
+
+struct bound {
+    double flops, bytes; /* per second; 0: not known */
+    char what[160];      /* "NVIDIA H100 PCIe: ..." */
+};
+
+static const struct peak *find_peak(const char *name)
+{
+    const struct peak *best = NULL;
+    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
+        size_t n = strlen(peaks[i].name);
+        int is = strncmp(name, peaks[i].name, n) == 0 && strchr(" -", name[n]); /* a whole word: an L40 is not an L4 */
+        if (is && (!best || n > strlen(best->name)))
+            best = &peaks[i];
+    }
+    return best;
+}
+
+/* fp32 units of a multiprocessor by compute capability; the highest number if it is unknown. */
+static double units_of(const char *capability)
+{
+    static const char *const half[] = {"6.0", "7.0", "7.2", "7.5", "8.0"};
+    for (size_t i = 0; capability && i < sizeof half / sizeof *half; i++)
+        if (strcmp(capability, half[i]) == 0)
+            return 64;
+    return 128;
+}
+
+/* The fastest captured GPU of that name: which of several trained is not recorded. */
+static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const char *name)
+{
+    const char *number;
+    json_t *gpu;
+    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+    {
+        double sms, hz;
+        if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 || rp_known_number(gpu, "clock_sm_max", &hz) < 0)
+            continue;
+        double flops = sms * units_of(rp_known_text(gpu, "compute_capability")) * 2 * hz;
+        out->flops = flops > out->flops ? flops : out->flops;
+        snprintf(out->what, sizeof out->what, "%.64s with %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
+    }
+}
+
+static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
+{
+    const char *name = rp_json_text_at(s->run, "device/name");
+    double devices = json_number_value(rp_run_setting(s->run, "parallel.data"));
+    const struct peak *p = *name ? find_peak(name) : NULL;
+    if (p) {
+        out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;
+        out->bytes = p->gb_per_s * 1e9 * DATA_SHEET;
+        snprintf(out->what, sizeof out->what, "%.64s (%.80s)", p->name, p->source);
+    } else if (*name)
+        bound_by_capture(out, s, name);
+    out->flops *= devices > 1 ? devices : 1;
+}
+
+/* A core does at most two fused multiply-adds of full width in each cycle. Scalar code is compiled for SSE2: at most one multiplication and
+ * one addition of four floats. */
+static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
+{
+    struct rp_device_info d;
+    double threads, hz, cycle = 64;
+    const char *clock = "";
+    int named = rp_verify_cpu(&d, s->run) == 0;
+    if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
+        threads = THREADS_MAX;
+    if (named && (double)d.threads < threads)
+        threads = (double)d.threads;
+    int captured = rp_known_number(s->before, "probes.frequency.hardware_max", &hz) == 0;
+    if (!captured || hz < 1e8 || hz * CPU_FAVOURED > CPU_CLOCK) {
+        clock = !captured ? ", assumed: the clock was not captured" : ", assumed: the captured clock is not plausible";
+        hz = CPU_CLOCK / CPU_FAVOURED;
+    }
+    if (named && strcmp(d.isa, "avx512") != 0)
+        cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
+    out->flops = threads * cycle * hz * CPU_FAVOURED;
+    snprintf(out->what, sizeof out->what, "at most %.0f %s threads at %.1f GHz%s", threads, named ? d.isa : "CPU", hz * CPU_FAVOURED / 1e9,
+             clock);
+}
+
+static double number_at(const json_t *j, const char *path)
+{
+    return json_number_value(rp_json_at(j, path));
+}
+
+int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct bound b = {0};
+    double run = number_at(s->run, "results/flops_per_s");
+    double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
+    double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
+    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0)
+        cpu_bound(&b, s);
+    else
+        gpu_bound(&b, s);
+    if (b.flops == 0) {
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
+        return 0;
+    }
+    if (run > b.flops)
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s", run, b.flops, b.what);
+    if (gemm > b.flops)
+        return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the peak of %s", gemm, b.flops, b.what);
+    if (b.bytes > 0 && copy > b.bytes)
+        return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
+    rp_check_text(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
+    return 0;
+}
+
+/* ---- energy ---- */
+
+/* Joules by the trapezoid rule over the samples of the timed window that have a power, and the seconds that they span. */
+static double integrate_power(const struct rp_verify_state *s, double *span)
+{
+    int64_t from, to, last = -1;
+    double sum = 0, power = 0;
+    rp_verify_window(s, &from, &to);
+    *span = 0;
+    for (int64_t i = 0; i < s->samples.n; i++) {
+        const json_t *v = json_object_get(json_array_get(s->samples.line, (size_t)i), "power_mw");
+        int64_t ns = rp_sample_ns(&s->samples, i);
+        if (!v || ns < from || ns > to)
+            continue;
+        double now = json_number_value(v) / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
+        sum += (power + now) / 2 * step;
+        *span += step;
+        power = now;
+        last = ns;
+    }
+    return sum;
+}
+
+/* The highest limit of a captured GPU; 0: unknown. */
+static double power_limit(const struct rp_verify_state *s)
+{
+    const char *number;
+    json_t *gpu;
+    double most = 0, w;
+    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+        if (rp_known_number(gpu, "power_limit_enforced", &w) == 0 && w > most)
+            most = w;
+    return most;
+}
+
+int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *is = json_object_get(s->run, "samples"), *power = json_object_get(is, "power_w");
+    double mean = json_number_value(json_object_get(power, "mean")), limit = power_limit(s), span, sum;
+    if (s->samples.n == 0 || !json_is_object(power)) {
+        rp_check_text(result, "none: power was not sampled");
+        return 0;
+    }
+    if (limit > 0 && mean > limit * POWER_OVER)
+        return rp_fail(err, RP_MISMATCH, "mean power is %.1f W, but the limit of the device is %.1f W", mean, limit);
+    sum = integrate_power(s, &span);
+    double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
+    result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by samples%s",
+                 json_number_value(json_object_get(is, "energy_j")),
+                 span > 0 ? sum / span : mean, mean, apart > ENERGY_APART ? ": unevenly spaced samples, or sudden changes of power" : "");
+    return 0;
+}
+
+/* ---- outliers ---- */
+
+/* Nanoseconds above which a timed step is an outlier; 0: too few steps. */
+static double outlier_limit(const struct rp_records *rs)
+{
+    int64_t n = 0;
+    RP_FREE double *v = rp_alloc((size_t)(rs->n + 1) * sizeof *v);
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].timed)
+            v[n++] = (double)(rs->r[i].end_ns - rs->r[i].start_ns);
+    if (n < OUTLIER_STEPS)
+        return 0;
+    double middle = rp_median(v, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = fabs(v[i] - middle);
+    double deviations = middle + OUTLIER_DEVIATIONS * rp_median(v, (size_t)n);
+    return deviations > OUTLIER_TIMES * middle ? deviations : OUTLIER_TIMES * middle;
+}
+
+/* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next step. */
+static int is_explained(const struct rp_verify_state *s, const struct rp_step_record *r, int64_t *at)
+{
+    while (*at < s->samples.n && rp_sample_ns(&s->samples, *at) < r->start_ns)
+        ++*at;
+    for (int64_t i = *at; i < s->samples.n; i++) {
+        size_t k;
+        const json_t *reason;
+        json_array_foreach(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"), k, reason)
+            if (!rp_verify_harmless(json_string_value(reason)))
+                return 1;
+        if (rp_sample_ns(&s->samples, i) > r->end_ns)
+            break;
+    }
+    return 0;
+}
+
+int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_step_record *worst = NULL;
+    double limit = outlier_limit(&s->records);
+    int64_t found = 0, known = 0, at = 0;
+    for (int64_t i = 0; i < s->records.n && limit > 0; i++) {
+        const struct rp_step_record *r = &s->records.r[i];
+        if (!r->timed || (double)(r->end_ns - r->start_ns) <= limit)
+            continue;
+        found++;
+        known += is_explained(s, r, &at);
+        if (!worst || r->end_ns - r->start_ns > worst->end_ns - worst->start_ns)
+            worst = r;
+    }
+    double longest = worst ? (double)(worst->end_ns - worst->start_ns) / 1e9 : 0;
+    if (!found) {
+        rp_check_text(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to judge", limit / 1e9);
+        return 0;
+    }
+    if (known < found)
+        return rp_fail(err, RP_MISMATCH,
+                       "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without throttling; step %d took %.4g s", found,
+                       limit / 1e9, found - known, worst->step, longest);
+    result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
+                 limit / 1e9, worst->step, longest);
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* Plausibility of losses and gradient norms, and the state roots of the listed tensors. */
+#include "base/json.h"
+#include "report/results.h"
+#include "verify/state.h"
+#include "train/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUNDED 1e-3        /* a cross-entropy near zero may be rounded below it */
+#define DIVERGED 20.0       /* times the loss of a random guess */
+#define SAME_STEPS 4
+#define ROOTS_MUCH 10.0     /* % of the time of timed steps and the roots between them */
+
+static int starts_fresh(const struct rp_verify_state *s)
+{
+    return !s->recipe.run_init || !*s->recipe.run_init;
+}
+
+/* ---- loss ---- */
+
+static const struct rp_step_record *first_step(const struct rp_records *rs)
+{
+    int64_t i = rs->n && rs->r[0].step < 0;
+    return i < rs->n ? &rs->r[i] : NULL;
+}
+
+static int check_range(const struct rp_verify_state *s, double guess, int64_t *high, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    *high = -1;
+    for (int64_t i = 0; i < rs->n; i++) {
+        double loss = rs->r[i].step < 0 ? 0 : (double)rs->r[i].loss;
+        if (!(loss > -ROUNDED))
+            return rp_fail(err, RP_MISMATCH, "step %d: loss %.6g; a cross-entropy is not negative", rs->r[i].step, loss);
+        if (loss > DIVERGED * guess && *high < 0)
+            *high = rs->r[i].step;
+    }
+    return 0;
+}
+
+int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int64_t high;
+    const struct rp_step_record *first = first_step(&s->records);
+    if (!first) {
+        rp_check_text(result, "no steps are recorded");
+        return 0;
+    }
+    struct rp_loss_expected e = rp_model_expected_loss(&s->recipe, first->samples);
+    double is = (double)first->loss;
+    if (check_range(s, e.guess, &high, err) < 0)
+        return -1;
+    if (starts_fresh(s) && e.off >= 0 && fabs(is - e.first) > e.off)
+        return rp_fail(err, RP_MISMATCH, "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe", is,
+                       e.first, e.off);
+    result->state = high >= 0 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    if (high >= 0)
+        rp_check_text(result, "step %" PRId64 " has more than %.0f times the loss of a random guess: training diverged", high, DIVERGED);
+    else if (!starts_fresh(s))
+        rp_check_text(result, "first loss %.4f; training started from a file", is);
+    else if (e.off < 0)
+        rp_check_text(result, "first loss %.4f; no expectation for this initialisation", is);
+    else
+        rp_check_text(result, "first loss %.4f, expected %.4f for an untrained model of this size", is, e.first);
+    return 0;
+}
+
+/* ---- gradients ---- */
+
+int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    const struct rp_step_record *first = NULL;
+    int64_t n = 0, same = 0;
+    double least = INFINITY, most = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_step_record *r = &rs->r[i];
+        double norm = r->step < 0 ? 1 : (double)r->grad_norm;
+        if (!(norm > 0) || !isfinite(norm))
+            return rp_fail(err, RP_MISMATCH, "step %d: gradient norm %.6g; expected a positive number", r->step,
+                           norm);
+        if (r->step < 0)
+            continue;
+        n++;
+        first = first ? first : r;
+        same += r->grad_norm == first->grad_norm;
+        least = norm < least ? norm : least;
+        most = norm > most ? norm : most;
+    }
+    char hex[32] = "";
+    if (first)
+        rp_float_hex(hex, first->grad_norm);
+    if (n >= SAME_STEPS && same == n)
+        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have the gradient norm %s: other samples give another", n, hex);
+    if (n)
+        rp_check_text(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most);
+    else
+        rp_check_text(result, "no steps are recorded");
+    return 0;
+}
+
+/* ---- state_roots ---- */
+
+/* Compares the root over the tensors listed under `which` with the recorded one. 1: equal; 0: one of them is missing. */
+static int check_root(const struct rp_verify_state *s, const char *which, const struct rp_step_record *r, struct rp_err *err)
+{
+    char root[RP_SHA256_HEX], recorded[RP_SHA256_HEX];
+    const json_t *tensors = json_object_get(json_object_get(s->run, "tensor_roots"), which);
+    if (!tensors || !r || !r->root)
+        return 0;
+    if (rp_train_root_of(&s->recipe, tensors, root, err) < 0)
+        return rp_wrap(err, "tensor_roots/%s", which);
+    rp_record_root(recorded, &s->records, r);
+    if (strcmp(root, recorded) == 0)
+        return 1;
+    return rp_fail(err, RP_MISMATCH, "tensor_roots/%s gives the state root %.16s..., recorded is %.16s...", which, root,
+                   recorded);
+}
+
+/* The time of state roots between timed steps, which throughput leaves out. 1: more than ROOTS_MUCH. */
+static int describe_root_time(char text[120], const struct rp_records *rs)
+{
+    double roots = 0, steps = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_step_record *r = &rs->r[i], *next = i + 1 < rs->n ? r + 1 : NULL;
+        if (!r->timed)
+            continue;
+        int inside = next && next->repeat == r->repeat;
+        steps += (double)rp_cycle_ns(r, inside ? next : NULL) / 1e9;
+        roots += inside ? (double)r->root_ns / 1e9 : 0;
+        n += inside && r->root;
+    }
+    double share = roots > 0 ? 100 * roots / (roots + steps) : 0;
+    *text = 0;
+    if (n)
+        snprintf(text, 120, "; %" PRId64 " roots between timed steps took %.3g s, %.3g %% of the time, not counted in throughput", n, roots,
+                 share);
+    return share > ROOTS_MUCH;
+}
+
+int rp_check_state_roots(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    int init = check_root(s, "init", rs->n && rs->r[0].step < 0 ? &rs->r[0] : NULL, err);
+    int final = init < 0 ? -1 : check_root(s, "final", rs->n ? &rs->r[rs->n - 1] : NULL, err);
+    if (final < 0)
+        return -1;
+    char cost[120];
+    int much = describe_root_time(cost, rs);
+    result->state = init && final && !much ? RP_CHECK_PASSED : RP_CHECK_NOTE;
+    rp_check_text(result, "%s%s", init && final ? "before and after the run, recomputed from the tensor roots"
+                         : init ? "before the run only" : final ? "after the run only" : "no tensor roots are listed",
+                          cost);
+    return 0;
+}
