@@ -141,7 +141,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
-groups="lint unit tsan ops cuda fuzz cli build"
+groups="lint unit tsan ops cuda ptx fuzz cli build"
 pattern=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -163,6 +163,7 @@ members() { # GROUP: the ids of its tests
     tsan) variants=tsan && set -- tests/unit/test_pool*.c ;;
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
+    ptx) variants="sh" && set -- tests/ptx/*.sh ;;
     fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
     cli) variants="sh" && set -- tests/valgrind/*.sh tests/cli/*/*.sh ;; # the longest first
     build) variants="sh" && set -- tests/build/*.sh ;;
