@@ -13,6 +13,7 @@
 #   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
 #   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
 #                  the pinned NVRTC
+#   PTX=LIST       with tests-built: architectures for which tests/ptx gets PTX, default compute_70 compute_80
 #   ARCHS=LIST     with CUDA=1: device code for these only, to try something: sm_90 compute_100
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
@@ -183,7 +184,8 @@ $(cuda)/sources.txt:
 	$(Q)env/fetch-cuda.sh $(DEPS_DIR)
 endif
 ifneq ($(NVCC),)
-archs := $(filter $(shell $(NVCC) --list-gpu-code; $(NVCC) --list-gpu-arch),$(ARCHS))
+nvcc_archs := $(shell $(NVCC) --list-gpu-code; $(NVCC) --list-gpu-arch)
+archs := $(filter $(nvcc_archs),$(ARCHS))
 ifeq ($(archs),)
 $(error NVCC: '$(NVCC)' compiles for none of $(ARCHS))
 endif
@@ -216,7 +218,7 @@ $(gpu)/nvrtc: env/gpu/nvrtc.c $(gpu)/flags | $(gpu)/include
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=gnu11 -O2 $(warnings) -isystem $(gpu)/include $< -o $@
 $(gpu)/device/flags: FORCE
-	$(Q)mkdir -p $(addprefix $(@D)/,$(archs)) $(gpu)/gen
+	$(Q)mkdir -p $(addprefix $(@D)/,$(archs) $(ptx_archs)) $(gpu)/gen
 	$(Q)printf '%s\n' '$(device_env)' '$(device_compiler)' '$(archs)' $(device_code) | $(call if_changed,$@)
 device_tools := $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrtc) $(cuda_ready)
 define device_for
@@ -303,6 +305,24 @@ $(eval $(call shim,800,800))
 $(eval $(call shim,700,700))
 $(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))
 $(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
+
+# A libcuda.so.1 for tests that executes the compiled PTX (tests/ptx), and PTX for it besides what ships.
+ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM -isystem $(gpu)/include
+ptx_objects := $(patsubst %.c,$(BUILD)/shim/ptx/%.o,$(wildcard tests/ptx/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c stream.c))
+$(BUILD)/shim/ptx/%.o: %.c $(gpu)/flags | $(gpu)/include
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(ptx_line) -MMD -MP -c $< -o $@
+$(BUILD)/shim/ptx/libcuda.so.1: $(ptx_objects)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ -lm
+-include $(ptx_objects:.o=.d)
+PTX ?= compute_70 compute_80
+ptx_archs := $(filter-out $(archs),$(if $(NVCC),$(filter $(nvcc_archs),$(PTX)),$(PTX)))
+$(foreach a,$(ptx_archs),$(eval $(call device_for,$a)))
+ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(device_code)))
+-include $(addsuffix .d,$(ptx_images))
+tests-built: $(BUILD)/shim/ptx/libcuda.so.1 $(ptx_images)
 
 # The host side of the CUDA backend, with the libraries of this machine, for tests against that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))

@@ -150,7 +150,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
-groups="lint unit tsan ops cuda fuzz cli build"
+groups="lint unit tsan ops cuda ptx fuzz cli build"
 pattern='' core='' slowest=''
 usage="usage: tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
 while [ $# -gt 0 ]; do
@@ -182,6 +182,7 @@ members() { # GROUP: the ids of its tests
     tsan) variants=tsan && set -- tests/unit/test_pool*.c ;;
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
+    ptx) variants="sh" && set -- tests/ptx/*.sh ;;
     fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
     cli)
         variants="sh" && set -- tests/valgrind/*.sh tests/cli/*/*.sh # the longest first

@@ -45,8 +45,11 @@ static int take_own(uint64_t *bytes)
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
     ENTER_CONTEXT;
-    if (memcmp(image, "\177ELF", 4) != 0 && memcmp(image, "//", 2) != 0)
+    const char *wrong = shim_module(image);
+    if (wrong) {
+        fprintf(stderr, "shim: %s\n", wrong);
         return CUDA_ERROR_INVALID_IMAGE;
+    }
     const char *when = getenv("CUDA_MODULE_LOADING");
     CUmodule m = calloc(1, sizeof *m);
     if (!m || (when && strcmp(when, "EAGER") == 0 && !take_own(&m->bytes))) {

@@ -10,6 +10,7 @@ static struct range {
     int host;
 } *blocks;
 static size_t held, room;
+uint32_t shim_generation = 1;
 
 void *shim_take(size_t bytes, int host)
 {
@@ -22,6 +23,7 @@ void *shim_take(size_t bytes, int host)
         return NULL;
     memcpy(p, &bytes, sizeof bytes);
     memset(p + APART, 0xa5, bytes);
+    shim_generation++;
     blocks[held++] = (struct range){(uintptr_t)(p + APART), (uintptr_t)(p + APART) + bytes, host};
     return p + APART;
 }
@@ -32,6 +34,7 @@ size_t shim_give(void *data)
     memcpy(&bytes, (unsigned char *)data - APART, sizeof bytes);
     while (blocks[i].begin != (uintptr_t)data)
         i++;
+    shim_generation++;
     blocks[i] = blocks[--held];
     free((unsigned char *)data - APART);
     return bytes;
@@ -49,4 +52,15 @@ enum shim_where shim_where(const void *data, size_t bytes)
         }
     }
     return SHIM_ELSEWHERE;
+}
+
+int shim_range(uintptr_t at, uintptr_t *begin, uintptr_t *end)
+{
+    for (size_t k = 0; k < held; k++)
+        if (at >= blocks[k].begin && at < blocks[k].end) {
+            *begin = blocks[k].begin;
+            *end = blocks[k].end;
+            return 1;
+        }
+    return 0;
 }

@@ -53,5 +53,10 @@ void *shim_take(size_t bytes, int host); /* host: page-locked memory of the host
 size_t shim_give(void *data); /* its size */
 enum shim_where { SHIM_ELSEWHERE, SHIM_DEVICE, SHIM_PAGE_LOCKED };
 enum shim_where shim_where(const void *data, size_t bytes); /* SHIM_ELSEWHERE: not all of it is in one block that was taken */
+int shim_range(uintptr_t at, uintptr_t *begin, uintptr_t *end); /* of the block that has the address; 0: none has it */
+extern uint32_t shim_generation; /* another one whenever memory was taken or given back */
+
+/* NULL, or why a module that the program loads is refused (static text). */
+const char *shim_module(const void *image);
 
 #endif

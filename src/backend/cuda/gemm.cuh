@@ -446,8 +446,7 @@ RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
     if (threadIdx.x == 0) {
         *drawn = atomicAdd(g->semaphores, 1u);
         if (*drawn == gridDim.x - 1)
-            *g->semaphores = 0; /* A plain store suffices: the last number is drawn after all other atomicAdds of this launch, each
-                                 * block draws once, and launches of a stream do not overlap: no other access can be concurrent. */
+            atomicAdd(g->semaphores, 0u - gridDim.x); /* back to 0; a plain store would race with the other blocks' relaxed atomics */
     }
     __syncthreads();
 }

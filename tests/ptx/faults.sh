@@ -1,0 +1,60 @@
+#!/bin/bash
+# Executing PTX finds faults: each is one change of one source, or of the compiler's flags, compiled as everything else is. The fault "none" is
+# none and has to pass.
+# timeout: 600
+. "$TEST_DIR/common.inc"
+cuda=$("$TOP/env/fetch-cuda.sh" --dir "${DEPS_DIR:-$BUILD/deps}")
+[ -e "$cuda/lib/libnvrtc.so.12" ] && [ -x "$BUILD/gpu/nvrtc" ] || skip "there is no NVRTC"
+[ -x "$BUILD/native/tests/cuda/test_cuda_ops" ] || skip "tests/cuda is not built"
+mkdir -p tree
+cp -r "$TOP/src" tree/
+flags="-std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Isrc -I."
+
+replace() { # FILE OLD NEW: the first place where it is
+    OLD=$2 NEW=$3 awk 'BEGIN {RS = "\001"} {i = index($0, ENVIRON["OLD"]); if (!i) exit 1
+        printf "%s%s%s", substr($0, 1, i - 1), ENVIRON["NEW"], substr($0, i + length(ENVIRON["OLD"]))}' "$1" >patched || fail "'$2' is not in ${1##*/}: plant the fault elsewhere"
+    cp patched "$1"
+}
+fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VALUE...
+    local name=$1 report=$2 unit=$3 file=$4 old=$5 new=$6 use=$7 operations=$8 status=0
+    shift 8
+    rm -rf ptx && mkdir ptx
+    for f in "$BUILD"/gpu/device/compute_80/*; do
+        case ${f##*/} in *.*) ;; *) ln -s "$f" ptx/ ;; esac
+    done
+    rm "ptx/$unit"
+    cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
+    [ "$old" = "$new" ] || replace "tree/src/backend/cuda/$file" "$old" "$new"
+    # shellcheck disable=SC2086 # words
+    (cd tree && "$BUILD/gpu/nvrtc" "$cuda/lib/libnvrtc.so.12" compute_80 "src/backend/cuda/$unit.cu" "../ptx/$unit" $use) >compiled.txt 2>&1 ||
+        fail "$name does not compile: $(tail -n 3 compiled.txt)"
+    cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
+    (cd "$TOP" && env PTX_STRICT=0 PTX_DIR="$OLDPWD/ptx" SHIM_CAPABILITY=80 OPS="$operations" "$@" timeout 300 \
+        "$BUILD/native/tests/cuda/test_cuda_ops") >run.txt 2>&1 || status=$?
+    if [ "$name" = none ]; then
+        [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
+        return
+    fi
+    [ $status != 0 ] && [ $status != 124 ] || fail "$name is not found (status $status)"
+    grep -q -e "$report" run.txt || { cat run.txt >&2 && fail "$name: found, but not as '$report'"; }
+    echo "$name: $(grep -m 1 -e "$report" run.txt | cut -c 1-200)"
+}
+same='RP_DEVICE int rp_lane(void)'
+fault none - rows lanes.cuh "$same" "$same" "$flags" "layernorm_forward residual_layernorm_forward row_sums"
+fault lane differ rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
+fault index differ optim tree.cuh 'tile[lane * (columns + 1) + warp]' 'tile[lane * (columns + 1) + warp + 1]' "$flags" tree_sum
+fault bounds 'of shared memory of' optim tree.cuh 'stack[top++ * columns] = v;' 'stack[(top++ + 4096) * columns] = v;' "$flags" tree_sum
+fault contraction 'unknown instruction' rows rows.cu "$same" "$same" "${flags/-fmad=false/-fmad=true}" layernorm_backward
+fault arguments differ optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
+fault size 'the host gives' whole kernels.h 'const float *a, *b;
+    size_t n;' 'const float *a, *b;
+    int n;' "$flags" add
+fault vector 'not aligned' whole whole.cu 'RP_EACH4(&a, a.n, a.wide, add4)' 'RP_EACH4(&a, a.n, 1, add4)' "$flags" add
+fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
+fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
+fault turn 'nothing orders them' gemm gemm.cuh 'while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)' 'while (0)' "$flags" gemm \
+    RP_CUDA_GEMM=rotate PTX_RACES=1
+fault plain 'changes atomically' gemm gemm.cuh 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
+    RP_CUDA_GEMM=rotate PTX_RACES=1
+fault acquire 'nothing orders them' gemm device.h ld.acquire.gpu.u32 ld.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
+fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1

@@ -1,0 +1,343 @@
+/* Launches of compiled kernels: blocks of a grid, several resident at a time, and their warps. In the place of tests/shim/shim.c in the tests'
+ * libcuda.
+ *
+ *   PTX_DIR=DIRECTORY    the kernels are those of its *.ptx; without it those of the PTX that the program gives the driver
+ *   PTX_STRICT=0         kernels may touch any memory of the process: for tests whose tensors are not the driver's memory
+ *   PTX_RACES=1          accesses that nothing orders are faults (races.c)
+ *   PTX_SPLIT=1          each thread of a warp on its own between meetings
+ *   PTX_COVERAGE=DIRECTORY  gets what was executed (coverage.c)
+ *   SHIM_ORDER, SHIM_LATE, SHIM_AHEAD, SHIM_RESIDENT, SHIM_SEED   as in tests/shim/run.h; here SHIM_LATE=1 and SHIM_RESIDENT=4 unless given
+ *
+ * SHIM_ORDER=0 runs the threads of a warp in lockstep as far as they can be, 1 the last group first, 2 groups, warps and blocks at random, a
+ * random number of instructions each.
+ */
+#include "tests/ptx/run.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define IDLE_ROUNDS 100000 /* in which every block only looked at memory: a deadlock */
+
+struct shim_options shim_options = {.late = 1, .resident = 4, .ahead = 1, .seed = 1};
+struct ptx_launch ptx_launch = {.strict = 1};
+static struct ptx_block *resident[SHIM_RESIDENT];
+static u32 epochs;
+static jmp_buf out;
+static char fault[512];
+
+u32 ptx_random(void)
+{
+    ptx_launch.random = ptx_launch.random * 6364136223846793005u + 1442695040888963407u;
+    return (u32)(ptx_launch.random >> 33);
+}
+
+_Noreturn void ptx_fault(const struct ptx_warp *w, u32 pc, int lane, const char *format, ...)
+{
+    va_list list;
+    char text[256];
+    const struct ptx_insn *i = &w->kernel->code[pc];
+    const char *line = w->kernel->line[i->line] ? w->kernel->line[i->line] : "";
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    snprintf(fault, sizeof fault, "%s, block %u %u %u, thread %d: %s: %s:%d: %s", w->kernel->name, w->block->index.x, w->block->index.y, w->block->index.z,
+             lane < 0 ? -1 : (int)w->first + lane, text, w->kernel->file, i->line, line + strspn(line, " \t"));
+    longjmp(out, 1);
+}
+
+void shim_fault(const char *what)
+{
+    snprintf(fault, sizeof fault, "%s", what);
+    longjmp(out, 1);
+}
+
+/* ---- blocks ---- */
+
+static void arrange(u32 *order, u32 n)
+{
+    for (u32 i = 0; i < n; i++)
+        order[i] = shim_options.order == SHIM_REVERSE ? n - 1 - i : i;
+    for (u32 i = n; shim_options.order == SHIM_SCRAMBLED && i > 1; i--) {
+        u32 j = ptx_random() % i, x = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = x;
+    }
+}
+
+static void *make_room(void *p, size_t *room, size_t bytes)
+{
+    if (bytes <= *room)
+        return p;
+    free(p);
+    *room = (bytes + 4095) / 4096 * 4096;
+    p = aligned_alloc(64, *room);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* Registers start as a pattern that is no number. Those of the kernel before may stay: what they hold is nothing either. */
+static void set_kernel(struct ptx_warp *w, const struct ptx_kernel *k)
+{
+    w->r = make_room(w->r, &w->r_room, k->arena + 64);
+    w->p = make_room(w->p, &w->p_room, (k->preds + 1) * sizeof *w->p);
+    memset(w->r, 0xff, k->arena);
+    memset(w->p, 0xff, k->preds * sizeof *w->p);
+    for (u32 i = 0; i < k->constants; i++)
+        for (int l = 0; l < LANES; l++)
+            if (k->constant[i].is_wide)
+                ptx_row64(w, (s32)k->constant[i].place)[l] = k->constant[i].value;
+            else
+                ptx_row32(w, (s32)k->constant[i].place)[l] = (u32)k->constant[i].value;
+    for (int i = 0; i < 2; i++)
+        if (k->always[i] >= 0)
+            w->p[k->always[i]] = i ? ~0u : 0;
+    w->kernel = k;
+}
+
+static u32 lanes_of(u32 warp)
+{
+    u32 n = ptx_launch.threads - LANES * warp;
+    return n >= LANES ? ~0u : (1u << n) - 1;
+}
+
+static void start_warp(struct ptx_block *b, u32 k)
+{
+    struct ptx_warp *w = &b->warp[k];
+    w->block = b;
+    w->first = LANES * k;
+    w->live = lanes_of(k);
+    w->groups = 1;
+    w->group[0] = (struct ptx_group){w->live, 0, READY};
+    w->copies = 0;
+    w->epoch = 0;
+    memset(w->committed, 0, sizeof w->committed);
+    if (w->kernel != ptx_launch.kernel)
+        set_kernel(w, ptx_launch.kernel);
+    w->local = make_room(w->local, &w->local_room, (size_t)w->kernel->local * LANES);
+    memset(w->local, 0xff, (size_t)w->kernel->local * LANES);
+    ptx_split(w, &w->group[0]);
+}
+
+/* Shared memory starts as NaN, so that what nobody wrote shows in the results. */
+static void start_block(int place, u64 number, size_t shared)
+{
+    struct ptx_block *b = resident[place];
+    const struct shim_dim *g = &ptx_launch.grid;
+    if (!b) {
+        b = resident[place] = memset(ptx_grow(NULL, sizeof *b), 0, sizeof *b);
+        b->shared = aligned_alloc(128, SHIM_SHARED_MAX / 128 * 128 + 128);
+        b->place = place;
+        if (!b->shared)
+            abort();
+    }
+    b->is_live = 1;
+    b->index = (struct shim_dim){(u32)(number % g->x), (u32)(number / g->x % g->y), (u32)(number / g->x / g->y)};
+    b->number = (u32)number;
+    b->shared_bytes = (u32)shared;
+    b->epoch = ++epochs;
+    b->barriers = 0;
+    b->slow = shim_options.order == SHIM_SCRAMBLED && ptx_random() % 3 == 0 ? 1u << ptx_random() % 6 : 1;
+    b->seen.n = b->soon.n = 0;
+    b->warps = (int)((ptx_launch.threads + LANES - 1) / LANES);
+    memset(b->shared, 0xff, shared);
+    for (int k = 0; k < b->warps; k++)
+        start_warp(b, (u32)k);
+}
+
+static int waits_for_block(const struct ptx_warp *w)
+{
+    return w->groups == 1 && w->group[0].state == AT_BLOCK;
+}
+
+/* All warps go on if every one is at a barrier. */
+static int release(struct ptx_block *b)
+{
+    const struct ptx_warp *waits = NULL;
+    for (int k = 0; k < b->warps; k++) {
+        if (b->warp[k].groups && !waits_for_block(&b->warp[k]))
+            return 0;
+        waits = b->warp[k].groups ? &b->warp[k] : waits;
+    }
+    if (!waits)
+        return 0;
+    for (int k = 0; k < b->warps; k++) {
+        struct ptx_warp *w = &b->warp[k];
+        if (w->live != lanes_of((u32)k))
+            ptx_fault(waits, waits->group[0].pc, -1, "threads of warp %d returned while others wait at a barrier", k);
+        if (w->group[0].pc != waits->group[0].pc)
+            ptx_fault(waits, waits->group[0].pc, -1, "warp %d waits at another barrier, at line %d", k, w->kernel->code[w->group[0].pc].line);
+        w->group[0].state = READY;
+    }
+    for (int k = 0; k < b->warps; k++) {
+        b->warp[k].group[0].pc++;
+        ptx_split(&b->warp[k], &b->warp[k].group[0]);
+    }
+    b->epoch = ++epochs;
+    ptx_races_barrier(b);
+    return 1;
+}
+
+/* 0: the block could only look at memory. */
+static int take_turn(struct ptx_block *b)
+{
+    u32 order[SHIM_THREADS / LANES];
+    int has_moved = 0, groups = 0;
+    arrange(order, (u32)b->warps);
+    for (int k = 0; k < b->warps; k++) {
+        struct ptx_warp *w = &b->warp[order[k]];
+        if (w->groups && !waits_for_block(w))
+            has_moved |= ptx_run_warp(w) == RAN;
+    }
+    for (int k = 0; k < b->warps; k++)
+        groups += b->warp[k].groups;
+    b->is_live = groups != 0;
+    return has_moved | release(b) | !b->is_live;
+}
+
+static const char *run_blocks(const u32 *start, u64 blocks, u64 left_out, size_t shared)
+{
+    int places = shim_options.resident < 1 ? 1 : shim_options.resident > SHIM_RESIDENT ? SHIM_RESIDENT : shim_options.resident, idle = 0;
+    for (u64 next = 0, finished = 0; finished < blocks;) {
+        int has_moved = 0;
+        for (int i = 0; i < places; i++) {
+            if (!resident[i] || !resident[i]->is_live) {
+                if (next == blocks)
+                    continue;
+                start_block(i, left_out + start[next++], shared);
+            }
+            if (resident[i]->slow > 1 && ptx_random() % resident[i]->slow)
+                continue;
+            has_moved |= take_turn(resident[i]);
+            finished += !resident[i]->is_live;
+        }
+        idle = has_moved ? 0 : idle + 1;
+        if (idle == IDLE_ROUNDS)
+            return "every resident block waits for another one";
+    }
+    return NULL;
+}
+
+static const char *run_grid(size_t shared)
+{
+    u64 all = (u64)ptx_launch.grid.x * ptx_launch.grid.y * ptx_launch.grid.z;
+    u64 left_out = shim_options.last && shim_options.last < all ? all - shim_options.last : 0;
+    u32 *const start = ptx_grow(NULL, (all - left_out) * sizeof *start);
+    arrange(start, (u32)(all - left_out));
+    for (int i = 0; i < SHIM_RESIDENT; i++)
+        if (resident[i])
+            resident[i]->is_live = 0;
+    const char *wrong = setjmp(out) ? fault : run_blocks(start, all - left_out, left_out, shared);
+    free(start);
+    return wrong;
+}
+
+/* ---- kernels ---- */
+
+static const struct {
+    const char *name;
+    size_t args;
+    u32 threads;
+} kernels[] = {
+#define KERNEL(name, args, threads, blocks) {#name, sizeof(struct args), threads},
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+};
+
+static struct ptx_kernel *find(const char *kernel)
+{
+    char name[96];
+    snprintf(name, sizeof name, "rp_%s", kernel);
+    return ptx_find(name);
+}
+
+/* The compiled kernel's own size, which is what a driver copies; both sides have to agree on it and on the threads. */
+size_t shim_args_size(const char *kernel)
+{
+    const struct ptx_kernel *k = find(kernel);
+    for (size_t i = 0; k && i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(kernels[i].name, kernel) == 0 && (kernels[i].args != k->params || kernels[i].threads != k->threads)) {
+            fprintf(stderr, "ptx: kernel %s takes %u bytes and %u threads, the host gives %zu and %u\n", kernel, k->params, k->threads,
+                    kernels[i].args, kernels[i].threads);
+            return 0;
+        }
+    return k ? k->params : 0;
+}
+
+const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared, const void *args)
+{
+    static int has_begun;
+    struct ptx_kernel *k = find(kernel);
+    if (!has_begun++) {
+        const char *strict = getenv("PTX_STRICT"), *races = getenv("PTX_RACES"), *split = getenv("PTX_SPLIT");
+        ptx_launch.strict = !strict || *strict != '0';
+        ptx_launch.races = races && *races == '1';
+        ptx_launch.split = split && *split == '1';
+    }
+    if (!k)
+        return "there is no such kernel";
+    size_t all_shared = (k->shared + 127) / 128 * 128 + shared;
+    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+        return "the grid is empty or too large";
+    if (block.x * block.y * block.z != k->threads)
+        return "the block has another size than the kernel was compiled for";
+    if (all_shared > SHIM_SHARED_MAX)
+        return "more shared memory than any GPU has for a block";
+    k->launches++;
+    ptx_launch.kernel = k;
+    ptx_launch.grid = grid;
+    ptx_launch.block = block;
+    ptx_launch.threads = k->threads;
+    ptx_launch.args = args;
+    ptx_launch.lockstep = shim_options.order == SHIM_FORWARD && !ptx_launch.split;
+    ptx_launch.random = shim_options.seed * 0x9e3779b97f4a7c15u + k->launches;
+    ptx_races_begin();
+    return run_grid(all_shared);
+}
+
+/* ---- modules ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t size = 0;
+    if (!f || getdelim(&text, &size, '\0', f) < 0)
+        ptx_refuse("cannot read '%s'", path);
+    fclose(f);
+    return text;
+}
+
+static void read_directory(const char *path)
+{
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        size_t n = strlen(e->d_name);
+        char full[4096];
+        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* beside the images are their sources' names and digests */
+            continue;
+        snprintf(full, sizeof full, "%s/%.*s", path, (int)n, e->d_name);
+        char *text = read_file(full);
+        ptx_read(full, text);
+        free(text);
+    }
+    if (!d || !ptx_kernels)
+        ptx_refuse("there are no kernels in '%s'", path);
+    closedir(d);
+}
+
+/* A module that the program loads. NULL, or why it is refused. */
+const char *shim_module(const void *image)
+{
+    const char *directory = getenv("PTX_DIR");
+    if (directory && !ptx_kernels)
+        read_directory(directory);
+    else if (!directory && memcmp(image, "//", 2) == 0)
+        ptx_read("module", image);
+    else if (!directory)
+        return "the program has machine code for this GPU, not PTX: set PTX_DIR, or SHIM_CAPABILITY to one that it has no machine code for";
+    return NULL;
+}

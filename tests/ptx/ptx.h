@@ -1,0 +1,151 @@
+/* Compiled device code as a program: what the parser makes of PTX, and what the executor runs.
+ *
+ * What:    one struct ptx_insn for each instruction; operands are places in the register file of a warp.
+ * Flow:    PTX text -> parse.c (directives) and decode.c (instructions) -> places.c (registers share places) -> struct ptx_kernel by name.
+ * Owner:   kernels live as long as the process.
+ * Extend:  an instruction that works on each lane by itself is a row of ops.def. Others need a function in decode.c and one in exec.c.
+ *          Anything unknown, down to a modifier, ends the process: nothing is guessed.
+ */
+#ifndef RP_TESTS_PTX_H
+#define RP_TESTS_PTX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef int8_t s8;
+typedef uint16_t u16;
+typedef int16_t s16;
+typedef uint32_t u32;
+typedef int32_t s32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+#define LANES 32
+
+/* A register of 16 or 32 bits is a row of 32 u32, one of 64 bits a row of 32 u64, a predicate one u32 with a bit for each lane. */
+enum ptx_width { W_NONE, W_PRED, W16, W32, W64 };
+enum ptx_type { T_NONE, T_U8, T_S8, T_U16, T_S16, T_U32, T_S32, T_U64, T_S64, T_F32, T_PRED };
+enum ptx_space { S_GENERIC, S_GLOBAL, S_SHARED, S_LOCAL, S_CONST, S_PARAM };
+
+enum ptx_op {
+    OP_NONE,
+#define ROW(kind, id, name, sources, expression) OP_##id,
+#include "tests/ptx/ops.def"
+#undef ROW
+    OP_AND_PRED,
+    OP_OR_PRED,
+    OP_XOR_PRED,
+    OP_NOT_PRED,
+    OP_MOV_PRED,
+    OP_SELECT,
+    OP_COMPARE,
+    OP_SPECIAL,
+    OP_PACK,
+    OP_UNPACK,
+    OP_CONVERT,
+    OP_TO_SPACE,
+    OP_TO_GENERIC,
+    OP_LOAD,
+    OP_STORE,
+    OP_ATOMIC,
+    OP_COPY,
+    OP_COPY_COMMIT,
+    OP_COPY_WAIT,
+    OP_FENCE,
+    OP_BRANCH,
+    OP_EXIT,
+    OP_TRAP,
+    OP_SHUFFLE, /* from here on: instructions at which threads of a warp or block meet */
+    OP_VOTE,
+    OP_WARP_BARRIER,
+    OP_BLOCK_BARRIER,
+};
+enum ptx_compare { C_EQ, C_NE, C_LT, C_LE, C_GT, C_GE, C_EQU, C_NEU, C_LTU, C_LEU, C_GTU, C_GEU, C_NUM, C_NAN };
+enum ptx_join { J_NONE, J_AND, J_OR, J_XOR };
+enum ptx_round { R_EXACT, R_NEAR, R_NEAR_INTEGER, R_ZERO_INTEGER, R_DOWN_INTEGER, R_UP_INTEGER };
+enum ptx_order { O_WEAK, O_RELAXED, O_ACQUIRE, O_RELEASE };
+enum ptx_atomic { A_ADD, A_MIN, A_MAX, A_EXCH, A_OR, A_AND };
+enum ptx_special { X_TID, X_NTID = 3, X_CTAID = 6, X_NCTAID = 9, X_LANEID = 12, X_WARPID, X_LANEMASK_LT };
+
+struct ptx_insn {
+    u8 op, type;
+    u8 from;                /* source type of a conversion */
+    u8 how;                 /* comparison, rounding, kind of a shuffle, vote, atomic or special register */
+    u8 join;                /* of a comparison with predicate ps[0] */
+    u8 space, bytes, vec;   /* memory: bytes of an element, elements */
+    u8 order, is_nc;        /* memory order; ld.global.nc */
+    u8 wide_d, wide_s;      /* registers of 64 bits: d (a load's, a conversion's), s (the address, a conversion's, a store's values) */
+    u8 wide_value;
+    s32 d[4], s[5];         /* places that are written and read; -1: none. A store: s[0] the address, then values */
+    s32 pd[2], ps[2];       /* predicates that are written and read */
+    u32 flip, guard_flip;   /* ps[0] negated; the guard negated */
+    s32 guard;              /* @%p, -1: none */
+    s64 imm, imm2;          /* displacements of addresses, a constant */
+    u32 target;             /* of a branch */
+    s32 line;
+};
+
+struct ptx_kernel {
+    char name[64];
+    const char *file;
+    char **line;            /* text of the file by line */
+    struct ptx_insn *code;
+    u32 n, room;
+    u32 arena, preds;       /* bytes of a warp's registers, predicates */
+    struct ptx_constant {
+        u32 place, is_wide;
+        u64 value;
+    } *constant;            /* immediate operands: places that are filled once */
+    u32 constants;
+    s32 always[2];          /* predicates that are false and true; -1: not used */
+    u8 *is_wide;            /* of each row of 128 bytes in the arena: the first of two */
+    u32 params, params_aligned, threads;
+    u32 local, shared;      /* bytes that the kernel declares */
+    int has_nc;
+    char *hits;             /* '1' for each instruction that was executed */
+    u64 launches;
+    struct ptx_kernel *next;
+};
+
+#define ROW_BYTES ((u32)(4 * LANES))
+
+/* A generic address has its space in the top bits; nothing of this process is there. A block's own shared memory does not begin at 0: the
+ * system has the first KiB, as on sm_80 and later. */
+#define PTX_WINDOW(space) ((u64)(space) << 60)
+#define PTX_WINDOW_OF(address) ((address) >> 60)
+#define PTX_SHARED_BASE 1024
+
+extern struct ptx_kernel *ptx_kernels;
+struct ptx_kernel *ptx_find(const char *name); /* NULL: none */
+void ptx_read(const char *name, const char *text); /* a module; the same text again is ignored */
+int ptx_target(void); /* 80 of sm_80 */
+extern u8 *ptx_constants_begin, *ptx_constants_end; /* constant memory of all modules */
+
+/* ---- between the parser's files ---- */
+
+enum operand_kind { K_REGISTER, K_IMMEDIATE, K_ADDRESS, K_VECTOR, K_NAME, K_SPECIAL, K_SINK };
+struct ptx_operand {
+    enum operand_kind kind;
+    enum ptx_width width;
+    s32 place;              /* register or predicate; an address: -1 without register */
+    int negated, is_pair;   /* !%p; comes after | */
+    s64 value;              /* immediate, displacement, which special register */
+    char name[96];          /* symbol or label */
+    struct ptx_operand *part;
+    int parts;
+};
+/* Parsed by parse.c, filled in by decode.c: opcode and operands into insn, whose lists are -1. */
+void ptx_decode(struct ptx_kernel *k, struct ptx_insn *insn, char *opcode, struct ptx_operand *operand, int operands);
+s32 ptx_constant_place(struct ptx_kernel *k, u64 value, enum ptx_width width);
+u64 ptx_symbol(const char *name); /* its address */
+void ptx_want_label(const char *name); /* target of the instruction that is decoded */
+enum ptx_type ptx_type_named(const char *name);
+enum ptx_width ptx_width_of(enum ptx_type t);
+int ptx_bytes_of(enum ptx_type t);
+_Noreturn void ptx_refuse(const char *format, ...) __attribute__((format(printf, 1, 2))); /* names file and line */
+void *ptx_grow(void *p, size_t bytes); /* realloc() that cannot fail */
+void ptx_share_places(struct ptx_kernel *k);
+char *ptx_hits(const struct ptx_kernel *k, int target); /* coverage.c: k->n marks */
+
+#endif

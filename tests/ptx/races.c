@@ -1,0 +1,244 @@
+/* Accesses that nothing orders, whether or not the order that was run shows it.
+ *
+ * Shared memory: two threads touch a word, one of them writes, and between the two is neither a barrier of the block nor, within one warp, one
+ * of the warp (a shuffle orders no memory). Of each word the last write and the last readers are kept.
+ * Global memory: the same for all threads of a launch. Blocks are ordered by release and acquire: a block has seen what another did before its
+ * barrier n if one of its threads acquired, before this block's last barrier, what a thread of the other released after that barrier, directly
+ * or through a third block. Words that atomics touch are not looked at.
+ */
+#include "tests/ptx/run.h"
+
+#include <stdlib.h>
+
+static u8 bytes_touched(u64 at, u32 bytes)
+{
+    return (u8)(bytes >= 4 ? 15 : ((1u << bytes) - 1) << (at & 3));
+}
+
+/* ---- shared memory ---- */
+
+struct shared_word {
+    u32 write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
+    u16 writer, reader;
+    u8 written, read;           /* bytes */
+    u8 more_readers, more_warps; /* other threads of the warp, other warps have read it */
+};
+
+const char *ptx_race_shared(const struct ptx_warp *w, u32 lane, u32 at, u32 bytes, enum ptx_access kind, u32 *other)
+{
+    static struct shared_word *words[SHIM_RESIDENT];
+    const struct ptx_block *b = w->block;
+    const u32 me = w->first + lane;
+    struct shared_word **of = &words[b->place];
+    if (!*of)
+        *of = memset(ptx_grow(NULL, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of), 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of);
+    for (u32 done = 0; done < bytes; done += 4) {
+        struct shared_word *x = &(*of)[(at + done) / 4];
+        u8 touched = bytes_touched(at, bytes);
+        int same_warp = x->writer / LANES == me / LANES;
+        if (x->write_epoch == b->epoch && x->writer != me && (x->written & touched) && (!same_warp || x->write_warp_epoch == w->epoch)) {
+            *other = x->writer;
+            return "which another thread writes, and nothing orders them";
+        }
+        same_warp = x->reader / LANES == me / LANES;
+        if (kind == READ) {
+            if (x->read_epoch != b->epoch) {
+                x->more_readers = x->more_warps = x->read = 0;
+            } else {
+                x->more_warps |= !same_warp;
+                x->more_readers |= x->reader != me && same_warp && x->read_warp_epoch == w->epoch;
+            }
+            x->read_epoch = b->epoch;
+            x->read_warp_epoch = w->epoch;
+            x->reader = (u16)me;
+            x->read |= touched;
+            continue;
+        }
+        if (x->read_epoch == b->epoch && (x->read & touched) &&
+            (x->more_warps || !same_warp || ((x->more_readers || x->reader != me) && x->read_warp_epoch == w->epoch))) {
+            *other = x->reader;
+            return "which another thread reads, and nothing orders them";
+        }
+        x->write_epoch = b->epoch;
+        x->write_warp_epoch = w->epoch;
+        x->writer = (u16)me;
+        x->written = touched;
+    }
+    return NULL;
+}
+
+/* ---- global memory ---- */
+
+struct global_access {
+    u32 block;              /* + 1; 0: none */
+    u32 barriers, epoch;    /* of the block and the warp, then */
+    u16 thread;
+    u8 bytes;
+};
+struct global_word {
+    struct global_access write, read, atomic, other_atomic; /* other_atomic: the last one of another block than the last */
+    u8 nc_read, nc_written;
+};
+#define PAGE_WORDS 1024
+struct page {
+    u64 number; /* of 4 KiB, + 1 */
+    u32 launch;
+    struct global_word *word;
+};
+static struct page *pages;
+static size_t pages_used, pages_room;
+static u32 launch;
+
+static struct page *find_page(u64 number)
+{
+    size_t i = (size_t)(number * 0x9e3779b97f4a7c15u >> 32) & (pages_room - 1);
+    while (pages[i].number && pages[i].number != number)
+        i = (i + 1) & (pages_room - 1);
+    return &pages[i];
+}
+
+static void grow_pages(void)
+{
+    struct page *old = pages;
+    size_t n = pages_room;
+    pages_room = n ? 2 * n : 1 << 12;
+    pages = memset(ptx_grow(NULL, pages_room * sizeof *pages), 0, pages_room * sizeof *pages);
+    for (size_t i = 0; i < n; i++)
+        if (old[i].number)
+            *find_page(old[i].number) = old[i];
+    free(old);
+}
+
+static struct global_word *global_word(u64 address)
+{
+    static struct page *last;
+    u64 number = (address >> 12) + 1;
+    if (2 * pages_used >= pages_room) {
+        grow_pages();
+        last = NULL;
+    }
+    if (!last || last->number != number)
+        last = find_page(number);
+    if (!last->number) {
+        *last = (struct page){.number = number, .word = ptx_grow(NULL, PAGE_WORDS * sizeof *last->word)};
+        pages_used++;
+    }
+    if (last->launch != launch) {
+        last->launch = launch;
+        memset(last->word, 0, PAGE_WORDS * sizeof *last->word);
+    }
+    return &last->word[(address & 4095) / 4];
+}
+
+void ptx_races_begin(void)
+{
+    launch++;
+}
+
+static void see(struct ptx_seen *s, u32 block, u32 barriers)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->of[i].block == block) {
+            s->of[i].barriers = barriers > s->of[i].barriers ? barriers : s->of[i].barriers;
+            return;
+        }
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : 8;
+        s->of = ptx_grow(s->of, (size_t)s->room * sizeof *s->of);
+    }
+    s->of[s->n++] = (struct ptx_seen_of){block, barriers};
+}
+
+static void see_all(struct ptx_seen *to, const struct ptx_seen *from)
+{
+    for (int i = 0; i < from->n; i++)
+        see(to, from->of[i].block, from->of[i].barriers);
+}
+
+void ptx_races_barrier(struct ptx_block *b)
+{
+    see_all(&b->seen, &b->soon);
+    b->soon.n = 0;
+    b->barriers++;
+}
+
+/* A word through which blocks are ordered: what the last release to it had seen. */
+static struct flag {
+    u64 address;
+    u32 launch;
+    struct ptx_seen seen;
+} *flags;
+static int n_flags;
+
+static void order_blocks(struct ptx_block *b, u64 address, enum ptx_access kind)
+{
+    int i = 0;
+    while (i < n_flags && flags[i].address != address)
+        i++;
+    if (i == n_flags) {
+        flags = ptx_grow(flags, (size_t)(n_flags + 1) * sizeof *flags);
+        flags[n_flags++] = (struct flag){.address = address};
+    }
+    if (kind == ACQUIRE && flags[i].launch == launch)
+        see_all(&b->soon, &flags[i].seen);
+    if (kind == RELEASE) {
+        flags[i].launch = launch;
+        flags[i].seen.n = 0;
+        see_all(&flags[i].seen, &b->seen);
+        see(&flags[i].seen, b->number, b->barriers);
+    }
+}
+
+static int is_ordered(const struct ptx_warp *w, u32 me, const struct global_access *x)
+{
+    const struct ptx_block *b = w->block;
+    if (x->block == b->number + 1)
+        return x->thread == me || x->barriers < b->barriers || (x->thread / LANES == me / LANES && x->epoch < w->epoch);
+    for (int i = 0; i < b->seen.n; i++)
+        if (b->seen.of[i].block + 1 == x->block)
+            return b->seen.of[i].barriers > x->barriers;
+    return 0;
+}
+
+static int is_race(const struct ptx_warp *w, u32 me, const struct global_access *before, u8 bytes, u32 *other)
+{
+    if (!before->block || !(before->bytes & bytes) || is_ordered(w, me, before))
+        return 0;
+    *other = before->block - 1;
+    return 1;
+}
+
+const char *ptx_race_global(const struct ptx_warp *w, u32 lane, u64 address, u32 bytes, enum ptx_access kind, u32 *other)
+{
+    struct ptx_block *b = w->block;
+    const u32 me = w->first + lane;
+    int is_plain = kind == READ || kind == WRITE;
+    if (kind == ACQUIRE || kind == RELEASE)
+        order_blocks(b, address, kind);
+    for (u64 a = address & ~3ull; a < address + bytes; a += 4) {
+        struct global_word *x = global_word(a);
+        struct global_access now = {b->number + 1, b->barriers, w->epoch, (u16)me, bytes_touched(address, bytes)};
+        if (is_race(w, me, &x->write, now.bytes, other))
+            return "which another thread writes, and nothing orders them";
+        if (is_plain && (is_race(w, me, &x->atomic, now.bytes, other) || is_race(w, me, &x->other_atomic, now.bytes, other)))
+            return "which another thread changes atomically, and nothing orders them";
+        if (kind != READ && is_race(w, me, &x->read, now.bytes, other))
+            return "which another thread reads, and nothing orders them";
+        if (!is_plain && x->atomic.block != now.block)
+            x->other_atomic = x->atomic;
+        *(kind == READ ? &x->read : kind == WRITE ? &x->write : &x->atomic) = now;
+    }
+    return NULL;
+}
+
+const char *ptx_race_nc(u64 address, u32 bytes, int is_nc, int is_write)
+{
+    for (u64 a = address & ~3ull; (is_nc || is_write) && a < address + bytes; a += 4) {
+        struct global_word *x = global_word(a);
+        x->nc_read |= is_nc != 0;
+        x->nc_written |= is_write != 0;
+        if (x->nc_read && x->nc_written)
+            return "which this launch both writes and reads through ld.global.nc";
+    }
+    return NULL;
+}
