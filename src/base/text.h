@@ -19,8 +19,8 @@ int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
 #define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
-/* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?', line ends and tabs become
- * blanks. */
+/* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?', line ends and tabs
+ * become blanks. */
 void rp_sanitize(char *text);
 /* Cleaned and in quotes, with \\ before each quote and \\ inside; free() it. */
 char *rp_quote(const char *text);

@@ -382,7 +382,8 @@ struct diff_opts {
 };
 #define AT(field) offsetof(struct diff_opts, field)
 static const struct rp_opt opts[] = {
-    RP_RESULT_FLAG(strict, "strict", 0, "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
+    RP_OPTION_FLAG(strict, "strict", 0,
+                   "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
     {0},
 };
 

@@ -17,13 +17,13 @@ struct compare_opts {
 
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
-    RP_RESULT_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
-    RP_RESULT_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
+    RP_OPTION_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
+    RP_OPTION_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
                   "tables of a published report instead of a verdict; index: contents of a folder"),
-    RP_RESULT_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
-    RP_RESULT_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
+    RP_OPTION_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
+    RP_OPTION_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
     RP_OPT_TRUST(trust),
-    RP_RESULT_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, marked as unverified"),
+    RP_OPTION_FLAG(unverified, "unverified", 0, "also compare bundles that fail verification, marked as unverified"),
     {0},
 };
 

@@ -31,7 +31,7 @@ struct store_opts {
 #define AT(field) offsetof(struct store_opts, field)
 static const struct rp_opt store_opts[] = {RP_OPT_STORE(store), {0}};
 static const struct rp_opt unpack_opts[] = {
-    RP_RESULT_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"), RP_OPT_STORE(store), {0}};
+    RP_OPTION_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"), RP_OPT_STORE(store), {0}};
 #undef AT
 
 static int on_member(void *arg, const char *name, char type, uint64_t size)
@@ -133,8 +133,8 @@ struct check_opts {
 };
 #define AT(field) offsetof(struct check_opts, field)
 static const struct rp_opt check_opts[] = {
-    RP_RESULT_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
-    RP_RESULT_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
+    RP_OPTION_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
+    RP_OPTION_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
     RP_OPT_STORE(store),
     {0},
 };
@@ -309,7 +309,7 @@ struct make_opts {
 };
 #define AT(field) offsetof(struct make_opts, field)
 static const struct rp_opt make_opts[] = {
-#define OPTION(field, name, letter, def, lo, hi, help) RP_RESULT_INT(data.field, name, letter, lo, hi, help "; default " #def),
+#define OPTION(field, name, letter, def, lo, hi, help) RP_OPTION_INT(data.field, name, letter, lo, hi, help "; default " #def),
 #include "data/synthetic/options.def"
 #undef OPTION
     RP_OPT_FORCE(force),

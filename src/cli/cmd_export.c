@@ -18,8 +18,8 @@ static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
     RP_OPT_TRUST(trust),
-    RP_RESULT_TEXT(org, "org", 0, "NAME", "submission_org; default: the fingerprint of the key that signed"),
-    RP_RESULT_CHOICE(status, "status", 0, "research|preview|onprem|cloud", "submission_status; default: research"),
+    RP_OPTION_TEXT(org, "org", 0, "NAME", "submission_org; default: the fingerprint of the key that signed"),
+    RP_OPTION_CHOICE(status, "status", 0, "research|preview|onprem|cloud", "submission_status; default: research"),
     {0},
 };
 

@@ -14,8 +14,8 @@ struct help_opts {
 
 #define AT(field) offsetof(struct help_opts, field)
 static const struct rp_opt opts[] = {
-    RP_RESULT_FLAG(man, "man", 0, "print the man page"),
-    RP_RESULT_CHOICE(completion, "completion", 0, "bash|zsh", "print the completion script of a shell"),
+    RP_OPTION_FLAG(man, "man", 0, "print the man page"),
+    RP_OPTION_CHOICE(completion, "completion", 0, "bash|zsh", "print the completion script of a shell"),
     {0},
 };
 

@@ -19,10 +19,10 @@ struct import_opts {
 static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
-    RP_RESULT_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
-    RP_RESULT_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
-    RP_RESULT_TEXT(from, "from", 0, "STEP", "first step of the timed window; default depends on the format"),
-    RP_RESULT_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
+    RP_OPTION_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
+    RP_OPTION_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
+    RP_OPTION_TEXT(from, "from", 0, "STEP", "first step of the timed window; default depends on the format"),
+    RP_OPTION_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
     {0},
 };
 

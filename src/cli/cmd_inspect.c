@@ -16,7 +16,8 @@ static json_t *member_json(const struct rp_member *m, int with_text)
 {
     char hex[RP_SHA256_HEX], name[128];
     rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
-    json_t *j = json_pack("{s:s, s:I, s:s}", "name", rp_ascii(name, sizeof name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
+    json_t *j =
+        json_pack("{s:s, s:I, s:s}", "name", rp_ascii(name, sizeof name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
     if (with_text)
         json_object_set_new(j, "text", m->bytes.size ? json_stringn(m->bytes.data, m->bytes.size) : json_string(""));
     return j;

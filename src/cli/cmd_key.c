@@ -22,7 +22,7 @@ struct key_opts {
 
 static const struct rp_opt new_opts[] = {
     RP_OPT_OUTPUT(output, "private key file to write; default $REPRO_KEY or ~/.config/repro/key.pem"),
-    RP_RESULT_FLAG(encrypt, "encrypt", 'e', "ask for a passphrase on the terminal and encrypt the key with it"),
+    RP_OPTION_FLAG(encrypt, "encrypt", 'e', "ask for a passphrase on the terminal and encrypt the key with it"),
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
     {0},
 };
@@ -99,7 +99,7 @@ const struct rp_command rp_cmd_key_new = {
 
 static const struct rp_opt show_opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
-    RP_RESULT_CHOICE(form, "form", 0, "pem|signify|minisign", "print only the public key; for openssl, signify or minisign"),
+    RP_OPTION_CHOICE(form, "form", 0, "pem|signify|minisign", "print only the public key; for openssl, signify or minisign"),
     {0},
 };
 
@@ -156,10 +156,10 @@ const struct rp_command rp_cmd_key_show = {
 /* ---- key trust ---- */
 
 static const struct rp_opt trust_opts[] = {
-    RP_RESULT_TEXT(name, "name", 'n', "NAME", "name of the key's owner; default the file's name"),
-    RP_RESULT_TEXT(until, "until", 'u', "YYYY-MM-DD", "last day (UTC) on which the key is trusted; default for ever"),
-    RP_RESULT_FLAG(list, "list", 'l', "list the trusted keys"),
-    RP_RESULT_TEXT(remove, "remove", 0, "NAME", "no longer trust the key of that name"),
+    RP_OPTION_TEXT(name, "name", 'n', "NAME", "name of the key's owner; default the file's name"),
+    RP_OPTION_TEXT(until, "until", 'u', "YYYY-MM-DD", "last day (UTC) on which the key is trusted; default for ever"),
+    RP_OPTION_FLAG(list, "list", 'l', "list the trusted keys"),
+    RP_OPTION_TEXT(remove, "remove", 0, "NAME", "no longer trust the key of that name"),
     {0},
 };
 

@@ -98,7 +98,7 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static const struct rp_opt list_opts[] = {RP_RESULT_INT(last, "last", 'n', 1, 1000000000, "only the last N lines"), {0}};
+static const struct rp_opt list_opts[] = {RP_OPTION_INT(last, "last", 'n', 1, 1000000000, "only the last N lines"), {0}};
 
 const struct rp_command rp_cmd_ledger_list = {
     .name = "ledger list",
@@ -181,7 +181,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt check_opts[] = {
-    RP_RESULT_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
+    RP_OPTION_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
     {0},
 };
 

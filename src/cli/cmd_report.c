@@ -17,7 +17,7 @@ struct report_opts {
 static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "report to write, its form by the ending .html or .md; default standard output"),
     RP_OPT_FORCE(force),
-    RP_RESULT_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
+    RP_OPTION_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
     RP_OPT_TRUST(trust),
     RP_OPT_LEDGER(ledger),
     RP_OPT_ORIGINAL(original),

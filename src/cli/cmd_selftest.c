@@ -19,10 +19,10 @@ struct selftest_opts {
 
 #define AT(field) offsetof(struct selftest_opts, field)
 static const struct rp_opt opts[] = {
-    RP_RESULT_FLAG(verbose, "verbose", 'v', "one line per operation as it is done"),
-    RP_RESULT_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what to test; auto: the CPU, and a GPU where one can be used"),
-    RP_RESULT_FLAG(speed, "speed", 0, "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
-    RP_RESULT_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
+    RP_OPTION_FLAG(verbose, "verbose", 'v', "one line per operation as it is done"),
+    RP_OPTION_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what to test; auto: the CPU, and a GPU where one can be used"),
+    RP_OPTION_FLAG(speed, "speed", 0, "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
+    RP_OPTION_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };
 

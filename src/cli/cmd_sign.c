@@ -24,8 +24,8 @@ struct sign_opts {
 #define AT(field) offsetof(struct sign_opts, field)
 
 static const struct rp_opt opts[] = {
-    RP_RESULT_CHOICE(role, "role", 'r', RP_COUNTERSIGN_ROLES, "your role; default reviewer"),
-    RP_RESULT_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
+    RP_OPTION_CHOICE(role, "role", 'r', RP_COUNTERSIGN_ROLES, "your role; default reviewer"),
+    RP_OPTION_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
     RP_OPT_OUTPUT(output, "signed bundle to write; default: BUNDLE is replaced"),
     RP_OPT_FORCE(force),
     RP_OPT_KEY(key),

@@ -30,22 +30,22 @@ struct verify_opts {
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_RESULT_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
-    RP_RESULT_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
-    RP_RESULT_TEXT(report, "report", 0, "FILE", "compare the body of a report made by 'repro report' with the bundle"),
-    RP_RESULT_LIST(with, "with", "BUNDLE", "another bundle shown in the report given with --report; repeat for each"),
-    RP_RESULT_TEXT(baseline, "baseline", 0, "BUNDLE", "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
+    RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
+    RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
+    RP_OPTION_TEXT(report, "report", 0, "FILE", "compare the body of a report made by 'repro report' with the bundle"),
+    RP_OPTION_LIST(with, "with", "BUNDLE", "another bundle shown in the report given with --report; repeat for each"),
+    RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE", "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
                                                    "signed by the key of --trust where that is given"),
-    RP_RESULT_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
-    RP_RESULT_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
-    RP_RESULT_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
+    RP_OPTION_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
+    RP_OPTION_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
+    RP_OPTION_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
     RP_OPT_STORE(store),
-    RP_RESULT_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
-    RP_RESULT_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
+    RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
+    RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     RP_OPT_ORIGINAL(original),
     RP_OPT_LEDGER(ledger),
     RP_OPT_NO_LEDGER(no_ledger),
-    RP_RESULT_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
+    RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
     {0},
 };
 

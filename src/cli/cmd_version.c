@@ -17,7 +17,7 @@ struct version_opts {
 };
 
 #define AT(field) offsetof(struct version_opts, field)
-static const struct rp_opt opts[] = {RP_RESULT_FLAG(licenses, "licenses", 0, "print the notices of everything linked in"), {0}};
+static const struct rp_opt opts[] = {RP_OPTION_FLAG(licenses, "licenses", 0, "print the notices of everything linked in"), {0}};
 
 /* true, false, or null: an archive of the sources does not know. */
 static json_t *dirty(const struct rp_build *b)

@@ -1,7 +1,7 @@
 /* Rows of option tables.
  *
  * What:    a macro for each type of row, and the options that several commands share: the same name, letter and help everywhere.
- * Flow:    RP_RESULT_FLAG(force, ...) -> struct rp_opt. AT(field) is the offset in the command's own struct, which its file defines.
+ * Flow:    RP_OPTION_FLAG(force, ...) -> struct rp_opt. AT(field) is the offset in the command's own struct, which its file defines.
  * Owner:   texts are literals.
  * Extend:  an option that a second command gets moves here.
  */
@@ -10,29 +10,30 @@
 
 #include "cli/cli.h"
 
-#define RP_RESULT_FLAG(field, name_, letter_, help_) \
+#define RP_OPTION_FLAG(field, name_, letter_, help_) \
     {.name = name_, .letter = letter_, .type = RP_OPT_FLAG, .offset = AT(field), .help = help_}
-#define RP_RESULT_TEXT(field, name_, letter_, arg_, help_) \
+#define RP_OPTION_TEXT(field, name_, letter_, arg_, help_) \
     {.name = name_, .letter = letter_, .type = RP_OPT_TEXT, .offset = AT(field), .arg = arg_, .help = help_}
-#define RP_RESULT_LIST(field, name_, arg_, help_) {.name = name_, .type = RP_OPT_LIST, .offset = AT(field), .arg = arg_, .help = help_}
-#define RP_RESULT_CHOICE(field, name_, letter_, choices_, help_) \
+#define RP_OPTION_LIST(field, name_, arg_, help_) {.name = name_, .type = RP_OPT_LIST, .offset = AT(field), .arg = arg_, .help = help_}
+#define RP_OPTION_CHOICE(field, name_, letter_, choices_, help_) \
     {.name = name_, .letter = letter_, .type = RP_OPT_CHOICE, .offset = AT(field), .choices = choices_, .help = help_}
-#define RP_RESULT_INT(field, name_, letter_, lo_, hi_, help_) \
+#define RP_OPTION_INT(field, name_, letter_, lo_, hi_, help_) \
     {.name = name_, .letter = letter_, .type = RP_OPT_INT, .offset = AT(field), .arg = "N", .lo = lo_, .hi = hi_, .help = help_}
 
-#define RP_OPT_OUTPUT(field, help_) RP_RESULT_TEXT(field, "output", 'o', "FILE", help_)
-#define RP_OPT_FORCE(field) RP_RESULT_FLAG(field, "force", 'f', "overwrite existing files")
+#define RP_OPT_OUTPUT(field, help_) RP_OPTION_TEXT(field, "output", 'o', "FILE", help_)
+#define RP_OPT_FORCE(field) RP_OPTION_FLAG(field, "force", 'f', "overwrite existing files")
 #define RP_OPT_TRUST(field) \
-    RP_RESULT_TEXT(field, "trust", 't', "KEY|FILE", "required signer: fingerprint, public key file or name of 'repro key trust'")
+    RP_OPTION_TEXT(field, "trust", 't', "KEY|FILE", "required signer: fingerprint, public key file or name of 'repro key trust'")
 #define RP_OPT_KEY(field) \
-    RP_RESULT_TEXT(field, "key", 'k', "FILE", "private key: PEM, signify or minisign; default $REPRO_KEY or ~/.config/repro/key.pem")
-#define RP_OPT_PASSPHRASE_FD(field) RP_RESULT_INT(field, "passphrase-fd", 0, 3, 1023, "read the key's passphrase from this file descriptor")
+    RP_OPTION_TEXT(field, "key", 'k', "FILE", "private key: PEM, signify or minisign; default $REPRO_KEY or ~/.config/repro/key.pem")
+#define RP_OPT_PASSPHRASE_FD(field) RP_OPTION_INT(field, "passphrase-fd", 0, 3, 1023, "read the key's passphrase from this file descriptor")
 #define RP_OPT_STORE(field) \
-    RP_RESULT_TEXT(field, "store", 0, "DIR", "directory of unpacked data archives; default $REPRO_STORE or the cache directory")
-#define RP_OPT_IDENTIFY(field) RP_RESULT_FLAG(field, "identify", 0, "record host name, serial numbers and UUIDs unhashed")
-#define RP_OPT_NO_LEDGER(field) RP_RESULT_FLAG(field, "no-ledger", 0, "add no ledger entry; a bundle made without one records that")
-#define RP_OPT_LEDGER(field) RP_RESULT_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")
-#define RP_OPT_ORIGINAL(field) RP_RESULT_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
-#define RP_OPT_ROOT(field) RP_RESULT_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")
+    RP_OPTION_TEXT(field, "store", 0, "DIR", "directory of unpacked data archives; default $REPRO_STORE or the cache directory")
+#define RP_OPT_IDENTIFY(field) RP_OPTION_FLAG(field, "identify", 0, "record host name, serial numbers and UUIDs unhashed")
+#define RP_OPT_NO_LEDGER(field) RP_OPTION_FLAG(field, "no-ledger", 0, "add no ledger entry; a bundle made without one records that")
+#define RP_OPT_LEDGER(field)                                                                                                               \
+    RP_OPTION_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")
+#define RP_OPT_ORIGINAL(field) RP_OPTION_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
+#define RP_OPT_ROOT(field) RP_OPTION_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")
 
 #endif

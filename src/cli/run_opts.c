@@ -20,7 +20,7 @@ const struct rp_opt rp_run_opt_table[] = {
     {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
      .help = "set any recipe key; see 'repro recipes keys'"},
 #define KEY(name_, field, type_, models, def, lo_, hi_, choices_, flag, help_) \
-    RP_RESULT_TEXT(field, flag, 0, sizeof(choices_) > 1 ? choices_ : ARG_##type_, help_),
+    RP_OPTION_TEXT(field, flag, 0, sizeof(choices_) > 1 ? choices_ : ARG_##type_, help_),
 #include "recipe/keys.def"
 #undef KEY
     RP_RUN_ROWS,

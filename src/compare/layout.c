@@ -102,7 +102,8 @@ static char *interval_of(const struct rp_result *row)
 static char *rate_of(const struct rp_result *row)
 {
     char text[32];
-    return rp_asprintf("%s %s", rp_result_figure(text, row->throughput, row->source.kind == RP_RESULT_PUBLISHED), row->unit ? row->unit : "");
+    return rp_asprintf("%s %s", rp_result_figure(text, row->throughput, row->source.kind == RP_RESULT_PUBLISHED),
+                       row->unit ? row->unit : "");
 }
 
 static char *number_of(double x)

@@ -117,7 +117,8 @@ static int probe_is_high(const char *name)
 }
 
 /* A probe that is missing on one side is a reservation too. */
-static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_result *a, const json_t *confounders, int no_gpus)
+static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_result *a, const json_t *confounders,
+                         int no_gpus)
 {
     RP_JSON *there = json_pack("{s:s}", "value", "captured"), *not_there = json_pack("{s:s}", "value", "not captured");
     const json_t *probes = json_object_get(a->environment, "probes");

@@ -111,6 +111,7 @@ struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_ver
  * the keys of row.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
 /* All of them, in this order; bundles are verified in parallel. */
-int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
+int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o,
+                     struct rp_err *err) rp_must_check;
 
 #endif

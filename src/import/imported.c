@@ -76,7 +76,8 @@ static void add_value(struct rp_imported *d, const char *key, json_t *v, int64_t
         rp_json_write_line(&other, v);
         kept.data[kept.size - 1] = other.data[other.size - 1] = 0;
         if (line > 0)
-            rp_imported_note(d, "%s is %s, but line %" PRId64 " has %s", key, rp_excerpt(one, kept.data), line, rp_excerpt(two, other.data));
+            rp_imported_note(d, "%s is %s, but line %" PRId64 " has %s", key, rp_excerpt(one, kept.data), line,
+                             rp_excerpt(two, other.data));
         else
             rp_imported_note(d, "%s is %s, but the name of the file has %s", key, rp_excerpt(one, kept.data), rp_excerpt(two, other.data));
     }
@@ -169,7 +170,8 @@ void rp_imported_infer(struct rp_imported *d)
 {
     static const char how[] = "inferred";
     init_draft(d);
-    int64_t devices = rp_imported_get(d, "devices"), batch = rp_imported_get(d, "batch_per_device"), micro = rp_imported_get(d, "accumulation");
+    int64_t devices = rp_imported_get(d, "devices"), batch = rp_imported_get(d, "batch_per_device"),
+            micro = rp_imported_get(d, "accumulation");
     if (devices < 0 && (devices = product(rp_imported_get(d, "nodes"), rp_imported_get(d, "gpus_per_node"))) > 0) {
         json_object_set_new(d->row, "devices", json_integer(devices));
         json_object_set_new(d->from, "devices", json_string(how));

@@ -35,7 +35,8 @@ void rp_imported_fact(struct rp_imported *d, const char *key, const char *text, 
 void rp_imported_count(struct rp_imported *d, const char *key, int64_t value, int64_t line);   /* below 0 or above 1e15: ignored */
 int64_t rp_imported_get(const struct rp_imported *d, const char *key); /* -1: unknown */
 const char *rp_imported_get_text(const struct rp_imported *d, const char *key); /* NULL: unknown */
-void rp_imported_note(struct rp_imported *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* "; " between; cut when too long */
+void rp_imported_note(struct rp_imported *d, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))); /* "; " between; cut when too long */
 /* estimator and timed_window describe the method; value > 0 */
 void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line, int64_t last_line);
 void rp_imported_beside(struct rp_imported *d, const char *key, json_t *v); /* takes the reference */

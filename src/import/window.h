@@ -43,7 +43,8 @@ struct rp_window {
 
 void rp_window_fini(struct rp_window *w);
 int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err) rp_must_check;
-/* Needs global_batch (rp_imported_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty. */
+/* Needs global_batch (rp_imported_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty.
+ */
 int rp_window_finish(struct rp_window *w, struct rp_imported *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
                      struct rp_err *err) rp_must_check;
 /* A note where what the log itself prints is more than half a percent off the throughput. Tokens count as samples where the sequence length

@@ -9,8 +9,8 @@
  * slot has weight 0); nsp = weighted_sum with coef 1/B; loss = mlm + nsp.
  *
  * dy [R, H] is the gradient of the current layer's output: layer norm's backward leaves the residual's gradient in it, and the data
- * gradient that joins the residual is added to it. Tensors that are no longer needed are overwritten: norm2.y by the gradient of a dropout's input,
- * mlp.g by gradients of g and u, norm1.xhat by the gradient of ctx, mlp.u by that of qkv. */
+ * gradient that joins the residual is added to it. Tensors that are no longer needed are overwritten: norm2.y by the gradient of a
+ * dropout's input, mlp.g by gradients of g and u, norm1.xhat by the gradient of ctx, mlp.u by that of qkv. */
 #include "base/buf.h"
 #include "model/nn/attention.h"
 #include "model/nn/classifier.h"
@@ -394,8 +394,8 @@ static double flops(const struct rp_net *net)
     return 3 * (m->layers * s * (8 * h * h + 4 * h * i + 4 * s * h) + p * (2 * h * h + 2 * h * v) + 2 * h * h + 4 * h);
 }
 
-/* Guessing costs ln V for a masked word and ln 2 for the next sentence. The last layer norm leaves vectors of length sqrt(H), decoder weights
- * are normal with the initialiser's range; the pooler's tanh keeps the logits of the next sentence as narrow. */
+/* Guessing costs ln V for a masked word and ln 2 for the next sentence. The last layer norm leaves vectors of length sqrt(H), decoder
+ * weights are normal with the initialiser's range; the pooler's tanh keeps the logits of the next sentence as narrow. */
 static void untrained(const struct rp_net *net, double *guessing, double *logit_width)
 {
     const struct bert *m = (const struct bert *)net;

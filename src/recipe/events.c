@@ -19,8 +19,8 @@ static int check_bytes(const char *data, size_t size, const char *file, const ch
     for (size_t i = 0, len; i < size; i += len) {
         unsigned c = 0;
         len = rp_utf8(data + i, size - i, &c);
-        int fine = len && (!rp_is_control(c) || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) && !rp_is_bidi_control(c) &&
-                   c != 0xfeff;
+        int fine = len && (!rp_is_control(c) || c == '\n' || (c == '\r' && i + 1 < size && data[i + 1] == '\n')) &&
+                   !rp_is_bidi_control(c) && c != 0xfeff;
         if (!fine) {
             if (c == '\t')
                 rp_fail(err, RP_MALFORMED, "a tab; indent and separate with spaces");

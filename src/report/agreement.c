@@ -49,7 +49,8 @@ static uint32_t bits_of(float x)
 }
 
 /* The first difference of two records, in the order of computation; NULL: they have the same bits. */
-static json_t *differ(const struct rp_records *as, const struct rp_step_record *a, const struct rp_records *bs, const struct rp_step_record *b)
+static json_t *differ(const struct rp_records *as, const struct rp_step_record *a, const struct rp_records *bs,
+                      const struct rp_step_record *b)
 {
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
     if (a->step >= 0 && a->samples != b->samples)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define PARTS_OFF 1e-4     /* of the loss: how far its parts may be from it */
-#define PART_ROUNDED 1e-3f /* a cross-entropy near zero may be rounded below it */
+#define PART_ROUNDED 1e-3 /* where the loss is near zero */
 #define DEVICE_CLOCK_NS 2000   /* how much longer a step may be by the device's clock, */
 #define DEVICE_CLOCK_PART 1000 /* and one part in this many */
 
@@ -255,8 +255,8 @@ static int match_name(struct rp_record_names *names, int i, int learn, const cha
 }
 
 /* The values of the object at `key`, in the order of their names; the first step of a run (learn) decides which names there are. */
-static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct records_line *l, enum rp_step_key key,
-                       struct rp_err *err)
+static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct records_line *l,
+                       enum rp_step_key key, struct rp_err *err)
 {
     const struct field *f = &l->f[key];
     int n = 0;
@@ -280,10 +280,9 @@ static int parse_named(struct field value[RP_NAMES_MAX], struct rp_record_names 
                    line_place(l), keys[key].name);
 }
 
-/* The parts of the loss, if there are any, add up to it: each is rounded once for every micro-batch. None is negative, so that the sum bounds
- * each of them. */
-static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_step_record *r, struct rp_records *rs, int learn, struct records_line *l,
-                            struct rp_err *err)
+/* The parts of the loss, if there are any, add up to it: each is rounded once for every micro-batch. */
+static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_step_record *r, struct rp_records *rs, int learn,
+                            struct records_line *l, struct rp_err *err)
 {
     struct field f[RP_NAMES_MAX];
     double sum = 0;
@@ -292,9 +291,6 @@ static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_step_recor
     for (int i = 0; i < rs->part.n; i++) {
         if (parse_float(&part[i], &f[i], l, rs->part.name[i], err) < 0)
             return -1;
-        if (part[i] < -PART_ROUNDED)
-            return rp_fail(err, RP_MISMATCH, "%s: '%s' is %.6g; a part of the loss is not negative", line_place(l), rs->part.name[i],
-                           (double)part[i]);
         sum += (double)part[i];
     }
     if (!rs->part.n || fabs(sum - (double)r->loss) <= PARTS_OFF * fabs((double)r->loss) + PART_ROUNDED)
@@ -406,7 +402,8 @@ static int parse_record(struct rp_step_record *r, unsigned char root[RP_SHA256_S
     if (init)
         return check_keys(l, init_keys, init_keys, "init", err) < 0 ? -1 : parse_root(r, root, l, err);
     if (check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, l, err) < 0 ||
-        parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 || parse_root(r, root, l, err) < 0)
+        parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 ||
+        parse_root(r, root, l, err) < 0)
         return -1;
     return check_device_time(r, l, err);
 }

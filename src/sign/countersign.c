@@ -51,8 +51,8 @@ static void write_statement(struct rp_buf *out, const struct rp_countersignature
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
     RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name", SUBJECT,
-                           "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE, "predicate", "role", c->role, "note", c->note, "at",
-                           c->at, "program", c->program);
+                           "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE, "predicate", "role", c->role, "note", c->note,
+                           "at", c->at, "program", c->program);
     RP_BUG_IF(!j);
     rp_json_write(out, j);
 }
@@ -115,8 +115,8 @@ static int open_envelope(struct rp_countersignature *c, const struct rp_envelope
     return rp_fail(err, RP_MALFORMED, "the statement is not written as this program writes it");
 }
 
-int rp_countersign_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *of, const struct rp_key_pair *key,
-                    struct rp_err *err)
+int rp_countersign_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *of,
+                        const struct rp_key_pair *key, struct rp_err *err)
 {
     struct rp_envelope e;
     *c = (struct rp_countersignature){0};

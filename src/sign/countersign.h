@@ -31,8 +31,8 @@ struct rp_countersignature {
 };
 
 /* RP_USAGE: an invalid role or note. statement: the bytes of statement.dsse.json. */
-int rp_countersign_seal(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *statement, const struct rp_key_pair *key,
-                    struct rp_err *err) rp_must_check;
+int rp_countersign_seal(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *statement,
+                        const struct rp_key_pair *key, struct rp_err *err) rp_must_check;
 /* RP_SIGNATURE: not by this key; RP_MISMATCH: about another statement; RP_MALFORMED: not in the form of rp_countersign_seal(). */
 int rp_countersign_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *statement,
                     const struct rp_key_pair *key, struct rp_err *err) rp_must_check;

@@ -101,7 +101,8 @@ static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp
     rp_st_shape(have, s->dims, s->shape);
     rp_st_shape(want, expected.dims, expected.shape);
     if (strcmp(have, want) != 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, e->name, have, want);
+        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, e->name, have,
+                            want);
     return s;
 }
 
@@ -168,8 +169,10 @@ static int check_optimizer(const struct rp_st *st, const struct rp_trained *stat
     const char *saved = rp_st_metadata(st, "optimizer"), *here = state->optimizer->name;
     if (!saved || strcmp(saved, here) == 0)
         return 0;
-    return rp_fail(err, RP_MALFORMED, "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
-                   "without optimizer tensors", st->path, saved, here);
+    return rp_fail(err, RP_MALFORMED,
+                   "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
+                   "without optimizer tensors",
+                   st->path, saved, here);
 }
 
 static int load_all(const struct rp_st *st, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step,

@@ -65,7 +65,8 @@ static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_in
     }
     if (check_ranges(t, err) < 0)
         return -1;
-    char *base = t->in.host + (size_t)(((char *)to - t->in.staged) / (ptrdiff_t)t->net->model->input_size) * t->net->tensors[RP_INPUT].bytes;
+    char *base =
+        t->in.host + (size_t)(((char *)to - t->in.staged) / (ptrdiff_t)t->net->model->input_size) * t->net->tensors[RP_INPUT].bytes;
     for (int k = 0; k < t->in.fields; k++)
         if (t->in.copy_at[k])
             memcpy(base + t->in.copy_at[k] - 1, t->in.column[k], column_bytes(t, k));

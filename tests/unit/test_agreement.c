@@ -64,13 +64,13 @@ TEST(other_bits_are_found_and_named)
     say_agreement(&x);
     const json_t *bits = json_object_get(json_object_get(x.run, "agreement"), "bits"), *d = json_object_get(bits, "first_difference");
     CHECK(json_is_false(json_object_get(bits, "equal")) && json_integer_value(json_object_get(d, "step")) == 3, "step");
-    CHECK_STR(json_string_value(json_object_get(d, "quantity")), "loss");
+    CHECK_STR(json_string_value(json_object_get(d, "quantity")), "mlm");
     CHECK_STR(json_string_value(json_object_get(d, "first")), "0x1.6p+2");
     CHECK_STR(json_string_value(json_object_get(d, "here")), "0x1.6p+1");
     seal_second(&x);
     enum rp_check_state state = agreement_state(first_path(), text, &err);
     CHECK(state == RP_CHECK_NOTE && strstr(text, "NOT EQUAL"), "%s %s", text, err.msg);
-    CHECK(strstr(x.report.data, "NOT EQUAL") && strstr(x.report.data, "step 3, loss: first 0x1.6p+2, here 0x1.6p+1"), "the report says it");
+    CHECK(strstr(x.report.data, "NOT EQUAL") && strstr(x.report.data, "step 3, mlm: first 0x1.6p+2, here 0x1.6p+1"), "the report says it");
     set_path(x.run, "agreement/bits/equal", json_true()); /* and a lie about it */
     set_path(x.run, "agreement/bits/first_difference", json_null());
     expect_refused(&x, "agreement/bits");

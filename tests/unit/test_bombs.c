@@ -209,7 +209,7 @@ TEST(members_that_blow_up)
         {"a text of 4 MiB", {"run.json", "\"", 4u << 20}, RP_CHECK_schema, "not valid JSON"},
         {"four million brackets in a capture", {"env/node0.before.json", "{\"a\":", 4u << 20}, RP_CHECK_schema, "nested deeper than 64"},
         {"a recipe of 4 MiB", {"recipe.yaml", "- [{[{", 4u << 20}, RP_CHECK_recipe, "recipe.yaml has"},
-        {"a report of 4 MiB", {"report.md", "|", 4u << 20}, RP_CHECK_report, "report.md says something else"},
+        {"a report of 4 MiB", {"report.md", "|", 4u << 20}, RP_CHECK_report, "report.md does not follow"},
         {"a document larger than any", {"run.json", " ", 5u << 20}, RP_CHECK_container, "at most 4194304 are accepted"},
         {"a member larger than any", {"steps/rank0.jsonl", " ", 257u << 20}, RP_CHECK_container, "at most 268435456 are accepted"},
     };

@@ -342,7 +342,7 @@ TEST(roots_of_tensors_make_the_state_root)
     json_object_set_new(json_object_get(json_object_get(done, "tensor_roots"), "final"), name, json_string(FX_ROOT));
     refused(&x, RP_CHECK_state_roots, "tensor_roots/init gives");
     json_object_del(tensors, name);
-    refused(&x, RP_CHECK_state_roots, "there is no root of the tensor 'optimizer.v.bert.pooler.dense.bias'");
+    refused(&x, RP_CHECK_state_roots, "there is no root for the tensor 'optimizer.v.bert.pooler.dense.bias'");
     json_object_update(tensors, keep);
     json_object_set_new(tensors, "another", json_string(FX_ROOT));
     refused(&x, RP_CHECK_state_roots, "tensors are listed, and the state has");

@@ -67,9 +67,9 @@ TEST(rules_hold_or_are_broken)
     RP_FREE char *by = rp_asprintf("signed_by: [nobody, \"%s\"]", print);
     RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
     holds(by, NULL);
-    broken("signed_by: [nobody]", "no name in the trust store");
+    broken("signed_by: [nobody]", "or a name in the trust store");
     broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]", "not in the list");
-    broken("countersigned_by: [nobody]", "no name in the trust store");
+    broken("countersigned_by: [nobody]", "or a name in the trust store");
     holds("max_age_days: 1000000", NULL);
     broken("max_age_days: 1", "days old, 1 allowed");
     holds(own, NULL);

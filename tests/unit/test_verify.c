@@ -533,7 +533,7 @@ TEST(a_model_config_frees_no_other_setting)
     expect("configured", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH, "optimizer.clip_norm");
     json_object_set_new(clip, "origin", json_string("model.config"));
     fx_seal(&x, "signer", "configured");
-    expect("configured", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH, "no file of that kind sets 'optimizer.clip_norm'");
+    expect("configured", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH, "model.config: it cannot set 'optimizer.clip_norm'");
     fx_fini(&x);
     fx_init(&x); /* a recipe that names no model.config */
     json_object_set_new(json_object_get(json_object_get(x.run, "recipe"), "model.config"), "value", json_string("model.json"));

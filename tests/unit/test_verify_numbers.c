@@ -88,7 +88,7 @@ TEST(claims_that_do_not_fit_together_are_refused)
         {"plan/parameters", json_integer(1), RP_CHECK_plan, RP_MISMATCH, "parameters"},
         {"plan/batch", json_integer(5), RP_CHECK_plan, RP_MISMATCH, "batch"},
         {"elapsed_s", json_real(0.5), RP_CHECK_report, RP_MISMATCH, "report.md"},
-        {"tensor_roots", json_pack("{s:{}}", "init"), RP_CHECK_state_roots, RP_MISMATCH, "tensor_roots/init: there is no root of the tensor 'bert.emb"},
+        {"tensor_roots", json_pack("{s:{}}", "init"), RP_CHECK_state_roots, RP_MISMATCH, "tensor_roots/init: there is no root for the tensor 'bert.emb"},
         {"data/archive_sha256", json_string("ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"), RP_CHECK_data, RP_MISMATCH, "pin"},
     };
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {

@@ -1,7 +1,8 @@
 /* Which operations a GPU supports, and the memory they need: for repro-gpu, which has the driver, and for repro, which has not.
  *
  * What:    the properties of a GPU that matter, and supports() and needs() of the struct rp_backend of both programs.
- * Flow:    cuda.c gets struct rp_cuda_gpu from the driver, worker/gpu_proxy.c from repro-gpu; then one call of an operation -> 0 or a refusal.
+ * Flow:    cuda.c gets struct rp_cuda_gpu from the driver, worker/gpu_proxy.c from repro-gpu; then one call of an operation -> 0 or a
+ *          refusal
  * Extend:  an operation with a limit or workspace of its own is a case in needs.c.
  */
 #ifndef RP_BACKEND_CUDA_NEEDS_H

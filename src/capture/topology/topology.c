@@ -172,7 +172,8 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
 static void processors(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct topology_question q = {.identify = p->opts->identify, .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
+    struct topology_question q = {.identify = p->opts->identify,
+                                  .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
     const char *why;
     if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
         put_none(p->out, RP_STATE_ABSENT, cpus, NULL);

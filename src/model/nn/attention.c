@@ -8,7 +8,8 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     long rows = (long)at->batch * at->seq, h = (long)at->heads * at->head_dim, scores = rows * at->heads;
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dim = {rows, 3 * h}, .layer = layer,
                                           .stage = layer, .shard = 2, .made_by = "gemm"});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer});
+    rp_tensors_add(l,
+                   &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer});
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores}, .layer = layer, .stage = layer});
     if (p > 0)
         rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8, .layer = layer,

@@ -4,7 +4,8 @@ void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *norm
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
     int stage = n->stage ? n->stage : layer;
-    struct rp_tensor t = {.name = normalised, .at = &n->xhat, .dim = {n->rows, n->width}, .layer = layer, .stage = stage, .made_by = made_by};
+    struct rp_tensor t = {
+        .name = normalised, .at = &n->xhat, .dim = {n->rows, n->width}, .layer = layer, .stage = stage, .made_by = made_by};
     rp_tensors_add(l, &t);
     rp_tensors_add(l, &(struct rp_tensor){.name = "rstd", .at = &n->rstd, .dim = {n->rows}, .layer = layer, .stage = stage});
     if (n->p > 0)

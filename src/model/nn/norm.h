@@ -1,7 +1,7 @@
 /* Layer norm of a sum, as in post-LN transformers: y = LN(dropout(x) + residual); plain: of x alone.
  *
  * What:    R rows, H wide; keeps what the backward pass needs.
- * Flow:    declare() -> forward(x, residual) -> y; backward(dy) -> gradients of scale, shift and of the bias that made x, of x and residual.
+ * Flow:    declare() -> forward(x, residual) -> y; backward(dy) -> gradients of scale, shift, x, residual and the bias that made x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
 #ifndef RP_MODEL_NN_NORM_H
@@ -25,7 +25,8 @@ struct rp_nn_norm {
 void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *normalised, const char *name, const char *made_by, int layer);
 /* Input: xhat. residual: NULL if plain. */
 void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual);
-/* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. Plain: dy becomes that of x; dx, dbias NULL. */
+/* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. Plain: dy becomes that of x; dx, dbias
+ * NULL. */
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias);
 
 #endif
