@@ -47,7 +47,7 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run check test bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
+.PHONY: all run check test ptx-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
 	check-built tests-built FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -55,7 +55,7 @@ all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run check test bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
+NO_BUILD := run check test ptx-check bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -455,6 +455,10 @@ oracle:
 	$(Q)env/setup.sh bench
 	$(again) $(BUILD)/repro
 	$(Q)tests/oracle/run.sh $(BUILD)
+ptx-check:
+	$(Q)env/setup.sh test
+	$(again) tests-built CUDA=1 PTX="$(addprefix compute_,70 75 80 86 89 90 120)"
+	$(Q)BUILD=$(abspath $(BUILD)) tests/ptx/full/check.sh
 gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
@@ -507,6 +511,7 @@ help:
 	@echo 'make oracle      compute the PyTorch vectors again and compare'
 	@echo 'make fuzz        FUZZ=NAME [SECONDS=60]: one fuzz target'
 	@echo 'make fuzz-all    every fuzz target for 610 CPU seconds each, as a table (FUZZ="NAME...": some of them)'
+	@echo 'make ptx-check   execute the compiled PTX of every architecture on the CPU, and report what was executed'
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: all tests that need one, compared with nvidia-smi'
 	@echo 'make gpu-pack    gpu-check in one file for a machine without a checkout: BUILD/gpu-check.tar.gz'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'

@@ -7,6 +7,7 @@
  *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"; of several
  *                              processes the one that called most
  *   SHIM_DEVICES=N             GPUs (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70)
+ *   SHIM_NAME=TEXT             of each (Shim GPU)
  *   SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
  *   SHIM_GRAIN=BYTES           a block takes a multiple of it (1)
  *   SHIM_OWN=BYTES             that the driver takes for itself with each executable graph, and with each module: when it is loaded or,
@@ -183,7 +184,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
     ENTER;
     (void)device;
-    snprintf(name, (size_t)size, "Shim GPU");
+    snprintf(name, (size_t)size, "%s", getenv("SHIM_NAME") ? getenv("SHIM_NAME") : "Shim GPU");
     return CUDA_SUCCESS;
 }
 

@@ -11,7 +11,7 @@ EOF
 run() { # STATUS VARIABLE OPTION...
     want=$1 variable=$2
     shift 2
-    exit_of "$want" env LD_LIBRARY_PATH="$shim:$fake" RP_FAKE_NVML="$PWD/machine.txt" "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short \
+    exit_of "$want" env LD_LIBRARY_PATH="$shim:$fake" RP_FAKE_NVML="$PWD/machine.txt" SHIM_NAME="NVIDIA H100 80GB HBM3" "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short \
         --set measure.timed_steps=2 --batch-size 2 --set train.accumulation_steps=1 "$@" --force -o run.repro.tar.zst
     "$REPRO" inspect run.repro.tar.zst run.json >run.json
     "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle does not verify"; }

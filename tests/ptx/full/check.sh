@@ -1,0 +1,47 @@
+#!/bin/bash
+# Every architecture's PTX, executed: `make ptx-check` compiles it and starts this (tests/run.sh does not).
+#
+#   tests/ptx/full/check.sh [ARCH...]     70 75 80 86 89 90 100 120 unless some are named
+#
+# For each: every operation against its definition in four orders of threads, three variants of training against the CPU backend, the tests of the CUDA
+# backend. At the end what was executed of each kernel (coverage.sh). Status 0 if nothing differs and at least 97 % were executed.
+set -u
+cd "$(dirname "$0")/../../.." || exit 2
+export TOP=$PWD BUILD=${BUILD:-$PWD/build} LC_ALL=C NO_COLOR=1
+export REPRO=$BUILD/repro TEST_DIR=$TOP/tests/ptx
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export HOME=$scratch PTX_COVERAGE=$scratch/coverage
+mkdir -p "$PTX_COVERAGE" "$scratch/work"
+cd "$scratch/work" || exit 2
+bad=0
+part() { # NAME COMMAND...: in a shell of its own, because fail() ends it
+    local label=$1 begin=$SECONDS status=0
+    shift
+    # shellcheck source=tests/ptx/common.inc
+    ( . "$TEST_DIR/common.inc" && "$@" ) >"$scratch/log" 2>&1 || status=$?
+    [ $status = 0 ] || bad=$((bad + 1))
+    printf '%-28s %s %4d s\n' "$label" "$([ $status = 0 ] && echo equal || echo DIFFERS)" $((SECONDS - begin))
+    [ $status = 0 ] || tail -n 3 "$scratch/log" | cut -c 1-300
+}
+own_test() { # ARCH NAME: its tensors are not the driver's memory
+    local directory=$BUILD/gpu/device/compute_$1 races=1
+    [ "$2" != large ] || races=0 # its tensors are too large to watch each word
+    (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" \
+        "$BUILD/native/tests/cuda/test_cuda_$2")
+}
+[ $# -gt 0 ] || set -- 70 75 80 86 89 90 100 120
+for arch; do
+    part "$arch selftest" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
+    part "$arch selftest, split" selftest "$arch" PTX_RACES=1 PTX_SPLIT=1 SHIM_ORDER=2
+    part "$arch selftest, reversed" selftest "$arch" PTX_RACES=1 SHIM_ORDER=1
+    part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
+    part "$arch adamw" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --batch-size 3
+    part "$arch lamb" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=3 --batch-size 1
+    part "$arch plain" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 \
+        --set model.attention_probs_dropout_prob=0 --batch-size 2 --set optimizer.bias_correction=true
+    for name in ops gemm attention large; do part "$arch test_cuda_$name" own_test "$arch" "$name"; done
+done
+bash "$TEST_DIR/full/coverage.sh" "$PTX_COVERAGE" "$TEST_DIR/full/not_executed.txt" || bad=$((bad + 1))
+[ $bad = 0 ] || echo "$bad parts failed"
+[ $bad = 0 ]
