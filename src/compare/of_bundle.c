@@ -49,7 +49,7 @@ static void set_padding(struct rp_result *row, const struct rp_recipe *r, const 
     char text[120];
     for (int i = 0; i < rp_model_counters(m); i++) {
         const struct rp_step_counter *of = &m->counter[m->counter[i].most];
-        if (m->counter[i].per_sample)
+        if (m->counter[i].per_sample || !of->per_sample)
             continue;
         snprintf(text, sizeof text, "every sample has %lld %.40s, all counted as work", (long long)of->per_sample(r), of->name);
         set_text(&row->padding, text);

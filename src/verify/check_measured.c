@@ -60,6 +60,9 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
                        value, slack);
     if (value > 1)
         result->state = RP_CHECK_NOTE;
+    if (!json_is_number(share))
+        result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "the run is not compared with its GEMM ceiling, of which it has no share");
     if (json_is_number(share))
         rp_check_text(result, "the run achieved %.3f of its GEMM ceiling%s", value,
                      value > 1 ? ": other work ran while the ceiling was measured, or the model's shapes are faster" : "");

@@ -1,6 +1,7 @@
 /* The plan: parameters, FLOPs and memory follow from the settings. */
 #include "base/build.h"
 #include "base/json.h"
+#include "capture/value.h"
 #include "verify/state.h"
 #include "worker/worker.h"
 #include "train/train.h"
@@ -56,13 +57,12 @@ int rp_verify_same_build(const struct rp_verify_state *s)
 static int check_classes(const struct rp_verify_state *s, const struct rp_plan *plan, int own, char *text, size_t size)
 {
     const json_t *is = plan_field(s, "bytes");
-    RP_JSON *expected = json_object(), *recorded = json_object();
-    for (int c = 0; c < RP_CLASS_COUNT; c++) {
-        const char *name = rp_class_name((enum rp_class)c);
-        if (c == RP_CLASS_BACKEND && !own)
-            continue;
-        json_object_set_new(expected, name, json_integer((json_int_t)plan->bytes[c]));
-        json_object_set(recorded, name, json_object_get(is, name));
+    RP_JSON *expected = json_object(), *recorded = json_copy((json_t *)is);
+    for (int c = 0; c < RP_CLASS_COUNT; c++)
+        json_object_set_new(expected, rp_class_name((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
+    if (!own) {
+        json_object_del(expected, rp_class_name(RP_CLASS_BACKEND));
+        json_object_del(recorded, rp_class_name(RP_CLASS_BACKEND));
     }
     if (rp_check_differ(text, size, recorded, expected))
         return -1;
@@ -86,9 +86,18 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
 {
     struct rp_plan plan;
     const json_t *most = plan_field(s, "max_batch"), *room = plan_field(s, "available_bytes");
-    int64_t batch = json_integer_value(most), available = json_integer_value(room);
+    int64_t batch = json_integer_value(most), available = json_integer_value(room), used = json_integer_value(plan_field(s, "batch"));
+    double total;
     if (!json_is_integer(room))
         return 0;
+    if (json_is_string(rp_run_setting(s->run, "train.batch_size")) && used != batch && batch > 0) {
+        snprintf(text, size, "train.batch_size is max, but the batch is %" PRId64 " of %" PRId64, used, batch);
+        return -1;
+    }
+    if (rp_known_number(json_object_get(s->before, "probes"), "memory.total", &total) == 0 && (double)available > total) {
+        snprintf(text, size, "available_bytes is %" PRId64 ", but the captured machine had %.0f", available, total);
+        return -1;
+    }
     int fits = batch < 1 || (plan_for(&plan, s, batch, o) == 0 && plan.total <= (uint64_t)available);
     int more = batch < INT_MAX && plan_for(&plan, s, batch + 1, o) == 0 && plan.total <= (uint64_t)available;
     if (fits && !more)

@@ -328,9 +328,11 @@ TEST(machines_that_contradict_the_run_are_refused)
         {"device/isa", NULL, NULL, "avx512", NULL, 0, "no avx512f", RP_CHECK_environment},
         {"tool/commit", NULL, NULL, "0123456789", NULL, 0, "tool/commit", RP_CHECK_environment},
         {"peak_rss_bytes", NULL, NULL, NULL, NULL, 1000, "less than the parameters", RP_CHECK_environment},
-        {"peak_rss_bytes", NULL, NULL, NULL, NULL, 2e10, "the machine had", RP_CHECK_environment},
+        {"peak_rss_bytes", NULL, NULL, NULL, NULL, 2e16, "the machine had", RP_CHECK_environment},
         {"plan/total_bytes", NULL, NULL, NULL, NULL, 5, "total_bytes is 5", RP_CHECK_environment},
         {"plan/bytes/parameters", NULL, NULL, NULL, NULL, 0, "total_bytes is", RP_CHECK_environment},
+        {"plan/bytes/gpu cache", NULL, NULL, NULL, NULL, 0, "gpu cache", RP_CHECK_memory},
+        {"plan/available_bytes", NULL, NULL, NULL, NULL, 2e16, "but the captured machine had", RP_CHECK_memory},
         {NULL, "cpu", "model_name", "slow", "fast", 0, "cpu.model_name", RP_CHECK_same_host},
         {NULL, "program", "sha256", "this", "that", 0, "program.sha256", RP_CHECK_same_host},
         {NULL, "kernel", "uptime", NULL, NULL, 9000, "uptime", RP_CHECK_same_host},
@@ -340,7 +342,7 @@ TEST(machines_that_contradict_the_run_are_refused)
         struct fx x;
         fx_init(&x);
         fx_capture_value(x.before, "cpu", "flags", json_pack("[s, s, s, s]", "avx", "avx2", "fma", "f16c"));
-        fx_capture_value(x.before, "memory", "total", json_integer(10000000000));
+        fx_capture_value(x.before, "memory", "total", json_integer(10000000000000000));
         fx_capture_value(x.before, "program", "commit", json_incref(json_object_get(json_object_get(x.run, "tool"), "commit")));
         fx_capture_value(x.before, "kernel", "uptime", json_real(100.25));
         fx_capture_value(x.after, "kernel", "uptime", json_real(103.5));
