@@ -152,7 +152,7 @@ static int check_gpu_device(const struct rp_verify_state *s, struct rp_err *err)
 }
 
 /* The device agrees with the settings and the captured CPU. */
-static int check_device(const struct rp_verify_state *s, struct rp_err *err)
+static int check_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     static const struct {
         const char *isa, *flag[9];
@@ -163,7 +163,7 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
     int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
     int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
-    char name[72];
+    char name[72], other[72];
     double here;
     size_t i = 0;
     const char *captured = json_string_value(rp_known(probes(s->before), "cpu.model_name"));
@@ -172,8 +172,10 @@ static int check_device(const struct rp_verify_state *s, struct rp_err *err)
             i++;
     if (!d.threads || d.threads > THREADS_MAX || i == 3)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
-    if (captured && *d.name && strcmp(captured, d.name) != 0)
-        return rp_fail(err, RP_MISMATCH, "the run used '%s', but the captured CPU has another name", rp_excerpt(name, d.name));
+    if (captured && *d.name && strcmp(captured, d.name) != 0) { /* emulators and valgrind give programs another CPU than /proc has */
+        result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name), rp_excerpt(other, captured));
+    }
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
     for (const char *const *f = sets[i].flag; flags_known && *f; f++)
@@ -224,7 +226,6 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
     const char *asked = json_string_value(rp_run_setting(s->run, "run.backend"));
     char safe[72];
     int none, is_cpu = strcmp(backend, "cpu") == 0;
-    (void)result;
     if (check_program(s, err) < 0)
         return -1;
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
@@ -235,5 +236,5 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
         return check_device_memory(s, err); /* of a later version: its devices are not known here */
     if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, err)) < 0)
         return -1;
-    return none ? 0 : is_cpu ? check_device(s, err) : check_gpu_device(s, err);
+    return none ? 0 : is_cpu ? check_device(s, result, err) : check_gpu_device(s, err);
 }

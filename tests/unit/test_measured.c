@@ -499,10 +499,10 @@ TEST(the_device_is_the_captured_one)
         json_object_set_new(json_object_get(x.run, "device"), "name", json_string(names[i]));
         CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
         fx_seal(&x, "signer", "named");
-        if (i == 0)
-            accept("named", NULL, RP_VERDICT_UNKNOWN_KEY);
-        else
-            expect("named", NULL, RP_VERDICT_FAILED, RP_CHECK_environment, RP_MISMATCH, "NVIDIA H200");
+        char text[512] = "";
+        enum rp_check_state state = state_of("named", RP_CHECK_environment, text);
+        CHECK(state == (i ? RP_CHECK_NOTE : RP_CHECK_PASSED), "%s", text);
+        CHECK(!i || (strstr(text, names[0]) && strstr(text, names[1])), "%s", text);
     }
     fx_fini(&x);
 }
