@@ -1,4 +1,5 @@
 /* Entry point: the training worker when re-executed as one, else the command line. */
+#include "base/json_memory.h"
 #include "cli/cli.h"
 #include "worker/worker.h"
 
@@ -6,6 +7,9 @@
 
 int main(int argc, char **argv)
 {
+#ifndef __GLIBC__ /* glibc has free lists per thread, and leak checkers know its blocks */
+    rp_json_memory();
+#endif
     if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
         return rp_worker_main(RP_PROCESS_FD);
     return rp_cli_main(argc, argv);

@@ -15,6 +15,7 @@ awk -v banned="$banned" '
         lines++
     }
     $0 ~ "(^|[^A-Za-z0-9_])(" banned ") *\\(" && !/signal\([^,]*, SIG_(IGN|DFL)\)/ { report("banned") }
+    /(^|[^A-Za-z0-9_])json_dumps *\(/ { report("free() cannot take what json_dumps() returns (base/json_memory.h); use json_dumpb()") }
     FILENAME !~ /^src\/(main\.c$|cli\/)/ && /(^|[^A-Za-z0-9_])(printf|puts|putchar|exit|fprintf *\( *stdout) *\(/ {
         report("only main.c and cli/ print or exit")
     }
