@@ -4,7 +4,7 @@
 #   tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]
 #
 # PATTERN        only tests whose name contains it
-# --check        what `make check` runs: tests/unit, tests/lint/*.sh and the shell tests of $core below, under 90 s on two idle processors
+# --check        what `make check` runs: tests/unit, tests/lint/*.sh and the shell tests of $core below
 # --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
 # --update       overwrite the expected outputs of shell tests
 # --slowest      print the twenty tests that took the most processor time; BUILD/test/times lists all of them

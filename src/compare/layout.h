@@ -38,7 +38,7 @@ void rp_layout_names_fini(struct rp_layout_names *names);
 char *rp_result_name(const struct rp_result *row); /* framework, and the variant of a published table: "OneFlow, no gradient clipping" */
 int rp_result_is(const char *property, const char *text); /* equal, ignoring case; NULL is equal to nothing */
 
-/* One cell of a result for each word of a list: a key of row.def, or
+/* One cell of a result for each word of a list: a key of result.def, or
  *   name        as rp_result_name()
  *   hardware    as rp_result_hardware()
  *   throughput  as published, or of a bundle; RP_NO_EVIDENCE without one

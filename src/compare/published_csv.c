@@ -41,7 +41,7 @@ static int read_record(struct csv_reader *r, struct rp_err *err)
 /* ---- columns to properties ---- */
 
 static const char *const other_names[][2] = {{"gpu", "device_model"}, {"gpus", "devices"}, {"batch", "batch_per_device"}};
-static const char *const measured[] = {"throughput", "unit", "note", "source"}; /* besides the keys of row.def */
+static const char *const measured[] = {"throughput", "unit", "note", "source"}; /* besides the keys of result.def */
 
 struct table {
     int n;

@@ -3,7 +3,7 @@
  * What:    struct rp_result, its JSON form, and the three sources of them: bundles, published CSV, imported documents.
  * Flow:    file -> rp_rows_*() appends to struct rp_rows -> compare/compare.h and the layouts.
  * Owner:   struct rp_rows owns everything in it; zero-initialise it, rp_rows_fini().
- * Extend:  a property is one row of row.def: struct, JSON, CSV columns and selectors follow. What makes results incomparable is in
+ * Extend:  a property is one row of result.def: struct, JSON, CSV columns and selectors follow. What makes results incomparable is in
  *          confounders.def.
  *
  * Foreign text is cleaned (base/text.h) and bounded on input, and numbers are finite and positive, so later code need not check. The
@@ -69,7 +69,7 @@ void rp_rows_fini(struct rp_rows *rows);
 struct rp_result *rp_rows_add(struct rp_rows *rows); /* a row with nothing known; valid until the next one is added */
 void rp_result_fini(struct rp_result *row);
 
-/* By name, for selectors and columns: the text of a property, "" when unknown; -1 for a name that is not in row.def.
+/* By name, for selectors and columns: the text of a property, "" when unknown; -1 for a name that is not in result.def.
  * Setting refuses text that is not a number, not positive where required, or too long: RP_MALFORMED. */
 int rp_result_get(char *out, size_t size, const struct rp_result *row, const char *key);
 int rp_result_has_key(const char *key);
@@ -93,7 +93,7 @@ json_t *rp_result_to_json(const struct rp_result *row);
 /* The document of an importer: {"schema": "urn:repro:imported:1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
  * kind "imported" and no signer. Unknown keys are refused. */
 int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err) rp_must_check;
-/* CSV with a line of column names: those of row.def and of results/published (csv.c lists them). */
+/* CSV with a line of column names: those of result.def and of results/published (published_csv.c lists them). */
 int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
                      struct rp_err *err) rp_must_check;
 
@@ -108,7 +108,7 @@ struct rp_verification; /* verify/verify.h */
 struct rp_verified;
 struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept);
 /* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by its contents. Selector: key=value,key=value with
- * the keys of row.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
+ * the keys of result.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
 /* All of them, in this order; bundles are verified in parallel. */
 int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o,

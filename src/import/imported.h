@@ -2,7 +2,7 @@
  *
  * What:    struct rp_imported: the row of the document, and the source of every value.
  * Flow:    rp_imported_text/count() while lines are read, rp_imported_throughput() at the end -> rp_import_add().
- * Owner:   a draft owns its documents; zero-initialise it, rp_imported_fini().
+ * Owner:   an imported result owns its documents; zero-initialise it, rp_imported_fini().
  * Extend:  another property is a row of facts.def.
  *
  * The first value counts: a later line with another value is noted, and so is one that --set contradicts.

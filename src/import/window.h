@@ -1,7 +1,7 @@
 /* The timed window of a log: its first and last line, and the throughput between them.
  *
  * What:    steps with the time at their end, with their own duration, or with nothing but a printed rate; throughput from the best of them.
- * Flow:    rp_window_step() for every line with a step -> rp_window_finish() -> throughput, samples, window, estimator of a draft.
+ * Flow:    rp_window_step() for every line with a step -> rp_window_finish() -> throughput, samples, window, estimator of a result.
  * Owner:   struct rp_window owns its samples; zero-initialise it, rp_window_fini().
  * Extend:  another source of time is a branch of rp_window_finish(); it has to be named in the estimator.
  *

@@ -4,7 +4,7 @@
  * Flow:    SAMPLE frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> the "samples" object of run.json.
  * Owner:   both structs own what they hold; *_fini().
  * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of
- *          values[] in samples.c where it becomes a figure.
+ *          values[] in telemetry.c where it becomes a figure.
  *
  * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
  *          "utilization":99}

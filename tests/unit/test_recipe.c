@@ -6,9 +6,7 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 static int parse(struct rp_recipe *r, const char *text, const char *backend, struct rp_err *err)
 {

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum cgroup_job_kind { NUMBER, TEXT, HIDDEN };
+enum job_value_kind { NUMBER, TEXT, HIDDEN };
 
 struct fact {
     const char *name, *variable;
-    enum cgroup_job_kind kind;
+    enum job_value_kind kind;
 };
 
 static const struct fact slurm[] = {{"job_id", "SLURM_JOB_ID", TEXT},
