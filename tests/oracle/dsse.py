@@ -102,7 +102,7 @@ def write(changed):
 
 write(members)
 verdict = json.loads(run(repro, "verify", "--json", theirs, env=environment))
-(one,) = verdict["signatures"]
+(one,) = verdict["countersignatures"]
 if not one["valid"] or one["fingerprint"] != fingerprint(key) or one["role"] != "reviewer":
     fail(f"repro does not accept their envelope: {one}")
 broken = envelope.to_dict()
