@@ -36,7 +36,7 @@ struct rp_op_use {
     enum rp_dtype dtype;
     int rows, width, depth;          /* of a GEMM m, n, k; whole tensors have rows * width elements */
     int segment;                     /* of a GEMM, as in struct rp_gemm */
-    int batch, seq, heads, head_dim; /* of attention */
+    int batch, seq, heads, head_dim, causal; /* of attention */
 };
 
 /* An opened device, as documents describe it: {"kind": "cpu", "name", "isa", "threads"} or {"kind": "cuda", "name", "index",

@@ -9,8 +9,29 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
     {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
     {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6},
-    {.rows = 130, .width = 77, .depth = 301, .segment = 100, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f,
-     .in_place = 1, .variant = 13},
+    {.rows = 130,
+     .width = 77,
+     .depth = 301,
+     .segment = 100,
+     .batch = 1,
+     .seq = 128,
+     .heads = 1,
+     .head_dim = 80,
+     .dropout = 0.5f,
+     .in_place = 1,
+     .variant = 13,
+     .shards = 7},
+    {.rows = 66,
+     .width = 336,
+     .depth = 129,
+     .batch = 2,
+     .seq = 65,
+     .heads = 2,
+     .head_dim = 96,
+     .dropout = 0.1f,
+     .variant = 25,
+     .shards = 3},
+    {.rows = 70, .width = 96, .depth = 64, .batch = 1, .seq = 200, .heads = 2, .head_dim = 64, .in_place = 1, .variant = 56},
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
@@ -30,8 +51,16 @@ struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (int i = 0; i <= SIZES; i++) {
             struct rp_op_shape s = i < SIZES ? shapes[i] : gemm_case(0);
-            use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth, .segment = s.segment,
-                                          .batch = s.batch, .seq = s.seq, .heads = s.heads, .head_dim = s.head_dim};
+            use[n++] = (struct rp_op_use){.op = (enum rp_op)op,
+                                          .rows = s.rows,
+                                          .width = s.width,
+                                          .depth = s.depth,
+                                          .segment = s.segment,
+                                          .batch = s.batch,
+                                          .seq = s.seq,
+                                          .heads = s.heads,
+                                          .head_dim = s.head_dim,
+                                          .causal = (s.variant & RP_VARIANT_CAUSAL) != 0};
         }
     return rp_backend_open(b, o, use, n, err);
 }

@@ -69,14 +69,14 @@ static void run_attention_backward(struct bench *b, const struct call *c)
 static void run_layernorm(struct bench *b, const struct call *c)
 {
     struct rp_dropout d = dropout(128);
-    b->dev->op->residual_layernorm_forward(b->dev, b->y, b->z, b->small, b->mask, b->x, b->w, &d, b->work, b->work + c->n, 1e-12f,
+    b->dev->op->residual_layernorm_forward(b->dev, b->y, NULL, b->z, b->small, b->mask, b->x, b->w, &d, b->work, b->work + c->n, 1e-12f,
                                            (int)c->m, (int)c->n);
 }
 
 static void run_layernorm_backward(struct bench *b, const struct call *c)
 {
     struct rp_dropout d = dropout(128);
-    b->dev->op->layernorm_backward(b->dev, b->y, b->z, b->work, b->work + c->n, b->work + 2 * c->n, b->w, b->x, b->small,
+    b->dev->op->layernorm_backward(b->dev, b->y, b->z, b->work, b->work + c->n, b->work + 2 * c->n, b->w, NULL, b->x, b->small,
                                    b->work + 3 * c->n, b->mask, &d, (int)c->m, (int)c->n, b->work + 4 * c->n);
 }
 
@@ -233,7 +233,7 @@ static int prepare(struct bench *b)
         *large[i] = block(b, ELEMENTS * sizeof(float));
         if (!*large[i])
             return -1;
-        b->dev->op->init_normal(b->dev, *large[i], (size_t)ELEMENTS, 0.5f, 1 + i, 7);
+        b->dev->op->init_normal(b->dev, *large[i], (size_t)ELEMENTS, 0.5f, 1 + i, 7, 1);
     }
     b->work = block(b, work * sizeof(float));
     b->small = b->work ? block(b, small * sizeof(float)) : NULL;

@@ -1,4 +1,4 @@
-/* The functions of repro-fp32/1: r_exp, r_log, r_tanh, r_erf, r_gelu, its gradient, and the truncated normal quantile.
+/* The functions of repro-fp32/1: r_exp, r_log, r_tanh, r_erf, r_gelu in two forms, their gradients, and normal quantiles.
  *
  * What:    normative C. Every backend computes these expressions, rounding for rounding; the constants never change.
  * Flow:    binary32 -> binary32, by add, sub, mul, fma, div, comparison and integer operations only; a product and a sum are
@@ -171,6 +171,30 @@ RP_FN float r_gelu_grad(float u)
     return __builtin_fmaf(u, p, c);
 }
 
+/* u is limited to +-16 where it is cubed: tanh is +-1 there, and no product overflows. */
+RP_FN float r_gelu_tanh_limit(float u)
+{
+    float v = u > 16.0f ? 16.0f : u;
+    return v < -16.0f ? -16.0f : v;
+}
+
+/* u/2 * (1 + tanh(sqrt(2/pi) * (u + 0.044715 u^3))) */
+RP_FN float r_gelu_tanh(float u)
+{
+    float v = r_gelu_tanh_limit(u);
+    float t = v * __builtin_fmaf(0x1.2444f2p-5f, v * v, 0x1.988454p-1f);
+    return (0.5f * u) * (1.0f + r_tanh(t));
+}
+
+/* d gelu / du = (1 + tanh t) / 2 + u/2 * (1 - tanh^2 t) * dt/du */
+RP_FN float r_gelu_tanh_grad(float u)
+{
+    float v = r_gelu_tanh_limit(u), z = v * v;
+    float h = r_tanh(v * __builtin_fmaf(0x1.2444f2p-5f, z, 0x1.988454p-1f));
+    float slope = __builtin_fmaf(0x1.b6676cp-4f, z, 0x1.988454p-1f);
+    return __builtin_fmaf((0.5f * v) * __builtin_fmaf(-h, h, 1.0f), slope, 0.5f * (1.0f + h));
+}
+
 /* A word of randomness -> normal distribution truncated to (-2, 2), by its quantile function. t = (2k + 1) / 2^23 - 1 with
  * k = word / 512 is exact, odd around 0 and never 0. With a = t * erf(sqrt 2), sqrt(2) * erfinv(a) = t * P(-ln(1 - a^2)). */
 RP_FN float r_truncated_normal(uint32_t word)
@@ -190,6 +214,34 @@ RP_FN float r_truncated_normal(uint32_t word)
     return z < -0x1.fffffep0f ? -0x1.fffffep0f : z;
 }
 
+/* A word of randomness -> normal distribution, by its quantile function: t as above, sqrt(2) * erfinv(t) = t * P(w) with
+ * w = -ln(1 - t^2), P in w - 2.5 for w < 5, else in sqrt(w) - 3. |z| is at most 5.3. */
+RP_FN float r_normal(uint32_t word)
+{
+    float t = (float)(int32_t)((word >> 9) * 2u - 0x7fffffu) * 0x1p-23f;
+    float w = -r_log(__builtin_fmaf(-t, t, 1.0f));
+    float v = w - 2.5f;
+    float p = 0x1.5ad836p-25f;
+    p = __builtin_fmaf(p, v, 0x1.050a92p-21f);
+    p = __builtin_fmaf(p, v, -0x1.4eee78p-18f);
+    p = __builtin_fmaf(p, v, -0x1.a15f42p-18f);
+    p = __builtin_fmaf(p, v, 0x1.442b28p-12f);
+    p = __builtin_fmaf(p, v, -0x1.d0c86cp-10f);
+    p = __builtin_fmaf(p, v, -0x1.8332aap-8f);
+    p = __builtin_fmaf(p, v, 0x1.652c86p-2f);
+    p = __builtin_fmaf(p, v, 0x1.0fc8bep+1f);
+    float s = __builtin_sqrtf(w) - 3.0f;
+    float q = -0x1.cea454p-14f;
+    q = __builtin_fmaf(q, s, 0x1.93a278p-10f);
+    q = __builtin_fmaf(q, s, -0x1.425c4ap-8f);
+    q = __builtin_fmaf(q, s, 0x1.0f64bep-7f);
+    q = __builtin_fmaf(q, s, -0x1.63fda2p-7f);
+    q = __builtin_fmaf(q, s, 0x1.b48798p-7f);
+    q = __builtin_fmaf(q, s, 0x1.6aa574p+0f);
+    q = __builtin_fmaf(q, s, 0x1.00696ep+2f);
+    return t * (w < 5.0f ? p : q);
+}
+
 /* Name, SHA-256 of the outputs for all inputs 0 .. 2^32-1 in ascending order (little-endian words, NaN as 0x7fc00000), and the same
  * for every RP_FUNCTION_STRIDE-th input from 0. */
 #define RP_FUNCTION_STRIDE 4093
@@ -206,6 +258,10 @@ RP_FN float r_truncated_normal(uint32_t word)
       "da0fcbbbf0e7fab48467a4154304d132193266d8f755b2b2a12165f819df3062") \
     X(r_gelu_grad, "7e050a3268249cb924ede8b744fa7b61a4fc0d7b5664c4583dfe76874b229260", \
       "a49f4eeb515f8add6b63dac97412b115c93edf472ccf8e65a4febc8fd8412532") \
+    X(r_gelu_tanh, "fb9ccfd738c7c81922f8af3dc450a3de7397f4e70568fde402fcee4300af389f", \
+      "bc9322553a08d1a79e965ea2ef327c9d81bcc1a86d8c7fa45965fe1ddf237677") \
+    X(r_gelu_tanh_grad, "fcafe8acf1516237f274cdd7d3ec05ea89ce97ff833fc522f09e3aac867107e4", \
+      "afed989014e5209d525248a9887bdd436b17fbbf2150a4a4312866860a81b6d2") \
     X(r_truncated_normal, "925e6837358a920a15c0df8755ec36990d10de11fc709d86bfd552574c118383", \
       "cc80b29e580e3a0a8ec5a98c5e5f7bbaeaec4dce7c81112d0e8b9ad951e61e7c")
 

@@ -212,7 +212,8 @@ CASE(embed_forward)
     struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2);
     pair word = filled(c, 50 * (size_t)WIDTH, 1.0f), type = filled(c, 2 * (size_t)WIDTH, 1.0f);
     pair position = filled(c, (size_t)seq * (size_t)WIDTH, 1.0f), z = blank(c, ALL);
-    BOTH(embed_forward, z.of[k], ids.of[k], types.of[k], word.of[k], type.of[k], position.of[k], ROWS, seq, WIDTH);
+    BOTH(embed_forward, z.of[k], ids.of[k], types.of[k], word.of[k], has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS,
+         seq, WIDTH);
 }
 
 CASE(layernorm_forward)
@@ -228,8 +229,15 @@ CASE(residual_layernorm_forward)
     pair x = filled(c, ALL, 3.0f), residual = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f);
     pair beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    BOTH(residual_layernorm_forward, y.of[k], xhat.of[k], rstd.of[k], mask.of[k], x.of[k], residual.of[k], &d, gamma.of[k],
-         beta.of[k], 1e-5f, ROWS, WIDTH);
+    pair z = s->in_place ? residual : blank(c, ALL);
+    BOTH(residual_layernorm_forward, y.of[k], has(s, RP_VARIANT_KEEP_SUM) ? z.of[k] : NULL, xhat.of[k], rstd.of[k], mask.of[k], x.of[k],
+         residual.of[k], &d, gamma.of[k], beta.of[k], 1e-5f, ROWS, WIDTH);
+}
+
+CASE(layernorm_apply)
+{
+    pair xhat = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL);
+    BOTH(layernorm_apply, y.of[k], xhat.of[k], gamma.of[k], beta.of[k], ROWS, WIDTH);
 }
 
 CASE(layernorm_backward)
@@ -239,15 +247,18 @@ CASE(layernorm_backward)
     pair dy = filled(c, ALL, 2.0f), xhat = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
     pair dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w), dbias = blank(c, w);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL);
+    pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f);
+    if (has(s, RP_VARIANT_ADD_OVER))
+        dz = add;
     BOTH(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
     for (int k = 0; k < sides(c); k++) {
         float *work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH));
         float *no_dx = s->dropout == 0 && has(s, RP_VARIANT_NO_DX) ? NULL : dx.of[k];
         float *no_dbias = has(s, RP_VARIANT_NO_DBIAS) ? NULL : dbias.of[k];
         const struct rp_dropout *no_drop = s->dropout == 0 && has(s, RP_VARIANT_NO_DROP) ? NULL : &d;
-        c->table[k]->layernorm_backward(c->dev[k], dz.of[k], no_dx, dgamma.of[k], dbeta.of[k], no_dbias, dy.of[k], xhat.of[k],
-                                        rstd.of[k], gamma.of[k], mask.of[k], no_drop, ROWS, WIDTH, work);
+        c->table[k]->layernorm_backward(c->dev[k], dz.of[k], no_dx, dgamma.of[k], dbeta.of[k], no_dbias, dy.of[k],
+                                        has(s, RP_VARIANT_ADD_GRADIENT) ? add.of[k] : NULL, xhat.of[k], rstd.of[k], gamma.of[k], mask.of[k],
+                                        no_drop, ROWS, WIDTH, work);
     }
 }
 
@@ -275,6 +286,12 @@ CASE(gelu_forward)
     BOTH(gelu_forward, g.of[k], u.of[k], ROWS, WIDTH);
 }
 
+CASE(gelu_tanh_forward)
+{
+    pair u = filled(c, ALL, 6.0f), g = blank(c, ALL);
+    BOTH(gelu_tanh_forward, g.of[k], u.of[k], ROWS, WIDTH);
+}
+
 /* Gradients with column sums. */
 #define BACKWARD_CASE(name, scale)                                                                                     \
     CASE(name)                                                                                                         \
@@ -287,6 +304,7 @@ CASE(gelu_forward)
         }                                                                                                              \
     }
 BACKWARD_CASE(gelu_backward, 6.0f)
+BACKWARD_CASE(gelu_tanh_backward, 6.0f)
 BACKWARD_CASE(tanh_backward, 1.0f)
 
 CASE(tanh_forward)
@@ -302,6 +320,12 @@ CASE(colsum)
         float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));
         c->table[k]->colsum(c->dev[k], dbias.of[k], dy.of[k], ROWS, WIDTH, work);
     }
+}
+
+CASE(bias_add)
+{
+    pair x = filled(c, ALL, 2.0f), bias = filled(c, (size_t)WIDTH, 2.0f), y = s->in_place ? x : blank(c, ALL);
+    BOTH(bias_add, y.of[k], x.of[k], bias.of[k], ROWS, WIDTH);
 }
 
 static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
@@ -324,8 +348,15 @@ static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
 
 static struct rp_attention attention_of(const struct rp_op_shape *s, const uint8_t *keys)
 {
-    return (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->head_dim, .key_mask = keys,
-                                 .scale = 1.0f / __builtin_sqrtf((float)s->head_dim), .drop = dropout_of(s, s->heads * s->seq)};
+    const int causal = has(s, RP_VARIANT_CAUSAL);
+    return (struct rp_attention){.batch = s->batch,
+                                 .seq = s->seq,
+                                 .heads = s->heads,
+                                 .head_dim = s->head_dim,
+                                 .causal = causal,
+                                 .key_mask = causal ? NULL : keys,
+                                 .scale = 1.0f / __builtin_sqrtf((float)s->head_dim),
+                                 .drop = dropout_of(s, s->heads * s->seq)};
 }
 
 CASE(attention_forward)
@@ -400,7 +431,7 @@ CASE(softmax_xent)
     long ld = WIDTH + 3;
     pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
-    BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH);
+    BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH, s->shards ? s->shards : 1);
 }
 
 CASE(weighted_sum)
@@ -467,7 +498,7 @@ CASE(lamb_apply)
 CASE(init_normal)
 {
     pair w = blank(c, ALL);
-    BOTH(init_normal, w.of[k], ALL, 0.02f, 0xfedcba9876543210ull ^ s->seed, 9);
+    BOTH(init_normal, w.of[k], ALL, 0.02f, 0xfedcba9876543210ull ^ s->seed, 9, !has(s, RP_VARIANT_WHOLE_NORMAL));
 }
 
 /* NaN of unusual kinds and an infinity. */

@@ -63,13 +63,14 @@ struct rp_dropout {
 
 /* score[q,k] = chain over d of q*k, times scale; m = max over unmasked k, + (+0) so that a zero has one form;
  * e = r_exp(score - m); l = sum128(e) with e = +0 for masked keys; p = e * (1/l); pd = dropout(p);
- * o = chain over k of pd*v, masked keys skipped.
+ * o = chain over k of pd*v, masked keys skipped. causal: keys after q are masked for q.
  * Backward: D = chain over d of do*o; dpd = chain over d of do*v; ds = (p * (dropout'(dpd) - D)) * scale;
  * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0. */
 struct rp_attention {
     int batch, seq, heads, head_dim; /* width = heads * head_dim */
     float scale;                     /* 1/sqrt(head_dim), computed by the host in fp32: 1.0f / sqrtf(head_dim) */
-    const uint8_t *key_mask;         /* [batch, seq], 1 = attend; at least one 1 per sample */
+    int causal;                      /* query q attends to keys 0..q only; then key_mask is NULL */
+    const uint8_t *key_mask;         /* [batch, seq], 1 = attend; at least one 1 per sample; NULL: all */
     struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq */
 };
 
@@ -116,7 +117,7 @@ struct rp_ops {
 extern const struct rp_ops rp_reference_ops;
 #endif
 
-/* The bits past the width are 0; attention decides for masked keys too.
+/* The bits past the width are 0; attention decides for masked keys too, but those after a causal query are 0.
  * bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride = rp_mask_stride */
 static inline size_t rp_mask_bytes(long rows, long width)
 {

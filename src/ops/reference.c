@@ -120,8 +120,12 @@ static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
                               const float *type, const float *position, int rows, int seq, int width)
 {
     for (long r = 0; r < rows; r++)
-        for (long j = 0; j < width; j++)
-            z[r * width + j] = (word[(long)ids[r] * width + j] + type[(long)type_ids[r] * width + j]) + position[r % seq * width + j];
+        for (long j = 0; j < width; j++) {
+            float x = word[(long)ids[r] * width + j];
+            if (type)
+                x = x + type[(long)type_ids[r] * width + j];
+            z[r * width + j] = x + position[r % seq * width + j];
+        }
 }
 
 /* One row: z -> y, xhat, rstd. xhat may be z. */
@@ -154,25 +158,34 @@ static void ref_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, flo
         layernorm_row(y + r * width, xhat + r * width, rstd + r, x + r * width, gamma, beta, eps, width);
 }
 
-static void ref_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                           const float *residual, const struct rp_dropout *drop, const float *gamma,
-                                           const float *beta, float eps, int rows, int width)
+static void ref_residual_layernorm_forward(struct rp_dev *dev, float *y, float *z, float *xhat, float *rstd, uint8_t *mask, const float *x,
+                                           const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
+                                           float eps, int rows, int width)
 {
     for (long r = 0; r < rows; r++) {
-        float *z = xhat + r * width;
+        float *sum = xhat + r * width;
         for (long j = 0; j < width; j++) {
             float h = x[r * width + j];
             if (dropout_on(drop))
                 h = decide(mask, drop, r, j, width) ? h * drop->scale : 0.0f;
-            z[j] = h + residual[r * width + j];
+            sum[j] = h + residual[r * width + j];
+            if (z)
+                z[r * width + j] = sum[j];
         }
-        layernorm_row(y + r * width, z, rstd + r, z, gamma, beta, eps, width);
+        layernorm_row(y + r * width, sum, rstd + r, sum, gamma, beta, eps, width);
     }
 }
 
-static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias,
-                                   const float *dy, const float *xhat, const float *rstd, const float *gamma,
-                                   const uint8_t *mask, const struct rp_dropout *drop, int rows, int width, float *work)
+static void ref_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
+{
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++)
+            y[r * width + j] = __builtin_fmaf(xhat[r * width + j], gamma[j], beta[j]);
+}
+
+static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
+                                   const float *add, const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
+                                   const struct rp_dropout *drop, int rows, int width, float *work)
 {
     long n = (long)rp_colsum_work(rows, width);
     float inv = 1.0f / (float)width;
@@ -192,6 +205,8 @@ static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, flo
             long i = r * width + j;
             float dh = dy[i] * gamma[j];
             float d = __builtin_fmaf(-xhat[i], s2, dh - s1) * rstd[r];
+            if (add)
+                d = d + add[i];
             float e = d;
             if (dropout_on(drop))
                 e = decided(mask, r, j, width) ? d * drop->scale : 0.0f;
@@ -250,6 +265,24 @@ static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const
     colsum_tree(dbias, work, rows, width);
 }
 
+static void ref_gelu_tanh_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
+{
+    for (long i = 0; i < (long)rows * width; i++)
+        g[i] = r_gelu_tanh(u[i]);
+}
+
+static void ref_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
+                                   float *work)
+{
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            long i = r * width + j;
+            du[i] = dg[i] * r_gelu_tanh_grad(u[i]);
+            colsum_add(work, r, j, width, du[i]);
+        }
+    colsum_tree(dbias, work, rows, width);
+}
+
 static void ref_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
 {
     for (long i = 0; i < (long)rows * width; i++)
@@ -276,12 +309,19 @@ static void ref_colsum(struct rp_dev *dev, float *dbias, const float *dy, int ro
     colsum_tree(dbias, work, rows, width);
 }
 
+static void ref_bias_add(struct rp_dev *dev, float *y, const float *x, const float *bias, int rows, int width)
+{
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++)
+            y[r * width + j] = x[r * width + j] + bias[j];
+}
+
 /* ---- attention ---- */
 
 /* Where one head of one sample lies in qkv, and its rows in row_max, row_inv and mask. */
 struct reference_head {
     const struct rp_attention *a;
-    const uint8_t *keys; /* [seq], 1 = attend */
+    const uint8_t *keys; /* [seq], 1 = attend; NULL: all */
     long width, ld;      /* ld: row stride of qkv and dqkv */
     long x0, o0, row0;   /* first element in qkv (its q) and in o, first row of decisions */
 };
@@ -289,8 +329,18 @@ struct reference_head {
 static struct reference_head head_of(const struct rp_attention *a, long b, long h)
 {
     long width = (long)a->heads * a->head_dim;
-    return (struct reference_head){a, a->key_mask + b * a->seq, width, 3 * width, b * a->seq * 3 * width + h * a->head_dim,
-                         b * a->seq * width + h * a->head_dim, (b * a->heads + h) * a->seq};
+    return (struct reference_head){a,
+                                   a->key_mask ? a->key_mask + b * a->seq : NULL,
+                                   width,
+                                   3 * width,
+                                   b * a->seq * 3 * width + h * a->head_dim,
+                                   b * a->seq * width + h * a->head_dim,
+                                   (b * a->heads + h) * a->seq};
+}
+
+static int attended(const struct reference_head *h, long q, long k)
+{
+    return (!h->a->causal || k <= q) && (!h->keys || h->keys[k]);
 }
 
 static float chain(const float *x, const float *y, long n)
@@ -317,13 +367,13 @@ static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
             struct reference_sum128 sum;
             float m = -__builtin_inff();
             for (long k = 0; k < a->seq; k++) {
-                float s = h.keys[k] ? score(&h, qkv, q, k) : m;
+                float s = attended(&h, q, k) ? score(&h, qkv, q, k) : m;
                 m = s > m ? s : m;
             }
             m = m + 0.0f; /* +0 and -0 are one maximum */
             sum128_start(&sum);
             for (long k = 0; k < a->seq; k++)
-                sum128_add(&sum, k, h.keys[k] ? r_exp(score(&h, qkv, q, k) - m) : 0.0f);
+                sum128_add(&sum, k, attended(&h, q, k) ? r_exp(score(&h, qkv, q, k) - m) : 0.0f);
             float inv = 1.0f / sum128_end(&sum);
             row_max[h.row0 + q] = m;
             row_inv[h.row0 + q] = inv;
@@ -331,8 +381,8 @@ static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
             for (long d = 0; d < a->head_dim; d++)
                 out[d] = 0.0f;
             for (long k = 0; k < a->seq; k++) {
-                int keep = dropout_on(&a->drop) ? decide(mask, &a->drop, h.row0 + q, k, a->seq) : 1;
-                if (!h.keys[k])
+                int keep = dropout_on(&a->drop) && (!a->causal || k <= q) ? decide(mask, &a->drop, h.row0 + q, k, a->seq) : 1;
+                if (!attended(&h, q, k))
                     continue;
                 float pd = r_exp(score(&h, qkv, q, k) - m) * inv;
                 if (dropout_on(&a->drop))
@@ -361,7 +411,7 @@ static void ref_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
             const float *go = d_o + h.o0 + q * h.width;
             float big_d = chain(go, o + h.o0 + q * h.width, a->head_dim);
             for (long k = 0; k < a->seq; k++) {
-                if (!h.keys[k])
+                if (!attended(&h, q, k))
                     continue;
                 float p = r_exp(score(&h, qkv, q, k) - row_max[h.row0 + q]) * row_inv[h.row0 + q];
                 float dp = chain(go, x + k * h.ld + 2 * h.width, a->head_dim), pd = p;
@@ -415,22 +465,33 @@ static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const
 
 /* ---- loss ---- */
 
-static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                             int n, int classes)
+/* The tree over the sum128 of each shard of `each` classes; z becomes e. */
+static float sum_of_shards(float *z, float m, long shards, long each)
+{
+    struct reference_sum128 sum;
+    long left = shards > 1 ? rp_tree_split(shards) : 0;
+    if (left) {
+        float a = sum_of_shards(z, m, left, each), b = sum_of_shards(z + left * each, m, shards - left, each);
+        return a + b;
+    }
+    sum128_start(&sum);
+    for (long c = 0; c < each; c++) {
+        z[c] = r_exp(z[c] - m);
+        sum128_add(&sum, c, z[c]);
+    }
+    return sum128_end(&sum);
+}
+
+static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
+                             int classes, int shards)
 {
     for (long i = 0; i < n; i++) {
         float *z = logits + i * ld, m = -__builtin_inff();
-        struct reference_sum128 sum;
         for (long c = 0; c < classes; c++)
             m = z[c] > m ? z[c] : m;
         m = m + 0.0f;
         float at_label = z[labels[i]] - m;
-        sum128_start(&sum);
-        for (long c = 0; c < classes; c++) {
-            z[c] = r_exp(z[c] - m);
-            sum128_add(&sum, c, z[c]);
-        }
-        float l = sum128_end(&sum), inv = 1.0f / l;
+        float l = sum_of_shards(z, m, shards, classes / shards), inv = 1.0f / l;
         loss[i] = r_log(l) - at_label;
         for (long c = 0; c < classes; c++)
             z[c] = (z[c] * inv - (c == labels[i] ? 1.0f : 0.0f)) * coef[i];
@@ -510,12 +571,12 @@ static void ref_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
         w[i] = __builtin_fmaf(-rate, u[i], w[i]);
 }
 
-static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
+static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t x[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), RP_PHILOX_INIT, tensor};
         rp_philox(x, seed);
-        w[i] = std * r_truncated_normal(x[i % 4]);
+        w[i] = std * (truncated ? r_truncated_normal(x[i % 4]) : r_normal(x[i % 4]));
     }
 }
 

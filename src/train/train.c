@@ -53,7 +53,7 @@ static int initialise(struct rp_train *t, struct rp_err *err)
         rp_state_entry_at(&e, &t->state, i);
         if (e.t->init == RP_INIT_NORMAL)
             m->dev->op->init_normal(m->dev, e.x, e.t->count, e.t->fan ? sqrtf(2.0f / (float)e.t->fan) : m->init_range, m->seed_init,
-                                    (uint32_t)i);
+                                    (uint32_t)i, 1);
         else
             m->dev->op->fill(m->dev, e.x, e.t->init == RP_INIT_ONE ? 1.0f : 0.0f, e.t->count);
     }

@@ -109,7 +109,7 @@ static int prepare(struct probe *p, struct rp_err *err)
     if (!p->b)
         return -1;
     size_t all = p->bytes / sizeof(float), filled = all < SEED_FLOATS ? all : SEED_FLOATS;
-    p->dev->op->init_normal(p->dev, p->a, filled, 1.0f, 1, 0);
+    p->dev->op->init_normal(p->dev, p->a, filled, 1.0f, 1, 0, 1);
     for (size_t more; filled < all; filled += more) {
         more = filled < all - filled ? filled : all - filled;
         p->backend->copy(p->dev, p->a + filled, p->a, more * sizeof(float));

@@ -104,16 +104,18 @@ TEST(rows)
     BOTH(16, op->dropout_forward(dev, y, mask, x, &all, (int)ROWS, WIDTH),
          op->dropout_forward(dev, small, small_mask, tail, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_forward");
-    BOTH(16, op->residual_layernorm_forward(dev, y, h, rstd, mask, x, x, &all, gamma, beta, 1e-6f, (int)ROWS, WIDTH),
-         op->residual_layernorm_forward(dev, small, small_h, small_rstd, small_mask, tail, tail, &end, gamma, beta, 1e-6f, TAIL, WIDTH));
+    BOTH(16, op->residual_layernorm_forward(dev, y, NULL, h, rstd, mask, x, x, &all, gamma, beta, 1e-6f, (int)ROWS, WIDTH),
+         op->residual_layernorm_forward(dev, small, NULL, small_h, small_rstd, small_mask, tail, tail, &end, gamma, beta, 1e-6f, TAIL,
+                                        WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && same_end(h, ROWS, small_h, TAIL, 64, WIDTH), "residual_layernorm_forward");
     CHECK(same_end((float *)(void *)mask, ROWS, (float *)(void *)small_mask, TAIL, 64, WIDTH / 32) && rstd[ROWS - 1] > 0, "its decisions");
     BOTH(16, op->dropout_backward(dev, y, x, mask, &all, (int)ROWS, WIDTH),
          op->dropout_backward(dev, small, tail, small_mask, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_backward");
     const struct rp_dropout none = {.scale = 1};
-    BOTH(8, op->layernorm_backward(dev, y, NULL, sums, sums, sums, x, h, rstd, gamma, NULL, &none, (int)ROWS, WIDTH, work),
-         op->layernorm_backward(dev, small, NULL, sums, sums, sums, tail, small_h, small_rstd, gamma, NULL, &none, TAIL, WIDTH, work));
+    BOTH(
+        8, op->layernorm_backward(dev, y, NULL, sums, sums, sums, x, NULL, h, rstd, gamma, NULL, &none, (int)ROWS, WIDTH, work),
+        op->layernorm_backward(dev, small, NULL, sums, sums, sums, tail, NULL, small_h, small_rstd, gamma, NULL, &none, TAIL, WIDTH, work));
     CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && y[n - 1] != 0, "layernorm_backward");
     BOTH(6, op->gelu_backward(dev, y, sums, x, x, (int)ROWS, WIDTH, work),
          op->gelu_backward(dev, small, sums, tail, tail, TAIL, WIDTH, work));
@@ -137,8 +139,8 @@ TEST(softmax_over_the_vocabulary)
         last[i] = small[i] = (float)(i % 97) / 9.0f;
     labels[N - 1] = CLASSES - 1;
     coef[N - 1] = 0.5f;
-    BOTH(1, dev->op->softmax_xent(dev, loss, z, CLASSES, labels, coef, N, CLASSES),
-         dev->op->softmax_xent(dev, loss + N, small, CLASSES, labels + N - 1, coef + N - 1, 1, CLASSES));
+    BOTH(1, dev->op->softmax_xent(dev, loss, z, CLASSES, labels, coef, N, CLASSES, 1),
+         dev->op->softmax_xent(dev, loss + N, small, CLASSES, labels + N - 1, coef + N - 1, 1, CLASSES, 1));
     CHECK(memcmp(last, small, sizeof *small * CLASSES) == 0 && loss[N - 1] == loss[N] && loss[N] > 0);
     give(z, (size_t)N * CLASSES);
 }

@@ -38,9 +38,18 @@ static void rows_of(int isa, int op, int *cases, int *failed)
         for (int w = 0; w < COUNT(widths); w++)
             for (int t = 0; t < COUNT(thread_counts); t++) {
                 unsigned mix = (unsigned)(r + 3 * w + 5 * t + op);
-                struct rp_op_shape s = {.rows = row_counts[r], .width = widths[w], .depth = 1 + (int)(mix * 37 % 90),
-                                        .segment = mix % 3 ? 16 : 0, .dropout = dropouts[mix % 3], .in_place = mix >> 1 & 1,
-                                        .variant = mix, .offset = mix % 5 == 3, .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
+                struct rp_op_shape s = {.rows = row_counts[r],
+                                        .width = widths[w],
+                                        .depth = 1 + (int)(mix * 37 % 90),
+                                        .segment = mix % 3 ? 16 : 0,
+                                        .dropout = dropouts[mix % 3],
+                                        .in_place = mix >> 1 & 1,
+                                        .variant = mix,
+                                        .offset = mix % 5 == 3,
+                                        .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
+                                        .shards = widths[w] % 7 == 0   ? 7
+                                                  : widths[w] % 3 == 0 ? 3
+                                                                       : 1,
                                         .seed = mix};
                 struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
                 if (isa == RP_ISA_scalar && (t > 1 || (op == RP_OP_gemm && w > 4)))
@@ -57,12 +66,15 @@ static void attention_of(int isa, int op, int *cases, int *failed)
     } sizes[] = {{2, 1, 2, 1},   {3, 7, 1, 5},    {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 2, 80},  {1, 200, 1, 80}, {2, 130, 1, 1},
                  {1, 77, 1, 130}, {1, 40, 1, 300}, {9, 17, 3, 16}, {1, 192, 1, 5},  {1, 512, 1, 64}, {1, 301, 1, 33}};
     for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = 0; variant < 8; variant++) {
+        for (unsigned variant = 0; variant < 16; variant++) { /* from 8 on causal */
             int threads = thread_counts[(variant + (unsigned)i) % 4];
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
                                     .small = variant % 4 == 1, .seed = variant};
-            if (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u : (unsigned)i % 4))
+            if ((variant > 8 && variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES)) ||
+                (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u
+                                                       : variant < 8        ? (unsigned)i % 4
+                                                                            : 0)))
                 continue;
             ++*cases;
             compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
@@ -100,9 +112,19 @@ TEST(scalar_without_fma)
 {
     struct rp_dev *dev = device(RP_ISA_scalar, 2);
     for (int op = 0; op < RP_OP_COUNT; op++)
-        for (unsigned variant = 0; variant < 4; variant++) {
-            struct rp_op_shape s = {.rows = 65, .width = 77, .depth = 33, .batch = 2, .seq = 33, .heads = 2, .head_dim = 20,
-                                    .dropout = dropouts[variant % 3], .in_place = variant & 1, .variant = variant, .seed = variant};
+        for (unsigned variant = 0; variant < 12; variant += variant == 3 ? 5 : 1) { /* 0..3, 8..11 */
+            struct rp_op_shape s = {.rows = 65,
+                                    .width = 77,
+                                    .depth = 33,
+                                    .batch = 2,
+                                    .seq = 33,
+                                    .heads = 2,
+                                    .head_dim = 20,
+                                    .shards = 7,
+                                    .dropout = dropouts[variant % 3],
+                                    .in_place = variant & 1,
+                                    .variant = variant,
+                                    .seed = variant};
             struct rp_err e = {0};
             CHECK(rp_ops_compare(NULL, &rp_cpu_ops_scalar, dev, (enum rp_op)op, &s, &e) == 0, "variant %u: %s", variant, e.msg);
         }

@@ -18,9 +18,16 @@ CALL(r_tanh)
 CALL(r_erf)
 CALL(r_gelu)
 CALL(r_gelu_grad)
+CALL(r_gelu_tanh)
+CALL(r_gelu_tanh_grad)
 static float call_r_truncated_normal(uint32_t x)
 {
     return r_truncated_normal(x);
+}
+
+static float call_r_normal(uint32_t x)
+{
+    return r_normal(x);
 }
 
 /* Outputs for inputs 0, stride, 2*stride, ... below 2^32, as little-endian words with NaN as 0x7fc00000. */
@@ -92,7 +99,7 @@ static double normal_cdf(double x)
  * differences of larger numbers. */
 TEST(accuracy)
 {
-    double worst[6] = {0};
+    double worst[8] = {0};
     for (uint64_t b = 0; b < (uint64_t)1 << 32; b += 4007) {
         float x = r_float((uint32_t)b);
         double d = (double)x, v;
@@ -110,6 +117,12 @@ TEST(accuracy)
             worst[4] = v;
         if ((v = fabs((double)r_gelu_grad(x) - (normal_cdf(d) + d * exp(-d * d / 2) * 0.39894228040143267794))) > worst[5])
             worst[5] = v;
+        double t = tanh(0.79788456080286535588 * (d + 0.044715 * d * d * d)), e = 0.5 * (1 + t);
+        double g = fabs(d) > 50 ? d > 0 : e + 0.5 * d * (1 - t * t) * 0.79788456080286535588 * (1 + 0.134145 * d * d);
+        if ((v = fabs((double)r_gelu_tanh(x) - (fabs(d) > 50 ? d > 0 ? d : 0 : d * e)) / (1 + fabs(d))) > worst[6])
+            worst[6] = v;
+        if ((v = fabs((double)r_gelu_tanh_grad(x) - g)) > worst[7])
+            worst[7] = v;
     }
     CHECK(worst[0] < 1.0, "exp %.3f ulp", worst[0]);
     CHECK(worst[1] < 1.0, "log %.3f ulp", worst[1]);
@@ -117,6 +130,8 @@ TEST(accuracy)
     CHECK(worst[3] < 1.2, "erf %.3f ulp", worst[3]);
     CHECK(worst[4] < 1.5e-7, "gelu %.3g", worst[4]);
     CHECK(worst[5] < 2.5e-7, "gelu gradient %.3g", worst[5]);
+    CHECK(worst[6] < 1.5e-7, "tanh gelu %.3g", worst[6]);
+    CHECK(worst[7] < 7e-7, "tanh gelu gradient %.3g", worst[7]);
 }
 
 TEST(special_values)
@@ -130,6 +145,8 @@ TEST(special_values)
     CHECK(r_tanh(inf) == 1 && r_tanh(-inf) == -1 && isnan(r_tanh(NAN)) && signbit(r_tanh(-0.0f)) && r_tanh(-0.0f) == 0);
     CHECK(r_erf(inf) == 1 && r_erf(-inf) == -1 && isnan(r_erf(NAN)) && signbit(r_erf(-0.0f)) && r_erf(-0.0f) == 0);
     CHECK(isnan(r_gelu(NAN)) && r_gelu(0.0f) == 0 && r_gelu_grad(0.0f) == 0.5f && r_gelu_grad(20.0f) == 1 && r_gelu_grad(-20.0f) == 0);
+    CHECK(isnan(r_gelu_tanh(NAN)) && r_gelu_tanh(0.0f) == 0 && r_gelu_tanh(1e30f) == 1e30f && r_gelu_tanh(-1e30f) == 0);
+    CHECK(isnan(r_gelu_tanh_grad(NAN)) && r_gelu_tanh_grad(0.0f) == 0.5f && r_gelu_tanh_grad(1e30f) == 1 && r_gelu_tanh_grad(-1e30f) == 0);
 }
 
 /* All 2^23 values the quantile can take: increasing, odd, inside (-2, 2), and of the distribution's variance and shape. */
@@ -154,6 +171,27 @@ TEST(truncated_normal)
     CHECK(rising && odd && last < 2.0f && r_truncated_normal(0) == -last);
     CHECK(worst < 2e-7, "probability off by %.3g", worst);
     CHECK(fabs(sum) < 1e-3 && fabs(square / (1 << 23) - 0.7737413) < 1e-6, "mean %g variance %.8f", sum / (1 << 23), square / (1 << 23));
+}
+
+TEST(normal)
+{
+    double sum = 0, square = 0, worst = 0;
+    float last = -6;
+    int rising = 1, odd = 1;
+    for (uint32_t k = 0; k < 1u << 23; k++) {
+        float z = r_normal(k << 9 | (k & 511));
+        double p = ((double)k + 0.5) * 0x1p-23, e = fabs(normal_cdf((double)z) - p);
+        rising &= z >= last - 4e-6f; /* where the two polynomials meet */
+        odd &= k % 64 || z == -r_normal(~(k << 9));
+        last = z;
+        sum += (double)z;
+        square += (double)z * (double)z;
+        if (e > worst)
+            worst = e;
+    }
+    CHECK(rising && odd && last > 5.2f && last < 5.3f && r_normal(0) == -last);
+    CHECK(worst < 2e-7, "probability off by %.3g", worst);
+    CHECK(fabs(sum) < 1e-3 && fabs(square / (1 << 23) - 1) < 1e-5, "mean %g variance %.8f", sum / (1 << 23), square / (1 << 23));
 }
 
 /* The known answers that come with the published generator: zeros, ones, digits of pi. */

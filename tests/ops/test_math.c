@@ -101,8 +101,8 @@ TEST(layernorm_gradient)
         fill_noise(gamma, LW, 2, 3);
         fill_noise(beta, LW, 2, 4);
         fill_noise(dy, LR * LW, 1, 5);
-        ref->residual_layernorm_forward(NULL, y, xhat, rstd, mask, x, residual, &d, gamma, beta, 1e-5f, LR, LW);
-        ref->layernorm_backward(NULL, dz, dx, dgamma, dbeta, dbias, dy, xhat, rstd, gamma, mask, &d, LR, LW, work);
+        ref->residual_layernorm_forward(NULL, y, NULL, xhat, rstd, mask, x, residual, &d, gamma, beta, 1e-5f, LR, LW);
+        ref->layernorm_backward(NULL, dz, dx, dgamma, dbeta, dbias, dy, NULL, xhat, rstd, gamma, mask, &d, LR, LW, work);
         struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .mask = on ? mask : NULL, .scale = (double)d.scale, .x = x};
         check_gradient("dx", norm_of_x, &o, x, dx, LR * LW);
         check_gradient("dgamma", norm_of_gamma, &o, gamma, dgamma, LW);
@@ -276,7 +276,7 @@ TEST(cross_entropy_gradient_and_value)
     struct xent o = {labels, coef};
     fill_noise(z, XN * XC, 5, 1);
     memcpy(logits, z, sizeof z);
-    ref->softmax_xent(NULL, loss, logits, XC, labels, coef, XN, XC);
+    ref->softmax_xent(NULL, loss, logits, XC, labels, coef, XN, XC, 1);
     ref->weighted_sum(NULL, &total, loss, coef, XN);
     for (int i = 0; i < XN * XC; i++)
         x[i] = (double)z[i];
@@ -351,7 +351,7 @@ TEST(special_values)
         CHECK(at == -1);
         dev->op->square_sums(dev, &y, &nan, 1);
         CHECK(isnan(y), "a NaN must reach the norm");
-        dev->op->softmax_xent(dev, &loss, z, 3, &label, &one, 1, 3);
+        dev->op->softmax_xent(dev, &loss, z, 3, &label, &one, 1, 3, 1);
         CHECK(isnan(loss), "a NaN among the logits must reach the loss");
         uint8_t a[32], b[32];
         uint32_t odd = 0xffc0dead;
@@ -388,10 +388,10 @@ TEST(reference_bits)
     fill_noise(dx, R * C, 2, 2);
     fill_noise(gamma, C, 2, 3);
     fill_noise(beta, C, 2, 4);
-    ref->residual_layernorm_forward(NULL, y, xhat, rstd, mask, x, dx, &d, gamma, beta, 1e-12f, R, C);
+    ref->residual_layernorm_forward(NULL, y, NULL, xhat, rstd, mask, x, dx, &d, gamma, beta, 1e-12f, R, C);
     check_digest("layer norm", y, sizeof y,
                  "87ede696f0b6d86b6d4361375e78ec635cf523032d11a859c83fa7a341996544");
-    ref->layernorm_backward(NULL, dz, dx, sums, sums + C, sums + 2 * C, y, xhat, rstd, gamma, mask, &d, R, C, work);
+    ref->layernorm_backward(NULL, dz, dx, sums, sums + C, sums + 2 * C, y, NULL, xhat, rstd, gamma, mask, &d, R, C, work);
     check_digest("its gradient", dx, sizeof dx,
                  "03f1b993725937abf8b2aee42d6e6e266752f951a171bf991fcb87a19ca11079");
     check_digest("its column sums", sums, sizeof sums,

@@ -511,6 +511,10 @@ static void attention_run(struct att_job *o)
 static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
                                   const struct rp_attention *a)
 {
+    if (a->causal) {
+        rp_reference_ops.attention_forward(dev, o, row_max, row_inv, mask, qkv, a);
+        return;
+    }
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .out = o, .row_max = row_max, .row_inv = row_inv,
                           .mask = dropout_on(&a->drop) ? mask : NULL, .decider = decider_of(&a->drop, a->seq),
                           .width = (long)a->heads * a->head_dim};
@@ -521,6 +525,10 @@ static void cpu_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
                                    const float *row_max, const float *row_inv, const uint8_t *mask, const float *qkv,
                                    const struct rp_attention *a, float *work)
 {
+    if (a->causal) {
+        rp_reference_ops.attention_backward(dev, dqkv, dbias, d_o, o, row_max, row_inv, mask, qkv, a, work);
+        return;
+    }
     int aligned = a->seq % RP_COLSUM_ROWS == 0;
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .d_o = d_o, .o = o, .out = dqkv, .max_in = row_max,
                           .inv_in = row_inv, .decided = dropout_on(&a->drop) ? mask : NULL, .work = aligned ? work : NULL,

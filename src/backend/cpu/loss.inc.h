@@ -6,6 +6,7 @@ struct xent_job {
     const int32_t *labels;
     const float *coef;
     long classes;
+    int shards;
 };
 
 static float row_max(const float *z, long width)
@@ -31,14 +32,10 @@ static void run_exp(float *z, float m, long n)
         z[i] = r_exp_below(z[i] - m);
 }
 
-static void xent_part(void *arg, int part, int thread)
+/* z becomes e; the sum128 of a shard. */
+static float sum_of_shard(float *z, float m, long classes)
 {
-    const struct xent_job *o = arg;
-    float *z = o->logits + part * o->ld, coef = o->coef[part];
-    const long classes = o->classes, label = o->labels[part];
-    float m = row_max(z, classes), at_label = z[label] - m;
     struct sum128 s;
-    (void)thread;
     sum_start(&s);
     for (long c = 0; c < classes; c += 2048) { /* whole blocks of 128, in the first-level cache between the two passes */
         long here = classes - c < 2048 ? classes - c : 2048;
@@ -46,16 +43,35 @@ static void xent_part(void *arg, int part, int thread)
         run_exp(e, m, here);
         EACH_VECTOR(here, { s.lane[l] = s.lane[l] + vget(e + j, n); });
     }
-    float sum = sum_end(&s), inv = 1.0f / sum, e_label = z[label];
+    return sum_end(&s);
+}
+
+static float sum_of_shards(float *z, float m, long shards, long each)
+{
+    if (shards == 1)
+        return sum_of_shard(z, m, each);
+    long left = rp_tree_split(shards);
+    float a = sum_of_shards(z, m, left, each), b = sum_of_shards(z + left * each, m, shards - left, each);
+    return a + b;
+}
+
+static void xent_part(void *arg, int part, int thread)
+{
+    const struct xent_job *o = arg;
+    float *z = o->logits + part * o->ld, coef = o->coef[part];
+    const long classes = o->classes, label = o->labels[part];
+    float m = row_max(z, classes), at_label = z[label] - m;
+    (void)thread;
+    float sum = sum_of_shards(z, m, o->shards, classes / o->shards), inv = 1.0f / sum, e_label = z[label];
     o->loss[part] = r_log(sum) - at_label;
     EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv)) * vset1(coef), n); });
     z[label] = (e_label * inv - 1.0f) * coef;
 }
 
-static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                             int n, int classes)
+static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
+                             int classes, int shards)
 {
-    struct xent_job o = {loss, logits, ld, labels, coef, classes};
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_part, &o);
 }
 

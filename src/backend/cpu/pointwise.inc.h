@@ -27,6 +27,20 @@ static void run_gelu_backward(float *dx, const float *dy, const float *x, long n
         dx[i] = dy[i] * r_gelu_grad(x[i]);
 }
 
+static void run_gelu_tanh(float *y, const float *x, long n)
+{
+#pragma GCC ivdep
+    for (long i = 0; i < n; i++)
+        y[i] = r_gelu_tanh(x[i]);
+}
+
+static void run_gelu_tanh_backward(float *dx, const float *dy, const float *x, long n)
+{
+#pragma GCC ivdep
+    for (long i = 0; i < n; i++)
+        dx[i] = dy[i] * r_gelu_tanh_grad(x[i]);
+}
+
 static void run_tanh(float *y, const float *x, long n)
 {
 #pragma GCC ivdep
@@ -39,34 +53,6 @@ static void run_tanh_backward(float *dx, const float *dy, const float *y, long n
 #pragma GCC ivdep
     for (long i = 0; i < n; i++)
         dx[i] = dy[i] * __builtin_fmaf(-y[i], y[i], 1.0f);
-}
-
-static void gelu_part(void *arg, int part, int thread)
-{
-    const struct act_job *o = arg;
-    long all = o->rows * o->width, i = (long)part * RUN;
-    (void)thread;
-    run_gelu(o->out + i, o->x + i, all - i < RUN ? all - i : RUN);
-}
-
-static void tanh_part(void *arg, int part, int thread)
-{
-    const struct act_job *o = arg;
-    long all = o->rows * o->width, i = (long)part * RUN;
-    (void)thread;
-    run_tanh(o->out + i, o->x + i, all - i < RUN ? all - i : RUN);
-}
-
-static void cpu_gelu_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
-{
-    struct act_job o = {.out = g, .x = u, .rows = rows, .width = width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(o.rows * o.width, RUN), gelu_part, &o);
-}
-
-static void cpu_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
-{
-    struct act_job o = {.out = y, .x = x, .rows = rows, .width = width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(o.rows * o.width, RUN), tanh_part, &o);
 }
 
 /* A gradient and the column sums of its 64-row block, row by row while the row is in the cache. */
@@ -82,33 +68,36 @@ RP_LANE void act_backward_block(const struct act_job *o, int part, void (*run)(f
     }
 }
 
-static void gelu_backward_part(void *arg, int part, int thread)
-{
-    (void)thread;
-    act_backward_block(arg, part, run_gelu_backward);
-}
-
-static void tanh_backward_part(void *arg, int part, int thread)
-{
-    (void)thread;
-    act_backward_block(arg, part, run_tanh_backward);
-}
-
-static void cpu_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
-                              float *work)
-{
-    struct act_job o = {du, dg, u, work, rows, width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), gelu_backward_part, &o);
-    colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);
-}
-
-static void cpu_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width,
-                              float *work)
-{
-    struct act_job o = {dx, dy, y, work, rows, width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), tanh_backward_part, &o);
-    colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);
-}
+/* cpu_<name>_forward() and cpu_<name>_backward(), which makes its gradient from `kept`: the input, or the output. */
+#define ACTIVATION(name)                                                                                                                   \
+    static void name##_part(void *arg, int part, int thread)                                                                               \
+    {                                                                                                                                      \
+        const struct act_job *o = arg;                                                                                                     \
+        long all = o->rows * o->width, i = (long)part * RUN;                                                                               \
+        (void)thread;                                                                                                                      \
+        run_##name(o->out + i, o->x + i, all - i < RUN ? all - i : RUN);                                                                   \
+    }                                                                                                                                      \
+    static void cpu_##name##_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)                                    \
+    {                                                                                                                                      \
+        struct act_job o = {.out = y, .x = x, .rows = rows, .width = width};                                                               \
+        rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(o.rows *o.width, RUN), name##_part, &o);                                               \
+    }                                                                                                                                      \
+    static void name##_backward_part(void *arg, int part, int thread)                                                                      \
+    {                                                                                                                                      \
+        (void)thread;                                                                                                                      \
+        act_backward_block(arg, part, run_##name##_backward);                                                                              \
+    }                                                                                                                                      \
+    static void cpu_##name##_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *kept, int rows,           \
+                                      int width, float *work)                                                                              \
+    {                                                                                                                                      \
+        struct act_job o = {dx, dy, kept, work, rows, width};                                                                              \
+        rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), name##_backward_part, &o);                                      \
+        colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);                                  \
+    }
+ACTIVATION(gelu)
+ACTIVATION(gelu_tanh)
+ACTIVATION(tanh)
+#undef ACTIVATION
 
 /* ---- whole tensors: one job struct, parts of RUN elements ---- */
 
@@ -291,6 +280,7 @@ struct init_job {
     float std;
     uint64_t seed;
     uint32_t tensor;
+    int truncated;
 };
 
 static void init_part(void *arg, int part, int thread)
@@ -319,14 +309,14 @@ static void init_part(void *arg, int part, int thread)
         for (int k = 0; k < 4; k++)
             word[4 * i + k] = x[k][i];
     for (int i = 0; i < 4 * INIT_COUNTERS; i++)
-        z[i] = o->std * r_truncated_normal(word[i]);
+        z[i] = o->std * (o->truncated ? r_truncated_normal(word[i]) : r_normal(word[i]));
     size_t left = o->n - 4 * c;
     memcpy(o->w + 4 * c, z, (left < 4 * INIT_COUNTERS ? left : 4 * INIT_COUNTERS) * sizeof *z);
 }
 
-static void cpu_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
+static void cpu_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)
 {
-    struct init_job o = {w, n, std, seed, tensor};
+    struct init_job o = {w, n, std, seed, tensor, truncated};
     rp_pool_run(rp_cpu_of(dev)->pool, (int)((n + 4 * INIT_COUNTERS - 1) / (4 * INIT_COUNTERS)), init_part, &o);
 }
 

@@ -64,7 +64,7 @@ RP_LANE void row_add(float *sum, const float *x, long width)
 struct rows_job {
     struct rp_cpu *cpu;
     float *out;
-    const float *in;
+    const float *in, *bias;
     float *work;
     long rows, width;
 };
@@ -84,6 +84,23 @@ static void cpu_colsum(struct rp_dev *dev, float *dbias, const float *dy, int ro
     colsum_finish(o.cpu, 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);
 }
 
+static void bias_part(void *arg, int part, int thread)
+{
+    const struct rows_job *o = arg;
+    (void)thread;
+    for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
+        float *y = o->out + r * o->width;
+        const float *x = o->in + r * o->width;
+        EACH_VECTOR(o->width, { vput(y + j, vget(x + j, n) + vget(o->bias + j, n), n); });
+    }
+}
+
+static void cpu_bias_add(struct rp_dev *dev, float *y, const float *x, const float *bias, int rows, int width)
+{
+    struct rows_job o = {.cpu = rp_cpu_of(dev), .out = y, .in = x, .bias = bias, .rows = rows, .width = width};
+    rp_pool_run(o.cpu->pool, blocks_of(rows, 16), bias_part, &o);
+}
+
 /* ---- embedding ---- */
 
 struct embed_job {
@@ -98,10 +115,15 @@ static void embed_part(void *arg, int part, int thread)
     const struct embed_job *o = arg;
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
-        const float *w = o->word + o->ids[r] * o->width, *t = o->type + o->type_ids[r] * o->width;
+        const float *w = o->word + o->ids[r] * o->width, *t = o->type ? o->type + o->type_ids[r] * o->width : NULL;
         const float *p = o->position + r % o->seq * o->width;
         float *z = o->z + r * o->width;
-        EACH_VECTOR(o->width, { vput(z + j, (vget(w + j, n) + vget(t + j, n)) + vget(p + j, n), n); });
+        EACH_VECTOR(o->width, {
+            vf x = vget(w + j, n);
+            if (t)
+                x = x + vget(t + j, n);
+            vput(z + j, x + vget(p + j, n), n);
+        });
     }
 }
 
@@ -115,7 +137,7 @@ static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
 /* ---- layer norm ---- */
 
 struct norm_job {
-    float *y, *xhat, *rstd;
+    float *y, *sum, *xhat, *rstd; /* sum: keeps x + residual, or NULL */
     uint8_t *mask; /* NULL: no dropout */
     const float *x, *residual, *gamma, *beta; /* residual NULL: none */
     struct decider decider;
@@ -177,6 +199,8 @@ static void norm_part(void *arg, int part, int thread)
                 s.lane[l] = s.lane[l] + v;
             });
         }
+        if (o->sum)
+            memcpy(o->sum + r * width, z, (size_t)width * sizeof *z);
         float mean = sum_end(&s) * (1.0f / (float)width);
         o->rstd[r] = norm_row(o->y + r * width, z, mean, o->gamma, o->beta, o->eps, width);
     }
@@ -190,18 +214,35 @@ static void cpu_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, flo
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
 }
 
-static void cpu_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                           const float *residual, const struct rp_dropout *drop, const float *gamma,
-                                           const float *beta, float eps, int rows, int width)
+static void cpu_residual_layernorm_forward(struct rp_dev *dev, float *y, float *z, float *xhat, float *rstd, uint8_t *mask, const float *x,
+                                           const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
+                                           float eps, int rows, int width)
 {
-    struct norm_job o = {y, xhat, rstd, dropout_on(drop) ? mask : NULL, x, residual, gamma, beta, decider_of(drop, width), eps, rows,
-                         width};
+    struct norm_job o = {y,   z,    xhat, rstd, dropout_on(drop) ? mask : NULL, x, residual, gamma, beta, decider_of(drop, width),
+                         eps, rows, width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
+}
+
+static void apply_part(void *arg, int part, int thread)
+{
+    const struct norm_job *o = arg;
+    (void)thread;
+    for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
+        float *y = o->y + r * o->width;
+        const float *x = o->x + r * o->width;
+        EACH_VECTOR(o->width, { vput(y + j, vfma(vget(x + j, n), vget(o->gamma + j, n), vget(o->beta + j, n)), n); });
+    }
+}
+
+static void cpu_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
+{
+    struct norm_job o = {.y = y, .x = xhat, .gamma = gamma, .beta = beta, .rows = rows, .width = width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), apply_part, &o);
 }
 
 struct norm_back_job {
     float *dz, *dx;
-    const float *dy, *xhat, *rstd, *gamma;
+    const float *dy, *add, *xhat, *rstd, *gamma;
     const uint8_t *mask; /* NULL: no dropout */
     float scale;
     float *dgamma, *dbeta, *dbias; /* 64-row sums, [block, width]; dbias may be NULL */
@@ -231,9 +272,12 @@ RP_LANE void norm_back_row(const struct norm_back_job *o, long r, float *dgamma,
     const vf s2 = vset1(sum_end(&s) * inv), rstd = vset1(o->rstd[r]), scale = vset1(o->scale);
     const uint8_t *bits = o->mask ? o->mask + r * (rp_mask_stride(width) / 8) : NULL;
     float *dz = o->dz + r * width, *dx = o->dx ? o->dx + r * width : NULL;
+    const float *add = o->add ? o->add + r * width : NULL;
     EACH_VECTOR(width, {
         vf dh = vget(dy + j, n) * vget(gamma + j, n);
         vf d = vfnma(vget(xhat + j, n), s2, dh - s1) * rstd;
+        if (add)
+            d = d + vget(add + j, n);
         vf e = bits ? vkeep(bits, j, d * scale) : d;
         vput(dz + j, d, n);
         if (dx)
@@ -258,16 +302,26 @@ static void norm_back_part(void *arg, int part, int thread)
         norm_back_row(o, r, dgamma, dbeta, dbias);
 }
 
-static void cpu_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias,
-                                   const float *dy, const float *xhat, const float *rstd, const float *gamma,
-                                   const uint8_t *mask, const struct rp_dropout *drop, int rows, int width, float *work)
+static void cpu_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
+                                   const float *add, const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
+                                   const struct rp_dropout *drop, int rows, int width, float *work)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     size_t each = rp_colsum_work(rows, width);
-    struct norm_back_job o = {.dz = dz, .dx = dx, .dy = dy, .xhat = xhat, .rstd = rstd, .gamma = gamma,
-                              .mask = dropout_on(drop) ? mask : NULL, .scale = dropout_on(drop) ? drop->scale : 1.0f,
-                              .dgamma = work, .dbeta = work + each, .dbias = dbias ? work + 2 * each : NULL,
-                              .rows = rows, .width = width};
+    struct norm_back_job o = {.dz = dz,
+                              .dx = dx,
+                              .dy = dy,
+                              .add = add,
+                              .xhat = xhat,
+                              .rstd = rstd,
+                              .gamma = gamma,
+                              .mask = dropout_on(drop) ? mask : NULL,
+                              .scale = dropout_on(drop) ? drop->scale : 1.0f,
+                              .dgamma = work,
+                              .dbeta = work + each,
+                              .dbias = dbias ? work + 2 * each : NULL,
+                              .rows = rows,
+                              .width = width};
     rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), norm_back_part, &o);
     colsum_finish(cpu, dbias ? 3 : 2, (float *const[3]){dgamma, dbeta, dbias}, (float *const[3]){o.dgamma, o.dbeta, o.dbias}, rows,
                   width);

@@ -31,13 +31,13 @@ void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const floa
     if (n->plain)
         m->dev->op->layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->xhat, n->w, n->b, n->eps, n->rows, n->width);
     else
-        m->dev->op->residual_layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, n->eps,
+        m->dev->op->residual_layernorm_forward(m->dev, n->y, NULL, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, n->eps,
                                                n->rows, n->width);
 }
 
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias)
 {
     struct rp_dropout drop = dropout(m, n);
-    m->dev->op->layernorm_backward(m->dev, dy, dx, rp_net_grad(m, n->w), rp_net_grad(m, n->b), dbias, dy, n->xhat, n->rstd, n->w, n->mask,
-                                   &drop, n->rows, n->width, m->work);
+    m->dev->op->layernorm_backward(m->dev, dy, dx, rp_net_grad(m, n->w), rp_net_grad(m, n->b), dbias, dy, NULL, n->xhat, n->rstd, n->w,
+                                   n->mask, &drop, n->rows, n->width, m->work);
 }
