@@ -90,6 +90,15 @@ static json_t *models_of(const struct rp_key *k)
     return models;
 }
 
+/* model -1: all; "30522, gpt: 50257" */
+static void default_of(struct rp_buf *out, const struct rp_key *k, int model)
+{
+    rp_buf_puts(out, model < 0 ? k->def : rp_key_default(k, model));
+    for (int m = 0; model < 0 && m < RP_MODEL_COUNT; m++)
+        if (strcmp(rp_key_default(k, m), k->def) != 0)
+            rp_buf_printf(out, ", %s: %s", rp_choice_name(RP_MODELS, m), rp_key_default(k, m));
+}
+
 static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 {
     int n, shown = 0, model = cli->argc ? rp_model_parse(cli->argv[0], err) : 0;
@@ -103,14 +112,16 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
         form(expected, sizeof expected, k);
         if (!(k->models & wanted))
             continue;
+        RP_BUF def = {0};
+        default_of(&def, k, cli->argc ? model : -1);
         if (cli->json) {
             json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s*}", "key", k->name, "help", k->help, "expected", expected,
-                                                  "default", k->def, "models", models_of(k), "flag", *k->flag ? k->flag : NULL));
+                                                  "default", rp_buf_text(&def), "models", models_of(k), "flag", *k->flag ? k->flag : NULL));
             continue;
         }
         RP_FREE char *models = rp_key_models(k);
         printf("%s%s\n    %s\n    %s; default %s\n    for %s\n", shown++ ? "\n" : "", k->name, k->help, expected,
-               *k->def ? k->def : "none", models);
+               rp_buf_text(&def)[0] ? rp_buf_text(&def) : "none", models);
         if (*k->flag)
             printf("    option of 'repro run': --%s\n", k->flag);
     }

@@ -85,7 +85,7 @@ static struct rp_attention attention_of(const struct bert *m, const struct bert_
 }
 
 #define ADD(class, ...) rp_tensors_add(&net->tensors[class], &(struct rp_tensor){__VA_ARGS__})
-#define MATRIX(p, text, rows, cols, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {rows, cols}, .init = RP_INIT_NORMAL, __VA_ARGS__)
+#define MATRIX(p, text, rows, cols, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {rows, cols}, .init = RP_INIT_TRUNCATED_NORMAL, __VA_ARGS__)
 #define BIAS(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, __VA_ARGS__)
 #define SCALE(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, .init = RP_INIT_ONE, __VA_ARGS__)
 #define ACT(p, text, rows, cols, ...) ADD(RP_ACTIVATION, .at = p, .name = text, .dim = {rows, cols}, __VA_ARGS__)
@@ -183,8 +183,8 @@ static void declare(struct rp_net *net)
     ADD(RP_SCRATCH, .at = &m->dy, .name = "gradient of a layer's output", .dim = {r, h});
     ADD(RP_SCRATCH, .at = &m->dpool, .name = "gradient of the pooled output", .dim = {b, h});
     rp_net_work(net, n, 3 * h);
-    rp_linear_use(net, m->slots, m->hidden, m->hidden);
-    rp_linear_use(net, m->batch, m->hidden, m->hidden);
+    rp_linear_use(net, m->slots, m->hidden, m->hidden, 0);
+    rp_linear_use(net, m->batch, m->hidden, m->hidden, 0);
     for (size_t i = 0; i < sizeof row_ops / sizeof *row_ops; i++)
         rp_net_use_rows(net, row_ops[i], r > n ? r : n, h);
 }
@@ -280,7 +280,7 @@ static void masked_lm(struct bert *m, const struct bert_input *in, const float *
     struct rp_dev *dev = m->net.dev;
     int n = m->slots, h = m->hidden;
     dev->op->gather_rows(dev, m->h, x, in->masked, n, h);
-    rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h);
+    rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h, 0);
     dev->op->gelu_forward(dev, m->mlm_norm.xhat, m->tu, n, h);
     rp_nn_norm_forward(&m->net, &m->mlm_norm, NULL);
     rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->mlm_norm.y, in->labels, in->coef);
@@ -290,7 +290,7 @@ static void next_sentence(struct bert *m, const struct bert_input *in, const flo
 {
     struct rp_dev *dev = m->net.dev;
     dev->op->gather_rows(dev, m->cls, x, in->cls, m->batch, m->hidden);
-    rp_linear_forward(dev, m->pool, m->cls, m->pool_w, m->pool_b, m->batch, m->hidden, m->hidden);
+    rp_linear_forward(dev, m->pool, m->cls, m->pool_w, m->pool_b, m->batch, m->hidden, m->hidden, 0);
     dev->op->tanh_forward(dev, m->pool, m->pool, m->batch, m->hidden);
     rp_nn_classifier_forward(&m->net, &m->nsp, &m->net.loss[1], m->pool, in->nsp_labels, in->nsp_coef);
 }
@@ -321,8 +321,8 @@ static void masked_lm_backward(struct bert *m)
     rp_nn_classifier_backward(&m->net, &m->mlm, dt, dt);
     rp_nn_norm_backward(&m->net, &m->mlm_norm, dt, NULL, NULL);
     dev->op->gelu_backward(dev, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
-    rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h);
-    rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h);
+    rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h, 0);
+    rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h, 0);
 }
 
 static void next_sentence_backward(struct bert *m)
@@ -332,8 +332,8 @@ static void next_sentence_backward(struct bert *m)
     int n = m->batch, h = m->hidden;
     rp_nn_classifier_backward(&m->net, &m->nsp, m->dpool, m->pool);
     dev->op->tanh_backward(dev, m->dpool, rp_net_grad(net, m->pool_b), m->dpool, m->pool, n, h, net->work);
-    rp_linear_wgrad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h);
-    rp_linear_dgrad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h);
+    rp_linear_wgrad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h, 0);
+    rp_linear_dgrad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h, 0);
 }
 
 /* x [R, H]: the layer's input. Leaves its gradient in m->dy. */

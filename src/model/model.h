@@ -49,7 +49,7 @@ struct rp_net {
     struct rp_dev *dev;                          /* NULL while only sizes are asked for */
     int64_t batch;                               /* samples of a micro-batch */
     uint64_t seed_init, seed_dropout;
-    float init_range;                            /* standard deviation of RP_INIT_NORMAL without fan */
+    float init_range;                            /* standard deviation of normal weights without fan */
     struct rp_tensors tensors[RP_TENSOR_CLASSES]; /* declared */
     struct rp_input *input;                      /* whose pointers were declared; the trainer's are copies */
     int *groups[RP_GROUPS_MAX];                  /* counts in it, which are copied as well as the bytes */
@@ -57,7 +57,7 @@ struct rp_net {
     struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
     int uses;
     void *array;
-    float *w, *g;                                /* blocks of weights and buffers; of the gradient of the micro-batch at hand */
+    float *w, *g;                                /* blocks of weights and buffers; of the micro-batch's gradient and second gradients */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     size_t work_floats;                          /* the most that was declared */
@@ -80,7 +80,7 @@ struct rp_model {
     /* Computes the input from samples: field i is [batch, count] in column[i], checked. Input tensors with the name of a field already
      * contain its samples. Does not modify the model: another thread may call it during a step. */
     void (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column);
-    int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss */
+    int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss; may begin to write m->g */
     int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
     double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
     const char *task;                                    /* what is trained, in published tables: "pre-training" */
@@ -123,6 +123,16 @@ struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int
 static inline float *rp_net_grad(const struct rp_net *m, const float *w)
 {
     return m->g + (w - m->w);
+}
+/* That of second gradient i. */
+static inline float *rp_net_second_grad(const struct rp_net *m, int i)
+{
+    return m->g + (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].t[i].offset) / sizeof(float);
+}
+/* Floats of a block of gradients. */
+static inline size_t rp_net_gradient_floats(const struct rp_net *m)
+{
+    return (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].bytes) / sizeof(float);
 }
 
 #endif

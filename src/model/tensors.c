@@ -1,6 +1,7 @@
 #include "model/tensors.h"
 
 #include "base/buf.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,12 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
     x->count = 1;
     for (int i = 0; i < 4 && t->dim[i]; i++)
         x->count *= (size_t)t->dim[i];
+    for (int i = 0; x->shared && i < l->n - 1; i++)
+        if (l->t[i].shared && !strcmp(l->t[i].name, x->name)) {
+            RP_BUG_IF(l->t[i].count != x->count || l->t[i].room != x->room);
+            x->offset = l->t[i].offset;
+            return;
+        }
     size_t bytes = rp_tensor_bytes(x);
     x->offset = x->joined ? l->bytes : ALIGN(l->bytes);
     l->bytes = x->offset + (bytes > x->room ? bytes : x->room);

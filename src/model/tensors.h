@@ -16,9 +16,13 @@
 
 #include <stddef.h>
 
-enum rp_tensor_class { RP_WEIGHT, RP_BUFFER, RP_ACTIVATION, RP_SCRATCH, RP_INPUT, RP_TENSOR_CLASSES };
+enum rp_tensor_class {
+    RP_WEIGHT, RP_BUFFER,
+    RP_SECOND_GRADIENT, /* of a weight that is used twice (`of`): summed over micro-batches on its own, then added to the first, once */
+    RP_ACTIVATION, RP_SCRATCH, RP_INPUT, RP_TENSOR_CLASSES
+};
 
-enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL };
+enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL, RP_INIT_TRUNCATED_NORMAL };
 
 struct rp_tensor {
     const char *name;   /* public name of a weight or buffer, a description of others; %d: the number of the layer */
@@ -30,7 +34,10 @@ struct rp_tensor {
     int shard;          /* 1 + the axis that tensor-parallel ranks divide; 0: whole on every rank */
     int joined;         /* starts directly after the tensor before */
     enum rp_init init;  /* of weights and buffers */
-    long fan;           /* RP_INIT_NORMAL: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
+    long fan;           /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
+    double scale;       /* normal: a factor of the standard deviation; 0: 1 */
+    int of;             /* RP_SECOND_GRADIENT: index of the weight */
+    int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before */
     size_t room;        /* least bytes: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
     size_t offset, count; /* set by rp_tensors_add(): bytes from the start of the block, elements */

@@ -263,6 +263,8 @@ RP_FN float r_normal(uint32_t word)
     X(r_gelu_tanh_grad, "fcafe8acf1516237f274cdd7d3ec05ea89ce97ff833fc522f09e3aac867107e4", \
       "afed989014e5209d525248a9887bdd436b17fbbf2150a4a4312866860a81b6d2") \
     X(r_truncated_normal, "925e6837358a920a15c0df8755ec36990d10de11fc709d86bfd552574c118383", \
-      "cc80b29e580e3a0a8ec5a98c5e5f7bbaeaec4dce7c81112d0e8b9ad951e61e7c")
+      "cc80b29e580e3a0a8ec5a98c5e5f7bbaeaec4dce7c81112d0e8b9ad951e61e7c") \
+    X(r_normal, "ff5b892960b9d8996c516192a5e5d4a9efe280678415c288a5e236108e1bca30", \
+      "e6974fc0812248d7a23c6b0af71992bcc5bb716c66386ece9c182a13e878200b")
 
 #endif

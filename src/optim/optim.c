@@ -29,6 +29,8 @@ void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct r
         .eps = r->optimizer_epsilon,
         .weight_decay = r->optimizer_weight_decay,
         .clip = (float)r->optimizer_clip_norm,
+        .clip_form = (enum rp_clip_form)r->optimizer_clip_form,
+        .min_lr = r->schedule_min_learning_rate,
         .warmup = r->schedule_warmup_steps,
         .total = r->schedule_total_steps,
         .decay = (enum rp_decay)r->schedule_decay,
@@ -46,6 +48,39 @@ void rp_optim_fini(struct rp_optim *o)
     *o = (struct rp_optim){0};
 }
 
+/* Taylor series of the sine of an angle of at most pi/4, in double by multiplication and addition: exact to the last bits. */
+static double sine(double a)
+{
+    double z = a * a, s = 0;
+    for (int n = 19; n >= 3; n -= 2)
+        s = (1.0 + s) * (-z / (double)(n * (n - 1)));
+    return a + a * s;
+}
+
+static double cosine(double a)
+{
+    double z = a * a, s = 0;
+    for (int n = 20; n >= 2; n -= 2)
+        s = (1.0 + s) * (-z / (double)(n * (n - 1)));
+    return 1.0 + s;
+}
+
+double rp_cos_pi(double x)
+{
+    const double pi = 0x1.921fb54442d18p1;
+    if (x > 0.5)
+        return -rp_cos_pi(1.0 - x);
+    return x > 0.25 ? sine(pi * (0.5 - x)) : cosine(pi * x);
+}
+
+static double cosine_decay(const struct rp_optim *o, int64_t t)
+{
+    if (t >= o->total)
+        return o->min_lr;
+    double x = (double)(t - o->warmup) / (double)(o->total - o->warmup);
+    return o->min_lr + (o->lr - o->min_lr) * (0.5 * (1.0 + rp_cos_pi(x)));
+}
+
 double rp_learning_rate(const struct rp_optim *o, int64_t t)
 {
     if (t <= o->warmup)
@@ -58,6 +93,8 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t)
         return o->lr * sqrt(left);
     case RP_DECAY_square:
         return o->lr * (left * left);
+    case RP_DECAY_cosine:
+        return cosine_decay(o, t);
     case RP_DECAY_linear:
         break;
     }
@@ -147,11 +184,20 @@ int rp_optimizer_slots(const struct rp_optimizer *o)
     return n;
 }
 
+static float clip_factor(const struct rp_optim *o, float norm)
+{
+    if (o->clip <= 0)
+        return 1.0f;
+    if (o->clip_form == RP_CLIP_FORM_norm)
+        return norm > o->clip ? o->clip / norm : 1.0f;
+    float c = o->clip / (norm + 1e-6f);
+    return c < 1.0f ? c : 1.0f;
+}
+
 void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros)
 {
-    float coef = o->clip > 0 && norm > o->clip ? o->clip / norm : 1.0f;
     struct rp_adam a = {
-        .grad_scale = inv_micros * coef,
+        .grad_scale = inv_micros * clip_factor(o, norm),
         .lr = (float)rp_learning_rate(o, t),
         .beta1 = (float)o->beta1,
         .one_minus_beta1 = (float)(1.0 - o->beta1),

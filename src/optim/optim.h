@@ -9,9 +9,11 @@
  * Order of roundings, G micro-batches, t = step + 1:
  *   norm       = sqrtf(tree over chunks(square sums)) * (1/G)    chunks of 4096 elements, begun anew at every tensor
  *   coef       = norm > clip ? clip / norm : 1                   clip 0: never
+ *                or min(clip / (norm + 1e-6), 1)                 optimizer.clip_form norm_plus_epsilon, as Megatron-LM
  *   grad_scale = (1/G) * coef                                    then one multiplication per element
  * The schedule is computed in double and rounded to fp32 once:
- *   t <= warmup: lr * (t / warmup);  after: lr * (1 - t/total)^p, p 0, 1, 1/2 or 2, and 0 from t = total on (p > 0).
+ *   t <= warmup: lr * (t / warmup);  after: lr * (1 - t/total)^p, p 0, 1, 1/2 or 2, and 0 from t = total on (p > 0);
+ *   cosine: min + (lr - min) * (1 + cos(pi x)) / 2, x = (t - warmup) / (total - warmup), at most 1; rp_cos_pi() in optim.c.
  * The original counts t from 0, so that its first step has learning rate 0 and changes only the moments; here the first step
  * already learns. Like the original, decay is measured from step 0, not from the end of warm-up.
  * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
@@ -57,8 +59,9 @@ struct rp_trained {
 struct rp_optim {
     const struct rp_optimizer *optimizer;
     int bias_correction;
-    double lr, beta1, beta2, eps, weight_decay;
+    double lr, min_lr, beta1, beta2, eps, weight_decay;
     float clip;
+    enum rp_clip_form clip_form;
     int64_t warmup, total;
     enum rp_decay decay;
     unsigned char *excluded; /* [tensors] */
@@ -69,6 +72,7 @@ void rp_optim_fini(struct rp_optim *o);
 int rp_name_excluded(const char *name, const char *words); /* words joined with ',' */
 
 double rp_learning_rate(const struct rp_optim *o, int64_t t); /* t counts from 1 */
+double rp_cos_pi(double x);                                   /* cos(pi x) for x in [0, 1], the same bits everywhere */
 
 /* Norm of the mean gradient; inv_micros = 1/G. */
 int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err) rp_must_check;

@@ -18,6 +18,7 @@ static const struct rule {
     RULE(FOR(bert) | FOR(gpt), model_hidden_size, MULTIPLE_OF, model_num_attention_heads),
     RULE(FOR(bert) | FOR(gpt), task_seq_length, AT_MOST, model_max_position_embeddings),
     RULE(FOR(bert), task_max_predictions, AT_MOST, task_seq_length),
+    RULE(FOR(gpt), model_vocab_size, AT_MOST, model_padded_vocab_size),
     RULE(ALL, schedule_warmup_steps, AT_MOST, schedule_total_steps),
 };
 
@@ -44,6 +45,14 @@ static int global_batch_is_own(const struct rp_recipe *r)
 {
     return r->train_batch_size != RP_BATCH_MAX && r->origin[RP_KEY_train_batch_size] < RP_FROM_BACKEND &&
            r->origin[RP_KEY_train_accumulation_steps] < RP_FROM_BACKEND && r->origin[RP_KEY_train_global_batch_size] < RP_FROM_BACKEND;
+}
+
+static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    if (r->workload == RP_MODEL_gpt && r->task_eod_mask_loss && r->task_eod_token >= r->model_vocab_size)
+        REFUSE(task_eod_token, "task.eod_token %lld is not a token: model.vocab_size is %lld", (long long)r->task_eod_token,
+               (long long)r->model_vocab_size);
+    return 0;
 }
 
 static int check_training(const struct rp_recipe *r, int *key, struct rp_err *err)
@@ -87,7 +96,7 @@ static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
 
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    if (check_rules(r, key, err) < 0 || check_training(r, key, err) < 0)
+    if (check_rules(r, key, err) < 0 || check_tokens(r, key, err) < 0 || check_training(r, key, err) < 0)
         return -1;
     return check_device(r, key, err) < 0 ? -1 : check_data(r, key, err);
 }

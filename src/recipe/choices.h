@@ -7,12 +7,14 @@
 #ifndef RP_RECIPE_CHOICES_H
 #define RP_RECIPE_CHOICES_H
 
-#define RP_MODELS_BUILT(X) X(bert) /* each a struct rp_model rp_model_<name> */
-#define RP_MODELS(X) RP_MODELS_BUILT(X) X(gpt) X(resnet50) /* known by name */
-#define RP_ACTIVATIONS(X) X(gelu)
+#define RP_MODELS_BUILT(X) X(bert) X(gpt) /* each a struct rp_model rp_model_<name> */
+#define RP_MODELS(X) RP_MODELS_BUILT(X) X(resnet50) /* known by name */
+#define RP_ACTIVATIONS(X) X(gelu) X(gelu_tanh)
+#define RP_RECOMPUTES(X) X(none) X(selective) X(full)
+#define RP_CLIP_FORMS(X) X(norm) X(norm_plus_epsilon)
 #define RP_PRECISIONS(X) X(fp32)
 #define RP_OPTIMIZERS(X) X(adamw) X(lamb)
-#define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square)
+#define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square) X(cosine)
 #define RP_DATA_FORMATS(X) X(bert_tfrecord) /* each a struct rp_data_format rp_data_format_<name> */
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
@@ -23,6 +25,10 @@
 enum rp_model_id { RP_MODELS(RP_IN_MODEL) RP_MODEL_COUNT };
 #define RP_IN_ACTIVATION(name) RP_ACTIVATION_##name,
 enum rp_activation { RP_ACTIVATIONS(RP_IN_ACTIVATION) };
+#define RP_IN_RECOMPUTE(name) RP_RECOMPUTE_##name,
+enum rp_recompute { RP_RECOMPUTES(RP_IN_RECOMPUTE) };
+#define RP_IN_CLIP_FORM(name) RP_CLIP_FORM_##name,
+enum rp_clip_form { RP_CLIP_FORMS(RP_IN_CLIP_FORM) };
 #define RP_IN_PRECISION(name) RP_PRECISION_##name,
 enum rp_precision { RP_PRECISIONS(RP_IN_PRECISION) };
 #define RP_IN_OPTIMIZER(name) RP_OPTIMIZER_##name,

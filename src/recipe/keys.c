@@ -36,6 +36,23 @@ const struct rp_key *rp_key_at(int key)
     return &table[key];
 }
 
+const char *rp_key_default(const struct rp_key *k, int model)
+{
+    static const struct {
+        int model, key;
+        const char *value;
+    } rows[] = {
+#define KEY(...)
+#define DEFAULT(model, field, value) {RP_MODEL_##model, RP_KEY_##field, value},
+#include "recipe/keys.def"
+#undef KEY
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].model == model && &table[rows[i].key] == k)
+            return rows[i].value;
+    return k->def;
+}
+
 int64_t rp_key_int(const struct rp_recipe *r, int key)
 {
     RP_BUG_IF(table[key].type != 'I');

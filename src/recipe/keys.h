@@ -52,6 +52,7 @@ int rp_key_unknown(const char *name, struct rp_err *err);
 int rp_text_is_typed(const char *text);
 
 void rp_recipe_defaults(struct rp_recipe *r); /* initialises *r */
+void rp_recipe_model_defaults(struct rp_recipe *r); /* those of its model, where they differ; before other keys are set */
 /* The source of the values of a model.config: the file itself, or the record of a run. Both NULL: model.config is refused. */
 struct rp_config_source {
     const char *dir_of;     /* a file in the same directory */

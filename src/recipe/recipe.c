@@ -37,6 +37,19 @@ void rp_recipe_defaults(struct rp_recipe *r)
     }
 }
 
+void rp_recipe_model_defaults(struct rp_recipe *r)
+{
+    for (int k = 0; k < RP_KEY_COUNT; k++) {
+        struct rp_value v;
+        struct rp_err err;
+        const char *def = rp_key_default(rp_key_at(k), r->workload);
+        if (def == rp_key_at(k)->def)
+            continue;
+        RP_BUG_IF(rp_value_parse(&v, k, def, &err) < 0);
+        rp_value_store(r, k, &v, RP_FROM_DEFAULT);
+    }
+}
+
 static int set_key(struct rp_recipe *r, int key, const char *text, enum rp_origin origin, struct rp_err *err)
 {
     struct rp_value v;
@@ -196,6 +209,7 @@ static int apply_model(struct rp_recipe *r, const struct rp_settings *s, const c
     for (int i = 0; i < n_set; i++)
         if (strncmp(set[i], "workload=", strlen("workload=")) == 0 && set_from_text(r, set[i], given, err) < 0)
             return -1;
+    rp_recipe_model_defaults(r);
     for (int i = 0; i < s->n; i++)
         if (rp_key_refuse(r, s->item[i].key, err) < 0)
             return rp_at(r->source_name, s->item[i].name.line, s->item[i].name.col, err);

@@ -90,6 +90,7 @@ struct rp_key {
     double lo, hi;
 };
 const struct rp_key *rp_key_table(int *n);
+const char *rp_key_default(const struct rp_key *k, int model); /* of enum rp_model_id */
 char *rp_key_models(const struct rp_key *k);              /* "bert, gpt" (free it) */
 int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE names the nearest one */
 

@@ -56,6 +56,7 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
     int failed = json_is_object(j) ? 0 : rp_fail(err, RP_MALFORMED, "expected an object of keys");
     if (!failed && json_object_get(j, model))
         failed = set_from_json(r, model, json_object_get(j, model), err);
+    rp_recipe_model_defaults(r);
     json_object_foreach ((json_t *)j, name, entry) { /* jansson iterates over non-const objects only */
         if (failed)
             break;

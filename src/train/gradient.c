@@ -9,12 +9,13 @@ static void at_micro(struct rp_train *t, int64_t i, int64_t step)
     t->net->micro = t->first + i;
 }
 
-int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, struct rp_losses *l, struct rp_err *err)
+int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_losses *l, struct rp_err *err)
 {
     struct rp_net *m = t->net;
     int parts = rp_model_loss_parts(m->model), n = parts ? parts : 1;
     *l = (struct rp_losses){0};
     at_micro(t, i, step);
+    m->g = block;
     if (m->model->forward(m, rp_train_view(t, i), err) < 0 || m->dev->backend->sync(m->dev, err) < 0 ||
         m->dev->backend->download(m->dev, l->part, m->loss, (size_t)n * sizeof *l->part, err) < 0)
         return -1;
@@ -24,10 +25,9 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, struct rp_loss
     return 0;
 }
 
-int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err)
+int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, struct rp_err *err)
 {
     at_micro(t, i, step);
-    t->net->g = block;
     return t->net->model->backward(t->net, rp_train_view(t, i), err) < 0 ? -1 : t->net->dev->backend->sync(t->net->dev, err);
 }
 
@@ -86,20 +86,33 @@ int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_e
 
 /* ---- the tree ---- */
 
+/* Each use of a weight has been summed over the micro-batches on its own. */
+static void add_second_gradients(struct rp_train *t)
+{
+    const struct rp_net *m = t->net;
+    t->net->g = t->gradient[0];
+    for (int i = 0; i < m->tensors[RP_SECOND_GRADIENT].n; i++) {
+        const struct rp_tensor *w = &m->tensors[RP_WEIGHT].t[m->tensors[RP_SECOND_GRADIENT].t[i].of];
+        float *g = rp_tensor_in(m->g, w);
+        m->dev->op->add(m->dev, g, g, rp_net_second_grad(m, i), w->count);
+    }
+}
+
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err)
 {
     struct rp_grad_tree tree;
-    rp_grad_tree_init(&tree, t->net->dev, t->gradient, t->gradients, t->net->tensors[RP_WEIGHT].bytes / sizeof(float));
+    rp_grad_tree_init(&tree, t->net->dev, t->gradient, t->gradients, rp_net_gradient_floats(t->net));
     for (int64_t i = 0; i < t->own; i++) {
         struct rp_losses l;
-        if (rp_train_forward(t, i, step, &l, err) < 0)
+        if (rp_train_forward(t, i, step, rp_grad_tree_leaf(&tree), &l, err) < 0)
             return -1;
         if (!isfinite(l.loss))
             return report_loss(t, err);
-        if (rp_train_backward(t, i, step, rp_grad_tree_leaf(&tree), err) < 0)
+        if (rp_train_backward(t, i, step, err) < 0)
             return -1;
         rp_grad_tree_push(&tree, t->first + i, &l);
     }
     rp_grad_tree_finish(&tree, sum);
+    add_second_gradients(t);
     return 0;
 }

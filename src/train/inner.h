@@ -49,10 +49,10 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
 void rp_train_input_close(struct rp_train *t);
 const struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own micro-batch i, on the device */
 
-/* Own micro-batch i; step counts from 0 over the whole training. Losses to the host; the gradient into `block`, after forward of the same.
- */
-int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, struct rp_losses *l, struct rp_err *err) rp_must_check;
-int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err) rp_must_check;
+/* Own micro-batch i; step counts from 0 over the whole training. Forward: losses to the host; it may begin the gradient in `block`, which
+ * backward of the same micro-batch completes. */
+int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_losses *l, struct rp_err *err) rp_must_check;
+int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, struct rp_err *err) rp_must_check;
 /* Gradients of all micro-batches summed into gradient[0], and sums of losses (not yet times 1/G). */
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err) rp_must_check;
 /* After a norm that is not finite: names the tensor whose gradient made it so. Always -1. */

@@ -50,7 +50,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     size_t workspace;
     rp_train_declare(m, &trained);
     p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
-    p->bytes[RP_CLASS_GRADIENTS] = t[RP_WEIGHT].bytes * (uint64_t)rp_grad_tree_blocks(0, (int64_t)own);
+    p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_grad_tree_blocks(0, (int64_t)own);
     p->bytes[RP_CLASS_OPTIMIZER] = t[RP_WEIGHT].bytes * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes;
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;

@@ -33,7 +33,7 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
     for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
         t->state.slot[i] = slots + (size_t)i * floats;
     for (int i = 1; i < t->gradients; i++)
-        t->gradient[i] = t->gradient[0] + (size_t)i * floats;
+        t->gradient[i] = t->gradient[0] + (size_t)i * rp_net_gradient_floats(t->net);
     t->state.g = t->gradient[0];
     t->state.buffer = t->state.w + floats;
     t->net->w = t->state.w;
@@ -44,6 +44,12 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
     return 0;
 }
 
+static float deviation(const struct rp_net *m, const struct rp_tensor *t)
+{
+    float std = t->fan ? sqrtf(2.0f / (float)t->fan) : m->init_range;
+    return t->scale > 0 ? (float)((double)std * t->scale) : std;
+}
+
 /* Weight i of the list draws from random stream i. */
 static int initialise(struct rp_train *t, struct rp_err *err)
 {
@@ -51,9 +57,9 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     for (int i = 0; i < t->state.weights->n + t->state.buffers->n; i++) {
         struct rp_state_entry e;
         rp_state_entry_at(&e, &t->state, i);
-        if (e.t->init == RP_INIT_NORMAL)
-            m->dev->op->init_normal(m->dev, e.x, e.t->count, e.t->fan ? sqrtf(2.0f / (float)e.t->fan) : m->init_range, m->seed_init,
-                                    (uint32_t)i, 1);
+        if (e.t->init == RP_INIT_TRUNCATED_NORMAL || e.t->init == RP_INIT_NORMAL)
+            m->dev->op->init_normal(m->dev, e.x, e.t->count, deviation(m, e.t), m->seed_init, (uint32_t)i,
+                                    e.t->init == RP_INIT_TRUNCATED_NORMAL);
         else
             m->dev->op->fill(m->dev, e.x, e.t->init == RP_INIT_ONE ? 1.0f : 0.0f, e.t->count);
     }

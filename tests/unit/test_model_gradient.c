@@ -12,7 +12,7 @@ static double loss_of(struct rp_train *t)
 {
     struct rp_err err;
     struct rp_losses l;
-    CHECK(rp_train_forward(t, 0, 5, &l, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_forward(t, 0, 5, t->gradient[0], &l, &err) == 0, "%s", err.msg);
     return (double)l.part[0] + (double)l.part[1];
 }
 
@@ -70,8 +70,8 @@ static void check_model(double hidden_dropout, double attention_dropout)
     const struct rp_tensors *weights = f.t->state.weights;
     float *block = f.t->gradient[0], *gradient = rp_alloc(weights->bytes);
     memset(block, 0x7f, weights->t[weights->n - 1].offset); /* every element must be written */
-    CHECK(rp_train_forward(f.t, 0, 5, &l, &err) == 0, "%s", err.msg);
-    CHECK(rp_train_backward(f.t, 0, 5, block, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_forward(f.t, 0, 5, block, &l, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_backward(f.t, 0, 5, &err) == 0, "%s", err.msg);
     memcpy(gradient, block, weights->bytes);
     for (int i = 0; i < weights->n; i++)
         if (!strstr(weights->t[i].name, "key.bias")) /* softmax does not feel it: checked to be rounding noise below */

@@ -82,7 +82,7 @@ TEST(losses_and_gradients)
     struct rp_losses sum;
     for (int i = 0; i < 2; i++) {
         struct rp_losses l;
-        CHECK(rp_train_forward(f.t, i, 0, &l, &err) == 0, "%s", err.msg);
+        CHECK(rp_train_forward(f.t, i, 0, f.t->gradient[0], &l, &err) == 0, "%s", err.msg);
         for (int k = 0; k < 2; k++)
             CHECK(fabsf(l.part[k] - losses[2 * i + k]) <= 2e-6f * l.part[k], "micro-batch %d, part %d: %.8g, expected %.8g", i, k,
                   l.part[k], losses[2 * i + k]);

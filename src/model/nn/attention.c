@@ -6,42 +6,50 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
     long rows = (long)at->batch * at->seq, h = (long)at->heads * at->head_dim, scores = rows * at->heads;
+    const int again = a->recompute != RP_RECOMPUTE_none, all = a->recompute == RP_RECOMPUTE_full;
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dim = {rows, 3 * h}, .layer = layer,
-                                          .stage = layer, .shard = 2, .made_by = "gemm"});
+                                          .stage = layer, .shard = 2, .shared = all, .made_by = "gemm"});
     rp_tensors_add(l,
-                   &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores}, .layer = layer, .stage = layer});
+                   &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer, .shared = again});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores}, .layer = layer, .stage = layer, .shared = again});
     if (p > 0)
         rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8, .layer = layer,
-                                              .stage = layer, .dim = {(long)rp_mask_bytes(scores, at->seq)}});
+                                              .stage = layer, .shared = again, .dim = {(long)rp_mask_bytes(scores, at->seq)}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dim = {rows, h}, .layer = layer,
-                                          .stage = layer, .shard = 2, .made_by = "attention_forward"});
+                                          .stage = layer, .shard = 2, .shared = again, .made_by = "attention_forward"});
     rp_net_work(m, rows, 3 * h);
-    rp_linear_use(m, (int)rows, (int)h, 3 * (int)h);
-    rp_linear_use(m, (int)rows, (int)h, (int)h);
+    rp_linear_use(m, (int)rows, (int)h, 3 * (int)h, a->in_first);
+    rp_linear_use(m, (int)rows, (int)h, (int)h, a->in_first);
     struct rp_op_use u = {.op = RP_OP_attention_forward, .rows = (int)rows, .width = (int)h, .batch = at->batch, .seq = at->seq,
-                          .heads = at->heads, .head_dim = at->head_dim};
+                          .heads = at->heads, .head_dim = at->head_dim, .causal = at->causal};
     rp_net_use(m, u);
     u.op = RP_OP_attention_backward;
     rp_net_use(m, u);
 }
 
+void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const float *x)
+{
+    int rows = at->batch * at->seq, h = at->heads * at->head_dim;
+    if (x)
+        rp_linear_forward(m->dev, a->qkv, x, a->qkv_w, a->qkv_b, rows, h, 3 * h, a->in_first);
+    m->dev->op->attention_forward(m->dev, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at);
+}
+
 void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *y, const float *x)
 {
     int rows = at->batch * at->seq, h = at->heads * at->head_dim;
-    rp_linear_forward(m->dev, a->qkv, x, a->qkv_w, a->qkv_b, rows, h, 3 * h);
-    m->dev->op->attention_forward(m->dev, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at);
-    rp_linear_forward(m->dev, y, a->ctx, a->out_w, a->out_b, rows, h, h);
+    rp_nn_attention_context(m, a, at, x);
+    rp_linear_forward(m->dev, y, a->ctx, a->out_w, a->out_b, rows, h, h, a->in_first);
 }
 
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
                               const float *dy, const float *x, float *dctx, float *dqkv)
 {
     int rows = at->batch * at->seq, h = at->heads * at->head_dim;
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, h);
-    rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, h);
+    rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, h, a->in_first);
+    rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, h, a->in_first);
     m->dev->op->attention_backward(m->dev, dqkv, rp_net_grad(m, a->qkv_b), dctx, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at,
                                    m->work);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, h, 3 * h);
-    rp_linear_dgrad(m->dev, dx, dqkv, a->qkv_w, add, rows, h, 3 * h);
+    rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, h, 3 * h, a->in_first);
+    rp_linear_dgrad(m->dev, dx, dqkv, a->qkv_w, add, rows, h, 3 * h, a->in_first);
 }

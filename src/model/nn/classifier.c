@@ -9,7 +9,7 @@ void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, cons
     rp_tensors_add(l, &(struct rp_tensor){.name = loss, .at = &c->loss, .dim = {c->rows}, .stage = stage,
                                           .made_by = "gemm or softmax_xent"});
     rp_net_work(m, c->rows, c->classes);
-    rp_linear_use(m, c->rows, c->width, c->classes);
+    rp_linear_use(m, c->rows, c->width, c->classes, 0);
     rp_net_use_rows(m, RP_OP_softmax_xent, c->rows, c->classes);
     rp_net_use_rows(m, RP_OP_colsum, c->rows, c->classes);
     rp_net_use_rows(m, RP_OP_weighted_sum, c->rows, 1);
@@ -18,7 +18,7 @@ void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, cons
 void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,
                               const float *coef)
 {
-    rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes);
+    rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes, 0);
     m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, c->rows, c->classes, 1);
     m->dev->op->weighted_sum(m->dev, sum, c->loss, coef, c->rows);
 }
@@ -27,6 +27,6 @@ void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *
 {
     if (c->b)
         m->dev->op->colsum(m->dev, rp_net_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, c->w), c->logits, x, c->rows, c->width, c->classes);
-    rp_linear_dgrad(m->dev, dx, c->logits, c->w, NULL, c->rows, c->width, c->classes);
+    rp_linear_wgrad(m->dev, rp_net_grad(m, c->w), c->logits, x, c->rows, c->width, c->classes, 0);
+    rp_linear_dgrad(m->dev, dx, c->logits, c->w, NULL, c->rows, c->width, c->classes, 0);
 }

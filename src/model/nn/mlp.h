@@ -10,16 +10,24 @@
 #include "model/model.h"
 
 struct rp_nn_mlp {
-    float *up_w, *up_b, *down_w, *down_b; /* [I, H], [I], [H, I], [H] */
+    float *up_w, *up_b, *down_w, *down_b; /* [I, H], [I], [H, I], [H]; in_first: [H, I], [I, H] */
     float *u, *g;                         /* [R, I] before and after GELU */
     int rows, hidden, inner;
+    int in_first;                         /* see linear.h */
+    enum rp_activation act;
+    enum rp_recompute recompute;          /* what all layers share, because backward computes it again: g, or u and g */
 };
 
-/* Activations of layer `layer` (from 1). room: least bytes of u, for what overwrites it. */
+/* a: complete except for pointers and sizes. Activations of layer `layer` (from 1). room: least bytes of u, for what overwrites it; g
+ * has at least [R, H]. */
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer);
+/* g from u. */
+void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a);
+/* u from x, and g. */
+void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const float *x);
 void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, float *y, const float *x);
 /* dx = gradient of x + add; g is overwritten by a gradient. The caller, which computed dy, computes the gradient of down_b. add may be NULL
- * or dx itself. */
+ * or dx itself; dx may be x. */
 void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, const float *add, const float *dy, const float *x);
 
 #endif

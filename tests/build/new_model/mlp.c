@@ -37,10 +37,10 @@ static void declare(struct rp_net *net)
 {
     struct mlp *m = (struct mlp *)net;
     m->head = (struct rp_nn_classifier){.rows = m->batch, .width = m->hidden, .classes = m->classes};
-    add(net, RP_WEIGHT, (struct rp_tensor){.name = "hidden.weight", .at = &m->w, .dim = {m->hidden, m->pixels}, .init = RP_INIT_NORMAL,
+    add(net, RP_WEIGHT, (struct rp_tensor){.name = "hidden.weight", .at = &m->w, .dim = {m->hidden, m->pixels}, .init = RP_INIT_TRUNCATED_NORMAL,
                                            .fan = m->pixels});
     add(net, RP_WEIGHT, (struct rp_tensor){.name = "hidden.bias", .at = &m->b, .dim = {m->hidden}});
-    add(net, RP_WEIGHT, (struct rp_tensor){.name = "output.weight", .at = &m->head.w, .dim = {m->classes, m->hidden}, .init = RP_INIT_NORMAL,
+    add(net, RP_WEIGHT, (struct rp_tensor){.name = "output.weight", .at = &m->head.w, .dim = {m->classes, m->hidden}, .init = RP_INIT_TRUNCATED_NORMAL,
                                            .stage = 1});
     add(net, RP_WEIGHT, (struct rp_tensor){.name = "output.bias", .at = &m->head.b, .dim = {m->classes}, .stage = 1});
     add(net, RP_BUFFER, (struct rp_tensor){.name = "input.scale", .dim = {3}, .init = RP_INIT_ONE});
@@ -51,7 +51,7 @@ static void declare(struct rp_net *net)
     add(net, RP_ACTIVATION, (struct rp_tensor){.name = "mean loss", .at = &net->loss, .dim = {1}});
     add(net, RP_SCRATCH, (struct rp_tensor){.name = "gradient of hidden", .at = &m->dg, .dim = {m->batch, m->hidden}});
     rp_net_work(net, m->batch, m->hidden);
-    rp_linear_use(net, m->batch, m->pixels, m->hidden);
+    rp_linear_use(net, m->batch, m->pixels, m->hidden, 0);
     rp_net_use_rows(net, RP_OP_gelu_forward, m->batch, m->hidden);
     rp_net_use_rows(net, RP_OP_gelu_backward, m->batch, m->hidden);
 }
@@ -87,7 +87,7 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 {
     struct mlp *m = (struct mlp *)net;
     const struct mlp_input *in = (const struct mlp_input *)input;
-    rp_linear_forward(net->dev, m->u, in->x, m->w, m->b, m->batch, m->pixels, m->hidden);
+    rp_linear_forward(net->dev, m->u, in->x, m->w, m->b, m->batch, m->pixels, m->hidden, 0);
     net->dev->op->gelu_forward(net->dev, m->g, m->u, m->batch, m->hidden);
     rp_nn_classifier_forward(net, &m->head, net->loss, m->g, in->labels, in->coef);
     return rp_net_alive(net, err);
@@ -99,7 +99,7 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     const struct mlp_input *in = (const struct mlp_input *)input;
     rp_nn_classifier_backward(net, &m->head, m->dg, m->g);
     net->dev->op->gelu_backward(net->dev, m->dg, rp_net_grad(net, m->b), m->dg, m->u, m->batch, m->hidden, net->work);
-    rp_linear_wgrad(net->dev, rp_net_grad(net, m->w), m->dg, in->x, m->batch, m->pixels, m->hidden);
+    rp_linear_wgrad(net->dev, rp_net_grad(net, m->w), m->dg, in->x, m->batch, m->pixels, m->hidden, 0);
     return rp_net_alive(net, err);
 }
 

@@ -1,0 +1,465 @@
+/* GPT-2: learned positions, pre-norm decoder layers with causal attention, final norm, and logits from the token embedding itself.
+ *
+ * Sizes in comments: B batch, S seq, R = B * S rows, H hidden, I inner, V rows of the embedding (the padded vocabulary).
+ *
+ * Dropout sites: 0 embeddings; layer l from 0: 3l+1 attention probabilities, 3l+2 attention output, 3l+3 feed-forward output.
+ *
+ * z [R, H] is the sum of residuals. Every norm adds the output of the branch before it to z, keeps the normalised sum (xhat), and writes
+ * y [R, H], which all norms share: backward makes it again from xhat. In the backward pass z is the gradient of the sum and dt [R, H] that of
+ * the branch's output; y is overwritten by the gradient of y; mlp.g by those of g, u and ctx, mlp.u by that of qkv.
+ *
+ * Logits exist for BLOCK rows at a time. As their loss needs no other row, their gradients are computed at once, in the forward pass: the
+ * weight gradient of each block is one chain (RP_SEGMENT_WGRAD rows) added to that of the blocks before it.
+ *
+ * train.recompute: `selective` keeps no ctx, decisions of attention dropout, row maxima and sums, and no output of GELU; `full` keeps of
+ * each layer only its input and the decisions of its last dropout. Backward makes the rest again, with the same bits. */
+#include "model/nn/attention.h"
+#include "model/nn/groups.h"
+#include "model/nn/linear.h"
+#include "model/nn/mlp.h"
+
+#include "base/buf.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BLOCK RP_SEGMENT_WGRAD
+
+/* y = norm of z after it received the output of a branch */
+struct gpt_norm {
+    float *w, *b;       /* [H] */
+    float *xhat, *rstd; /* [R, H], [R] */
+    uint8_t *mask;      /* decisions of the branch's dropout */
+    float *z;           /* the sum: the net's, or this layer's own if layers are computed again */
+    int site;           /* of the branch's dropout; -1: there is no branch, z is there already */
+};
+
+struct gpt_layer {
+    struct gpt_norm norm1, norm2; /* before attention, before the feed-forward part */
+    struct rp_nn_attention attention;
+    struct rp_nn_mlp mlp;
+};
+
+struct gpt {
+    struct rp_net net;
+    int vocab, padded, hidden, layers, heads, inner, positions, seq, batch, rows;
+    float eps;
+    double hidden_dropout, attention_dropout, embedding_dropout;
+    int eod; /* its positions have no loss; -1: all have */
+    enum rp_recompute recompute;
+    enum rp_activation act;
+    float *word, *position; /* [V, H], [positions, H] */
+    struct gpt_layer *layer;
+    struct gpt_norm last;
+    uint8_t *mask0;
+    float *z, *y, *dt;    /* [R, H] */
+    float *logits, *loss; /* [BLOCK, V], [R] */
+};
+
+struct gpt_input {
+    struct rp_input in;
+    int32_t *ids, *labels; /* [R], rows are b * S + s */
+    float *coef;           /* [R] */
+    struct rp_row_groups by_word, by_position;
+};
+
+static void configure(struct rp_net *net, const struct rp_recipe *r)
+{
+    struct gpt *m = (struct gpt *)net;
+    m->vocab = (int)r->model_vocab_size;
+    m->padded = (int)r->model_padded_vocab_size;
+    m->hidden = (int)r->model_hidden_size;
+    m->layers = (int)r->model_num_hidden_layers;
+    m->heads = (int)r->model_num_attention_heads;
+    m->inner = (int)r->model_intermediate_size;
+    m->positions = (int)r->model_max_position_embeddings;
+    m->seq = (int)r->task_seq_length;
+    m->batch = (int)net->batch;
+    m->rows = m->batch * m->seq;
+    m->eps = (float)r->model_layer_norm_eps;
+    m->hidden_dropout = r->model_hidden_dropout_prob;
+    m->attention_dropout = r->model_attention_probs_dropout_prob;
+    m->embedding_dropout = r->model_embedding_dropout_prob;
+    m->eod = r->task_eod_mask_loss ? (int)r->task_eod_token : -1;
+    m->recompute = (enum rp_recompute)r->train_recompute;
+    m->act = (enum rp_activation)r->model_hidden_act;
+}
+
+static struct rp_attention attention_of(const struct gpt *m, int l)
+{
+    int d = m->hidden / m->heads;
+    return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d, .scale = 1.0f / sqrtf((float)d),
+                                 .causal = 1, .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
+}
+
+/* ---- declarations ---- */
+
+#define ADD(class, ...) rp_tensors_add(&net->tensors[class], &(struct rp_tensor){__VA_ARGS__})
+#define MATRIX(p, text, rows, cols, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {rows, cols}, .init = RP_INIT_NORMAL, __VA_ARGS__)
+#define BIAS(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, __VA_ARGS__)
+#define SCALE(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, .init = RP_INIT_ONE, __VA_ARGS__)
+#define ACT(p, text, rows, cols, ...) ADD(RP_ACTIVATION, .at = p, .name = text, .dim = {rows, cols}, __VA_ARGS__)
+#define IN(p, text, type, n) ADD(RP_INPUT, .at = p, .name = text, .dtype = type, .dim = {n})
+#define H "transformer.h.%d."
+
+/* The index of a weight in this order is the key of its initialisation and its place in norms and state roots: never reorder. */
+static void declare_layer(struct rp_net *net, struct gpt_layer *a, int l)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    const long h = m->hidden, inner = m->inner;
+    const double out = 1.0 / sqrt(2.0 * m->layers); /* of what is added to z */
+#define AT .layer = l, .stage = l
+    SCALE(&a->norm1.w, H "ln_1.weight", h, AT);
+    BIAS(&a->norm1.b, H "ln_1.bias", h, AT);
+    MATRIX(&a->attention.qkv_w, H "attn.c_attn.weight", h, 3 * h, AT, .shard = 2);
+    BIAS(&a->attention.qkv_b, H "attn.c_attn.bias", 3 * h, AT, .shard = 1);
+    MATRIX(&a->attention.out_w, H "attn.c_proj.weight", h, h, AT, .shard = 1, .scale = out);
+    BIAS(&a->attention.out_b, H "attn.c_proj.bias", h, AT);
+    SCALE(&a->norm2.w, H "ln_2.weight", h, AT);
+    BIAS(&a->norm2.b, H "ln_2.bias", h, AT);
+    MATRIX(&a->mlp.up_w, H "mlp.c_fc.weight", h, inner, AT, .shard = 2);
+    BIAS(&a->mlp.up_b, H "mlp.c_fc.bias", inner, AT, .shard = 1);
+    MATRIX(&a->mlp.down_w, H "mlp.c_proj.weight", inner, h, AT, .shard = 1, .scale = out);
+    BIAS(&a->mlp.down_b, H "mlp.c_proj.bias", h, AT);
+}
+
+/* p: of the branch before */
+static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *rstd, const char *mask, int l,
+                         int shared, int share_mask)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    ACT(&n->xhat, name, m->rows, m->hidden, AT, .shared = shared, .made_by = "gemm or residual_layernorm_forward");
+    ACT(&n->rstd, rstd, m->rows, 0, AT, .shared = shared);
+    if (p > 0 && n->site >= 0)
+        ADD(RP_ACTIVATION, .at = &n->mask, .name = mask, .dtype = RP_U8, .dim = {(long)rp_mask_bytes(m->rows, m->hidden)}, AT,
+            .shared = share_mask);
+}
+
+static void declare_activations(struct rp_net *net, struct gpt_layer *a, int l)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    const struct rp_attention at = attention_of(m, l - 1);
+    const int full = m->recompute == RP_RECOMPUTE_full;
+    a->norm1.site = l > 1 ? 3 * (l - 1) : -1;
+    a->norm2.site = 3 * l - 1;
+    a->attention.recompute = a->mlp.recompute = m->recompute;
+    a->attention.in_first = a->mlp.in_first = 1;
+    a->mlp.act = m->act;
+    if (full)
+        ACT(&a->norm1.z, "layer %d input", m->rows, m->hidden, AT);
+    declare_norm(net, &a->norm1, m->hidden_dropout, "layer %d input, normalised", "layer %d input rstd", "layer %d input mask", l, full, 0);
+    rp_nn_attention_declare(net, &a->attention, &at, m->attention_dropout, l);
+    declare_norm(net, &a->norm2, m->hidden_dropout, "layer %d attention output, normalised", "layer %d attention output rstd",
+                 "layer %d attention output mask", l, full, full);
+    rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner, (size_t)m->rows * 3 * (size_t)m->hidden * sizeof(float), l);
+}
+#undef AT
+
+static void declare_head(struct rp_net *net)
+{
+    struct gpt *m = (struct gpt *)net;
+    const int rows = m->rows < BLOCK ? m->rows : BLOCK, h = m->hidden, v = m->padded;
+    ACT(&m->logits, "logits", rows, v, .stage = m->layers + 1, .shard = 2);
+    ACT(&m->loss, "loss of each token", m->rows, 0, .stage = m->layers + 1, .made_by = "gemm or softmax_xent");
+    ACT(&net->loss, "loss", 1, 0, .stage = m->layers + 1);
+    rp_linear_use(net, rows, h, v, 0);
+    if (m->rows % BLOCK)
+        rp_linear_use(net, m->rows % BLOCK, h, v, 0);
+    rp_net_use_rows(net, RP_OP_softmax_xent, rows, v);
+    rp_net_use_rows(net, RP_OP_weighted_sum, m->rows, 1);
+}
+
+static void declare(struct rp_net *net)
+{
+    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_layernorm_forward,
+                                         RP_OP_residual_layernorm_forward, RP_OP_layernorm_backward, RP_OP_layernorm_apply, RP_OP_row_sums};
+    struct gpt *m = (struct gpt *)net;
+    const long r = m->rows, h = m->hidden;
+    m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
+    MATRIX(&m->word, "transformer.wte.weight", m->padded, h, .shard = 1);
+    MATRIX(&m->position, "transformer.wpe.weight", m->positions, h, .stage = 0);
+    for (int l = 0; l < m->layers; l++)
+        declare_layer(net, &m->layer[l], l + 1);
+    SCALE(&m->last.w, "transformer.ln_f.weight", h, .stage = m->layers + 1);
+    BIAS(&m->last.b, "transformer.ln_f.bias", h, .stage = m->layers + 1);
+    ADD(RP_SECOND_GRADIENT, .name = "lookups of transformer.wte.weight", .dim = {m->padded, h}, .of = 0);
+    if (m->embedding_dropout > 0)
+        ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});
+    ACT(&m->z, "sum of residuals", r, h, .stage = 0, .made_by = "embed_forward or residual_layernorm_forward");
+    for (int l = 0; l < m->layers; l++)
+        declare_activations(net, &m->layer[l], l + 1);
+    m->last.site = 3 * m->layers;
+    int l = 0;
+#define AT .layer = l, .stage = m->layers + 1
+    declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output rstd", "output mask", l, 0, 0);
+#undef AT
+    declare_head(net);
+    ADD(RP_SCRATCH, .at = &m->y, .name = "output of a norm", .dim = {r, h});
+    ADD(RP_SCRATCH, .at = &m->dt, .name = "gradient of a branch's output", .dim = {r, h});
+    rp_net_work(net, r, 3 * h);
+    for (size_t i = 0; i < sizeof row_ops / sizeof *row_ops; i++)
+        rp_net_use_rows(net, row_ops[i], r, h);
+}
+
+static void declare_input(struct rp_net *net, struct rp_input *input)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    struct gpt_input *in = (struct gpt_input *)input;
+    const long r = m->rows;
+    IN(&in->ids, "token ids", RP_I32, r);
+    IN(&in->labels, "labels", RP_I32, r);
+    IN(&in->coef, "coefficients of tokens", RP_F32, r);
+    rp_net_groups(net, &in->by_word, r < m->vocab ? r : m->vocab, r);
+    rp_net_groups(net, &in->by_position, m->seq, r);
+}
+
+static int fields(const struct rp_net *net, struct rp_sample_field *f)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    f[0] = (struct rp_sample_field){"tokens", RP_I32, m->seq + 1, m->vocab};
+    return 1;
+}
+
+static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    struct gpt_input *in = (struct gpt_input *)input;
+    const int32_t *tokens = column[0];
+    RP_FREE int32_t *position = rp_alloc((size_t)m->rows * sizeof *position);
+    int counted = 0;
+    for (int i = 0; i < m->rows; i++) {
+        const int32_t *t = tokens + (long)(i / m->seq) * (m->seq + 1) + i % m->seq;
+        in->ids[i] = t[0];
+        in->labels[i] = t[1];
+        position[i] = i % m->seq;
+        counted += t[0] != m->eod;
+    }
+    for (int i = 0; i < m->rows; i++)
+        in->coef[i] = in->ids[i] != m->eod ? 1.0f / (float)counted : 0.0f;
+    rp_group_rows(&in->by_word, in->ids, m->rows);
+    rp_group_rows(&in->by_position, position, m->rows);
+    input->counter[0] = m->rows;
+}
+
+/* ---- forward ---- */
+
+static struct rp_dropout norm_dropout(const struct gpt *m, const struct gpt_norm *n)
+{
+    return rp_net_dropout(&m->net, n->site >= 0 ? m->hidden_dropout : 0, n->site, m->seq);
+}
+
+/* z = residual + the branch's output in n->xhat; y. sum NULL: z is not needed. */
+static void add_norm(const struct gpt *m, const struct gpt_norm *n, float *sum, const float *residual)
+{
+    struct rp_dev *dev = m->net.dev;
+    struct rp_dropout drop = norm_dropout(m, n);
+    if (n->site < 0)
+        dev->op->layernorm_forward(dev, m->y, n->xhat, n->rstd, residual, n->w, n->b, m->eps, m->rows, m->hidden);
+    else
+        dev->op->residual_layernorm_forward(dev, m->y, sum, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, m->eps, m->rows,
+                                            m->hidden);
+}
+
+/* z of layer l's input. */
+static float *input_of(const struct gpt *m, int l)
+{
+    return m->recompute == RP_RECOMPUTE_full ? m->layer[l].norm1.z : m->z;
+}
+
+static void embed(const struct gpt *m, const struct gpt_input *in)
+{
+    struct rp_dev *dev = m->net.dev;
+    struct rp_dropout drop = rp_net_dropout(&m->net, m->embedding_dropout, 0, m->seq);
+    float *z = input_of(m, 0);
+    dev->op->embed_forward(dev, z, in->ids, NULL, m->word, NULL, m->position, m->rows, m->seq, m->hidden);
+    if (drop.threshold)
+        dev->op->dropout_forward(dev, z, m->mask0, z, &drop, m->rows, m->hidden);
+}
+
+/* From the output of the layer before, in norm1.xhat, to this layer's, in out. */
+static void layer_forward(struct gpt *m, int l, float *out)
+{
+    const struct gpt_layer *a = &m->layer[l];
+    const struct rp_attention at = attention_of(m, l);
+    add_norm(m, &a->norm1, input_of(m, l), l ? m->z : input_of(m, 0));
+    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.xhat, m->y);
+    add_norm(m, &a->norm2, m->z, input_of(m, l));
+    rp_nn_mlp_forward(&m->net, &a->mlp, out, m->y);
+}
+
+/* Loss of rows i to i + n - 1, and the gradients of y and of the embedding. */
+static void head_block(const struct gpt *m, const struct gpt_input *in, int i, int n)
+{
+    struct rp_dev *dev = m->net.dev;
+    const int h = m->hidden, v = m->padded;
+    float *y = m->y + (long)i * h, *g = rp_net_grad(&m->net, m->word);
+    const struct rp_gemm wgrad = {.ta = 1, .m = v, .n = h, .k = n, .segment = RP_SEGMENT_WGRAD, .a = m->logits, .lda = v, .b = y, .ldb = h,
+                                  .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h};
+    rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
+    dev->op->softmax_xent(dev, m->loss + i, m->logits, v, in->labels + i, in->coef + i, n, v, 1);
+    dev->op->gemm(dev, &wgrad);
+    rp_linear_dgrad(dev, y, m->logits, m->word, NULL, n, h, v, 0);
+}
+
+static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
+{
+    struct gpt *m = (struct gpt *)net;
+    const struct gpt_input *in = (const struct gpt_input *)input;
+    embed(m, in);
+    for (int l = 0; l < m->layers; l++) {
+        layer_forward(m, l, l + 1 < m->layers ? m->layer[l + 1].norm1.xhat : m->last.xhat);
+        if (rp_net_alive(net, err) < 0)
+            return -1;
+    }
+    add_norm(m, &m->last, NULL, m->z);
+    for (int i = 0; i < m->rows; i += BLOCK) {
+        head_block(m, in, i, m->rows - i < BLOCK ? m->rows - i : BLOCK);
+        if (rp_net_alive(net, err) < 0)
+            return -1;
+    }
+    net->dev->op->weighted_sum(net->dev, net->loss, m->loss, in->coef, m->rows);
+    return 0;
+}
+
+/* ---- backward ---- */
+
+/* y is the gradient of the norm's output: adds to z, makes dt, and the gradient of the bias in the branch before. first: z is empty. */
+static void norm_backward(const struct gpt *m, const struct gpt_norm *n, float *branch_bias, int first)
+{
+    struct rp_dev *dev = m->net.dev;
+    struct rp_dropout drop = norm_dropout(m, n);
+    dev->op->layernorm_backward(dev, m->z, n->site < 0 ? NULL : m->dt, rp_net_grad(&m->net, n->w), rp_net_grad(&m->net, n->b),
+                                n->site < 0 ? NULL : branch_bias, m->y, first ? NULL : m->z, n->xhat, n->rstd, n->w, n->mask,
+                                n->site < 0 ? NULL : &drop, m->rows, m->hidden, m->net.work);
+}
+
+/* The output of a norm again, in y. */
+static void apply_norm(const struct gpt *m, const struct gpt_norm *n)
+{
+    m->net.dev->op->layernorm_apply(m->net.dev, m->y, n->xhat, n->w, n->b, m->rows, m->hidden);
+}
+
+/* What the layer's forward pass made and did not keep. */
+static void compute_again(struct gpt *m, int l)
+{
+    const struct gpt_layer *a = &m->layer[l];
+    const struct rp_attention at = attention_of(m, l);
+    struct rp_dev *dev = m->net.dev;
+    if (m->recompute == RP_RECOMPUTE_selective) {
+        rp_nn_attention_context(&m->net, &a->attention, &at, NULL);
+        rp_nn_mlp_activate(&m->net, &a->mlp);
+    }
+    if (m->recompute != RP_RECOMPUTE_full)
+        return;
+    const float *z = input_of(m, l);
+    dev->op->layernorm_forward(dev, m->y, a->norm1.xhat, a->norm1.rstd, z, a->norm1.w, a->norm1.b, m->eps, m->rows, m->hidden);
+    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.xhat, m->y);
+    add_norm(m, &a->norm2, NULL, z);
+    rp_nn_mlp_inner(&m->net, &a->mlp, m->y);
+}
+
+/* From dt, the gradient of the layer's output, and z, that of the sum, to those of the layer before. */
+static int layer_backward(struct gpt *m, int l, struct rp_err *err)
+{
+    struct gpt_layer *a = &m->layer[l];
+    const struct rp_attention at = attention_of(m, l);
+    compute_again(m, l);
+    apply_norm(m, &a->norm2);
+    rp_nn_mlp_backward(&m->net, &a->mlp, m->y, NULL, m->dt, m->y);
+    norm_backward(m, &a->norm2, rp_net_grad(&m->net, a->attention.out_b), 0);
+    if (rp_net_alive(&m->net, err) < 0)
+        return -1;
+    apply_norm(m, &a->norm1);
+    rp_nn_attention_backward(&m->net, &a->attention, &at, m->y, NULL, m->dt, m->y, a->mlp.g, a->mlp.u);
+    norm_backward(m, &a->norm1, l ? rp_net_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
+    return rp_net_alive(&m->net, err);
+}
+
+static void embed_backward(struct gpt *m, const struct gpt_input *in)
+{
+    const struct rp_net *net = &m->net;
+    struct rp_dev *dev = net->dev;
+    struct rp_dropout drop = rp_net_dropout(net, m->embedding_dropout, 0, m->seq);
+    float *position = rp_net_grad(net, m->position), *lookups = rp_net_second_grad(net, 0);
+    if (drop.threshold)
+        dev->op->dropout_backward(dev, m->z, m->z, m->mask0, &drop, m->rows, m->hidden);
+    dev->op->fill(dev, position, 0.0f, (size_t)m->positions * (size_t)m->hidden);
+    dev->op->fill(dev, lookups, 0.0f, (size_t)m->padded * (size_t)m->hidden);
+    dev->op->row_sums(dev, lookups, m->z, &in->by_word, m->hidden, 0);
+    dev->op->row_sums(dev, position, m->z, &in->by_position, m->hidden, 0);
+}
+
+static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
+{
+    struct gpt *m = (struct gpt *)net;
+    norm_backward(m, &m->last, rp_net_grad(net, m->layer[m->layers - 1].mlp.down_b), 1);
+    for (int l = m->layers - 1; l >= 0; l--)
+        if (layer_backward(m, l, err) < 0)
+            return -1;
+    embed_backward(m, (const struct gpt_input *)input);
+    return 0;
+}
+
+/* ---- what documents say of it ---- */
+
+/* Of each pair of a query and a key that it attends to: 4 H forward. */
+static double flops(const struct rp_net *net)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    double s = m->seq, h = m->hidden, i = m->inner, v = m->padded;
+    return 3 * (m->layers * (s * (8 * h * h + 4 * h * i) + 4 * h * (s * (s + 1) / 2)) + 2 * s * h * v);
+}
+
+/* The last norm leaves vectors of length sqrt(H), the embedding is normal with the initialiser's range. */
+static void untrained(const struct rp_net *net, double *guessing, double *logit_width)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    *guessing = log(m->padded);
+    *logit_width = (double)net->init_range * sqrt(m->hidden);
+}
+
+static const char *size_name(const struct rp_recipe *r)
+{
+    static const struct {
+        int64_t layers, hidden, heads;
+        const char *name;
+    } sizes[] = {{12, 768, 12, "gpt2-124m"}, {24, 1024, 16, "gpt2-355m"}, {36, 1280, 20, "gpt2-774m"}, {48, 1600, 25, "gpt2-1558m"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (r->model_num_hidden_layers == sizes[i].layers && r->model_hidden_size == sizes[i].hidden &&
+            r->model_num_attention_heads == sizes[i].heads && r->model_intermediate_size == 4 * sizes[i].hidden && r->model_vocab_size == 50257)
+            return sizes[i].name;
+    return NULL;
+}
+
+static int64_t tokens(const struct rp_recipe *r)
+{
+    return r->task_seq_length;
+}
+
+static const struct rp_alias aliases[] = {
+    {"lm_head.weight", "transformer.wte.weight"},
+    {NULL, NULL},
+};
+
+extern const struct rp_model rp_model_gpt;
+const struct rp_model rp_model_gpt = {
+    .name = "gpt",
+    .sample_unit = "sequences",
+    .task = "pre-training",
+    .counter = {{.name = "tokens", .per_sample = tokens}},
+    .alias = aliases,
+    .size_name = size_name,
+    .flops_formula = "3 x forward matrix products (backward counted as 2 x forward), attention to keys up to the query only, recomputation not "
+                     "counted: 3 * (L*(S*(8*H*H + 4*H*I) + 2*H*S*(S+1)) + 2*S*H*V) per sequence, V the padded vocabulary",
+    .size = sizeof(struct gpt),
+    .input_size = sizeof(struct gpt_input),
+    .configure = configure,
+    .declare = declare,
+    .declare_input = declare_input,
+    .fields = fields,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+    .flops = flops,
+    .untrained = untrained,
+};
