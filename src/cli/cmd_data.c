@@ -130,11 +130,14 @@ const struct rp_command rp_cmd_data_list = {
 struct check_opts {
     const char *store, *format;
     struct rp_opt_list below;
+    long seq_length, token_bytes;
 };
 #define AT(field) offsetof(struct check_opts, field)
 static const struct rp_opt check_opts[] = {
     RP_OPTION_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
     RP_OPTION_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
+    RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535, "token files: tokens of a sample, of which the file must have one more; default 1024"),
+    RP_OPTION_INT(token_bytes, "token-bytes", 0, 2, 4, "format tokens: bytes of a token, 2 or 4; default 2"),
     RP_OPT_STORE(store),
     {0},
 };
@@ -214,12 +217,13 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
     struct rp_sample_field field[RP_TELEMETRY_FIELDS_MAX];
     struct rp_data_check c;
     int n = 0;
-    if (!format || format->probe(path, field, &n, err) < 0)
+    const struct rp_data_opts order = {.seq_length = o->seq_length, .token_bytes = (int)o->token_bytes};
+    if (!format || format->probe(path, &order, field, &n, err) < 0)
         return -1;
     for (int i = 0; i < o->below.n; i++)
         if (set_range(field, n, o->below.item[i], err) < 0)
             return -1;
-    struct rp_dataset *d = format->open(path, field, n, 0, 0, err);
+    struct rp_dataset *d = format->open(path, field, n, &order, err);
     int failed = !d || format->check(d, &c, NULL, NULL, err) < 0;
     format->close(d);
     if (!failed)

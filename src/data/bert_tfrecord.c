@@ -117,14 +117,12 @@ static void bert_close(struct rp_dataset *base)
     free(d);
 }
 
-extern const struct rp_data_format rp_data_format_bert_tfrecord;
-
-static struct rp_dataset *bert_open(const char *path, const struct rp_sample_field *field, int n, int shuffle, uint64_t seed,
+static struct rp_dataset *bert_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
                                     struct rp_err *err)
 {
     struct bert_data *d = rp_alloc(sizeof *d);
     int failed = 0;
-    *d = (struct bert_data){.base.format = &rp_data_format_bert_tfrecord, .shuffle = shuffle, .seed = seed, .length[ONE] = 1};
+    *d = (struct bert_data){.base.format = &rp_data_format_bert_tfrecord, .shuffle = o->shuffle, .seed = o->seed, .length[ONE] = 1};
     memset(d->row, -1, sizeof d->row);
     for (int i = 0; !failed && i < n; i++)
         failed = add_field(d, i, &field[i], err) < 0;
@@ -313,9 +311,9 @@ static int check_counts(const struct bert_data *d, struct rp_err *err)
     return 0;
 }
 
-static int bert_probe(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int bert_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
 {
-    struct bert_data *d = bert(bert_open(path, NULL, 0, 0, 0, err));
+    struct bert_data *d = bert(bert_open(path, NULL, 0, o, err));
     int failed = !d || load_record(d, 0, check_counts, err) < 0;
     for (int id = 0; !failed && id < FIELD_COUNT; id++) {
         int from = counted[fields[id].length];

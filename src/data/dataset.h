@@ -13,6 +13,7 @@
 #define RP_DATA_DATASET_H
 
 #include "base/err.h"
+#include "data/files.h"
 #include "ops/dtype.h"
 #include "recipe/recipe.h"
 
@@ -49,6 +50,19 @@ struct rp_data_check {
     int facts;
 };
 
+/* How samples are cut and ordered: keys of the recipe. {0}: file order, defaults. */
+struct rp_data_opts {
+    int shuffle;       /* data.shuffle; 0: file order */
+    uint64_t seed;     /* seed.data */
+    int order;         /* enum rp_data_order: data.order */
+    int64_t samples;   /* of the whole schedule, on which Megatron-LM's order depends; 0: one epoch */
+    const char *split; /* data.split, NULL or "": all documents */
+    int token_bytes;   /* data.token_bytes; 0: 2 */
+    long seq_length;   /* for probe() of files that have no length of their own; 0: 1024 */
+};
+/* step_samples: samples of one optimizer step. */
+struct rp_data_opts rp_data_opts_of(const struct rp_recipe *r, int64_t step_samples);
+
 struct rp_dataset { /* a format's own struct begins with it */
     const struct rp_data_format *format;
 };
@@ -57,12 +71,14 @@ struct rp_data_format {
     const char *name;    /* choice of the recipe key data.format */
     const char *summary; /* one line for people */
     const char *in_name; /* part of the names of its files, by which they are found in directories and archives: ".tfrecord" */
+    /* Lists the files of `path`; NULL: rp_files_open() with in_name. */
+    int (*list)(struct rp_files *files, const char *path, struct rp_err *err);
     /* The fields of the format, with the counts of the first record at `path` and the ranges of public data. field: array of
      * RP_TELEMETRY_FIELDS_MAX. */
-    int (*probe)(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err);
+    int (*probe)(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err);
     /* path: file, directory, glob or "embedded:NAME" (files.h). RP_USAGE: a field that the format does not have, or a count that no record
-     * can have; records are checked against the counts when they are read. shuffle 0: file order. */
-    struct rp_dataset *(*open)(const char *path, const struct rp_sample_field *field, int fields, int shuffle, uint64_t seed,
+     * can have; records are checked against the counts when they are read. */
+    struct rp_dataset *(*open)(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
                                struct rp_err *err);
     void (*close)(struct rp_dataset *d);          /* NULL is fine */
     int64_t (*count)(const struct rp_dataset *d); /* records in all files, at least 1 */
@@ -73,8 +89,13 @@ struct rp_data_format {
                  struct rp_err *err);
 };
 
+#define X(name) extern const struct rp_data_format rp_data_format_##name;
+RP_DATA_FORMATS(X)
+#undef X
 extern const struct rp_data_format *const rp_data_formats[]; /* by enum rp_data_format_id, ended by NULL */
 const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: unknown name */
 const struct rp_data_format *rp_data_format_of(const struct rp_recipe *r);
+/* The files of a data set in that format: rp_files_close() them. */
+int rp_data_list(const struct rp_data_format *format, struct rp_files *files, const char *path, struct rp_err *err) rp_must_check;
 
 #endif

@@ -46,6 +46,17 @@ static int add_path(struct rp_files *f, char *name, struct rp_err *err)
     return 0;
 }
 
+static int has_in_name(const char *name, const char *in_name)
+{
+    char part[32];
+    for (const char *p = in_name; *p; p += strcspn(p, "|"), p += *p == '|') {
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(p, "|"), p);
+        if (strstr(name, part))
+            return 1;
+    }
+    return 0;
+}
+
 /* Adds the files of one directory with in_name in their names. *only: the sole directory in it, NULL if there is none or several. */
 static int scan_directory(struct rp_files *f, const char *dir, const char *in_name, char **only, struct rp_err *err)
 {
@@ -61,7 +72,7 @@ static int scan_directory(struct rp_files *f, const char *dir, const char *in_na
             continue;
         char *path = rp_asprintf("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", e->d_name);
         mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
-        if (S_ISREG(mode) && strstr(e->d_name, in_name)) {
+        if (S_ISREG(mode) && has_in_name(e->d_name, in_name)) {
             failed = add_path(f, path, err);
             continue;
         }
@@ -130,7 +141,7 @@ static int open_embedded(struct rp_files *f, const char *name, const char *in_na
     if (rp_archive_load(&s, RP_EMBEDDED_MAX, &m, &n, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
-        if (strstr(m[i].name, in_name)) {
+        if (has_in_name(m[i].name, in_name)) {
             files_add(f, rp_asprintf(RP_FILES_EMBEDDED "%s/%s", name, m[i].name), m[i].data, m[i].size);
             m[i].data = NULL;
         }
@@ -158,6 +169,21 @@ int rp_files_open(struct rp_files *f, const char *path, const char *in_name, str
     }
     qsort(f->file, (size_t)f->n, sizeof *f->file, by_name);
     return 0;
+}
+
+int rp_files_add(struct rp_files *f, char *const *path, int n, struct rp_err *err)
+{
+    for (int i = 0; i < n; i++)
+        if (add_path(f, rp_strdup(path[i]), err) < 0)
+            return -1;
+    qsort(f->file, (size_t)f->n, sizeof *f->file, by_name);
+    return 0;
+}
+
+int rp_files_find(const struct rp_files *f, const char *name)
+{
+    const struct rp_file key = {.name = (char *)name}, *found = bsearch(&key, f->file, (size_t)f->n, sizeof *f->file, by_name);
+    return found ? (int)(found - f->file) : -1;
 }
 
 void rp_files_close(struct rp_files *f)

@@ -5,8 +5,8 @@
  * Owner:   rp_files owns descriptors, names and the bytes of files held in memory; rp_files_close() frees them.
  *
  * Order: byte-wise by path (LC_ALL=C sort), so the same files are the same samples everywhere.
- * Of a directory, the regular files whose names contain the data format's `in_name` are used; hidden files never are. If there are none,
- * and exactly one directory, that directory is used instead: archives often have one top-level folder.
+ * Of a directory, the regular files whose names contain the data format's `in_name`, or one of several separated by '|', are used; hidden
+ * files never are. If there are none, and exactly one directory, that directory is used instead: archives often have one top-level folder.
  * "embedded:NAME" is the archive NAME inside this program, unpacked into memory without a file system.
  */
 #ifndef RP_DATA_FILES_H
@@ -33,8 +33,11 @@ struct rp_files {
     int last; /* index of the file that is open, -1: none. A set may have more files than a process may open */
 };
 
-/* in_name: in directories and archives, only files with this in their names are used: ".tfrecord". */
+/* in_name: in directories and archives, only files with this in their names are used: ".tfrecord", ".bin|.idx". */
 int rp_files_open(struct rp_files *f, const char *path, const char *in_name, struct rp_err *err) rp_must_check;
+/* Adds n regular files in their places of the order; after a failure too, *f can be closed. */
+int rp_files_add(struct rp_files *f, char *const *path, int n, struct rp_err *err) rp_must_check;
+int rp_files_find(const struct rp_files *f, const char *name); /* index, -1: not listed */
 void rp_files_close(struct rp_files *f);
 /* Exactly size bytes at offset of file i. RP_IO also if the file has been truncated or replaced since rp_files_open(). */
 int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t size, struct rp_err *err) rp_must_check;

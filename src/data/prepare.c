@@ -25,7 +25,7 @@ static int add_digest(struct rp_data_set *out, const struct rp_data_format *form
 {
     struct rp_files f;
     char hex[65];
-    if (rp_files_open(&f, out->path, format->in_name, err) < 0)
+    if (rp_data_list(format, &f, out->path, err) < 0)
         return -1;
     int failed = rp_files_digest(&f, hex, err) < 0;
     rp_files_close(&f);

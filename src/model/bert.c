@@ -34,6 +34,7 @@ struct bert {
     int vocab, hidden, layers, heads, inner, positions, types, seq, predictions, batch, rows, slots; /* rows: R, slots: M */
     float eps;
     double hidden_dropout, attention_dropout;
+    enum rp_activation act;
     float *word, *position, *type;                /* [V, H], [positions, H], [types, H] */
     float *pool_w, *pool_b, *mlm_w, *mlm_b;       /* [H, H], [H] */
     struct bert_layer *layer;
@@ -74,6 +75,7 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
     m->eps = (float)r->model_layer_norm_eps;
     m->hidden_dropout = r->model_hidden_dropout_prob;
     m->attention_dropout = r->model_attention_probs_dropout_prob;
+    m->act = (enum rp_activation)r->model_hidden_act;
 }
 
 static struct rp_attention attention_of(const struct bert *m, const struct bert_input *in, int l)
@@ -125,6 +127,7 @@ static void declare_layer_activations(struct rp_net *net, struct bert_layer *a, 
     rp_nn_attention_declare(net, &a->attention, &at, m->attention_dropout, l);
     rp_nn_norm_declare(net, &a->norm1, "layer %d attention output, normalised", "layer %d attention output",
                        "gemm or residual_layernorm_forward", l);
+    a->mlp.act = m->act;
     rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner, (size_t)m->rows * 3 * (size_t)m->hidden * sizeof(float), l);
     rp_nn_norm_declare(net, &a->norm2, "layer %d feed-forward output, normalised", "layer %d feed-forward output",
                        "gemm or residual_layernorm_forward", l);
@@ -156,8 +159,8 @@ static void declare_weights(struct rp_net *net)
 
 static void declare(struct rp_net *net)
 {
-    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_gelu_forward,
-                                         RP_OP_gelu_backward, RP_OP_tanh_forward, RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums};
+    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_tanh_forward,
+                                         RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums};
     struct bert *m = (struct bert *)net;
     long r = m->rows, h = m->hidden, n = m->slots, b = m->batch;
     m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
@@ -185,6 +188,7 @@ static void declare(struct rp_net *net)
     rp_net_work(net, n, 3 * h);
     rp_linear_use(net, m->slots, m->hidden, m->hidden, 0);
     rp_linear_use(net, m->batch, m->hidden, m->hidden, 0);
+    rp_nn_gelu_use(net, m->act, r > n ? r : n, h);
     for (size_t i = 0; i < sizeof row_ops / sizeof *row_ops; i++)
         rp_net_use_rows(net, row_ops[i], r > n ? r : n, h);
 }
@@ -281,7 +285,7 @@ static void masked_lm(struct bert *m, const struct bert_input *in, const float *
     int n = m->slots, h = m->hidden;
     dev->op->gather_rows(dev, m->h, x, in->masked, n, h);
     rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h, 0);
-    dev->op->gelu_forward(dev, m->mlm_norm.xhat, m->tu, n, h);
+    rp_nn_gelu_forward(dev, m->act, m->mlm_norm.xhat, m->tu, n, h);
     rp_nn_norm_forward(&m->net, &m->mlm_norm, NULL);
     rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->mlm_norm.y, in->labels, in->coef);
 }
@@ -320,7 +324,7 @@ static void masked_lm_backward(struct bert *m)
     float *dt = m->mlm_norm.y; /* last read for the decoder's weight gradient */
     rp_nn_classifier_backward(&m->net, &m->mlm, dt, dt);
     rp_nn_norm_backward(&m->net, &m->mlm_norm, dt, NULL, NULL);
-    dev->op->gelu_backward(dev, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
+    rp_nn_gelu_backward(dev, m->act, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
     rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h, 0);
     rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h, 0);
 }

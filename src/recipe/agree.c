@@ -47,7 +47,7 @@ static int global_batch_is_own(const struct rp_recipe *r)
            r->origin[RP_KEY_train_accumulation_steps] < RP_FROM_BACKEND && r->origin[RP_KEY_train_global_batch_size] < RP_FROM_BACKEND;
 }
 
-static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
+static int check_vocabulary(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     if (r->workload == RP_MODEL_gpt && r->task_eod_mask_loss && r->task_eod_token >= r->model_vocab_size)
         REFUSE(task_eod_token, "task.eod_token %lld is not a token: model.vocab_size is %lld", (long long)r->task_eod_token,
@@ -94,9 +94,26 @@ static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
     return 0;
 }
 
+static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    if (r->data_token_bytes == 3)
+        REFUSE(data_token_bytes, "data.token_bytes 3: expected 2 or 4");
+    if (r->data_split && r->data_format != RP_DATA_FORMAT_megatron)
+        REFUSE(data_split, "data.split is for data.format megatron; of other formats all tokens are used");
+    if (r->data_order != RP_DATA_ORDER_megatron)
+        return 0;
+    if (r->data_format != RP_DATA_FORMAT_megatron)
+        REFUSE(data_order, "data.order megatron is for data.format megatron");
+    if (!r->data_shuffle)
+        REFUSE(data_shuffle, "data.order megatron always shuffles: set data.shuffle to true, or data.order to philox");
+    if (r->seed_data > UINT32_MAX)
+        REFUSE(seed_data, "data.order megatron: numpy's seeds end at %lld, seed.data is %lld", (long long)UINT32_MAX, (long long)r->seed_data);
+    return 0;
+}
+
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    if (check_rules(r, key, err) < 0 || check_tokens(r, key, err) < 0 || check_training(r, key, err) < 0)
+    if (check_rules(r, key, err) < 0 || check_vocabulary(r, key, err) < 0 || check_training(r, key, err) < 0)
         return -1;
-    return check_device(r, key, err) < 0 ? -1 : check_data(r, key, err);
+    return check_device(r, key, err) < 0 || check_data(r, key, err) < 0 ? -1 : check_tokens(r, key, err);
 }

@@ -15,7 +15,8 @@
 #define RP_PRECISIONS(X) X(fp32)
 #define RP_OPTIMIZERS(X) X(adamw) X(lamb)
 #define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square) X(cosine)
-#define RP_DATA_FORMATS(X) X(bert_tfrecord) /* each a struct rp_data_format rp_data_format_<name> */
+#define RP_DATA_FORMATS(X) X(bert_tfrecord) X(llmc) X(tokens) X(megatron) /* each a struct rp_data_format rp_data_format_<name> */
+#define RP_DATA_ORDERS(X) X(philox) X(megatron)
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
 #define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
@@ -37,6 +38,8 @@ enum rp_optimizer_id { RP_OPTIMIZERS(RP_IN_OPTIMIZER) RP_OPTIMIZER_COUNT };
 enum rp_decay { RP_DECAYS(RP_IN_DECAY) };
 #define RP_IN_DATA_FORMAT(name) RP_DATA_FORMAT_##name,
 enum rp_data_format_id { RP_DATA_FORMATS(RP_IN_DATA_FORMAT) RP_DATA_FORMAT_COUNT };
+#define RP_IN_DATA_ORDER(name) RP_DATA_ORDER_##name,
+enum rp_data_order { RP_DATA_ORDERS(RP_IN_DATA_ORDER) };
 #define RP_IN_ESTIMATOR(name) RP_ESTIMATOR_##name,
 enum rp_estimator { RP_ESTIMATORS(RP_IN_ESTIMATOR) };
 #define RP_IN_BACKEND(name) RP_BACKEND_##name,

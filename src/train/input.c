@@ -124,7 +124,8 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
     size_t bytes = t->net->tensors[RP_INPUT].bytes;
     in->format = o->format;
     in->fields = t->net->model->fields(t->net, in->field);
-    in->data = in->format->open(o->data, in->field, in->fields, r->data_shuffle, (uint64_t)r->seed_data, err);
+    struct rp_data_opts opts = rp_data_opts_of(r, t->micros * t->net->batch);
+    in->data = in->format->open(o->data, in->field, in->fields, &opts, err);
     if (!in->data)
         return -1;
     for (int k = 0; k < in->fields; k++) {

@@ -50,12 +50,13 @@ static void read_all(const void *data, size_t size)
     void *const row[] = {s.ids, s.mask, s.segments, s.positions, s.labels, s.weights, &s.next};
     int n = 0;
     struct rp_err err = {0};
+    const struct rp_data_opts opts = {.shuffle = 1, .seed = size};
     char path[64];
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd < 0 || rp_write_all(fd, data, size) < 0)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct rp_dataset *d = format->open(path, want, sizeof want / sizeof *want, 1, size, &err);
+    struct rp_dataset *d = format->open(path, want, sizeof want / sizeof *want, &opts, &err);
     if (!d)
         must_be_refusal(&err);
     for (int64_t i = 0; d && i < format->count(d); i++)
@@ -64,7 +65,7 @@ static void read_all(const void *data, size_t size)
         else
             must_be_refusal(&err);
     format->close(d);
-    if (format->probe(path, own, &n, &err) < 0)
+    if (format->probe(path, &opts, own, &n, &err) < 0)
         must_be_refusal(&err);
     close(fd);
 }

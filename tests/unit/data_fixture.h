@@ -30,7 +30,8 @@ static const struct rp_sample_field small_fields[BERT_FIELDS] = BERT_WANTS(SEQ, 
 static inline struct rp_dataset *open_bert(const char *path, const struct rp_sample_field *field, int shuffle, uint64_t seed,
                                                             struct rp_err *err)
 {
-    return rp_data_format_find("bert_tfrecord")->open(path, field ? field : small_fields, BERT_FIELDS, shuffle, seed, err);
+    const struct rp_data_opts o = {.shuffle = shuffle, .seed = seed};
+    return rp_data_format_find("bert_tfrecord")->open(path, field ? field : small_fields, BERT_FIELDS, &o, err);
 }
 
 static inline void close_data(struct rp_dataset *d)

@@ -231,13 +231,13 @@ TEST(probe_finds_the_lengths)
     const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
     int n = 0;
     put_samples("probe.tfrecord", 0, 1);
-    if (!CHECK(format->probe(scratch("probe.tfrecord"), f, &n, &err) == 0 && n == BERT_FIELDS, "%s", err.msg))
+    if (!CHECK(format->probe(scratch("probe.tfrecord"), &(struct rp_data_opts){0}, f, &n, &err) == 0 && n == BERT_FIELDS, "%s", err.msg))
         return;
     for (int i = 0; i < n; i++)
         CHECK(strcmp(f[i].name, small_fields[i].name) == 0 && f[i].dtype == small_fields[i].dtype && f[i].count == small_fields[i].count,
               "%s: %ld", f[i].name, f[i].count);
     CHECK(f[0].below == 30522 && f[1].below == 2, "ranges of public data");
-    struct rp_dataset *d = format->open(scratch("probe.tfrecord"), f, n, 0, 0, &err);
+    struct rp_dataset *d = format->open(scratch("probe.tfrecord"), f, n, &(struct rp_data_opts){0}, &err);
     CHECK(d && d->format == format && d->format->count(d) == 1, "what probe finds can be opened: %s", err.msg);
     close_data(d);
 }
@@ -274,7 +274,7 @@ TEST(formats_are_found_by_name)
 
 static void wants_fail(const struct rp_sample_field *f, int n, const char *text)
 {
-    struct rp_dataset *d = rp_data_format_find("bert_tfrecord")->open(put_samples("wants.tfrecord", 0, 1), f, n, 0, 0, &err);
+    struct rp_dataset *d = rp_data_format_find("bert_tfrecord")->open(put_samples("wants.tfrecord", 0, 1), f, n, &(struct rp_data_opts){0}, &err);
     CHECK(!d && err.code == RP_USAGE && strstr(err.msg, text), "code %d: %s", err.code, d ? "opened" : err.msg);
     close_data(d);
 }
@@ -316,7 +316,7 @@ TEST(a_model_may_want_some_of_the_fields)
     s.positions[1] = SEQ;
     add_sample(&file, &s);
     const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
-    struct rp_dataset *d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, 0, 0, &err);
+    struct rp_dataset *d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, &(struct rp_data_opts){0}, &err);
     CHECK(d && format->get(d, 0, row, &err) == 0 && memcmp(got, want, sizeof got) == 0, "%s", err.msg);
     CHECK(d && check_data(d, &c, &err) == 0 && c.facts == 2 && fact(&c, "seq_length") == SEQ && fact(&c, "distinct_ids") == 7, "%s", err.msg);
     close_data(d);
@@ -324,7 +324,7 @@ TEST(a_model_may_want_some_of_the_fields)
     s.segments[0] = 2;
     file.size = 0;
     add_sample(&file, &s);
-    d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, 0, 0, &err);
+    d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, &(struct rp_data_opts){0}, &err);
     CHECK(d && format->get(d, 0, row, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "field 'segment_ids'"), "%s", err.msg);
     close_data(d);
 }

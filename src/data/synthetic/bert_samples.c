@@ -195,7 +195,6 @@ static int bert_check(const struct rp_make_opts *o, struct rp_err *err)
     return 0;
 }
 
-extern const struct rp_data_format rp_data_format_bert_tfrecord;
 extern const struct rp_generator rp_generator_bert;
 const struct rp_generator rp_generator_bert = {
     .name = "bert",

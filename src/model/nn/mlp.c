@@ -2,10 +2,26 @@
 
 #include "model/nn/linear.h"
 
+void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long width)
+{
+    rp_net_use_rows(m, act == RP_ACTIVATION_gelu_tanh ? RP_OP_gelu_tanh_forward : RP_OP_gelu_forward, rows, width);
+    rp_net_use_rows(m, act == RP_ACTIVATION_gelu_tanh ? RP_OP_gelu_tanh_backward : RP_OP_gelu_backward, rows, width);
+}
+
+void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, float *g, const float *u, int rows, int width)
+{
+    (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_forward : dev->op->gelu_forward)(dev, g, u, rows, width);
+}
+
+void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, float *du, float *dbias, const float *dg, const float *u, int rows,
+                         int width, float *work)
+{
+    (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_backward : dev->op->gelu_backward)(dev, du, dbias, dg, u, rows, width, work);
+}
+
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
-    const int tanh = a->act == RP_ACTIVATION_gelu_tanh;
     a->rows = rows;
     a->hidden = hidden;
     a->inner = inner;
@@ -14,20 +30,16 @@ void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidd
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d intermediate after GELU", .at = &a->g, .dim = {rows, inner}, .layer = layer,
                                           .room = (size_t)rows * (size_t)hidden * sizeof(float),
                                           .stage = layer, .shard = 2, .shared = a->recompute != RP_RECOMPUTE_none,
-                                          .made_by = tanh ? "gelu_tanh_forward" : "gelu_forward"});
+                                          .made_by = "gelu_forward or gelu_tanh_forward"});
     rp_net_work(m, rows, inner);
     rp_linear_use(m, rows, hidden, inner, a->in_first);
     rp_linear_use(m, rows, inner, hidden, a->in_first);
-    rp_net_use_rows(m, tanh ? RP_OP_gelu_tanh_forward : RP_OP_gelu_forward, rows, inner);
-    rp_net_use_rows(m, tanh ? RP_OP_gelu_tanh_backward : RP_OP_gelu_backward, rows, inner);
+    rp_nn_gelu_use(m, a->act, rows, inner);
 }
 
 void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a)
 {
-    if (a->act == RP_ACTIVATION_gelu_tanh)
-        m->dev->op->gelu_tanh_forward(m->dev, a->g, a->u, a->rows, a->inner);
-    else
-        m->dev->op->gelu_forward(m->dev, a->g, a->u, a->rows, a->inner);
+    rp_nn_gelu_forward(m->dev, a->act, a->g, a->u, a->rows, a->inner);
 }
 
 void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const float *x)
@@ -47,8 +59,7 @@ void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, 
     float *du = a->g;
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->down_w), dy, a->g, a->rows, a->inner, a->hidden, a->in_first);
     rp_linear_dgrad(m->dev, du, dy, a->down_w, NULL, a->rows, a->inner, a->hidden, a->in_first);
-    (a->act == RP_ACTIVATION_gelu_tanh ? m->dev->op->gelu_tanh_backward : m->dev->op->gelu_backward)(
-        m->dev, du, rp_net_grad(m, a->up_b), du, a->u, a->rows, a->inner, m->work);
+    rp_nn_gelu_backward(m->dev, a->act, du, rp_net_grad(m, a->up_b), du, a->u, a->rows, a->inner, m->work);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->up_w), du, x, a->rows, a->hidden, a->inner, a->in_first);
     rp_linear_dgrad(m->dev, dx, du, a->up_w, add, a->rows, a->hidden, a->inner, a->in_first);
 }

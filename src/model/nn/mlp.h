@@ -18,6 +18,12 @@ struct rp_nn_mlp {
     enum rp_recompute recompute;          /* what all layers share, because backward computes it again: g, or u and g */
 };
 
+/* GELU in the form that model.hidden_act names. */
+void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long width);
+void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, float *g, const float *u, int rows, int width);
+void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, float *du, float *dbias, const float *dg, const float *u, int rows,
+                         int width, float *work);
+
 /* a: complete except for pointers and sizes. Activations of layer `layer` (from 1). room: least bytes of u, for what overwrites it; g
  * has at least [R, H]. */
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer);

@@ -1,0 +1,44 @@
+/* Plain files of token ids, uint16 or uint32 (data.token_bytes), little endian, without a header: nanoGPT's train.bin is uint16.
+ *
+ * Samples are windows inside one file (token_files.h). nanoGPT draws random offsets instead. */
+#include "data/token_files.h"
+
+static int tokens_head(struct rp_token_set *s, int i, struct rp_err *err)
+{
+    const struct rp_file *f = &s->files.file[i];
+    enum rp_token_type type = s->opts.token_bytes == 4 ? RP_TOKEN_U32 : RP_TOKEN_U16;
+    uint64_t width = rp_token_bytes(type);
+    if (f->size % width)
+        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, not a multiple of the %llu of a token (data.token_bytes): it is truncated, or "
+                       "not a file of plain tokens", f->name, (unsigned long long)f->size, (unsigned long long)width);
+    s->range[i] = (struct rp_token_range){type, 0, (int64_t)(f->size / width)};
+    return 0;
+}
+
+static struct rp_dataset *tokens_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
+                                      struct rp_err *err)
+{
+    if (o->token_bytes && o->token_bytes != 2 && o->token_bytes != 4)
+        return rp_fail_null(err, RP_USAGE, "data.token_bytes %d: expected 2 or 4", o->token_bytes);
+    return rp_token_windows_open(&rp_data_format_tokens, tokens_head, path, field, n, o, err);
+}
+
+static int tokens_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+{
+    (void)path;
+    (void)err;
+    rp_token_probe(o, 0, field, n);
+    return 0;
+}
+
+const struct rp_data_format rp_data_format_tokens = {
+    .name = "tokens",
+    .summary = "plain .bin files of uint16 or uint32 tokens",
+    .in_name = ".bin",
+    .probe = tokens_probe,
+    .open = tokens_open,
+    .close = rp_token_windows_close,
+    .count = rp_token_windows_count,
+    .get = rp_token_windows_get,
+    .check = rp_token_windows_check,
+};

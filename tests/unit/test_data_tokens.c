@@ -1,0 +1,437 @@
+/* Files of tokens: llm.c's, plain ones and Megatron-LM's; what is read, in which order, and what is refused. */
+#include "tests/unit/tap.h"
+
+#include "base/buf.h"
+#include "data/numpy_order.h"
+#include "data/token_files.h"
+#include "tests/unit/data_fixture.h"
+
+static struct rp_err err;
+
+enum { SEQ_T = 4, N_ROW = SEQ_T + 1 };
+
+static struct rp_dataset *open_tokens(const char *format, const char *path, long seq, int64_t below, const struct rp_data_opts *o)
+{
+    const struct rp_sample_field f = {RP_TOKENS_FIELD, RP_I32, seq + 1, below};
+    static const struct rp_data_opts none;
+    return rp_data_format_find(format)->open(path, &f, 1, o ? o : &none, &err);
+}
+
+/* Appends v in `width` bytes. */
+static void add_value(struct rp_buf *b, int64_t v, size_t width)
+{
+    rp_buf_add(b, &v, width);
+}
+
+/* ---- llm.c and plain tokens ---- */
+
+static const int32_t gpt2[] = {20240520, 1}, llama3[] = {20240801, 7};
+
+static const char *put_llmc(const char *name, const int32_t kind[2], int32_t announced, int first, int tokens)
+{
+    RP_BUF b = {0};
+    const int32_t head[256] = {kind[0], kind[1], announced};
+    rp_buf_add(&b, head, sizeof head);
+    for (int i = 0; i < tokens; i++)
+        add_value(&b, first + i, kind == gpt2 ? 2 : 4);
+    return put_file(name, b.data, b.size);
+}
+
+static const char *put_tokens(const char *name, size_t width, int first, int tokens)
+{
+    RP_BUF b = {0};
+    for (int i = 0; i < tokens; i++)
+        add_value(&b, first + i, width);
+    return put_file(name, rp_buf_text(&b), b.size);
+}
+
+static int is_run(const int32_t *row, int first)
+{
+    for (int k = 0; k < N_ROW; k++)
+        if (row[k] != first + k)
+            return 0;
+    return 1;
+}
+
+/* Two shards of 10 and 13 tokens: windows 0, 4 of the first and 0, 4, 8 of the second. */
+static void check_windows(const char *format, const struct rp_data_opts *o)
+{
+    static const int first[] = {0, 4, 100, 104, 108};
+    int32_t row[N_ROW];
+    void *const rows[] = {row};
+    RP_FREE char *glob = rp_asprintf("%s*", scratch("w"));
+    struct rp_dataset *d = open_tokens(format, glob, SEQ_T, 200, o);
+    if (!CHECK(d, "%s", err.msg))
+        return;
+    CHECK(d->format->count(d) == 5);
+    for (int i = 0; i < 12; i++)
+        CHECK(d->format->get(d, i, rows, &err) == 0 && is_run(row, first[i % 5]), "sample %d begins with %d", i, row[0]);
+    struct rp_data_check c;
+    CHECK(check_data(d, &c, &err) == 0 && c.records == 5 && c.files == 2 && fact(&c, "tokens") == 23 && fact(&c, "distinct_ids") == 23 &&
+              fact(&c, "largest_id") == 112,
+          "%s", err.msg);
+    close_data(d);
+}
+
+TEST(samples_are_windows_of_one_file)
+{
+    put_llmc("w1", gpt2, 10, 0, 10);
+    put_llmc("w2", llama3, 13, 100, 13);
+    check_windows("llmc", NULL);
+    put_tokens("w1", 2, 0, 10);
+    put_tokens("w2", 2, 100, 13);
+    check_windows("tokens", NULL);
+    put_tokens("w1", 4, 0, 10);
+    put_tokens("w2", 4, 100, 13);
+    check_windows("tokens", &(struct rp_data_opts){.token_bytes = 4});
+}
+
+TEST(shuffling_keeps_every_window_in_every_epoch)
+{
+    int32_t row[N_ROW];
+    void *const rows[] = {row};
+    int order[2][50];
+    struct rp_dataset *d = open_tokens("tokens", put_tokens("s.bin", 2, 0, 203), SEQ_T, 0, &(struct rp_data_opts){.shuffle = 1, .seed = 3});
+    if (!CHECK(d && d->format->count(d) == 50, "%s", err.msg))
+        return;
+    for (int e = 0; e < 2; e++) {
+        int seen[50] = {0}, all = 0;
+        for (int i = 0; i < 50; i++) {
+            CHECK(d->format->get(d, e * 50 + i, rows, &err) == 0 && row[0] % SEQ_T == 0 && is_run(row, row[0]));
+            order[e][i] = row[0] / SEQ_T;
+            all += !seen[order[e][i]]++;
+        }
+        CHECK(all == 50);
+    }
+    CHECK(memcmp(order[0], order[1], sizeof order[0]) != 0);
+    close_data(d);
+}
+
+static void open_fails(const char *format, const char *path, const struct rp_data_opts *o, enum rp_code code, const char *text)
+{
+    struct rp_dataset *d = open_tokens(format, path, SEQ_T, 0, o);
+    CHECK(!d && err.code == code && strstr(err.msg, text), "expected '%s', got %d: %s", text, err.code, d ? "opened" : err.msg);
+    close_data(d);
+}
+
+TEST(token_files_that_are_refused)
+{
+    static const int32_t old[] = {20240520, 2}, eval[] = {20240522, 1};
+    open_fails("llmc", put_file("x.bin", "abc", 3), NULL, RP_MALFORMED, "x.bin' has 3 bytes, fewer than the header of 1024");
+    open_fails("llmc", put_llmc("x.bin", eval, 10, 0, 10), NULL, RP_MALFORMED, "begins with 20240522, expected llm.c's magic number 20240520");
+    open_fails("llmc", put_llmc("x.bin", old, 10, 0, 10), NULL, RP_MALFORMED, "has version 2, expected 1 for GPT-2");
+    open_fails("llmc", put_llmc("x.bin", gpt2, 11, 0, 10), NULL, RP_MALFORMED, "announces 11 tokens of 2 bytes, the file has 1044 bytes, which are 10 tokens");
+    open_fails("llmc", put_llmc("x.bin", gpt2, -1, 0, 10), NULL, RP_MALFORMED, "announces -1 tokens");
+    open_fails("llmc", put_llmc("x.bin", gpt2, 4, 0, 4), NULL, RP_MALFORMED, "has 4 tokens, too few for one sample of task.seq_length + 1 = 5");
+    open_fails("tokens", put_file("x.bin", "abc", 3), NULL, RP_MALFORMED, "has 3 bytes, not a multiple of the 2 of a token (data.token_bytes)");
+    open_fails("tokens", put_tokens("x.bin", 2, 0, 0), NULL, RP_MALFORMED, "has 0 tokens, too few");
+    open_fails("tokens", put_tokens("x.bin", 2, 0, 9), &(struct rp_data_opts){.token_bytes = 3}, RP_USAGE, "data.token_bytes 3: expected 2 or 4");
+    open_fails("tokens", scratch("none"), NULL, RP_IO, "none");
+}
+
+TEST(tokens_beyond_the_vocabulary_are_named)
+{
+    int32_t row[N_ROW];
+    void *const rows[] = {row};
+    struct rp_data_check c;
+    struct rp_dataset *d = open_tokens("tokens", put_tokens("v.bin", 2, 10, 20), SEQ_T, 27, NULL);
+    CHECK(d && d->format->get(d, 2, rows, &err) == 0, "%s", err.msg);
+    CHECK(d && d->format->get(d, 3, rows, &err) == 0, "%s", err.msg);
+    d = (close_data(d), open_tokens("tokens", scratch("v.bin"), SEQ_T, 26, NULL));
+    CHECK(d && d->format->get(d, 3, rows, &err) < 0 && err.code == RP_MALFORMED &&
+              strstr(err.msg, "v.bin', token 16 (from 0) is 26, expected 0..25 (model.vocab_size)"),
+          "%s", err.msg);
+    CHECK(d && check_data(d, &c, &err) < 0 && strstr(err.msg, "token 16 (from 0)"), "%s", err.msg);
+    close_data(d);
+    /* 32 bits: ids that a row cannot hold */
+    d = open_tokens("tokens", put_file("v.bin", "\377\377\377\377\1\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0", 20), SEQ_T, 0, &(struct rp_data_opts){.token_bytes = 4});
+    CHECK(d && d->format->get(d, 0, rows, &err) < 0 && strstr(err.msg, "token 0 (from 0) is 4294967295, expected 0..2147483647"), "%s", err.msg);
+    close_data(d);
+}
+
+TEST(only_tokens_are_a_field)
+{
+    static const char *const names[] = {"llmc", "tokens", "megatron"};
+    const struct rp_data_opts o = {0};
+    const char *path = put_tokens("f.bin", 2, 0, 30);
+    for (int i = 0; i < 3; i++) {
+        const struct rp_data_format *format = rp_data_format_find(names[i]);
+        struct rp_sample_field f[7] = BERT_WANTS(SEQ, PREDICTIONS, VOCAB);
+        CHECK(!format->open(path, f, 7, &o, &err) && err.code == RP_USAGE && strstr(err.msg, "has no field 'input_ids', only tokens"), "%s", err.msg);
+        f[0] = (struct rp_sample_field){RP_TOKENS_FIELD, RP_U8, 5, 0};
+        CHECK(!format->open(path, f, 1, &o, &err) && err.code == RP_USAGE && strstr(err.msg, "has elements"), "%s", err.msg);
+        f[0] = (struct rp_sample_field){RP_TOKENS_FIELD, RP_I32, 1, 0};
+        CHECK(!format->open(path, f, 1, &o, &err) && err.code == RP_USAGE && strstr(err.msg, "cannot have 1 tokens"), "%s", err.msg);
+    }
+}
+
+/* ---- Megatron-LM ---- */
+
+/* One index and its tokens; sequence k has the ids that follow those of sequence k - 1. */
+struct pair {
+    const char *name;
+    int code, first, n, modes;
+    int lengths[32];
+};
+
+static const int widths[] = {0, 1, 1, 2, 4, 8, 8, 4, 2};
+
+static void make_pair(const struct pair *p, struct rp_buf *idx, struct rp_buf *bin)
+{
+    int width = widths[p->code];
+    rp_buf_add(idx, "MMIDIDX\0", 9);
+    add_value(idx, 1, 8);
+    add_value(idx, p->code, 1);
+    add_value(idx, p->n, 8);
+    add_value(idx, p->n + 1, 8);
+    for (int k = 0; k < p->n; k++)
+        add_value(idx, p->lengths[k], 4);
+    int64_t at = 0;
+    for (int k = 0; k < p->n; at += p->lengths[k++] * width)
+        add_value(idx, at, 8);
+    for (int k = 0; k <= p->n; k++)
+        add_value(idx, k, 8);
+    for (int k = 0; k < p->n && p->modes; k++)
+        add_value(idx, 0, 1);
+    for (int64_t t = 0; t < at / width; t++)
+        add_value(bin, p->first + t, (size_t)width);
+}
+
+static void put_pair(const struct pair *p)
+{
+    RP_BUF idx = {0}, bin = {0};
+    make_pair(p, &idx, &bin);
+    RP_FREE char *idx_name = rp_asprintf("%s.idx", p->name), *bin_name = rp_asprintf("%s.bin", p->name);
+    put_file(idx_name, idx.data, idx.size);
+    put_file(bin_name, rp_buf_text(&bin), bin.size);
+}
+
+static void check_rows(struct rp_dataset *d, const int *first, int n)
+{
+    int32_t row[N_ROW];
+    void *const rows[] = {row};
+    CHECK(d->format->count(d) == n, "%lld samples", (long long)d->format->count(d));
+    for (int i = 0; i < n; i++)
+        CHECK(d->format->get(d, i, rows, &err) == 0 && is_run(row, first[i]), "sample %d begins with %d: %s", i, row[0], err.msg);
+}
+
+TEST(megatron_reads_every_type_of_whole_numbers)
+{
+    static const int codes[] = {1, 2, 3, 4, 5, 8}, first[] = {10, 14, 18, 22};
+    for (int i = 0; i < 6; i++) {
+        put_pair(&(struct pair){.name = "m", .code = codes[i], .first = 10, .n = 5, .modes = i % 2, .lengths = {3, 0, 7, 1, 8}});
+        struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 100, NULL);
+        struct rp_data_check c;
+        if (!CHECK(d, "type %d: %s", codes[i], err.msg))
+            continue;
+        check_rows(d, first, 4);
+        CHECK(check_data(d, &c, &err) == 0 && fact(&c, "documents") == 5 && fact(&c, "sequences") == 5 && fact(&c, "tokens") == 19 && c.files == 2);
+        close_data(d);
+    }
+    put_pair(&(struct pair){.name = "m", .code = 2, .first = 125, .n = 1, .lengths = {8}});
+    struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 0, NULL);
+    int32_t row[N_ROW];
+    void *const rows[] = {row};
+    CHECK(d && d->format->get(d, 0, rows, &err) < 0 && strstr(err.msg, "m.bin', token 3 (from 0) is -128"), "%s", err.msg);
+    close_data(d);
+}
+
+TEST(megatron_is_found_by_every_form_of_its_path)
+{
+    static const int first[] = {0, 4};
+    static const char *const forms[] = {"g/a", "g/a.bin", "g/a.idx", "g", "g/*", "g/*.idx", "g/a.b*"};
+    mkdir(scratch("g"), 0777);
+    put_pair(&(struct pair){.name = "g/a", .code = 8, .n = 2, .lengths = {3, 7}});
+    put_file("README", "x", 1);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct rp_dataset *d = open_tokens("megatron", scratch(forms[i]), SEQ_T, 100, NULL);
+        if (CHECK(d, "%s: %s", forms[i], err.msg))
+            check_rows(d, first, 2);
+        close_data(d);
+    }
+    /* two pairs are one row of tokens, in the order of their names */
+    static const int both[] = {0, 4, 8, 12, 16};
+    put_pair(&(struct pair){.name = "g/a-1", .code = 4, .n = 2, .first = 0, .lengths = {3, 8}});
+    put_pair(&(struct pair){.name = "g/a", .code = 8, .n = 2, .first = 11, .lengths = {3, 7}});
+    struct rp_dataset *d = open_tokens("megatron", scratch("g"), SEQ_T, 100, NULL);
+    if (CHECK(d, "%s", err.msg))
+        check_rows(d, both, 5);
+    close_data(d);
+    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.split = "9,1"}, RP_USAGE, "data.split is for one data set, but there are 2");
+    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.order = RP_DATA_ORDER_megatron, .shuffle = 1}, RP_USAGE, "Megatron-LM would blend");
+    unlink(scratch("g/a.bin"));
+    open_fails("megatron", scratch("g"), NULL, RP_IO, "a.idx' has no '");
+    open_fails("megatron", scratch("README"), NULL, RP_MALFORMED, "README' is neither .bin nor .idx");
+}
+
+TEST(damaged_indices_are_refused)
+{
+    static const struct {
+        int file, at, bytes; /* of .idx (0) or .bin (1); bytes 0: cut there */
+        int64_t value;
+        const char *text;
+    } c[] = {
+        {0, 20, 0, 0, "has 20 bytes, fewer than the header of 34"},
+        {0, 0, 1, 'X', "does not begin with MMIDIDX"},
+        {0, 0, 8, 0x0000584449544e54 /* "TNTIDX" */, "old implementations"},
+        {0, 9, 8, 2, "has version 2, expected 1"},
+        {0, 17, 1, 6, "elements of type 6 (float64)"},
+        {0, 17, 1, 7, "elements of type 7 (float32, or float64 of old versions)"},
+        {0, 17, 1, 0, "elements of type 0"},
+        {0, 17, 1, 9, "elements of type 9 (unknown)"},
+        {0, 18, 8, 4, "announces 4 sequences and 4 entries"},
+        {0, 18, 8, -1, "announces 18446744073709551615 sequences"},
+        {0, 26, 8, INT64_MAX, "announces 3 sequences and 9223372036854775807 entries"},
+        {0, 90, 0, 0, "it is truncated or damaged"},
+        {0, 34, 4, -5, "sequence 0 (from 0) has the length -5"},
+        {0, 34, 4, 4, "sequence 1 (from 0) begins at byte 6, expected 8"},
+        {0, 42, 4, 9, "m.bin' has 36 bytes, expected 38"},
+        {0, 54, 8, 8, "sequence 1 (from 0) begins at byte 8, expected 6"},
+        {0, 70, 8, 1, "entry 0 (from 0) of the document index is 1"},
+        {0, 78, 8, 3, "entry 2 (from 0) of the document index is 2 after 3"},
+        {0, 86, 8, -2, "entry 2 (from 0) of the document index is -2"},
+        {0, 94, 8, 2, "entry 3 (from 0) of the document index is 2 after 2; expected numbers that rise from 0 to 3"},
+        {0, 103, 1, 1, "sequence 1 (from 0) has mode 1, which is not text"},
+        {1, 34, 0, 0, "m.bin' has 34 bytes, expected 36"},
+    };
+    const struct pair p = {.name = "m", .code = 8, .n = 3, .modes = 1, .lengths = {3, 7, 8}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        RP_BUF idx = {0}, bin = {0};
+        make_pair(&p, &idx, &bin);
+        CHECK(idx.size == 105 && bin.size == 36);
+        struct rp_buf *file = c[i].file ? &bin : &idx;
+        if (c[i].bytes)
+            memcpy(file->data + c[i].at, &c[i].value, (size_t)c[i].bytes);
+        else
+            file->size = (size_t)c[i].at;
+        put_file("m.idx", idx.data, idx.size);
+        put_file("m.bin", bin.data, bin.size);
+        open_fails("megatron", scratch("m"), NULL, RP_MALFORMED, c[i].text);
+    }
+    put_pair(&(struct pair){.name = "m", .code = 8});
+    open_fails("megatron", scratch("m"), NULL, RP_MALFORMED, "has no documents");
+    put_pair(&(struct pair){.name = "m", .code = 8, .n = 2, .lengths = {2, 2}});
+    open_fails("megatron", scratch("m"), NULL, RP_MALFORMED, "m.bin' has 4 tokens in 2 documents, too few for one sample of task.seq_length + 1 = 5");
+}
+
+TEST(splits_are_those_of_megatron_or_refused)
+{
+    static const char *const bad[] = {"x", "1,", ",1", "1;2", "-1,2", "0,0", "1,x", "nan", "inf"};
+    put_pair(&(struct pair){.name = "m", .code = 8, .n = 4, .lengths = {9, 9, 9, 9}});
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        open_fails("megatron", scratch("m"), &(struct rp_data_opts){.split = bad[i]}, RP_USAGE, "data.split");
+    open_fails("megatron", scratch("m"), &(struct rp_data_opts){.split = "1,999"}, RP_MALFORMED, "leaves none of 4 sequences");
+    static const struct {
+        const char *split;
+        int samples;
+    } c[] = {{"1,1", 4}, {"3/1", 6}, {"1", 8}, {"949,50,1", 8}, {"0.5,0.5,0", 4}, {"", 8}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 0, &(struct rp_data_opts){.split = c[i].split});
+        CHECK(d && d->format->count(d) == c[i].samples, "%s: %s", c[i].split, err.msg);
+        close_data(d);
+    }
+}
+
+/* ---- orders ---- */
+
+TEST(the_generator_is_mt19937)
+{
+    struct rp_mt19937 g;
+    uint32_t last = 0;
+    rp_mt19937_init(&g, 5489);
+    for (int i = 0; i < 10000; i++)
+        last = rp_mt19937_next(&g);
+    CHECK(last == 4123659995u, "the 10000th number is %u", last); /* C++11, [rand.predef] */
+    uint32_t v[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    static const uint32_t want[10] = {7, 2, 9, 1, 0, 8, 4, 5, 6, 3}; /* numpy.random.RandomState(1234) */
+    rp_mt19937_init(&g, 1234);
+    rp_numpy_shuffle(&g, v, 10);
+    CHECK(memcmp(v, want, sizeof v) == 0);
+    rp_numpy_shuffle(&g, v, 1);
+    rp_numpy_shuffle(&g, v, 0);
+}
+
+static void check_order(FILE *f, const char *line)
+{
+    unsigned long long seed;
+    long seq, samples, count;
+    char split[32], lengths[512], row_text[512];
+    struct pair p = {.name = "o", .code = 4};
+    if (!CHECK(sscanf(line, "order seed=%llu seq=%ld samples=%ld split=%31s count=%ld lengths=%511s", &seed, &seq, &samples, split, &count,
+                      lengths) == 6 && seq < 16))
+        return;
+    for (char *word = strtok(lengths, ","); word; word = strtok(NULL, ","))
+        p.lengths[p.n++] = atoi(word);
+    put_pair(&p);
+    struct rp_dataset *d = open_tokens("megatron", scratch("o"), seq, 0, &(struct rp_data_opts){
+        .shuffle = 1, .seed = seed, .order = RP_DATA_ORDER_megatron, .samples = samples, .split = *split == '-' ? NULL : split});
+    if (!CHECK(d && d->format->count(d) == count, "%s: %s", line, err.msg))
+        return;
+    for (long i = 0; i < count && fgets(row_text, sizeof row_text, f); i++) {
+        int32_t row[16];
+        void *const rows[] = {row};
+        CHECK(d->format->get(d, i, rows, &err) == 0, "%s", err.msg);
+        char *at = row_text;
+        for (long k = 0; k <= seq; k++)
+            CHECK(strtol(at, &at, 10) == row[k], "%.40s sample %ld, token %ld is %d", line, i, k, row[k]);
+    }
+    close_data(d);
+}
+
+TEST(megatrons_order_is_megatrons)
+{
+    FILE *f = fopen("tests/vectors/megatron/orders.txt", "r");
+    char line[1024];
+    int n = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "order ", 6) == 0) {
+            check_order(f, line);
+            n++;
+        }
+    CHECK(n == 6, "%d orders", n);
+    if (f)
+        fclose(f);
+}
+
+/* 41 tokens, 10 samples an epoch: every token is an input once, but the last one of the order. */
+TEST(pinned_orders_of_documents_and_samples)
+{
+    static const int all[10] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36};
+    int32_t row[2][N_ROW];
+    void *const rows[] = {row[0]}, *const again[] = {row[1]};
+    const struct rp_data_opts o = {.shuffle = 1, .seed = 9};
+    put_pair(&(struct pair){.name = "p", .code = 8, .n = 6, .lengths = {5, 3, 0, 12, 20, 1}});
+    struct rp_dataset *d = open_tokens("megatron", scratch("p"), SEQ_T, 0, &o), *e = open_tokens("megatron", scratch("p"), SEQ_T, 0, &o);
+    if (!CHECK(d && e && d->format->count(d) == 10, "%s", err.msg))
+        return;
+    int32_t epoch[3][10 * N_ROW];
+    for (int64_t i = 0; i < 30; i++) {
+        CHECK(d->format->get(d, i, rows, &err) == 0, "%s", err.msg);
+        memcpy(&epoch[i / 10][i % 10 * N_ROW], row[0], sizeof row[0]);
+    }
+    for (int k = 0; k < 3; k++) {
+        int seen[41] = {0}, missing = 0;
+        for (int i = 0; i < 10 * N_ROW; i++)
+            seen[epoch[k][i]]++;
+        for (int i = 0; i < 41; i++)
+            missing += !seen[i];
+        CHECK(missing == 0, "epoch %d lacks %d tokens", k, missing);
+    }
+    CHECK(memcmp(epoch[0], epoch[1], sizeof epoch[0]) != 0 && memcmp(epoch[1], epoch[2], sizeof epoch[0]) != 0);
+    for (int64_t i = 29; i >= 0; i--) /* any sample first, other epochs in between */
+        CHECK(e->format->get(e, i * 7 % 30, again, &err) == 0 && memcmp(&epoch[i * 7 % 30 / 10][i * 7 % 10 * N_ROW], row[1], sizeof row[1]) == 0);
+    close_data(d);
+    close_data(e);
+    d = open_tokens("megatron", scratch("p"), SEQ_T, 0, NULL);
+    if (CHECK(d, "%s", err.msg))
+        check_rows(d, all, 10);
+    close_data(d);
+}
+
+/* A schedule whose arrays would not fit is refused before anything is allocated. */
+TEST(megatrons_order_has_a_size)
+{
+    put_pair(&(struct pair){.name = "p", .code = 8, .n = 1, .lengths = {5}});
+    const struct rp_data_opts o = {.shuffle = 1, .order = RP_DATA_ORDER_megatron, .samples = (int64_t)1 << 40};
+    open_fails("megatron", scratch("p"), &o, RP_USAGE, "are too many for arrays of this size");
+}
