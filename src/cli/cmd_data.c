@@ -329,9 +329,9 @@ static int is_archive_name(const char *path)
 }
 
 /* Names of other archives and files, hardly meant as a directory. */
-static int is_foreign_archive_name(const char *path, const char *in_name)
+static int is_foreign_archive_name(const char *path, const char *ending)
 {
-    const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", in_name, NULL};
+    const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", ending, NULL};
     for (const char *const *e = endings; *e; e++)
         if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
             return 1;
@@ -350,7 +350,7 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
     if (!g)
         return -1;
     int archive = is_archive_name(path);
-    if (!archive && is_foreign_archive_name(path, g->format->in_name))
+    if (!archive && is_foreign_archive_name(path, g->format->endings[0]))
         return rp_fail(err, RP_USAGE, "'%s' is not a supported archive name: use .tar.zst, or corpus/ for a directory",
                        path);
     if (rp_make_options(&made, g, err) < 0 ||

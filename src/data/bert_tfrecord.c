@@ -329,6 +329,7 @@ const struct rp_data_format rp_data_format_bert_tfrecord = {
     .name = "bert_tfrecord",
     .summary = "BERT pre-training: TFRecord files of tf.Example",
     .in_name = RP_TFRECORD_IN_NAME,
+    .endings = {RP_TFRECORD_IN_NAME},
     .probe = bert_probe,
     .open = bert_open,
     .close = bert_close,

@@ -20,6 +20,10 @@
 #include <stdint.h>
 
 #define RP_TELEMETRY_FIELDS_MAX 16
+#define RP_SHARD_FILES_MAX 2
+
+struct rp_token_docs; /* data/token_docs.h */
+struct rp_buf;
 
 /* One field of a sample, as a model wants it. */
 struct rp_sample_field {
@@ -87,6 +91,11 @@ struct rp_data_format {
     /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with RP_INTERRUPTED. */
     int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
                  struct rp_err *err);
+    /* For `data make`. endings: of the files of a shard. make, or NULL: appends the bytes of a shard with documents first..end-1 to each of its
+     * files. RP_USAGE: ids or sizes that the format cannot have. */
+    const char *endings[RP_SHARD_FILES_MAX];
+    int (*make)(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
+                struct rp_err *err);
 };
 
 #define X(name) extern const struct rp_data_format rp_data_format_##name;

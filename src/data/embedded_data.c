@@ -11,6 +11,8 @@ static const struct {
 } digests[] = {
     {"d9b5800599a0088feef16500bba741d3e4ba74f05622458c27dcbc86a5ce045a",
      "ee395fe4f74f35b188402cf4819d69461824ae7553594bf3df3775f7c48a1cc9"},
+    {"959b15a72976f4084aa2d8bc9a2dd4b62d44f8ff76bab973dcd2da1efdab8ff8",
+     "b55943c1afd45cb7dee7f2e8bb6ab284724310dd9682f094b313ae1ec431a7ca"},
 };
 
 const char *rp_embedded_digest(const char *archive_sha256)

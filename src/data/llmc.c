@@ -6,6 +6,7 @@
  * Samples are windows inside one file (token_files.h). Of a shard llm.c drops the tail that does not fill a batch of all processes, here only the
  * tail that does not fill a sequence is dropped; without shuffling, batches are the same until the end of the first shard. The order of
  * data.shuffle is not that of llm.c's -s option, which depends on the number of processes. */
+#include "data/token_docs.h"
 #include "data/token_files.h"
 
 #include <string.h>
@@ -83,10 +84,31 @@ static int llmc_probe(const char *path, const struct rp_data_opts *o, struct rp_
     return 0;
 }
 
+/* As dev/data/data_common.py: GPT-2's form, <|endoftext|> before every document. */
+static int llmc_make(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
+                     struct rp_err *err)
+{
+    int64_t tokens = 0;
+    (void)o;
+    for (int64_t i = first; i < end; i++)
+        tokens += rp_token_docs_length(d, i);
+    if (d->vocabulary > UINT16_MAX + 1)
+        return rp_fail(err, RP_USAGE, "data.format llmc: ids of GPT-2's form are below 65536, the vocabulary has %lld; choose megatron, or "
+                       "tokens with --token-bytes 4", (long long)d->vocabulary);
+    if (tokens > INT32_MAX)
+        return rp_fail(err, RP_USAGE, "data.format llmc: %lld tokens are more than one file can have; give more --shards", (long long)tokens);
+    const int32_t header[HEADER / 4] = {kinds[0].magic, kinds[0].version, (int32_t)tokens};
+    rp_buf_add(file, header, sizeof header);
+    rp_token_docs_write(file, d, first, end, 1, 2);
+    return 0;
+}
+
 const struct rp_data_format rp_data_format_llmc = {
     .name = "llmc",
     .summary = "llm.c: .bin files of a header and tokens, of GPT-2 or Llama 3",
     .in_name = ".bin",
+    .endings = {".bin"},
+    .make = llmc_make,
     .probe = llmc_probe,
     .open = llmc_open,
     .close = rp_token_windows_close,

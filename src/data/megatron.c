@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "data/numpy_order.h"
 #include "data/shuffle.h"
+#include "data/token_docs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -515,10 +516,45 @@ static int megatron_probe(const char *path, const struct rp_data_opts *o, struct
     return 0;
 }
 
+static void add_number(struct rp_buf *b, int64_t v, size_t width)
+{
+    rp_buf_add(b, &v, width); /* little endian */
+}
+
+/* As preprocess_data.py --append-eod: uint16 if the vocabulary is below 65500, else int32; a document is one sequence. */
+static int megatron_make(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
+                         struct rp_err *err)
+{
+    struct rp_buf *bin = &file[0], *idx = &file[1];
+    int width = d->vocabulary < 65500 ? 2 : 4;
+    int64_t n = end - first, at = 0;
+    (void)o;
+    rp_buf_add(idx, MAGIC, 9);
+    add_number(idx, 1, 8);
+    add_number(idx, width == 2 ? 8 : 4, 1);
+    add_number(idx, n, 8);
+    add_number(idx, n + 1, 8);
+    for (int64_t i = first; i < end; i++) {
+        int64_t length = rp_token_docs_length(d, i);
+        if (length > INT32_MAX)
+            return rp_fail(err, RP_USAGE, "data.format megatron: document %lld (from 0) has %lld tokens, more than a sequence can have",
+                           (long long)i, (long long)length);
+        add_number(idx, length, 4);
+    }
+    for (int64_t i = first; i < end; at += width * rp_token_docs_length(d, i++))
+        add_number(idx, at, 8);
+    for (int64_t i = 0; i <= n; i++)
+        add_number(idx, i, 8);
+    rp_token_docs_write(bin, d, first, end, 0, width);
+    return 0;
+}
+
 const struct rp_data_format rp_data_format_megatron = {
     .name = "megatron",
     .summary = "Megatron-LM: NAME.bin and NAME.idx",
     .in_name = ".idx|.bin",
+    .endings = {".bin", ".idx"},
+    .make = megatron_make,
     .list = megatron_list,
     .probe = megatron_probe,
     .open = megatron_open,

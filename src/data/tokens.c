@@ -1,6 +1,7 @@
 /* Plain files of token ids, uint16 or uint32 (data.token_bytes), little endian, without a header: nanoGPT's train.bin is uint16.
  *
  * Samples are windows inside one file (token_files.h). nanoGPT draws random offsets instead. */
+#include "data/token_docs.h"
 #include "data/token_files.h"
 
 static int tokens_head(struct rp_token_set *s, int i, struct rp_err *err)
@@ -15,12 +16,16 @@ static int tokens_head(struct rp_token_set *s, int i, struct rp_err *err)
     return 0;
 }
 
+static int check_width(const struct rp_data_opts *o, struct rp_err *err)
+{
+    int n = o->token_bytes;
+    return !n || n == 2 || n == 4 ? 0 : rp_fail(err, RP_USAGE, "data.token_bytes %d: expected 2 or 4", n);
+}
+
 static struct rp_dataset *tokens_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
                                       struct rp_err *err)
 {
-    if (o->token_bytes && o->token_bytes != 2 && o->token_bytes != 4)
-        return rp_fail_null(err, RP_USAGE, "data.token_bytes %d: expected 2 or 4", o->token_bytes);
-    return rp_token_windows_open(&rp_data_format_tokens, tokens_head, path, field, n, o, err);
+    return check_width(o, err) < 0 ? NULL : rp_token_windows_open(&rp_data_format_tokens, tokens_head, path, field, n, o, err);
 }
 
 static int tokens_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
@@ -31,10 +36,25 @@ static int tokens_probe(const char *path, const struct rp_data_opts *o, struct r
     return 0;
 }
 
+/* As nanoGPT's prepare.py: <|endoftext|> after every document. */
+static int tokens_make(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
+                       struct rp_err *err)
+{
+    if (check_width(o, err) < 0)
+        return -1;
+    if (o->token_bytes != 4 && d->vocabulary > UINT16_MAX + 1)
+        return rp_fail(err, RP_USAGE, "data.format tokens: ids of 2 bytes are below 65536, the vocabulary has %lld; give --token-bytes 4",
+                       (long long)d->vocabulary);
+    rp_token_docs_write(file, d, first, end, 0, o->token_bytes == 4 ? 4 : 2);
+    return 0;
+}
+
 const struct rp_data_format rp_data_format_tokens = {
     .name = "tokens",
     .summary = "plain .bin files of uint16 or uint32 tokens",
     .in_name = ".bin",
+    .endings = {".bin"},
+    .make = tokens_make,
     .probe = tokens_probe,
     .open = tokens_open,
     .close = rp_token_windows_close,

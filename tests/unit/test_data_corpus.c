@@ -182,13 +182,13 @@ TEST(shards_are_the_same_sequences_however_many)
     struct rp_make_opts one = complete((struct rp_make_opts){.sequences = 50, .shards = 1});
     struct rp_make_opts three = complete((struct rp_make_opts){.sequences = 50, .shards = 3});
     RP_BUF a = {0}, b = {0};
-    rp_make_shard(&a, bert(), &one, 0);
+    CHECK(rp_make_shard(&a, bert(), &one, 0, &err) == 0, "%s", err.msg);
     for (int i = 0; i < 3; i++)
-        rp_make_shard(&b, bert(), &three, i);
+        CHECK(rp_make_shard(&b, bert(), &three, i, &err) == 0, "%s", err.msg);
     CHECK(a.size == b.size && memcmp(a.data, b.data, a.size) == 0);
     b.size = 0;
     one.seed = 2;
-    rp_make_shard(&b, bert(), &one, 0);
+    CHECK(rp_make_shard(&b, bert(), &one, 0, &err) == 0, "%s", err.msg);
     CHECK(a.size != b.size || memcmp(a.data, b.data, a.size) != 0);
 }
 
@@ -203,7 +203,7 @@ TEST(other_lengths_and_vocabularies)
         const struct rp_sample_field want[] = BERT_WANTS(c[i].seq, c[i].predictions, c[i].vocab);
         struct rp_data_check k;
         RP_BUF b = {0};
-        rp_make_shard(&b, bert(), &o, 0);
+        CHECK(rp_make_shard(&b, bert(), &o, 0, &err) == 0, "%s", err.msg);
         struct rp_dataset *d = open_bert(put_file("other.tfrecord", b.data, b.size), want, 0, 0, &err);
         CHECK(d && check_data(d, &k, &err) == 0 && k.records == 300, "%s", err.msg);
         close_data(d);
@@ -240,4 +240,58 @@ TEST(generators_are_found_by_name_and_by_format)
               g->name);
     }
     CHECK(!rp_generator_find("imagenet"));
+}
+
+/* ---- documents of tokens ---- */
+
+/* The same documents in every format of tokens, the end of a document before each in llm.c's and after each in the others. */
+TEST(documents_of_tokens_in_every_format)
+{
+    static const char *const names[] = {"llmc", "tokens", "megatron"};
+    enum { SEQ_T = 50 };
+    int32_t row[3][SEQ_T + 1];
+    int64_t tokens[3], distinct[3];
+    for (int i = 0; i < 3; i++) {
+        const struct rp_generator *g = rp_generator_find(names[i]);
+        struct rp_make_opts o = {.sequences = 20, .shards = 2, .token_bytes = i == 1 ? 4 : 0};
+        const struct rp_sample_field f = {"tokens", RP_I32, SEQ_T + 1, 50257};
+        const struct rp_data_opts read = {.token_bytes = 4};
+        void *const rows[] = {row[i]};
+        struct rp_data_check c = {0};
+        CHECK(rp_make_options(&o, g, &err) == 0 && rp_make_directory(g, &o, scratch(names[i]), 0, &err) == 0, "%s", err.msg);
+        struct rp_dataset *d = g->format->open(scratch(names[i]), &f, 1, &read, &err);
+        CHECK(d && check_data(d, &c, &err) == 0 && d->format->get(d, 0, rows, &err) == 0, "%s", err.msg);
+        CHECK(c.files == (i == 2 ? 4 : 2) && fact(&c, "largest_id") == 50256);
+        tokens[i] = fact(&c, "tokens");
+        distinct[i] = fact(&c, "distinct_ids");
+        if (i == 2)
+            CHECK(fact(&c, "documents") == 20);
+        close_data(d);
+    }
+    CHECK(tokens[0] > 20 * 33 && tokens[0] == tokens[1] && tokens[1] == tokens[2] && distinct[0] == distinct[1] && distinct[1] == distinct[2]);
+    CHECK(row[0][0] == 50256 && memcmp(row[0] + 1, row[1], SEQ_T * sizeof **row) == 0 && memcmp(row[1], row[2], sizeof *row) == 0);
+}
+
+/* Followers: of pairs of neighbours that come up, most come up again. */
+TEST(documents_of_tokens_have_structure)
+{
+    const struct rp_generator *g = rp_generator_find("gpt");
+    struct rp_make_opts o = {0};
+    RP_BUF b = {0};
+    CHECK(rp_make_options(&o, g, &err) == 0 && rp_make_shard(&b, g, &o, 0, &err) == 0, "%s", err.msg);
+    const uint16_t *id = (const uint16_t *)(b.data + 1024);
+    long n = (long)(b.size - 1024) / 2, again[2] = {0}, common = 0;
+    CHECK(n > 100000 && n < 200000, "%ld tokens", n);
+    for (int apart = 1; apart <= 2; apart++) {
+        memset(seen, 0, sizeof seen);
+        for (long i = 0; i + apart < n; i++)
+            if (id[i] >= 16 && id[i + apart] >= 16) {
+                uint32_t h = (uint32_t)id[i] * 0x9e3779b1u ^ (uint32_t)id[i + apart] * 0x85ebca6bu;
+                again[apart - 1] += ++seen[(h ^ h >> 15) % BUCKETS] == 4;
+            }
+    }
+    for (long i = 0; i < n; i++)
+        common += id[i] < 256;
+    CHECK(again[0] > 2 * again[1], "%ld pairs of neighbours come up four times, %ld of tokens two apart", again[0], again[1]);
+    CHECK(common * 100 > n * 30 && common * 100 < n * 80, "%ld of %ld tokens are below 256", common, n);
 }

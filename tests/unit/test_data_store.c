@@ -383,30 +383,38 @@ TEST(data_of_a_recipe)
     CHECK(rp_data_prepare(&r, NULL, &s, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "data.path"), "%s", err.msg);
 }
 
-/* The pinned sample: in this program, beside the recipes, and made again by the corpus generator. */
-TEST(the_embedded_sample_needs_no_file_system)
+/* A pinned sample is what its generator makes by default. */
+static void check_sample(const char *generator, const char *archive, char hex[65])
 {
     struct rp_archive_source a;
-    char hex[65], name[64];
-    struct rp_data_set s;
     struct rp_archive_member *m = NULL;
-    int n = 0;
-    const struct rp_generator *g = rp_generator_find("bert");
     struct rp_make_opts o = {0};
+    char name[64];
+    int n = 0;
+    const struct rp_generator *g = rp_generator_find(generator);
     CHECK(rp_make_options(&o, g, &err) == 0, "%s", err.msg);
-    if (!CHECK(rp_embedded_archive("bert_sample.tar.zst", &a) == 0))
+    if (!CHECK(rp_embedded_archive(archive, &a) == 0, "%s", archive))
         return;
     rp_sha256_hex(hex, a.data, a.size);
     CHECK(rp_archive_load(&a, RP_EMBEDDED_MAX, &m, &n, &err) == 0 && n == o.shards, "%s", err.msg);
     for (int i = 0; i < n; i++) {
         RP_BUF shard = {0};
-        rp_make_shard_name(name, g, &o, i);
+        rp_make_shard_name(name, g, &o, i, 0);
         CHECK_STR(m[i].name, name);
-        rp_make_shard(&shard, g, &o, i);
+        CHECK(rp_make_shard(&shard, g, &o, i, &err) == 0, "%s", err.msg);
         CHECK(shard.size == m[i].size && memcmp(shard.data, m[i].data, shard.size) == 0,
-              "shard %d is not what the generator makes", i);
+              "%s: shard %d is not what the generator makes", archive, i);
     }
     rp_archive_members_free(m, n);
+}
+
+/* The pinned samples: in this program, beside the recipes, and made again by their generators. */
+TEST(the_embedded_sample_needs_no_file_system)
+{
+    char hex[65];
+    struct rp_data_set s;
+    check_sample("gpt", "gpt_sample.tar.zst", hex);
+    check_sample("bert", "bert_sample.tar.zst", hex);
     /* a default store that cannot be made: memory */
     put_file("notdir2", "x", 1);
     setenv("XDG_CACHE_HOME", scratch("notdir2"), 1);
@@ -423,7 +431,7 @@ TEST(the_embedded_sample_needs_no_file_system)
     /* a store that was named is not passed over in silence */
     CHECK(rp_data_prepare(&r, scratch("notdir2"), &s, &err) < 0 && err.code == RP_IO && strstr(err.msg, "--store"), "%s", err.msg);
     unsetenv("XDG_CACHE_HOME");
-    const struct rp_sample_field want[] = BERT_WANTS(o.seq_length, o.max_predictions_per_seq, o.vocab_size);
+    const struct rp_sample_field want[] = BERT_WANTS(128, 20, 30522);
     struct rp_data_check c;
     struct rp_dataset *d = open_bert("embedded:bert_sample.tar.zst", want, 1, 3, &err);
     CHECK(d && d->format->count(d) >= 2000 && check_data(d, &c, &err) == 0, "%s", err.msg);

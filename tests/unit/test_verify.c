@@ -70,7 +70,7 @@ TEST(digests_of_embedded_archives_are_those_of_their_samples)
         RP_FREE char *path = rp_asprintf(RP_FILES_EMBEDDED "%s", name);
         CHECK(rp_embedded_archive(name, &archive) == 0, "%s", name);
         rp_sha256_hex(sha256, archive.data, archive.size);
-        CHECK(rp_files_open(&files, path, ".tfrecord", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+        CHECK(rp_files_open(&files, path, ".tfrecord|.bin", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
         rp_files_close(&files);
         const char *listed = rp_embedded_digest(sha256);
         CHECK(listed && strcmp(listed, digest) == 0, "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded_data.c", name, sha256, digest);
@@ -471,6 +471,8 @@ TEST(a_setting_that_was_left_out_is_missed)
     int n;
     const struct rp_key *k = rp_key_table(&n);
     for (int i = 0; i < n; i++) {
+        if (!(k[i].models >> RP_MODEL_bert & 1u))
+            continue;
         json_t *entry = json_incref(json_object_get(recipe, k[i].name));
         CHECK(json_object_del(recipe, k[i].name) == 0, "no %s", k[i].name);
         fx_seal(&x, "signer", "less");
@@ -489,11 +491,11 @@ TEST(a_model_that_is_not_built_in_is_refused)
     int n;
     const struct rp_key *k = rp_key_table(&n);
     for (int i = 0; i < n; i++)
-        if (!(k[i].models >> RP_MODEL_gpt & 1u))
+        if (!(k[i].models >> RP_MODEL_resnet50 & 1u))
             json_object_del(recipe, k[i].name);
-    set_path(recipe, "workload/value", json_string("gpt"));
-    fx_seal(&x, "signer", "gpt");
-    expect("gpt", NULL, RP_VERDICT_FAILED, RP_CHECK_schema, RP_UNAVAILABLE, "this build cannot train gpt");
+    set_path(recipe, "workload/value", json_string("resnet50"));
+    fx_seal(&x, "signer", "resnet50");
+    expect("resnet50", NULL, RP_VERDICT_FAILED, RP_CHECK_schema, RP_UNAVAILABLE, "this build cannot train resnet50");
     fx_fini(&x);
 }
 

@@ -22,13 +22,11 @@ static void close_raw(struct rp_dataset *d)
     free(d);
 }
 
-extern const struct rp_data_format rp_data_format_raw_images;
-
-static struct rp_dataset *open_raw(const char *path, const struct rp_sample_field *field, int fields, int shuffle, uint64_t seed,
+static struct rp_dataset *open_raw(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
                                    struct rp_err *err)
 {
     struct raw *d = rp_alloc(sizeof *d);
-    *d = (struct raw){.base.format = &rp_data_format_raw_images, .shuffle = shuffle, .seed = seed};
+    *d = (struct raw){.base.format = &rp_data_format_raw_images, .shuffle = o->shuffle, .seed = o->seed};
     for (int i = 0; i < fields; i++) {
         *(strcmp(field[i].name, "image") == 0 ? &d->image : &d->label) = i;
         d->record += field[i].count;
@@ -69,9 +67,9 @@ static int check(struct rp_dataset *base, struct rp_data_check *out, int (*tick)
     return 0;
 }
 
-static int probe(const char *path, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
 {
-    (void)path, (void)err;
+    (void)path, (void)o, (void)err;
     field[0] = (struct rp_sample_field){"image", RP_U8, 64, 0};
     field[1] = (struct rp_sample_field){"label", RP_I32, 1, 10};
     *n = 2;
