@@ -19,6 +19,10 @@ static const struct rule {
     RULE(FOR(bert) | FOR(gpt), task_seq_length, AT_MOST, model_max_position_embeddings),
     RULE(FOR(bert), task_max_predictions, AT_MOST, task_seq_length),
     RULE(FOR(gpt), model_vocab_size, AT_MOST, model_padded_vocab_size),
+    RULE(FOR(gpt), model_num_attention_heads, MULTIPLE_OF, parallel_tensor),
+    RULE(FOR(gpt), model_intermediate_size, MULTIPLE_OF, parallel_tensor),
+    RULE(FOR(gpt), model_padded_vocab_size, MULTIPLE_OF, parallel_tensor),
+    RULE(FOR(gpt), parallel_pipeline, AT_MOST, model_num_hidden_layers),
     RULE(ALL, schedule_warmup_steps, AT_MOST, schedule_total_steps),
 };
 
@@ -55,9 +59,21 @@ static int check_vocabulary(const struct rp_recipe *r, int *key, struct rp_err *
     return 0;
 }
 
+/* Degrees are part of the arithmetic, and one rank computes them all. */
+static int check_parallel(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    if (r->workload == RP_MODEL_gpt)
+        return 0;
+    if (r->parallel_tensor > 1)
+        REFUSE(parallel_tensor, "parallel.tensor %lld: only gpt is divided over tensor-parallel ranks", (long long)r->parallel_tensor);
+    if (r->parallel_pipeline > 1)
+        REFUSE(parallel_pipeline, "parallel.pipeline %lld: only gpt is divided into stages", (long long)r->parallel_pipeline);
+    return 0;
+}
+
 static int check_training(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    int64_t batch = r->train_batch_size * r->train_accumulation_steps * r->parallel_data;
+    int64_t batch = r->train_batch_size * rp_recipe_micro_batches(r);
     if (r->train_global_batch_size && global_batch_is_own(r) && r->train_global_batch_size != batch)
         REFUSE(train_global_batch_size,
                "train.global_batch_size %lld is not train.batch_size %lld * train.accumulation_steps %lld * parallel.data %lld = %lld",
@@ -113,7 +129,8 @@ static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
 
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    if (check_rules(r, key, err) < 0 || check_vocabulary(r, key, err) < 0 || check_training(r, key, err) < 0)
+    if (check_rules(r, key, err) < 0 || check_vocabulary(r, key, err) < 0 || check_parallel(r, key, err) < 0 ||
+        check_training(r, key, err) < 0)
         return -1;
     return check_device(r, key, err) < 0 || check_data(r, key, err) < 0 ? -1 : check_tokens(r, key, err);
 }

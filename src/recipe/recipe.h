@@ -53,6 +53,13 @@ struct rp_recipe {
 
 void rp_recipe_fini(struct rp_recipe *r);
 
+/* Micro-batches of a step, over all ranks. */
+static inline int64_t rp_recipe_micro_batches(const struct rp_recipe *r)
+{
+    return r->train_accumulation_steps * r->parallel_data;
+}
+
+
 /* `where` is a path with or without ".yaml", or the name of an embedded recipe, with or without "recipes/" (a path wins; source_name
  * says which it was). backend: name of the backend whose section applies, NULL: none. set: n_set "key=value" texts from the command
  * line, each key once. On failure nothing is owned by *r. Errors in the file read "file:line:column: ...". */

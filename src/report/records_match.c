@@ -106,7 +106,7 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
         if (s->samples != rs->r[first].samples)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples, the first %u", s->step, s->samples,
                            rs->r[first].samples);
-        int64_t expected = r->train_batch_size * r->train_accumulation_steps * r->parallel_data;
+        int64_t expected = r->train_batch_size * rp_recipe_micro_batches(r);
         if (expected && s->samples != expected)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples; the recipe gives %" PRId64, s->step,
                            s->samples, expected);

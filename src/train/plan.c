@@ -46,7 +46,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     struct rp_plan sized = {0}, *p = &sized;
     struct rp_net *m = rp_net_new(r, batch);
     const struct rp_tensors *t = m->tensors;
-    uint64_t own = (uint64_t)r->train_accumulation_steps; /* micro-batches of this rank */
+    uint64_t own = (uint64_t)rp_recipe_micro_batches(r); /* of this rank: a world of one */
     size_t workspace;
     rp_train_declare(m, &trained);
     p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;

@@ -84,8 +84,8 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
 {
     struct rp_train *t = rp_alloc(sizeof *t);
     t->comm = o->comm ? o->comm : rp_comm_self();
-    t->own = o->recipe->train_accumulation_steps;
-    t->micros = t->own * t->comm->size[RP_GROUP_DATA];
+    t->micros = rp_recipe_micro_batches(o->recipe);
+    t->own = t->micros / t->comm->size[RP_GROUP_DATA];
     t->first = t->own * t->comm->rank[RP_GROUP_DATA];
     t->gradients = rp_grad_tree_blocks(t->first, t->own);
     RP_BUG_IF(t->gradients > RP_GRADIENT_BLOCKS);

@@ -6,7 +6,7 @@
  * Owner:   the caller of open() closes.
  * Extend:  what differs between models is a function of struct rp_model (model/model.h); everything else goes here.
  *
- * A step is G = accumulation x ranks micro-batches of B samples; sample b of micro-batch i of step s is sample (s * G + i) * B + b of the
+ * A step is G = accumulation x parallel.data micro-batches of B samples; sample b of micro-batch i of step s is sample (s * G + i) * B + b of the
  * data set. Rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1. --init from a file with optimizer slots continues that
  * run: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
  */

@@ -109,7 +109,7 @@ static int estimate(double seconds[2], const struct replay *p, const struct rp_b
 {
     struct rp_err err;
     struct rp_dev *dev = b->remote ? NULL : b->open(o, plan->bytes[RP_CLASS_BACKEND], &err);
-    double flops = (double)(plan->batch * p->recipe.train_accumulation_steps * p->steps) * plan->flops_per_sample, best = 0, all = 0;
+    double flops = (double)(plan->batch * rp_recipe_micro_batches(&p->recipe) * p->steps) * plan->flops_per_sample, best = 0, all = 0;
     const json_t *ns;
     size_t i;
     if (!dev)
