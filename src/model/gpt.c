@@ -111,8 +111,8 @@ static void declare_layer(struct rp_net *net, struct gpt_layer *a, int l)
 #define AT .layer = l, .stage = l
     SCALE(&a->norm1.w, H "ln_1.weight", h, AT);
     BIAS(&a->norm1.b, H "ln_1.bias", h, AT);
-    MATRIX(&a->attention.qkv_w, H "attn.c_attn.weight", h, 3 * h, AT, .shard = 2);
-    BIAS(&a->attention.qkv_b, H "attn.c_attn.bias", 3 * h, AT, .shard = 1);
+    MATRIX(&a->attention.qkv_w, H "attn.c_attn.weight", h, 3 * h, AT, .shard = 2, .pieces = 3);
+    BIAS(&a->attention.qkv_b, H "attn.c_attn.bias", 3 * h, AT, .shard = 1, .pieces = 3);
     MATRIX(&a->attention.out_w, H "attn.c_proj.weight", h, h, AT, .shard = 1, .scale = out);
     BIAS(&a->attention.out_b, H "attn.c_proj.bias", h, AT);
     SCALE(&a->norm2.w, H "ln_2.weight", h, AT);
@@ -165,6 +165,7 @@ static void declare_head(struct rp_net *net)
     rp_linear_use(net, rows, h, v, 0);
     if (m->rows % BLOCK)
         rp_linear_use(net, m->rows % BLOCK, h, v, 0);
+    rp_linear_use_parts(net, rows, h, v, 1);
     rp_net_use_rows(net, RP_OP_softmax_xent, rows, v);
     rp_net_use_rows(net, RP_OP_weighted_sum, m->rows, 1);
 }
@@ -288,7 +289,7 @@ static void layer_forward(struct gpt *m, int l, float *out)
 }
 
 /* Loss of rows i to i + n - 1, and the gradients of y and of the embedding. */
-static void head_block(const struct gpt *m, const struct gpt_input *in, int i, int n)
+static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
 {
     struct rp_dev *dev = m->net.dev;
     const int h = m->hidden, v = m->padded;
@@ -296,9 +297,9 @@ static void head_block(const struct gpt *m, const struct gpt_input *in, int i, i
     const struct rp_gemm wgrad = {.ta = 1, .m = v, .n = h, .k = n, .segment = RP_SEGMENT_WGRAD, .a = m->logits, .lda = v, .b = y, .ldb = h,
                                   .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h};
     rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
-    dev->op->softmax_xent(dev, m->loss + i, m->logits, v, in->labels + i, in->coef + i, n, v, 1);
+    dev->op->softmax_xent(dev, m->loss + i, m->logits, v, in->labels + i, in->coef + i, n, v, m->net.parallel);
     dev->op->gemm(dev, &wgrad);
-    rp_linear_dgrad(dev, y, m->logits, m->word, NULL, n, h, v, 0);
+    rp_linear_dgrad_parts(&m->net, y, m->logits, m->word, NULL, n, h, v, 0, 1);
 }
 
 static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)

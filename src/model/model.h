@@ -60,6 +60,9 @@ struct rp_net {
     float *w, *g;                                /* blocks of weights and buffers; of the micro-batch's gradient and second gradients */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
+    int parallel;                                /* tensor-parallel degree of the arithmetic */
+    float *partial, *gathered;                   /* device, if parallel > 1: scratch of linear.c, and of shards */
+    size_t partial_floats, gathered_floats;      /* the most that was declared */
     size_t work_floats;                          /* the most that was declared */
     int64_t step, micro;                         /* at hand: dropout counts with both, micro over all ranks */
     rp_alive_fn alive;
@@ -114,6 +117,8 @@ void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, for layers
 void rp_net_use(struct rp_net *m, struct rp_op_use use);
 void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /* an operation over [rows, width] */
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */
+/* Scratch for a product [rows, width] that is a tree over `parallel` parts, of which each has `gathered` floats gathered. */
+void rp_net_parts(struct rp_net *m, long rows, long width, size_t gathered);
 void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources); /* rows of the input summed by key */
 
 /* -- for forward() and backward() -- */

@@ -12,6 +12,7 @@ struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
     struct rp_net *m = rp_alloc(model->size);
     m->model = model;
     m->batch = batch;
+    m->parallel = (int)r->parallel_tensor;
     m->seed_init = (uint64_t)r->seed_init;
     m->seed_dropout = (uint64_t)r->seed_dropout;
     m->init_range = (float)r->model_initializer_range;
@@ -71,6 +72,20 @@ void rp_net_work(struct rp_net *m, long rows, long width)
 {
     size_t n = rp_colsum_work(rows, width);
     m->work_floats = n > m->work_floats ? n : m->work_floats;
+}
+
+void rp_net_parts(struct rp_net *m, long rows, long width, size_t gathered)
+{
+    int levels = 1;
+    if (m->parallel == 1)
+        return;
+    for (int n = m->parallel; n > 1; n = (n + 1) / 2)
+        levels++;
+    size_t n = (size_t)levels * (size_t)rows * (size_t)width;
+    m->partial_floats = n > m->partial_floats ? n : m->partial_floats;
+    m->gathered_floats = gathered > m->gathered_floats ? gathered : m->gathered_floats;
+    rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
+    rp_net_use_rows(m, RP_OP_bias_add, rows, width);
 }
 
 void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources)

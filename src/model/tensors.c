@@ -84,6 +84,22 @@ int rp_tensors_find(const struct rp_tensors *l, const char *name)
     return -1;
 }
 
+size_t rp_tensor_shard_element(const struct rp_tensor *t, int parallel, int i, size_t j)
+{
+    const size_t shards = (size_t)rp_tensor_shards(t, parallel), pieces = t->pieces ? (size_t)t->pieces : 1;
+    if (shards == 1 || (t->shard == 1 && pieces == 1))
+        return (size_t)i * (t->count / shards) + j;
+    const size_t rows = t->shard == 2 ? (size_t)t->dim[0] : 1, cols = t->count / rows, each = cols / pieces / shards;
+    const size_t wide = pieces * each, column = j % wide;
+    return j / wide * cols + (column / each * shards + (size_t)i) * each + column % each;
+}
+
+size_t rp_tensor_parts(const struct rp_tensor *t, int parallel, size_t floats)
+{
+    size_t shards = (size_t)rp_tensor_shards(t, parallel);
+    return shards * ((t->count / shards + floats - 1) / floats);
+}
+
 size_t rp_tensors_largest(const struct rp_tensors *l)
 {
     size_t n = 0;

@@ -32,6 +32,7 @@ struct rp_tensor {
     int layer;          /* from 1: number + 1 of the layer that it belongs to; 0: none */
     int stage;          /* place in forward order: pipeline stages are ranges of it */
     int shard;          /* 1 + the axis that tensor-parallel ranks divide; 0: whole on every rank */
+    int pieces;         /* of the sharded axis: matrices side by side, each divided; 0: 1 */
     int joined;         /* starts directly after the tensor before */
     enum rp_init init;  /* of weights and buffers */
     long fan;           /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
@@ -63,6 +64,15 @@ size_t rp_tensor_bytes(const struct rp_tensor *t);
 /* The name with the layer's number in it. */
 const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t);
 int rp_tensors_find(const struct rp_tensors *l, const char *name); /* index, or -1 */
+/* Shards that norms and state roots take one after the other, T of a tensor with an axis to divide; 1 otherwise. */
+static inline int rp_tensor_shards(const struct rp_tensor *t, int parallel)
+{
+    return t->shard ? parallel : 1;
+}
+/* Where element j of shard i is in the tensor. */
+size_t rp_tensor_shard_element(const struct rp_tensor *t, int parallel, int i, size_t j);
+/* Parts of `floats` elements, the last of each shard shorter. */
+size_t rp_tensor_parts(const struct rp_tensor *t, int parallel, size_t floats);
 size_t rp_tensors_largest(const struct rp_tensors *l);             /* bytes of the largest tensor */
 
 static inline float *rp_tensor_in(float *block, const struct rp_tensor *t)

@@ -397,6 +397,13 @@ CASE(gather_rows)
     BOTH(gather_rows, y.of[k], x.of[k], index.of[k], 2 * ROWS, WIDTH);
 }
 
+CASE(copy_columns)
+{
+    long lds = WIDTH + 3, ldd = WIDTH + 5;
+    pair src = filled(c, (size_t)lds * (size_t)ROWS, 2.0f), dst = filled(c, (size_t)ldd * (size_t)ROWS, 2.0f);
+    BOTH(copy_columns, dst.of[k] + 2, ldd, src.of[k] + 1, lds, ROWS, WIDTH);
+}
+
 /* Keys ascending with gaps, by default groups of 1, 2, 3, ... rows. */
 static int group_rows(const struct rp_op_shape *s, int group)
 {

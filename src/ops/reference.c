@@ -444,6 +444,13 @@ static void ref_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
             y[i * width + j] = x[(long)index[i] * width + j];
 }
 
+static void ref_copy_columns(struct rp_dev *dev, float *dst, long ldd, const float *src, long lds, int rows, int cols)
+{
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < cols; j++)
+            dst[r * ldd + j] = src[r * lds + j];
+}
+
 static float row_tree(const float *src, const int32_t *source, long n, long j, long width)
 {
     if (n == 1)

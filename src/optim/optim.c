@@ -18,24 +18,29 @@ int rp_name_excluded(const char *name, const char *words)
     return 0;
 }
 
-void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_tensors *weights)
+struct rp_optim rp_schedule_of(const struct rp_recipe *r)
 {
-    *o = (struct rp_optim){
-        .optimizer = rp_optimizer_of(r),
-        .bias_correction = r->optimizer_bias_correction,
+    return (struct rp_optim){
         .lr = r->optimizer_learning_rate,
-        .beta1 = r->optimizer_beta1,
-        .beta2 = r->optimizer_beta2,
-        .eps = r->optimizer_epsilon,
-        .weight_decay = r->optimizer_weight_decay,
-        .clip = (float)r->optimizer_clip_norm,
-        .clip_form = (enum rp_clip_form)r->optimizer_clip_form,
         .min_lr = r->schedule_min_learning_rate,
         .warmup = r->schedule_warmup_steps,
         .total = r->schedule_total_steps,
         .decay = (enum rp_decay)r->schedule_decay,
-        .excluded = rp_alloc((size_t)weights->n),
     };
+}
+
+void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_tensors *weights)
+{
+    *o = rp_schedule_of(r);
+    o->optimizer = rp_optimizer_of(r);
+    o->bias_correction = r->optimizer_bias_correction;
+    o->beta1 = r->optimizer_beta1;
+    o->beta2 = r->optimizer_beta2;
+    o->eps = r->optimizer_epsilon;
+    o->weight_decay = r->optimizer_weight_decay;
+    o->clip = (float)r->optimizer_clip_norm;
+    o->clip_form = (enum rp_clip_form)r->optimizer_clip_form;
+    o->excluded = rp_alloc((size_t)weights->n);
     for (int i = 0; i < weights->n; i++) {
         char name[RP_TENSOR_NAME];
         o->excluded[i] = (unsigned char)rp_name_excluded(rp_tensor_name(name, &weights->t[i]), r->optimizer_exclude);
@@ -101,14 +106,40 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t)
     return o->lr * left;
 }
 
+const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n)
+{
+    const int shards = rp_tensor_shards(t, x->parallel), pieces = t->pieces ? t->pieces : 1, axis = t->shard - 1;
+    *n = t->count / (size_t)shards;
+    if (shards == 1)
+        return data;
+    if (axis == 0 && pieces == 1)
+        return data + (size_t)i * *n;
+    const long rows = axis ? t->dim[0] : 1, cols = (long)t->count / rows, each = cols / pieces / shards;
+    RP_BUG_IF(axis > 1 || t->dim[axis + 1]); /* the last axis of a vector or matrix */
+    for (int k = 0; k < pieces; k++)
+        x->dev->op->copy_columns(x->dev, x->gathered + k * each, pieces * each, data + (k * shards + i) * each, cols, (int)rows, (int)each);
+    return x->gathered;
+}
+
+/* Square sums of a tensor's chunks; returns their number. */
+static size_t chunk_sums(const struct rp_trained *x, const struct rp_tensor *t, const float *data, float *out)
+{
+    size_t chunks = 0, n;
+    for (int i = 0; i < rp_tensor_shards(t, x->parallel); i++) {
+        const float *shard = rp_trained_shard(x, t, data, i, &n);
+        x->dev->op->square_sums(x->dev, out + chunks, shard, n);
+        chunks += (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
+    }
+    return chunks;
+}
+
 int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err)
 {
     size_t chunks = 0;
     float sum;
     for (int i = 0; i < x->weights->n; i++) {
         const struct rp_tensor *t = &x->weights->t[i];
-        x->dev->op->square_sums(x->dev, x->chunks + chunks, rp_tensor_in(x->g, t), t->count);
-        chunks += (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
+        chunks += chunk_sums(x, t, rp_tensor_in(x->g, t), x->chunks + chunks);
     }
     x->dev->op->tree_sum(x->dev, x->sums, x->chunks, chunks);
     if (x->dev->backend->sync(x->dev, err) < 0 || x->dev->backend->download(x->dev, &sum, x->sums, sizeof sum, err) < 0)
@@ -141,15 +172,12 @@ static void adamw(const struct rp_optim *o, const struct rp_trained *x, struct r
 static void trust_sums(const struct rp_trained *x, const struct rp_tensor *t, int adapted)
 {
     const struct rp_ops *op = x->dev->op;
-    size_t chunks = (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
     if (!adapted) {
         op->fill(x->dev, x->sums, 0.0f, 2);
         return;
     }
-    op->square_sums(x->dev, x->chunks, rp_tensor_in(x->w, t), t->count);
-    op->tree_sum(x->dev, &x->sums[0], x->chunks, chunks);
-    op->square_sums(x->dev, x->chunks, rp_tensor_in(x->g, t), t->count);
-    op->tree_sum(x->dev, &x->sums[1], x->chunks, chunks);
+    op->tree_sum(x->dev, &x->sums[0], x->chunks, chunk_sums(x, t, rp_tensor_in(x->w, t), x->chunks));
+    op->tree_sum(x->dev, &x->sums[1], x->chunks, chunk_sums(x, t, rp_tensor_in(x->g, t), x->chunks));
 }
 
 static void lamb(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)

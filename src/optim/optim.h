@@ -54,7 +54,12 @@ struct rp_trained {
     float *chunks;   /* one per 4096-element chunk of every weight */
     float *sums;     /* 4 floats */
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
+    int parallel;    /* tensor-parallel degree: shards of a tensor with an axis to divide, one after the other */
+    float *gathered; /* one shard of columns */
 };
+
+/* Shard i of a tensor's data, and its elements; gathered if it is not contiguous. */
+const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n);
 
 struct rp_optim {
     const struct rp_optimizer *optimizer;
@@ -71,6 +76,7 @@ void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct r
 void rp_optim_fini(struct rp_optim *o);
 int rp_name_excluded(const char *name, const char *words); /* words joined with ',' */
 
+struct rp_optim rp_schedule_of(const struct rp_recipe *r);      /* what rp_learning_rate() needs, without tensors */
 double rp_learning_rate(const struct rp_optim *o, int64_t t); /* t counts from 1 */
 double rp_cos_pi(double x);                                   /* cos(pi x) for x in [0, 1], the same bits everywhere */
 

@@ -8,10 +8,7 @@
 /* The recipe's schedule at a step that counts from 0. */
 static double scheduled(const struct rp_recipe *r, int64_t step)
 {
-    const struct rp_optim o = {.lr = r->optimizer_learning_rate,
-                               .warmup = r->schedule_warmup_steps,
-                               .total = r->schedule_total_steps,
-                               .decay = (enum rp_decay)r->schedule_decay};
+    const struct rp_optim o = rp_schedule_of(r);
     return rp_learning_rate(&o, step + 1);
 }
 

@@ -1,5 +1,6 @@
 /* How much memory a recipe takes, class by class, and the largest batch that fits. */
 #include "train/inner.h"
+#include "train/state.h"
 
 #include <limits.h>
 
@@ -13,14 +14,22 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x)
                                        RP_OP_digest_leaves, RP_OP_find_nonfinite};
     struct rp_tensors *l = &m->tensors[RP_SCRATCH];
     long chunks = 0;
-    size_t weight = rp_tensors_largest(&m->tensors[RP_WEIGHT]), buffer = rp_tensors_largest(&m->tensors[RP_BUFFER]);
-    size_t leaves = ((weight > buffer ? weight : buffer) + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES;
-    for (int i = 0; i < m->tensors[RP_WEIGHT].n; i++)
-        chunks += (long)((m->tensors[RP_WEIGHT].t[i].count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK);
+    size_t weight = rp_state_leaves(&m->tensors[RP_WEIGHT], m->parallel), buffer = rp_state_leaves(&m->tensors[RP_BUFFER], m->parallel);
+    size_t leaves = weight > buffer ? weight : buffer;
+    for (int i = 0; i < m->tensors[RP_WEIGHT].n; i++) {
+        const struct rp_tensor *t = &m->tensors[RP_WEIGHT].t[i];
+        chunks += (long)rp_tensor_parts(t, m->parallel, RP_NORM_CHUNK);
+        if (m->parallel > 1 && t->shard && t->count / (size_t)m->parallel > m->gathered_floats)
+            m->gathered_floats = t->count / (size_t)m->parallel;
+    }
     rp_tensors_add(l, &(struct rp_tensor){.name = "column sums", .at = &m->work, .dim = {(long)m->work_floats}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums of chunks", .at = &x->chunks, .dim = {chunks}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums", .at = &x->sums, .dim = {4}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "digests", .at = &x->leaves, .dtype = RP_U8, .dim = {(long)leaves * 32}});
+    if (m->parallel > 1) {
+        rp_tensors_add(l, &(struct rp_tensor){.name = "partial sums", .at = &m->partial, .dim = {(long)m->partial_floats}});
+        rp_tensors_add(l, &(struct rp_tensor){.name = "gathered columns", .at = &m->gathered, .dim = {(long)m->gathered_floats}});
+    }
     rp_tensors_end(l);
     const long width = RP_NORM_CHUNK, rows = (long)(m->tensors[RP_WEIGHT].elements / (size_t)width) + 1;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)

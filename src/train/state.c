@@ -29,6 +29,16 @@ void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int
         snprintf(e->name, sizeof e->name, "%s", name);
 }
 
+size_t rp_state_leaves(const struct rp_tensors *l, int parallel)
+{
+    size_t most = 0;
+    for (int i = 0; i < l->n; i++) {
+        size_t n = rp_tensor_parts(&l->t[i], parallel, RP_LEAF_BYTES / sizeof(float));
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 static void leaf(unsigned char out[32], const void *data, size_t size)
 {
     struct rp_sha256 h;
@@ -61,14 +71,19 @@ void rp_merkle(unsigned char out[32], const unsigned char *leaves, long n, size_
 }
 
 /* root [32] of one tensor at x */
-static int tensor_root(unsigned char root[32], struct rp_dev *dev, const float *x, size_t count, uint8_t *leaves, unsigned char *host,
+static int tensor_root(unsigned char root[32], const struct rp_trained *s, const struct rp_state_entry *e, unsigned char *host,
                        struct rp_err *err)
 {
-    long n = (long)((count * sizeof *x + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES);
-    dev->op->digest_leaves(dev, leaves, x, count);
-    if (dev->backend->sync(dev, err) < 0 || dev->backend->download(dev, host, leaves, (size_t)n * 32, err) < 0)
+    struct rp_dev *dev = s->dev;
+    size_t n = 0, count;
+    for (int i = 0; i < rp_tensor_shards(e->t, s->parallel); i++) {
+        const float *shard = rp_trained_shard(s, e->t, e->x, i, &count);
+        dev->op->digest_leaves(dev, s->leaves + 32 * n, shard, count);
+        n += (count * sizeof *shard + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES;
+    }
+    if (dev->backend->sync(dev, err) < 0 || dev->backend->download(dev, host, s->leaves, n * 32, err) < 0)
         return -1;
-    rp_merkle(root, host, n, 32);
+    rp_merkle(root, host, (long)n, 32);
     return 0;
 }
 
@@ -85,8 +100,8 @@ static void entry_leaf(unsigned char digest[32], const char *name, const unsigne
 int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, struct rp_err *err)
 {
     int n = rp_state_entries(s);
-    size_t largest = rp_tensors_largest(s->weights), buffer = rp_tensors_largest(s->buffers);
-    size_t most = ((largest > buffer ? largest : buffer) + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES;
+    size_t weights = rp_state_leaves(s->weights, s->parallel), buffers = rp_state_leaves(s->buffers, s->parallel);
+    size_t most = weights > buffers ? weights : buffers;
     RP_FREE unsigned char *host = rp_alloc(most * 32);
     RP_FREE unsigned char *digests = rp_alloc((size_t)n * 32);
     json_t *map = tensors ? json_object() : NULL;
@@ -95,7 +110,7 @@ int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, st
         struct rp_state_entry e;
         char text[65];
         rp_state_entry_at(&e, s, i);
-        if (tensor_root(root, s->dev, e.x, e.t->count, s->leaves, host, err) < 0) {
+        if (tensor_root(root, s, &e, host, err) < 0) {
             json_decref(map);
             return -1;
         }

@@ -11,6 +11,8 @@
  *   state root  = tree over leaves  name || 0x00 || tensor root  (name without NUL)
  *   tree(one leaf) = SHA-256(0x00 || leaf);  tree(n) = SHA-256(0x01 || tree(first k) || tree(rest)), k the largest power of two
  *   below n: the tree of RFC 6962, so that a leaf can never be taken for a node.
+ * With tensor-parallel degree T > 1 a tensor with a shard axis has the leaves of shard 0, then those of shard 1, ...; a shard of columns is
+ * taken row by row.
  * Tensors in order: weights, buffers, then for each slot of the optimizer "optimizer.<slot>." + name of every weight.
  */
 #ifndef RP_TRAIN_STATE_H
@@ -37,6 +39,8 @@ void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int
 int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, struct rp_err *err) rp_must_check;
 /* The same from the roots of the tensors, without a device. RP_MISMATCH: not the tensors of that state. */
 int rp_state_root_of(char hex[65], const struct rp_trained *s, const json_t *tensors, struct rp_err *err) rp_must_check;
+
+size_t rp_state_leaves(const struct rp_tensors *l, int parallel); /* of the tensor with most of them */
 
 /* tree over n >= 1 leaves of `size` bytes each */
 void rp_merkle(unsigned char out[32], const unsigned char *leaves, long n, size_t size);

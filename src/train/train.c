@@ -41,6 +41,8 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
     rp_tensors_bind(&list[RP_BUFFER], t->state.buffer, 0);
     rp_tensors_bind(&list[RP_ACTIVATION], t->activations, 0);
     rp_tensors_bind(&list[RP_SCRATCH], scratch, 0);
+    t->state.parallel = t->net->parallel;
+    t->state.gathered = t->net->gathered;
     return 0;
 }
 

@@ -113,24 +113,49 @@ int rp_states_compare(struct rp_state_difference *out, const char *was, const ch
 
 /* ---- root ---- */
 
-static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const struct rp_st_tensor *t, uint32_t *piece, struct rp_err *err)
+/* Shard by shard, as ops/NUMERICS.md has it. t: the tensor in the model; x: its data in the file, whose NaN become one. */
+static void sharded_root(unsigned char root[32], const struct rp_tensor *t, int parallel, uint32_t *x)
 {
-    uint64_t size = t->end - t->begin;
-    long leaves = (long)((size + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES), done = 0;
+    const size_t leaf = RP_LEAF_BYTES / sizeof *x, shards = (size_t)rp_tensor_shards(t, parallel), each = t->count / shards;
+    uint32_t piece[RP_LEAF_BYTES / sizeof *x];
+    RP_FREE unsigned char *digests = rp_alloc(rp_tensor_parts(t, parallel, leaf) * 32);
+    long n = 0;
+    for (int i = 0; i < (int)shards; i++)
+        for (size_t at = 0; at < each; at += leaf, n++) {
+            size_t count = each - at < leaf ? each - at : leaf;
+            for (size_t j = 0; j < count; j++) {
+                uint32_t bits = x[rp_tensor_shard_element(t, parallel, i, at + j)];
+                piece[j] = is_nan(bits) ? CANONICAL_NAN : bits;
+            }
+            rp_sha256_bytes(digests + 32 * n, piece, count * sizeof *piece);
+        }
+    rp_merkle(root, digests, n, 32);
+}
+
+/* The weight that an entry of the file is, or is a slot of; NULL: no such weight. */
+static const struct rp_tensor *weight_of(const struct rp_net *m, const char *name)
+{
+    static const char prefix[] = "optimizer.";
+    const char *dot = strncmp(name, prefix, strlen(prefix)) == 0 ? strchr(name + strlen(prefix), '.') : NULL;
+    int i = rp_tensors_find(&m->tensors[RP_WEIGHT], dot ? dot + 1 : name);
+    return i < 0 ? NULL : &m->tensors[RP_WEIGHT].t[i];
+}
+
+static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const struct rp_st_tensor *s, const struct rp_net *m,
+                       struct rp_err *err)
+{
+    static const struct rp_tensor unknown;
+    const struct rp_tensor *t = weight_of(m, s->name);
+    size_t size = (size_t)(s->end - s->begin);
+    struct rp_tensor whole = t ? *t : unknown;
     unsigned char root[32];
-    RP_FREE unsigned char *digests = rp_alloc((size_t)(leaves + 1) * 32);
-    for (uint64_t at = 0; at < size; at += RP_LEAF_BYTES, done++) {
-        size_t n = size - at < RP_LEAF_BYTES ? (size_t)(size - at) : RP_LEAF_BYTES;
-        if (rp_st_read(st, t, at, piece, n, err) < 0)
-            return -1;
-        for (size_t i = 0; i < n / sizeof *piece; i++)
-            if (is_nan(piece[i]))
-                piece[i] = CANONICAL_NAN;
-        rp_sha256_bytes(digests + 32 * done, piece, n);
-    }
-    if (leaves < 1)
-        return rp_fail(err, RP_MISMATCH, "a tensor of '%s' is empty", st->path);
-    rp_merkle(root, digests, leaves, 32);
+    if (size < sizeof(uint32_t) || (t && size != rp_tensor_bytes(t)))
+        return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s' has %zu bytes", st->path, s->name, size);
+    whole.count = size / sizeof(uint32_t);
+    RP_FREE uint32_t *x = rp_alloc(size);
+    if (rp_st_read(st, s, 0, x, size, err) < 0)
+        return -1;
+    sharded_root(root, &whole, m->parallel, x);
     rp_hex(hex, root, 32);
     return 0;
 }
@@ -138,17 +163,18 @@ static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const st
 int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct rp_recipe *r, struct rp_err *err)
 {
     struct rp_st st;
-    RP_FREE uint32_t *piece = rp_alloc(RP_LEAF_BYTES);
     RP_JSON *roots = json_object();
     if (rp_st_open(&st, path, err) < 0)
         return -1;
+    struct rp_net *m = rp_net_new(r, 1);
     int failed = 0;
     for (int i = 0; i < st.n && !failed; i++) {
         char root[RP_SHA256_HEX];
-        failed = tensor_root(root, &st, &st.t[i], piece, err) < 0;
+        failed = tensor_root(root, &st, &st.t[i], m, err) < 0;
         if (!failed)
             json_object_set_new(roots, st.t[i].name, json_string(root));
     }
+    rp_net_free(m);
     rp_st_close(&st);
     return failed || rp_train_root_of(r, roots, hex, err) < 0 ? -1 : 0;
 }

@@ -396,6 +396,26 @@ static void cpu_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n, 32), gather_part, &o);
 }
 
+struct columns_job {
+    float *dst;
+    const float *src;
+    long ldd, lds, rows, cols;
+};
+
+static void columns_part(void *arg, int part, int thread)
+{
+    const struct columns_job *o = arg;
+    (void)thread;
+    for (long r = part * 32l; r < o->rows && r < part * 32l + 32; r++)
+        memcpy(o->dst + r * o->ldd, o->src + r * o->lds, (size_t)o->cols * sizeof *o->dst);
+}
+
+static void cpu_copy_columns(struct rp_dev *dev, float *dst, long ldd, const float *src, long lds, int rows, int cols)
+{
+    struct columns_job o = {dst, src, ldd, lds, rows, cols};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 32), columns_part, &o);
+}
+
 struct row_sums_job {
     struct rp_cpu *cpu;
     float *dst;

@@ -20,6 +20,8 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     rp_net_work(m, rows, 3 * h);
     rp_linear_use(m, (int)rows, (int)h, 3 * (int)h, a->in_first);
     rp_linear_use(m, (int)rows, (int)h, (int)h, a->in_first);
+    rp_linear_use_parts(m, (int)rows, (int)h, (int)h, 1);
+    rp_linear_use_parts(m, (int)rows, (int)h, 3 * (int)h, 3);
     struct rp_op_use u = {.op = RP_OP_attention_forward, .rows = (int)rows, .width = (int)h, .batch = at->batch, .seq = at->seq,
                           .heads = at->heads, .head_dim = at->head_dim, .causal = at->causal};
     rp_net_use(m, u);
@@ -39,7 +41,7 @@ void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, 
 {
     int rows = at->batch * at->seq, h = at->heads * at->head_dim;
     rp_nn_attention_context(m, a, at, x);
-    rp_linear_forward(m->dev, y, a->ctx, a->out_w, a->out_b, rows, h, h, a->in_first);
+    rp_linear_forward_parts(m, y, a->ctx, a->out_w, a->out_b, rows, h, h, a->in_first);
 }
 
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
@@ -51,5 +53,5 @@ void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a,
     m->dev->op->attention_backward(m->dev, dqkv, rp_net_grad(m, a->qkv_b), dctx, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at,
                                    m->work);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, h, 3 * h, a->in_first);
-    rp_linear_dgrad(m->dev, dx, dqkv, a->qkv_w, add, rows, h, 3 * h, a->in_first);
+    rp_linear_dgrad_parts(m, dx, dqkv, a->qkv_w, add, rows, h, 3 * h, a->in_first, 3);
 }

@@ -4,6 +4,8 @@
  * Flow:    device tensors in, one operation out.
  *
  * in_first: w is [in, out], as GPT-2's public checkpoints have it; the sums are the same.
+ * _parts: products whose long sum tensor-parallel ranks divide: with degree T, T equal parts of k, each summed as a product of its own, and
+ * a balanced tree over them, then bias or addend. Here one rank computes them all.
  */
 #ifndef RP_MODEL_NN_LINEAR_H
 #define RP_MODEL_NN_LINEAR_H
@@ -19,21 +21,33 @@ static inline void rp_linear_use(struct rp_net *m, int rows, int in, int out, in
                                     .segment = RP_SEGMENT_WGRAD});
 }
 
+static inline struct rp_gemm rp_linear_forward_gemm(float *y, const float *x, const float *w, const float *b, int rows, int in, int out,
+                                                    int in_first)
+{
+    return (struct rp_gemm){.tb = !in_first, .m = rows, .n = out, .k = in, .segment = rp_segment(in), .a = x, .lda = in, .b = w,
+                        .ldb = in_first ? out : in, .c = y, .ldc = out, .bias = b};
+}
+
 /* y [rows, out] = x [rows, in] w^T + b */
 static inline void rp_linear_forward(struct rp_dev *dev, float *y, const float *x, const float *w, const float *b, int rows, int in,
                                      int out, int in_first)
 {
-    struct rp_gemm g = {.tb = !in_first, .m = rows, .n = out, .k = in, .segment = rp_segment(in), .a = x, .lda = in, .b = w,
-                        .ldb = in_first ? out : in, .c = y, .ldc = out, .bias = b};
+    struct rp_gemm g = rp_linear_forward_gemm(y, x, w, b, rows, in, out, in_first);
     dev->op->gemm(dev, &g);
+}
+
+static inline struct rp_gemm rp_linear_dgrad_gemm(float *dx, const float *dy, const float *w, const float *add, int rows, int in, int out,
+                                                  int in_first)
+{
+    return (struct rp_gemm){.tb = in_first, .m = rows, .n = in, .k = out, .segment = rp_segment(out), .a = dy, .lda = out, .b = w,
+                            .ldb = in_first ? out : in, .c = dx, .ldc = in, .add = add, .ldadd = in};
 }
 
 /* dx [rows, in] = dy [rows, out] w + add; add [rows, in] may be NULL or dx itself */
 static inline void rp_linear_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, int rows, int in,
                                    int out, int in_first)
 {
-    struct rp_gemm g = {.tb = in_first, .m = rows, .n = in, .k = out, .segment = rp_segment(out), .a = dy, .lda = out, .b = w,
-                        .ldb = in_first ? out : in, .c = dx, .ldc = in, .add = add, .ldadd = in};
+    struct rp_gemm g = rp_linear_dgrad_gemm(dx, dy, w, add, rows, in, out, in_first);
     dev->op->gemm(dev, &g);
 }
 
@@ -46,5 +60,14 @@ static inline void rp_linear_wgrad(struct rp_dev *dev, float *dw, const float *d
                         .c = dw, .ldc = out};
     dev->op->gemm(dev, in_first ? &t : &g);
 }
+
+/* For declare(): a product [rows, width] over `depth` that is divided. */
+void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int pieces);
+/* As rp_linear_forward(), `in` divided. */
+void rp_linear_forward_parts(struct rp_net *m, float *y, const float *x, const float *w, const float *b, int rows, int in, int out,
+                             int in_first);
+/* As rp_linear_dgrad(), `out` divided. pieces: w is several matrices side by side, and a part is the same share of each; needs in_first. */
+void rp_linear_dgrad_parts(struct rp_net *m, float *dx, const float *dy, const float *w, const float *add, int rows, int in, int out,
+                           int in_first, int pieces);
 
 #endif

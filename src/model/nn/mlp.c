@@ -34,6 +34,7 @@ void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidd
     rp_net_work(m, rows, inner);
     rp_linear_use(m, rows, hidden, inner, a->in_first);
     rp_linear_use(m, rows, inner, hidden, a->in_first);
+    rp_linear_use_parts(m, rows, hidden, inner, 1);
     rp_nn_gelu_use(m, a->act, rows, inner);
 }
 
@@ -51,7 +52,7 @@ void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const float *x
 void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, float *y, const float *x)
 {
     rp_nn_mlp_inner(m, a, x);
-    rp_linear_forward(m->dev, y, a->g, a->down_w, a->down_b, a->rows, a->inner, a->hidden, a->in_first);
+    rp_linear_forward_parts(m, y, a->g, a->down_w, a->down_b, a->rows, a->inner, a->hidden, a->in_first);
 }
 
 void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, const float *add, const float *dy, const float *x)
@@ -61,5 +62,5 @@ void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, 
     rp_linear_dgrad(m->dev, du, dy, a->down_w, NULL, a->rows, a->inner, a->hidden, a->in_first);
     rp_nn_gelu_backward(m->dev, a->act, du, rp_net_grad(m, a->up_b), du, a->u, a->rows, a->inner, m->work);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->up_w), du, x, a->rows, a->hidden, a->inner, a->in_first);
-    rp_linear_dgrad(m->dev, dx, du, a->up_w, add, a->rows, a->hidden, a->inner, a->in_first);
+    rp_linear_dgrad_parts(m, dx, du, a->up_w, add, a->rows, a->hidden, a->inner, a->in_first, 1);
 }
