@@ -8,7 +8,6 @@
 #include "data/embedded_data.h"
 #include "data/marker.h"
 #include "data/store.h"
-#include "data/synthetic/make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -303,82 +302,6 @@ const struct rp_command rp_cmd_data_unpack = {
     .opts = unpack_opts,
     .opts_size = sizeof(struct store_opts),
     .run = cmd_data_unpack,
-};
-
-/* ---- data make ---- */
-
-struct make_opts {
-    struct rp_make_opts data;
-    int force;
-};
-#define AT(field) offsetof(struct make_opts, field)
-static const struct rp_opt make_opts[] = {
-#define OPTION(field, name, letter, def, lo, hi, help) RP_OPTION_INT(data.field, name, letter, lo, hi, help "; default " #def),
-#include "data/synthetic/options.def"
-#undef OPTION
-    RP_OPT_FORCE(force),
-    {0},
-};
-#undef AT
-
-static int is_archive_name(const char *path)
-{
-    const char *base = strrchr(path, '/');
-    const char *tar = strstr(base ? base : path, ".tar");
-    return tar && (tar[4] == 0 || tar[4] == '.');
-}
-
-/* Names of other archives and files, hardly meant as a directory. */
-static int is_foreign_archive_name(const char *path, const char *ending)
-{
-    const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", ending, NULL};
-    for (const char *const *e = endings; *e; e++)
-        if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
-            return 1;
-    return 0;
-}
-
-static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
-{
-    const struct make_opts *o = cli->opts;
-    const struct rp_generator *g = rp_generator_find(cli->argv[0]);
-    const char *path = cli->argv[1];
-    struct rp_make_opts made = o->data;
-    RP_BUF names = {0};
-    for (int i = 0; !g && rp_generators[i]; i++)
-        rp_fail(err, RP_USAGE, "there is no generator '%s', only: %s", cli->argv[0], add_name(&names, rp_generators[i]->name));
-    if (!g)
-        return -1;
-    int archive = is_archive_name(path);
-    if (!archive && is_foreign_archive_name(path, g->format->endings[0]))
-        return rp_fail(err, RP_USAGE, "'%s' is not a supported archive name: use .tar.zst, or corpus/ for a directory",
-                       path);
-    if (rp_make_options(&made, g, err) < 0 ||
-        (archive ? rp_make_archive(g, &made, path, o->force, err) : rp_make_directory(g, &made, path, o->force, err)) < 0)
-        return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:I, s:I}", "path", path, "sequences", (json_int_t)made.sequences, "shards",
-                                (json_int_t)made.shards);
-    else
-        printf("%s\n", path);
-    return 0;
-}
-
-const struct rp_command rp_cmd_data_make = {
-    .name = "data make",
-    .operands = "GENERATOR PATH",
-    .min_operands = 2,
-    .max_operands = 2,
-    .summary = "write a synthetic corpus that a model can learn, identical on every machine",
-    .details = "GENERATOR is the name of one, such as bert, or of its data format. PATH is a directory for the files, or an archive if its "
-               "name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4.\n"
-               "\n"
-               "Examples:\n"
-               "  repro data make bert corpus/ --sequences 10000 --seq-length 512\n"
-               "  repro run bert_tiny_fp32 --set data.path=corpus/\n",
-    .opts = make_opts,
-    .opts_size = sizeof(struct make_opts),
-    .run = cmd_data_make,
 };
 
 const struct rp_command rp_cmd_data = {
