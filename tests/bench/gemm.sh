@@ -27,7 +27,7 @@ fi
 # --- ours: the backend's files for products, linked against the system's C library, which can load the peers ---
 flags="-std=gnu11 -O2 -ffp-contract=off -D_GNU_SOURCE -I$top/src"
 cpu=$top/src/backend/cpu
-for source in "$top"/src/base/err.c "$cpu"/gemm*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/gemm_bench.c; do
+for source in "$top"/src/base/err.c "$top"/src/base/text.c "$top"/src/base/buf.c "$cpu"/gemm*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/gemm_bench.c; do
     case $source in
     *_avx2.c) isa="-mavx2 -mfma -mf16c" ;;
     *_avx512.c) isa="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512" ;;

@@ -12,7 +12,7 @@ table=$build/bench/table.txt
     sed -n 's/^model name[[:space:]]*: /processor /p' /proc/cpuinfo | head -n 1
     echo "processors $(nproc), load before $(cut -d' ' -f1 /proc/loadavg)"
 } >"$table"
-for bench in limits startup capture verify gemm bert; do
+for bench in limits startup capture verify gemm bert attention; do
     echo "bench: $bench (some minutes; so far in $table)" >&2
     printf '\n== %s ==\n' "$bench" >>"$table"
     "$here/$bench.sh" "$build" >>"$table" 2>"$build/bench/$bench.err" || {

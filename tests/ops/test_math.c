@@ -58,6 +58,7 @@ enum { LR = 5, LW = 33 };
 
 struct norm {
     const float *gamma, *beta, *residual, *dy;
+    const float *add; /* the gradient of z from its other uses, or NULL */
     const uint8_t *mask; /* NULL: none */
     double scale;
     const float *x;
@@ -74,6 +75,7 @@ static double norm_loss(const double *x, const double *gamma, const double *beta
                 h = o->mask[r * 16 + j / 8] >> (j & 7) & 1 ? h * o->scale : 0;
             z[j] = h + (double)o->residual[r * LW + j];
             mean += z[j] / LW;
+            sum += o->add ? (double)o->add[r * LW + j] * z[j] : 0;
         }
         for (int j = 0; j < LW; j++)
             var += (z[j] - mean) * (z[j] - mean) / LW;
@@ -92,24 +94,33 @@ static double norm_of_bias(const double *x, const void *arg) { return norm_loss(
 TEST(layernorm_gradient)
 {
     float x[LR * LW], residual[LR * LW], gamma[LW], beta[LW], dy[LR * LW], y[LR * LW], xhat[LR * LW], rstd[LR], dz[LR * LW], dx[LR * LW];
-    float dgamma[LW], dbeta[LW], dbias[LW], work[3 * LW], none[LW] = {0};
+    float dgamma[LW], dbeta[LW], dbias[LW], work[3 * LW], none[LW] = {0}, add[LR * LW], z[LR * LW];
     uint8_t mask[LR * 16];
-    for (int on = 0; on < 2; on++) {
+    for (int i = 0; i < 4; i++) {
+        int on = i & 1, prenorm = i >> 1;
         struct rp_dropout d = {.seed = 4, .rows_per_sample = LR, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f};
         fill_noise(x, LR * LW, 2, 1);
         fill_noise(residual, LR * LW, 2, 2);
         fill_noise(gamma, LW, 2, 3);
         fill_noise(beta, LW, 2, 4);
         fill_noise(dy, LR * LW, 1, 5);
-        ref->residual_layernorm_forward(NULL, y, NULL, xhat, rstd, mask, x, residual, &d, gamma, beta, 1e-5f, LR, LW);
-        ref->layernorm_backward(NULL, dz, dx, dgamma, dbeta, dbias, dy, NULL, xhat, rstd, gamma, mask, &d, LR, LW, work);
-        struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .mask = on ? mask : NULL, .scale = (double)d.scale, .x = x};
+        fill_noise(add, LR * LW, 1, 6);
+        ref->residual_layernorm_forward(NULL, y, prenorm ? z : NULL, xhat, rstd, mask, x, residual, &d, gamma, beta, 1e-5f, LR, LW);
+        ref->layernorm_backward(NULL, dz, dx, dgamma, dbeta, dbias, dy, prenorm ? add : NULL, xhat, rstd, gamma, mask, &d, LR, LW, work);
+        struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .add = prenorm ? add : NULL, .mask = on ? mask : NULL,
+                         .scale = (double)d.scale, .x = x};
         check_gradient("dx", norm_of_x, &o, x, dx, LR * LW);
         check_gradient("dgamma", norm_of_gamma, &o, gamma, dgamma, LW);
         check_gradient("dbeta", norm_of_beta, &o, beta, dbeta, LW);
         check_gradient("dbias", norm_of_bias, &o, none, dbias, LW);
         if (!on)
             CHECK(!memcmp(dz, dx, sizeof dz));
+        for (int j = 0; prenorm && j < LR * LW; j++) {
+            int keep = !on || (mask[j / LW * 16 + j % LW / 8] >> (j % LW & 7) & 1);
+            CHECK(z[j] == (keep ? (on ? x[j] * d.scale : x[j]) : 0) + residual[j], "element %d of the sum is %a", j, (double)z[j]);
+        }
+        ref->layernorm_apply(NULL, dz, xhat, gamma, beta, LR, LW);
+        CHECK(!memcmp(dz, y, sizeof y), "a layer norm's output again");
     }
 }
 
@@ -123,6 +134,15 @@ static double gelu_loss(const double *x, const void *arg)
     double sum = 0;
     for (int i = 0; i < AN; i++)
         sum += (double)dy[i] * x[i] * 0.5 * erfc(-x[i] / sqrt(2.0));
+    return sum;
+}
+
+static double gelu_tanh_loss(const double *x, const void *arg)
+{
+    const float *dy = arg;
+    double sum = 0;
+    for (int i = 0; i < AN; i++)
+        sum += (double)dy[i] * x[i] * 0.5 * (1 + tanh(sqrt(2 / M_PI) * (x[i] + 0.044715 * x[i] * x[i] * x[i])));
     return sum;
 }
 
@@ -142,6 +162,9 @@ TEST(activation_gradients)
     fill_noise(dy, AN, 1, 2);
     ref->gelu_backward(NULL, dx, dbias, dy, x, 1, AN, work);
     check_gradient("gelu", gelu_loss, dy, x, dx, AN);
+    CHECK(!memcmp(dx, dbias, sizeof dx), "the column sums of one row are the row");
+    ref->gelu_tanh_backward(NULL, dx, dbias, dy, x, 1, AN, work);
+    check_gradient("tanh GELU", gelu_tanh_loss, dy, x, dx, AN);
     CHECK(!memcmp(dx, dbias, sizeof dx), "the column sums of one row are the row");
     ref->tanh_forward(NULL, y, x, 1, AN);
     ref->tanh_backward(NULL, dx, dbias, dy, y, 1, AN, work);
@@ -194,7 +217,7 @@ enum { AB = 2, AS = 9, AH = 2, AD = 5, AW = AH * AD, AROWS = AB * AS };
 
 struct att {
     const float *d_o;
-    const uint8_t *keys, *mask; /* mask NULL: no dropout */
+    const uint8_t *keys, *mask; /* keys NULL: causal; mask NULL: no dropout */
     double scale, keep_scale;
 };
 
@@ -210,7 +233,7 @@ static double attention_loss(const double *qkv, const void *arg)
                 double s = 0;
                 for (int d = 0; d < AD; d++)
                     s += qkv[(first + q) * 3 * AW + column + d] * qkv[(first + k) * 3 * AW + AW + column + d];
-                p[k] = o->keys[first + k] ? exp(s * o->scale) : 0;
+                p[k] = (o->keys ? o->keys[first + k] : k <= q) ? exp(s * o->scale) : 0;
                 l += p[k];
             }
             for (int k = 0; k < AS; k++) {
@@ -233,22 +256,27 @@ TEST(attention_gradient)
     fill_noise(d_o, AROWS * AW, 1, 2);
     for (int i = 0; i < AROWS; i++)
         keys[i] = i % AS < 7 - i / AS && i % 4 != 1; /* shorter than the sequence, and with holes */
-    for (int on = 0; on < 2; on++) {
-        struct rp_attention a = {AB, AS, AH, AD, 1.0f / sqrtf(AD), keys,
-                                 {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
+    for (int i = 0; i < 4; i++) {
+        int on = i & 1, causal = i >> 1;
+        struct rp_attention a = {.batch = AB, .seq = AS, .heads = AH, .head_dim = AD, .scale = 1.0f / sqrtf(AD), .causal = causal,
+                                 .key_mask = causal ? NULL : keys,
+                                 .drop = {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
         ref->attention_forward(NULL, out, row_max, row_inv, mask, qkv, &a);
         ref->attention_backward(NULL, dqkv, dbias, d_o, out, row_max, row_inv, mask, qkv, &a, work);
-        struct att o = {d_o, keys, on ? mask : NULL, (double)a.scale, (double)a.drop.scale};
-        check_gradient("dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
+        struct att o = {d_o, a.key_mask, on ? mask : NULL, (double)a.scale, (double)a.drop.scale};
+        check_gradient(causal ? "dqkv, causal" : "dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
         for (int r = 0; r < AROWS; r++)
-            for (int j = AW; j < 3 * AW && !keys[r]; j++)
+            for (int j = AW; j < 3 * AW && !causal && !keys[r]; j++)
                 CHECK(r_bits(dqkv[r * 3 * AW + j]) == 0, "a masked key has gradient %a", (double)dqkv[r * 3 * AW + j]);
+        for (int r = 0; r < AB * AH * AS && on && causal; r++)
+            for (int k = r % AS + 1; k < 128; k++)
+                CHECK(!(mask[r * 16 + k / 8] >> (k & 7) & 1), "row %d has a decision for key %d", r, k);
     }
 }
 
 /* ---- loss ---- */
 
-enum { XN = 3, XC = 41 };
+enum { XN = 3, XC = 42 };
 
 struct xent {
     const int32_t *labels;
@@ -274,14 +302,36 @@ TEST(cross_entropy_gradient_and_value)
     double x[XN * XC];
     const int32_t labels[XN] = {0, XC - 1, 7};
     struct xent o = {labels, coef};
-    fill_noise(z, XN * XC, 5, 1);
-    memcpy(logits, z, sizeof z);
-    ref->softmax_xent(NULL, loss, logits, XC, labels, coef, XN, XC, 1);
-    ref->weighted_sum(NULL, &total, loss, coef, XN);
-    for (int i = 0; i < XN * XC; i++)
-        x[i] = (double)z[i];
-    check_gradient("dlogits", xent_loss, &o, z, logits, XN * XC);
-    CHECK(fabs((double)total - xent_loss(x, &o)) < 1e-6 * fabs(xent_loss(x, &o)), "%a", (double)total);
+    for (int shards = 1; shards <= 7; shards += shards == 1 ? 2 : 4) { /* 1, 3, 7 */
+        fill_noise(z, XN * XC, 5, 1);
+        memcpy(logits, z, sizeof z);
+        ref->softmax_xent(NULL, loss, logits, XC, labels, coef, XN, XC, shards);
+        ref->weighted_sum(NULL, &total, loss, coef, XN);
+        for (int i = 0; i < XN * XC; i++)
+            x[i] = (double)z[i];
+        check_gradient("dlogits", xent_loss, &o, z, logits, XN * XC);
+        CHECK(fabs((double)total - xent_loss(x, &o)) < 1e-6 * fabs(xent_loss(x, &o)), "%d shards: %a", shards, (double)total);
+    }
+}
+
+/* A shard's sum has lanes of its own; the tree over shards splits at a power of two. */
+TEST(cross_entropy_sums_shards_in_a_tree)
+{
+    enum { C = 3 * 200 };
+    float z[C], e[C], loss, one = 1, sum[3] = {0};
+    const int32_t label = 0;
+    fill_noise(z, C, 2, 1);
+    z[0] = 3;
+    for (int c = 0; c < C; c++)
+        e[c] = r_exp(z[c] - 3.0f);
+    for (int s = 0; s < 3; s++) {
+        float lane[128] = {0};
+        for (int c = 0; c < 200; c++)
+            lane[c % 128] = lane[c % 128] + e[s * 200 + c];
+        ref->weighted_sum(NULL, &sum[s], lane, (float[128]){[0 ... 127] = 1}, 128);
+    }
+    ref->softmax_xent(NULL, &loss, z, C, &label, &one, 1, C, 3);
+    CHECK(loss == r_log((sum[0] + sum[1]) + sum[2]) - 0.0f, "%a", (double)loss);
 }
 
 /* <gather(x), y> = <x, row_sums(y)>: the sums are the gradient of the gathering, and adding adds. */
@@ -401,7 +451,7 @@ TEST(reference_bits)
     memset(keys, 1, sizeof keys);
     keys[4] = keys[32] = 0;
     d.rows_per_sample = HEADS * SEQ;
-    struct rp_attention a = {1, SEQ, HEADS, DIM, 1.0f / sqrtf(DIM), keys, d};
+    struct rp_attention a = {.batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 1.0f / sqrtf(DIM), .key_mask = keys, .drop = d};
     ref->attention_forward(NULL, out, top, inv, decisions, qkv, &a);
     ref->attention_backward(NULL, dqkv, sums, d_o, out, top, inv, decisions, qkv, &a, work);
     check_digest("attention", out, sizeof out,

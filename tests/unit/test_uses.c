@@ -109,9 +109,10 @@ TEST(processors_need_scratch_of_each_thread)
         {{.op = RP_OP_gemm, .rows = 1 << 20}, 6},
         {{.op = RP_OP_gemm, .rows = 4096, .segment = RP_SEGMENT_LONG}, 6},
         {{.op = RP_OP_gemm, .rows = 4096, .segment = RP_SEGMENT_WGRAD}, 4},
-        {{.op = RP_OP_attention_forward, .seq = 128}, 2},
-        {{.op = RP_OP_attention_backward, .seq = 512}, 4},
-        {{.op = RP_OP_attention_backward, .seq = 2048}, 38},
+        {{.op = RP_OP_attention_forward, .seq = 128, .head_dim = 64}, 2},
+        {{.op = RP_OP_attention_backward, .seq = 2048, .head_dim = 64}, 2},
+        {{.op = RP_OP_attention_forward, .seq = 8192, .head_dim = 96}, 10},
+        {{.op = RP_OP_attention_backward, .seq = 8192, .head_dim = 256}, 26},
         {{.op = RP_OP_row_sums, .rows = 4096, .width = 768}, 2},
         {{.op = RP_OP_layernorm_backward, .rows = 4096, .width = 768}, 0},
     };

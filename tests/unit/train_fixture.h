@@ -101,7 +101,7 @@ FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq,
     }
     const struct rp_backend *b = &rp_backend_cpu;
     struct rp_device_opts o = {.isa = isa, .threads = threads};
-    const struct rp_op_use use[] = {{.op = RP_OP_gemm, .rows = max_rows}, {.op = RP_OP_attention_backward, .seq = max_seq}};
+    const struct rp_op_use use[] = {{.op = RP_OP_gemm, .rows = max_rows}, {.op = RP_OP_attention_backward, .seq = max_seq, .head_dim = 64}};
     struct rp_dev *dev = b && !b->unavailable(&o) ? rp_backend_open(b, &o, use, 2, &err) : NULL;
     if (!dev)
         printf("# no %s here\n", isa);

@@ -8,206 +8,64 @@
  *     o [q,d] = sum_k p[q,k] v[k,d]       dq[q,d] = sum_k ds[q,k] k[k,d]
  *     dk[k,d] = sum_q ds[q,k] q[q,d]      dv[k,d] = sum_q p[q,k] do[q,d]
  *
- * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), and, backward, queries after the last
- * whose gradient is not zero: fma(0, x, s) = s for finite x, except for the sign of a zero, which every chain's + (+0) fixes.
- * Heads wider than COLUMNS are processed in column chunks; a chain over d then continues from the stored score. */
+ * Forward, the scores of QUERIES queries against all their keys are in scratch: the maximum and the sum128 need whole rows.
+ * Backward, they are known, and s and dp exist as squares of BLOCK queries and keys only: key blocks outside and query blocks inside, both
+ * ascending, so that the chains of dq (over keys), dk and dv (over queries) continue from block to block in their order.
+ *
+ * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), causal: keys after the query, and, backward,
+ * queries after the last whose gradient is not zero: fma(0, x, s) = s for finite x, except for the sign of a zero, which every chain's
+ * + (+0) fixes. */
 
-#define PAD RP_ATT_PAD
-#define COLUMNS RP_ATT_COLUMNS
-#define SKEW RP_ATT_SKEW
-
-static long padded(long n)
-{
-    return (n + PAD - 1) & ~(long)(PAD - 1);
-}
+#define BLOCK RP_ATT_BLOCK
+#define QUERIES RP_ATT_QUERIES
+#define LDK (BLOCK + RP_ATT_SKEW) /* row stride of transposed blocks and of squares */
+#define ROW_END (W > TILE_ROWS ? W : TILE_ROWS) /* a row of scores ends with +0 up to a multiple of this: what a tile reads */
+#define VALUES 512 /* keys whose values stay in the cache for QUERIES queries */
+#define AHEAD_MOST 256 /* longer sequences have no next head in the cache */
 
 /* One thread's scratch, in floats; rp_cpu_attention_scratch() in ops.c adds up the same sizes. */
 struct att_scratch {
-    float *kt, *vt;     /* [COLUMNS, seq]: transposed keys and values */
-    float *q, *k, *v;   /* [seq, COLUMNS]; v holds do in the backward pass */
+    float *q, *g, *dq;  /* [seq, dim]; g: do; forward: q and the chains of o (in g) of QUERIES rows */
+    float *kt, *vt;     /* [dim, LDK]: transposed keys and values of a block; forward: kt of every block */
+    float *k, *dk, *dv; /* [BLOCK, dim] */
+    float *v;           /* [seq, dim] */
+    float *s, *dp;      /* [BLOCK, LDK]; forward: s [QUERIES, seq + SKEW] */
     float *bias;        /* [seq]: 0 attended to, -inf masked */
-    uint32_t *keep;     /* [seq]: all ones, 0 */
     float *big_d;       /* [seq] */
-    float *s, *dp;      /* [seq, seq + SKEW] */
+    uint8_t *bits;      /* [seq / 8]: as in a mask of decisions, 1 attended to */
 };
 
-static struct att_scratch att_scratch_of(void *memory, long seq)
+static float *att_take(float **memory, long floats)
 {
-    struct att_scratch t;
-    long n = padded(seq);
-    t.kt = memory;
-    t.vt = t.kt + COLUMNS * (n + SKEW);
-    t.q = t.vt + COLUMNS * (n + SKEW);
-    t.k = t.q + n * COLUMNS;
-    t.v = t.k + n * COLUMNS;
-    t.bias = t.v + n * COLUMNS;
-    t.keep = (uint32_t *)(void *)(t.bias + n);
-    t.big_d = t.bias + 2 * n;
-    t.s = t.big_d + n;
-    t.dp = t.s + n * (n + SKEW);
+    float *p = *memory;
+    *memory = p + floats;
+    return p;
+}
+
+static struct att_scratch att_scratch_of(float *memory, size_t bytes, long seq, long dim, int backward)
+{
+    const float *start = memory;
+    const long n = rp_mask_stride(seq), ldc = padded(dim), square = BLOCK * LDK;
+    struct att_scratch t = {0};
+    t.q = att_take(&memory, (backward ? n : QUERIES) * ldc);
+    t.g = att_take(&memory, (backward ? n : QUERIES) * ldc);
+    t.kt = att_take(&memory, (backward ? 1 : n / BLOCK) * dim * LDK);
+    t.s = att_take(&memory, backward ? square : QUERIES * (n + RP_ATT_SKEW));
+    if (backward) {
+        t.dq = att_take(&memory, n * ldc);
+        t.vt = att_take(&memory, dim * LDK);
+        t.k = att_take(&memory, BLOCK * ldc);
+        t.dk = att_take(&memory, BLOCK * ldc);
+        t.dv = att_take(&memory, BLOCK * ldc);
+        t.dp = att_take(&memory, square);
+        t.big_d = att_take(&memory, n);
+    } else {
+        t.v = att_take(&memory, n * ldc);
+    }
+    t.bias = att_take(&memory, n);
+    t.bits = (uint8_t *)att_take(&memory, n / 32);
+    RP_BUG_IF((size_t)(memory - start) * sizeof *memory > bytes);
     return t;
-}
-
-/* ---- reading ahead ---- */
-
-/* Rows of the tensors that the next head of the sample will read (and, backward, write), prefetched one at a time while tiles are
- * computed: they are far apart in memory, where no hardware prefetches. */
-struct ahead {
-    const float *from[8];
-    long ld[8];
-    int tensors, lines; /* lines: 64-byte lines of a row */
-    int tensor;         /* the next one; `tensors`: done */
-    long row, rows;     /* of each tensor */
-};
-
-#define AHEAD_STEPS 16 /* of a tile between two prefetched rows: more at once would wait for each other */
-
-RP_LANE void look_ahead(struct ahead *a)
-{
-    if (a->tensor == a->tensors)
-        return;
-    const char *p = (const char *)(a->from[a->tensor] + a->row * a->ld[a->tensor]);
-    for (int l = 0; l < a->lines; l++)
-        __builtin_prefetch(p + 64 * l, 0, 2);
-    if (++a->row == a->rows) {
-        a->row = 0;
-        a->tensor++;
-    }
-}
-
-/* ---- chains ---- */
-
-/* c[i, 0..vectors*W) = chain over t of a[i*ar + t*at] * b[t, .] + (+0), for `rows` <= TILE_ROWS rows and the first `cols` columns;
- * continues from c if `more`. Reads TILE_ROWS rows of a and whole vectors of b. */
-RP_LANE void tile(struct ahead *ahead, const int vectors, long steps, const float *a, long ar, long at, const float *b, long ldb,
-                  float *c, long ldc, long rows, long cols, int more)
-{
-    vf s[TILE_ROWS][TILE_VECTORS];
-    UNROLL for (int i = 0; i < TILE_ROWS; i++)
-    {
-        UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vset1(0.0f);
-    }
-    if (more) {
-        UNROLL for (int i = 0; i < TILE_ROWS; i++)
-        {
-            UNROLL for (int j = 0; j < vectors; j++) s[i][j] = i < rows ? vload(c + i * ldc + j * W) : s[i][j];
-        }
-    }
-    for (long t = 0; t < steps;) {
-        long end = steps - t < AHEAD_STEPS ? steps : t + AHEAD_STEPS;
-        look_ahead(ahead);
-        for (; t < end; t++) {
-            vf bt[TILE_VECTORS];
-            UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + t * ldb + j * W);
-            UNROLL for (int i = 0; i < TILE_ROWS; i++)
-            {
-                vf ai = vset1(a[i * ar + t * at]);
-                UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
-            }
-        }
-    }
-    UNROLL for (int i = 0; i < TILE_ROWS; i++)
-    {
-        if (i < rows) {
-            UNROLL for (int j = 0; j < vectors; j++)
-            {
-                long left = cols - j * W;
-                if (left >= W)
-                    vstore(c + i * ldc + j * W, s[i][j] + vset1(0.0f));
-                else if (left > 0)
-                    vstore_n(c + i * ldc + j * W, s[i][j] + vset1(0.0f), (int)left);
-            }
-        }
-    }
-}
-
-/* c[rows, cols] = chains as above. b has whole vectors up to cols rounded up to W, a whole tiles of rows. */
-static void chains(struct ahead *ahead, long rows, long cols, long steps, const float *a, long ar, long at, const float *b, long ldb,
-                   float *c, long ldc, int more)
-{
-    long vectors = (cols + W - 1) / W;
-    for (long v = 0; v < vectors;) {
-        long left = vectors - v, take = left >= TILE_VECTORS ? TILE_VECTORS : left;
-        if (TILE_VECTORS == 3 && left == 4)
-            take = 2; /* 2 + 2 keeps more products per load than 3 + 1 */
-        const float *bv = b + v * W;
-        float *cv = c + v * W;
-        for (long i = 0; i < rows; i += TILE_ROWS) {
-            long here = rows - i;
-            if (take == 3)
-                tile(ahead, TILE_VECTORS, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
-            else if (take == 2)
-                tile(ahead, 2, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
-            else
-                tile(ahead, 1, steps, a + i * ar, ar, at, bv, ldb, cv + i * ldc, ldc, here, cols - v * W, more);
-        }
-        v += take;
-    }
-}
-
-/* ---- packing ---- */
-
-/* dst[0..padded(rows), 0..padded(cols)) = src, zeros around; rows of dst are padded(cols) long. */
-static void pack_rows(float *dst, const float *src, long ld, long rows, long cols)
-{
-    long ldd = padded(cols);
-    for (long r = 0; r < rows; r++) {
-        const float *p = src + r * ld;
-        float *q = dst + r * ldd;
-        long j = 0;
-        for (; j + W <= cols; j += W)
-            vstore(q + j, vload(p + j));
-        for (; j < cols; j++)
-            q[j] = p[j];
-        for (; j < ldd; j++)
-            q[j] = 0.0f;
-    }
-    memset(dst + rows * ldd, 0, (size_t)((padded(rows) - rows) * ldd) * sizeof *dst);
-}
-
-#if W > 1
-/* 8 x 8 floats: dst[j, i] = src[i, j] */
-RP_LANE void transpose_8(float *dst, long ldd, const float *src, long ld)
-{
-    __m256 r[8], t[8];
-    UNROLL for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(src + i * ld);
-    UNROLL for (int i = 0; i < 8; i += 2)
-    {
-        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-    UNROLL for (int i = 0; i < 8; i += 4)
-    {
-        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-    }
-    UNROLL for (int i = 0; i < 4; i++)
-    {
-        _mm256_storeu_ps(dst + i * ldd, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-        _mm256_storeu_ps(dst + (i + 4) * ldd, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-    }
-}
-#endif
-
-/* dst[j, i] = src[i, j] for rows x cols, zeros in i = rows .. padded(rows). */
-static void pack_transposed(float *dst, long ldd, const float *src, long ld, long rows, long cols)
-{
-    long i = 0;
-#if W > 1
-    for (; i + 8 <= rows; i += 8) {
-        long j = 0;
-        for (; j + 8 <= cols; j += 8)
-            transpose_8(dst + j * ldd + i, ldd, src + i * ld + j, ld);
-        for (; j < cols; j++)
-            for (long k = i; k < i + 8; k++)
-                dst[j * ldd + k] = src[k * ld + j];
-    }
-#endif
-    for (; i < padded(rows); i++)
-        for (long j = 0; j < cols; j++)
-            dst[j * ldd + i] = i < rows ? src[i * ld + j] : 0.0f;
 }
 
 /* ---- one head ---- */
@@ -223,14 +81,16 @@ struct att_job {
     float *work; /* 64-row sums of dqkv, [block, 3*width], or NULL when blocks straddle samples */
     struct decider decider;
     int heads_each; /* heads of one sample per part */
+    int splits;     /* parts of one head */
     long width;
 };
 
 struct head {
     const struct att_job *o;
     struct att_scratch t;
-    long seq, dim, ld, keys, ldk, lds; /* keys: up to the last attended to; ldk: of kt, vt; lds: of s, dp */
-    long sample, row0, q0, o0;         /* row0: of row_max and mask; q0, o0: first element in qkv and in o */
+    long seq, dim, ld, ldc, keys; /* ldc: of rows in scratch; keys: up to the last attended to */
+    long sample, row0, q0, o0;    /* row0: of row_max and mask; q0, o0: first element in qkv and in o */
+    int holes;                    /* some of the keys are masked: t.bias, t.bits */
     struct ahead ahead;
 };
 
@@ -254,71 +114,102 @@ static struct ahead ahead_of(const struct att_job *o, const struct head *x, int 
     return a;
 }
 
-static struct head head_of(const struct att_job *o, long sample, long h, void *memory)
+/* x->keys, and which of them are masked. */
+static void find_keys(struct head *x, const uint8_t *attend)
+{
+    x->keys = x->seq;
+    if (!attend)
+        return;
+    while (x->keys > 0 && !attend[x->keys - 1])
+        x->keys--;
+    for (long k = 0; k < x->keys; k++)
+        x->holes |= !attend[k];
+    if (!x->holes)
+        return;
+    memset(x->t.bits, 0, (size_t)rp_mask_stride(x->seq) / 8);
+    for (long k = 0; k < rp_mask_stride(x->keys); k++) {
+        int yes = k < x->keys && attend[k];
+        x->t.bias[k] = yes ? 0.0f : -__builtin_inff();
+        x->t.bits[k / 8] = (uint8_t)(x->t.bits[k / 8] | yes << (k & 7));
+    }
+}
+
+static struct head head_of(const struct att_job *o, long sample, long h, int thread)
 {
     const struct rp_attention *a = o->a;
-    struct head x = {.o = o, .t = att_scratch_of(memory, a->seq), .seq = a->seq, .dim = a->head_dim, .ld = 3 * o->width,
-                     .sample = sample, .row0 = (sample * a->heads + h) * a->seq};
-    const uint8_t *attend = a->key_mask + sample * a->seq;
-    for (x.keys = a->seq; x.keys > 0 && !attend[x.keys - 1]; x.keys--)
-        ;
-    for (long k = 0; k < padded(x.keys); k++) {
-        int yes = k < x.keys && attend[k];
-        x.t.bias[k] = yes ? 0.0f : -__builtin_inff();
-        x.t.keep[k] = yes ? ~0u : 0;
-    }
-    x.ldk = x.lds = padded(x.keys) + SKEW;
+    struct head x = {.o = o, .seq = a->seq, .dim = a->head_dim, .ld = 3 * o->width, .ldc = padded(a->head_dim), .sample = sample,
+                     .row0 = (sample * a->heads + h) * a->seq};
+    x.t = att_scratch_of(rp_cpu_scratch(o->cpu, thread), o->cpu->scratch_each, a->seq, a->head_dim, o->d_o != NULL);
     x.q0 = sample * a->seq * x.ld + h * a->head_dim;
     x.o0 = sample * a->seq * o->width + h * a->head_dim;
-    x.ahead = ahead_of(o, &x, h + 1 < a->heads && (h + 1) % o->heads_each);
+    find_keys(&x, a->key_mask ? a->key_mask + sample * a->seq : NULL);
+    x.ahead = ahead_of(o, &x, a->seq <= AHEAD_MOST && o->splits == 1 && h + 1 < a->heads && (h + 1) % o->heads_each);
     return x;
 }
 
-static long chunk_of(const struct head *x, long c)
+/* Keys of query q: the first so many. */
+static long keys_of(const struct head *x, long q)
 {
-    return x->dim - c < COLUMNS ? x->dim - c : COLUMNS;
+    return x->o->a->causal ? q + 1 : x->keys;
 }
 
-static void run_masked_exp(float *s, const uint32_t *keep, float m, long n)
+static long row_end(long n)
 {
-#pragma GCC ivdep
-    for (long k = 0; k < n; k++)
-        s[k] = r_float(r_bits(r_exp_below(s[k] - m)) & keep[k]);
+    return (n + ROW_END - 1) / ROW_END * ROW_END;
 }
 
-static void run_probabilities(float *s, const uint32_t *keep, float scale, float m, float inv, long n)
+/* Scores that become +0 where they are exponentials. */
+static void cut_row(float *s, long n)
 {
-#pragma GCC ivdep
-    for (long k = 0; k < n; k++)
-        s[k] = r_float(r_bits(r_exp_below(s[k] * scale - m)) & keep[k]) * inv;
+    for (long end = row_end(n); n < end; n++)
+        s[n] = -__builtin_inff();
 }
 
-/* Scores of query q in s become probabilities after dropout. */
-static void softmax_row(const struct head *x, long q)
+/* ---- forward ---- */
+
+/* Scores become exponentials; their maximum (times scale) and sum. */
+RP_LANE float softmax_run(const struct head *x, float *s, long wide, float *m_out, const int holes)
 {
-    const struct att_job *o = x->o;
-    const long wide = padded(x->keys), row = x->row0 + q;
-    float *s = x->t.s + q * x->lds;
-    const vf scale = vset1(o->a->scale);
+    const vf scale = vset1(x->o->a->scale);
+    const float *bias = x->t.bias;
+    const uint8_t *bits = x->t.bits;
     vf top = vset1(-__builtin_inff());
-    for (long k = 0; k < wide; k += W) {
-        vf v = vload(s + k) * scale;
-        vstore(s + k, v);
-        top = vmax(top, v + vload(x->t.bias + k));
-    }
-    float m = vhmax(top) + 0.0f;
-    run_masked_exp(s, x->t.keep, m, wide);
+    for (long k = 0; k < wide; k += W)
+        top = vmax(top, holes ? vload(s + k) * scale + vload(bias + k) : vload(s + k) * scale);
+    const float m = vhmax(top) + 0.0f;
+    const vf vm = vset1(m);
     struct sum128 sum;
     sum_start(&sum);
-    EACH_VECTOR(wide, { sum.lane[l] = sum.lane[l] + vget(s + j, n); });
-    float inv = 1.0f / sum_end(&sum);
+    EACH_VECTOR(wide, {
+        vf e = vexp_below(vload(s + j) * scale - vm);
+        if (holes)
+            e = vkeep(bits, j, e);
+        vstore(s + j, e);
+        sum.lane[l] = sum.lane[l] + e;
+    });
+    *m_out = m;
+    return sum_end(&sum);
+}
+
+/* Scores of query q become probabilities after dropout. */
+static void softmax_row(const struct head *x, float *s, long q)
+{
+    const struct att_job *o = x->o;
+    const long n = keys_of(x, q), wide = row_end(n), row = x->row0 + q;
+    float m, l;
+    cut_row(s, n);
+    if (x->holes)
+        l = softmax_run(x, s, wide, &m, 1);
+    else
+        l = softmax_run(x, s, wide, &m, 0);
+    float inv = 1.0f / l;
     o->row_max[row] = m;
     o->row_inv[row] = inv;
     const vf vinv = vset1(inv);
     if (o->mask) {
         uint8_t *bits = o->mask + row * (o->decider.stride / 8);
         const vf keep_scale = vset1(o->a->drop.scale);
-        decide_row(bits, &o->decider, row);
+        decide_first(bits, &o->decider, row, o->a->causal ? n : o->decider.width);
         for (long k = 0; k < wide; k += W)
             vstore(s + k, vkeep(bits, k, (vload(s + k) * vinv) * keep_scale));
     } else {
@@ -327,37 +218,40 @@ static void softmax_row(const struct head *x, long q)
     }
 }
 
-#define QUERIES 32 /* processed together: their scores stay in the cache */
-
-static void forward_head(const struct att_job *o, long sample, long h, void *memory)
+static void forward_block(struct head *x, long q0, long rows)
 {
-    struct head x = head_of(o, sample, h, memory);
-    const float *q = o->qkv + x.q0, *k = q + o->width, *v = k + o->width;
-    const long last = (x.dim - 1) / COLUMNS * COLUMNS;
-    for (long c = 0; c <= last; c += COLUMNS) {
-        long cols = chunk_of(&x, c), ldc = padded(cols);
-        pack_rows(x.t.q, q + c, x.ld, x.seq, cols);
-        pack_transposed(x.t.kt, x.ldk, k + c, x.ld, x.keys, cols);
-        if (c < last)
-            chains(&x.ahead, x.seq, padded(x.keys), cols, x.t.q, ldc, 1, x.t.kt, x.ldk, x.t.s, x.lds, c > 0);
+    const struct att_job *o = x->o;
+    const long keys = keys_of(x, q0 + rows - 1), lds = rp_mask_stride(x->seq) + RP_ATT_SKEW;
+    const int causal = o->a->causal;
+    pack_rows(x->t.q, o->qkv + x->q0 + q0 * x->ld, x->ld, rows, x->dim);
+    for (long k0 = 0; k0 < keys; k0 += BLOCK) {
+        struct product s = {.rows = rows, .cols = least_of(BLOCK, padded(keys - k0)), .steps = x->dim, .a = x->t.q, .ar = x->ldc, .at = 1,
+                            .b = x->t.kt + k0 / BLOCK * x->dim * LDK, .ldb = LDK, .c = x->t.s + k0, .ldc = lds,
+                            .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q0 - k0};
+        chains(&x->ahead, &s);
     }
-    const long cols = chunk_of(&x, last), ldc = padded(cols);
-    if (last == 0)
-        pack_rows(x.t.v, v, x.ld, x.keys, cols);
-    for (long i = 0; i < x.seq; i += QUERIES) {
-        long rows = x.seq - i < QUERIES ? x.seq - i : QUERIES;
-        float *s = x.t.s + i * x.lds;
-        chains(&x.ahead, rows, padded(x.keys), cols, x.t.q + i * ldc, ldc, 1, x.t.kt, x.ldk, s, x.lds, last > 0);
-        for (long r = i; r < i + rows; r++)
-            softmax_row(&x, r);
-        if (last == 0)
-            chains(&x.ahead, rows, cols, x.keys, s, x.lds, 1, x.t.v, ldc, o->out + x.o0 + i * o->width, o->width, 0);
+    for (long r = 0; r < rows; r++)
+        softmax_row(x, x->t.s + r * lds, q0 + r);
+    for (long k0 = 0; k0 < keys; k0 += VALUES) {
+        int last = k0 + VALUES >= keys;
+        struct product p = {.rows = rows, .cols = x->dim, .steps = least_of(VALUES, keys - k0), .a = x->t.s + k0, .ar = lds, .at = 1,
+                            .b = x->t.v + k0 * x->ldc, .ldb = x->ldc, .from = k0 ? x->t.g : NULL, .ldf = x->ldc,
+                            .c = last ? o->out + x->o0 + q0 * o->width : x->t.g, .ldc = last ? o->width : x->ldc,
+                            .edge = causal ? EDGE_STEPS_TO : EDGE_NONE, .shift = q0 - k0};
+        chains(&x->ahead, &p);
     }
-    for (long c = 0; c <= last && last > 0; c += COLUMNS) {
-        long here = chunk_of(&x, c);
-        pack_rows(x.t.v, v + c, x.ld, x.keys, here);
-        chains(&x.ahead, x.seq, here, x.keys, x.t.s, x.lds, 1, x.t.v, padded(here), o->out + x.o0 + c, o->width, 0);
-    }
+}
+
+/* Queries from .. to - 1. */
+static void forward_head(struct head *x, long from, long to)
+{
+    const float *k = x->o->qkv + x->q0 + x->o->width, *v = k + x->o->width;
+    const long keys = keys_of(x, to - 1);
+    for (long k0 = 0; k0 < keys; k0 += BLOCK)
+        pack_transposed(x->t.kt + k0 / BLOCK * x->dim * LDK, LDK, k + k0 * x->ld, x->ld, least_of(BLOCK, keys - k0), x->dim);
+    pack_rows(x->t.v, v, x->ld, keys, x->dim);
+    for (long q = from; q < to; q += QUERIES)
+        forward_block(x, q, least_of(QUERIES, to - q));
 }
 
 /* ---- backward ---- */
@@ -378,13 +272,13 @@ static long live_queries(const struct head *x)
 }
 
 /* big_d[q] = chain over d of do * o. Eight queries are the lanes where there are eight and eight elements of a row. */
-static void output_products(const struct head *x, long queries)
+static void output_products(const struct head *x, long from, long to)
 {
     const long ld = x->o->width;
     const float *g = x->o->d_o + x->o0, *y = x->o->o + x->o0;
-    for (long q = 0; q < queries; q += 8) {
+    for (long q = from; q < to; q += 8) {
         const float *gq = g + q * ld, *yq = y + q * ld;
-        long rows = queries - q < 8 ? queries - q : 8, d = 0;
+        long rows = to - q < 8 ? to - q : 8, d = 0;
         float s[8] = {0};
 #if W > 1
         __m256 sum = _mm256_setzero_ps();
@@ -404,31 +298,47 @@ static void output_products(const struct head *x, long queries)
     }
 }
 
-/* Query q: scores in s become p after dropout, products in dp become ds. */
-static void gradient_row(const struct head *x, long q)
+/* n products of a row with the keys from k0 on: scores in s become p after dropout, products in dp become ds. */
+RP_LANE void gradient_run(const struct head *x, float *s, float *dp, long q, long k0, long n, const int holes, const int drop)
 {
     const struct att_job *o = x->o;
-    const long n = padded(x->keys), row = x->row0 + q;
-    float *s = x->t.s + q * x->lds, *dp = x->t.dp + q * x->lds;
-    run_probabilities(s, x->t.keep, o->a->scale, o->max_in[row], o->inv_in[row], n);
+    const long row = x->row0 + q;
     const vf scale = vset1(o->a->scale), big_d = vset1(x->t.big_d[q]), keep_scale = vset1(o->a->drop.scale);
-    const uint8_t *bits = o->decided ? o->decided + row * (o->decider.stride / 8) : NULL;
+    const vf m = vset1(o->max_in[row]), inv = vset1(o->inv_in[row]);
+    const uint8_t *bits = drop ? o->decided + row * (o->decider.stride / 8) + k0 / 8 : NULL, *attended = x->t.bits + k0 / 8;
     for (long k = 0; k < n; k += W) {
-        vf p = vload(s + k), g = vload(dp + k);
-        if (bits) {
+        vf p = vexp_below(vload(s + k) * scale - m), g = vload(dp + k);
+        if (holes)
+            p = vkeep(attended, k, p);
+        p = p * inv;
+        if (drop)
             g = vkeep(bits, k, g * keep_scale);
-            vstore(s + k, vkeep(bits, k, p * keep_scale));
-        }
+        vstore(s + k, drop ? vkeep(bits, k, p * keep_scale) : p);
         vstore(dp + k, (p * (g - big_d)) * scale);
     }
 }
 
-/* 64-row sums of this head's columns of dqkv; rows from `rows` on are +0. */
-static void bias_sums(const struct head *x, long column, const float *src, long rows)
+static void gradient_row(const struct head *x, float *s, float *dp, long q, long k0, long n)
+{
+    cut_row(s, n);
+    n = row_end(n);
+    if (x->holes && x->o->decided)
+        gradient_run(x, s, dp, q, k0, n, 1, 1);
+    else if (x->holes)
+        gradient_run(x, s, dp, q, k0, n, 1, 0);
+    else if (x->o->decided)
+        gradient_run(x, s, dp, q, k0, n, 0, 1);
+    else
+        gradient_run(x, s, dp, q, k0, n, 0, 0);
+}
+
+/* 64-row sums of this head's columns of dqkv, rows from .. to - 1, which are +0 from `rows` on. */
+static void bias_sums(const struct head *x, const float *src, long from, long to, long rows)
 {
     const struct att_job *o = x->o;
-    for (long r = 0; r < x->seq; r += RP_COLSUM_ROWS) {
-        long here = rows - r < 0 ? 0 : rows - r < RP_COLSUM_ROWS ? rows - r : RP_COLSUM_ROWS;
+    const long column = (src - o->out) % x->ld;
+    for (long r = from; o->work && r < to; r += RP_COLSUM_ROWS) {
+        long here = rows - r < 0 ? 0 : least_of(rows - r, RP_COLSUM_ROWS);
         colsum_block(o->work + (x->sample * x->seq + r) / RP_COLSUM_ROWS * x->ld + column, src + r * x->ld, x->ld, here, x->dim);
     }
 }
@@ -439,82 +349,149 @@ static void clear_rows(float *p, long ld, long from, long to, long cols)
         memset(p + r * ld, 0, (size_t)cols * sizeof *p);
 }
 
-static void pack_backward(const struct head *x, long c, long queries, int transposed)
+/* What a part of a head's gradient consists of: dk and dv of some keys, dq of some queries, or all three of everything. */
+struct gradient {
+    long q0, q1, k0, k1; /* blocks of queries and keys; k1 is beyond x->keys in the part that writes the last rows */
+    int queries, keys;   /* dq is wanted; dk and dv are wanted */
+};
+
+/* The square of queries from q and keys from k: p in s, ds in dp. */
+static void gradient_square(struct head *x, long q, long rows, long k, long keys)
 {
-    const struct att_job *o = x->o;
-    const float *q = o->qkv + x->q0 + c, *k = q + o->width, *v = k + o->width;
-    long cols = chunk_of(x, c);
-    pack_rows(x->t.q, q, x->ld, queries, cols);
-    pack_rows(x->t.k, k, x->ld, x->keys, cols);
-    pack_rows(x->t.v, o->d_o + x->o0 + c, o->width, queries, cols);
-    if (transposed) {
-        pack_transposed(x->t.kt, x->ldk, k, x->ld, x->keys, cols);
-        pack_transposed(x->t.vt, x->ldk, v, x->ld, x->keys, cols);
+    const int causal = x->o->a->causal;
+    struct product s = {.rows = rows, .cols = padded(keys), .steps = x->dim, .a = x->t.q + q * x->ldc, .ar = x->ldc, .at = 1, .b = x->t.kt,
+                        .ldb = LDK, .c = x->t.s, .ldc = LDK, .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q - k};
+    chains(&x->ahead, &s);
+    s.a = x->t.g + q * x->ldc;
+    s.b = x->t.vt;
+    s.c = x->t.dp;
+    chains(&x->ahead, &s);
+    for (long r = 0; r < rows; r++)
+        gradient_row(x, x->t.s + r * LDK, x->t.dp + r * LDK, q + r, k, least_of(keys, keys_of(x, q + r) - k));
+}
+
+/* dq of a square, and its part of dk and dv. */
+static void gradient_products(struct head *x, const struct gradient *part, long q, long rows, long k, long keys)
+{
+    const int causal = x->o->a->causal, first = q == (causal && part->q0 < k ? k : part->q0), last = q + rows == part->q1;
+    const long width = x->o->width;
+    float *dq = x->o->out + x->q0, *dk = dq + width + k * x->ld;
+    if (part->queries) {
+        int done = k + BLOCK >= keys_of(x, q + rows - 1);
+        struct product d = {.rows = rows, .cols = x->dim, .steps = keys, .a = x->t.dp, .ar = LDK, .at = 1, .b = x->t.k, .ldb = x->ldc,
+                            .from = k > part->k0 ? x->t.dq + q * x->ldc : NULL, .ldf = x->ldc,
+                            .c = done ? dq + q * x->ld : x->t.dq + q * x->ldc, .ldc = done ? x->ld : x->ldc,
+                            .edge = causal ? EDGE_STEPS_TO : EDGE_NONE, .shift = q - k};
+        chains(&x->ahead, &d);
+    }
+    if (part->keys) {
+        struct product d = {.rows = keys, .cols = x->dim, .steps = rows, .a = x->t.dp, .ar = 1, .at = LDK, .b = x->t.q + q * x->ldc,
+                            .ldb = x->ldc, .from = first ? NULL : x->t.dk, .ldf = x->ldc, .c = last ? dk : x->t.dk,
+                            .ldc = last ? x->ld : x->ldc, .edge = causal ? EDGE_STEPS_FROM : EDGE_NONE, .shift = q - k};
+        chains(&x->ahead, &d);
+        d.a = x->t.s;
+        d.b = x->t.g + q * x->ldc;
+        d.from = first ? NULL : x->t.dv;
+        d.c = last ? dk + width : x->t.dv;
+        chains(&x->ahead, &d);
     }
 }
 
-static void backward_head(const struct att_job *o, long sample, long h, void *memory)
+static void backward_head(struct head *x, struct gradient part)
 {
-    struct head x = head_of(o, sample, h, memory);
-    const struct att_scratch *t = &x.t;
-    const long queries = live_queries(&x), keys = padded(x.keys), last = (x.dim - 1) / COLUMNS * COLUMNS;
-    float *dq = o->out + x.q0, *dk = dq + o->width, *dv = dk + o->width;
-    output_products(&x, queries);
-    for (long c = 0; c <= last; c += COLUMNS) {
-        long cols = chunk_of(&x, c), ldc = padded(cols);
-        pack_backward(&x, c, queries, 1);
-        chains(&x.ahead, queries, keys, cols, t->q, ldc, 1, t->kt, x.ldk, t->s, x.lds, c > 0);
-        chains(&x.ahead, queries, keys, cols, t->v, ldc, 1, t->vt, x.ldk, t->dp, x.lds, c > 0);
+    const struct att_job *o = x->o;
+    const long live = live_queries(x), q_end = part.q1, k_end = part.k1;
+    const float *q = o->qkv + x->q0, *k = q + o->width, *v = k + o->width;
+    float *dq = o->out + x->q0, *dk = dq + o->width, *dv = dk + o->width;
+    long first = part.q0;
+    part.q1 = least_of(part.q1, live);
+    part.k1 = least_of(part.k1, x->keys);
+    if (part.q0 < part.q1) {
+        output_products(x, part.q0, part.q1);
+        pack_rows(x->t.q + part.q0 * x->ldc, q + part.q0 * x->ld, x->ld, part.q1 - part.q0, x->dim);
+        pack_rows(x->t.g + part.q0 * x->ldc, o->d_o + x->o0 + part.q0 * o->width, o->width, part.q1 - part.q0, x->dim);
     }
-    for (long q = 0; q < queries; q++)
-        gradient_row(&x, q);
-    for (long c = 0; c <= last; c += COLUMNS) {
-        long cols = chunk_of(&x, c), ldc = padded(cols);
-        if (last > 0)
-            pack_backward(&x, c, queries, 0);
-        chains(&x.ahead, queries, cols, x.keys, t->dp, x.lds, 1, t->k, ldc, dq + c, x.ld, 0);
-        chains(&x.ahead, x.keys, cols, queries, t->dp, 1, x.lds, t->q, ldc, dk + c, x.ld, 0);
-        chains(&x.ahead, x.keys, cols, queries, t->s, 1, x.lds, t->v, ldc, dv + c, x.ld, 0);
+    for (long k0 = part.k0; k0 < part.k1; k0 += BLOCK) {
+        long keys = least_of(BLOCK, part.k1 - k0);
+        first = o->a->causal && part.q0 < k0 ? k0 : part.q0;
+        if (first >= part.q1) {
+            part.k1 = k0;
+            break;
+        }
+        pack_transposed(x->t.kt, LDK, k + k0 * x->ld, x->ld, keys, x->dim);
+        pack_transposed(x->t.vt, LDK, v + k0 * x->ld, x->ld, keys, x->dim);
+        if (part.queries)
+            pack_rows(x->t.k, k + k0 * x->ld, x->ld, keys, x->dim);
+        for (long q0 = first; q0 < part.q1; q0 += BLOCK) {
+            long rows = least_of(BLOCK, part.q1 - q0);
+            gradient_square(x, q0, rows, k0, keys);
+            gradient_products(x, &part, q0, rows, k0, keys);
+        }
     }
-    clear_rows(dq, x.ld, queries, x.seq, x.dim);
-    clear_rows(dk, x.ld, x.keys, x.seq, x.dim);
-    clear_rows(dv, x.ld, x.keys, x.seq, x.dim);
-    if (o->work) {
-        bias_sums(&x, h * x.dim, dq, queries);
-        bias_sums(&x, h * x.dim + o->width, dk, x.keys);
-        bias_sums(&x, h * x.dim + 2 * o->width, dv, x.keys);
+    if (part.queries) {
+        clear_rows(dq, x->ld, part.q1 > part.q0 ? part.q1 : part.q0, q_end, x->dim);
+        bias_sums(x, dq, part.q0, q_end, part.q1);
+    }
+    if (part.keys) {
+        clear_rows(dk, x->ld, part.k1 > part.k0 ? part.k1 : part.k0, k_end, x->dim);
+        clear_rows(dv, x->ld, part.k1 > part.k0 ? part.k1 : part.k0, k_end, x->dim);
+        bias_sums(x, dk, part.k0, k_end, part.k1);
+        bias_sums(x, dv, part.k0, k_end, part.k1);
     }
 }
 
 /* ---- operations ---- */
 
-static void attention_part(void *arg, int part, int thread)
+/* A part of a head: all of it, or, forward, some of its queries; backward, half of the parts make dk and dv of some keys, and the others
+ * dq of some queries. Long parts first. */
+static void attention_part(struct head *x, int split)
+{
+    const struct att_job *o = x->o;
+    const int causal = o->a->causal, both = o->d_o && o->splits > 1, pieces = both ? o->splits / 2 : o->splits;
+    const int keys = both && split < pieces;
+    const long each = ((x->seq + pieces - 1) / pieces + BLOCK - 1) / BLOCK * BLOCK;
+    const long piece = keys || !causal ? split % pieces : pieces - 1 - split % pieces;
+    const long from = least_of(piece * each, x->seq), to = least_of(from + each, x->seq);
+    if (from == to)
+        return;
+    if (!o->d_o)
+        forward_head(x, from, to);
+    else if (!both)
+        backward_head(x, (struct gradient){0, x->seq, 0, x->seq, 1, 1});
+    else if (keys)
+        backward_head(x, (struct gradient){causal ? from : 0, x->seq, from, to, 0, 1});
+    else
+        backward_head(x, (struct gradient){from, to, 0, causal ? to : x->seq, 1, 0});
+}
+
+static void attention_parts(void *arg, int part, int thread)
 {
     const struct att_job *o = arg;
-    int groups = blocks_of(o->a->heads, o->heads_each), first = part % groups * o->heads_each;
+    int groups = blocks_of(o->a->heads, o->heads_each), split = part % o->splits, group = part / o->splits;
+    int first = group % groups * o->heads_each;
     for (int h = first; h < o->a->heads && h < first + o->heads_each; h++) {
-        if (o->d_o)
-            backward_head(o, part / groups, h, rp_cpu_scratch(o->cpu, thread));
-        else
-            forward_head(o, part / groups, h, rp_cpu_scratch(o->cpu, thread));
+        struct head x = head_of(o, group / groups, h, thread);
+        attention_part(&x, split);
     }
 }
 
-/* Consecutive heads of a sample use its rows of qkv while they are cached; if there are few samples, their heads are distributed. */
+/* Consecutive heads of a sample use its rows of qkv while they are cached; if there are few samples, their heads are distributed, and if
+ * there are few heads and many tokens, the heads are split. Split backward, scores are computed twice: 7 products instead of 5. */
 static void attention_run(struct att_job *o)
 {
-    RP_BUG_IF(o->cpu->scratch_each < rp_cpu_attention_scratch(o->a->seq));
-    o->heads_each = o->a->batch >= 8 * o->cpu->threads ? o->a->heads : 1;
-    rp_pool_run(o->cpu->pool, o->a->batch * blocks_of(o->a->heads, o->heads_each), attention_part, o);
+    const int heads = o->a->batch * o->a->heads, threads = o->cpu->threads, most = blocks_of(o->a->seq, 2 * BLOCK);
+    o->heads_each = o->a->batch >= 8 * threads ? o->a->heads : 1;
+    o->splits = 1;
+    if (!o->d_o && heads < 4 * threads)
+        o->splits = (int)least_of(blocks_of(4 * threads, heads), most);
+    else if (o->d_o && most > 1 && 3 * heads < 2 * threads * blocks_of(heads, threads))
+        o->splits = 2 * (int)least_of(blocks_of(4 * threads, heads), most);
+    rp_pool_run(o->cpu->pool, o->a->batch * blocks_of(o->a->heads, o->heads_each) * o->splits, attention_parts, o);
 }
 
 static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
                                   const struct rp_attention *a)
 {
-    if (a->causal) {
-        rp_reference_ops.attention_forward(dev, o, row_max, row_inv, mask, qkv, a);
-        return;
-    }
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .out = o, .row_max = row_max, .row_inv = row_inv,
                           .mask = dropout_on(&a->drop) ? mask : NULL, .decider = decider_of(&a->drop, a->seq),
                           .width = (long)a->heads * a->head_dim};
@@ -525,10 +502,6 @@ static void cpu_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
                                    const float *row_max, const float *row_inv, const uint8_t *mask, const float *qkv,
                                    const struct rp_attention *a, float *work)
 {
-    if (a->causal) {
-        rp_reference_ops.attention_backward(dev, dqkv, dbias, d_o, o, row_max, row_inv, mask, qkv, a, work);
-        return;
-    }
     int aligned = a->seq % RP_COLSUM_ROWS == 0;
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .d_o = d_o, .o = o, .out = dqkv, .max_in = row_max,
                           .inv_in = row_inv, .decided = dropout_on(&a->drop) ? mask : NULL, .work = aligned ? work : NULL,

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define KEYS_MOST (1 << 24) /* the squares of scores of 4096 threads are within 2^63 bytes */
+#define KEYS_MOST (1 << 24) /* with 2^31 elements of heads, the scratch of 4096 threads is within 2^63 bytes */
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define BLOCKS ((int)(sizeof((struct rp_cpu *)0)->block / sizeof(struct rp_cpu_block)))
 
@@ -48,7 +48,7 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
 static size_t needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     size_t each = u->op == RP_OP_gemm          ? rp_cpu_gemm_scratch(u->rows, u->segment)
-                  : rp_use_is_attention(u)     ? rp_cpu_attention_scratch(u->seq)
+                  : rp_use_is_attention(u)     ? rp_cpu_attention_scratch(u->seq, u->head_dim)
                   : u->op == RP_OP_row_sums    ? RP_CPU_ROW_SUMS_SCRATCH
                                                : 0;
     return (size_t)threads_of(o) * round_up(each, HUGE_PAGE);

@@ -56,7 +56,7 @@ static inline void *rp_cpu_scratch(struct rp_cpu *c, int thread)
 }
 /* Scratch of one thread for a call. */
 size_t rp_cpu_gemm_scratch(int rows, int segment); /* gemm.c; the scratch of one row suffices, in smaller parts */
-size_t rp_cpu_attention_scratch(int seq);          /* ops.c */
+size_t rp_cpu_attention_scratch(int keys, int head_dim); /* ops.c */
 #define RP_CPU_ROW_SUMS_SCRATCH ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
 /* Per instruction set: the table of operations, and the kernel that their gemm runs. */

@@ -12,6 +12,10 @@
 
 #include "backend/cpu/pointwise.inc.h"
 
+#include "backend/cpu/exp.inc.h"
+
+#include "backend/cpu/chains.inc.h"
+
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/loss.inc.h"
 

@@ -156,6 +156,7 @@ RP_LANE void vput(float *p, vf x, int n)
                 const long j = block_ + l * W;                                                                         \
                 if (j < (width)) {                                                                                     \
                     const int n = (width)-j < W ? (int)((width)-j) : W;                                                \
+                    (void)n;                                                                                           \
                     __VA_ARGS__                                                                                        \
                 }                                                                                                      \
             }                                                                                                          \

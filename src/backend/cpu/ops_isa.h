@@ -12,9 +12,10 @@
 extern const struct rp_ops rp_cpu_ops_scalar, rp_cpu_ops_scalar_fma, rp_cpu_ops_avx2, rp_cpu_ops_avx512;
 
 /* Sizes of attention's scratch, the same for all. */
-#define RP_ATT_PAD 16      /* rows and columns of scratch are padded to this with zeros */
-#define RP_ATT_COLUMNS 128 /* of a head packed at a time */
-#define RP_ATT_SKEW 16     /* extra columns of the square tiles: a power-of-two stride would share few cache sets */
+#define RP_ATT_PAD 16     /* rows and columns of scratch are padded to this with zeros */
+#define RP_ATT_BLOCK 128  /* keys packed together; backward also queries */
+#define RP_ATT_QUERIES 32 /* whose scores against all keys are in scratch */
+#define RP_ATT_SKEW 16    /* extra columns of squares: a power-of-two stride would share few cache sets */
 
 /* evidence.c: hashing is the same for all */
 void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n);

@@ -111,15 +111,21 @@ RP_LANE void decide_128(uint8_t *bits, const struct decider *d, uint32_t c, uint
 }
 #endif
 
-/* All decisions of one row of the tensor, into its stride/8 bytes of mask; bits past the width are 0. */
-static void decide_row(uint8_t *row_mask, const struct decider *d, long row)
+/* The first `columns` decisions of one row of the tensor, into its stride/8 bytes of mask; the bits after them are 0. */
+static void decide_first(uint8_t *row_mask, const struct decider *d, long row, long columns)
 {
     uint32_t sample = d->drop->first_sample + (uint32_t)(row / d->drop->rows_per_sample);
     uint32_t c = (uint32_t)(row % d->drop->rows_per_sample * d->stride / 4);
-    for (long j = 0; j < d->width; j += 128) {
+    long j = 0;
+    for (; j < columns; j += 128) {
         uint8_t *bits = row_mask + j / 8;
         decide_128(bits, d, c + (uint32_t)(j / 4), sample);
-        for (long b = d->width - j; b < 128; b += 8 - (b & 7))
+        for (long b = columns - j; b < 128; b += 8 - (b & 7))
             bits[b / 8] = (uint8_t)(bits[b / 8] & ((1u << (b & 7)) - 1));
-    }
+    }    memset(row_mask + j / 8, 0, (size_t)(d->stride - j) / 8);
+}
+
+static void decide_row(uint8_t *row_mask, const struct decider *d, long row)
+{
+    decide_first(row_mask, d, row, d->width);
 }

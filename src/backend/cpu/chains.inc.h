@@ -1,0 +1,204 @@
+/* The products of attention: chains with lanes along the output's columns, and packing for them.
+ * Compiled once per instruction set by ops_<isa>.c. */
+
+#define PAD RP_ATT_PAD
+
+static long padded(long n)
+{
+    return (n + PAD - 1) & ~(long)(PAD - 1);
+}
+
+static long least_of(long a, long b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- reading ahead ---- */
+
+/* Rows of the tensors that the next head of the sample will read (and, backward, write), prefetched one at a time while tiles are
+ * computed: they are far apart in memory, where no hardware prefetches. */
+struct ahead {
+    const float *from[8];
+    long ld[8];
+    int tensors, lines; /* lines: 64-byte lines of a row */
+    int tensor;         /* the next one; `tensors`: done */
+    long row, rows;     /* of each tensor */
+};
+
+#define AHEAD_STEPS 16 /* of a tile between two prefetched rows: more at once would wait for each other */
+
+RP_LANE void look_ahead(struct ahead *a)
+{
+    if (a->tensor == a->tensors)
+        return;
+    const char *p = (const char *)(a->from[a->tensor] + a->row * a->ld[a->tensor]);
+    for (int l = 0; l < a->lines; l++)
+        __builtin_prefetch(p + 64 * l, 0, 2);
+    if (++a->row == a->rows) {
+        a->row = 0;
+        a->tensor++;
+    }
+}
+
+/* ---- chains ---- */
+
+/* What a causal mask leaves of a product, where row i of the first operand is the query (or key) i of a block and `shift` is the first
+ * query of the block less its first key. The rest is +0, or is not read. */
+enum edge {
+    EDGE_NONE,
+    EDGE_COLUMNS,   /* rows are queries, columns keys: columns up to i + shift */
+    EDGE_STEPS_TO,  /* rows are queries, steps keys: steps up to i + shift */
+    EDGE_STEPS_FROM /* rows are keys, steps queries: steps from i - shift on */
+};
+
+/* c[i, j] = from[i, j] + chain over t of a[i*ar + t*at] * b[t, j], + (+0), for all rows i and columns j. */
+struct product {
+    long rows, cols, steps;
+    const float *a; /* whole tiles of rows */
+    long ar, at;
+    const float *b; /* whole vectors up to cols rounded up to W */
+    long ldb;
+    const float *from; /* the chain so far, whole vectors; NULL: +0 */
+    long ldf;
+    float *c;
+    long ldc;
+    enum edge edge;
+    long shift;
+};
+
+/* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed in vain. */
+RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, long i0, long j0)
+{
+    const long rows = p->rows - i0, cols = p->cols - j0, ar = p->ar, at = p->at, ldb = p->ldb;
+    long t = 0, steps = p->steps;
+    if (p->edge == EDGE_STEPS_TO)
+        steps = least_of(steps, i0 + TILE_ROWS + p->shift);
+    if (p->edge == EDGE_STEPS_FROM && i0 > p->shift)
+        t = i0 - p->shift;
+    const float *a = p->a + i0 * ar, *b = p->b + j0, *from = p->from ? p->from + i0 * p->ldf + j0 : NULL;
+    float *c = p->c + i0 * p->ldc + j0;
+    vf s[TILE_ROWS][TILE_VECTORS];
+    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    {
+        UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vset1(0.0f);
+    }
+    if (from) {
+        UNROLL for (int i = 0; i < TILE_ROWS; i++)
+        {
+            UNROLL for (int j = 0; j < vectors; j++) s[i][j] = i < rows ? vload(from + i * p->ldf + j * W) : s[i][j];
+        }
+    }
+    while (t < steps) {
+        long end = least_of(steps, t + AHEAD_STEPS);
+        look_ahead(ahead);
+        for (; t < end; t++) {
+            vf bt[TILE_VECTORS];
+            UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + t * ldb + j * W);
+            UNROLL for (int i = 0; i < TILE_ROWS; i++)
+            {
+                vf ai = vset1(a[i * ar + t * at]);
+                UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
+            }
+        }
+    }
+    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    {
+        if (i < rows) {
+            UNROLL for (int j = 0; j < vectors; j++)
+            {
+                long left = cols - j * W;
+                if (left >= W)
+                    vstore(c + i * p->ldc + j * W, s[i][j] + vset1(0.0f));
+                else if (left > 0)
+                    vstore_n(c + i * p->ldc + j * W, s[i][j] + vset1(0.0f), (int)left);
+            }
+        }
+    }
+}
+
+static void chains(struct ahead *ahead, const struct product *p)
+{
+    long vectors = (p->cols + W - 1) / W;
+    for (long v = 0; v < vectors;) {
+        long left = vectors - v, take = left >= TILE_VECTORS ? TILE_VECTORS : left, i = 0;
+        if (TILE_VECTORS == 3 && left == 4)
+            take = 2; /* 2 + 2 keeps more products per load than 3 + 1 */
+        if (p->edge == EDGE_COLUMNS && v * W > p->shift)
+            i = (v * W - p->shift) / TILE_ROWS * TILE_ROWS;
+        for (; i < p->rows; i += TILE_ROWS) {
+            if (take == 3)
+                tile(ahead, TILE_VECTORS, p, i, v * W);
+            else if (take == 2)
+                tile(ahead, 2, p, i, v * W);
+            else
+                tile(ahead, 1, p, i, v * W);
+        }
+        v += take;
+    }
+}
+
+/* ---- packing ---- */
+
+/* dst[0..padded(rows), 0..padded(cols)) = src, zeros around; rows of dst are padded(cols) long. */
+static void pack_rows(float *dst, const float *src, long ld, long rows, long cols)
+{
+    long ldd = padded(cols);
+    for (long r = 0; r < rows; r++) {
+        const float *p = src + r * ld;
+        float *q = dst + r * ldd;
+        long j = 0;
+        for (; j + W <= cols; j += W)
+            vstore(q + j, vload(p + j));
+        for (; j < cols; j++)
+            q[j] = p[j];
+        for (; j < ldd; j++)
+            q[j] = 0.0f;
+    }
+    memset(dst + rows * ldd, 0, (size_t)((padded(rows) - rows) * ldd) * sizeof *dst);
+}
+
+#if W > 1
+/* 8 x 8 floats: dst[j, i] = src[i, j] */
+RP_LANE void transpose_8(float *dst, long ldd, const float *src, long ld)
+{
+    __m256 r[8], t[8];
+    UNROLL for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps(src + i * ld);
+    UNROLL for (int i = 0; i < 8; i += 2)
+    {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i += 4)
+    {
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        _mm256_storeu_ps(dst + i * ldd, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps(dst + (i + 4) * ldd, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    }
+}
+#endif
+
+/* dst[j, i] = src[i, j] for rows x cols, zeros in i = rows .. padded(rows). */
+static void pack_transposed(float *dst, long ldd, const float *src, long ld, long rows, long cols)
+{
+    long i = 0;
+#if W > 1
+    for (; i + 8 <= rows; i += 8) {
+        long j = 0;
+        for (; j + 8 <= cols; j += 8)
+            transpose_8(dst + j * ldd + i, ldd, src + i * ld + j, ld);
+        for (; j < cols; j++)
+            for (long k = i; k < i + 8; k++)
+                dst[j * ldd + k] = src[k * ld + j];
+    }
+#endif
+    for (; i < padded(rows); i++)
+        for (long j = 0; j < cols; j++)
+            dst[j * ldd + i] = i < rows ? src[i * ld + j] : 0.0f;
+}
+

@@ -1,0 +1,38 @@
+/* r_exp_below() of functions.h for a vector: the same roundings, so that it can stand between loads and sums of one pass.
+ * Compiled once per instruction set by ops_<isa>.c; tests/ops/test_bits.c compares it with the function. */
+
+#if W == 1
+RP_LANE vf vexp_below(vf x) { return r_exp_below(x); }
+#else
+/* e^r of r_exp_parts(); t is 1.5 * 2^23 + n. */
+RP_LANE vf vexp_parts(vf x, vf *t, vf *n)
+{
+    const vf magic = vset1(12582912.0f);
+    *t = vfma(x, vset1(0x1.715476p0f), magic);
+    *n = *t - magic;
+    vf r = vfma(*n, vset1(-0x1.62e4p-1f), x);
+    r = vfma(*n, vset1(-0x1.7f7d1cp-20f), r);
+    vf p = vset1(0x1.6d4e7ep-10f);
+    p = vfma(p, r, vset1(0x1.120c44p-7f));
+    p = vfma(p, r, vset1(0x1.5554e8p-5f));
+    p = vfma(p, r, vset1(0x1.5554dcp-3f));
+    p = vfma(p, r, vset1(0.5f));
+    p = vfma(p, r, vset1(1.0f));
+    return vfma(p, r, vset1(1.0f));
+}
+
+/* vmax returns its second operand where that is NaN. */
+RP_LANE vf vexp_below(vf x)
+{
+    vf t, n, p = vexp_parts(vmax(vset1(-104.0f), x), &t, &n);
+#if W == 16
+    return _mm512_scalef_ps(p, n); /* p * 2^n, rounded once where it is subnormal */
+#else
+    __m256i all = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x4b400000));
+    __m256i half = _mm256_srai_epi32(all, 1), bias = _mm256_set1_epi32(127);
+    __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(all, half), bias), 23);
+    return (p * _mm256_castsi256_ps(first)) * _mm256_castsi256_ps(second);
+#endif
+}
+#endif

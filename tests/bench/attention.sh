@@ -1,0 +1,43 @@
+#!/bin/sh
+# Our causal attention against PyTorch's (the environment of bert.sh), both in one process.
+# usage: attention.sh [BUILD] [BATCHxSEQxHEADSxDIM...]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=7  CC=gcc
+# Tables go to standard output, raw times to BUILD/bench/attention-ISA-THREADS.json.
+set -eu
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=${1:-$top/build}
+[ $# -eq 0 ] || shift
+out=$build/bench
+objects=$out/attention
+peers=${PEERS:-$build/peers}
+mkdir -p "$objects"
+
+# --- ours: the backend's files for these operations as a shared library ---
+flags="-std=gnu11 -O2 -fPIC -ffp-contract=off -D_GNU_SOURCE -I$top/src"
+cpu=$top/src/backend/cpu
+for source in "$top"/src/base/err.c "$top"/src/base/text.c "$top"/src/base/buf.c "$cpu"/gemm*.c "$cpu"/ops*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/attention_bench.c; do
+    case $source in
+    *_avx2.c) isa="-mavx2 -mfma -mf16c" ;;
+    *_avx512.c) isa="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512" ;;
+    *) isa= ;;
+    esac
+    # shellcheck disable=SC2086
+    ${CC:-gcc} $flags $isa -c "$source" -o "$objects/$(basename "$source" .c).o"
+done
+${CC:-gcc} -shared -o "$out/libattention.so" "$objects"/*.o -lm -lpthread
+
+for isa in ${ISAS:-avx512 avx2}; do
+    case $isa in
+    avx512) flag=avx512vl ;;
+    *) flag=$isa ;;
+    esac
+    if ! grep -qw "$flag" /proc/cpuinfo; then
+        echo "attention.sh: $isa skipped: this CPU has none"
+        continue
+    fi
+    for threads in ${THREADS:-1 2}; do
+        "$peers/bin/python" "$top/tests/bench/attention_torch.py" "$out/libattention.so" "$isa" "$threads" "${REPEATS:-7}" \
+            "$out/attention-$isa-$threads.json" "$@"
+        echo
+    done
+done
