@@ -84,6 +84,54 @@ TEST(awkward_model)
     same_everywhere(&r);
 }
 
+TEST(small_gpt_in_three_parts)
+{
+    struct rp_recipe r = small_gpt();
+    r.parallel_tensor = 3;
+    r.parallel_data = 2;
+    r.train_accumulation_steps = 2;
+    r.model_hidden_dropout_prob = r.model_attention_probs_dropout_prob = r.model_embedding_dropout_prob = 0.1;
+    same_everywhere(&r);
+}
+
+/* Rows are more than one block of the head, heads are 40 wide, and sequences end within a tile. */
+static struct rp_recipe awkward_gpt(void)
+{
+    struct rp_recipe r = small_gpt();
+    r.model_vocab_size = 1021;
+    r.model_padded_vocab_size = 1024;
+    r.model_hidden_size = 120;
+    r.model_intermediate_size = 301;
+    r.task_seq_length = 177;
+    r.model_max_position_embeddings = 180;
+    r.train_batch_size = 3;
+    r.model_initializer_range = 0.05f;
+    r.model_hidden_dropout_prob = r.model_attention_probs_dropout_prob = r.model_embedding_dropout_prob = 0.1;
+    return r;
+}
+
+TEST(awkward_gpt)
+{
+    struct rp_recipe r = awkward_gpt();
+    same_everywhere(&r);
+}
+
+TEST(recomputation_changes_no_bit)
+{
+    struct outcome kept = {0}, again = {0};
+    struct rp_recipe r = awkward_gpt();
+    r.parallel_tensor = 3;
+    r.model_intermediate_size = 300;
+    r.model_padded_vocab_size = 1023;
+    CHECK(train(&kept, &r, "scalar", 2, STEPS));
+    for (int mode = RP_RECOMPUTE_selective; mode <= RP_RECOMPUTE_full; mode++) {
+        r.train_recompute = mode;
+        CHECK(train(&again, &r, "scalar", 2, STEPS) && !memcmp(&again, &kept, sizeof kept), "recompute %s: root %.16s, not %.16s",
+              rp_choice_name(RP_RECOMPUTES, mode), again.root, kept.root);
+    }
+    rp_recipe_fini(&r);
+}
+
 /* -- BERT-base, one step with dropout -- */
 
 static const struct run {

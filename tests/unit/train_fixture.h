@@ -116,9 +116,9 @@ FIXTURE void fixture_close(struct rp_dev *dev)
 
 /* -- samples -- */
 
-enum { FX_IDS, FX_MASK, FX_TYPES, FX_POSITIONS, FX_LABELS, FX_WEIGHTS, FX_NEXT, FX_FIELDS };
+enum { FX_IDS, FX_MASK, FX_TYPES, FX_POSITIONS, FX_LABELS, FX_WEIGHTS, FX_NEXT, FX_TOKENS, FX_FIELDS };
 static const char *const fixture_names[FX_FIELDS] = {"input_ids",     "input_mask",        "segment_ids",         "masked_lm_positions",
-                                                     "masked_lm_ids", "masked_lm_weights", "next_sentence_labels"};
+                                                     "masked_lm_ids", "masked_lm_weights", "next_sentence_labels", "tokens"};
 
 /* A data set in memory: column k holds [samples, count of field k]. The one that is opened next: */
 struct fixture_data {
@@ -134,10 +134,10 @@ struct fixture_set {
     int column[FX_FIELDS], fields;
 };
 
-FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields, int shuffle, uint64_t seed,
-                                            struct rp_err *err)
+FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields,
+                                            const struct rp_data_opts *o, struct rp_err *err)
 {
-    (void)path, (void)shuffle, (void)seed, (void)err;
+    (void)path, (void)o, (void)err;
     struct fixture_set *s = rp_alloc(sizeof *s);
     s->data = fixture_data_now;
     s->fields = fields;
@@ -185,10 +185,10 @@ FIXTURE void samples_free(struct fixture_data *d)
 /* Samples of one step; the last of each micro-batch has one unused prediction and padding. */
 FIXTURE struct fixture_data samples_new(const struct rp_recipe *r, uint32_t seed)
 {
-    int64_t samples = r->train_batch_size * r->train_accumulation_steps, seq = r->task_seq_length, n = r->task_max_predictions;
+    int64_t samples = r->train_batch_size * rp_recipe_micro_batches(r), seq = r->task_seq_length, n = r->task_max_predictions;
     struct fixture_data d = {.samples = samples};
     for (int k = 0; k < FX_FIELDS; k++)
-        d.column[k] = rp_alloc((size_t)(samples * (seq > n ? seq : n)) * 4);
+        d.column[k] = rp_alloc((size_t)(samples * (seq >= n ? seq + 1 : n)) * 4);
     int32_t *ids = d.column[FX_IDS], *types = d.column[FX_TYPES], *positions = d.column[FX_POSITIONS], *labels = d.column[FX_LABELS];
     for (int64_t b = 0; b < samples; b++) {
         int last = b % r->train_batch_size == r->train_batch_size - 1;
@@ -207,6 +207,8 @@ FIXTURE struct fixture_data samples_new(const struct rp_recipe *r, uint32_t seed
             ((float *)d.column[FX_WEIGHTS])[b * n + p] = unused ? 0.0f : 1.0f;
         }
         ((int32_t *)d.column[FX_NEXT])[b] = sample_below(2);
+        for (int64_t s = 0; s <= seq; s++)
+            ((int32_t *)d.column[FX_TOKENS])[b * (seq + 1) + s] = sample_below(r->model_vocab_size);
     }
     return d;
 }
@@ -231,6 +233,30 @@ FIXTURE struct rp_recipe small_recipe(void)
     r.model_hidden_dropout_prob = r.model_attention_probs_dropout_prob = 0;
     r.task_seq_length = 11;
     r.task_max_predictions = 3;
+    r.train_batch_size = 3;
+    r.optimizer_learning_rate = 1e-3;
+    r.schedule_total_steps = 10;
+    return r;
+}
+
+/* Three heads, a vocabulary of 81 of 84 rows, and dropout off. */
+FIXTURE struct rp_recipe small_gpt(void)
+{
+    static const char yaml[] = "workload: gpt\n";
+    struct rp_recipe r;
+    struct rp_err err = {0};
+    if (rp_recipe_parse(&r, yaml, sizeof yaml - 1, "small.yaml", NULL, NULL, 0, &err) < 0)
+        printf("# %s\n", err.msg);
+    r.model_vocab_size = 81;
+    r.model_padded_vocab_size = 84;
+    r.model_hidden_size = 24;
+    r.model_num_hidden_layers = 2;
+    r.model_num_attention_heads = 3;
+    r.model_intermediate_size = 42;
+    r.model_max_position_embeddings = 16;
+    r.model_initializer_range = 0.2f;
+    r.model_hidden_dropout_prob = r.model_attention_probs_dropout_prob = r.model_embedding_dropout_prob = 0;
+    r.task_seq_length = 11;
     r.train_batch_size = 3;
     r.optimizer_learning_rate = 1e-3;
     r.schedule_total_steps = 10;
