@@ -177,7 +177,7 @@ static void declare(struct rp_net *net)
     struct gpt *m = (struct gpt *)net;
     const long r = m->rows, h = m->hidden;
     m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
-    MATRIX(&m->word, "transformer.wte.weight", m->padded, h, .shard = 1);
+    MATRIX(&m->word, "transformer.wte.weight", m->padded, h, .shard = 1, .least = m->vocab);
     MATRIX(&m->position, "transformer.wpe.weight", m->positions, h, .stage = 0);
     for (int l = 0; l < m->layers; l++)
         declare_layer(net, &m->layer[l], l + 1);
@@ -439,6 +439,8 @@ static int64_t tokens(const struct rp_recipe *r)
 
 static const struct rp_alias aliases[] = {
     {"lm_head.weight", "transformer.wte.weight"},
+    {"transformer.h.%d.attn.bias", NULL}, /* the causal mask */
+    {"transformer.h.%d.attn.masked_bias", NULL},
     {NULL, NULL},
 };
 
@@ -449,6 +451,7 @@ const struct rp_model rp_model_gpt = {
     .task = "pre-training",
     .counter = {{.name = "tokens", .per_sample = tokens}},
     .alias = aliases,
+    .prefix = "transformer.",
     .size_name = size_name,
     .flops_formula = "3 x forward matrix products (backward counted as 2 x forward), attention to keys up to the query only, recomputation not "
                      "counted: 3 * (L*(S*(8*H*H + 4*H*I) + 2*H*S*(S+1)) + 2*S*H*V) per sequence, V the padded vocabulary",

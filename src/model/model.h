@@ -29,7 +29,7 @@ struct rp_step_counter {
     int most; /* index of a counter, only where per_sample is NULL */
 };
 
-/* A second name of a tensor in other tools' files; same NULL: a tensor that is not trained. */
+/* A second name of a tensor in other tools' files; same NULL: a tensor that is not trained. %d: any number. */
 struct rp_alias {
     const char *name, *same;
 };
@@ -74,6 +74,7 @@ struct rp_model {
     const char *loss_part[RP_LOSS_PARTS_MAX + 1];   /* ended by NULL; they add up to the loss. None: the loss has no parts */
     struct rp_step_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
     const struct rp_alias *alias;                   /* ended by a name of NULL; or NULL */
+    const char *prefix;                             /* of names that files may leave out; or NULL */
     const char *flops_formula;
     size_t size, input_size;                        /* of its structs */
     void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */

@@ -71,16 +71,41 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
 
 /* -- load -- */
 
-static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry *e, int n, const struct rp_alias *aliases,
+/* Whether the name is the pattern, in which %d is a number. */
+static int matches(const char *pattern, const char *name)
+{
+    const char *number = strstr(pattern, "%d");
+    if (!number)
+        return strcmp(pattern, name) == 0;
+    size_t before = (size_t)(number - pattern), digits;
+    if (strncmp(pattern, name, before) != 0)
+        return 0;
+    digits = strspn(name + before, "0123456789");
+    return digits > 0 && strcmp(number + 2, name + before + digits) == 0;
+}
+
+/* A name without the prefix that files may leave out. */
+static const char *short_name(const struct rp_model *model, const char *name)
+{
+    size_t n = model->prefix ? strlen(model->prefix) : 0;
+    return n && strncmp(name, model->prefix, n) == 0 ? name + n : name;
+}
+
+static int same_name(const struct rp_model *model, const char *expected, const char *name)
+{
+    return matches(expected, name) || matches(short_name(model, expected), name);
+}
+
+static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry *e, int n, const struct rp_model *model,
                              struct rp_err *err)
 {
     for (int i = 0; i < st->n; i++) {
         const char *name = st->t[i].name;
         int known = 0;
         for (int k = 0; k < n && !known; k++)
-            known = !strcmp(e[k].name, name);
-        for (const struct rp_alias *a = aliases; a && a->name && !known; a++)
-            known = !strcmp(a->name, name);
+            known = same_name(model, e[k].name, name);
+        for (const struct rp_alias *a = model->alias; a && a->name && !known; a++)
+            known = same_name(model, a->name, name);
         if (!known)
             return rp_fail(err, RP_MALFORMED, "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
                            "architecture or of more layers?", st->path, name);
@@ -89,15 +114,21 @@ static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry
 }
 
 /* The tensor of the file that fills an entry, checked. */
-static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp_state_entry *e, struct rp_err *err)
+static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp_state_entry *e, const struct rp_model *model,
+                                         struct rp_err *err)
 {
-    const struct rp_st_tensor *s = rp_st_find(st, e->name), expected = in_file(e);
+    const struct rp_st_tensor *s = rp_st_find(st, e->name);
+    struct rp_st_tensor expected = in_file(e);
     char have[128], want[128];
+    if (!s)
+        s = rp_st_find(st, short_name(model, e->name));
     if (!s)
         return rp_fail_null(err, RP_MALFORMED, "'%s' lacks tensor '%s'", st->path, e->name);
     if (strcmp(s->dtype, expected.dtype) != 0)
         return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' is %s; expected F32 (convert it to fp32 first)", st->path, e->name,
                             s->dtype);
+    if (e->t->least && s->dims == expected.dims && s->shape[0] >= e->t->least && s->shape[0] < expected.shape[0])
+        expected.shape[0] = s->shape[0];
     rp_st_shape(have, s->dims, s->shape);
     rp_st_shape(want, expected.dims, expected.shape);
     if (strcmp(have, want) != 0)
@@ -125,9 +156,11 @@ static int load_tensor(const struct rp_st *st, const struct rp_st_tensor *s, str
 }
 
 /* A tied tensor under its second name must be the same tensor. */
-static int check_alias(const struct rp_st *st, const struct rp_alias *a, void *piece, struct rp_err *err)
+static int check_alias(const struct rp_st *st, const struct rp_alias *a, const struct rp_model *model, void *piece, struct rp_err *err)
 {
     const struct rp_st_tensor *x = rp_st_find(st, a->name), *y = a->same ? rp_st_find(st, a->same) : NULL;
+    if (a->same && !y)
+        y = rp_st_find(st, short_name(model, a->same));
     RP_FREE void *other = rp_alloc(PIECE);
     if (!x || !y)
         return 0;
@@ -175,7 +208,7 @@ static int check_optimizer(const struct rp_st *st, const struct rp_trained *stat
                    st->path, saved, here);
 }
 
-static int load_all(const struct rp_st *st, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step,
+static int load_all(const struct rp_st *st, const struct rp_trained *state, const struct rp_model *model, int64_t *step,
                     struct rp_err *err)
 {
     int n = rp_state_entries(state);
@@ -185,28 +218,28 @@ static int load_all(const struct rp_st *st, const struct rp_trained *state, cons
         rp_state_entry_at(&e[i], state, i);
     int slots = has_slots(st, e, n);
     *step = 0;
-    if (check_optimizer(st, state, err) < 0 || refuse_unexpected(st, e, n, aliases, err) < 0 || (slots && step_of(st, step, err) < 0))
+    if (check_optimizer(st, state, err) < 0 || refuse_unexpected(st, e, n, model, err) < 0 || (slots && step_of(st, step, err) < 0))
         return -1;
-    for (const struct rp_alias *a = aliases; a && a->name; a++)
-        if (check_alias(st, a, piece, err) < 0)
+    for (const struct rp_alias *a = model->alias; a && a->name; a++)
+        if (check_alias(st, a, model, piece, err) < 0)
             return -1;
     for (int pass = 0; pass < 2; pass++) /* check all before the first byte is loaded */
         for (int i = 0; i < n; i++) {
             if (e[i].slot >= 0 && !slots)
                 continue;
-            const struct rp_st_tensor *s = wanted(st, &e[i], err);
+            const struct rp_st_tensor *s = wanted(st, &e[i], model, err);
             if (!s || (pass && load_tensor(st, s, state->dev, e[i].x, piece, err) < 0))
                 return -1;
         }
     return 0;
 }
 
-int rp_checkpoint_load(const char *path, const struct rp_trained *state, const struct rp_alias *aliases, int64_t *step, struct rp_err *err)
+int rp_checkpoint_load(const char *path, const struct rp_trained *state, const struct rp_model *model, int64_t *step, struct rp_err *err)
 {
     struct rp_st st;
     if (rp_st_open(&st, path, err) < 0)
         return -1;
-    int status = load_all(&st, state, aliases, step, err);
+    int status = load_all(&st, state, model, step, err);
     rp_st_close(&st);
     return status;
 }

@@ -76,7 +76,7 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
     rp_optim_init(&t->optim, o->recipe, t->state.weights);
     if (!init || !*init)
         return initialise(t, err);
-    if (rp_checkpoint_load(init, &t->state, t->net->model->alias, &t->base, err) < 0)
+    if (rp_checkpoint_load(init, &t->state, t->net->model, &t->base, err) < 0)
         return rp_wrap(err, "--init");
     t->done = t->base;
     return 0;

@@ -8,9 +8,7 @@
 
 #include <math.h>
 
-static const struct rp_alias aliases[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
-                                          {"bert.embeddings.position_ids", NULL},
-                                          {NULL, NULL}};
+#define DECODER "cls.predictions.decoder.weight"
 
 /* -- the reader against bytes -- */
 
@@ -117,7 +115,7 @@ static struct rp_train *small(struct fixture *f, int64_t seed)
 
 static int load(struct rp_train *m, const char *path, int64_t *step, struct rp_err *err)
 {
-    return rp_checkpoint_load(path, &m->state, aliases, step, err);
+    return rp_checkpoint_load(path, &m->state, m->net->model, step, err);
 }
 
 static void save(struct rp_train *m, const char *path, int64_t step)
@@ -242,7 +240,7 @@ TEST(files_of_others)
     char(*name)[RP_TENSOR_NAME] = rp_alloc((size_t)n * sizeof *name);
     for (int i = 0; i < n + 1; i++) {
         const struct rp_tensor *x = &m->state.weights->t[i < n ? i : 0];
-        t[i] = (struct rp_st_tensor){.name = i < n ? rp_tensor_name(name[i], x) : aliases[0].name, .dims = rp_tensor_dims(x),
+        t[i] = (struct rp_st_tensor){.name = i < n ? rp_tensor_name(name[i], x) : DECODER, .dims = rp_tensor_dims(x),
                                      .shape = {x->dim[0], x->dim[1]}};
     }
     t[n + 1] = (struct rp_st_tensor){.name = "bert.embeddings.position_ids", .dims = 1, .shape = {16}};
@@ -271,6 +269,48 @@ TEST(files_of_others)
     free(name);
     fixture_fini(&f);
     fixture_fini(&g);
+}
+
+/* GPT-2 as the first public files have it: names without "transformer.", no rows of padding, the causal mask of each layer. */
+TEST(gpt_of_others)
+{
+    struct rp_err err = {0};
+    struct fixture f, g;
+    struct rp_recipe r = small_gpt();
+    CHECK(fixture_open(&f, &r, "reference", 1, 1, NULL, &err) == 0 && fixture_open(&g, &r, "reference", 1, 1, NULL, &err) == 0, "%s", err.msg);
+    const struct rp_tensors *l = f.t->state.weights;
+    struct rp_st_tensor *t = rp_alloc((size_t)(l->n + 1) * sizeof *t);
+    char(*name)[RP_TENSOR_NAME] = rp_alloc((size_t)l->n * sizeof *name);
+    for (int rows = 80; rows <= 85; rows++) {
+        struct rp_st_writer w;
+        int64_t step = -1;
+        float zeros[3 * 24] = {0}, mask[4] = {1, 0, 1, 1};
+        for (int i = 0; i < l->n; i++)
+            t[i] = (struct rp_st_tensor){.name = (char *)rp_tensor_name(name[i], &l->t[i]) + strlen("transformer."),
+                                         .dims = rp_tensor_dims(&l->t[i]), .shape = {i ? l->t[i].dim[0] : rows, l->t[i].dim[1]}};
+        t[l->n] = (struct rp_st_tensor){.name = "h.1.attn.bias", .dims = 2, .shape = {2, 2}};
+        CHECK(rp_st_create(&w, scratch("gpt"), t, l->n + 1, NULL, &err) == 0, "%s", err.msg);
+        for (int i = 0; i < l->n; i++) {
+            const float *x = rp_tensor_in(g.t->state.w, &l->t[i]);
+            size_t extra = i == 0 && rows > 84 ? 24 : 0, count = i ? l->t[i].count : (size_t)rows * 24 - extra;
+            CHECK(rp_st_append(&w, x, count * sizeof *x, &err) == 0 && rp_st_append(&w, zeros, extra * sizeof *x, &err) == 0, "%s", err.msg);
+        }
+        CHECK(rp_st_append(&w, mask, sizeof mask, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
+        memset(f.t->state.w, 0, l->bytes);
+        int status = load(f.t, scratch("gpt"), &step, &err);
+        if (rows < 81 || rows > 84)
+            CHECK(status < 0 && err.code == RP_MALFORMED && strstr(err.msg, "wte.weight"), "%d rows: %s", rows, err.msg);
+        else
+            CHECK(status == 0 && !memcmp(f.t->state.w, g.t->state.w, (size_t)rows * 24 * 4) &&
+                      !memcmp(f.t->state.w + rows * 24, zeros, (size_t)(84 - rows) * 24 * 4) &&
+                      !memcmp(f.t->state.w + l->t[1].offset / 4, g.t->state.w + l->t[1].offset / 4, l->bytes - l->t[1].offset),
+                  "%d rows: %s", rows, err.msg);
+    }
+    free(t);
+    free(name);
+    fixture_fini(&f);
+    fixture_fini(&g);
+    rp_recipe_fini(&r);
 }
 
 TEST(nothing_half_written)
