@@ -185,6 +185,13 @@ static size_t forward_shared(const struct sample *s, int id)
     return id > 10 ? RP_ATT_STREAM_SHARED((size_t)id - 10, (size_t)s->dim, 1, 1) : RP_ATT_FORWARD_SHARED((size_t)id, (size_t)s->seq);
 }
 
+static size_t backward_shared(const struct sample *s, int id)
+{
+    const size_t dim = (size_t)s->dim, keys = RP_ATT_STREAM_SHARED((size_t)4, dim, 2, 2);
+    const size_t queries = RP_ATT_STREAM_SHARED((size_t)id - 10, dim, 2, 1);
+    return id < 10 ? RP_ATT_BACKWARD_SHARED((size_t)id) : keys > queries ? keys : queries;
+}
+
 /* The kernel with this number, of whose shared memory the device has `limit` bytes. */
 static struct rp_dev *device(int rows, size_t limit, unsigned mix)
 {
@@ -201,7 +208,7 @@ static struct rp_dev *device(int rows, size_t limit, unsigned mix)
 
 static void run(const struct sample *s, unsigned mix)
 {
-    static const int forwards[] = {8, 4, 2, 18, 14}, backwards[] = {8, 4};
+    static const int forwards[] = {8, 4, 2, 18, 14}, backwards[] = {8, 4, 18, 14};
     struct rp_err e = {0};
     struct job j;
     int good = 1;
@@ -221,9 +228,13 @@ static void run(const struct sample *s, unsigned mix)
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "forward", forwards[i], QKV, DQKV);
     }
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good; i++) {
-        if (RP_ATT_BACKWARD_SHARED((size_t)backwards[i]) > room)
+        if (backward_shared(s, backwards[i]) > room)
             continue;
-        struct rp_dev *dev = device(backwards[i], RP_ATT_BACKWARD_SHARED((size_t)backwards[i]), mix + 1 + (unsigned)i);
+        const size_t limit = backward_shared(s, backwards[i]), least = RP_ATT_BACKWARD_SHARED((size_t)4); /* which supports() counts with */
+        struct rp_dev *dev = device(backwards[i], limit > least ? limit : least, mix + 1 + (unsigned)i);
+        int ids[2];
+        rp_cuda_attention_rows(cuda, &j.a, &ids[0], &ids[1]);
+        CHECK(ids[1] == backwards[i], "kernel %d instead of %d", ids[1], backwards[i]);
         forget(&j, DQKV, TENSORS);
         backward(&j, dev->op, dev, 1);
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "backward", backwards[i], QKV, TENSORS);
@@ -266,16 +277,17 @@ TEST(causal_attention_has_the_bits_of_the_definition)
     }
 }
 
-/* The rows that should be the fastest, on H100, A100, V100 and T4, for heads of 64. */
+/* The kernels that should be the fastest, on H100, A100, V100 and T4, for heads of 64. */
 TEST(the_kernel_fits_the_gpu_and_the_batch)
 {
     static const struct {
         const char *gpu;
         size_t shared;
         int multiprocessors, heads, seq, forward, backward;
-    } cases[] = {{"H100", 232448, 132, 384, 128, 8, 8}, {"H100", 232448, 132, 96, 128, 4, 8}, {"H100", 232448, 132, 96, 512, 4, 8},
-                 {"H100", 232448, 132, 12, 128, 2, 8},  {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
-                 {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 8},    {"T4", 65536, 40, 96, 512, 2, 4}};
+    } cases[] = {{"H100", 232448, 132, 384, 128, 8, 8}, {"H100", 232448, 132, 96, 128, 4, 14}, {"H100", 232448, 132, 96, 512, 4, 18},
+                 {"H100", 232448, 132, 12, 128, 2, 14}, {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
+                 {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 14},   {"T4", 65536, 40, 96, 512, 2, 4},
+                 {"H100", 232448, 132, 48, 1024, 4, 18}, {"A100", 166912, 108, 48, 2048, 18, 18}};
     for (int i = 0; i < COUNT(cases); i++) {
         const struct rp_cuda c = {.gpu.shared_max = cases[i].shared, .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
@@ -308,7 +320,8 @@ TEST(a_kernel_fits_whatever_is_supported)
         CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0, "%zu: %s", has, e.msg);
         CHECK(ids[0] && forward_shared(&s, ids[0]) <= has, "kernel %d for %d keys of %d columns", ids[0], seq, dim);
         u.op = RP_OP_attention_backward;
-        CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0 && ids[1], "%zu: %s", has, e.msg);
+        CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0, "%zu: %s", has, e.msg);
+        CHECK(ids[1] && backward_shared(&s, ids[1]) <= has, "kernel %d for %d keys of %d columns, backward", ids[1], seq, dim);
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * What:    the streams that the kernels of attention_stream.cu and attention_stream_backward.cu consist of. Nothing depends on the length of
  *          the sequence except the number of tiles; scores are computed again wherever they are needed.
- * Flow:    for each tile of 64 other rows, in stages of shared memory that are copied two ahead (before sm_80: loaded one ahead):
+ * Flow:    for each tile of 64 other rows, in stages of shared memory that are copied two ahead (before sm_80: mostly loaded one ahead):
  *
  *     dots      s[own, other] = chain over columns of x[own] y[other]        stages of 64 rows x 16 columns
  *     rows      c[own, column] += sum over others of p[own, other] g[other]  stages of 16 rows x 16 W columns
@@ -21,7 +21,7 @@
 
 /* Two of a kind: the tiles of own rows, the other rows of dots and of rows, and the squares. */
 struct stream {
-    float *own[2], *square[2], *row, *stage; /* row: 4 words for each own row, in backward over keys for each other row */
+    float *own[2], *square[2], *row, *stage; /* row: 6 words for each own or other row */
     const float *dots[2], *rows[2]; /* first column of the head in row 0 */
     int dots_ld[2], rows_ld[2];
     int pitch, stage_floats;        /* of own; of a stage */
@@ -45,8 +45,7 @@ struct stream_load {
 #define STREAM_AHEAD 1
 #define STREAM_UNROLL 4 /* columns: the stage on its way takes registers too */
 struct stream_load {
-    float4 v[4];
-    int rows, values;
+    float4 v[2];
 };
 #endif
 
@@ -55,21 +54,36 @@ RP_DEVICE int stream_next(int slot)
     return slot + 1 == RP_ATT_STAGES ? 0 : slot + 1;
 }
 
-/* Starts the next stage of a pass with `dots` and `rows` products for each tile. */
-RP_DEVICE void stream_start(const int W, const int dots, const int products, const struct stream *f, struct passing *at, struct stream_load *load)
+/* The other rows of the next stage, of a pass with `dots` and `products` products for each tile: 64 rows x 16 columns of dots. */
+RP_DEVICE struct att_part stream_dots_part(const int dots, const struct stream *f, const struct passing *at)
 {
+    const int second = dots > 1 && at->step >= f->steps, d = (second ? at->step - f->steps : at->step) * RP_ATT_STEP;
+    const int ld = second ? f->dots_ld[1] : f->dots_ld[0];
+    const struct att_part part = {second ? f->dots[1] : f->dots[0], at->k * ld + d, ld, f->others - at->k, f->dim - d, f->whole};
+    return part;
+}
+
+/* The same of 16 rows, from column `first` of those that the pass takes. */
+RP_DEVICE struct att_part stream_rows_part(const int dots, const int products, const struct stream *f, const struct passing *at, const int first)
+{
+    const int number = at->step - dots * f->steps, second = products > 1 && number >= STREAM_STEPS, column = f->column + first;
+    const int k = at->k + number % STREAM_STEPS * RP_ATT_STEP, ld = second ? f->rows_ld[1] : f->rows_ld[0];
+    const struct att_part part = {second ? f->rows[1] : f->rows[0], k * ld + column, ld, f->others - k, f->dim - column, f->whole};
+    return part;
+}
+
+/* Starts the next stage. */
+RP_DEVICE void stream_start(const int W, const int dots, const int products, const struct stream *f, const struct passing *at,
+                            struct stream_load *load)
+{
+#if RP_ASYNC
     float *to = f->stage + at->slot * f->stage_floats;
-    const int values = at->step >= dots * f->steps;
-#if !RP_ASYNC
-    load->rows = f->others - at->k;
-    load->values = values;
-#else
     (void)load;
+#else
+    (void)W;
 #endif
-    if (!values) {
-        const int second = dots > 1 && at->step >= f->steps, d = (second ? at->step - f->steps : at->step) * RP_ATT_STEP;
-        const int ld = second ? f->dots_ld[1] : f->dots_ld[0];
-        const struct att_part part = {second ? f->dots[1] : f->dots[0], at->k * ld + d, ld, f->others - at->k, f->dim - d, f->whole};
+    if (at->step < dots * f->steps) {
+        const struct att_part part = stream_dots_part(dots, f, at);
         if (part.rows > 0) {
 #if RP_ASYNC
             att_copy(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, &part);
@@ -78,37 +92,37 @@ RP_DEVICE void stream_start(const int W, const int dots, const int products, con
 #endif
         }
     } else {
-        const int number = at->step - dots * f->steps, second = products > 1 && number >= STREAM_STEPS;
-        const int k = at->k + number % STREAM_STEPS * RP_ATT_STEP, ld = second ? f->rows_ld[1] : f->rows_ld[0];
-        const struct att_part part = {second ? f->rows[1] : f->rows[0], k * ld + f->column, ld, f->others - k, f->dim - f->column, f->whole};
-        const struct att_part more = {part.from, part.at + RP_ATT_DIM, ld, part.rows, part.cols - RP_ATT_DIM, f->whole};
+        const struct att_part part = stream_rows_part(dots, products, f, at, 0);
         if (part.rows > 0) {
 #if RP_ASYNC
+            const struct att_part more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
             att_copy(RP_ATT_STEP, 16, to, 16 * W, &part);
             if (W > 4)
                 att_copy(RP_ATT_STEP, 4 * (W - 4), to + RP_ATT_DIM, 16 * W, &more);
 #else
             att_load(RP_ATT_STEP, 16, load->v, &part);
-            if (W > 4)
-                att_load(RP_ATT_STEP, 4 * (W - 4), load->v + 2, &more);
-            (void)to;
 #endif
         }
     }
     rp_copy_commit();
 }
 
-/* Before sm_80: stores what stream_start() loaded. */
-RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *at, const int dots, const int products, const struct stream_load *load)
+/* To the stage after. Before sm_80: stores what stream_start() loaded; columns from 64 on are copied here, as they would take registers. */
+RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *at, const int dots, const int products,
+                           const struct stream_load *load)
 {
 #if !RP_ASYNC
     float *to = f->stage + at->slot * f->stage_floats;
-    if (load->rows > 0 && !load->values)
-        att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, load->v);
-    else if (load->rows > 0) {
-        att_store(RP_ATT_STEP, 16, to, 16 * W, load->v);
-        if (W > 4)
-            att_store(RP_ATT_STEP, 4 * (W - 4), to + RP_ATT_DIM, 16 * W, load->v + 2);
+    if (at->step < dots * f->steps) {
+        if (f->others - at->k > 0)
+            att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, load->v);
+    } else {
+        const struct att_part more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
+        if (more.rows > 0) {
+            att_store(RP_ATT_STEP, 16, to, 16 * W, load->v);
+            if (W > 4)
+                att_copy(RP_ATT_STEP, 4 * (W - 4), to + RP_ATT_DIM, 16 * W, &more);
+        }
     }
 #else
     (void)W, (void)load;
@@ -281,7 +295,7 @@ RP_DEVICE void stream_shared(const int rows, const int W, const int tiles, const
     f->square[0] = f->own[1] + RP_ATT_QUERIES(rows) * f->pitch;
     f->square[1] = f->square[0] + (squares - 1) * RP_ATT_QUERIES(rows) * RP_ATT_SQUARE_PITCH;
     f->row = f->square[1] + RP_ATT_QUERIES(rows) * RP_ATT_SQUARE_PITCH;
-    f->stage = f->row + 4 * RP_ATT_KEYS;
+    f->stage = f->row + 6 * RP_ATT_KEYS;
     f->column = 0;
 }
 
