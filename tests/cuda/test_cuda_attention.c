@@ -14,7 +14,7 @@
 #define GUARD ((size_t)64) /* bytes around a tensor, but where the shim checks accesses */
 
 enum values { PLAIN, STEEP, TINY, SPECK, KINDS };
-enum keys { ALL, HOLES, SHORT, FIRST, LAST, MASKS };
+enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, MASKS }; /* the last two without a mask */
 
 struct sample {
     int batch, seq, heads, dim;
@@ -120,7 +120,8 @@ static void prepare(struct job *j, const struct sample *s)
     fill(j, QKV, sizes[QKV]);
     fill(j, D_O, sizes[D_O]);
     make_keys(j);
-    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .key_mask = j->keys,
+    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .causal = s->keys == CAUSAL,
+                                 .key_mask = s->keys < CAUSAL ? j->keys : NULL,
                                  .scale = 1.0f / __builtin_sqrtf((float)s->dim)};
     j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3, .rows_per_sample = s->heads * s->seq,
                                     .threshold = (uint32_t)((double)s->dropout * 4294967296.0), .scale = (float)(1.0 / (1.0 - (double)s->dropout))};
@@ -178,7 +179,20 @@ static void open_device(void)
     room = cuda->gpu.shared_max;
 }
 
-/* The kernel with `rows`, of whose shared memory the device has `limit` bytes. */
+/* Bytes of shared memory of a kernel, see rp_cuda_attention_rows(). */
+static size_t forward_shared(const struct sample *s, int id)
+{
+    return id > 10 ? RP_ATT_STREAM_SHARED((size_t)id - 10, (size_t)s->dim, 1, 1) : RP_ATT_FORWARD_SHARED((size_t)id, (size_t)s->seq);
+}
+
+static size_t backward_shared(const struct sample *s, int id)
+{
+    const size_t dim = (size_t)s->dim, keys = RP_ATT_STREAM_SHARED((size_t)4, dim, 2, 2);
+    const size_t queries = RP_ATT_STREAM_SHARED((size_t)id - 10, dim, 2, 1);
+    return id < 10 ? RP_ATT_BACKWARD_SHARED((size_t)id) : keys > queries ? keys : queries;
+}
+
+/* The kernel with this number, of whose shared memory the device has `limit` bytes. */
 static struct rp_dev *device(int rows, size_t limit, unsigned mix)
 {
     shim->order = (enum shim_order)(mix % SHIM_ORDERS);
@@ -194,8 +208,7 @@ static struct rp_dev *device(int rows, size_t limit, unsigned mix)
 
 static void run(const struct sample *s, unsigned mix)
 {
-    static const int forwards[] = {8, 4, 2}, backwards[] = {8, 4};
-    const size_t seq = (size_t)s->seq;
+    static const int forwards[] = {8, 4, 2, 18, 14}, backwards[] = {8, 4, 18, 14};
     struct rp_err e = {0};
     struct job j;
     int good = 1;
@@ -203,18 +216,25 @@ static void run(const struct sample *s, unsigned mix)
     forward(&j, &rp_reference_ops, NULL, 0);
     backward(&j, &rp_reference_ops, NULL, 0);
     for (int i = 0; i < COUNT(forwards) && good; i++) {
-        if (RP_ATT_FORWARD_SHARED((size_t)forwards[i], seq) > room)
+        if (forward_shared(s, forwards[i]) > room)
             continue;
-        struct rp_dev *dev = device(forwards[i], RP_ATT_FORWARD_SHARED((size_t)forwards[i], seq), mix + (unsigned)i);
+        struct rp_dev *dev = device(forwards[i], forward_shared(s, forwards[i]), mix + (unsigned)i);
+        int ids[2];
+        rp_cuda_attention_rows(cuda, &j.a, &ids[0], &ids[1]);
+        CHECK(ids[0] == forwards[i], "kernel %d instead of %d", ids[0], forwards[i]);
         forget(&j, O, DQKV);
         memset(j.mask.side[1], 0x5a, j.mask.bytes);
         forward(&j, dev->op, dev, 1);
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "forward", forwards[i], QKV, DQKV);
     }
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good; i++) {
-        if (RP_ATT_BACKWARD_SHARED((size_t)backwards[i], seq) > room)
+        if (backward_shared(s, backwards[i]) > room)
             continue;
-        struct rp_dev *dev = device(backwards[i], RP_ATT_BACKWARD_SHARED((size_t)backwards[i], seq), mix + 1 + (unsigned)i);
+        const size_t limit = backward_shared(s, backwards[i]), least = RP_ATT_BACKWARD_SHARED((size_t)4); /* which supports() counts with */
+        struct rp_dev *dev = device(backwards[i], limit > least ? limit : least, mix + 1 + (unsigned)i);
+        int ids[2];
+        rp_cuda_attention_rows(cuda, &j.a, &ids[0], &ids[1]);
+        CHECK(ids[1] == backwards[i], "kernel %d instead of %d", ids[1], backwards[i]);
         forget(&j, DQKV, TENSORS);
         backward(&j, dev->op, dev, 1);
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "backward", backwards[i], QKV, TENSORS);
@@ -240,16 +260,34 @@ TEST(every_kernel_gives_the_bits_of_the_definition)
         }
 }
 
-/* The rows that should be the fastest, on H100, A100, V100 and T4, for heads of 64. */
+/* Keys after a query are masked: lengths around the edges of tiles, and all widths of heads. */
+TEST(causal_attention_has_the_bits_of_the_definition)
+{
+    static const struct {
+        int seq, dim;
+    } shapes[] = {{1, 8}, {15, 64}, {16, 8}, {17, 96}, {31, 72}, {32, 64}, {33, 128}, {63, 96}, {64, 64}, {65, 8}, {65, 96}, {66, 256},
+                  {127, 64}, {128, 128}, {129, 96}, {191, 72}, {192, 64}, {193, 8}, {257, 64}};
+    unsigned mix = 0;
+    open_device();
+    for (int i = 0; i < COUNT(shapes); i++, mix++) {
+        const struct sample s = {1 + (i % 5 == 2), shapes[i].seq, 1 + i % 2, shapes[i].dim, (enum values)(mix % KINDS), CAUSAL,
+                                 i % 3 ? 0.1f : 0.0f, mix % 7 == 3};
+        if (!shim->checked || shapes[i].seq < 70)
+            run(&s, mix);
+    }
+}
+
+/* The kernels that should be the fastest, on H100, A100, V100 and T4, for heads of 64. */
 TEST(the_kernel_fits_the_gpu_and_the_batch)
 {
     static const struct {
         const char *gpu;
         size_t shared;
         int multiprocessors, heads, seq, forward, backward;
-    } cases[] = {{"H100", 232448, 132, 384, 128, 8, 8}, {"H100", 232448, 132, 96, 128, 4, 8}, {"H100", 232448, 132, 96, 512, 4, 8},
-                 {"H100", 232448, 132, 12, 128, 2, 8},  {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
-                 {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 8},    {"T4", 65536, 40, 96, 512, 2, 4}};
+    } cases[] = {{"H100", 232448, 132, 384, 128, 8, 8}, {"H100", 232448, 132, 96, 128, 4, 14}, {"H100", 232448, 132, 96, 512, 4, 18},
+                 {"H100", 232448, 132, 12, 128, 2, 14}, {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
+                 {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 14},   {"T4", 65536, 40, 96, 512, 2, 4},
+                 {"H100", 232448, 132, 48, 1024, 4, 18}, {"A100", 166912, 108, 48, 2048, 18, 18}};
     for (int i = 0; i < COUNT(cases); i++) {
         const struct rp_cuda c = {.gpu.shared_max = cases[i].shared, .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
@@ -260,30 +298,31 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
     }
 }
 
-/* With what the GPUs since V100 give a block: there is a kernel for every sequence that is supported, and the next is refused. */
+/* With what the GPUs since V100 give a block: there is a kernel for 8192 tokens and every width of heads, except the widest on a T4. */
 TEST(a_kernel_fits_whatever_is_supported)
 {
-    static const struct {
-        size_t bytes;
-        int forward, backward;
-    } gpus[] = {{98304, 1024, 9088}, {65536, 512, 896}, {166912, 1920, 26240}, {101376, 1024, 9856}, {232448, 2816, 42624}};
-    for (int i = 0; i < COUNT(gpus); i++)
-        for (int dim = 64; dim <= 80; dim += 16) {
-            const struct rp_cuda c = {.gpu.shared_max = gpus[i].bytes, .multiprocessors = 40};
-            struct rp_op_use f = {.op = RP_OP_attention_forward, .batch = 1, .seq = gpus[i].forward, .heads = 2, .head_dim = dim};
-            struct rp_op_use b = {.op = RP_OP_attention_backward, .batch = 1, .seq = gpus[i].backward, .heads = 2, .head_dim = dim};
-            const struct rp_attention a = {.batch = 1, .seq = f.seq, .heads = 2, .head_dim = dim};
-            struct rp_err e = {0};
-            int rows[2] = {0, 0};
-            CHECK(rp_cuda_supports(&c.gpu, &f, &e) == 0 && rp_cuda_supports(&c.gpu, &b, &e) == 0, "%zu: %s", gpus[i].bytes, e.msg);
-            rp_cuda_attention_rows(&c, &a, &rows[0], &rows[1]);
-            CHECK(rows[0] > 0 && rows[1] > 0, "%d and %d rows", rows[0], rows[1]);
-            CHECK(RP_ATT_FORWARD_SHARED((size_t)rows[0], (size_t)f.seq) <= gpus[i].bytes, "%d rows of %d keys", rows[0], f.seq);
-            f.seq++;
-            b.seq++;
-            CHECK(rp_cuda_supports(&c.gpu, &f, &e) < 0 && e.code == RP_UNAVAILABLE, "%d keys", f.seq);
-            CHECK(rp_cuda_supports(&c.gpu, &b, &e) < 0 && e.code == RP_UNAVAILABLE, "%d keys", b.seq);
+    static const size_t bytes[] = {98304, 65536, 166912, 101376, 232448};
+    static const int dims[] = {8, 64, 72, 96, 128, 200, 256}, seqs[] = {1, 512, 2048, 8192};
+    for (int i = 0; i < COUNT(bytes) * COUNT(dims) * COUNT(seqs); i++) {
+        const int seq = seqs[i % COUNT(seqs)], dim = dims[i / COUNT(seqs) % COUNT(dims)];
+        const size_t has = bytes[i / COUNT(seqs) / COUNT(dims)];
+        const struct rp_cuda c = {.gpu.shared_max = has, .multiprocessors = 40};
+        const struct rp_attention a = {.batch = 1, .seq = seq, .heads = 2, .head_dim = dim, .causal = 1};
+        const struct sample s = {.seq = seq, .dim = dim};
+        struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = seq, .heads = 2, .head_dim = dim, .causal = 1};
+        struct rp_err e = {0};
+        int ids[2];
+        rp_cuda_attention_rows(&c, &a, &ids[0], &ids[1]);
+        if (has == 65536 && dim == 256 && seq > 512) {
+            CHECK(rp_cuda_supports(&c.gpu, &u, &e) < 0 && e.code == RP_UNAVAILABLE && !ids[0], "kernel %d", ids[0]);
+            continue;
         }
+        CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0, "%zu: %s", has, e.msg);
+        CHECK(ids[0] && forward_shared(&s, ids[0]) <= has, "kernel %d for %d keys of %d columns", ids[0], seq, dim);
+        u.op = RP_OP_attention_backward;
+        CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0, "%zu: %s", has, e.msg);
+        CHECK(ids[1] && backward_shared(&s, ids[1]) <= has, "kernel %d for %d keys of %d columns, backward", ids[1], seq, dim);
+    }
 }
 
 /* By the driver's own figures, and the device is not touched for it. */
@@ -296,6 +335,7 @@ TEST(the_device_is_asked_before_it_is_opened)
     open_device(); /* loads the library */
     CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) == 0 && workspace == 0, "%zu bytes, %s", workspace, e.msg);
     u.seq = 8192;
+    u.head_dim = 4096;
     CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) < 0 && e.code == RP_UNAVAILABLE, "code %d", e.code);
     CHECK(rp_backend_open(&rp_backend_cuda, &o, &u, 1, &e) == NULL && e.code == RP_UNAVAILABLE, "code %d", e.code);
 }

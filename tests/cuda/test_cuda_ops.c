@@ -79,17 +79,22 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_layernorm_forward, 5, 1024, 0}, {RP_OP_layernorm_forward, 5, 1028, 0},
         {RP_OP_layernorm_forward, 3, 2500, 0},
         {RP_OP_residual_layernorm_forward, 9, 1024, 1}, {RP_OP_residual_layernorm_forward, 9, 1300, 1},
-        {RP_OP_residual_layernorm_forward, 3, 2501, 2},
+        {RP_OP_residual_layernorm_forward, 3, 2501, 2}, {RP_OP_residual_layernorm_forward, 5, 1536, 1},
         {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1},
         {RP_OP_layernorm_backward, 700, 1028, 4}, {RP_OP_layernorm_backward, 260, 241, 5},
+        {RP_OP_layernorm_backward, 330, 240, 16}, {RP_OP_layernorm_backward, 330, 240, 17 + 32}, {RP_OP_layernorm_backward, 260, 241, 17},
+        {RP_OP_layernorm_apply, 3, 1536, 0}, {RP_OP_bias_add, 3, 1537, 0},
+        {RP_OP_gelu_tanh_forward, 600, 1021, 1}, {RP_OP_gelu_tanh_backward, 4097, 20, 3},
         {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
         {RP_OP_gelu_backward, 4097, 20, 3},
         {RP_OP_tanh_backward, 2112, 41, 1},
         {RP_OP_row_sums, 5000, 24, 1}, {RP_OP_row_sums, 5001, 23, 3}, {RP_OP_row_sums, 4096, 16, 1},
         {RP_OP_row_sums, 5000, 20, 2}, {RP_OP_row_sums, 40000, 2, 0}, {RP_OP_row_sums, 3000, 252, 4},
         {RP_OP_row_sums, 3000, 250, 6},
-        {RP_OP_softmax_xent, 1, 4096, 0}, {RP_OP_softmax_xent, 2, 30522, 1}, {RP_OP_softmax_xent, 1, 32768, 2},
-        {RP_OP_softmax_xent, 2, 33000, 3}, {RP_OP_softmax_xent, 1, 41000, 0},
+        {RP_OP_softmax_xent, 1, 4096, 0}, {RP_OP_softmax_xent, 2, 30522, 1}, {RP_OP_softmax_xent, 1, 32768, 0},
+        {RP_OP_softmax_xent, 2, 33000, 0}, {RP_OP_softmax_xent, 1, 41000, 0},
+        {RP_OP_softmax_xent, 1, 50304, 1}, {RP_OP_softmax_xent, 1, 50304, 2}, {RP_OP_softmax_xent, 1, 50304, 8},
+        {RP_OP_softmax_xent, 2, 231, 7}, {RP_OP_softmax_xent, 2, 1023, 93}, {RP_OP_softmax_xent, 1, 256, 128}, {RP_OP_softmax_xent, 3, 127, 127},
         {RP_OP_weighted_sum, 3, 2048, 1},
         {RP_OP_add, 600, 1021, 0},
         {RP_OP_fill, 600, 1021, 1},
@@ -97,7 +102,7 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_adam_update, 600, 1021, 3},
         {RP_OP_square_sums, 33, 4096, 0}, {RP_OP_square_sums, 33, 4095, 1},
         {RP_OP_tree_sum, 300, 1023, 0}, {RP_OP_tree_sum, 8, 8192, 1}, {RP_OP_tree_sum, 1, 8193, 1},
-        {RP_OP_init_normal, 600, 1021, 0},
+        {RP_OP_init_normal, 600, 1021, 0}, {RP_OP_init_normal, 600, 1021, 1},
         {RP_OP_digest_leaves, 1, 4096, 0}, {RP_OP_digest_leaves, 1, 4096 + 12, 1}, {RP_OP_digest_leaves, 1, 4096 + 13, 0},
         {RP_OP_digest_leaves, 1, 4096 + 14, 1}, {RP_OP_digest_leaves, 1, 4096 + 15, 0},
         {RP_OP_digest_leaves, 1, 4096 + 16, 1}, {RP_OP_digest_leaves, 34, 4097, 1},
@@ -109,6 +114,7 @@ static void sizes_of(int op, int *cases, int *failed)
         struct rp_op_shape s = shape_of(sizes[i].rows, sizes[i].width, (unsigned)i);
         s.variant = sizes[i].variant;
         s.dropout = s.variant & 1 ? 0.1f : 0.0f;
+        s.shards = op == RP_OP_softmax_xent && sizes[i].width % (int)(s.variant + !s.variant) == 0 ? (int)s.variant : 0;
         for (s.offset = 0; s.offset < 2; s.offset++, ++*cases)
             compare(op, &s, (unsigned)(i + s.offset), failed);
     }
@@ -119,9 +125,9 @@ static void attention_of(int op, int *cases, int *failed)
     static const struct {
         int batch, seq, heads, dim;
     } sizes[] = {{2, 1, 2, 64}, {3, 7, 1, 5}, {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 1, 80}, {1, 200, 1, 64}, {9, 17, 3, 16},
-                 {1, 512, 1, 64}, {1, 301, 1, 33}, {1, 40, 1, 130}};
+                 {1, 512, 1, 64}, {1, 301, 1, 33}, {1, 40, 1, 130}, {1, 70, 2, 96}, {1, 130, 1, 128}, {1, 2177, 1, 8}};
     for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = 0; variant < 8; variant += sizes[i].seq > 150 ? 5 : 1) {
+        for (unsigned variant = 0; variant < 16; variant += sizes[i].seq > 150 ? 5 : 1) {
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .seed = variant};
             ++*cases;

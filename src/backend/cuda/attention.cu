@@ -238,16 +238,24 @@ RP_DEVICE uint32_t four_keys(const struct forward *f, int k)
     return *(const uint32_t *)(const void *)(f->on + k);
 }
 
-/* Scores of four rows become e; m: their largest. Returns, in lanes 8 i .. 8 i + 7, sum128 of row i. */
-RP_DEVICE float exponentials(const struct forward *f, float *p, const float *m)
+/* The bytes of `on` for keys k .. k + 3 that query `row` attends to. */
+RP_DEVICE uint32_t attended(const struct forward *f, uint32_t on, int row, int k)
+{
+    const int n = row + 1 - k; /* keys up to the query */
+    return !f->a->causal || n > 3 ? on : n > 0 ? on & ((1u << 8 * n) - 1) : 0;
+}
+
+/* Scores of four rows, the first of them query `row`, become e; m: their largest. Returns, in lanes 8 i .. 8 i + 7, sum128 of row i. */
+RP_DEVICE float exponentials(const struct forward *f, float *p, int row, const float *m)
 {
     const int lane = f->me.lane;
     float l[4][4];
     att_clear(4, l);
     for (int k = 4 * lane; k < f->keys; k += 128) {
-        const uint32_t on = four_keys(f, k);
+        const uint32_t all = four_keys(f, k);
         RP_UNROLL
         for (int i = 0; i < 4; i++) {
+            const uint32_t on = attended(f, all, row + i, k);
             float4 e = att_read(p + i * RP_ATT_SQUARE_PITCH + place(f, k));
             e.x = att_exp(e.x - m[i], on);
             e.y = att_exp(e.y - m[i], on >> 8);
@@ -263,13 +271,14 @@ RP_DEVICE float exponentials(const struct forward *f, float *p, const float *m)
     return sums_of_rows(l, lane);
 }
 
-/* Decisions for keys k .. k + 3 of query `row`, as four bits. Those past the sequence are 0. */
+/* Decisions for keys k .. k + 3 of query `row`, as four bits. Those past the sequence, or after a causal query, are 0. */
 RP_DEVICE uint32_t decide(const struct forward *f, uint64_t seed, int row, int k)
 {
     const struct rp_attention_forward_args *a = f->a;
     const uint32_t block = (uint32_t)(f->head * a->seq + row) * (uint32_t)(a->padded / 4) + (uint32_t)(k / 4);
     uint32_t x[4] = {block, a->first_sample + (uint32_t)f->sample, a->site, a->step};
-    const uint32_t past = k + 3 < a->seq ? 0xf : k < a->seq ? (1u << (a->seq - k)) - 1 : 0;
+    const int end = a->causal && row < a->seq ? row + 1 : a->seq;
+    const uint32_t past = k + 3 < end ? 0xf : k < end ? (1u << (end - k)) - 1 : 0;
     rp_philox(x, seed);
     return ((uint32_t)(x[0] >= a->threshold) | (uint32_t)(x[1] >= a->threshold) << 1 | (uint32_t)(x[2] >= a->threshold) << 2 |
             (uint32_t)(x[3] >= a->threshold) << 3) &
@@ -335,9 +344,10 @@ RP_DEVICE void softmax(const int rows, const struct forward *f)
         for (int i = 0; i < 4; i++)
             m[i] = -__builtin_inff();
         for (int k = 4 * lane; k < f->keys; k += 128) {
-            const uint32_t on = four_keys(f, k);
+            const uint32_t all = four_keys(f, k);
             RP_UNROLL
             for (int i = 0; i < 4; i++) {
+                const uint32_t on = attended(f, all, f->first + r + i, k);
                 const float4 s = att_read(p + i * RP_ATT_SQUARE_PITCH + place(f, k));
                 m[i] = on & 0xffu ? larger(m[i], s.x) : m[i];
                 m[i] = on & 0xff00u ? larger(m[i], s.y) : m[i];
@@ -349,7 +359,7 @@ RP_DEVICE void softmax(const int rows, const struct forward *f)
         RP_UNROLL
         for (int i = 0; i < 4; i++)
             m[i] = __shfl_sync(RP_ALL_LANES, top, 8 * i);
-        float one = 1.0f / exponentials(f, p, m);
+        float one = 1.0f / exponentials(f, p, f->first + r, m);
         RP_UNROLL
         for (int i = 0; i < 4; i++)
             inv[i] = __shfl_sync(RP_ALL_LANES, one, 8 * i);
@@ -409,11 +419,11 @@ RP_DEVICE void forward(const int rows, const struct rp_attention_forward_args *a
     f.stage = f.q + RP_ATT_QUERIES(rows) * RP_ATT_TILE_PITCH;
     f.on = (uint8_t *)(f.stage + RP_ATT_STAGES * RP_ATT_STAGE);
     f.x = a->qkv + (size_t)f.sample * (size_t)a->seq * (size_t)a->ld + (size_t)f.head * (size_t)a->dim;
-    const uint8_t *keys = a->keys + (size_t)f.sample * (size_t)a->seq;
+    const uint8_t *keys = a->keys ? a->keys + (size_t)f.sample * (size_t)a->seq : 0;
     for (int k = (int)threadIdx.x; k < a->padded; k += RP_ATT_THREADS)
-        f.on[k] = (uint8_t)(k < a->seq && keys[k]);
+        f.on[k] = (uint8_t)(k < a->seq && (!keys || keys[k]));
     __syncthreads();
-    f.keys = att_keys(f.on, a->seq, f.me.lane);
+    f.keys = att_keys(f.on, a->causal && f.first + RP_ATT_QUERIES(rows) < a->seq ? f.first + RP_ATT_QUERIES(rows) : a->seq, f.me.lane);
     RP_NO_UNROLL
     for (int c = 0; c < a->dim; c += RP_ATT_DIM)
         scores(rows, &f, c);

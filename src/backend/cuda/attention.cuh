@@ -259,10 +259,12 @@ RP_DEVICE float4 att_ended(const float *s)
 
 /* ---- keys ---- */
 
-/* One more than the last key of `keys` that is attended to. */
+/* One more than the last key of `keys` that is attended to; NULL: all are. */
 RP_DEVICE int att_keys(const uint8_t *keys, int seq, int lane)
 {
     int last = 0;
+    if (!keys)
+        return seq;
     for (int k = lane; k < seq; k += RP_WARP)
         last = keys[k] ? k + 1 : last;
     RP_UNROLL

@@ -29,9 +29,16 @@
 #define RP_ATT_FORWARD_SHARED(rows, seq)                                                                               \
     ((RP_ATT_QUERIES(rows) * (RP_ATT_PADDED(seq) / RP_ATT_KEYS * RP_ATT_SQUARE_PITCH + RP_ATT_TILE_PITCH) +            \
       RP_ATT_STAGES * RP_ATT_STAGE) * 4 + RP_ATT_PADDED(seq))
-/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, and D of every query. */
-#define RP_ATT_BACKWARD_SHARED(rows, seq)                                                                              \
-    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 4) + \
-      ((seq) + 63) / 64 * 64) * 4)
+/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, and its D. */
+#define RP_ATT_BACKWARD_SHARED(rows)                                                                              \
+    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 5)) * 4)
+
+/* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see attention_stream.cuh. */
+#define RP_ATT_STREAM_W(columns) ((columns) <= 64 ? 4 : (columns) <= 96 ? 6 : 8)
+#define RP_ATT_STREAM_STAGE(W) ((W) * 16 * RP_ATT_STEP > RP_ATT_STAGE ? (W) * 16 * RP_ATT_STEP : RP_ATT_STAGE)
+/* Bytes. Tiles of own rows, squares, six words for each of up to 64 rows, stages. */
+#define RP_ATT_STREAM_SHARED(rows, columns, tiles, squares)                                                            \
+    ((RP_ATT_QUERIES(rows) * ((tiles) * (((columns) + 15) / 16 * 16 + 4) + (squares) * RP_ATT_SQUARE_PITCH) +          \
+      6 * RP_ATT_KEYS + RP_ATT_STAGES * RP_ATT_STREAM_STAGE(RP_ATT_STREAM_W(columns))) * 4)
 
 #endif

@@ -5,8 +5,8 @@
  *     dp = do v^T          dk += ds^T q       the same
  *     p, pd, ds            dq += ds k         over keys: in memory, where a chain waits for the next 64
  *
- * One square of shared memory holds pd, then ds. While dq is computed, the next queries are copied. D = do o of a query is computed
- * with the first keys and kept. Heads wider than 64 are processed 64 columns at a time, with all chains except s and dp in memory. */
+ * One square of shared memory holds pd, then ds. While dq is computed, the next queries are copied. attention_dots has computed D = do o
+ * of every query. Causal: squares whose queries all come before their keys are skipped. Heads wider than 64 are processed 64 columns at a time, with all chains except s and dp in memory. */
 #include "backend/cuda/attention.cuh"
 
 struct backward {
@@ -14,11 +14,11 @@ struct backward {
     struct att_owner me;
     float *k, *v, *q, *g, *p; /* tiles of keys, values, queries and gradients of outputs, pitch RP_ATT_TILE_PITCH; the square */
     float *row;               /* [queries, 4]: maximum, 1 / sum, decisions for 64 keys */
-    float *big_d;             /* [seq] */
-    const float *x, *d_o, *o; /* the head's first element in qkv, d_o and o */
+    float *big_d;             /* [queries] */
+    const float *x, *d_o;     /* the head's first element in qkv and d_o */
     float *dx;                /* in dqkv */
-    size_t rows;              /* of row_max, row_inv and mask before this head */
-    const uint8_t *on;        /* [seq]: the key mask */
+    size_t rows;              /* of row_max, row_inv, big_d and mask before this head */
+    const uint8_t *on;        /* [seq]: the key mask, or NULL */
     int keys;                 /* up to the last attended to */
 };
 
@@ -36,13 +36,6 @@ RP_DEVICE void copy_gradients(const int rows, const struct backward *b, int q0, 
     const struct att_part g = {b->d_o, q0 * a->width + c, att_again(a->width), a->seq - q0, a->dim - c, a->whole};
     att_copy(RP_ATT_QUERIES(rows), RP_ATT_DIM / 4, b->g, RP_ATT_TILE_PITCH, &g);
 }
-/* into the square */
-RP_DEVICE void copy_outputs(const int rows, const struct backward *b, int q0, int c)
-{
-    const struct rp_attention_backward_args *a = b->a;
-    const struct att_part o = {b->o, q0 * a->width + c, att_again(a->width), a->seq - q0, a->dim - c, a->whole};
-    att_copy(RP_ATT_QUERIES(rows), RP_ATT_DIM / 4, b->p, RP_ATT_SQUARE_PITCH, &o);
-}
 /* which: 1 keys, 2 values */
 RP_DEVICE void copy_keys(const struct backward *b, float *to, const int which, int k0, int c)
 {
@@ -51,7 +44,7 @@ RP_DEVICE void copy_keys(const struct backward *b, float *to, const int which, i
     att_copy(RP_ATT_KEYS, RP_ATT_DIM / 4, to, RP_ATT_TILE_PITCH, &k);
 }
 
-/* The four words of every query; zeros after the sequence. */
+/* The four words of every query, and its D; zeros after the sequence. */
 RP_DEVICE void copy_rows(const int rows, const struct backward *b, int q0, int k0)
 {
     const struct rp_attention_backward_args *a = b->a;
@@ -67,6 +60,15 @@ RP_DEVICE void copy_rows(const int rows, const struct backward *b, int q0, int k
         rp_copy4_or_zero(b->row + 4 * q + word, from, inside);
 #else
         b->row[4 * q + word] = inside ? *from : 0.0f;
+#endif
+    }
+    if ((int)threadIdx.x < RP_ATT_QUERIES(rows)) {
+        const int inside = q0 + (int)threadIdx.x < a->seq;
+        const float *from = a->big_d + b->rows + (inside ? q0 + (int)threadIdx.x : 0);
+#if RP_ASYNC
+        rp_copy4_or_zero(b->big_d + threadIdx.x, from, inside);
+#else
+        b->big_d[threadIdx.x] = inside ? *from : 0.0f;
 #endif
     }
 }
@@ -91,24 +93,6 @@ RP_DEVICE void add_products(const int rows, const struct backward *b, float (*s)
         att_dots(rows, 16, g, b->g + x + d, RP_ATT_TILE_PITCH, b->v + y + d, RP_ATT_TILE_PITCH);
 }
 
-/* Continues the chain d of do * o of this thread's query; outputs are in the square. */
-RP_DEVICE float add_big_d(const struct backward *b, float d, int columns)
-{
-    const float *g = b->g + (int)threadIdx.x * RP_ATT_TILE_PITCH, *o = b->p + (int)threadIdx.x * RP_ATT_SQUARE_PITCH;
-    RP_NO_UNROLL
-    for (int i = 0; i < columns; i += 16) {
-        RP_UNROLL
-        for (int j = 0; j < 16; j += 4) {
-            const float4 x = att_read(g + i + j), y = att_read(o + i + j);
-            d = fmaf(x.x, y.x, d);
-            d = fmaf(x.y, y.y, d);
-            d = fmaf(x.z, y.z, d);
-            d = fmaf(x.w, y.w, d);
-        }
-    }
-    return d;
-}
-
 /* Bit j: key k0 + col + 16 j is attended to. */
 RP_DEVICE uint32_t keys_on(const struct backward *b, int k0)
 {
@@ -116,13 +100,19 @@ RP_DEVICE uint32_t keys_on(const struct backward *b, int k0)
     RP_UNROLL
     for (int j = 0; j < 4; j++) {
         const int k = k0 + b->me.col + 16 * j;
-        on |= (uint32_t)(k < b->keys && b->on[k]) << j;
+        on |= (uint32_t)(k < b->keys && (!b->on || b->on[k])) << j;
     }
     return on;
 }
 
+/* The bits of `on` for keys up to the query, which is `ahead` after key k0 + col. */
+RP_DEVICE uint32_t attended(const struct backward *b, uint32_t on, int ahead)
+{
+    return !b->a->causal || ahead >= 48 ? on : ahead < 0 ? 0 : on & ((2u << ahead / 16) - 1);
+}
+
 /* Chains s and g become pd and ds; +0 where the key is not attended to. Without dropout all are kept, times 1. */
-RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int q0, uint32_t on)
+RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int q0, int k0, uint32_t keys)
 {
     const struct rp_attention_backward_args *a = b->a;
     const uint32_t all = a->mask ? 0u : ~0u;
@@ -130,7 +120,8 @@ RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)
     for (int i = 0; i < rows; i++) {
         const int q = b->me.row + 8 * i;
         const float4 row = att_read(b->row + 4 * q);
-        const float d = b->big_d[q0 + q];
+        const float d = b->big_d[q];
+        const uint32_t on = attended(b, keys, q0 + q - k0 - b->me.col);
         const uint32_t keep[2] = {(__float_as_uint(row.z) | all) >> b->me.col, (__float_as_uint(row.w) | all) >> b->me.col};
         RP_UNROLL
         for (int j = 0; j < 4; j++) {
@@ -229,6 +220,17 @@ RP_DEVICE void put_nothing(const struct backward *b)
             b->dx[row * a->ld + a->width + d] = b->dx[row * a->ld + 2 * a->width + d] = 0.0f;
 }
 
+/* The first queries of the squares with keys from k0; a tile of keys begins at one of queries. */
+RP_DEVICE int first_query(const struct backward *b, int k0)
+{
+    return b->a->causal ? k0 : 0;
+}
+/* 1: no square after this one has these queries. */
+RP_DEVICE int ends_queries(const int rows, const struct backward *b, int q0, int k0)
+{
+    return k0 + RP_ATT_KEYS >= (b->a->causal && q0 + RP_ATT_QUERIES(rows) < b->keys ? q0 + RP_ATT_QUERIES(rows) : b->keys);
+}
+
 /* ---- heads of up to 64 columns ---- */
 
 RP_DEVICE void start_queries(const int rows, const struct backward *b, int q0, int k0)
@@ -244,20 +246,10 @@ RP_DEVICE void start_next(const int rows, const struct backward *b, int q0, int 
     if (q0 + RP_ATT_QUERIES(rows) < b->a->seq)
         start_queries(rows, b, q0 + RP_ATT_QUERIES(rows), k0);
     else if (k0 + RP_ATT_KEYS < b->keys) {
-        start_queries(rows, b, 0, k0 + RP_ATT_KEYS);
+        start_queries(rows, b, first_query(b, k0 + RP_ATT_KEYS), k0 + RP_ATT_KEYS);
         copy_keys(b, b->v, 2, k0 + RP_ATT_KEYS, 0);
     }
     rp_copy_commit();
-}
-
-/* D of the queries from q0, whose outputs are being copied into the square. */
-RP_DEVICE void make_big_d(const int rows, const struct backward *b, int q0, int columns)
-{
-    rp_copy_wait(0);
-    __syncthreads();
-    if ((int)threadIdx.x < RP_ATT_QUERIES(rows))
-        b->big_d[q0 + (int)threadIdx.x] = add_big_d(b, 0.0f, columns) + 0.0f;
-    __syncthreads();
 }
 
 /* One square, whose tiles are being copied; dk and dv: this thread's parts. */
@@ -268,16 +260,10 @@ RP_DEVICE void square(const int rows, const struct backward *b, float (*dk)[4], 
     float s[ATT_ROWS][4], g[ATT_ROWS][4];
     rp_copy_wait(0);
     __syncthreads();
-    if (k0 == 0) {
-        copy_outputs(rows, b, q0, 0);
-        rp_copy_commit();
-    }
     att_clear(rows, s);
     att_clear(rows, g);
     add_products(rows, b, s, g, columns);
-    if (k0 == 0)
-        make_big_d(rows, b, q0, columns);
-    to_gradients(rows, b, s, g, q0, on);
+    to_gradients(rows, b, s, g, q0, k0, on);
     put_square(rows, b, s);
     __syncthreads();
     add_over_queries(b, dv, b->g, queries);
@@ -292,7 +278,7 @@ RP_DEVICE void square(const int rows, const struct backward *b, float (*dk)[4], 
     __syncthreads();
     start_next(rows, b, q0, k0);
     add_over_keys(rows, b, s, steps_of(RP_ATT_KEYS, b->keys - k0));
-    put_chains(rows, b, s, 0, q0, 0, k0 + RP_ATT_KEYS >= b->keys);
+    put_chains(rows, b, s, 0, q0, 0, ends_queries(rows, b, q0, k0));
 }
 
 RP_DEVICE void narrow(const int rows, const struct backward *b)
@@ -309,7 +295,7 @@ RP_DEVICE void narrow(const int rows, const struct backward *b)
         att_clear(8, dk);
         att_clear(8, dv);
         RP_NO_UNROLL
-        for (int q0 = 0; q0 < b->a->seq; q0 += RP_ATT_QUERIES(rows))
+        for (int q0 = first_query(b, k0); q0 < b->a->seq; q0 += RP_ATT_QUERIES(rows))
             square(rows, b, dk, dv, q0, k0, on);
         put_chains(8, b, dk, 1, k0, 0, 1);
         put_chains(8, b, dv, 2, k0, 0, 1);
@@ -330,8 +316,6 @@ RP_DEVICE void arrive(void)
 RP_DEVICE void wide_products(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int q0, int k0)
 {
     const struct rp_attention_backward_args *a = b->a;
-    const int mine = (int)threadIdx.x < RP_ATT_QUERIES(rows);
-    float d = 0.0f;
     att_clear(rows, s);
     att_clear(rows, g);
     RP_NO_UNROLL
@@ -344,17 +328,10 @@ RP_DEVICE void wide_products(const int rows, const struct backward *b, float (*s
         copy_keys(b, b->v, 2, k0, c);
         if (c == 0)
             copy_rows(rows, b, q0, k0);
-        if (k0 == 0)
-            copy_outputs(rows, b, q0, c);
         arrive();
         add_products(rows, b, s, g, columns);
-        if (k0 == 0 && mine)
-            d = add_big_d(b, d, columns);
     }
-    if (k0 == 0 && mine)
-        b->big_d[q0 + (int)threadIdx.x] = d + 0.0f;
-    __syncthreads();
-    to_gradients(rows, b, s, g, q0, keys_on(b, k0));
+    to_gradients(rows, b, s, g, q0, k0, keys_on(b, k0));
 }
 
 /* Columns from c of dk (which 1, with queries) or dv (2, with gradients of outputs), on from memory. */
@@ -362,7 +339,7 @@ RP_DEVICE void wide_columns(const int rows, const struct backward *b, const int 
 {
     const int seq = b->a->seq;
     float s[8][4];
-    if (q0 > 0)
+    if (q0 > first_query(b, k0))
         get_chains(8, b, s, which, k0, c);
     else
         att_clear(8, s);
@@ -397,8 +374,34 @@ RP_DEVICE void wide_square(const int rows, const struct backward *b, int q0, int
         else
             att_clear(rows, s);
         add_over_keys(rows, b, s, steps_of(RP_ATT_KEYS, b->keys - k0));
-        put_chains(rows, b, s, 0, q0, c, k0 + RP_ATT_KEYS >= b->keys);
+        put_chains(rows, b, s, 0, q0, c, ends_queries(rows, b, q0, k0));
     }
+}
+
+/* ---- D ---- */
+
+/* A thread for each row and head. */
+RP_KERNEL(attention_dots)
+{
+    const unsigned number = blockIdx.x * blockDim.x + threadIdx.x, row = number / (unsigned)a.heads, head = number % (unsigned)a.heads;
+    if (row >= (unsigned)a.rows)
+        return;
+    const size_t at = ((size_t)row * (size_t)a.heads + head) * (size_t)a.dim;
+    const float *x = a.d_o + at, *y = a.o + at;
+    float s = 0.0f;
+    int d = 0;
+    RP_UNROLL_BY(4)
+    for (; a.whole && d < a.dim; d += 4) {
+        const float4 u = att_read(x + d), v = att_read(y + d);
+        s = fmaf(u.x, v.x, s);
+        s = fmaf(u.y, v.y, s);
+        s = fmaf(u.z, v.z, s);
+        s = fmaf(u.w, v.w, s);
+    }
+    for (; d < a.dim; d++)
+        s = fmaf(x[d], y[d], s);
+    const unsigned sample = row / (unsigned)a.seq;
+    a.big_d[((size_t)sample * (size_t)a.heads + head) * (size_t)a.seq + row % (unsigned)a.seq] = s + 0.0f;
 }
 
 /* ---- kernels ---- */
@@ -420,9 +423,8 @@ RP_DEVICE struct backward head_of(const int rows, const struct rp_attention_back
     b.x = a->qkv + row * (size_t)a->ld + (size_t)(head * a->dim);
     b.dx = a->dqkv + row * (size_t)a->ld + (size_t)(head * a->dim);
     b.d_o = a->d_o + at;
-    b.o = a->o + at;
     b.rows = (size_t)blockIdx.x * (size_t)a->seq;
-    b.on = a->keys + row;
+    b.on = a->keys ? a->keys + row : 0;
     b.keys = att_keys(b.on, a->seq, b.me.lane);
     return b;
 }
@@ -445,7 +447,7 @@ RP_KERNEL(attention_backward_wide)
     RP_NO_UNROLL
     for (int k0 = 0; k0 < b.keys; k0 += RP_ATT_KEYS)
         RP_NO_UNROLL
-        for (int q0 = 0; q0 < a.seq; q0 += RP_ATT_QUERIES(4))
+        for (int q0 = first_query(&b, k0); q0 < a.seq; q0 += RP_ATT_QUERIES(4))
             wide_square(4, &b, q0, k0);
     put_nothing(&b);
 }

@@ -76,7 +76,7 @@ struct rp_cuda {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
         double cycles;                /* of a multiprocessor, by estimate */
     } gemm_forced, gemm_done;         /* for tests: used where possible (0: the fastest by estimate); of the last GEMM */
-    int attention_forced;             /* for tests: queries of a thread, used where possible */
+    int attention_forced;             /* for tests: a kernel as rp_cuda_attention_rows() numbers them, used where possible */
     int gemms, gemm_rotates;          /* GEMMs so far; every four use the next possible tile and mode (RP_CUDA_GEMM=rotate) */
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
@@ -149,8 +149,8 @@ const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
 /* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g);
 
-/* Queries of a thread, an eighth of those of a block, in the kernels that are chosen. */
-void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_rows, int *backward_rows);
+/* The kernels that are chosen: queries of a thread, an eighth of those of a block, and 10 more for streams; 0: none fits. */
+void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id);
 
 /* Every operation, in ops_*.c; cuda.c makes the table of them. */
 #define OP(name, types, args) void rp_cuda_op_##name RP_OP_ARGS args;

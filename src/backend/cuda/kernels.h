@@ -13,6 +13,7 @@
 
 /* ---- rows.cu ---- */
 
+/* type NULL: not added */
 struct rp_embed_forward_args {
     float *z;
     const int32_t *ids, *type_ids;
@@ -39,14 +40,24 @@ struct rp_dropout_backward_args {
     struct rp_dropout drop;
     int rows, width, wide;
 };
-/* z = dropout(x) + residual (NULL: none), then the norm of z. layernorm_kept: `wide` rows of at most RP_NORM_KEPT columns */
+/* z = dropout(x) + residual (NULL: none), stored unless z is NULL, then the norm of z. layernorm_kept: `wide` rows of at most RP_NORM_KEPT columns */
 #define RP_NORM_KEPT 1024
 struct rp_layernorm_forward_args {
-    float *y, *xhat, *rstd;
+    float *y, *z, *xhat, *rstd;
     uint8_t *mask;
     const float *x, *residual, *gamma, *beta;
     struct rp_dropout drop;
     float eps, inv; /* inv: 1 / width */
+    int rows, width, wide;
+};
+struct rp_layernorm_apply_args {
+    float *y;
+    const float *xhat, *gamma, *beta;
+    int rows, width, wide;
+};
+struct rp_bias_add_args {
+    float *y;
+    const float *x, *bias;
     int rows, width, wide;
 };
 /* sums[2 * row] = s1, sums[2 * row + 1] = s2 for rows row0 .. end - 1 */
@@ -57,11 +68,11 @@ struct rp_layernorm_sums_args {
     float inv;
     int width, wide;
 };
-/* The same rows, row0 a multiple of 64: dz, dx (NULL: not computed), and work[p * part + block * width + column], the sums over 64 rows of
+/* The same rows, row0 a multiple of 64: dz, with `add` added unless it is NULL, dx (NULL: not computed), and work[p * part + block * width + column], the sums over 64 rows of
  * p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
 struct rp_layernorm_columns_args {
     float *dz, *dx, *work;
-    const float *dy, *xhat, *rstd, *gamma, *sums;
+    const float *dy, *add, *xhat, *rstd, *gamma, *sums;
     const uint8_t *mask;
     long part, row0, end;
     uint32_t threshold;
@@ -112,8 +123,20 @@ struct rp_tanh_forward_args {
     size_t n;
     int wide;
 };
+/* The tanh forms of GELU: as for the erf forms */
+struct rp_gelu_tanh_forward_args {
+    float *g;
+    const float *u;
+    size_t n;
+    int wide;
+};
 /* Gradients, and work[block * width + column], their sums over 64 rows */
 struct rp_gelu_backward_args {
+    float *du, *work;
+    const float *dg, *u;
+    int rows, width;
+};
+struct rp_gelu_tanh_backward_args {
     float *du, *work;
     const float *dg, *u;
     int rows, width;
@@ -139,6 +162,16 @@ struct rp_softmax_xent_args {
     const int32_t *labels;
     const float *coef;
     int classes;
+};
+/* The same for a row of `shards` parts of `each` classes. Shared memory: RP_XENT_SHARDS_FLOATS. */
+#define RP_XENT_SHARDS_MOST 128
+#define RP_XENT_SHARDS_FLOATS (RP_XENT_SHARDS_MOST + 1024)
+struct rp_softmax_xent_shards_args {
+    float *loss, *logits;
+    long ld;
+    const int32_t *labels;
+    const float *coef;
+    int shards, each;
 };
 /* One block. Shared memory: 128 floats. */
 struct rp_weighted_sum_args {
@@ -188,7 +221,7 @@ struct rp_init_normal_args {
     float std;
     uint64_t seed;
     uint32_t tensor;
-    int wide;
+    int truncated, wide;
 };
 
 /* ---- evidence.cu ---- */
@@ -255,17 +288,23 @@ struct rp_attention_forward_args {
     float *o, *row_max, *row_inv;
     uint8_t *mask; /* written when threshold != 0 */
     const float *qkv;
-    const uint8_t *keys;
+    const uint8_t *keys; /* NULL: all, as with `causal` */
     uint64_t seed;
-    int seq, heads, dim, width, ld, padded, blocks, whole;
+    int seq, heads, dim, width, ld, padded, blocks, whole, causal;
     float scale, keep_scale;
     uint32_t step, site, first_sample, threshold;
 };
+/* big_d[row of row_max] = chain over a head's columns of d_o * o; rows: of d_o. A thread for each row and head. */
+struct rp_attention_dots_args {
+    float *big_d;
+    const float *d_o, *o;
+    int rows, seq, heads, dim, whole;
+};
 struct rp_attention_backward_args {
     float *dqkv;
-    const float *d_o, *o, *row_max, *row_inv, *qkv;
-    const uint8_t *mask, *keys; /* mask: NULL without dropout, keep_scale is 1 then */
-    int seq, heads, dim, width, ld, padded, whole;
+    const float *d_o, *row_max, *row_inv, *big_d, *qkv;
+    const uint8_t *mask, *keys; /* mask: NULL without dropout, keep_scale is 1 then; keys: NULL: all */
+    int seq, heads, dim, width, ld, padded, blocks, whole, causal;
     float scale, keep_scale;
 };
 

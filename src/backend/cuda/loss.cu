@@ -1,4 +1,4 @@
-/* Softmax cross-entropy with its gradient, and the weighted sum of losses. */
+/* Softmax cross-entropy with its gradient, over a whole row or in shards, and the weighted sum of losses. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
@@ -98,6 +98,55 @@ RP_KERNEL(softmax_xent)
             z[t + c * STEP] = d;
     }
     for (int j = t + KEPT * STEP; j < classes; j += STEP)
+        z[j] = (z[j] * inv - (j == label ? 1.0f : 0.0f)) * coef;
+}
+
+/* ---- the same over shards, each with a sum128 of its own ----
+ *
+ * A group of 128 threads adds up one shard at a time, thread l of it lane l; e is written over z by all threads first. The row is read from
+ * global memory in every pass, which is mostly the cache. */
+RP_KERNEL(softmax_xent_shards)
+{
+    float *part = RP_SHARED(float), *lanes = part + RP_XENT_SHARDS_MOST; /* a sum of each shard; 128 lanes of each group */
+    float *z = a.logits + (long)blockIdx.x * a.ld;
+    const int classes = a.shards * a.each, t = (int)threadIdx.x, lane = t % 128, label = a.labels[blockIdx.x];
+    const float coef = a.coef[blockIdx.x], at_label = z[label];
+    float m = -__builtin_inff();
+    RP_UNROLL_BY(8)
+    for (int j = t; j < classes; j += STEP)
+        m = z[j] > m ? z[j] : m;
+    m = block_max(m, part) + 0.0f;
+    RP_UNROLL_BY(4)
+    for (int j = t; j < classes; j += STEP)
+        z[j] = r_exp_below(z[j] - m);
+    __syncthreads(); /* e is complete, and the maxima in `part` have been read */
+    for (int s0 = 0; s0 < a.shards; s0 += STEP / 128) {
+        const int s = s0 + t / 128;
+        float sum = 0.0f;
+        RP_UNROLL_BY(8)
+        for (int j = lane; s < a.shards && j < a.each; j += 128)
+            sum = sum + z[s * a.each + j];
+        lanes[t] = sum;
+        __syncthreads();
+        for (int half = 64; half > 0; half /= 2) {
+            if (lane < half)
+                lanes[t] = lanes[t] + lanes[t + half];
+            __syncthreads();
+        }
+        if (lane == 0 && s < a.shards)
+            part[s] = lanes[t];
+    }
+    for (int step = 1; step < a.shards; step *= 2) { /* neighbours, level by level, are the balanced tree */
+        __syncthreads();
+        if (t % (2 * step) == 0 && t + step < a.shards)
+            part[t] = part[t] + part[t + step];
+    }
+    __syncthreads();
+    const float sum = part[0], inv = 1.0f / sum;
+    if (t == 0)
+        a.loss[blockIdx.x] = r_log(sum) - (at_label - m);
+    RP_UNROLL_BY(8)
+    for (int j = t; j < classes; j += STEP)
         z[j] = (z[j] * inv - (j == label ? 1.0f : 0.0f)) * coef;
 }
 

@@ -16,18 +16,20 @@ static double cut(double a, double b)
     return (double)(int64_t)((a + b - 1) / b);
 }
 
-/* With the fewest queries that a block may have: 16 forward, 32 backward. */
-static size_t attention_shared(enum rp_op op, size_t seq)
+/* With the fewest queries that a block may have: 16 forward, 32 in streams and backward. */
+static size_t attention_shared(enum rp_op op, size_t seq, size_t dim)
 {
-    return op == RP_OP_attention_forward ? RP_ATT_FORWARD_SHARED((size_t)2, seq) : RP_ATT_BACKWARD_SHARED((size_t)4, seq);
+    const size_t kept = RP_ATT_FORWARD_SHARED((size_t)2, seq), stream = RP_ATT_STREAM_SHARED((size_t)4, dim, 1, 1);
+    return op != RP_OP_attention_forward ? RP_ATT_BACKWARD_SHARED((size_t)4) : kept < stream ? kept : stream;
 }
 
 static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err)
 {
     const double scores = (double)u->batch * u->heads * u->seq, sample = 3.0 * u->heads * u->head_dim * u->seq;
+    const size_t dim = (size_t)u->head_dim;
     size_t most = 0;
-    if (attention_shared(u->op, (size_t)u->seq) > gpu->shared_max) {
-        while (attention_shared(u->op, most + 64) <= gpu->shared_max)
+    if (attention_shared(u->op, (size_t)u->seq, dim) > gpu->shared_max) {
+        while (attention_shared(u->op, most + 64, dim) <= gpu->shared_max)
             most += 64;
         return rp_use_refuse(u, err, "does not fit this GPU's shared memory (%zu KiB): at most %zu; shorten task.seq_length, or use "
                                      "--backend cpu", gpu->shared_max / 1024, most);
@@ -62,6 +64,8 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
     case RP_OP_dropout_forward:
     case RP_OP_dropout_backward:
     case RP_OP_row_sums:
+    case RP_OP_bias_add:
+    case RP_OP_layernorm_apply:
         return rp_use_limit(u, "pieces of 128 columns", u->rows * cut(u->width, 128), PIECES_MOST, err);
     default:
         return 0;
@@ -72,6 +76,7 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     size_t bytes = u->op == RP_OP_gemm                 ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
+                   : u->op == RP_OP_attention_backward ? (size_t)u->batch * (size_t)u->heads * (size_t)u->seq * sizeof(float) /* D */
                    : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
                                                        : 0;
     (void)o;

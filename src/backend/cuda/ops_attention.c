@@ -5,16 +5,29 @@
 #include <limits.h>
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+#define KEY_ROWS 4
 #define BLOCK_OWN ((size_t)1024) /* bytes of shared memory that CUDA takes for itself in every block */
 
 struct choice {
-    int rows; /* queries of a thread */
+    int id;   /* for tests: rows, + 10 for streams */
+    int rows; /* queries, or keys, of a thread */
     enum rp_cuda_kernel kernel;
 };
 static const struct choice forward[] = {
-    {8, RP_KERNEL_attention_forward_64}, {4, RP_KERNEL_attention_forward_32}, {2, RP_KERNEL_attention_forward_16}};
-static const struct choice backward[] = {{8, RP_KERNEL_attention_backward_64}, {4, RP_KERNEL_attention_backward_32}};
-static const struct choice backward_wide = {4, RP_KERNEL_attention_backward_wide};
+    {8, 8, RP_KERNEL_attention_forward_64}, {4, 4, RP_KERNEL_attention_forward_32}, {2, 2, RP_KERNEL_attention_forward_16}};
+/* by columns of a thread: 4, 6, 8 */
+static const struct choice forward_streams[3][2] = {
+    {{18, 8, RP_KERNEL_attention_stream_8x4}, {14, 4, RP_KERNEL_attention_stream_4x4}},
+    {{18, 8, RP_KERNEL_attention_stream_8x6}, {14, 4, RP_KERNEL_attention_stream_4x6}},
+    {{18, 8, RP_KERNEL_attention_stream_8x8}, {14, 4, RP_KERNEL_attention_stream_4x8}}};
+static const struct choice backward[] = {{8, 8, RP_KERNEL_attention_backward_64}, {4, 4, RP_KERNEL_attention_backward_32}};
+static const struct choice backward_wide = {4, 4, RP_KERNEL_attention_backward_wide};
+static const struct choice key_streams[3] = {
+    {-1, 4, RP_KERNEL_attention_keys_4}, {-1, 4, RP_KERNEL_attention_keys_6}, {-1, 4, RP_KERNEL_attention_keys_8}};
+static const struct choice query_streams[3][2] = {
+    {{18, 8, RP_KERNEL_attention_queries_8x4}, {14, 4, RP_KERNEL_attention_queries_4x4}},
+    {{18, 8, RP_KERNEL_attention_queries_8x6}, {14, 4, RP_KERNEL_attention_queries_4x6}},
+    {{18, 8, RP_KERNEL_attention_queries_8x8}, {14, 4, RP_KERNEL_attention_queries_4x8}}};
 
 /* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication. */
 static long weight(int rows)
@@ -24,56 +37,84 @@ static long weight(int rows)
 
 /* Relative time of a launch: work of a block times blocks of the busiest multiprocessor, and a quarter more if it runs one block at a
  * time, so that nothing hides that block's waiting. LONG_MAX: a block does not fit. */
-static long estimate(const struct rp_cuda *c, int rows, long work, long blocks, size_t shared)
+static long estimate(const struct rp_cuda *c, const struct choice *use, long work, long blocks, size_t shared)
 {
     const long each = (blocks + c->multiprocessors - 1) / c->multiprocessors;
     const int alone = each < 2 || 2 * (shared + BLOCK_OWN) > c->gpu.shared_max + BLOCK_OWN;
     if (shared > c->gpu.shared_max)
         return LONG_MAX;
-    return c->attention_forced == rows ? 0 : each * work * weight(rows) * (alone ? 5 : 4);
+    return c->attention_forced == use->id ? 0 : each * work * weight(use->rows) * (alone ? 5 : 4);
 }
 
-static const struct choice *fastest(const struct choice *list, const long *time, int n)
+struct best {
+    const struct choice *use;
+    long time;
+    size_t shared;
+};
+
+static void consider(struct best *best, const struct rp_cuda *c, const struct choice *use, long work, long blocks, size_t shared)
 {
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        best = time[i] < time[best] ? i : best;
-    RP_BUG_IF(time[best] == LONG_MAX);
-    return &list[best];
+    const long time = estimate(c, use, work, blocks, shared);
+    if (time < best->time)
+        *best = (struct best){use, time, shared};
 }
 
-static long forward_blocks(const struct rp_attention *a, int rows)
+/* Tiles of 8 * rows rows, over all heads. */
+static long tiles(const struct rp_attention *a, int rows)
 {
     return (long)a->batch * a->heads * ((a->seq + RP_ATT_QUERIES(rows) - 1) / RP_ATT_QUERIES(rows));
 }
 
-static const struct choice *choose_forward(const struct rp_cuda *c, const struct rp_attention *a)
+/* The number of the streams for this width of heads. */
+static int stream_of(const struct rp_attention *a)
 {
-    long time[COUNT(forward)];
-    for (int i = 0; i < COUNT(forward); i++) {
-        const int rows = forward[i].rows;
-        time[i] = estimate(c, rows, rows, forward_blocks(a, rows), RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq));
-    }
-    return fastest(forward, time, COUNT(forward));
+    return RP_ATT_STREAM_W(a->head_dim) / 2 - 2;
 }
 
-/* A head is one block, for any number of rows. */
-static const struct choice *choose_backward(const struct rp_cuda *c, const struct rp_attention *a)
+/* Streams multiply queries by keys three times instead of once. */
+static struct best choose_forward(const struct rp_cuda *c, const struct rp_attention *a)
 {
-    long time[COUNT(backward)];
+    struct best best = {.time = LONG_MAX};
+    const struct choice *streams = forward_streams[stream_of(a)];
+    for (int i = 0; i < COUNT(forward); i++)
+        consider(&best, c, &forward[i], forward[i].rows, tiles(a, forward[i].rows),
+                 RP_ATT_FORWARD_SHARED((size_t)forward[i].rows, (size_t)a->seq));
+    for (int i = 0; i < COUNT(forward_streams[0]); i++)
+        consider(&best, c, &streams[i], 2 * streams[i].rows, tiles(a, streams[i].rows),
+                 RP_ATT_STREAM_SHARED((size_t)streams[i].rows, (size_t)a->head_dim, 1, 1));
+    return best;
+}
+
+/* Work is half of 8 rows times all others for each product. In streams: of keys 4 products of 4 rows, of queries 3; with less than 4
+ * columns left over for each thread. Else a head is one block, for any number of rows; a wide one waits for memory. */
+static struct best choose_backward(const struct rp_cuda *c, const struct rp_attention *a)
+{
+    struct best best = {.time = LONG_MAX};
+    const long heads = (long)a->batch * a->heads, length = tiles(a, 8) / heads;
+    const size_t dim = (size_t)a->head_dim, keys_shared = RP_ATT_STREAM_SHARED((size_t)KEY_ROWS, dim, 2, 2);
+    const struct choice *keys = &key_streams[stream_of(a)], *queries = query_streams[stream_of(a)];
+    for (int i = 0; i < COUNT(backward) && a->head_dim <= RP_ATT_DIM; i++)
+        consider(&best, c, &backward[i], 10 * length, heads, RP_ATT_BACKWARD_SHARED((size_t)backward[i].rows));
     if (a->head_dim > RP_ATT_DIM)
-        return &backward_wide;
-    for (int i = 0; i < COUNT(backward); i++) {
-        const int rows = backward[i].rows;
-        time[i] = estimate(c, rows, 1, (long)a->batch * a->heads, RP_ATT_BACKWARD_SHARED((size_t)rows, (size_t)a->seq));
+        consider(&best, c, &backward_wide, 25 * length, heads, RP_ATT_BACKWARD_SHARED((size_t)backward_wide.rows));
+    const long keys_time = estimate(c, keys, 4, tiles(a, KEY_ROWS), keys_shared);
+    if (keys_time == LONG_MAX)
+        return best;
+    for (int i = 0; i < COUNT(query_streams[0]); i++) {
+        struct best stream = {.time = LONG_MAX};
+        consider(&stream, c, &queries[i], 3 * queries[i].rows / 4, tiles(a, queries[i].rows),
+                 RP_ATT_STREAM_SHARED((size_t)queries[i].rows, dim, 2, 1));
+        if (stream.time != LONG_MAX && (!stream.time || stream.time + keys_time < best.time))
+            best = (struct best){stream.use, stream.time ? stream.time + keys_time : 0, stream.shared};
     }
-    return fastest(backward, time, COUNT(backward));
+    return best;
 }
 
-void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_rows, int *backward_rows)
+void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id)
 {
-    *forward_rows = choose_forward(c, a)->rows;
-    *backward_rows = choose_backward(c, a)->rows;
+    const struct choice *use[] = {choose_forward(c, a).use, choose_backward(c, a).use};
+    *forward_id = use[0] ? use[0]->id : 0;
+    *backward_id = use[1] ? use[1]->id : 0;
 }
 
 /* The memory plan has checked this already. */
@@ -88,33 +129,47 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
                                   const struct rp_attention *a)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct choice *use = choose_forward(c, a);
     const int width = a->heads * a->head_dim;
-    const long blocks = forward_blocks(a, use->rows);
     check_attention(c, RP_OP_attention_forward, a, mask);
+    const struct best best = choose_forward(c, a);
+    RP_BUG_IF(!best.use);
+    const long blocks = tiles(a, best.use->rows);
     const struct rp_attention_forward_args args = {
         .o = o, .row_max = row_max, .row_inv = row_inv, .mask = mask, .qkv = qkv, .keys = a->key_mask, .seed = a->drop.seed,
         .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
         .blocks = (int)(blocks / a->batch / a->heads), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale,
         .keep_scale = a->drop.scale, .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
-        .threshold = a->drop.threshold};
-    const size_t shared = RP_ATT_FORWARD_SHARED((size_t)use->rows, (size_t)a->seq);
-    rp_cuda_launch(c, use->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, shared, &args);
+        .threshold = a->drop.threshold, .causal = a->causal};
+    rp_cuda_launch(c, best.use->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, best.shared, &args);
 }
 
 void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias, const float *d_o, const float *o, const float *row_max,
                                    const float *row_inv, const uint8_t *mask, const float *qkv, const struct rp_attention *a, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct choice *use = choose_backward(c, a);
+    const long rows = (long)a->batch * a->seq;
+    float *big_d = rp_cuda_workspace(c, (size_t)rows * (size_t)a->heads * sizeof *big_d);
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
     check_attention(c, RP_OP_attention_backward, a, mask);
-    const struct rp_attention_backward_args args = {
-        .dqkv = dqkv, .d_o = d_o, .o = o, .row_max = row_max, .row_inv = row_inv, .qkv = qkv, .mask = dropout ? mask : NULL,
+    const struct best best = choose_backward(c, a);
+    RP_BUG_IF(!best.use);
+    struct rp_attention_backward_args args = {
+        .dqkv = dqkv, .d_o = d_o, .big_d = big_d, .row_max = row_max, .row_inv = row_inv, .qkv = qkv, .mask = dropout ? mask : NULL,
         .keys = a->key_mask, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,
-        .padded = RP_ATT_PADDED(a->seq), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(dqkv, d_o, o, qkv), .scale = a->scale,
-        .keep_scale = dropout ? a->drop.scale : 1.0f};
-    const size_t shared = RP_ATT_BACKWARD_SHARED((size_t)use->rows, (size_t)a->seq);
-    rp_cuda_launch(c, use->kernel, (struct rp_grid){(unsigned)(a->batch * a->heads), 1, 1}, shared, &args);
+        .padded = RP_ATT_PADDED(a->seq), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(dqkv, d_o, qkv), .scale = a->scale,
+        .keep_scale = dropout ? a->drop.scale : 1.0f, .causal = a->causal};
+    const unsigned threads = rp_cuda_kernels[RP_KERNEL_attention_dots].threads;
+    RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
+              .d_o = d_o, .o = o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
+              .whole = a->head_dim % 4 == 0 && RP_ALIGNED(d_o, o));
+    if (best.use->id > 10) {
+        const struct choice *keys = &key_streams[stream_of(a)];
+        const struct rp_grid key_tiles = {(unsigned)tiles(a, keys->rows), 1, 1}, query_tiles = {(unsigned)tiles(a, best.use->rows), 1, 1};
+        args.blocks = (int)key_tiles.x / a->batch / a->heads;
+        rp_cuda_launch(c, keys->kernel, key_tiles, RP_ATT_STREAM_SHARED((size_t)keys->rows, (size_t)a->head_dim, 2, 2), &args);
+        args.blocks = (int)query_tiles.x / a->batch / a->heads;
+        rp_cuda_launch(c, best.use->kernel, query_tiles, best.shared, &args);
+    } else
+        rp_cuda_launch(c, best.use->kernel, (struct rp_grid){(unsigned)(a->batch * a->heads), 1, 1}, best.shared, &args);
     rp_cuda_op_colsum(dev, dbias, dqkv, a->batch * a->seq, 3 * width, work);
 }

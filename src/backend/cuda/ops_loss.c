@@ -2,11 +2,17 @@
 #include "backend/cuda/cuda.h"
 
 void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
-                             int classes)
+                             int classes, int shards)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, softmax_xent, ((struct rp_grid){(unsigned)n, 1, 1}), RP_XENT_FLOATS * sizeof(float), .loss = loss, .logits = logits,
-              .ld = ld, .labels = labels, .coef = coef, .classes = classes);
+    const struct rp_grid rows = {(unsigned)n, 1, 1};
+    RP_BUG_IF(shards < 1 || shards > RP_XENT_SHARDS_MOST || classes % shards != 0);
+    if (shards > 1)
+        RP_LAUNCH(c, softmax_xent_shards, rows, RP_XENT_SHARDS_FLOATS * sizeof(float), .loss = loss, .logits = logits, .ld = ld,
+                  .labels = labels, .coef = coef, .shards = shards, .each = classes / shards);
+    else
+        RP_LAUNCH(c, softmax_xent, rows, RP_XENT_FLOATS * sizeof(float), .loss = loss, .logits = logits, .ld = ld,
+                  .labels = labels, .coef = coef, .classes = classes);
 }
 
 void rp_cuda_op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)

@@ -36,9 +36,9 @@ void rp_cuda_op_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
     RP_LAUNCH(c, lamb_apply, SPREAD4(c, lamb_apply, n), 0, .w = w, .u = u, .sums = sums, .lr = lr, .n = n, .wide = RP_ALIGNED(w, u));
 }
 
-void rp_cuda_op_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor)
+void rp_cuda_op_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_LAUNCH(c, init_normal, SPREAD4(c, init_normal, n), 0, .w = w, .n = n, .std = std, .seed = seed, .tensor = tensor,
-              .wide = RP_ALIGNED(w));
+              .truncated = truncated, .wide = RP_ALIGNED(w));
 }

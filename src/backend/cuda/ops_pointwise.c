@@ -15,6 +15,13 @@ void rp_cuda_op_gelu_forward(struct rp_dev *dev, float *g, const float *u, int r
     RP_LAUNCH(c, gelu_forward, SPREAD4(c, gelu_forward, n), 0, .g = g, .u = u, .n = n, .wide = RP_ALIGNED(g, u));
 }
 
+void rp_cuda_op_gelu_tanh_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    size_t n = (size_t)rows * (size_t)width;
+    RP_LAUNCH(c, gelu_tanh_forward, SPREAD4(c, gelu_tanh_forward, n), 0, .g = g, .u = u, .n = n, .wide = RP_ALIGNED(g, u));
+}
+
 void rp_cuda_op_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -32,6 +39,15 @@ void rp_cuda_op_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_LAUNCH(c, gelu_backward, strips(RP_KERNEL_gelu_backward, rows, width), 0, .du = du, .work = work, .dg = dg, .u = u, .rows = rows,
+              .width = width);
+    end_sum(c, dbias, work, rows, width);
+}
+
+void rp_cuda_op_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
+                              float *work)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    RP_LAUNCH(c, gelu_tanh_backward, strips(RP_KERNEL_gelu_tanh_backward, rows, width), 0, .du = du, .work = work, .dg = dg, .u = u, .rows = rows,
               .width = width);
     end_sum(c, dbias, work, rows, width);
 }

@@ -32,6 +32,14 @@ void rp_cuda_op_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
               .width = width, .wide = wide);
 }
 
+void rp_cuda_op_bias_add(struct rp_dev *dev, float *y, const float *x, const float *bias, int rows, int width)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    int wide = width % 4 == 0 && RP_ALIGNED(y, x, bias);
+    RP_LAUNCH(c, bias_add, WARPS(bias_add, pieces(rows, width)), 0, .y = y, .x = x, .bias = bias, .rows = rows, .width = width,
+              .wide = wide);
+}
+
 /* ---- dropout ---- */
 
 void rp_cuda_op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop, int rows,
@@ -58,14 +66,14 @@ void rp_cuda_op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy,
 
 /* ---- layer norm ---- */
 
-void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, uint8_t *mask, const float *x,
+void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *z, float *xhat, float *rstd, uint8_t *mask, const float *x,
                                            const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
                                            float eps, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    int wide = width % 4 == 0 && RP_ALIGNED(y, xhat, x, residual, gamma, beta);
+    int wide = width % 4 == 0 && RP_ALIGNED(y, z, xhat, x, residual, gamma, beta);
     const struct rp_layernorm_forward_args a = {
-        .y = y, .xhat = xhat, .rstd = rstd, .mask = mask, .x = x, .residual = residual, .gamma = gamma, .beta = beta,
+        .y = y, .z = z, .xhat = xhat, .rstd = rstd, .mask = mask, .x = x, .residual = residual, .gamma = gamma, .beta = beta,
         .drop = rp_cuda_drop(drop), .eps = eps, .inv = 1.0f / (float)width, .rows = rows, .width = width, .wide = wide};
     enum rp_cuda_kernel kernel = wide && width <= RP_NORM_KEPT ? RP_KERNEL_layernorm_kept : RP_KERNEL_layernorm_forward;
     rp_cuda_launch(c, kernel, warps(kernel, (size_t)rows), 0, &a);
@@ -74,7 +82,15 @@ void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *
 void rp_cuda_op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
                                   const float *beta, float eps, int rows, int width)
 {
-    rp_cuda_op_residual_layernorm_forward(dev, y, xhat, rstd, NULL, x, NULL, NULL, gamma, beta, eps, rows, width);
+    rp_cuda_op_residual_layernorm_forward(dev, y, NULL, xhat, rstd, NULL, x, NULL, NULL, gamma, beta, eps, rows, width);
+}
+
+void rp_cuda_op_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    int wide = width % 4 == 0 && RP_ALIGNED(y, xhat, gamma, beta);
+    RP_LAUNCH(c, layernorm_apply, WARPS(layernorm_apply, pieces(rows, width)), 0, .y = y, .xhat = xhat, .gamma = gamma, .beta = beta,
+              .rows = rows, .width = width, .wide = wide);
 }
 
 /* Rows of dy and xhat that stay in the L2 cache between two kernels, a multiple of 64; all rows if that would be too few to keep the
@@ -88,7 +104,7 @@ static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
 }
 
 void rp_cuda_op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
-                                   const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
+                                   const float *add, const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
                                    const struct rp_dropout *drop, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -103,7 +119,7 @@ void rp_cuda_op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, flo
         RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, .sums = sums, .dy = dy, .xhat = xhat, .gamma = gamma, .row0 = row,
                   .end = end, .inv = inv, .width = width, .wide = wide);
         RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}), RP_COLSUM_ROWS * 4 * sizeof(float),
-                  .dz = dz, .dx = dx == dz ? NULL : dx, .work = work, .dy = dy, .xhat = xhat, .rstd = rstd, .gamma = gamma, .sums = sums,
+                  .dz = dz, .dx = dx == dz ? NULL : dx, .work = work, .dy = dy, .add = add, .xhat = xhat, .rstd = rstd, .gamma = gamma, .sums = sums,
                   .mask = mask, .part = (long)part, .row0 = row, .end = end, .threshold = d.threshold, .scale = d.scale,
                   .bias = dbias != NULL, .width = width);
     }

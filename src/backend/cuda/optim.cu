@@ -117,7 +117,11 @@ RP_DEVICE void init4(const rp_args_init_normal *a, size_t i, long n, int wide)
     uint64_t quad = (uint64_t)i / 4;
     uint32_t x[4] = {(uint32_t)quad, (uint32_t)(quad >> 32), RP_PHILOX_INIT, a->tensor};
     rp_philox(x, a->seed);
-    float4 w = make_float4(r_truncated_normal(x[0]), r_truncated_normal(x[1]), r_truncated_normal(x[2]), r_truncated_normal(x[3]));
+    float4 w;
+    if (a->truncated)
+        w = make_float4(r_truncated_normal(x[0]), r_truncated_normal(x[1]), r_truncated_normal(x[2]), r_truncated_normal(x[3]));
+    else
+        w = make_float4(r_normal(x[0]), r_normal(x[1]), r_normal(x[2]), r_normal(x[3]));
     rp_put4(a->w + i, make_float4(a->std * w.x, a->std * w.y, a->std * w.z, a->std * w.w), n, wide);
 }
 RP_KERNEL(init_normal)

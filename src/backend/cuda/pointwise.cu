@@ -8,15 +8,18 @@
 #include "ops/functions.h"
 #include "ops/ops.h"
 
-RP_DEVICE void gelu4(const rp_args_gelu_forward *a, size_t i, long n, int wide)
-{
-    float4 u = rp_get4(a->u + i, n, wide);
-    rp_put4(a->g + i, make_float4(r_gelu(u.x), r_gelu(u.y), r_gelu(u.z), r_gelu(u.w)), n, wide);
-}
-RP_KERNEL(gelu_forward)
-{
-    RP_EACH4(&a, a.n, a.wide, gelu4);
-}
+#define GELU_FORWARD(name, gelu)                                                                                       \
+    RP_DEVICE void name##4(const rp_args_##name * a, size_t i, long n, int wide)                                       \
+    {                                                                                                                  \
+        float4 u = rp_get4(a->u + i, n, wide);                                                                         \
+        rp_put4(a->g + i, make_float4(gelu(u.x), gelu(u.y), gelu(u.z), gelu(u.w)), n, wide);                           \
+    }                                                                                                                  \
+    RP_KERNEL(name)                                                                                                    \
+    {                                                                                                                  \
+        RP_EACH4(&a, a.n, a.wide, name##4);                                                                            \
+    }
+GELU_FORWARD(gelu_forward, r_gelu)
+GELU_FORWARD(gelu_tanh_forward, r_gelu_tanh)
 
 RP_DEVICE void tanh4(const rp_args_tanh_forward *a, size_t i, long n, int wide)
 {
@@ -49,31 +52,34 @@ RP_DEVICE struct strip strip_of(int rows, int width)
 #define PREFETCH 4
 #define PREFETCH_COLSUM 16
 
-RP_KERNEL(gelu_backward)
-{
-    const struct strip s = strip_of(a.rows, a.width);
-    const float *dg = a.dg + s.at, *u = a.u + s.at;
-    const long ld = a.width;
-    float *du = a.du + s.at, sum = 0.0f;
-    for (int i = 0; i < s.rows; i += PREFETCH) {
-        float g[PREFETCH], x[PREFETCH];
-        RP_UNROLL
-        for (int k = 0; k < PREFETCH; k++, dg += ld, u += ld) {
-            g[k] = i + k < s.rows ? *dg : 0.0f;
-            x[k] = i + k < s.rows ? *u : 0.0f;
-        }
-        RP_UNROLL
-        for (int k = 0; k < PREFETCH; k++, du += ld) {
-            float d = g[k] * r_gelu_grad(x[k]);
-            if (i + k < s.rows) {
-                *du = d;
-                sum = sum + d;
-            }
-        }
+#define GELU_BACKWARD(name, gradient)                                                                                  \
+    RP_KERNEL(name)                                                                                                    \
+    {                                                                                                                  \
+        const struct strip s = strip_of(a.rows, a.width);                                                              \
+        const float *dg = a.dg + s.at, *u = a.u + s.at;                                                                \
+        const long ld = a.width;                                                                                       \
+        float *du = a.du + s.at, sum = 0.0f;                                                                           \
+        for (int i = 0; i < s.rows; i += PREFETCH) {                                                                   \
+            float g[PREFETCH], x[PREFETCH];                                                                            \
+            RP_UNROLL                                                                                                  \
+            for (int k = 0; k < PREFETCH; k++, dg += ld, u += ld) {                                                    \
+                g[k] = i + k < s.rows ? *dg : 0.0f;                                                                    \
+                x[k] = i + k < s.rows ? *u : 0.0f;                                                                     \
+            }                                                                                                          \
+            RP_UNROLL                                                                                                  \
+            for (int k = 0; k < PREFETCH; k++, du += ld) {                                                             \
+                float d = g[k] * gradient(x[k]);                                                                       \
+                if (i + k < s.rows) {                                                                                  \
+                    *du = d;                                                                                           \
+                    sum = sum + d;                                                                                     \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (s.rows)                                                                                                    \
+            a.work[s.out] = sum;                                                                                       \
     }
-    if (s.rows)
-        a.work[s.out] = sum;
-}
+GELU_BACKWARD(gelu_backward, r_gelu_grad)
+GELU_BACKWARD(gelu_tanh_backward, r_gelu_tanh_grad)
 
 RP_KERNEL(tanh_backward)
 {

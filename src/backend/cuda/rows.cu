@@ -40,9 +40,11 @@ RP_KERNEL(embed_forward)
     struct piece p;
     if (!piece_of(&p, a.rows, a.width))
         return;
-    long word = (long)a.ids[p.row] * a.width + p.column, type = (long)a.type_ids[p.row] * a.width + p.column;
+    long word = (long)a.ids[p.row] * a.width + p.column;
     long position = (long)((unsigned)p.row % (unsigned)a.seq) * a.width + p.column;
-    float4 sum = rp_add4(rp_get4(a.word + word, p.n, a.wide), rp_get4(a.type + type, p.n, a.wide));
+    float4 sum = rp_get4(a.word + word, p.n, a.wide);
+    if (a.type)
+        sum = rp_add4(sum, rp_get4(a.type + ((long)a.type_ids[p.row] * a.width + p.column), p.n, a.wide));
     rp_put4(a.z + p.at, rp_add4(sum, rp_get4(a.position + position, p.n, a.wide)), p.n, a.wide);
 }
 
@@ -51,6 +53,22 @@ RP_KERNEL(gather_rows)
     struct piece p;
     if (piece_of(&p, a.n, a.width))
         rp_put4(a.y + p.at, rp_get4(a.x + (long)a.index[p.row] * a.width + p.column, p.n, a.wide), p.n, a.wide);
+}
+
+RP_KERNEL(bias_add)
+{
+    struct piece p;
+    if (piece_of(&p, a.rows, a.width))
+        rp_put4(a.y + p.at, rp_add4(rp_get4(a.x + p.at, p.n, a.wide), rp_get4(a.bias + p.column, p.n, a.wide)), p.n, a.wide);
+}
+
+RP_KERNEL(layernorm_apply)
+{
+    struct piece p;
+    if (!piece_of(&p, a.rows, a.width))
+        return;
+    float4 h = rp_get4(a.xhat + p.at, p.n, a.wide), g = rp_get4(a.gamma + p.column, p.n, a.wide), b = rp_get4(a.beta + p.column, p.n, a.wide);
+    rp_put4(a.y + p.at, make_float4(fmaf(h.x, g.x, b.x), fmaf(h.y, g.y, b.y), fmaf(h.z, g.z, b.z), fmaf(h.w, g.w, b.w)), p.n, a.wide);
 }
 
 /* ---- dropout ---- */
@@ -201,6 +219,11 @@ RP_DEVICE void norm_input(float4 z[KEPT], const struct rp_layernorm_forward_args
     }
     if (a->residual)
         norm_add_residual(z, a->residual + r->at, r->n);
+    if (a->z) {
+        RP_UNROLL
+        for (int c = 0; c < KEPT; c++)
+            rp_put4(a->z + r->at + c * RP_PIECE, z[c], r->n - c * RP_PIECE, 1);
+    }
 }
 
 RP_KERNEL(layernorm_kept)
@@ -246,6 +269,8 @@ RP_KERNEL(layernorm_forward)
             v = dropped(v, norm_decide(&a, &r, w, j), a.drop.scale);
         if (a.residual)
             v = rp_add4(v, rp_get4(a.residual + r.at + j, r.n - j, a.wide));
+        if (a.z)
+            rp_put4(a.z + r.at + j, v, r.n - j, a.wide);
         rp_put4(a.xhat + r.at + j, v, r.n - j, a.wide);
         sum = rp_add4(sum, v);
     }
@@ -296,7 +321,7 @@ RP_KERNEL(layernorm_sums)
 
 /* One column of 64 rows. Pointers: at the next row. */
 struct column {
-    const float *dy, *xhat;
+    const float *dy, *add, *xhat; /* add may be NULL */
     const uint32_t *mask; /* the word with the column's decision */
     float *dz, *dx;       /* dx may be NULL without dropout */
     long ld, mask_ld;
@@ -304,20 +329,26 @@ struct column {
     int bit;
 };
 
-/* The next PREFETCH rows, of which n exist. about: {s1, s2, rstd} of each. dropout: a constant. */
-RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float scale, int dropout)
+/* The next PREFETCH rows, of which n exist. about: {s1, s2, rstd} of each. dropout, add: constants. */
+RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float scale, const int dropout, const int add)
 {
-    float g[PREFETCH], h[PREFETCH];
+    float g[PREFETCH], h[PREFETCH], more[PREFETCH];
     uint32_t kept[PREFETCH];
     RP_UNROLL
     for (int k = 0; k < PREFETCH; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
+        more[k] = add && k < n ? c->add[k * c->ld] : 0.0f;
         g[k] = k < n ? *c->dy : 0.0f;
         h[k] = k < n ? *c->xhat : 0.0f;
         kept[k] = dropout && k < n ? *c->mask : 0;
     }
+    if (add)
+        c->add += PREFETCH * c->ld;
     RP_UNROLL
     for (int k = 0; k < PREFETCH; k++, c->dz += c->ld) {
-        float d = fmaf(-h[k], about[k].y, g[k] * c->gamma - about[k].x) * about[k].z, e = d;
+        float d = fmaf(-h[k], about[k].y, g[k] * c->gamma - about[k].x) * about[k].z;
+        if (add)
+            d = d + more[k];
+        float e = d;
         if (dropout)
             e = kept[k] >> c->bit & 1 ? d * scale : 0.0f;
         if (k < n) {
@@ -351,13 +382,17 @@ RP_KERNEL(layernorm_columns)
     long at = row0 * a.width + column, out = block * a.width + column;
     long mask_ld = rp_mask_stride(a.width) / 32;
     const uint32_t *mask = (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32;
-    struct column c = {a.dy + at, a.xhat + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
+    struct column c = {a.dy + at, a.add ? a.add + at : 0, a.xhat + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
                        column & 31};
     for (int i = 0; i < rows; i += PREFETCH)
-        if (a.threshold)
-            norm_columns(&c, about + i, rows - i, a.scale, 1);
+        if (a.threshold && a.add)
+            norm_columns(&c, about + i, rows - i, a.scale, 1, 1);
+        else if (a.threshold)
+            norm_columns(&c, about + i, rows - i, a.scale, 1, 0);
+        else if (a.add)
+            norm_columns(&c, about + i, rows - i, a.scale, 0, 1);
         else
-            norm_columns(&c, about + i, rows - i, a.scale, 0);
+            norm_columns(&c, about + i, rows - i, a.scale, 0, 0);
     a.work[out] = c.dgamma;
     a.work[a.part + out] = c.dbeta;
     if (a.bias)

@@ -1,0 +1,300 @@
+/* Attention, forward, for sequences of any length: a block makes the outputs of 8 * rows queries of one head of one sample in three streams
+ * of keys (see attention_stream.cuh), of which each computes the scores.
+ *
+ *     top           the largest score of each query
+ *     sums          sum128 of e: a thread has the lanes of its columns
+ *     outputs       o[q, d] = chain over k of p * v
+ *
+ * attention.cu keeps the scores instead, where shared memory has room for all of a query. */
+#include "backend/cuda/attention_stream.cuh"
+#include "ops/philox.h"
+
+struct forward {
+    struct stream f;
+    const struct rp_attention_forward_args *a;
+    const uint8_t *keys; /* of the sample; NULL: all */
+    int sample, head;
+};
+
+/* Bit j: key k + col + 16 j is attended to by some query. */
+RP_DEVICE uint32_t keys_on(const struct forward *b, int k)
+{
+    const int col = att_owner().col;
+    uint32_t on = 0;
+    RP_UNROLL
+    for (int j = 0; j < 4; j++, k += 16)
+        on |= (uint32_t)(k + col < b->f.others && (!b->keys || b->keys[k + col])) << j;
+    return on;
+}
+
+/* The bits of `on` for keys up to query row + 8 i. */
+RP_DEVICE uint32_t attended(const struct forward *b, const struct att_owner *me, uint32_t on, int i, int k)
+{
+    const int ahead = b->f.first + me->row + 8 * i - k - me->col;
+    return !b->a->causal || ahead >= 48 ? on : ahead < 0 ? 0 : on & ((2u << ahead / 16) - 1);
+}
+
+RP_DEVICE float larger(float x, float y)
+{
+    return y > x ? y : x;
+}
+
+RP_DEVICE size_t row_number(const struct forward *b, int row)
+{
+    return ((size_t)b->sample * (size_t)b->a->heads + (size_t)b->head) * (size_t)b->a->seq + (size_t)row;
+}
+
+/* Words of an own row. */
+enum { TOP, INV, KEEP };
+
+RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *b)
+{
+    const struct stream *f = &b->f;
+    struct passing at = stream_begin(W, 1, 0, f);
+    float m[ATT_ROWS];
+    RP_UNROLL
+    for (int i = 0; i < rows; i++)
+        m[i] = -__builtin_inff();
+    RP_NO_UNROLL
+    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+        float s[ATT_ROWS][4];
+        stream_dots(rows, W, 1, 0, f, &at, s, 0);
+        const uint32_t all = keys_on(b, k);
+        const struct att_owner me = att_owner();
+        RP_UNROLL
+        for (int i = 0; i < rows; i++) {
+            const uint32_t on = attended(b, &me, all, i, k);
+            RP_UNROLL
+            for (int j = 0; j < 4; j++)
+                m[i] = on >> j & 1 ? larger(m[i], (s[i][j] + 0.0f) * b->a->scale) : m[i];
+        }
+    }
+    const struct att_owner me = att_owner();
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        m[i] = larger(m[i], __shfl_xor_sync(RP_ALL_LANES, m[i], 1));
+        m[i] = larger(m[i], __shfl_xor_sync(RP_ALL_LANES, m[i], 8));
+        m[i] = larger(m[i], __shfl_xor_sync(RP_ALL_LANES, m[i], 16));
+        if ((me.col & 7) == 0)
+            f->square[0][(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + me.col / 8] = m[i];
+    }
+    __syncthreads();
+    if ((int)threadIdx.x < RP_ATT_QUERIES(rows)) {
+        const float *two = f->square[0] + (int)threadIdx.x * RP_ATT_SQUARE_PITCH;
+        const float top = larger(two[0], two[1]) + 0.0f;
+        const int row = f->first + (int)threadIdx.x;
+        f->row[4 * (int)threadIdx.x + TOP] = top;
+        if (row < b->a->seq)
+            b->a->row_max[row_number(b, row)] = top;
+    }
+    __syncthreads();
+}
+
+/* s becomes e. */
+RP_DEVICE void exponentials(const int rows, const struct forward *b, float (*s)[4], uint32_t all, int k)
+{
+    const struct att_owner me = att_owner();
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const uint32_t on = attended(b, &me, all, i, k);
+        const float top = b->f.row[4 * att_again(me.row + 8 * i) + TOP]; /* rows one by one: together they would take all registers */
+        RP_UNROLL
+        for (int j = 0; j < 4; j++)
+            s[i][j] = att_exp((s[i][j] + 0.0f) * b->a->scale - top, on >> j);
+    }
+}
+
+RP_DEVICE void add_lanes(const int rows, float (*l)[4], float (*e)[4])
+{
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        RP_UNROLL
+        for (int j = 0; j < 4; j++)
+            l[i][j] = l[i][j] + e[i][j];
+    }
+}
+
+/* Lane col + 16 j of sum128 is low[.][j] of column `col`, lane 64 + col + 16 j high[.][j]. */
+RP_DEVICE void sums_of_scores(const int rows, const int W, const struct forward *b)
+{
+    const struct stream *f = &b->f;
+    struct passing at = stream_begin(W, 1, 0, f);
+    float low[ATT_ROWS][4], high[ATT_ROWS][4];
+    att_clear(rows, low);
+    att_clear(rows, high);
+    RP_NO_UNROLL
+    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+        float s[ATT_ROWS][4];
+        stream_dots(rows, W, 1, 0, f, &at, s, 0);
+        exponentials(rows, b, s, keys_on(b, k), k);
+        if (k & RP_ATT_KEYS)
+            add_lanes(rows, high, s);
+        else
+            add_lanes(rows, low, s);
+    }
+    const struct att_owner me = att_owner();
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        RP_UNROLL
+        for (int j = 0; j < 4; j++)
+            low[i][j] = low[i][j] + high[i][j];
+        low[i][0] = (low[i][0] + low[i][2]) + (low[i][1] + low[i][3]);
+        f->square[0][(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + me.col] = low[i][0];
+    }
+    __syncthreads();
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        float l = low[i][0] + f->square[0][(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + (me.col ^ 8)];
+        l = l + __shfl_xor_sync(RP_ALL_LANES, l, 16);
+        l = l + __shfl_xor_sync(RP_ALL_LANES, l, 8);
+        l = l + __shfl_xor_sync(RP_ALL_LANES, l, 1);
+        const float inv = 1.0f / l;
+        const int row = f->first + me.row + 8 * i;
+        if (me.col == 0) {
+            f->row[4 * (me.row + 8 * i) + INV] = inv;
+            if (row < b->a->seq)
+                b->a->row_inv[row_number(b, row)] = inv;
+        }
+    }
+    __syncthreads();
+}
+
+/* ---- decisions ---- */
+
+/* For keys k .. k + 3 of query `row`, as four bits. Those past the sequence, or after a causal query, are 0. */
+RP_DEVICE uint32_t decide(const struct forward *b, int row, int k)
+{
+    const struct rp_attention_forward_args *a = b->a;
+    const uint32_t block = (uint32_t)(b->head * a->seq + row) * (uint32_t)(a->padded / 4) + (uint32_t)(k / 4);
+    uint32_t x[4] = {block, a->first_sample + (uint32_t)b->sample, a->site, a->step};
+    const int end = a->causal && row < a->seq ? row + 1 : a->seq;
+    const uint32_t past = k + 3 < end ? 0xf : k < end ? (1u << (end - k)) - 1 : 0;
+    uint32_t low = (uint32_t)a->seed, high = (uint32_t)(a->seed >> 32);
+    RP_OPAQUE(low); /* the round keys are computed again each time instead of taking 20 registers */
+    RP_OPAQUE(high);
+    rp_philox(x, (uint64_t)high << 32 | low);
+    return ((uint32_t)(x[0] >= a->threshold) | (uint32_t)(x[1] >= a->threshold) << 1 | (uint32_t)(x[2] >= a->threshold) << 2 |
+            (uint32_t)(x[3] >= a->threshold) << 3) &
+           past;
+}
+
+/* Of all own queries for keys k .. k + 63, into their rows and the mask: 16 lanes a query. */
+RP_DEVICE void decisions(const int rows, const struct forward *b, int k)
+{
+    const struct rp_attention_forward_args *a = b->a;
+    const int quad = (int)threadIdx.x % 16, lane = (int)threadIdx.x % 8;
+    RP_NO_UNROLL
+    for (int q = (int)threadIdx.x / 16; q < RP_ATT_QUERIES(rows); q += RP_ATT_THREADS / 16) {
+        const int row = b->f.first + q, word_at = quad / 8;
+        uint32_t word = decide(b, row, k + 4 * quad) << 4 * lane;
+        word |= __shfl_xor_sync(RP_ALL_LANES, word, 1);
+        word |= __shfl_xor_sync(RP_ALL_LANES, word, 2);
+        word |= __shfl_xor_sync(RP_ALL_LANES, word, 4);
+        if (lane == 0) {
+            b->f.row[4 * q + KEEP + word_at] = __uint_as_float(word);
+            if (row < a->seq)
+                ((uint32_t *)(void *)a->mask)[row_number(b, row) * (size_t)(a->padded / 32) + (size_t)(k / 32 + word_at)] = word;
+        }
+    }
+}
+
+/* Zeros for keys from k to the end of the rows of the mask. */
+RP_DEVICE void no_decisions(const int rows, const struct forward *b, int k)
+{
+    const struct att_owner me = att_owner();
+    const int words = b->a->padded / 32;
+    for (int q = me.warp; q < RP_ATT_QUERIES(rows) && b->f.first + q < b->a->seq; q += RP_ATT_THREADS / RP_WARP)
+        for (int w = k / 32 + me.lane; w < words; w += RP_WARP)
+            ((uint32_t *)(void *)b->a->mask)[row_number(b, b->f.first + q) * (size_t)words + (size_t)w] = 0;
+}
+
+/* ---- outputs ---- */
+
+/* s becomes p after dropout. */
+RP_DEVICE void probabilities(const int rows, const struct forward *b, float (*s)[4], uint32_t all, int k)
+{
+    const struct att_owner me = att_owner();
+    const float scale = b->a->keep_scale;
+    exponentials(rows, b, s, all, k);
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const float4 row = att_read(b->f.row + 4 * att_again(me.row + 8 * i));
+        const uint32_t keep[2] = {__float_as_uint(row.z) >> me.col, __float_as_uint(row.w) >> me.col};
+        RP_UNROLL
+        for (int j = 0; j < 4; j++) {
+            s[i][j] = s[i][j] * row.y;
+            if (b->a->threshold)
+                s[i][j] = keep[j / 2] >> 16 * (j % 2) & 1 ? s[i][j] * scale : 0.0f;
+        }
+    }
+}
+
+/* Columns from f.column on. */
+RP_DEVICE void outputs(const int rows, const int W, const struct forward *b)
+{
+    const struct stream *f = &b->f;
+    struct passing at = stream_begin(W, 1, 1, f);
+    float o[ATT_ROWS][STREAM_COLUMNS];
+    stream_clear(rows, W, o);
+    RP_NO_UNROLL
+    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+        float s[ATT_ROWS][4];
+        if (b->a->threshold)
+            decisions(rows, b, k);
+        stream_dots(rows, W, 1, 1, f, &at, s, 0);
+        probabilities(rows, b, s, keys_on(b, k), k);
+        stream_put_square(rows, f, 0, s);
+        stream_rows(rows, W, 1, 1, f, &at, o, 0, k);
+    }
+    float *to = b->a->o + (size_t)b->sample * (size_t)b->a->seq * (size_t)b->a->width + (size_t)(b->head * b->a->dim);
+    stream_put(rows, W, f, o, to, b->a->width, b->a->seq);
+    __syncthreads();
+}
+
+RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_forward_args *a)
+{
+    struct forward b;
+    const int head = (int)(blockIdx.x / (unsigned)a->blocks), seq = a->seq;
+    b.a = a;
+    b.sample = head / a->heads;
+    b.head = head % a->heads;
+    b.f.dim = a->dim;
+    b.f.whole = a->whole;
+    stream_shared(rows, W, 1, 1, &b.f);
+    b.f.first = (a->blocks - 1 - (int)(blockIdx.x % (unsigned)a->blocks)) * RP_ATT_QUERIES(rows); /* causal: the longest first */
+    const float *x = a->qkv + (size_t)b.sample * (size_t)seq * (size_t)a->ld + (size_t)(b.head * a->dim);
+    b.f.dots[0] = b.f.dots[1] = x + a->width;
+    b.f.rows[0] = b.f.rows[1] = x + 2 * a->width;
+    b.f.dots_ld[0] = b.f.dots_ld[1] = b.f.rows_ld[0] = b.f.rows_ld[1] = a->ld;
+    b.keys = a->keys ? a->keys + (size_t)b.sample * (size_t)seq : 0;
+    b.f.begin = 0;
+    b.f.others = att_keys(b.keys, a->causal && b.f.first + RP_ATT_QUERIES(rows) < seq ? b.f.first + RP_ATT_QUERIES(rows) : seq, att_owner().lane);
+    stream_own(rows, &b.f, 0, x, a->ld, seq);
+    top_of_scores(rows, W, &b);
+    sums_of_scores(rows, W, &b);
+    RP_NO_UNROLL
+    for (int c = 0; c < a->dim; c += 16 * W) {
+        b.f.column = c;
+        outputs(rows, W, &b);
+    }
+    if (a->threshold) {
+        const int end = (b.f.others + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_KEYS;
+        if (a->causal)
+            no_decisions(rows, &b, end);
+        else
+            for (int k = end; k < a->padded; k += RP_ATT_KEYS)
+                decisions(rows, &b, k);
+    }
+}
+
+#define STREAM_FORWARD(rows, W)                                                                                        \
+    RP_KERNEL(attention_stream_##rows##x##W)                                                                           \
+    {                                                                                                                  \
+        forward(rows, W, &a);                                                                                          \
+    }
+STREAM_FORWARD(8, 4)
+STREAM_FORWARD(8, 6)
+STREAM_FORWARD(8, 8)
+STREAM_FORWARD(4, 4)
+STREAM_FORWARD(4, 6)
+STREAM_FORWARD(4, 8)
