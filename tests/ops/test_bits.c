@@ -81,6 +81,28 @@ static void attention_of(int isa, int op, int *cases, int *failed)
         }
 }
 
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; a causal sequence of 8192. The reference takes its time. */
+static void long_attention_of(int isa, int op, int *cases, int *failed)
+{
+    static const struct {
+        int batch, seq, heads, dim;
+        unsigned variants; /* one bit each */
+    } sizes[] = {{1, 127, 2, 24, 0xffff}, {1, 129, 2, 8, 0xffff}, {1, 255, 1, 8, 0x1111}, {1, 257, 2, 9, 0x1f1f}, {1, 384, 1, 16, 0x1013},
+                 {1, 511, 1, 8, 0x0100},  {2, 513, 1, 8, 0x0102}, {1, 640, 1, 96, 0x0100}, {1, 1000, 1, 3, 0x0101}, {1, 2048, 1, 1, 0x1100},
+                 {1, 8192, 1, 1, 0x0100}};
+    for (int i = 0; i < COUNT(sizes); i++)
+        for (unsigned variant = 0; variant < 16; variant++) {
+            int threads = thread_counts[(variant / 4 + (unsigned)i) % 4];
+            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
+                                    .dropout = dropouts[(variant / 2 + (unsigned)i) % 3], .variant = variant, .seed = variant};
+            if (!(sizes[i].variants >> variant & 1) || (sizes[i].seq > 2048 && (isa != RP_ISA_avx512 || op == RP_OP_attention_forward)) ||
+                (sizes[i].seq > 300 && isa == RP_ISA_scalar) || (variant > 8 && variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES)))
+                continue;
+            ++*cases;
+            compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
+        }
+}
+
 static void all_of(enum rp_isa isa)
 {
     int cases = 0;
@@ -90,10 +112,12 @@ static void all_of(enum rp_isa isa)
         int failed = 0;
         struct timespec a, b;
         clock_gettime(CLOCK_MONOTONIC, &a);
-        if (of_attention(op))
+        if (of_attention(op)) {
             attention_of(isa, op, &cases, &failed);
-        else
+            long_attention_of(isa, op, &cases, &failed);
+        } else {
             rows_of(isa, op, &cases, &failed);
+        }
         clock_gettime(CLOCK_MONOTONIC, &b);
         double seconds = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
         if (failed || seconds > 1)

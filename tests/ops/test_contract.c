@@ -18,9 +18,21 @@ extern const struct rp_ops rp_cpu_ops_contracted;
 #include "tests/ops/device.h"
 
 /* Operations with a product that is rounded before it is added in one expression. */
-static const enum rp_op with_products[] = {
-    RP_OP_layernorm_forward, RP_OP_residual_layernorm_forward, RP_OP_layernorm_backward, RP_OP_attention_backward,
-    RP_OP_weighted_sum,      RP_OP_square_sums,
+static const struct {
+    enum rp_op op;
+    unsigned variant;
+} with_products[] = {
+    {RP_OP_layernorm_forward, 0},
+    {RP_OP_residual_layernorm_forward, 0},
+    {RP_OP_residual_layernorm_forward, RP_VARIANT_KEEP_SUM},
+    {RP_OP_layernorm_backward, 0},
+    {RP_OP_layernorm_backward, RP_VARIANT_ADD_GRADIENT},
+    {RP_OP_attention_forward, 0},
+    {RP_OP_attention_forward, RP_VARIANT_CAUSAL},
+    {RP_OP_attention_backward, 0},
+    {RP_OP_attention_backward, RP_VARIANT_CAUSAL},
+    {RP_OP_weighted_sum, 0},
+    {RP_OP_square_sums, 0},
 };
 #define SEEDS 40 /* one number of a whole tensor seldom shows a last bit: it is rounded away with the large sum */
 
@@ -34,14 +46,15 @@ TEST(contracted_kernels_are_caught)
         SKIP("this CPU lacks AVX2");
     for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {
         struct rp_err e = {0};
-        enum rp_op op = with_products[i];
+        enum rp_op op = with_products[i].op;
         int caught = 0;
         for (int seed = 0; seed < SEEDS; seed++) {
             struct rp_op_shape s = shape;
             s.seed = (uint64_t)seed;
+            s.variant = with_products[i].variant;
             caught += rp_ops_compare(NULL, &rp_cpu_ops_contracted, dev, op, &s, &e) < 0 && e.code == RP_MISMATCH;
         }
-        CHECK(caught > 0, "%s was contracted, and no comparison failed", rp_op_info[op].name);
+        CHECK(caught > 0, "%s, variant %u, was contracted, and no comparison failed", rp_op_info[op].name, with_products[i].variant);
     }
 }
 
@@ -52,6 +65,8 @@ TEST(the_product_build_is_not_contracted)
         SKIP("this CPU lacks AVX2");
     for (size_t i = 0; i < sizeof with_products / sizeof *with_products; i++) {
         struct rp_err e = {0};
-        CHECK(rp_ops_compare(NULL, dev->op, dev, with_products[i], &shape, &e) == 0, "%s", e.msg);
+        struct rp_op_shape s = shape;
+        s.variant = with_products[i].variant;
+        CHECK(rp_ops_compare(NULL, dev->op, dev, with_products[i].op, &s, &e) == 0, "%s", e.msg);
     }
 }

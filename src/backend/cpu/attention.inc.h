@@ -180,6 +180,7 @@ RP_LANE float softmax_run(const struct head *x, float *s, long wide, float *m_ou
     const vf vm = vset1(m);
     struct sum128 sum;
     sum_start(&sum);
+#if W == 16
     EACH_VECTOR(wide, {
         vf e = vexp_below(vload(s + j) * scale - vm);
         if (holes)
@@ -187,6 +188,13 @@ RP_LANE float softmax_run(const struct head *x, float *s, long wide, float *m_ou
         vstore(s + j, e);
         sum.lane[l] = sum.lane[l] + e;
     });
+#else /* the sum's lanes fill the registers */
+    for (long k = 0; k < wide; k += W) {
+        vf e = vexp_below(vload(s + k) * scale - vm);
+        vstore(s + k, holes ? vkeep(bits, k, e) : e);
+    }
+    EACH_VECTOR(wide, { sum.lane[l] = sum.lane[l] + vload(s + j); });
+#endif
     *m_out = m;
     return sum_end(&sum);
 }

@@ -67,16 +67,16 @@ struct product {
 };
 
 /* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed in vain. */
-RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, long i0, long j0)
+RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, const enum edge edge, long i0, long j0)
 {
-    const long rows = p->rows - i0, cols = p->cols - j0, ar = p->ar, at = p->at, ldb = p->ldb;
+    const long rows = p->rows - i0, cols = p->cols - j0, ar = p->ar, at = p->at, ldb = p->ldb, ldc = p->ldc;
     long t = 0, steps = p->steps;
-    if (p->edge == EDGE_STEPS_TO)
+    if (edge == EDGE_STEPS_TO)
         steps = least_of(steps, i0 + TILE_ROWS + p->shift);
-    if (p->edge == EDGE_STEPS_FROM && i0 > p->shift)
+    if (edge == EDGE_STEPS_FROM && i0 > p->shift)
         t = i0 - p->shift;
     const float *a = p->a + i0 * ar, *b = p->b + j0, *from = p->from ? p->from + i0 * p->ldf + j0 : NULL;
-    float *c = p->c + i0 * p->ldc + j0;
+    float *c = p->c + i0 * ldc + j0;
     vf s[TILE_ROWS][TILE_VECTORS];
     UNROLL for (int i = 0; i < TILE_ROWS; i++)
     {
@@ -108,33 +108,41 @@ RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *
             {
                 long left = cols - j * W;
                 if (left >= W)
-                    vstore(c + i * p->ldc + j * W, s[i][j] + vset1(0.0f));
+                    vstore(c + i * ldc + j * W, s[i][j] + vset1(0.0f));
                 else if (left > 0)
-                    vstore_n(c + i * p->ldc + j * W, s[i][j] + vset1(0.0f), (int)left);
+                    vstore_n(c + i * ldc + j * W, s[i][j] + vset1(0.0f), (int)left);
             }
         }
     }
 }
 
-static void chains(struct ahead *ahead, const struct product *p)
+RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const enum edge edge)
 {
     long vectors = (p->cols + W - 1) / W;
     for (long v = 0; v < vectors;) {
         long left = vectors - v, take = left >= TILE_VECTORS ? TILE_VECTORS : left, i = 0;
         if (TILE_VECTORS == 3 && left == 4)
             take = 2; /* 2 + 2 keeps more products per load than 3 + 1 */
-        if (p->edge == EDGE_COLUMNS && v * W > p->shift)
+        if (edge == EDGE_COLUMNS && v * W > p->shift)
             i = (v * W - p->shift) / TILE_ROWS * TILE_ROWS;
         for (; i < p->rows; i += TILE_ROWS) {
             if (take == 3)
-                tile(ahead, TILE_VECTORS, p, i, v * W);
+                tile(ahead, TILE_VECTORS, p, edge, i, v * W);
             else if (take == 2)
-                tile(ahead, 2, p, i, v * W);
+                tile(ahead, 2, p, edge, i, v * W);
             else
-                tile(ahead, 1, p, i, v * W);
+                tile(ahead, 1, p, edge, i, v * W);
         }
         v += take;
     }
+}
+
+static void chains(struct ahead *ahead, const struct product *p)
+{
+    if (p->edge == EDGE_NONE)
+        chains_run(ahead, p, EDGE_NONE);
+    else
+        chains_run(ahead, p, p->edge);
 }
 
 /* ---- packing ---- */
