@@ -266,8 +266,9 @@ const struct rp_command rp_cmd_data_check = {
     .operands = "[PATH]",
     .max_operands = 1,
     .summary = "read and describe every record of a data set, or hash the store again",
-    .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names "
-               "file, record and field, with exit status 4.\n",
+    .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad length, "
+               "checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without a "
+               "vocabulary of their own (tokens, megatron) are checked with --below tokens=N.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,

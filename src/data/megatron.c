@@ -15,7 +15,8 @@
  * data.order megatron: the arrays doc_idx, sample_idx and shuffle_idx of GPTDataset exactly, from numpy's RandomState(seed.data), for N =
  * schedule.total_steps * global batch samples. E epochs suffice for N. All E * D sequences are shuffled as one array, and so are the samples;
  * but if the last of several epochs gives less than 80 % of an epoch's samples, its sequences and samples are shuffled apart and come last.
- * sample_idx is not stored: it says where token i * seq lies. Sample numbers beyond the arrays begin again. */
+ * sample_idx is not stored: it says where token i * seq lies. Sample numbers beyond the arrays begin again. They take 4 bytes for each of N samples
+ * and for each sequence of every epoch. */
 #include "data/token_files.h"
 
 #include "base/buf.h"

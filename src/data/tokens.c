@@ -1,6 +1,7 @@
 /* Plain files of token ids, uint16 or uint32 (data.token_bytes), little endian, without a header: nanoGPT's train.bin is uint16.
  *
- * Samples are windows inside one file (token_files.h). nanoGPT draws random offsets instead. */
+ * Samples are windows inside one file (token_files.h). nanoGPT draws random offsets instead. A directory gives all of its .bin files, also
+ * val.bin: data.path names train.bin. */
 #include "data/token_docs.h"
 #include "data/token_files.h"
 

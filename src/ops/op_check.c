@@ -399,9 +399,10 @@ CASE(gather_rows)
 
 CASE(copy_columns)
 {
-    long lds = WIDTH + 3, ldd = WIDTH + 5;
+    const int aligned = has(s, RP_VARIANT_ALIGNED), at = aligned ? 4 : 1;
+    const long lds = WIDTH + (aligned ? 4 : 3), ldd = WIDTH + (aligned ? 8 : 5);
     pair src = filled(c, (size_t)lds * (size_t)ROWS, 2.0f), dst = filled(c, (size_t)ldd * (size_t)ROWS, 2.0f);
-    BOTH(copy_columns, dst.of[k] + 2, ldd, src.of[k] + 1, lds, ROWS, WIDTH);
+    BOTH(copy_columns, dst.of[k] + at, ldd, src.of[k] + at, lds, ROWS, WIDTH);
 }
 
 /* Keys ascending with gaps, by default groups of 1, 2, 3, ... rows. */

@@ -30,7 +30,7 @@ enum rp_variant {
     RP_VARIANT_TB = 2,
     RP_VARIANT_BIAS = 4,
     RP_VARIANT_ADD = 8,
-    RP_VARIANT_ALIGNED = 16, /* gemm; as far as sizes are */
+    RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; as far as sizes are */
     RP_VARIANT_KEY_HOLES = 1,
     RP_VARIANT_SHORT_SAMPLES = 2,
     RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */

@@ -83,7 +83,7 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1},
         {RP_OP_layernorm_backward, 700, 1028, 4}, {RP_OP_layernorm_backward, 260, 241, 5},
         {RP_OP_layernorm_backward, 330, 240, 16}, {RP_OP_layernorm_backward, 330, 240, 17 + 32}, {RP_OP_layernorm_backward, 260, 241, 17},
-        {RP_OP_layernorm_apply, 3, 1536, 0}, {RP_OP_bias_add, 3, 1537, 0},
+        {RP_OP_layernorm_apply, 3, 1536, 0}, {RP_OP_bias_add, 3, 1537, 0}, {RP_OP_copy_columns, 40, 1024, 16}, {RP_OP_copy_columns, 9, 301, 0},
         {RP_OP_gelu_tanh_forward, 600, 1021, 1}, {RP_OP_gelu_tanh_backward, 4097, 20, 3},
         {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
         {RP_OP_gelu_backward, 4097, 20, 3},

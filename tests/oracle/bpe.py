@@ -2,21 +2,21 @@
 """Compare the ids of `repro data make` with those of the public tokenizers package, on odd texts.
 
 usage: bpe.py REPRO SCRATCH [VOCAB.json MERGES.txt]
+       bpe.py --vectors tests/vectors/bpe      write the vectors of tests/unit/test_data_text.c again
 A small byte-level vocabulary is trained here, unless one is named (GPT-2's own, where there is a copy). Compared: vocab.json with merges.txt
 against tokenizer.json, texts as files and as lines of JSON, in the formats tokens and megatron. Prints megabytes a second of both.
 """
 import array
 import json
+import os
 import pathlib
 import random
 import subprocess
 import sys
 import time
 
+os.environ["RAYON_NUM_THREADS"] = "1"
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-repro, scratch = sys.argv[1], pathlib.Path(sys.argv[2]) / "bpe"
-scratch.mkdir(parents=True, exist_ok=True)
 
 ODD = [
     "a", " ", "\n", "  ", " a", "a ", "  a", "a  ", "\t\ta\n\n", "it's we're I've I'll he'd I'm 'tis 'S it'S don''t ''ll '", "x" * 3000, " " * 999 + "z",
@@ -33,29 +33,55 @@ def random_text(r):
     return "".join(r.choice(r.choice(pools)) for _ in range(r.randrange(1, 300)))
 
 
-r = random.Random(1)
-texts = ODD + [random_text(r) for _ in range(3000)]
+def byte_level(model):
+    t = Tokenizer(model)
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    return t
 
-if len(sys.argv) > 3:
-    vocab, merges = sys.argv[3:5]
-    tokenizer = Tokenizer(models.BPE.from_file(vocab, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-else:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(texts * 2, trainers.BpeTrainer(
-        vocab_size=5000, special_tokens=["<|endoftext|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
-    vocab, merges = tokenizer.model.save(str(scratch))
-tokenizer.save(str(scratch / "tokenizer.json"))
-tokenizer.encode_special_tokens = True
-eod = json.load(open(vocab, encoding="utf-8"))["<|endoftext|>"]
-trained = len(sys.argv) <= 3
-forms = [["--vocab", vocab, "--merges", merges]] + ([["--tokenizer", str(scratch / "tokenizer.json")]] if trained else [])
+
+def trained(texts, size):
+    t = byte_level(models.BPE())
+    t.train_from_iterator(texts * 2, trainers.BpeTrainer(vocab_size=size, special_tokens=["<|endoftext|>"], show_progress=False,
+                                                         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return t
 
 
 def ids_of(text):
     return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def lines_of(texts):
+    return "".join(json.dumps({"text": t, "other": 1}) + "\n" for t in texts if "\0" not in t)
+
+
+r = random.Random(1)
+if sys.argv[1] == "--vectors":
+    out = pathlib.Path(sys.argv[2])
+    out.mkdir(parents=True, exist_ok=True)
+    texts = [t[:300] for t in ODD if "\0" not in t] + [random_text(r)[:100] for _ in range(100)]
+    tokenizer = trained(texts + ["the quick brown fox they're there that then 1234 12 123"] * 9, 500)
+    tokenizer.model.save(str(out))
+    tokenizer.save(str(out / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    (out / "texts.jsonl").write_text(lines_of(texts), encoding="utf-8")
+    (out / "ids.txt").write_text("".join(" ".join(map(str, ids_of(t))) + "\n" for t in texts), encoding="utf-8")
+    sys.exit()
+
+repro, scratch = sys.argv[1], pathlib.Path(sys.argv[2]) / "bpe"
+scratch.mkdir(parents=True, exist_ok=True)
+texts = ODD + [random_text(r) for _ in range(3000)]
+if len(sys.argv) > 3:
+    vocab, merges = sys.argv[3:5]
+    tokenizer = byte_level(models.BPE.from_file(vocab, merges))
+    forms = [["--vocab", vocab, "--merges", merges]]
+else:
+    tokenizer = trained(texts, 5000)
+    vocab, merges = tokenizer.model.save(str(scratch))
+    tokenizer.save(str(scratch / "tokenizer.json"))
+    forms = [["--vocab", vocab, "--merges", merges], ["--tokenizer", str(scratch / "tokenizer.json")]]
+tokenizer.encode_special_tokens = True
+eod = json.load(open(vocab, encoding="utf-8"))["<|endoftext|>"]
 
 
 def made(name, files, form):
@@ -72,9 +98,8 @@ def compare(got, want, what):
     sys.exit(f"{what}: ids differ at {at}: {got[at:at + 8]} here, {want[at:at + 8]} by tokenizers")
 
 
-want = [i for t in texts for i in ids_of(t) + [eod]]
 lines = scratch / "texts.jsonl"
-lines.write_text("".join(json.dumps({"text": t, "other": 1}) + "\n" for t in texts if "\0" not in t), encoding="utf-8")
+lines.write_text(lines_of(texts), encoding="utf-8")
 files = []
 for i, t in enumerate(ODD):
     files.append(scratch / f"odd-{i:02d}.txt")
@@ -89,18 +114,18 @@ text = "".join(f"a{c}b {c} 1{c}\n" for c in every[::7] + every[:0x3000])
 (scratch / "every.txt").write_bytes(text.encode())
 compare(made("every", [scratch / "every.txt"], forms[0]), ids_of(text) + [eod], "every character")
 
-# speed: words that come up again, as in a corpus
+# speed, in processor time: words that come up again, as in a corpus
 words = [w for t in texts for w in t.split()][:20000]
-text = " ".join(r.choice(words) if r.random() < 0.3 else r.choice(words[:1000]) for _ in range(3_000_000))
+text = " ".join(r.choice(words) if r.random() < 0.3 else r.choice(words[:1000]) for _ in range(1_000_000))
 data = text.encode()
 (scratch / "speed.txt").write_bytes(data)
-parts = [text[i:i + 100_000] for i in range(0, len(text), 100_000)]
-start = time.monotonic()
+start = os.times()
 made("speed", [scratch / "speed.txt"], forms[0])
-ours = time.monotonic() - start
-start = time.monotonic()
-for p in parts:
-    ids_of(p)
-theirs = time.monotonic() - start
+middle = os.times()
+for i in range(0, len(text), 100_000):
+    ids_of(text[i:i + 100_000])
+end = os.times()
+ours = middle.children_user + middle.children_system - start.children_user - start.children_system
+theirs = end.user + end.system - middle.user - middle.system
 print(f"bpe: {len(texts)} texts and {len(every[::7]) + 0x3000} characters agree; {len(data) / ours / 1e6:.1f} MB/s here with start and files, "
       f"{len(data) / theirs / 1e6:.1f} MB/s by tokenizers, one thread each")

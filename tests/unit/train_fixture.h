@@ -134,8 +134,8 @@ struct fixture_set {
     int column[FX_FIELDS], fields;
 };
 
-FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields,
-                                            const struct rp_data_opts *o, struct rp_err *err)
+FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
+                                            struct rp_err *err)
 {
     (void)path, (void)o, (void)err;
     struct fixture_set *s = rp_alloc(sizeof *s);

@@ -55,6 +55,12 @@ struct rp_layernorm_apply_args {
     const float *xhat, *gamma, *beta;
     int rows, width, wide;
 };
+struct rp_copy_columns_args {
+    float *dst;
+    const float *src;
+    long ldd, lds;
+    int rows, cols, wide;
+};
 struct rp_bias_add_args {
     float *y;
     const float *x, *bias;

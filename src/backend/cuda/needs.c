@@ -65,6 +65,7 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
     case RP_OP_dropout_backward:
     case RP_OP_row_sums:
     case RP_OP_bias_add:
+    case RP_OP_copy_columns:
     case RP_OP_layernorm_apply:
         return rp_use_limit(u, "pieces of 128 columns", u->rows * cut(u->width, 128), PIECES_MOST, err);
     default:

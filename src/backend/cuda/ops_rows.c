@@ -32,6 +32,14 @@ void rp_cuda_op_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
               .width = width, .wide = wide);
 }
 
+void rp_cuda_op_copy_columns(struct rp_dev *dev, float *dst, long ldd, const float *src, long lds, int rows, int cols)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    int wide = cols % 4 == 0 && ldd % 4 == 0 && lds % 4 == 0 && RP_ALIGNED(dst, src);
+    RP_LAUNCH(c, copy_columns, WARPS(copy_columns, pieces(rows, cols)), 0, .dst = dst, .src = src, .ldd = ldd, .lds = lds, .rows = rows,
+              .cols = cols, .wide = wide);
+}
+
 void rp_cuda_op_bias_add(struct rp_dev *dev, float *y, const float *x, const float *bias, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);

@@ -55,6 +55,13 @@ RP_KERNEL(gather_rows)
         rp_put4(a.y + p.at, rp_get4(a.x + (long)a.index[p.row] * a.width + p.column, p.n, a.wide), p.n, a.wide);
 }
 
+RP_KERNEL(copy_columns)
+{
+    struct piece p;
+    if (piece_of(&p, a.rows, a.cols))
+        rp_put4(a.dst + (p.row * a.ldd + p.column), rp_get4(a.src + (p.row * a.lds + p.column), p.n, a.wide), p.n, a.wide);
+}
+
 RP_KERNEL(bias_add)
 {
     struct piece p;

@@ -1,0 +1,78 @@
+#!/bin/sh
+# Files of tokens through the command line: made from texts and without, in three formats, checked, and damage is named with file, place and remedy.
+. "$TEST_DIR/common.inc"
+vectors=$TOP/tests/vectors
+words="--vocab $vectors/bpe/vocab.json --merges $vectors/bpe/merges.txt"
+
+# the same texts in every format and by both forms of a vocabulary
+for format in llmc tokens megatron; do
+    # shellcheck disable=SC2086 # several words
+    "$REPRO" data make $format $format "$vectors/bpe/texts.jsonl" $words --json >$format.json
+    jq -e '.documents == 132 and .tokens > 10000 and .shards == 1' $format.json >answer.txt || { cat $format.json >&2; fail "wrong counts"; }
+    "$REPRO" data check $format --format $format --below tokens=500 --json >check.json
+    [ "$(jq .tokens check.json)" = "$(jq .tokens $format.json)" ] || { cat check.json >&2; fail "$format: other counts than data make's"; }
+    "$REPRO" data make $format again "$vectors/bpe/texts.jsonl" --tokenizer "$vectors/bpe/tokenizer.json" >out.txt
+    diff -r $format again && rm -r again
+done
+jq -e '.documents == 132 and .sequences == 132 and .files == 2' check.json >answer.txt || fail "documents of megatron are not counted"
+[ "$(jq -r .digest check.json)" = "$(find megatron -type f | sort | xargs sha256sum | cut -c1-64 | sha256sum | cut -c1-64)" ] ||
+    fail "the digest is not that of sha256sum"
+awk '{for (i = 1; i <= NF; i++) print $i; print 0}' "$vectors/bpe/ids.txt" >want.txt
+od -An -v -w2 -tu2 tokens/text-00000-of-00001.bin | tr -d ' ' | diff - want.txt
+od -An -v -w2 -tu2 megatron/text-00000-of-00001.bin | tr -d ' ' | diff - want.txt
+od -An -v -w2 -tu2 -j1026 llmc/text-00000-of-00001.bin | tr -d ' ' >got.txt
+sed '$d' want.txt | diff got.txt -
+printf 'the fox' >one.txt
+printf 'then' >two.txt
+# shellcheck disable=SC2086
+"$REPRO" data make megatron m.tar.zst one.txt two.txt $words --shards 2 >out.txt
+[ "$("$REPRO" data list m.tar.zst | wc -l)" = 4 ] || fail "not two pairs"
+
+# synthetic corpora
+"$REPRO" data make gpt synthetic --sequences 20 >out.txt
+"$REPRO" data check synthetic --format llmc --json >check.json
+jq -e '.largest_id == 50256 and .seq_length == 1024 and .records > 1' check.json >answer.txt || { cat check.json >&2; fail "wrong counts"; }
+"$REPRO" data check embedded:gpt_sample.tar.zst --format llmc --seq-length 64 --json | jq -e '.records == 2422 and .tokens == 155019' >answer.txt
+"$REPRO" data make tokens wide --token-bytes 4 --vocab-size 100000 >out.txt
+"$REPRO" data check wide --format tokens --token-bytes 4 --below tokens=100000 >out.txt
+
+# usage
+refused() { # STATUS TEXT ARGUMENT...
+    want=$1 text=$2
+    shift 2
+    exit_of "$want" "$REPRO" "$@"
+    says "$text"
+}
+refused 2 "give either --vocab and --merges, or --tokenizer" data make tokens t one.txt
+refused 2 "give either --vocab and --merges, or --tokenizer" data make tokens t one.txt --vocab v.json
+# shellcheck disable=SC2086
+refused 2 "texts do not become data.format bert_tfrecord; choose llmc, tokens or megatron" data make bert t one.txt $words
+# shellcheck disable=SC2086
+refused 2 "has no option --seed" data make llmc t one.txt $words --seed 3
+# shellcheck disable=SC2086
+refused 2 "a vocabulary is for texts: name them after 't'" data make llmc t $words
+# shellcheck disable=SC2086
+refused 2 "--shards 3 is out of range 1..2, the number of documents" data make llmc t one.txt two.txt $words --shards 3
+refused 2 "the vocabulary has 100000; choose megatron" data make llmc t --vocab-size 100000
+refused 2 "the vocabulary has 100000; give --token-bytes 4" data make tokens t --vocab-size 100000
+refused 2 "has no option --token-bytes" data make llmc t --token-bytes 4
+: >empty.txt
+# shellcheck disable=SC2086
+refused 4 "'empty.txt': there is no text in it" data make llmc t empty.txt $words
+printf '\377' >latin.txt
+# shellcheck disable=SC2086
+refused 4 "'latin.txt': byte 0 (from 0) is not UTF-8; convert the text first" data make llmc t latin.txt $words
+refused 4 "'two.txt', line 1: 'then' is not two tokens" data make llmc t one.txt --vocab "$vectors/bpe/vocab.json" --merges two.txt
+[ ! -e t ] || fail "a directory for data that were not made"
+
+# damage
+refused 4 "'synthetic/gpt-00000-of-00001.bin', token 0 (from 0) is 50256, expected 0..999" data check synthetic --format llmc --below tokens=1000
+refused 3 "both are needed" data check wide --format megatron
+refused 4 "expected llm.c's magic number" data check wide --format llmc
+refused 4 "too few for one sample of task.seq_length + 1 = 65001" data check synthetic --format tokens --seq-length 65000
+truncate -s -2 synthetic/gpt-00000-of-00001.bin
+refused 4 "it is truncated, or not finished" data check synthetic --format llmc
+truncate -s -1 megatron/text-00000-of-00001.idx
+refused 4 "it is truncated or damaged" data check megatron/text-00000-of-00001 --format megatron
+rm megatron/text-00000-of-00001.idx
+refused 3 "both are needed, as preprocess_data.py writes them" data check megatron --format megatron
