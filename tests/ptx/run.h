@@ -70,9 +70,7 @@ extern struct ptx_launch {
     int split;             /* each thread on its own between meetings */
     int races;             /* accesses that nothing orders are faults */
     int strict;            /* only the driver's memory, else all of this process */
-    u64 random;
 } ptx_launch;
-u32 ptx_random(void);
 
 /* Runs until the warp waits for its block, has returned, only looks at memory that other blocks change, or has used its turn. */
 enum ptx_ran { RAN, ONLY_LOOKED };

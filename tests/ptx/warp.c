@@ -239,7 +239,7 @@ static int next_group(struct ptx_warp *w, u32 avoid, u32 *stop)
     if (!n)
         return avoid ? next_group(w, 0, stop) : -1;
     if (!ptx_launch.lockstep)
-        return ready[shim_options.order == SHIM_SCRAMBLED ? ptx_random() % (u32)n : (u32)n - 1];
+        return ready[shim_options.order == SHIM_SCRAMBLED ? shim_random() % (u32)n : (u32)n - 1];
     for (int k = 0; k < n; k++)
         if (ready[k] != furthest_back && w->group[ready[k]].pc < *stop)
             *stop = w->group[ready[k]].pc;
@@ -250,7 +250,7 @@ enum ptx_ran ptx_run_warp(struct ptx_warp *w)
 {
     int looks = 0, has_moved = 0;
     u32 avoid = 0;
-    budget = ptx_launch.lockstep ? 1 << 30 : shim_options.order == SHIM_SCRAMBLED ? (long)(ptx_random() % 200) : 1 << 30;
+    budget = ptx_launch.lockstep ? 1 << 30 : shim_options.order == SHIM_SCRAMBLED ? (long)(shim_random() % 200) : 1 << 30;
     while (w->groups) {
         u32 stop;
         int k = next_group(w, avoid, &stop);
