@@ -11,7 +11,7 @@ export TOP=$PWD BUILD=${BUILD:-$PWD/build} LC_ALL=C NO_COLOR=1
 export REPRO=$BUILD/repro TEST_DIR=$TOP/tests/ptx
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export HOME=$scratch PTX_COVERAGE=$scratch/coverage
+export HOME=$scratch PTX_COVERAGE=${PTX_COVERAGE:-$scratch/coverage}
 mkdir -p "$PTX_COVERAGE" "$scratch/work"
 cd "$scratch/work" || exit 2
 bad=0
