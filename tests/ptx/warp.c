@@ -182,12 +182,12 @@ static enum ended run_group(struct ptx_warp *w, int k, u32 stop)
             return SPENT;
         if (i->guard >= 0)
             m &= w->p[i->guard] ^ i->guard_flip;
+        if (g->pc < last && (m || i->op == OP_BRANCH)) /* a branch is executed whether or not it is taken */
+            hits[g->pc] = '1';
         if (!m) {
             g->pc++;
             continue;
         }
-        if (g->pc < last)
-            hits[g->pc] = '1';
         if (i->op == OP_BRANCH) {
             if (m != g->mask) {
                 add_group(w, m, i->target);
