@@ -24,21 +24,23 @@ static struct rp_op_shape gemm_case(unsigned i)
                                 .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
 }
 
-/* Sums of so many rows that the last kernel of a GPU adds up 15 or 31 rounds of its blocks: most bits of its counter of rounds are set. */
+/* Sizes at which kernels of a GPU take a way that the others do not: 15 and 31 rounds of a block, after which most bits of its counter are
+ * set, and 12 rows, whose last round is of four. */
 static const struct {
     enum rp_op op;
     struct rp_op_shape shape;
-} tall[] = {
+} special[] = {
     {RP_OP_colsum, {.rows = 31 * 256 * 64, .width = 1}},
     {RP_OP_row_sums, {.rows = 15 * 512, .width = 3, .variant = RP_VARIANT_ONE_GROUP}},
     {RP_OP_row_sums, {.rows = 31 * 512 - 3, .width = 2, .variant = RP_VARIANT_ONE_GROUP}},
     {RP_OP_tree_sum, {.rows = 31, .width = 8192}},
+    {RP_OP_tanh_backward, {.rows = 12, .width = 33}},
 };
 
 /* Shape number i of an operation; 0: there are fewer. */
 static int shape_of(enum rp_op op, int is_gpu, int i, struct rp_op_shape *shape)
 {
-    enum { SIZES = sizeof shapes / sizeof *shapes, TALL = sizeof tall / sizeof *tall };
+    enum { SIZES = sizeof shapes / sizeof *shapes, SPECIAL = sizeof special / sizeof *special };
     if (i < SIZES) {
         *shape = shapes[i];
         return 1;
@@ -49,9 +51,9 @@ static int shape_of(enum rp_op op, int is_gpu, int i, struct rp_op_shape *shape)
         *shape = gemm_case((unsigned)(i - SIZES));
         return 1;
     }
-    for (int k = 0, n = SIZES; k < TALL; k++)
-        if (tall[k].op == op && n++ == i) {
-            *shape = tall[k].shape;
+    for (int k = 0, n = SIZES; k < SPECIAL; k++)
+        if (special[k].op == op && n++ == i) {
+            *shape = special[k].shape;
             return 1;
         }
     return 0;
