@@ -14,8 +14,8 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
-/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode, first with a C
- * that is written in fours, then with one that is not. */
+/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode, first with
+ * rows of C that are aligned, then with others. */
 #define GEMMS 160
 static struct rp_op_shape gemm_case(unsigned i)
 {
@@ -24,8 +24,8 @@ static struct rp_op_shape gemm_case(unsigned i)
                                 .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
 }
 
-/* Sizes at which kernels of a GPU take a way that the others do not: 15 and 31 rounds of a block, after which most bits of its counter are
- * set, and 12 rows, whose last round is of four. */
+/* Sizes at which kernels of a GPU take other paths: 15 and 31 rounds of a block, after which most bits of its counter are set, and 12 rows,
+ * of which the last round has four. */
 static const struct {
     enum rp_op op;
     struct rp_op_shape shape;

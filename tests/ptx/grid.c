@@ -62,7 +62,7 @@ static void *make_room(void *p, size_t *room, size_t bytes)
     return p;
 }
 
-/* Registers start as a pattern that is no number. Those of the kernel before may stay: what they hold is nothing either. */
+/* Registers start as NaN. Those of the previous launch may stay: a kernel may not read them either. */
 static void set_kernel(struct ptx_warp *w, const struct ptx_kernel *k)
 {
     w->r = make_room(w->r, &w->r_room, k->arena + 64);
@@ -105,7 +105,7 @@ static void start_warp(struct ptx_block *b, u32 k)
     ptx_split(w, &w->group[0]);
 }
 
-/* Shared memory starts as NaN, so that what nobody wrote shows in the results. */
+/* Shared memory starts as NaN, so that reading it uninitialised shows in the results. */
 static void start_block(int place, u32 number, size_t shared)
 {
     struct ptx_block *b = resident[place];
@@ -294,7 +294,7 @@ static void read_directory(const char *path)
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         size_t n = strlen(e->d_name);
         char full[4096];
-        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* beside the images are their sources' names and digests */
+        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* next to the images are the names of their sources and digests */
             continue;
         snprintf(full, sizeof full, "%s/%.*s", path, (int)n, e->d_name);
         char *text = read_file(full);

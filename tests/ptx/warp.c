@@ -2,7 +2,7 @@
  *
  * Lanes at the same instruction are a group and execute it together. A branch that only some take splits the group; in lockstep groups that
  * come to the same instruction are one again, in the other orders only where the program makes them meet. An instruction that exchanges
- * something waits until every lane that it names, and that has not returned, is at that very instruction.
+ * something waits until every lane that it names, and that has not returned, is at the same instruction.
  */
 #include "tests/ptx/run.h"
 
@@ -96,7 +96,7 @@ static void vote(const struct ptx_warp *w, const struct ptx_group *g)
         ptx_row32(w, i->d[0])[lane] = yes;
 }
 
-/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: there is none. */
+/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: no group is complete. */
 static int meet(struct ptx_warp *w)
 {
     join_waiting(w);

@@ -36,8 +36,8 @@ own_test() { # ARCH NAME: its tensors are not the driver's memory
     (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" SHIM_SHARED="$shared" \
         "$BUILD/native/tests/cuda/test_cuda_$2")
 }
-# Where the compiler makes the same text of every file as for architectures before, but for the name of the target, what remains to be shown is
-# what the host chooses by the GPU's capability.
+# Whether every file has the same text as for an architecture before, except for the name of the target. Then only what the host chooses by the
+# capability of the GPU is new.
 texts=" "
 is_known() { # ARCH
     local file text known=1

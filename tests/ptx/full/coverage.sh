@@ -1,5 +1,5 @@
 #!/bin/bash
-# coverage.sh DIRECTORY [LIST]: what the files of PTX_COVERAGE in DIRECTORY say together.
+# coverage.sh DIRECTORY [LIST]: merges the files that PTX_COVERAGE=DIRECTORY collected.
 #
 # A line for each kernel of each architecture: instructions that were executed, of all. LIST has the others: a line "PATTERN COUNT REASON" allows
 # COUNT instructions of each kernel "compute_80 rp_add" that the pattern of awk matches; the counts of several lines add up. Status 1 if under
