@@ -61,7 +61,7 @@ tap_result() { # STATUS
 
 run_program() { # VARIANT SOURCE ARGUMENT...
     local variant=$1 shim=800 program status=0 plain=
-    case $variant in [0-9]* | checked*) shim=$variant variant=native ;; esac
+    case $variant in [0-9]* | checked* | ptx) shim=$variant variant=native ;; esac
     program=$BUILD/$variant/${2%.c}
     shift 2
     # Sanitizers want their address ranges free; where personality(2) is not allowed they mostly get them anyway.

@@ -9,57 +9,69 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
     {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
     {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6},
-    {.rows = 130,
-     .width = 77,
-     .depth = 301,
-     .segment = 100,
-     .batch = 1,
-     .seq = 128,
-     .heads = 1,
-     .head_dim = 80,
-     .dropout = 0.5f,
-     .in_place = 1,
-     .variant = 13,
-     .shards = 7},
-    {.rows = 66,
-     .width = 336,
-     .depth = 129,
-     .batch = 2,
-     .seq = 65,
-     .heads = 2,
-     .head_dim = 96,
-     .dropout = 0.1f,
-     .variant = 25,
+    {.rows = 130, .width = 77, .depth = 301, .segment = 100, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f,
+     .in_place = 1, .variant = 13, .shards = 7},
+    {.rows = 66, .width = 336, .depth = 129, .batch = 2, .seq = 65, .heads = 2, .head_dim = 96, .dropout = 0.1f, .variant = 25,
      .shards = 3},
     {.rows = 70, .width = 96, .depth = 64, .batch = 1, .seq = 200, .heads = 2, .head_dim = 64, .in_place = 1, .variant = 56},
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
-/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode. */
-#define GEMMS 80
+/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode, first with
+ * rows of C that are aligned, then with others. */
+#define GEMMS 160
 static struct rp_op_shape gemm_case(unsigned i)
 {
+    unsigned added = i < GEMMS / 2 ? i % 16 / 4 * RP_VARIANT_BIAS : RP_VARIANT_ODD_C | (i / 8 % 2 * (RP_VARIANT_BIAS | RP_VARIANT_ADD));
     return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = 36, .in_place = i / 16 % 2,
-                                .variant = RP_VARIANT_ALIGNED | (i % 16), .seed = i};
+                                .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
+}
+
+/* Sizes at which kernels of a GPU take other paths: 15 and 31 rounds of a block, after which most bits of its counter are set, and 12 rows,
+ * of which the last round has four. */
+static const struct {
+    enum rp_op op;
+    struct rp_op_shape shape;
+} special[] = {
+    {RP_OP_colsum, {.rows = 31 * 256 * 64, .width = 1}},
+    {RP_OP_row_sums, {.rows = 15 * 512, .width = 3, .variant = RP_VARIANT_ONE_GROUP}},
+    {RP_OP_row_sums, {.rows = 31 * 512 - 3, .width = 2, .variant = RP_VARIANT_ONE_GROUP}},
+    {RP_OP_tree_sum, {.rows = 31, .width = 8192}},
+    {RP_OP_tanh_backward, {.rows = 12, .width = 33}},
+};
+
+/* Shape number i of an operation; 0: there are fewer. */
+static int shape_of(enum rp_op op, int is_gpu, int i, struct rp_op_shape *shape)
+{
+    enum { SIZES = sizeof shapes / sizeof *shapes, SPECIAL = sizeof special / sizeof *special };
+    if (i < SIZES) {
+        *shape = shapes[i];
+        return 1;
+    }
+    if (!is_gpu)
+        return 0;
+    if (op == RP_OP_gemm && i < SIZES + GEMMS) {
+        *shape = gemm_case((unsigned)(i - SIZES));
+        return 1;
+    }
+    for (int k = 0, n = SIZES; k < SPECIAL; k++)
+        if (special[k].op == op && n++ == i) {
+            *shape = special[k].shape;
+            return 1;
+        }
+    return 0;
 }
 
 struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
-    enum { SIZES = sizeof shapes / sizeof *shapes };
-    struct rp_op_use use[RP_OP_COUNT * (SIZES + 1)];
+    struct rp_op_use use[RP_OP_COUNT * 10 + GEMMS];
+    struct rp_op_shape s;
     int n = 0;
     for (int op = 0; op < RP_OP_COUNT; op++)
-        for (int i = 0; i <= SIZES; i++) {
-            struct rp_op_shape s = i < SIZES ? shapes[i] : gemm_case(0);
-            use[n++] = (struct rp_op_use){.op = (enum rp_op)op,
-                                          .rows = s.rows,
-                                          .width = s.width,
-                                          .depth = s.depth,
-                                          .segment = s.segment,
-                                          .batch = s.batch,
-                                          .seq = s.seq,
-                                          .heads = s.heads,
-                                          .head_dim = s.head_dim,
+        for (int i = 0; shape_of((enum rp_op)op, 1, i, &s); i++) {
+            RP_BUG_IF(n == (int)(sizeof use / sizeof *use));
+            use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth, .segment = s.segment,
+                                          .batch = s.batch, .seq = s.seq, .heads = s.heads, .head_dim = s.head_dim,
                                           .causal = (s.variant & RP_VARIANT_CAUSAL) != 0};
         }
     return rp_backend_open(b, o, use, n, err);
@@ -70,10 +82,10 @@ static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int v
 {
     const struct rp_backend *b = dev->backend;
     const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
-    int cases = 0, failed = 0, sizes = sizeof shapes / sizeof *shapes, all = sizes + (op == RP_OP_gemm && b->shared ? GEMMS : 0);
-    for (; cases < all; cases++) {
+    struct rp_op_shape shape;
+    int cases = 0, failed = 0;
+    for (; shape_of(op, b->shared != NULL, cases, &shape); cases++) {
         struct rp_err e = {0};
-        struct rp_op_shape shape = cases < sizes ? shapes[cases] : gemm_case((unsigned)(cases - sizes));
         if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
         if (first->code == RP_OK) {

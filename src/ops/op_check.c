@@ -193,7 +193,8 @@ static int has(const struct rp_op_shape *s, enum rp_variant bit)
 CASE(gemm)
 {
     int ta = has(s, RP_VARIANT_TA), tb = has(s, RP_VARIANT_TB), aligned = has(s, RP_VARIANT_ALIGNED), m = ROWS, n = WIDTH, d = s->depth;
-    long lda = (ta ? m : d) + (aligned ? 4 : 3), ldb = (tb ? d : n) + (aligned ? 8 : 5), ldc = n + (aligned ? 4 : 1);
+    long lda = (ta ? m : d) + (aligned ? 4 : 3), ldb = (tb ? d : n) + (aligned ? 8 : 5);
+    long ldc = n + (aligned && !has(s, RP_VARIANT_ODD_C) ? 4 : 1);
     pair a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
     pair out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
     for (int k = 0; k < sides(c); k++) {

@@ -26,32 +26,20 @@ struct rp_op_shape {
 
 /* Each operation uses some of these; bits have another meaning for another operation. */
 enum rp_variant {
-    RP_VARIANT_TA = 1,
-    RP_VARIANT_TB = 2,
-    RP_VARIANT_BIAS = 4,
-    RP_VARIANT_ADD = 8,
-    RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; as far as sizes are */
-    RP_VARIANT_KEY_HOLES = 1,
-    RP_VARIANT_SHORT_SAMPLES = 2,
-    RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */
-    RP_VARIANT_CAUSAL = 8,            /* attention, without key_mask */
-    RP_VARIANT_NO_TYPES = 1,          /* embed_forward */
-    RP_VARIANT_KEEP_SUM = 1,          /* residual_layernorm_forward: z, over residual in place */
-    RP_VARIANT_ADD_GRADIENT = 16,
-    RP_VARIANT_ADD_OVER = 32,    /* layernorm_backward: add; dz == add */
-    RP_VARIANT_WHOLE_NORMAL = 1, /* init_normal: not truncated */
-    RP_VARIANT_NO_DX = 1,
-    RP_VARIANT_NO_DBIAS = 2,
-    RP_VARIANT_NO_DROP = 4,      /* layernorm_backward, the first and last without dropout */
-    RP_VARIANT_AT_THRESHOLD = 8, /* dropout: the first decision is at the threshold: kept */
-    RP_VARIANT_ONE_GROUP = 1,
-    RP_VARIANT_ADD_ROWS = 2,
-    RP_VARIANT_SINGLES = 4, /* row_sums; groups of 1, but 70 in every 97th */
-    RP_VARIANT_BIAS_CORRECTION = 1,
-    RP_VARIANT_DECAY = 2, /* adam_update, lamb_direction */
-    RP_VARIANT_NO_WEIGHT_SUM = 1,
-    RP_VARIANT_NO_UPDATE_SUM = 2, /* lamb_apply: the sum is 0 */
-    RP_VARIANT_NONFINITE = 1,     /* evidence: some NaN and infinities among the values */
+    RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; as far as sizes are */
+    RP_VARIANT_ODD_C = 32,                                                     /* gemm: the pitch of c is odd all the same */
+    RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */
+    RP_VARIANT_CAUSAL = 8,                                                     /* attention, without key_mask */
+    RP_VARIANT_NO_TYPES = 1,                                                   /* embed_forward */
+    RP_VARIANT_KEEP_SUM = 1,                                                   /* residual_layernorm_forward: z, over residual in place */
+    RP_VARIANT_NO_DX = 1, RP_VARIANT_NO_DBIAS = 2, RP_VARIANT_NO_DROP = 4, /* layernorm_backward, the first and last without dropout */
+    RP_VARIANT_ADD_GRADIENT = 16, RP_VARIANT_ADD_OVER = 32,                    /* layernorm_backward: add; dz == add */
+    RP_VARIANT_AT_THRESHOLD = 8,                                               /* dropout: the first decision is at the threshold: kept */
+    RP_VARIANT_ONE_GROUP = 1, RP_VARIANT_ADD_ROWS = 2, RP_VARIANT_SINGLES = 4, /* row_sums; groups of 1, but 70 in every 97th */
+    RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,                      /* adam_update, lamb_direction */
+    RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,                /* lamb_apply: the sum is 0 */
+    RP_VARIANT_WHOLE_NORMAL = 1,                                               /* init_normal: not truncated */
+    RP_VARIANT_NONFINITE = 1,                                                  /* evidence: some NaN and infinities among the values */
 };
 
 /* Memory that the host and a device with separate memory access by the same address. */

@@ -206,12 +206,13 @@ static struct rp_dev *device(int rows, size_t limit, unsigned mix)
     return &cuda->dev;
 }
 
-static void run(const struct sample *s, unsigned mix)
+/* Returns how many kernels ran. */
+static int run(const struct sample *s, unsigned mix)
 {
     static const int forwards[] = {8, 4, 2, 18, 14}, backwards[] = {8, 4, 18, 14};
     struct rp_err e = {0};
     struct job j;
-    int good = 1;
+    int good = 1, ran = 0;
     prepare(&j, s);
     forward(&j, &rp_reference_ops, NULL, 0);
     backward(&j, &rp_reference_ops, NULL, 0);
@@ -225,6 +226,7 @@ static void run(const struct sample *s, unsigned mix)
         forget(&j, O, DQKV);
         memset(j.mask.side[1], 0x5a, j.mask.bytes);
         forward(&j, dev->op, dev, 1);
+        ran++;
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "forward", forwards[i], QKV, DQKV);
     }
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good; i++) {
@@ -237,9 +239,11 @@ static void run(const struct sample *s, unsigned mix)
         CHECK(ids[1] == backwards[i], "kernel %d instead of %d", ids[1], backwards[i]);
         forget(&j, DQKV, TENSORS);
         backward(&j, dev->op, dev, 1);
+        ran++;
         good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "backward", backwards[i], QKV, TENSORS);
     }
     finish(&j);
+    return ran;
 }
 
 TEST(every_kernel_gives_the_bits_of_the_definition)
@@ -251,13 +255,15 @@ TEST(every_kernel_gives_the_bits_of_the_definition)
                   {1, 129, 1, 60, 5}, {1, 200, 1, 64, 3}, {1, 301, 1, 33, 2}, {1, 512, 1, 64, 2}, {2, 65, 1, 80, 5}, {1, 70, 2, 130, 3},
                   {1, 140, 1, 65, 2}, {1, 17, 1, 300, 2}};
     unsigned mix = 0;
+    int cases = 0;
     open_device();
     for (int i = 0; i < COUNT(shapes); i++)
         for (int n = 0; n < (shim->checked && shapes[i].seq > 40 ? 1 : shapes[i].times); n++, mix++) {
             const struct sample s = {shapes[i].batch, shapes[i].seq, shapes[i].heads, shapes[i].dim, (enum values)(mix % KINDS),
                                      (enum keys)(mix * 3 % MASKS), dropouts[mix / 2 % 3], mix % 7 == 3};
-            run(&s, mix);
+            cases += run(&s, mix);
         }
+    printf("# %d cases\n", cases);
 }
 
 /* Keys after a query are masked: lengths around the edges of tiles, and all widths of heads. */

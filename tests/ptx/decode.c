@@ -1,7 +1,7 @@
 /* From an opcode and its operands to an instruction.
  *
  * An opcode is a name and a type: what is a row of ops.def matches as a whole, "add.rn" with f32, so that a modifier that no row has is
- * refused. The others take their modifiers one after the other in the order of the PTX ISA; whatever is left is refused.
+ * refused. The others take their modifiers one after the other in the order of the PTX ISA; the rest of the opcode must be empty.
  */
 #include "tests/ptx/ptx.h"
 
@@ -189,7 +189,7 @@ static enum ptx_type as_bits(enum ptx_type t)
     return t == T_F32 || t == T_S32 ? T_U32 : t == T_S64 ? T_U64 : t == T_S16 ? T_U16 : t;
 }
 
-/* The opcode as a row of ops.def; 0: it is none. */
+/* The opcode as a row of ops.def; 0: it is not one. */
 static int decode_row(const char *name, enum ptx_type t)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -3,22 +3,10 @@
  * The rows of ops.def become loops over 32 lanes, which the compiler makes vectors of; lanes that are not in the mask keep what they have.
  * Compile with -ffp-contract=off: each operation rounds once.
  */
+#include "ops/functions.h"
 #include "tests/ptx/run.h"
 
 #define NAN_BITS 0x7fffffffu
-
-static float as_float(u32 x)
-{
-    float f;
-    memcpy(&f, &x, sizeof f);
-    return f;
-}
-static u32 as_bits(float f)
-{
-    u32 x;
-    memcpy(&x, &f, sizeof x);
-    return x;
-}
 
 static u32 permuted(u32 a, u32 b, u32 by)
 {
@@ -53,11 +41,11 @@ static u32 reversed(u32 x)
 
 static float smaller(float a, float b)
 {
-    return a != a ? b : b != b ? a : a < b ? a : b < a ? b : as_bits(a) >> 31 ? a : b;
+    return a != a ? b : b != b ? a : a < b ? a : b < a ? b : r_bits(a) >> 31 ? a : b;
 }
 static float larger(float a, float b)
 {
-    return a != a ? b : b != b ? a : a > b ? a : b > a ? b : as_bits(a) >> 31 ? b : a;
+    return a != a ? b : b != b ? a : a > b ? a : b > a ? b : r_bits(a) >> 31 ? b : a;
 }
 
 /* ---- conversions ---- */
@@ -91,12 +79,12 @@ static void convert(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
     EACH_LANE(m) {
         u64 x = ptx_extend(i->wide_value ? ptx_row64(w, i->s[0])[lane] : ptx_row32(w, i->s[0])[lane], from);
         if (from == T_F32 && to == T_F32) {
-            float r = rounded(as_float((u32)x), i->how);
-            x = r != r ? NAN_BITS : as_bits(r);
+            float r = rounded(r_float((u32)x), i->how);
+            x = r != r ? NAN_BITS : r_bits(r);
         } else if (from == T_F32) {
-            x = to_integer(as_float((u32)x), i->how, to);
+            x = to_integer(r_float((u32)x), i->how, to);
         } else if (to == T_F32) {
-            x = as_bits(is_signed ? (float)(s64)x : (float)x);
+            x = r_bits(is_signed ? (float)(s64)x : (float)x);
         }
         x = ptx_extend(x, to);
         if (i->wide_d)
@@ -343,7 +331,7 @@ static inline row_float *row_float_at(const struct ptx_warp *w, s32 place)
 
 void ptx_execute(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
-    const float one_nan = as_float(NAN_BITS);
+    const float one_nan = r_float(NAN_BITS);
     u32 no_divisor = 0;
     switch (i->op << 4 | i->type) {
 #define ROW(kind, id, name, sources, expression) KIND_##kind(id, sources, expression)

@@ -28,12 +28,6 @@ static u32 epochs;
 static jmp_buf out;
 static char fault[512];
 
-u32 ptx_random(void)
-{
-    ptx_launch.random = ptx_launch.random * 6364136223846793005u + 1442695040888963407u;
-    return (u32)(ptx_launch.random >> 33);
-}
-
 _Noreturn void ptx_fault(const struct ptx_warp *w, u32 pc, int lane, const char *format, ...)
 {
     va_list list;
@@ -56,17 +50,6 @@ void shim_fault(const char *what)
 
 /* ---- blocks ---- */
 
-static void arrange(u32 *order, u32 n)
-{
-    for (u32 i = 0; i < n; i++)
-        order[i] = shim_options.order == SHIM_REVERSE ? n - 1 - i : i;
-    for (u32 i = n; shim_options.order == SHIM_SCRAMBLED && i > 1; i--) {
-        u32 j = ptx_random() % i, x = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = x;
-    }
-}
-
 static void *make_room(void *p, size_t *room, size_t bytes)
 {
     if (bytes <= *room)
@@ -79,7 +62,7 @@ static void *make_room(void *p, size_t *room, size_t bytes)
     return p;
 }
 
-/* Registers start as a pattern that is no number. Those of the kernel before may stay: what they hold is nothing either. */
+/* Registers start as NaN. Those of the previous launch may stay: a kernel may not read them either. */
 static void set_kernel(struct ptx_warp *w, const struct ptx_kernel *k)
 {
     w->r = make_room(w->r, &w->r_room, k->arena + 64);
@@ -122,8 +105,8 @@ static void start_warp(struct ptx_block *b, u32 k)
     ptx_split(w, &w->group[0]);
 }
 
-/* Shared memory starts as NaN, so that what nobody wrote shows in the results. */
-static void start_block(int place, u64 number, size_t shared)
+/* Shared memory starts as NaN, so that reading it uninitialised shows in the results. */
+static void start_block(int place, u32 number, size_t shared)
 {
     struct ptx_block *b = resident[place];
     const struct shim_dim *g = &ptx_launch.grid;
@@ -135,12 +118,12 @@ static void start_block(int place, u64 number, size_t shared)
             abort();
     }
     b->is_live = 1;
-    b->index = (struct shim_dim){(u32)(number % g->x), (u32)(number / g->x % g->y), (u32)(number / g->x / g->y)};
-    b->number = (u32)number;
+    b->index = (struct shim_dim){number % g->x, number / g->x % g->y, number / g->x / g->y};
+    b->number = number;
     b->shared_bytes = (u32)shared;
     b->epoch = ++epochs;
     b->barriers = 0;
-    b->slow = shim_options.order == SHIM_SCRAMBLED && ptx_random() % 3 == 0 ? 1u << ptx_random() % 6 : 1;
+    b->slow = shim_options.order == SHIM_SCRAMBLED && shim_random() % 3 == 0 ? 1u << shim_random() % 6 : 1;
     b->seen.n = b->soon.n = 0;
     b->warps = (int)((ptx_launch.threads + LANES - 1) / LANES);
     memset(b->shared, 0xff, shared);
@@ -186,7 +169,7 @@ static int take_turn(struct ptx_block *b)
 {
     u32 order[SHIM_THREADS / LANES];
     int has_moved = 0, groups = 0;
-    arrange(order, (u32)b->warps);
+    shim_arrange(order, (u32)b->warps);
     for (int k = 0; k < b->warps; k++) {
         struct ptx_warp *w = &b->warp[order[k]];
         if (w->groups && !waits_for_block(w))
@@ -198,18 +181,18 @@ static int take_turn(struct ptx_block *b)
     return has_moved | release(b) | !b->is_live;
 }
 
-static const char *run_blocks(const u32 *start, u64 blocks, u64 left_out, size_t shared)
+static const char *run_blocks(const u32 *start, u32 blocks, size_t shared)
 {
     int places = shim_options.resident < 1 ? 1 : shim_options.resident > SHIM_RESIDENT ? SHIM_RESIDENT : shim_options.resident, idle = 0;
-    for (u64 next = 0, finished = 0; finished < blocks;) {
+    for (u32 next = 0, finished = 0; finished < blocks;) {
         int has_moved = 0;
         for (int i = 0; i < places; i++) {
             if (!resident[i] || !resident[i]->is_live) {
                 if (next == blocks)
                     continue;
-                start_block(i, left_out + start[next++], shared);
+                start_block(i, start[next++], shared);
             }
-            if (resident[i]->slow > 1 && ptx_random() % resident[i]->slow)
+            if (resident[i]->slow > 1 && shim_random() % resident[i]->slow)
                 continue;
             has_moved |= take_turn(resident[i]);
             finished += !resident[i]->is_live;
@@ -223,14 +206,11 @@ static const char *run_blocks(const u32 *start, u64 blocks, u64 left_out, size_t
 
 static const char *run_grid(size_t shared)
 {
-    u64 all = (u64)ptx_launch.grid.x * ptx_launch.grid.y * ptx_launch.grid.z;
-    u64 left_out = shim_options.last && shim_options.last < all ? all - shim_options.last : 0;
-    u32 *const start = ptx_grow(NULL, (all - left_out) * sizeof *start);
-    arrange(start, (u32)(all - left_out));
+    u32 blocks, *const start = shim_arrange_blocks(ptx_launch.grid, &blocks);
     for (int i = 0; i < SHIM_RESIDENT; i++)
         if (resident[i])
             resident[i]->is_live = 0;
-    const char *wrong = setjmp(out) ? fault : run_blocks(start, all - left_out, left_out, shared);
+    const char *wrong = setjmp(out) ? fault : run_blocks(start, blocks, shared);
     free(start);
     return wrong;
 }
@@ -280,12 +260,9 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
     if (!k)
         return "there is no such kernel";
     size_t all_shared = (k->shared + 127) / 128 * 128 + shared;
-    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-        return "the grid is empty or too large";
-    if (block.x * block.y * block.z != k->threads)
-        return "the block has another size than the kernel was compiled for";
-    if (all_shared > SHIM_SHARED_MAX)
-        return "more shared memory than any GPU has for a block";
+    const char *refused = shim_refuse_launch(grid, block, k->threads, all_shared);
+    if (refused)
+        return refused;
     k->launches++;
     ptx_launch.kernel = k;
     ptx_launch.grid = grid;
@@ -293,7 +270,7 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
     ptx_launch.threads = k->threads;
     ptx_launch.args = args;
     ptx_launch.lockstep = shim_options.order == SHIM_FORWARD && !ptx_launch.split;
-    ptx_launch.random = shim_options.seed * 0x9e3779b97f4a7c15u + k->launches;
+    shim_random_state = shim_options.seed * 0x9e3779b97f4a7c15u + k->launches;
     ptx_races_begin();
     return run_grid(all_shared);
 }
@@ -317,7 +294,7 @@ static void read_directory(const char *path)
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         size_t n = strlen(e->d_name);
         char full[4096];
-        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* beside the images are their sources' names and digests */
+        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* next to the images are the names of their sources and digests */
             continue;
         snprintf(full, sizeof full, "%s/%.*s", path, (int)n, e->d_name);
         char *text = read_file(full);

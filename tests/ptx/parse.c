@@ -68,7 +68,7 @@ u64 ptx_symbol(const char *name)
 
 static struct declaration {
     char prefix[64];
-    int count; /* 0: one register of that very name */
+    int count; /* 0: one register of exactly this name */
     enum ptx_width width;
     u32 first;
 } *declared;

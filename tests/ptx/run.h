@@ -1,6 +1,6 @@
 /* Warps and blocks that execute PTX.
  *
- * What:    a warp is groups of threads that stand at one instruction; a block is its warps and shared memory; several blocks are resident.
+ * What:    a warp is groups of threads that are at one instruction; a block is its warps and shared memory; several blocks are resident.
  * Flow:    shim_launch() (grid.c) -> ptx_run_warp() (warp.c) until the warp has to wait -> ptx_execute() (exec.c) for each instruction.
  * Owner:   grid.c keeps blocks and registers of warps for the next launch.
  * Extend:  a check of memory goes into access.c, which every access passes.
@@ -70,14 +70,12 @@ extern struct ptx_launch {
     int split;             /* each thread on its own between meetings */
     int races;             /* accesses that nothing orders are faults */
     int strict;            /* only the driver's memory, else all of this process */
-    u64 random;
 } ptx_launch;
-u32 ptx_random(void);
 
 /* Runs until the warp waits for its block, has returned, only looks at memory that other blocks change, or has used its turn. */
 enum ptx_ran { RAN, ONLY_LOOKED };
 enum ptx_ran ptx_run_warp(struct ptx_warp *w);
-void ptx_split(struct ptx_warp *w, struct ptx_group *g); /* into single threads, if the launch asks for that */
+void ptx_split(struct ptx_warp *w, struct ptx_group *g); /* into single threads, if the launch does that */
 
 /* Executes one instruction of lanes m that neither branches nor meets. */
 void ptx_execute(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m);

@@ -2,7 +2,7 @@
  *
  * Lanes at the same instruction are a group and execute it together. A branch that only some take splits the group; in lockstep groups that
  * come to the same instruction are one again, in the other orders only where the program makes them meet. An instruction that exchanges
- * something waits until every lane that it names, and that has not returned, is at that very instruction.
+ * something waits until every lane that it names, and that has not returned, is at the same instruction.
  */
 #include "tests/ptx/run.h"
 
@@ -96,7 +96,7 @@ static void vote(const struct ptx_warp *w, const struct ptx_group *g)
         ptx_row32(w, i->d[0])[lane] = yes;
 }
 
-/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: there is none. */
+/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: no group is complete. */
 static int meet(struct ptx_warp *w)
 {
     join_waiting(w);
@@ -182,12 +182,12 @@ static enum ended run_group(struct ptx_warp *w, int k, u32 stop)
             return SPENT;
         if (i->guard >= 0)
             m &= w->p[i->guard] ^ i->guard_flip;
+        if (g->pc < last && (m || i->op == OP_BRANCH)) /* a branch is executed whether or not it is taken */
+            hits[g->pc] = '1';
         if (!m) {
             g->pc++;
             continue;
         }
-        if (g->pc < last)
-            hits[g->pc] = '1';
         if (i->op == OP_BRANCH) {
             if (m != g->mask) {
                 add_group(w, m, i->target);
@@ -239,7 +239,7 @@ static int next_group(struct ptx_warp *w, u32 avoid, u32 *stop)
     if (!n)
         return avoid ? next_group(w, 0, stop) : -1;
     if (!ptx_launch.lockstep)
-        return ready[shim_options.order == SHIM_SCRAMBLED ? ptx_random() % (u32)n : (u32)n - 1];
+        return ready[shim_options.order == SHIM_SCRAMBLED ? shim_random() % (u32)n : (u32)n - 1];
     for (int k = 0; k < n; k++)
         if (ready[k] != furthest_back && w->group[ready[k]].pc < *stop)
             *stop = w->group[ready[k]].pc;
@@ -250,7 +250,7 @@ enum ptx_ran ptx_run_warp(struct ptx_warp *w)
 {
     int looks = 0, has_moved = 0;
     u32 avoid = 0;
-    budget = ptx_launch.lockstep ? 1 << 30 : shim_options.order == SHIM_SCRAMBLED ? (long)(ptx_random() % 200) : 1 << 30;
+    budget = ptx_launch.lockstep ? 1 << 30 : shim_options.order == SHIM_SCRAMBLED ? (long)(shim_random() % 200) : 1 << 30;
     while (w->groups) {
         u32 stop;
         int k = next_group(w, avoid, &stop);

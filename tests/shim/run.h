@@ -2,7 +2,7 @@
  *
  * What:    shim_launch() runs one kernel of kernels.def to its end; shim_options says in which order.
  * Flow:    tests/shim/driver.c, the libcuda of the tests, calls it for cuLaunchKernel.
- * Extend:  an order is a value of enum shim_order and its permutation in arrange().
+ * Extend:  an order is a value of enum shim_order and its permutation in shim_arrange().
  */
 #ifndef RP_TESTS_SHIM_RUN_H
 #define RP_TESTS_SHIM_RUN_H
@@ -32,6 +32,14 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
 
 /* Whether kernels.def has the kernel, and the size of its arguments (0: no such kernel). */
 size_t shim_args_size(const char *kernel);
+
+/* For the executors (order.c): random numbers, which follow from the state that the launch sets; threads, warps or blocks in the order of the
+ * options; the blocks of a grid that run, in the order in which they start (free() them); why no GPU would take a launch, or NULL. */
+extern uint64_t shim_random_state;
+uint32_t shim_random(void);
+void shim_arrange(uint32_t *order, uint32_t n);
+uint32_t *shim_arrange_blocks(struct shim_dim grid, uint32_t *blocks);
+const char *shim_refuse_launch(struct shim_dim grid, struct shim_dim block, unsigned threads, size_t shared);
 
 /* For the checks of memory accesses (check.c): who runs. */
 struct shim_place {

@@ -54,7 +54,6 @@ static const char *fault;
 static unsigned threads;
 static size_t shared_bytes, args_bytes;
 static uint32_t stamps;
-static uint64_t random_state;
 static void (*body)(const void *args);
 static const void *body_args;
 
@@ -218,23 +217,6 @@ void rp_copy_wait(int newest)
 
 /* ---- blocks ---- */
 
-static uint32_t draw(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33);
-}
-
-static void arrange(unsigned *order, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        order[i] = shim_options.order == SHIM_REVERSE ? n - 1 - i : i;
-    for (unsigned i = n; shim_options.order == SHIM_SCRAMBLED && i > 1; i--) {
-        unsigned j = draw() % i, x = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = x;
-    }
-}
-
 static struct block *place(int i)
 {
     if (!resident[i]) {
@@ -339,7 +321,7 @@ static int run_threads(struct block *b, unsigned first, unsigned n)
 {
     static unsigned order[SHIM_THREADS];
     int moved = 0;
-    arrange(order, n);
+    shim_arrange(order, n);
     for (unsigned i = 0; i < n && !fault; i++) {
         struct fiber *f = &b->fiber[first + order[i]];
         if (f->state != READY && f->state != SPINNING)
@@ -356,7 +338,7 @@ static int run_ahead(struct block *b)
     static unsigned order[SHIM_THREADS / 32];
     unsigned warps = (threads + 31) / 32;
     int moved = 0;
-    arrange(order, warps);
+    shim_arrange(order, warps);
     for (unsigned i = 0; i < warps; i++) {
         unsigned w = 32 * order[i], n = threads - w < 32 ? threads - w : 32;
         do
@@ -385,14 +367,10 @@ static int any_stuck(const struct block *b)
     return 1;
 }
 
-static void run_grid(unsigned all)
+static void run_grid(void)
 {
-    unsigned left_out = shim_options.last && shim_options.last < all ? all - shim_options.last : 0, blocks = all - left_out;
-    unsigned *start = malloc(blocks * sizeof *start), next = 0, finished = 0;
+    uint32_t blocks, *start = shim_arrange_blocks(gridDim, &blocks), next = 0, finished = 0;
     int places = shim_options.resident, idle = 0;
-    if (!start)
-        abort();
-    arrange(start, blocks);
     for (int i = 0; i < places; i++)
         place(i)->live = 0;
     while (finished < blocks && !fault) {
@@ -402,7 +380,7 @@ static void run_grid(unsigned all)
             if (!b->live && next == blocks)
                 continue;
             if (!b->live)
-                start_block(i, left_out + start[next++]);
+                start_block(i, start[next++]);
             moved |= turn(b);
             finished += !b->live;
             if (b->live && any_stuck(b))
@@ -454,23 +432,18 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
         i++;
     if (i == KERNELS)
         return "there is no such kernel";
-    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
-        (uint64_t)grid.x * grid.y * grid.z > 0xffffffffu)
-        return "the grid is empty or too large";
-    if (block.x * block.y * block.z != kernels[i].threads)
-        return "the block has another size than kernels.def says";
-    if (shared > SHIM_SHARED_MAX)
-        return "more shared memory than any GPU has for a block";
+    fault = shim_refuse_launch(grid, block, kernels[i].threads, shared);
+    if (fault)
+        return fault;
     gridDim = grid;
     blockDim = block;
     threads = block.x * block.y * block.z;
     shared_bytes = shared;
-    random_state = shim_options.seed;
+    shim_random_state = shim_options.seed;
     body = kernels[i].run;
     body_args = args;
     args_bytes = kernels[i].args;
-    fault = NULL;
-    run_grid(grid.x * grid.y * grid.z);
+    run_grid();
     return fault;
 }
 
