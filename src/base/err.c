@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Messages quote untrusted file names and contents: control characters (which a terminal interprets) and invalid UTF-8 (which JSON

@@ -7,10 +7,8 @@
 #include "base/interrupt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/sha.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(SHA256_CTX) <= sizeof(struct rp_sha256), "struct rp_sha256 is too small");

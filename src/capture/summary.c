@@ -13,7 +13,6 @@
 #include "capture/topology/topo_matrix.h"
 #include "capture/value.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

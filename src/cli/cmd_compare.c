@@ -1,11 +1,9 @@
 /* `repro compare`: comparability and ratios of results. */
 #include "base/term.h"
-#include "base/text.h"
 #include "cli/opts.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

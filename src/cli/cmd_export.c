@@ -5,7 +5,6 @@
 #include "compare/result.h"
 #include "import/export.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct export_opts {

@@ -4,7 +4,6 @@
 #include "cli/opts.h"
 #include "cli/parse.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct help_opts {

@@ -7,7 +7,6 @@
 #include "import/scan.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct import_opts {
     const char *output, *unit, *from, *to;

@@ -4,7 +4,6 @@
 #include "recipe/recipe.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
 {

@@ -8,7 +8,6 @@
 #include "report/agreement.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

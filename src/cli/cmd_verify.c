@@ -3,7 +3,6 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
-#include "base/text.h"
 #include "cli/attempt.h"
 #include "cli/opts.h"
 #include "page/page.h"

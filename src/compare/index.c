@@ -2,12 +2,10 @@
  * output. */
 #include "compare/layout.h"
 
-#include "base/text.h"
 #include "report/escape.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

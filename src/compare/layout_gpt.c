@@ -2,7 +2,6 @@
 #include "compare/layout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Does the result belong to the case: degrees, batch and model. */

@@ -2,7 +2,6 @@
 #include "compare/compare.h"
 
 #include "base/json.h"
-#include "base/text.h"
 #include "capture/env_diff.h"
 #include "capture/fields.h"
 #include "capture/probe.h"

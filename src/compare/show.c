@@ -6,7 +6,6 @@
 #include "compare/layout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

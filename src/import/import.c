@@ -5,9 +5,7 @@
 #include "base/nearest.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "import/scan.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,12 +5,10 @@
 #include "base/embed.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "page/box.h"
 #include "page/section.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void read_style(struct rp_buf *style, char digest[64])
 {

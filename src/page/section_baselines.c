@@ -5,7 +5,6 @@
 #include "compare/compare.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SHOWN_MAX 24

@@ -1,12 +1,10 @@
 /* The ceilings of the device, how close the run came to them, and how memory was used. */
 #include "page/section.h"
 
-#include "base/json.h"
 #include "report/tables.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define CLASSES_MAX 16
 

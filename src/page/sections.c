@@ -1,7 +1,6 @@
 /* One bundle on a page: its sections in order, and what they share. */
 #include "page/section.h"
 
-#include "base/hash.h"
 #include "base/json.h"
 #include "report/tables.h"
 

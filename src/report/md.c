@@ -10,7 +10,6 @@
 #include "report/results.h"
 #include "report/tables.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

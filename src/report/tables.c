@@ -2,7 +2,6 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "capture/env_diff.h"
 #include "recipe/recipe.h"
 #include "report/figure.h"

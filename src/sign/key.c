@@ -1,7 +1,6 @@
 #include "sign/key.h"
 
 #include "base/hash.h"
-#include "base/text.h"
 #include "sign/minisign.h"
 #include "sign/passphrase.h"
 #include "sign/point.h"

@@ -7,9 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 #include "capture/host/mounts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char limits_path[] = "/proc/self/limits", shm[] = "/dev/shm";

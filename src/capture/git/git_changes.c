@@ -7,7 +7,6 @@
 #include "capture/git/git.h"
 #include "capture/privacy/secrets.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,7 +3,6 @@
 #include "capture/privacy/secrets.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

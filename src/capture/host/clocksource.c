@@ -3,8 +3,6 @@
 #include "capture/privacy/variables.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/timex.h>
 #include <time.h>

@@ -3,7 +3,6 @@
 #include "capture/host/device.h"
 #include "capture/host/elf.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
 #include "capture/host/device.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CPUFREQ "/sys/devices/system/cpu/cpufreq"

@@ -1,7 +1,6 @@
 #include "capture/host/mounts.h"
 #include "capture/privacy/secrets.h"
 
-#include "base/hash.h"
 #include "base/text.h"
 
 #include <stdio.h>

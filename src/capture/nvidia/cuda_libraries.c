@@ -7,7 +7,6 @@
 #include "capture/host/elf.h"
 #include "capture/nvidia/libraries.h"
 #include "capture/privacy/secrets.h"
-#include "capture/privacy/variables.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "capture/privacy/variables.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

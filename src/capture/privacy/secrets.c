@@ -1,10 +1,7 @@
 /* Settings and names: which of them hold a credential. Files are in secrets_text.c, persons in identity.c. */
 #include "capture/privacy/secrets.h"
 
-#include "base/text.h"
-
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

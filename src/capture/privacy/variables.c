@@ -3,7 +3,6 @@
 #include "capture/record.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_VALUE = 1024, MAX_NAME = 64, MAX_VARIABLES = 200 };
