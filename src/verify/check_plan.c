@@ -117,14 +117,10 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
     struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? d.threads : 1};
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
         return rp_fail(err, RP_MISMATCH, "these settings cannot be planned");
-    if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0)) {
-        rp_check_text(result, "%.4g MiB planned%s", json_number_value(plan_field(s, "total_bytes")) / (1 << 20),
-                     own ? "" : "; the device's own memory is the signer's word");
-        return 0;
-    }
+    if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0))
+        return rp_check_text(result, "%.4g MiB planned%s", json_number_value(plan_field(s, "total_bytes")) / (1 << 20),
+                             own ? "" : "; the device's own memory is the signer's word");
     if (rp_verify_same_build(s))
         return rp_fail(err, RP_MISMATCH, "the memory plan does not follow from the settings: %s", text);
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "another version made the plan, this one differs: %s", text);
-    return 0;
+    return rp_check_note(result, "another version made the plan, this one differs: %s", text);
 }

@@ -361,11 +361,8 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     const struct rp_policy *p = s->o->policy;
     int rules_given = 0, broken = 0;
     char first[480] = "";
-    if (!p) {
-        result->state = RP_CHECK_SKIPPED;
-        rp_check_text(result, "not requested; --policy FILE gives the rules that the bundle must meet");
-        return 0;
-    }
+    if (!p)
+        return rp_check_skip(result, "not requested; --policy FILE gives the rules that the bundle must meet");
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
         struct rules_answer a = {.rule = &p->rule[i]};
@@ -381,11 +378,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     if (broken)
         return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, rules_given, broken == 1 ? "does" : "do", first);
-    if (!rules_given) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "the policy has no rules");
-        return 0;
-    }
-    rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
-    return 0;
+    if (!rules_given)
+        return rp_check_note(result, "the policy has no rules");
+    return rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
 }
