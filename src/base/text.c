@@ -35,6 +35,18 @@ int rp_is_in(const char *const *list, size_t n, const char *word, size_t len)
             return 1;
     return 0;
 }
+int rp_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+const char *rp_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int rp_is_sha256(const char *text)
 {
     return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;

@@ -86,16 +86,10 @@ const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *na
     return NULL;
 }
 
-static int ends_in(const char *name, const char *with)
-{
-    size_t n = strlen(name), k = strlen(with);
-    return n >= k && strcmp(name + n - k, with) == 0;
-}
-
 /* May it be larger than a document? Records are read line by line, and hwloc's file is not parsed. */
 static int may_be_large(const char *name)
 {
-    return ends_in(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !ends_in(name, ".samples.jsonl"));
+    return rp_ends_with(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !rp_ends_with(name, ".samples.jsonl"));
 }
 
 /* Inserts a member of that name and size, in the order of the tar; NULL if the bundle cannot have it. */
@@ -307,7 +301,6 @@ static int read_pieces(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)
 static int read_member(struct bundle_reader *r, struct rp_member *m, size_t size, int kept, struct rp_err *err)
 {
     const char *data;
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h = {{0}};
     size_t n;
     int more;
@@ -321,8 +314,7 @@ static int read_member(struct bundle_reader *r, struct rp_member *m, size_t size
     rp_sha256_init(&h);
     if (read_pieces(r->from, &h, NULL, NULL, err) < 0)
         return -1;
-    rp_sha256_final(&h, digest);
-    rp_hex(m->sha256, digest, sizeof digest);
+    rp_sha256_final_hex(&h, m->sha256);
     return 0;
 }
 
@@ -382,7 +374,6 @@ int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, co
                     struct rp_err *err)
 {
     char name[RP_TAR_NAME_MAX + 1], hex[RP_SHA256_HEX];
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h = {{0}};
     size_t size;
     int more, failed;
@@ -396,8 +387,7 @@ int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, co
     }
     failed = more < 0 || (more > 0 && read_pieces(from, &h, piece, to, err) < 0);
     rp_unpack_free(from);
-    rp_sha256_final(&h, digest);
-    rp_hex(hex, digest, sizeof digest);
+    rp_sha256_final_hex(&h, hex);
     if (!failed && strcmp(hex, m->sha256) != 0)
         failed = rp_fail(err, RP_MISMATCH, "member '%s' changed while it was verified", m->name);
     return failed ? -1 : 0;

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/fields.h"
 
 #include <stdlib.h>
@@ -56,11 +57,6 @@ static int holds_hash(const json_t *value)
     return 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The words of a list, sorted, each once; how many. */
 static size_t set_of(const char **word, const json_t *list)
 {
@@ -69,7 +65,7 @@ static size_t set_of(const char **word, const json_t *list)
         const char *s = json_string_value(json_array_get(list, i));
         word[i] = s ? s : "";
     }
-    qsort(word, n, sizeof *word, by_text);
+    rp_sort_text(word, n);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || strcmp(word[i], word[kept - 1]) != 0)
             word[kept++] = word[i];
@@ -256,7 +252,7 @@ static int compare_children(struct compare_walk *w, const json_t *a, const json_
         if (known(sides[i]) == GROUP)
             json_object_foreach((json_t *)sides[i], key, child)
                 name[n++] = key;
-    qsort(name, n, sizeof *name, by_text);
+    rp_sort_text(name, n);
     for (size_t i = 0; i < n && rc == 0; i++)
         if (i == 0 || strcmp(name[i], name[i - 1]) != 0)
             rc = compare_child(w, name[i], child_of(a, name[i]), child_of(b, name[i]));

@@ -1,5 +1,6 @@
 /* `repro key`: signing keys and trusted keys. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/opts.h"
 #include "sign/key.h"
 #include "sign/passphrase.h"
@@ -203,9 +204,7 @@ static int list_trusted(struct rp_cli *cli, struct rp_err *err)
 /* "keys/alice.pem" -> "alice" */
 static char *name_of(const char *path)
 {
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    const char *dot = strrchr(base, '.');
+    const char *base = rp_base_name(path), *dot = strrchr(base, '.');
     return rp_asprintf("%.*s", (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base)), base);
 }
 

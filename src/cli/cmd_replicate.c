@@ -33,10 +33,8 @@ static const struct rp_opt opts[] = {
 json_t *rp_original_json(const struct rp_original *first)
 {
     char safe[NAME_MAX_CHARS];
-    const char *slash = strrchr(first->path, '/');
     return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle",
-                     rp_ascii(safe, sizeof safe, slash ? slash + 1 : first->path),
-                     "signer", first->v->fingerprint);
+                     rp_ascii(safe, sizeof safe, rp_base_name(first->path)), "signer", first->v->fingerprint);
 }
 
 static const char *recorded_text(const struct rp_original *first, const char *key)

@@ -24,16 +24,10 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int ends_in(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
 {
-    *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && ends_in(o->output, ".md");
-    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") &&
+    *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && rp_ends_with(o->output, ".md");
+    if (!o->format && o->output && !*markdown && !rp_ends_with(o->output, ".html") && !rp_ends_with(o->output, ".htm") &&
         strncmp(o->output, "/dev/", 5) != 0)
         return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;

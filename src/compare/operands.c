@@ -158,8 +158,7 @@ static int add_facts(struct rp_rows *rows, int first, const char *name, struct r
 
 static int load_published(struct rp_rows *rows, const char *given, struct rp_err *err)
 {
-    size_t n = strlen(given);
-    RP_FREE char *name = rp_asprintf("%.*s", (int)(n > 4 && strcmp(given + n - 4, ".csv") == 0 ? n - 4 : n), given);
+    RP_FREE char *name = rp_asprintf("%.*s", (int)(strlen(given) - (rp_ends_with(given, ".csv") ? 4 : 0)), given);
     int first = rows->n;
     char sha256[RP_SHA256_HEX], list[200] = "none", shown[72];
     RP_FREE char *path = rp_asprintf(FOLDER "%s.csv", name);
@@ -218,7 +217,7 @@ static int load_file(struct rp_rows *rows, const char *path, const struct rp_res
     if (rp_read_file(&bytes, path, FILE_MAX, err) < 0)
         return -1;
     rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
-    if (n > 4 && strcmp(path + n - 4, ".csv") == 0)
+    if (rp_ends_with(path, ".csv"))
         return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1
                : add_facts_of_bytes(rows, first, &bytes, err);
     if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)

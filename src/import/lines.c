@@ -101,9 +101,7 @@ int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *
 
 void rp_lines_digest(char out[RP_SHA256_HEX], struct rp_lines *l)
 {
-    unsigned char digest[RP_SHA256_SIZE];
-    rp_sha256_final(&l->hash, digest);
-    rp_hex(out, digest, sizeof digest);
+    rp_sha256_final_hex(&l->hash, out);
 }
 
 int rp_lines_fail(const struct rp_lines *l, struct rp_err *err, const char *fmt, ...)

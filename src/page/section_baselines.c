@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "compare/compare.h"
 
 #include <math.h>
@@ -53,8 +54,7 @@ static void put_details(struct rp_buf *out, const struct rp_result *row)
     rp_buf_printf(out, ", batch size %s", *batch ? batch : "unknown");
     if (row->source.kind != RP_RESULT_BUNDLE && row->source.file) {
         rp_buf_puts(out, ", ");
-        const char *slash = strrchr(row->source.file, '/');
-        rp_html_text(out, slash ? slash + 1 : row->source.file);
+        rp_html_text(out, rp_base_name(row->source.file));
         rp_buf_printf(out, ":%lld", (long long)row->source.line);
     }
     rp_buf_puts(out, "</span></th><td class=\"r\">");

@@ -6,6 +6,7 @@
  * the values found so far. The document has a group for each: "workdir", and the others by the name of their directory. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/child.h"
 #include "capture/git/git.h"
 #include "capture/privacy/secrets.h"
@@ -117,8 +118,7 @@ static void mark_dirty(json_t *out)
 static char *base_of(const struct rp_capture_opts *o, int i)
 {
     RP_FREE char *real = realpath(o->repos[i], NULL);
-    const char *path = real ? real : o->repos[i], *slash = strrchr(path, '/');
-    const char *last = slash ? slash + 1 : path;
+    const char *last = rp_base_name(real ? real : o->repos[i]);
     int secret = rp_is_secret_name(last), person = !o->identify && rp_is_identity(last);
     char *base = rp_asprintf("%.*s", NAME_BYTES, secret ? "withheld" : person ? "hidden" : last);
     for (char *c = base; *c; c++)

@@ -73,7 +73,6 @@ static int open_parent(git_repository *repo, const char *path, const char **name
 static int digest_large(struct rp_git_side *s, int fd, uint64_t deadline)
 {
     static char block[65536];
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h;
     ssize_t n;
     rp_sha256_init(&h);
@@ -82,8 +81,7 @@ static int digest_large(struct rp_git_side *s, int fd, uint64_t deadline)
         if (rp_now_ns() > deadline)
             return -1;
     }
-    rp_sha256_final(&h, digest);
-    rp_hex(s->sha256, digest, sizeof digest);
+    rp_sha256_final_hex(&h, s->sha256);
     s->large = 1;
     s->exists = n == 0;
     return n < 0 ? -1 : 0;

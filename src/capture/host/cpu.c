@@ -1,5 +1,6 @@
 /* The processor: what it is, how many of it, its caches, and which of it this process may use. */
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/container/security.h"
 #include "capture/host/device.h"
 #include "capture/value.h"
@@ -45,12 +46,6 @@ static void flags(struct rp_probe *p, const struct rp_text *info)
 }
 
 /* "cpu MHz" of every processor: lowest, median and highest at this moment. */
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void clocks(struct rp_probe *p, struct rp_text *info)
 {
     double mhz[RP_MAX_CPUS] = {0};
@@ -64,7 +59,7 @@ static void clocks(struct rp_probe *p, struct rp_text *info)
             if (f > 0 && f < 1e6)
                 mhz[n++] = f;
         }
-    qsort(mhz, (size_t)n, sizeof *mhz, by_value);
+    rp_sort_double(mhz, (size_t)n);
     for (int i = 0; i < 3; i++)
         if (n)
             rp_put_real(p->out, names[i], mhz[i == 0 ? 0 : i == 1 ? n / 2 : n - 1], info->path, "MHz");
@@ -74,16 +69,10 @@ static void clocks(struct rp_probe *p, struct rp_text *info)
 
 /* ---- topology ---- */
 
-static int by_id(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int count_distinct(int64_t *v, int n)
 {
     int distinct = 0;
-    qsort(v, (size_t)n, sizeof *v, by_id);
+    rp_sort_int64(v, (size_t)n);
     for (int i = 0; i < n; i++)
         distinct += i == 0 || v[i] != v[i - 1];
     return distinct;

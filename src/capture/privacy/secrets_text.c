@@ -1,6 +1,8 @@
 /* Whole files: is there a credential in the lines that changed? And files that are credentials by their names. */
 #include "capture/privacy/secrets.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -16,9 +18,8 @@ int rp_is_secret_file(const char *path)
                                         ".htpasswd", ".boto",     ".s3cfg",      "kubeconfig*", "*credential*",    "*password*", "*passwd*",
                                         "*secret*",  "*apikey*",  "*api_key*",   "_netrc",      ".git-credentials"};
     static const char *const folders[] = {".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"};
-    const char *base = strrchr(path, '/');
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (fnmatch(files[i], base ? base + 1 : path, FNM_CASEFOLD) == 0)
+        if (fnmatch(files[i], rp_base_name(path), FNM_CASEFOLD) == 0)
             return 1;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         const char *at = strstr(path, folders[i]);
