@@ -34,6 +34,7 @@ struct rp_bundle {
 };
 
 void rp_bundle_fini(struct rp_bundle *b);
+#define RP_BUNDLE __attribute__((cleanup(rp_bundle_fini))) struct rp_bundle
 int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err) rp_must_check;
 const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
 /* The name of a member of a rank or a node: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") -> "env/node0.before.json". */

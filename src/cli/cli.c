@@ -71,8 +71,12 @@ static int is_device(const char *path)
     return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
-int rp_cli_write_output(const char *path, int force, const struct rp_buf *text, struct rp_err *err)
+int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text, struct rp_err *err)
 {
+    if (!path && !cli->json)
+        rp_cli_print(text);
+    if (!path)
+        return 0;
     return (force || is_device(path) ? rp_write_file : rp_write_new_file)(path, text->data, text->size, 0644, err);
 }
 

@@ -36,7 +36,7 @@ static json_t *parse(const char *data, size_t size, const char *what, struct rp_
 static json_t *of_bundle(const char *path, struct rp_err *err)
 {
     const char *member = RP_OF_NODE(0, ".before.json");
-    struct rp_bundle b = {0};
+    RP_BUNDLE b = {0};
     RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)
         return NULL;
@@ -45,10 +45,7 @@ static json_t *of_bundle(const char *path, struct rp_err *err)
         return NULL;
     }
     const struct rp_member *m = rp_bundle_find(&b, member);
-    json_t *env =
-        m ? parse(rp_buf_text(&m->bytes), m->bytes.size, member, err) : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
-    rp_bundle_fini(&b);
-    return env;
+    return m ? parse(rp_buf_text(&m->bytes), m->bytes.size, member, err) : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
 }
 
 /* A document in a file, a pipe or, for "-", standard input; or a bundle. */

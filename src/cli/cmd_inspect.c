@@ -115,12 +115,10 @@ static int show_bundle(struct rp_cli *cli, const struct rp_bundle *b)
 
 static int cmd_inspect(struct rp_cli *cli, struct rp_err *err)
 {
-    struct rp_bundle b = {0};
+    RP_BUNDLE b = {0};
     if (rp_bundle_open(&b, cli->argv[0], err) < 0)
         return -1;
-    int failed = cli->argc > 1 ? show_member(cli, &b, cli->argv[1], err) < 0 : show_bundle(cli, &b) < 0;
-    rp_bundle_fini(&b);
-    return failed ? -1 : 0;
+    return cli->argc > 1 ? show_member(cli, &b, cli->argv[1], err) : show_bundle(cli, &b);
 }
 
 const struct rp_command rp_cmd_inspect = {

@@ -69,12 +69,8 @@ static int make_key(struct rp_cli *cli, const char *path, struct rp_err *err)
     }
     if (rp_key_create(path, *secret.text ? secret.text : NULL, err) < 0)
         return -1;
-    struct rp_key_pair *k = load_new(path, &secret, err);
-    if (!k)
-        return -1;
-    int failed = report_key(cli, path, k);
-    rp_key_free(k);
-    return failed;
+    RP_KEY *k = load_new(path, &secret, err);
+    return k ? report_key(cli, path, k) : -1;
 }
 
 static int cmd_key_new(struct rp_cli *cli, struct rp_err *err)
@@ -129,12 +125,10 @@ static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (!cli->argc && access(path, F_OK) < 0 && errno == ENOENT)
         return rp_fail(err, RP_IO, "there is no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
-    struct rp_key_pair *k = rp_key_load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
+    RP_KEY *k = rp_key_load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
     if (!k)
         return -1;
-    int failed = o->form ? show_form(cli, k, o->form) : report_key(cli, path, k);
-    rp_key_free(k);
-    return failed;
+    return o->form ? show_form(cli, k, o->form) : report_key(cli, path, k);
 }
 
 const struct rp_command rp_cmd_key_show = {
@@ -212,15 +206,13 @@ static int add_trusted(struct rp_cli *cli, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
     struct rp_trusted t = {0};
-    struct rp_key_pair *k = rp_key_load_any(cli->argv[0], -1, err);
+    RP_KEY *k = rp_key_load_any(cli->argv[0], -1, err);
     if (!k)
         return -1;
     RP_FREE char *name = o->name ? rp_strdup(o->name) : name_of(cli->argv[0]);
-    int failed = rp_trust_add(name, o->until, k, err) < 0;
-    rp_key_fingerprint(k, t.fingerprint);
-    rp_key_free(k);
-    if (failed)
+    if (rp_trust_add(name, o->until, k, err) < 0)
         return -1;
+    rp_key_fingerprint(k, t.fingerprint);
     t.name = name;
     if (o->until)
         snprintf(t.until, sizeof t.until, "%s", o->until);

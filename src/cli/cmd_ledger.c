@@ -136,11 +136,10 @@ static int count(void *arg, const json_t *line, struct rp_err *err)
 
 static int check_bundle(const struct ledger_opts *o, const char *path, char said[512], struct rp_err *err)
 {
-    struct rp_verification v = {0};
+    RP_VERIFICATION v = {0};
     struct rp_verify_opts vo = {.ledger = path};
     int failed = rp_verify(&v, o->bundle, &vo, err) < 0;
     snprintf(said, 512, "%s", v.check[RP_CHECK_ledger].text);
-    rp_verification_fini(&v);
     return failed ? rp_wrap(err, "--bundle") : 0;
 }
 
@@ -225,14 +224,11 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (rp_ledger_read(path, export_line, &out, &s, err) < 0)
         return rp_wrap(err, "nothing is exported");
-    if (o->output && rp_cli_write_output(o->output, o->force, &out, err) < 0)
+    if (rp_cli_write_output(cli, o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head",
-                                s.head,
-                                "text", o->output ? NULL : rp_buf_text(&out));
-    else if (!o->output)
-        rp_cli_print(&out);
+                                s.head, "text", o->output ? NULL : rp_buf_text(&out));
     return 0;
 }
 

@@ -191,26 +191,20 @@ static int check_files(const struct rp_run_opts *o, const struct rp_original *fi
 static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
 {
     const struct rp_run_opts *o = cli->opts;
-    struct rp_verification v = {0};
-    struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_meter meter;
     const struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
     const struct rp_original first = {.path = cli->argv[0], .v = &v, .kept = &kept};
     const struct rp_run_from from = {.load = load_first, .first = &first};
     rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
-    int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
-    if (failed) {
-        rp_wrap(err, "the original is not replicated");
-    } else {
-        RP_BUF line = {0};
-        rp_verification_line(&line, &v);
-        rp_meter_note(&meter, "original: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
-        failed = check_files(o, &first, err) < 0 || rp_run(cli, o, &from, err) < 0;
-    }
+    if (rp_verify(&v, cli->argv[0], &vo, err) < 0)
+        return rp_wrap(err, "the original is not replicated");
+    RP_BUF line = {0};
+    rp_verification_line(&line, &v);
+    rp_meter_note(&meter, "original: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
     rp_meter_end(&meter);
-    rp_verification_fini(&v);
-    rp_verified_fini(&kept);
-    return failed ? -1 : 0;
+    return check_files(o, &first, err) < 0 ? -1 : rp_run(cli, o, &from, err);
 }
 
 const struct rp_command rp_cmd_replicate = {

@@ -86,12 +86,10 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
     if (page.size > RP_PAGE_MAX)
         return rp_fail(err, RP_USAGE, "the report has %zu MiB, but verify --report reads %u: make reports of fewer bundles",
                        page.size >> 20, RP_PAGE_MAX >> 20);
-    if (o->output && rp_cli_write_output(o->output, o->force, &page, err) < 0)
+    if (rp_cli_write_output(cli, o->output, o->force, &page, err) < 0)
         return -1;
     if (cli->json)
         cli->result = summary(s, &page, markdown, o->output);
-    else if (!o->output)
-        rp_cli_print(&page);
     for (int i = 0; i < s->n && o->output && !cli->json; i++) {
         RP_BUF line = {0};
         char name[512];

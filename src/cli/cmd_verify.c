@@ -260,7 +260,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     const struct verify_opts *o = cli->opts;
     if (o->list)
         return list_checks(cli, err);
-    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
+    RP_VERIFICATION v = {0};
     __attribute__((cleanup(inputs_fini))) struct inputs in = {.bundle = cli->argv[0], .o = o};
     struct rp_verify_opts vo;
     struct progress progress = {0};

@@ -208,7 +208,6 @@ static int load_file(struct rp_rows *rows, const char *path, const struct rp_res
     unsigned char head[4] = {0};
     char sha256[RP_SHA256_HEX];
     int first = rows->n;
-    size_t n = strlen(path);
     RP_BUF bytes = {0};
     if (read_head(path, head, err) < 0)
         return -1;

@@ -95,7 +95,7 @@ static void put_results(struct rp_section *s, const struct rp_rows *rows, const 
 void rp_section_baselines(struct rp_section *s)
 {
     static const char *const tables[] = {"dlperf_v100", "oneflow_v100_2020-08", "published_other"};
-    struct rp_rows rows = {0};
+    RP_ROWS rows = {0};
     struct rp_result_opts o = {0};
     struct rp_err err;
     enum rp_comparable verdict;
@@ -114,5 +114,4 @@ void rp_section_baselines(struct rp_section *s)
     } else {
         rp_buf_puts(s->out, "<p>No evidence: the embedded tables have no results of this model on one device in fp32.</p>\n");
     }
-    rp_rows_fini(&rows);
 }

@@ -33,6 +33,7 @@ struct rp_doc {
 };
 
 void rp_doc_fini(struct rp_doc *d);
+#define RP_DOC __attribute__((cleanup(rp_doc_fini))) struct rp_doc
 void rp_doc_heading(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rp_doc_line(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* a paragraph */
 void rp_doc_title(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a paragraph that names the next table */

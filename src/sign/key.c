@@ -91,6 +91,11 @@ void rp_key_free(struct rp_key_pair *k)
     free(k);
 }
 
+void rp_key_freep(struct rp_key_pair **k)
+{
+    rp_key_free(*k);
+}
+
 /* ---- making ---- */
 
 /* PEM text of the key in bio, encrypted when there is a passphrase. */

@@ -109,8 +109,8 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
 /* The original is verified by any key, and must be the bundle that run.json names. */
 static int check_original(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
-    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     const struct rp_verify_opts o = {.keep = &kept};
     const json_t *named = json_object_get(s->run, "replicates");
     if (rp_verify(&v, s->o->original, &o, err) < 0)

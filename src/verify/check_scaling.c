@@ -77,8 +77,8 @@ static int compare_runs(const struct rp_verify_state *s, const json_t *base, con
 
 int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
-    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_verify_opts o = {.trust = s->o->trust, .keep = &kept};
     if (!s->o->baseline)
         return rp_check_skip(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices");
