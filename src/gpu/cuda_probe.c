@@ -1,4 +1,5 @@
 /* What the CUDA runtime linked in here gets from the driver: versions, and what only CUDA knows of a device. No context is made. */
+#include "gpu/gpu.h"
 
 #include <ctype.h>
 #include <cuda_runtime_api.h>
