@@ -21,6 +21,10 @@ int rp_ends_with(const char *text, const char *end);
 const char *rp_base_name(const char *path); /* without its folders */
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
+/* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where `tabs`) or changes
+ * the writing direction. */
+size_t rp_plain_size(const char *text, size_t n, int tabs);
+
 /* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?', line ends and tabs
  * become blanks. */
 void rp_sanitize(char *text);

@@ -36,22 +36,10 @@ void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, c
     json_object_set_new(obj, name, v);
 }
 
-/* UTF-8 without control characters. */
-static int is_text(const char *s, size_t left)
-{
-    for (size_t n; left; s += n, left -= n) {
-        unsigned c;
-        n = rp_utf8(s, left, &c);
-        if (!n || rp_is_control(c) || rp_is_bidi_control(c))
-            return 0;
-    }
-    return 1;
-}
-
 void rp_put_str(json_t *obj, const char *name, const char *value, const char *source)
 {
     size_t n = value ? strlen(value) : 0;
-    json_t *v = value && n <= RP_LINE_MAX && is_text(value, n) ? json_string(value) : NULL;
+    json_t *v = value && n <= RP_LINE_MAX && rp_plain_size(value, n, 0) == n ? json_string(value) : NULL;
     if (v)
         rp_put(obj, name, RP_STATE_OK, v, source, NULL, NULL);
     else if (!value)
@@ -157,8 +145,8 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
 
 int rp_is_line(const json_t *j)
 {
-    const char *s = json_string_value(j);
-    return s && json_string_length(j) <= RP_LINE_MAX && is_text(s, json_string_length(j));
+    size_t n = json_string_length(j);
+    return json_is_string(j) && n <= RP_LINE_MAX && rp_plain_size(json_string_value(j), n, 0) == n;
 }
 
 static int is_name(const char *key)

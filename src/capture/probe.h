@@ -48,8 +48,9 @@ void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 /* Removes or hides what must not leave the machine. A path is always read with the same redaction. */
 typedef void rp_redact(const struct rp_probe *p, struct rp_buf *text);
 void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact *redact);
-/* For the body of a rp_redact: each line, without its end, through line(), which adds what may be kept to `out`. */
-void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line));
+/* The same line by line, each without its end: line() adds what may be kept to `out`. */
+typedef void rp_redact_line(const struct rp_probe *p, struct rp_buf *out, char *line);
+void rp_text_read_lines(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact_line *line);
 /* For a text that is inspected, but neither kept nor recorded. */
 void rp_text_read_unrecorded(struct rp_text *t, const struct rp_probe *p, const char *path);
 /* The target of a symbolic link, as written. */

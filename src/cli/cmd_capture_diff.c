@@ -424,8 +424,6 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_capture_diff = {
     .name = "capture diff",
     .operands = "A B",
-    .min_operands = 2,
-    .max_operands = 2,
     .summary = "compare two captures, graded by what moves throughput",
     .details =
         "A and B are documents of 'repro capture -o', or bundles (their capture before the run; the bundle is not verified). A document "

@@ -127,8 +127,6 @@ static int cmd_compare(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_compare = {
     .name = "compare",
     .operands = "RESULT...",
-    .min_operands = 1,
-    .max_operands = -1,
     .summary = "check whether results are comparable, and by how much they differ",
     .details =
         "A RESULT is a bundle, which is verified first; published:NAME for an embedded table (dlperf_v100, gpt_v100, "

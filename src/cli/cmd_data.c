@@ -117,7 +117,6 @@ static int cmd_data_list(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_list = {
     .name = "data list",
     .operands = "[ARCHIVE]",
-    .max_operands = 1,
     .summary = "list what is unpacked and what is embedded, or the members of an archive",
     .details = "ARCHIVE is a file, or the name of an embedded archive.\n",
     .opts = store_opts,
@@ -261,7 +260,6 @@ static int cmd_data_check(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_check = {
     .name = "data check",
     .operands = "[PATH]",
-    .max_operands = 1,
     .summary = "read and describe every record of a data set, or hash the store again",
     .details = "PATH is a file, a directory of files, or a quoted glob. A bad length, checksum, field or value is an error that names "
                "file, record and field, with exit status 4.\n",
@@ -291,8 +289,6 @@ static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_unpack = {
     .name = "data unpack",
     .operands = "ARCHIVE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "unpack an archive into the store and print the directory",
     .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or bz2. It is hashed "
                "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n",
@@ -363,8 +359,6 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_make = {
     .name = "data make",
     .operands = "GENERATOR PATH",
-    .min_operands = 2,
-    .max_operands = 2,
     .summary = "write a synthetic corpus that a model can learn, identical on every machine",
     .details = "GENERATOR is the name of one, such as bert, or of its data format. PATH is a directory for the files, or an archive if its "
                "name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4.\n"

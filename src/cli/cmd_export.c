@@ -76,8 +76,6 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_export = {
     .name = "export",
     .operands = "FORMAT BUNDLE",
-    .min_operands = 2,
-    .max_operands = 2,
     .summary = "write a verified bundle in another format, such as MLLOG",
     .details =
         "Formats:\n"

@@ -105,8 +105,6 @@ static int cmd_import(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_import = {
     .name = "import",
     .operands = "FORMAT FILE...",
-    .min_operands = 2,
-    .max_operands = -1,
     .summary = "convert logs of other programs to unsigned results for 'compare'",
     .details =
         "Formats:\n"

@@ -124,8 +124,6 @@ static int cmd_inspect(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_inspect = {
     .name = "inspect",
     .operands = "BUNDLE [MEMBER]",
-    .min_operands = 1,
-    .max_operands = 2,
     .summary = "list the members of a bundle, or print one",
     .details = "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a terminal, control "
                "characters are replaced by '?'.\n"

@@ -134,7 +134,6 @@ static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_key_show = {
     .name = "key show",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "show the fingerprint and the public key of a key file",
     .details = "FILE is a private or a public key, in PEM form or made by signify or minisign; default is the key that 'repro run' signs "
                "with. Prints the path, the fingerprint (SHA-256 of the public key in DER form) and the public key in PEM form, never "
@@ -246,7 +245,6 @@ static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
     .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the printed fingerprint with one that you got "
                "from its owner in another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "

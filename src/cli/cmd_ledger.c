@@ -103,7 +103,6 @@ static const struct rp_opt list_opts[] = {RP_OPTION_INT(last, "last", 'n', 1, 10
 const struct rp_command rp_cmd_ledger_list = {
     .name = "ledger list",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "list the attempts, oldest first",
     .details = OPERAND_HELP "\n"
                "\n"
@@ -187,7 +186,6 @@ static const struct rp_opt check_opts[] = {
 const struct rp_command rp_cmd_ledger_check = {
     .name = "ledger check",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "check the hash chain, and the entry of a bundle",
     .details = OPERAND_HELP "\n"
                "\n"
@@ -237,7 +235,6 @@ static const struct rp_opt export_opts[] = {RP_OPT_OUTPUT(output, "file to write
 const struct rp_command rp_cmd_ledger_export = {
     .name = "ledger export",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "check the ledger and write it out, to go with a bundle",
     .details = "Every line as it is: names of recipes and bundles without folders, digests, times, exit statuses; nothing identifies the "
                "machine or its users. The chain is exported whole, including verifications ('repro verify --no-ledger' adds none): "

@@ -45,8 +45,6 @@ static int cmd_recipes_show(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_recipes_show = {
     .name = "recipes show",
     .operands = "RECIPE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "print a recipe, byte for byte; with --json, every key with the origin of its value",
     .details = "Examples:\n"
                "  repro recipes show bert_fp32 > mine.yaml\n",
@@ -121,7 +119,6 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_recipes_keys = {
     .name = "recipes keys",
     .operands = "[MODEL]",
-    .max_operands = 1,
     .summary = "explain every key of a recipe: form, range, default, models, option",
     .details = "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
                "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",

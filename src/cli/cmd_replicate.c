@@ -210,8 +210,6 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_replicate = {
     .name = "replicate",
     .operands = "BUNDLE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "repeat the run of a bundle here, and seal the agreement of both",
     .details =
         "Verifies the bundle, trains its recipe with the same settings and data (compared by digest), and seals a bundle whose signed "

@@ -484,8 +484,6 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_run = {
     .name = "run",
     .operands = "RECIPE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "

@@ -169,8 +169,6 @@ static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_sign = {
     .name = "sign",
     .operands = "BUNDLE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "add a countersignature to another's bundle",
     .details =
         "Verifies the bundle and signs the digest of statement.dsse.json, which covers every other member. The author's signature stays "

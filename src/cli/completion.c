@@ -27,7 +27,7 @@ static void put_flags(struct rp_buf *out, const struct rp_opt *o)
 static void operand_words(struct rp_buf *out, const struct rp_command *c, int *files)
 {
     int n;
-    *files = c->max_operands != 0;
+    *files = *c->operands != 0;
     for (const struct rp_command *const *s = rp_commands; *s; s++)
         if (rp_command_is_sub(*s, c))
             rp_buf_printf(out, " %s", strchr((*s)->name, ' ') + 1);

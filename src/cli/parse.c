@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,14 +163,28 @@ static int short_options(struct parser *p, char **argv, int *i, int argc, struct
     return 0;
 }
 
+/* Of "A [B]" 1 to 2, of "A B..." 2 or more, of "A | --option" 0 or 1. */
+static void count_operands(const char *operands, int *least, int *most)
+{
+    *least = *most = 0;
+    for (const char *p = operands; *p && *p != '|'; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        *least += *p != '[' && !strchr(p, '|');
+        *most = n > 3 && memcmp(p + n - 3, "...", 3) == 0 ? INT_MAX : *most + 1;
+        p += n;
+    }
+}
+
 static int check_operands(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct rp_command *c = cli->command;
-    if (cli->argc < c->min_operands)
+    int least, most;
+    count_operands(c->operands, &least, &most);
+    if (cli->argc < least)
         return rp_fail(err, RP_USAGE, "missing operand: repro %s %s", c->name, c->operands);
-    if (c->max_operands >= 0 && cli->argc > c->max_operands)
-        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[c->max_operands], c->name,
-                       *c->operands ? " " : "", c->operands);
+    if (cli->argc > most)
+        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[most], c->name, *c->operands ? " " : "",
+                       c->operands);
     return 0;
 }
 
@@ -235,7 +250,7 @@ const struct rp_command *rp_cli_find(const char *const *words, int n, int *used,
         return c;
     RP_FREE char *prefix = rp_asprintf("%s ", words[0]), *name = rp_asprintf("%s%s", prefix, words[1]);
     const struct rp_command *sub = find_exact(name);
-    if (!sub && has_subcommands(prefix) && c->max_operands == 0)
+    if (!sub && has_subcommands(prefix) && !*c->operands)
         return unknown_command(prefix, words[1], err);
     *used = sub ? 2 : 1;
     return sub ? sub : c;

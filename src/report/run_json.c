@@ -72,14 +72,9 @@ static int add_agreement(json_t *out, const struct rp_run_doc *d, struct rp_err 
 static json_t *tool_json(void)
 {
     const struct rp_build *b = rp_build_record();
-    json_t *j = json_object();
-    json_object_set_new(j, "name", json_string("repro"));
-    json_object_set_new(j, "version", text_or_null(b->version));
-    json_object_set_new(j, "commit", text_or_null(b->commit));
-    json_object_set_new(j, "dirty", text_or_null(b->dirty));
-    json_object_set_new(j, "compiler", text_or_null(b->compiler));
-    json_object_set_new(j, "flags", text_or_null(b->flags));
-    return j;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", "repro", "version", text_or_null(b->version), "commit",
+                     text_or_null(b->commit), "dirty", text_or_null(b->dirty), "compiler", text_or_null(b->compiler), "flags",
+                     text_or_null(b->flags));
 }
 
 json_t *rp_run_model(const struct rp_recipe *r)

@@ -71,13 +71,9 @@ static const char *trusted_comment(size_t *n, const char **text, size_t *left, c
     *n = (size_t)(end - line) - head;
     *left -= (size_t)(end - line) + 1;
     *text = end + 1;
-    for (size_t i = 0; i < *n;) {
-        unsigned c;
-        size_t step = rp_utf8(line + head + i, *n - i, &c);
-        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_is_bidi_control(c))
-            return rp_fail_null(err, RP_MALFORMED, "%s: line 3 holds a control character or invalid UTF-8 at byte %zu", what, head + i);
-        i += step;
-    }
+    size_t plain = rp_plain_size(line + head, *n, 1);
+    if (plain < *n)
+        return rp_fail_null(err, RP_MALFORMED, "%s: line 3 contains a control character or invalid UTF-8 at byte %zu", what, head + plain);
     return line + head;
 }
 

@@ -72,14 +72,9 @@ static int check_comment(const char *text, size_t n, const char *what, struct rp
 {
     if (n > COMMENT_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: line 1 has %zu bytes; a comment has %d at most", what, n, COMMENT_MAX);
-    for (size_t i = 0; i < n;) {
-        unsigned c;
-        size_t step = rp_utf8(text + i, n - i, &c);
-        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_is_bidi_control(c))
-            return rp_fail(err, RP_MALFORMED, "%s: line 1 holds a control character or invalid UTF-8 at byte %zu", what, i);
-        i += step;
-    }
-    return 0;
+    size_t plain = rp_plain_size(text, n, 1);
+    return plain == n ? 0
+                      : rp_fail(err, RP_MALFORMED, "%s: line 1 contains a control character or invalid UTF-8 at byte %zu", what, plain);
 }
 
 int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,

@@ -78,15 +78,12 @@ static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line
     rp_buf_puts(out, "\n");
 }
 
-static void redact(const struct rp_probe *p, struct rp_buf *text)
-{
-    if (!p->opts->identify)
-        rp_redact_lines(p, text, redact_line);
-}
-
 void rp_cgroup_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 {
-    rp_text_read_as(t, p, path, redact);
+    if (p->opts->identify)
+        rp_text_read(t, p, path);
+    else
+        rp_text_read_lines(t, p, path, redact_line);
 }
 
 /* ---- where the group is ---- */

@@ -46,14 +46,9 @@ static void redact_status_line(const struct rp_probe *p, struct rp_buf *out, cha
         rp_buf_printf(out, "Uid:\t%d\t%d\n", real ? 65534 : 0, effective ? 65534 : 0);
 }
 
-static void redact_status(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, redact_status_line);
-}
-
 void rp_status_read(struct rp_text *t, const struct rp_probe *p)
 {
-    rp_text_read_as(t, p, status_path, redact_status);
+    rp_text_read_lines(t, p, status_path, redact_status_line);
 }
 
 void rp_security_read(struct rp_security *s, const struct rp_probe *p)

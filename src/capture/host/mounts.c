@@ -254,11 +254,6 @@ static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line
     rp_buf_puts(out, "\n");
 }
 
-static void redact(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, redact_line);
-}
-
 /* ---- the table ---- */
 
 /* "\040" -> " ", in place */
@@ -281,7 +276,7 @@ void rp_mounts_read(struct rp_mounts *m, const struct rp_probe *p)
     size_t len[FIELDS];
     char *at = NULL;
     *m = (struct rp_mounts){0};
-    rp_text_read_as(&m->text, p, RP_MOUNTS_PATH, redact);
+    rp_text_read_lines(&m->text, p, RP_MOUNTS_PATH, redact_line);
     m->mount = m->text.state == RP_STATE_OK ? rp_alloc(MAX_MOUNTS * sizeof *m->mount) : NULL;
     for (char *line; m->n < MAX_MOUNTS && (line = rp_text_line(&m->text, &at));) {
         if (strlen(line) != (size_t)(at - line - 1) || split(line, strlen(line), field, len) < 0)

@@ -151,15 +151,10 @@ static void keep_default_route(const struct rp_probe *p, struct rp_buf *out, cha
         rp_buf_printf(out, "%.*s\t00000000\n", (int)n, line);
 }
 
-static void redact_routes(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, keep_default_route);
-}
-
 static void default_interface(struct rp_probe *p)
 {
     RP_TEXT t;
-    rp_text_read_as(&t, p, "/proc/self/net/route", redact_routes);
+    rp_text_read_lines(&t, p, "/proc/self/net/route", keep_default_route);
     size_t n = t.state == RP_STATE_OK ? strcspn(t.bytes.data, "\t") : 0;
     if (n) {
         RP_FREE char *name = rp_asprintf("%.*s", (int)n, t.bytes.data);

@@ -78,17 +78,12 @@ static void whole_disk(const struct rp_probe *p, char name[64])
     name[n] = 0;
 }
 
+/* Of a block device's uevent only its name: partitions have labels and UUIDs. */
 static void keep_name(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
     (void)p;
     if (strncmp(line, "DEVNAME=", 8) == 0)
         rp_buf_printf(out, "%s\n", line);
-}
-
-/* Of a block device's uevent only its name: partitions have labels and UUIDs. */
-static void redact_uevent(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, keep_name);
 }
 
 /* Name of the block device of a mount, or "". Btrfs and others have a device number of their own and tell the device as the source. */
@@ -98,7 +93,7 @@ static void block_device(const struct rp_probe *p, const struct rp_mount *m, cha
     RP_TEXT t = {0};
     *name = 0;
     if (strncmp(m->device, "0:", 2) != 0 && strspn(m->device, "0123456789:") == strlen(m->device) && strlen(m->device) < 24) {
-        rp_text_read_as(&t, p, RP_FORMAT(path, "/sys/dev/block/%s/uevent", m->device), redact_uevent);
+        rp_text_read_lines(&t, p, RP_FORMAT(path, "/sys/dev/block/%s/uevent", m->device), keep_name);
         RP_FREE char *dev = rp_text_field(&t, "DEVNAME", '=');
         if (dev && rp_is_plain_name(dev))
             snprintf(name, 64, "%s", dev);

@@ -55,17 +55,12 @@ static void redact_parameter(const struct rp_probe *p, struct rp_buf *out, char 
         rp_buf_printf(out, "%s\n", line);
 }
 
-static void redact_parameters(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, redact_parameter);
-}
-
 /* "Key: 1" and "Key: "text"" lines. */
 static void parameters(struct rp_probe *p)
 {
     RP_TEXT t;
     char *at = NULL;
-    rp_text_read_as(&t, p, DRIVER "/params", redact_parameters);
+    rp_text_read_lines(&t, p, DRIVER "/params", redact_parameter);
     if (t.state != RP_STATE_OK) {
         rp_put_state(p->out, "parameters", &t);
         return;
@@ -135,11 +130,6 @@ static void hide_uuid(const struct rp_probe *p, struct rp_buf *out, char *line)
         rp_buf_printf(out, "%s\n", line);
 }
 
-static void redact_information(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, hide_uuid);
-}
-
 static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
     static const char *const fields[][2] = {{"model", "Model"},       {"uuid", "GPU UUID"},         {"vbios", "Video BIOS"},
@@ -148,7 +138,7 @@ static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, co
     int64_t minor;
     json_t *one = json_object();
     RP_TEXT t;
-    rp_text_read_as(&t, p, RP_FORMAT(path, "%s/%s/information", dir, name), redact_information);
+    rp_text_read_lines(&t, p, RP_FORMAT(path, "%s/%s/information", dir, name), hide_uuid);
     for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
         rp_put_field(one, fields[k][0], &t, fields[k][1], ':');
     RP_FREE char *v = rp_text_field(&t, "Device Minor", ':');
