@@ -65,9 +65,7 @@ int rp_sha256_fd(char out[RP_SHA256_HEX], int fd, const char *name, uint64_t *si
     uint64_t total = 0;
     ssize_t n;
     rp_sha256_init(&h);
-    while ((n = pread(fd, bytes, chunk, (off_t)total)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
+    while ((n = RP_RETRY(pread(fd, bytes, chunk, (off_t)total))) != 0) {
         if (n < 0)
             return rp_fail(err, RP_IO, "cannot read '%s': %s", name, strerror(errno));
         if (rp_interrupted())

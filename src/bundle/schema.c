@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <regex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,14 +200,11 @@ static int fail(struct schema_walk *w, const char *fmt, ...) __attribute__((form
 static int fail(struct schema_walk *w, const char *fmt, ...)
 {
     char text[200], safe[200], path[PATH_MAX_CHARS] = "the document";
-    va_list ap;
     if (w->quiet) {
         w->err->code = RP_MALFORMED;
         return -1;
     }
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     write_path(path, w->at);
     return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, path, rp_ascii(safe, sizeof safe, text));
 }

@@ -156,9 +156,7 @@ static void read_bytes(struct rp_text *t, const struct rp_probe *p)
     RP_FD fd = rp_probe_open(p, t->path, &t->state, &t->detail);
     rp_buf_add(&t->bytes, "", 0);
     while (t->state == RP_STATE_OK) {
-        ssize_t n = read(fd, block, sizeof block);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(read(fd, block, sizeof block));
         if (n < 0) {
             t->state = state_of(errno);
             t->detail = "cannot be read";

@@ -40,9 +40,7 @@ static ssize_t read_secret(int fd, char *text, size_t size, int tty)
     size_t n = 0;
     for (;;) {
         char c = 0;
-        ssize_t got = read(fd, &c, 1);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = RP_RETRY(read(fd, &c, 1));
         if (got < 0)
             return -1;
         if (got == 0 || c == '\n')

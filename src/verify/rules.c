@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,10 +25,7 @@ struct rules_answer {
 static void answer(struct rules_answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void answer(struct rules_answer *a, int holds, const char *fmt, ...)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(a->text, sizeof a->text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(a->text, fmt);
     a->holds = holds;
 }
 

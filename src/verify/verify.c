@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "verify/state.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,10 +63,7 @@ json_t *rp_checks_json(void)
 int rp_check_text(struct rp_check_result *result, const char *fmt, ...)
 {
     char text[sizeof result->text];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     rp_ascii(result->text, sizeof result->text, text);
     return 0;
 }

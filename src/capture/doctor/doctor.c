@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,10 +21,7 @@ enum { SEVERITIES = sizeof severities / sizeof *severities };
 void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, const char *remedy, const char *value, ...)
 {
     char text[256];
-    va_list ap;
-    va_start(ap, value);
-    vsnprintf(text, sizeof text, value, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, value);
     rp_sanitize(text); /* it may contain a text of a driver, and be cut within a character */
     json_array_append_new(d->found, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "check", d->check, "severity", severities[severity],
                                               "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
