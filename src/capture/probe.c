@@ -191,7 +191,7 @@ struct allowance {
     size_t bytes;
 };
 
-static size_t length(const json_t *v)
+static size_t allowance_of(const json_t *v)
 {
     size_t i, n = 64 + (json_is_string(v) ? json_string_length(v) : 0);
     json_t *item;
@@ -201,10 +201,10 @@ static size_t length(const json_t *v)
 }
 
 /* 0: it is too much. */
-static int allow(struct allowance *a, const json_t *value)
+static int take_allowance(struct allowance *a, const json_t *value)
 {
-    size_t n = length(json_object_get(value, "value")) + length(json_object_get(value, "source")) +
-               length(json_object_get(value, "detail"));
+    size_t n = allowance_of(json_object_get(value, "value")) + allowance_of(json_object_get(value, "source")) +
+               allowance_of(json_object_get(value, "detail"));
     int enough = a->values > 0 && a->bytes >= n;
     a->values -= enough;
     a->bytes = enough ? a->bytes - n : 0;
@@ -225,7 +225,7 @@ static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, co
         json_t *there = json_object_get(out, name);
         if (!is_name(name))
             continue;
-        if (!allow(a, j))
+        if (!take_allowance(a, j))
             return 1;
         int is_group = json_is_object(j) && !has_state(j) && depth > 0;
         if (there && (!is_group || has_state(there)))

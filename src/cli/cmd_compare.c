@@ -50,7 +50,7 @@ static void show_layout(struct rp_cli *cli, struct rp_doc *d)
 }
 
 /* Tables without a selected first result keep all models. */
-static int lay_out(struct rp_cli *cli, struct rp_rows *rows)
+static int print_layout(struct rp_cli *cli, struct rp_rows *rows)
 {
     RP_BUF models = {0};
     const struct compare_opts *o = cli->opts;
@@ -121,7 +121,7 @@ static int cmd_compare(struct rp_cli *cli, struct rp_err *err)
         return list_folder(cli, err);
     if (rp_rows_load_all(&rows, cli->argv, cli->argc, &ro, err) < 0)
         return -1;
-    return o->layout ? lay_out(cli, &rows) : compare_rows(cli, &rows, err);
+    return o->layout ? print_layout(cli, &rows) : compare_rows(cli, &rows, err);
 }
 
 const struct rp_command rp_cmd_compare = {

@@ -24,7 +24,7 @@ static json_t *member_json(const struct rp_member *m, int with_text)
 }
 
 /* Top-level texts and numbers of run.json and of its results; empty if run.json does not parse. */
-static json_t *summary(const struct rp_bundle *b)
+static json_t *summary_json(const struct rp_bundle *b)
 {
     struct rp_err ignored;
     const struct rp_member *m = rp_bundle_find(b, "run.json");
@@ -102,7 +102,7 @@ static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char
 
 static int show_bundle(struct rp_cli *cli, const struct rp_bundle *b)
 {
-    RP_JSON *claims = summary(b), *members = json_array();
+    RP_JSON *claims = summary_json(b), *members = json_array();
     if (!cli->json) {
         print_text(cli->argv[0], b, claims);
         return 0;

@@ -34,7 +34,7 @@ struct ledger_list {
     size_t last; /* 0: all */
 };
 
-static int collect(void *arg, const json_t *line, struct rp_err *err)
+static int collect_line(void *arg, const json_t *line, struct rp_err *err)
 {
     struct ledger_list *l = arg;
     (void)err;
@@ -87,7 +87,7 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
             puts("no attempts yet");
         return 0;
     }
-    int failed = rp_ledger_read(path, collect, &l, &s, err) < 0; /* the valid lines are listed anyway */
+    int failed = rp_ledger_read(path, collect_line, &l, &s, err) < 0; /* the valid lines are listed anyway */
     size_t i;
     json_t *line;
     if (cli->json)
@@ -120,7 +120,7 @@ struct ledger_tally {
     int64_t started, sealed, failed, interrupted, judged, refused, inconclusive; /* judged: lines of verify with any verdict */
 };
 
-static int count(void *arg, const json_t *line, struct rp_err *err)
+static int count_line(void *arg, const json_t *line, struct rp_err *err)
 {
     struct ledger_tally *t = arg;
     const char *event = rp_json_text_at(line, "event");
@@ -149,7 +149,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     struct ledger_tally t = {0};
     char said[512] = "";
     RP_FREE char *path = path_of(cli);
-    int failed = rp_ledger_read(path, count, &t, &s, err) < 0;
+    int failed = rp_ledger_read(path, count_line, &t, &s, err) < 0;
     int64_t open = t.started - t.sealed - t.failed - t.interrupted;
     if (!failed && o->bundle)
         failed = check_bundle(o, path, said, err) < 0;

@@ -52,7 +52,7 @@ const struct rp_command rp_cmd_recipes_show = {
 };
 
 /* "whole number 1..512", "adamw|lamb" */
-static void form(char *out, size_t size, const struct rp_key *k)
+static void describe_form(char *out, size_t size, const struct rp_key *k)
 {
     switch (k->type) {
     case 'I':
@@ -97,7 +97,7 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
     RP_JSON *list = json_array();
     for (int i = 0; i < n; i++, k++) {
         char expected[128];
-        form(expected, sizeof expected, k);
+        describe_form(expected, sizeof expected, k);
         if (!(k->models & wanted))
             continue;
         if (cli->json) {

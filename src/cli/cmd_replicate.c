@@ -94,7 +94,8 @@ static void set_fini(struct set *s)
     free(s->item);
 }
 
-static int parse(struct rp_recipe *r, const struct rp_original *first, const char *backend, const struct set *set, struct rp_err *err)
+static int parse_recipe(struct rp_recipe *r, const struct rp_original *first, const char *backend, const struct set *set,
+                        struct rp_err *err)
 {
     RP_FREE char *name = recipe_name(first);
     const struct rp_buf *yaml = recipe_bytes(first);
@@ -158,10 +159,10 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
     take_overrides(&set, from->first);
     for (int i = 0; i < n; i++)
         set_add(&set, rp_strdup(user[i]));
-    int failed = parse(r, from->first, backend, &set, err) < 0;
+    int failed = parse_recipe(r, from->first, backend, &set, err) < 0;
     if (!failed && complete_settings(&set, r, from->first)) {
         rp_recipe_fini(r);
-        failed = parse(r, from->first, backend, &set, err) < 0;
+        failed = parse_recipe(r, from->first, backend, &set, err) < 0;
     }
     if (failed)
         rp_wrap(err, "the recipe of the original");

@@ -28,7 +28,7 @@ static const char *const prefixes[] = {"cri-containerd-", "crio-conmon-", "crio-
                                        "machine-", "nerdctl-", "pod", "session-", "step_", "task_", "uid_", "user-", "user@"};
 static const char *const suffixes[] = {".scope", ".service", ".slice"};
 
-static size_t affix(const char *const *list, size_t n, const char *name, size_t len, int at_end)
+static size_t affix_length(const char *const *list, size_t n, const char *name, size_t len, int at_end)
 {
     for (size_t i = 0; i < n; i++) {
         size_t k = strlen(list[i]);
@@ -46,8 +46,8 @@ static void redact_name(const struct rp_probe *p, struct rp_buf *out, const char
         rp_buf_add(out, name, len);
         return;
     }
-    size_t head = affix(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
-    size_t tail = affix(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
+    size_t head = affix_length(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
+    size_t tail = affix_length(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
     RP_FREE char *middle = rp_asprintf("%.*s", (int)(len - head - tail), name + head);
     rp_hide_as(p, "container.cgroup", middle, hidden);
     rp_buf_printf(out, "%.*s%s%.*s", (int)head, name, hidden, (int)tail, name + len - tail);
@@ -176,7 +176,7 @@ static void put_least(struct rp_probe *p, const char *name, const char *group, c
     }
 }
 
-static void version_2(struct rp_probe *p, const char *group)
+static void put_limits_v2(struct rp_probe *p, const char *group)
 {
     static const char *const limits[][3] = {{"cpu_limit", "cpu.max", "CPUs"},
                                             {"memory_limit", "memory.max", "B"},
@@ -209,7 +209,7 @@ static void directory_v1(struct rp_probe *p, const struct rp_text *t, const char
 }
 
 /* A quota of -1 and a memory limit of about 2^63 are version 1's ways to say none. */
-static void version_1(struct rp_probe *p, const struct rp_text *t)
+static void put_limits_v1(struct rp_probe *p, const struct rp_text *t)
 {
     char quota_path[MAX_GROUP + 64], period_path[MAX_GROUP + 64], path[MAX_GROUP + 64];
     directory_v1(p, t, "cpu", "cpu.cfs_quota_us", quota_path);
@@ -282,11 +282,11 @@ void rp_cgroup_limits(struct rp_probe *p)
     }
     snprintf(file, sizeof file, V2 "%s/cgroup.controllers", strcmp(group, "/") == 0 ? "" : group);
     if (has_v1) {
-        version_1(p, &t);
+        put_limits_v1(p, &t);
     } else {
         if (unified)
             rename_in_record(p, V2, group);
-        version_2(p, unified && rp_probe_exists(p, file) ? group : "/");
+        put_limits_v2(p, unified && rp_probe_exists(p, file) ? group : "/");
     }
     if (!p->opts->identify)
         hide_in_sources(p->out, has_v1 ? 1 : 2);

@@ -145,7 +145,7 @@ static void put_word(struct rp_probe *p, const char *name, const struct rp_text 
         rp_put_state(p->out, name, t);
 }
 
-static void namespaces(struct rp_probe *p)
+static void put_namespaces(struct rp_probe *p)
 {
     json_t *all = json_object();
     for (size_t i = 0; i < NAMESPACES; i++) {
@@ -171,7 +171,7 @@ static void redact_label(const struct rp_probe *p, struct rp_buf *text)
 }
 
 /* "docker-default (enforce)\n", or a context of SELinux with its NUL */
-static void profile(struct rp_probe *p)
+static void put_profile(struct rp_probe *p)
 {
     RP_TEXT t;
     rp_text_read_as(&t, p, "/proc/self/attr/current", redact_label);
@@ -197,8 +197,8 @@ void rp_probe_security(struct rp_probe *p)
     RP_FREE char *uid = rp_text_field(&s.status, "Uid", ':'); /* real, effective, saved, of the file system */
     int real, effective;
     put_word(p, "user", &s.status, uid && sscanf(uid, "%d %d", &real, &effective) == 2 ? (effective ? "ordinary" : "root") : NULL);
-    profile(p);
-    namespaces(p);
+    put_profile(p);
+    put_namespaces(p);
     int privileged = rp_is_privileged(&s, &m);
     if (e.name[0] && privileged >= 0)
         rp_put_str(p->out, "privileged", privileged ? "yes" : "no", status_path);

@@ -19,7 +19,7 @@ static void put_bound(json_t *obj, const char *name, const char *word, const cha
 }
 
 /* "Max locked memory         8388608              8388608              bytes     " */
-static void bounds(struct rp_probe *p)
+static void put_bounds(struct rp_probe *p)
 {
     static const char *const rows[][3] = {{"memlock", "Max locked memory", "B"}, {"stack", "Max stack size", "B"},
                                           {"nofile", "Max open files", "files"}, {"core", "Max core file size", "B"},
@@ -43,7 +43,7 @@ static void bounds(struct rp_probe *p)
 }
 
 /* Shared memory is what data loaders and NCCL exchange buffers in; without a mount of its own it is a directory of /. */
-static void shared_memory(struct rp_probe *p)
+static void put_shared_memory(struct rp_probe *p)
 {
     int64_t total, available;
     RP_MOUNTS m;
@@ -64,8 +64,8 @@ static void shared_memory(struct rp_probe *p)
 
 void rp_probe_limits(struct rp_probe *p)
 {
-    bounds(p);
-    shared_memory(p);
+    put_bounds(p);
+    put_shared_memory(p);
     rp_put_number(p, p->out, "pid_max", "/proc/sys/kernel/pid_max", 1, NULL);
     rp_put_number(p, p->out, "threads_max", "/proc/sys/kernel/threads-max", 1, NULL);
     rp_put_number(p, p->out, "max_map_count", "/proc/sys/vm/max_map_count", 1, NULL);

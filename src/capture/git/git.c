@@ -56,7 +56,7 @@ struct git_question {
 };
 
 /* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
-static json_t *look(const void *arg, struct rp_buf *rest)
+static json_t *look_at_part(const void *arg, struct rp_buf *rest)
 {
     const struct git_question *q = arg;
     const char *detail = NULL;
@@ -79,7 +79,7 @@ static int ask_part(const struct rp_probe *p, const char *dir, const struct part
     struct git_question q = {p, dir, part};
     const char *why = "it could not be inspected";
     RP_BUF diff = {0};
-    RP_JSON *answer = rp_in_child(look, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);
+    RP_JSON *answer = rp_in_child(look_at_part, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);
     const char *state = json_string_value(json_object_get(answer, "state"));
     if (!json_is_object(answer) || state) {
         enum rp_state s = state ? rp_state_named(state) : RP_STATE_ERROR;

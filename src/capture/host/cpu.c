@@ -15,7 +15,7 @@
 #define CPU "/sys/devices/system/cpu"
 
 /* First processor's block of /proc/cpuinfo; x86 and Arm names differ. */
-static void model(struct rp_probe *p, const struct rp_text *info)
+static void put_model(struct rp_probe *p, const struct rp_text *info)
 {
     static const char *const fields[][2] = {{"vendor", "vendor_id"},         {"model_name", "model name"},
                                             {"family", "cpu family"},        {"model", "model"},
@@ -27,7 +27,7 @@ static void model(struct rp_probe *p, const struct rp_text *info)
         rp_put_field(p->out, fields[i][0], info, fields[i][1], ':');
 }
 
-static void flags(struct rp_probe *p, const struct rp_text *info)
+static void put_flags(struct rp_probe *p, const struct rp_text *info)
 {
     char *v = rp_text_field(info, "flags", ':');
     if (!v)
@@ -46,7 +46,7 @@ static void flags(struct rp_probe *p, const struct rp_text *info)
 }
 
 /* "cpu MHz" of every processor: lowest, median and highest at this moment. */
-static void clocks(struct rp_probe *p, struct rp_text *info)
+static void put_clocks(struct rp_probe *p, struct rp_text *info)
 {
     double mhz[RP_MAX_CPUS] = {0};
     int n = 0;
@@ -91,7 +91,7 @@ static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
 }
 
 /* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online. */
-static void topology(struct rp_probe *p, const struct rp_text *online)
+static void put_topology(struct rp_probe *p, const struct rp_text *online)
 {
     static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}";
     int *cpu = rp_alloc(RP_MAX_CPUS * sizeof *cpu);
@@ -135,7 +135,7 @@ static int64_t cache_bytes(const char *s)
     return end[shift != 0] == 0 || end[shift != 0] == '\n' ? n << shift : -1;
 }
 
-static void cache(struct rp_probe *p, json_t *all, const char *index)
+static void put_cache(struct rp_probe *p, json_t *all, const char *index)
 {
     char path[4][120], name[16], letter;
     static const char *const files[] = {"level", "type", "size", "shared_cpu_list"};
@@ -163,7 +163,7 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
         rp_text_fini(&t[i]);
 }
 
-static void caches(struct rp_probe *p)
+static void put_caches(struct rp_probe *p)
 {
     static const char dir[] = CPU "/cpu0/cache";
     RP_DIRLIST d = {0};
@@ -175,13 +175,13 @@ static void caches(struct rp_probe *p)
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++)
         if (strncmp(d.name[i], "index", 5) == 0 && strlen(d.name[i]) < 10)
-            cache(p, all, d.name[i]);
+            put_cache(p, all, d.name[i]);
     json_object_set_new(p->out, "caches", all);
 }
 
 /* ---- what this process may use ---- */
 
-static void allowed(struct rp_probe *p)
+static void put_allowed(struct rp_probe *p)
 {
     static const char *const fields[][2] = {{"allowed", "Cpus_allowed_list"}, {"allowed_nodes", "Mems_allowed_list"}};
     RP_TEXT t;
@@ -198,7 +198,7 @@ static void allowed(struct rp_probe *p)
 }
 
 /* "(null)" is none */
-static void tickless(struct rp_probe *p)
+static void put_tickless(struct rp_probe *p)
 {
     static const char path[] = CPU "/nohz_full";
     RP_TEXT t;
@@ -231,7 +231,7 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
 }
 
 /* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
-static void hypervisor(struct rp_probe *p)
+static void put_hypervisor(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query(p, "hypervisor", NULL, ask_hypervisor);
     const char *name = json_string_value(answer);
@@ -248,18 +248,18 @@ void rp_probe_cpu(struct rp_probe *p)
     RP_TEXT info, online;
     rp_text_read(&info, p, "/proc/cpuinfo");
     rp_text_read(&online, p, CPU "/online");
-    model(p, &info);
-    flags(p, &info);
-    topology(p, &online);
+    put_model(p, &info);
+    put_flags(p, &info);
+    put_topology(p, &online);
     rp_put_cpus(p, p->out, "online", CPU "/online");
     rp_put_cpus(p, p->out, "isolated", CPU "/isolated");
-    tickless(p);
+    put_tickless(p);
     rp_put_cpus(p, p->out, "offline", CPU "/offline");
     rp_put_cpus(p, p->out, "performance_cores", "/sys/devices/cpu_core/cpus"); /* of processors that have two kinds */
     rp_put_cpus(p, p->out, "efficiency_cores", "/sys/devices/cpu_atom/cpus");
     rp_put_cpus(p, p->out, "first_core", CPU "/cpu0/topology/thread_siblings_list");
-    allowed(p);
-    hypervisor(p);
-    clocks(p, &info); /* cuts the text into lines: last */
-    caches(p);
+    put_allowed(p);
+    put_hypervisor(p);
+    put_clocks(p, &info); /* cuts the text into lines: last */
+    put_caches(p);
 }

@@ -35,7 +35,7 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
                      (int)strnlen(info.fw_version, sizeof info.fw_version));
 }
 
-static void driver(const struct rp_probe *p, json_t *obj, const char *name)
+static void put_firmware(const struct rp_probe *p, json_t *obj, const char *name)
 {
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
     RP_JSON *answer = rp_probe_query(p, "ethtool", name, ask_driver);
@@ -44,7 +44,7 @@ static void driver(const struct rp_probe *p, json_t *obj, const char *name)
 }
 
 /* DEVTYPE names bonds, bridges and radios; the rest goes by the hardware type of if_arp.h. */
-static void kind(const struct rp_probe *p, json_t *obj, const char *dir)
+static void put_kind(const struct rp_probe *p, json_t *obj, const char *dir)
 {
     char path[RP_PATH];
     int64_t type;
@@ -85,7 +85,7 @@ static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
             rp_put_unlisted(obj, i ? "queues_tx" : "queues_rx", &queues, path);
 }
 
-static json_t *interface(const struct rp_probe *p, const char *name, int physical)
+static json_t *interface_json(const struct rp_probe *p, const char *name, int physical)
 {
     static const char *const numbers[][3] = {{"mtu", "mtu", "B"},
                                              {"rx_errors", "statistics/rx_errors", "packets"},
@@ -93,7 +93,7 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
                                              {"rx_dropped", "statistics/rx_dropped", "packets"}};
     char dir[100], path[RP_PATH];
     json_t *obj = json_object();
-    kind(p, obj, RP_FORMAT(dir, NET "/%s", name));
+    put_kind(p, obj, RP_FORMAT(dir, NET "/%s", name));
     rp_put_line(p, obj, "operational", rp_join(path, dir, "operstate"));
     rp_put_optional(p, obj, "speed", rp_join(path, dir, "speed"), 1000000, "bit/s");
     for (size_t i = 0; i < (physical ? 4 : 1); i++)
@@ -106,14 +106,14 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
         return obj;
     rp_put_hidden_line(p, obj, "address", rp_join(path, dir, "address"));
     count_queues(p, obj, dir);
-    driver(p, obj, name);
+    put_firmware(p, obj, name);
     rp_put_device(p, obj, rp_join(path, dir, "device"));
     if (rp_probe_exists(p, rp_join(path, dir, "device/physfn")))
         rp_put_str(obj, "function", "virtual", path); /* a slice of a card that others use too */
     return obj;
 }
 
-static void interfaces(struct rp_probe *p)
+static void put_interfaces(struct rp_probe *p)
 {
     RP_DIRLIST d = {0};
     int shown[2] = {0, 0}, left_out = 0;
@@ -133,7 +133,7 @@ static void interfaces(struct rp_probe *p)
             continue;
         }
         shown[physical]++;
-        json_object_set_new(all, d.name[i], interface(p, d.name[i], physical));
+        json_object_set_new(all, d.name[i], interface_json(p, d.name[i], physical));
     }
     json_object_set_new(p->out, "interfaces", all);
     rp_put_int(p->out, "physical", shown[1], NET, NULL);
@@ -151,7 +151,7 @@ static void keep_default_route(const struct rp_probe *p, struct rp_buf *out, cha
         rp_buf_printf(out, "%.*s\t00000000\n", (int)n, line);
 }
 
-static void default_interface(struct rp_probe *p)
+static void put_default_interface(struct rp_probe *p)
 {
     RP_TEXT t;
     rp_text_read_lines(&t, p, "/proc/self/net/route", keep_default_route);
@@ -178,7 +178,7 @@ static void put_words(const struct rp_probe *p, json_t *obj, const char *name, c
     rp_put_str(obj, name, line, path);
 }
 
-static void sockets(struct rp_probe *p)
+static void put_sockets(struct rp_probe *p)
 {
     static const char *const files[][2] = {
         {"receive_buffer_max", "core/rmem_max"}, {"send_buffer_max", "core/wmem_max"},
@@ -200,7 +200,7 @@ static void sockets(struct rp_probe *p)
 
 void rp_probe_network(struct rp_probe *p)
 {
-    interfaces(p);
-    default_interface(p);
-    sockets(p);
+    put_interfaces(p);
+    put_default_interface(p);
+    put_sockets(p);
 }

@@ -19,7 +19,7 @@ static const char *const places[] = {"workdir", "temporary", "store"};
 /* ---- what only system calls say ---- */
 
 /* The longest part of the path that exists, without links. */
-static void deepest(const char *path, char out[PATH_MAX])
+static void existing_part(const char *path, char out[PATH_MAX])
 {
     RP_FREE char *part = rp_asprintf("%s%s", *path == '/' ? "" : "./", path);
     while (!realpath(part, out)) {
@@ -40,9 +40,9 @@ static json_t *ask_place(const struct rp_probe *p, const char *place)
     const char *tmp = getenv("TMPDIR");
     RP_FREE char *store = rp_store_path(NULL, NULL);
     if (strcmp(place, "workdir") == 0)
-        deepest(p->opts->workdir ? p->opts->workdir : ".", path);
+        existing_part(p->opts->workdir ? p->opts->workdir : ".", path);
     else
-        deepest(strcmp(place, "store") == 0 ? store : tmp && *tmp ? tmp : "/tmp", path);
+        existing_part(strcmp(place, "store") == 0 ? store : tmp && *tmp ? tmp : "/tmp", path);
     if (statvfs(path, &s) < 0)
         return NULL;
     struct rp_probe quiet = *p;
@@ -193,7 +193,7 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
     rp_put_number(p, obj, "rotational", RP_FORMAT(path, BLOCK "/%s/queue/rotational", name), 1, NULL);
 }
 
-static void place(struct rp_probe *p, const char *name)
+static void put_place(struct rp_probe *p, const char *name)
 {
     static const char *const from_mount[] = {"mount_point", "mounted_part", "filesystem", "options",   "filesystem_options",
                                              "source",      "device",       "disks",      "rotational"};
@@ -225,6 +225,6 @@ static void place(struct rp_probe *p, const char *name)
 void rp_probe_storage(struct rp_probe *p)
 {
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        place(p, places[i]);
+        put_place(p, places[i]);
     rp_put_each(p, p->out, "disks", BLOCK, "", MAX_DISKS, put_disk);
 }
