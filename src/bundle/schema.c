@@ -457,7 +457,7 @@ const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err)
     size_t size, i = 0, most = sizeof kept / sizeof *kept;
     const char *text = rp_schema_text(name, &size);
     if (!text)
-        return rp_fail_null(err, RP_BUG, "there is no schema '%s'", name);
+        return rp_fail_null(err, RP_BUG, "unknown schema '%s'", name);
     pthread_mutex_lock(&lock);
     while (i < most && kept[i].text && kept[i].text != text)
         i++;

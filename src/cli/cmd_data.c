@@ -150,7 +150,7 @@ static const struct rp_data_format *find_format(const char *name, struct rp_err 
     const struct rp_data_format *format = name ? rp_data_format_find(name) : rp_data_formats[0];
     RP_BUF names = {0};
     for (int i = 0; !format && rp_data_formats[i]; i++)
-        rp_fail(err, RP_USAGE, "there is no data format '%s', only: %s", name, add_name(&names, rp_data_formats[i]->name));
+        rp_fail(err, RP_USAGE, "unknown data format '%s'; expected one of %s", name, add_name(&names, rp_data_formats[i]->name));
     return format;
 }
 
@@ -338,7 +338,7 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
     struct rp_make_opts made = o->data;
     RP_BUF names = {0};
     for (int i = 0; !g && rp_generators[i]; i++)
-        rp_fail(err, RP_USAGE, "there is no generator '%s', only: %s", cli->argv[0], add_name(&names, rp_generators[i]->name));
+        rp_fail(err, RP_USAGE, "unknown generator '%s'; expected one of %s", cli->argv[0], add_name(&names, rp_generators[i]->name));
     if (!g)
         return -1;
     int archive = is_archive_name(path);

@@ -28,7 +28,7 @@ static const struct rp_exporter *find_exporter(const char *name, struct rp_err *
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
         if (strcmp(e->name, name) == 0)
             return e;
-    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; there is %s", rp_excerpt(shown, name), rp_exporters[0].name);
+    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; expected %s", rp_excerpt(shown, name), rp_exporters[0].name);
 }
 
 static int check_options(const struct export_opts *o, struct rp_err *err)

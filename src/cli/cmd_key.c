@@ -124,7 +124,7 @@ static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
     if (!path)
         return -1;
     if (!cli->argc && access(path, F_OK) < 0 && errno == ENOENT)
-        return rp_fail(err, RP_IO, "there is no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
+        return rp_fail(err, RP_IO, "no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
     RP_KEY *k = rp_key_load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
     if (!k)
         return -1;

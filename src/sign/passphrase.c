@@ -100,7 +100,7 @@ int rp_passphrase_ask(struct rp_passphrase *p, const char *prompt, int again, st
     struct termios before, quiet;
     RP_FD tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (tty < 0 || tcgetattr(tty, &before) < 0)
-        return rp_fail(err, RP_UNAVAILABLE, "a passphrase is needed and there is no terminal; give it with --passphrase-fd N");
+        return rp_fail(err, RP_UNAVAILABLE, "a passphrase is needed, but no terminal is attached; give it with --passphrase-fd N");
     /* Without ISIG and ICANON Ctrl-C arrives as a byte, at once, so the terminal cannot be left without echo. */
     quiet = before;
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ISIG | ICANON);

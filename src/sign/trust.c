@@ -160,7 +160,7 @@ int rp_trust_remove(const char *name, struct rp_err *err)
     if (unlink(path) == 0)
         return 0;
     if (errno == ENOENT)
-        return rp_fail(err, RP_USAGE, "there is no '%s' in the trust store; repro key trust --list shows it", name);
+        return rp_fail(err, RP_USAGE, "'%s' is not in the trust store; 'repro key trust --list' shows its names", name);
     return rp_fail(err, RP_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 

@@ -150,7 +150,7 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
             dir = p->opts->repos[i];
     }
     if (stat(dir, &st) < 0) {
-        put_all(out, RP_STATE_ERROR, "there is no such directory");
+        put_all(out, RP_STATE_ERROR, "no such directory");
         return out;
     }
     for (int i = 0; i < PARTS && ask_part(p, dir, &parts[i], out); i++)
