@@ -71,6 +71,22 @@ void rp_put_state(json_t *obj, const char *name, const struct rp_text *t)
         rp_put(obj, name, t->state, NULL, t->path, NULL, t->state == RP_STATE_ERROR ? t->detail : NULL);
 }
 
+void rp_put_invalid(json_t *obj, const char *name, const struct rp_text *t, const char *unit, const char *detail)
+{
+    if (t->state == RP_STATE_OK)
+        rp_put(obj, name, RP_STATE_ERROR, NULL, t->path, unit, detail);
+    else
+        rp_put_state(obj, name, t);
+}
+
+void rp_put_found(json_t *obj, const char *name, const char *value, const struct rp_text *t)
+{
+    if (value)
+        rp_put_str(obj, name, value, t->path);
+    else
+        rp_put_state(obj, name, t);
+}
+
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator)
 {
     RP_FREE char *v = rp_text_field(t, key, separator);
@@ -78,10 +94,7 @@ void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const 
     int quoted = n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n - 1] == v[0];
     if (quoted)
         v[n - 1] = 0;
-    if (quoted ? n > 2 : n && v[0] != '"')
-        rp_put_str(obj, name, v + quoted, t->path);
-    else
-        rp_put_state(obj, name, t);
+    rp_put_found(obj, name, (quoted ? n > 2 : n && v[0] != '"') ? v + quoted : NULL, t);
 }
 
 int rp_is_hidden(const char *value)

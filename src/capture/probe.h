@@ -107,6 +107,10 @@ void rp_put_real(json_t *obj, const char *name, double value, const char *source
 void rp_put_absent(json_t *obj, const char *name, const char *source);
 /* The state of a file that could not be read, for a value that would have come from it. */
 void rp_put_state(json_t *obj, const char *name, const struct rp_text *t);
+/* That state, or the error `detail` of a file that was read and whose text is not such a value. */
+void rp_put_invalid(json_t *obj, const char *name, const struct rp_text *t, const char *unit, const char *detail);
+/* What was found in a text, or its state where `value` is NULL. */
+void rp_put_found(json_t *obj, const char *name, const char *value, const struct rp_text *t);
 /* The value of "key : value" or "key=value" in a text, without its quotes; the text's state where there is none. */
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator);
 /* Hidden unless o->identify; what is hidden already stays as it is. */

@@ -165,10 +165,8 @@ static void put_least(struct rp_probe *p, const char *name, const char *group, c
         } else if (!json_object_get(p->out, name)) {
             if (known)
                 rp_put_str(p->out, name, "max", path);
-            else if (t.state != RP_STATE_OK)
-                rp_put_state(p->out, name, &t);
             else
-                rp_put(p->out, name, RP_STATE_ERROR, NULL, path, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
+                rp_put_invalid(p->out, name, &t, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
         }
         slash = strrchr(dir, '/');
         if (slash)
@@ -218,15 +216,14 @@ static void put_limits_v1(struct rp_probe *p, const struct rp_text *t)
     rp_text_read(&quota, p, quota_path);
     rp_text_read(&period, p, period_path);
     int64_t q, us;
-    if (quota.state != RP_STATE_OK)
-        rp_put_state(p->out, "cpu_limit", &quota);
-    else if (strncmp(quota.bytes.data, "-1", 2) == 0)
+    int is_read = quota.state == RP_STATE_OK;
+    if (is_read && strncmp(quota.bytes.data, "-1", 2) == 0)
         rp_put_str(p->out, "cpu_limit", "max", quota_path);
-    else if (rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
+    else if (is_read && rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
              rp_parse_count(period.bytes.data, &us) == 0 && us > 0)
         rp_put_real(p->out, "cpu_limit", (double)q / (double)us, quota_path, "CPUs");
     else
-        rp_put(p->out, "cpu_limit", RP_STATE_ERROR, NULL, quota_path, "CPUs", "not a quota and a period");
+        rp_put_invalid(p->out, "cpu_limit", &quota, "CPUs", "not a quota and a period");
 
     directory_v1(p, t, "memory", "memory.limit_in_bytes", path);
     rp_put_limit(p, p->out, "memory_limit", path, "B");

@@ -29,10 +29,8 @@ static void put_bounds(struct rp_probe *p)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char soft[32] = "", hard[32] = "";
         const char *row = t.state == RP_STATE_OK ? strstr(t.bytes.data, rows[i][1]) : NULL;
-        if (t.state != RP_STATE_OK) {
-            rp_put_state(p->out, rows[i][0], &t);
-        } else if (!row || sscanf(row + strlen(rows[i][1]), "%31s %31s", soft, hard) != 2) {
-            rp_put(p->out, rows[i][0], RP_STATE_ERROR, NULL, limits_path, rows[i][2], "no such row");
+        if (!row || sscanf(row + strlen(rows[i][1]), "%31s %31s", soft, hard) != 2) {
+            rp_put_invalid(p->out, rows[i][0], &t, rows[i][2], "no such row");
         } else {
             json_t *pair = json_object();
             put_bound(pair, "soft", soft, rows[i][2]);
@@ -49,10 +47,7 @@ static void put_shared_memory(struct rp_probe *p)
     RP_MOUNTS m;
     rp_mounts_read(&m, p);
     const struct rp_mount *at = rp_mounts_at(&m, shm);
-    if (at)
-        rp_put_str(p->out, "shm_file_system", at->type, RP_MOUNTS_PATH);
-    else
-        rp_put_state(p->out, "shm_file_system", &m.text);
+    rp_put_found(p->out, "shm_file_system", at ? at->type : NULL, &m.text);
     if (rp_probe_query_space(p, shm, &total, &available) == 0) {
         rp_put_int(p->out, "shm_size", total, shm, "B");
         rp_put_int(p->out, "shm_free", available, shm, "B");

@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct {

@@ -112,10 +112,8 @@ static void put_zone(struct rp_probe *p)
     if (start) {
         *end = 0;
         rp_put_str(p->out, "zone_rule", start + 1, file.path);
-    } else if (file.state == RP_STATE_OK)
-        rp_put(p->out, "zone_rule", RP_STATE_ERROR, NULL, file.path, NULL, "no file of a time zone");
-    else
-        rp_put_state(p->out, "zone_rule", &file);
+    } else
+        rp_put_invalid(p->out, "zone_rule", &file, NULL, "no file of a time zone");
 }
 
 void rp_probe_clock(struct rp_probe *p)

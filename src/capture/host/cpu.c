@@ -113,10 +113,8 @@ static void put_topology(struct rp_probe *p, const struct rp_text *online)
                    garbage ? "not a number" : NULL);
     if (n > 0)
         rp_put_int(p->out, "threads", n, online->path, NULL);
-    else if (online->state == RP_STATE_OK)
-        rp_put(p->out, "threads", RP_STATE_ERROR, NULL, online->path, NULL, "not a list of processors");
     else
-        rp_put_state(p->out, "threads", online);
+        rp_put_invalid(p->out, "threads", online, NULL, "not a list of processors");
     free(cpu);
     free(package);
     free(core);
@@ -152,10 +150,8 @@ static void put_cache(struct rp_probe *p, json_t *all, const char *index)
         int64_t bytes = t[2].state == RP_STATE_OK ? cache_bytes(t[2].bytes.data) : -1;
         if (bytes >= 0)
             rp_put_int(one, "size", bytes, path[2], "B");
-        else if (t[2].state == RP_STATE_OK)
-            rp_put(one, "size", RP_STATE_ERROR, NULL, path[2], "B", "not a size");
         else
-            rp_put_state(one, "size", &t[2]);
+            rp_put_invalid(one, "size", &t[2], "B", "not a size");
         rp_put_cpus(p, one, "shared_by", path[3]);
         json_object_set_new(all, name, one);
     }

@@ -135,13 +135,10 @@ static void put_load(struct rp_probe *p)
     RP_TEXT t;
     double n[5];
     rp_text_read(&t, p, "/proc/loadavg");
-    if (t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) != 5) {
-        t.state = RP_STATE_ERROR;
-        t.detail = "not five numbers";
-    }
+    int known = t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) == 5;
     for (int i = 0; i < 5; i++)
-        if (t.state != RP_STATE_OK)
-            rp_put_state(p->out, names[i], &t);
+        if (!known)
+            rp_put_invalid(p->out, names[i], &t, NULL, "not five numbers");
         else if (i < 3)
             rp_put_real(p->out, names[i], n[i], t.path, "tasks");
         else
@@ -153,12 +150,10 @@ static void put_uptime(struct rp_probe *p)
     RP_TEXT t;
     double seconds = -1;
     rp_text_read(&t, p, "/proc/uptime");
-    if (t.state != RP_STATE_OK)
-        rp_put_state(p->out, "uptime", &t);
-    else if (sscanf(t.bytes.data, "%lf", &seconds) == 1 && seconds >= 0 && seconds < 1e12)
+    if (t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf", &seconds) == 1 && seconds >= 0 && seconds < 1e12)
         rp_put_real(p->out, "uptime", seconds, t.path, "s");
     else
-        rp_put(p->out, "uptime", RP_STATE_ERROR, NULL, t.path, NULL, "not a number");
+        rp_put_invalid(p->out, "uptime", &t, NULL, "not a number");
 }
 
 static json_t *ask_uname(const struct rp_probe *p, const char *arg)

@@ -58,10 +58,8 @@ static void put_kind(const struct rp_probe *p, json_t *obj, const char *dir)
     rp_join(path, dir, "type");
     RP_TEXT number;
     rp_text_read(&number, p, path);
-    if (number.state != RP_STATE_OK)
-        rp_put_state(obj, "kind", &number);
-    else if (rp_parse_count(number.bytes.data, &type) < 0)
-        rp_put(obj, "kind", RP_STATE_ERROR, NULL, path, NULL, "not a number");
+    if (number.state != RP_STATE_OK || rp_parse_count(number.bytes.data, &type) < 0)
+        rp_put_invalid(obj, "kind", &number, NULL, "not a number");
     else if (type == 1 || type == 32 || type == 772)
         rp_put_str(obj, "kind", type == 1 ? "ethernet" : type == 32 ? "infiniband" : "loopback", path);
     else {
@@ -156,11 +154,8 @@ static void put_default_interface(struct rp_probe *p)
     RP_TEXT t;
     rp_text_read_lines(&t, p, "/proc/self/net/route", keep_default_route);
     size_t n = t.state == RP_STATE_OK ? strcspn(t.bytes.data, "\t") : 0;
-    if (n) {
-        RP_FREE char *name = rp_asprintf("%.*s", (int)n, t.bytes.data);
-        rp_put_str(p->out, "default_interface", name, t.path);
-    } else
-        rp_put_state(p->out, "default_interface", &t);
+    RP_FREE char *name = n ? rp_asprintf("%.*s", (int)n, t.bytes.data) : NULL;
+    rp_put_found(p->out, "default_interface", name, &t);
 }
 
 /* "4096 131072 6291456", with tabs: least, first and largest size */

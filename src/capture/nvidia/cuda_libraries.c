@@ -277,10 +277,7 @@ static void put_toolkits(struct rp_probe *p)
         RP_TEXT old;
         rp_text_read(&old, p, RP_FORMAT(path, "/usr/local/%s/version.txt", d.name[i]));
         RP_FREE char *version = rp_text_field(&old, "CUDA Version", ' ');
-        if (version)
-            rp_put_str(all, d.name[i], version, path);
-        else
-            rp_put_state(all, d.name[i], &old);
+        rp_put_found(all, d.name[i], version, &old);
     }
     json_object_set_new(p->out, "toolkits", all);
 }

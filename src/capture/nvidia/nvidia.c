@@ -199,10 +199,7 @@ static void put_toolkit(struct rp_probe *p)
     json_t *all = json_object();
     rp_mounts_read(&mounts, p);
     const struct rp_mount *laid = rp_mounts_at(&mounts, DRIVER);
-    if (mounts.text.state == RP_STATE_OK)
-        rp_put_str(all, "injected", laid ? "yes" : "no", RP_MOUNTS_PATH);
-    else
-        rp_put_state(all, "injected", &mounts.text);
+    rp_put_found(all, "injected", mounts.text.state != RP_STATE_OK ? NULL : laid ? "yes" : "no", &mounts.text);
     rp_environ_read(&t, p);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *v = rp_environ_get(&t, variables[i][1]);
