@@ -40,15 +40,8 @@ char *rp_strdup(const char *s)
 
 char *rp_asprintf(const char *fmt, ...)
 {
-    va_list ap, again;
-    va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
-    RP_BUG_IF(n < 0);
-    char *out = rp_alloc((size_t)n + 1);
-    vsnprintf(out, (size_t)n + 1, fmt, again);
-    va_end(again);
+    char *out;
+    RP_ASPRINTF_ARGS(out, fmt);
     return out;
 }
 

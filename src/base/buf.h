@@ -45,6 +45,14 @@ char *rp_strdup(const char *s);
         vsnprintf(array, sizeof(array), fmt, ap_);                                                                                         \
         va_end(ap_);                                                                                                                       \
     } while (0)
+/* Likewise into new memory. */
+#define RP_ASPRINTF_ARGS(text, fmt)                                                                                                        \
+    do {                                                                                                                                   \
+        va_list ap_;                                                                                                                       \
+        va_start(ap_, fmt);                                                                                                                \
+        RP_BUG_IF(vasprintf(&(text), fmt, ap_) < 0);                                                                                       \
+        va_end(ap_);                                                                                                                       \
+    } while (0)
 char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 #define RP_FREE __attribute__((cleanup(rp_freep)))

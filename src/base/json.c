@@ -106,6 +106,16 @@ void rp_json_write_line(struct rp_buf *out, const json_t *j)
     dump(out, j, JSON_COMPACT);
 }
 
+void rp_json_write_plain(struct rp_buf *out, const json_t *j)
+{
+    if (json_is_string(j)) {
+        rp_buf_puts(out, json_string_value(j));
+        return;
+    }
+    dump(out, j, JSON_COMPACT);
+    out->data[--out->size] = 0;
+}
+
 static json_t *get(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what, struct rp_err *err)
 {
     if (!json_is_object(obj))

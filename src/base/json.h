@@ -26,6 +26,7 @@ json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *ow
 void rp_json_write(struct rp_buf *out, const json_t *j);
 void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* other characters as \u escapes: safe for a terminal */
 void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, "\n": JSON lines */
+void rp_json_write_plain(struct rp_buf *out, const json_t *j); /* the same without "\n"; a string as it is */
 
 /* obj.key must exist and have that type; `what` names the document. */
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err) rp_must_check;

@@ -5,7 +5,6 @@
 #include "page/page.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct report_opts {

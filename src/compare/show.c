@@ -166,12 +166,8 @@ static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
         rp_buf_puts(&text, "nothing that the other lacks");
     for (size_t i = 0; i < json_array_size(words); i++)
         rp_buf_printf(&text, "%s%s", i ? " " : "only here: ", rp_json_text_at(json_array_get(words, i), ""));
-    if (!words && json_is_string(value))
-        rp_buf_puts(&text, json_string_value(value));
-    else if (!words && value)
-        rp_json_write_line(&text, value);
-    if (text.size && text.data[text.size - 1] == '\n')
-        text.data[--text.size] = 0;
+    if (!words && value)
+        rp_json_write_plain(&text, value);
     if (!value || json_is_null(value))
         rp_doc_text(d, rp_json_text_at(side, "state"), "absent");
     else
