@@ -359,15 +359,23 @@ int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
     return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 1, err);
 }
 
-int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
+static int open_path(struct rp_bundle *b, const char *path, int lean, struct rp_err *err)
 {
     *b = (struct rp_bundle){0};
     RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)
         return -1;
-    if (read_from(b, rp_unpack_file(fd, TAR_MAX, err), 0, err) < 0)
-        return rp_wrap(err, "bundle '%s'", path);
-    return 0;
+    return read_from(b, rp_unpack_file(fd, TAR_MAX, err), lean, err) < 0 ? rp_wrap(err, "bundle '%s'", path) : 0;
+}
+
+int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
+{
+    return open_path(b, path, 0, err);
+}
+
+int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err)
+{
+    return open_path(b, path, 1, err);
 }
 
 int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,

@@ -471,3 +471,12 @@ const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err)
     pthread_mutex_unlock(&lock);
     return found;
 }
+
+json_t *rp_schema_parse(const char *name, const char *data, size_t size, const char *what, struct rp_err *err)
+{
+    const struct rp_schema *schema = rp_schema_load(name, err);
+    json_t *j = schema ? rp_json_parse(data, size, what, err) : NULL;
+    if (j && rp_schema_check(schema, j, what, err) < 0)
+        rp_json_decref(&j);
+    return j;
+}

@@ -25,11 +25,7 @@ static json_t *parse_capture(const char *data, size_t size, const char *what, st
 {
     if (size > DOCUMENT_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s: has %zu bytes; a capture has at most %u", what, size, DOCUMENT_MAX);
-    const struct rp_schema *schema = rp_schema_load("env", err);
-    json_t *env = schema ? rp_json_parse(data, size, what, err) : NULL;
-    if (env && rp_schema_check(schema, env, what, err) < 0)
-        rp_json_decref(&env);
-    return env;
+    return rp_schema_parse("env", data, size, what, err);
 }
 
 /* The capture before the run. */
@@ -37,13 +33,8 @@ static json_t *load_from_bundle(const char *path, struct rp_err *err)
 {
     const char *member = RP_OF_NODE(0, ".before.json");
     RP_BUNDLE b = {0};
-    RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
+    if (rp_bundle_skim(&b, path, err) < 0)
         return NULL;
-    if (rp_bundle_scan(&b, fd, err) < 0) {
-        rp_wrap(err, "bundle '%s'", path);
-        return NULL;
-    }
     const struct rp_member *m = rp_bundle_find(&b, member);
     return m ? parse_capture(rp_buf_text(&m->bytes), m->bytes.size, member, err)
              : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);

@@ -287,11 +287,8 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
 static int fill_unverified(struct rp_result *row, const char *path, struct rp_err *err)
 {
     RP_BUNDLE b = {0};
-    RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
+    if (rp_bundle_skim(&b, path, err) < 0)
         return -1;
-    if (rp_bundle_scan(&b, fd, err) < 0)
-        return rp_wrap(err, "bundle '%s'", path);
     RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, RP_OF_NODE(0, ".before.json"), "env", err) : NULL;
     if (!env)
         return -1;

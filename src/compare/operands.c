@@ -8,7 +8,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,12 +191,9 @@ static int add_facts_of_bytes(struct rp_rows *rows, int first, const struct rp_b
 /* The first bytes: '{' begins a document, a zstd frame a bundle. */
 static int read_head(const char *path, unsigned char head[4], struct rp_err *err)
 {
-    struct stat st;
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "'%s' is not a file", path);
+    RP_FD fd = rp_open_regular(path, err);
+    if (fd < 0)
+        return -1;
     memset(head, 0, 4);
     return rp_pread_all(fd, head, 4, 0) < 0 ? rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno)) : 0;
 }
