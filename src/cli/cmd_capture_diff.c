@@ -261,20 +261,15 @@ static size_t count_of(const json_t *doc, const char *list)
     return json_array_size(json_object_get(doc, list));
 }
 
-static long long number_at(const json_t *doc, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(doc, name));
-}
-
 /* The last line counts what was not compared: that nothing important differs does not mean that the machines are the same. */
 static void show_end(struct rp_buf *out, const json_t *doc)
 {
     size_t unknown = count_of(doc, "one_side") + count_of(doc, "not_comparable") + count_of(doc, "unknown");
     size_t probes = count_of(doc, "not_captured");
-    long long repeats = number_at(doc, "repeated"), weighty = number_at(doc, "not_compared");
+    long long repeats = rp_json_integer_at(doc, "repeated"), weighty = rp_json_integer_at(doc, "not_compared");
     if (repeats)
         rp_buf_printf(out, "\n%lld more repeat these; --json lists them\n", repeats);
-    rp_buf_printf(out, "\n%lld equal, %lld absent on both sides", number_at(doc, "equal"), number_at(doc, "absent"));
+    rp_buf_printf(out, "\n%lld equal, %lld absent on both sides", rp_json_integer_at(doc, "equal"), rp_json_integer_at(doc, "absent"));
     if (unknown)
         rp_buf_printf(out, ", %zu could not be compared", unknown);
     if (unknown && weighty)
@@ -407,9 +402,9 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important, important == 1 ? "value" : "values",
                        important == 1 ? "differs" : "differ");
     size_t probes = count_of(doc, "not_captured");
-    if (o->strict && (number_at(doc, "not_compared") || probes))
+    if (o->strict && (rp_json_integer_at(doc, "not_compared") || probes))
         return rp_fail(err, RP_MISMATCH, "--strict: %lld values of high or medium impact and %zu probes could not be compared",
-                       number_at(doc, "not_compared"), probes);
+                       rp_json_integer_at(doc, "not_compared"), probes);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "capture/doctor/doctor.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -26,11 +27,6 @@ void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, con
                                               "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
 }
 
-static const char *finding_text(const json_t *finding, const char *name)
-{
-    return json_string_value(json_object_get(finding, name));
-}
-
 json_t *rp_doctor(const json_t *env)
 {
     json_t *found = json_array(), *sorted = json_array(), *finding;
@@ -44,7 +40,7 @@ json_t *rp_doctor(const json_t *env)
     }
     for (int s = 0; s < SEVERITIES; s++)
         json_array_foreach(found, k, finding)
-            if (strcmp(finding_text(finding, "severity"), severities[s]) == 0)
+            if (strcmp(rp_json_text_at(finding, "severity"), severities[s]) == 0)
                 json_array_append(sorted, finding);
     json_decref(found);
     return sorted;
@@ -54,7 +50,7 @@ int rp_doctor_stops(const json_t *findings)
 {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
-        if (strcmp(finding_text(f, "severity"), "stop") == 0 && strcmp(finding_text(f, "concerns"), "run") == 0)
+        if (strcmp(rp_json_text_at(f, "severity"), "stop") == 0 && strcmp(rp_json_text_at(f, "concerns"), "run") == 0)
             return 1;
     }
     return 0;
@@ -64,16 +60,16 @@ void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour)
 {
     size_t n = json_array_size(findings), column = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t length = strlen(finding_text(json_array_get(findings, i), "value"));
+        size_t length = strlen(rp_json_text_at(json_array_get(findings, i), "value"));
         column = length > column && length <= 56 ? length : column;
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *f = json_array_get(findings, i);
-        const char *severity = finding_text(f, "severity"), *tint = "";
+        const char *severity = rp_json_text_at(f, "severity"), *tint = "";
         for (int s = 0; s < SEVERITIES && colour; s++)
             if (strcmp(severity, severities[s]) == 0)
                 tint = colours[s];
-        rp_buf_printf(out, "%s%s%s  %-18s %-*s  %s\n", tint, severity, *tint ? "\033[0m" : "", finding_text(f, "what"), (int)column,
-                      finding_text(f, "value"), finding_text(f, "remedy"));
+        rp_buf_printf(out, "%s%s%s  %-18s %-*s  %s\n", tint, severity, *tint ? "\033[0m" : "", rp_json_text_at(f, "what"), (int)column,
+                      rp_json_text_at(f, "value"), rp_json_text_at(f, "remedy"));
     }
 }
