@@ -39,19 +39,13 @@ static struct device_device times_of(const struct rp_section *s)
     return d;
 }
 
-/* Idle clocks and clocks that were set by the user are not throttling. */
-static int harmless(const char *reason)
-{
-    return strcmp(reason, "gpu_idle") == 0 || strcmp(reason, "applications_clocks_setting") == 0;
-}
-
 /* Is sample i throttled, for this reason or, NULL, for any that is not harmless? */
 static int throttled(const struct rp_telemetry *s, size_t i, const char *reason)
 {
     size_t k;
     json_t *word;
     json_array_foreach(json_object_get(json_array_get(s->line, i), "throttle"), k, word)
-        if (reason ? strcmp(json_string_value(word), reason) == 0 : !harmless(json_string_value(word)))
+        if (reason ? strcmp(json_string_value(word), reason) == 0 : !rp_throttle_is_harmless(json_string_value(word)))
             return 1;
     return 0;
 }

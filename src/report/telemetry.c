@@ -88,6 +88,12 @@ int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i)
     return integer(json_array_get(s->line, (size_t)i), "ns");
 }
 
+int rp_throttle_is_harmless(const char *reason)
+{
+    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
+    return RP_IS_IN(harmless, reason, strlen(reason));
+}
+
 /* Appends a line; the number of the second line gives the distance of all. */
 static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, const char *text, size_t size, struct rp_err *err)
 {

@@ -54,6 +54,7 @@ struct rp_telemetry {
 int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
 void rp_telemetry_fini(struct rp_telemetry *s);
 int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i);
+int rp_throttle_is_harmless(const char *reason); /* unrelated to heat or power: idleness, or a setting */
 
 /* The figures: over the samples from the start of the first timed step to the end of the last. */
 json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records *rs);

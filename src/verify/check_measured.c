@@ -1,6 +1,5 @@
 /* Measurements besides the steps: ceilings before and after, device telemetry. */
 #include "base/json.h"
-#include "base/text.h"
 #include "report/ceilings.h"
 #include "report/telemetry.h"
 #include "verify/state.h"
@@ -126,12 +125,6 @@ int rp_verify_few_samples(const struct rp_verify_state *s)
     return timed == 0 || timed < expected_samples(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
 }
 
-int rp_verify_harmless(const char *reason)
-{
-    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
-    return RP_IS_IN(harmless, reason, strlen(reason));
-}
-
 /* Throttling, and too few samples. */
 static void describe_telemetry(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
 {
@@ -142,7 +135,7 @@ static void describe_telemetry(const struct rp_verify_state *s, const json_t *is
     size_t n = 0;
     json_object_foreach(json_object_get(is, "throttle"), name, share)
     {
-        if (!rp_verify_harmless(name) && n < sizeof text)
+        if (!rp_throttle_is_harmless(name) && n < sizeof text)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
     }
     double room = expected_samples(s, json_integer_value(json_object_get(is, "every")));

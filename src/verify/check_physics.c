@@ -218,7 +218,7 @@ static int is_explained(const struct rp_verify_state *s, const struct rp_step_re
         size_t k;
         const json_t *reason;
         json_array_foreach(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"), k, reason)
-            if (!rp_verify_harmless(json_string_value(reason)))
+            if (!rp_throttle_is_harmless(json_string_value(reason)))
                 return 1;
         if (rp_sample_ns(&s->samples, i) > r->end_ns)
             break;
