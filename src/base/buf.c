@@ -40,15 +40,8 @@ char *rp_strdup(const char *s)
 
 char *rp_asprintf(const char *fmt, ...)
 {
-    va_list ap, again;
-    va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
-    RP_BUG_IF(n < 0);
-    char *out = rp_alloc((size_t)n + 1);
-    vsnprintf(out, (size_t)n + 1, fmt, again);
-    va_end(again);
+    char *out;
+    RP_ASPRINTF_ARGS(out, fmt);
     return out;
 }
 
@@ -181,9 +174,7 @@ int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_e
         if (want > limit - got + 1)
             want = limit - got + 1;
         reserve(out, want);
-        ssize_t n = read(fd, out->data + out->size, want);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(read(fd, out->data + out->size, want));
         if (n < 0)
             return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
         out->size += (size_t)n;
@@ -199,9 +190,7 @@ ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset)
 {
     size_t done = 0;
     while (done < size) {
-        ssize_t n = pread(fd, (char *)out + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(pread(fd, (char *)out + done, size - done, (off_t)(offset + done)));
         if (n < 0)
             return -1;
         if (n == 0)
@@ -215,9 +204,7 @@ int rp_write_all(int fd, const void *data, size_t size)
 {
     const char *p = data;
     while (size) {
-        ssize_t n = write(fd, p, size);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(write(fd, p, size));
         if (n < 0)
             return -1;
         p += n;

@@ -10,6 +10,8 @@
 
 #include "base/err.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdint.h>
@@ -35,6 +37,22 @@ void *rp_realloc(void *p, size_t size);
 char *rp_strdup(const char *s);
 /* Prints into an array of char, cutting what does not fit; the value is the array. */
 #define RP_FORMAT(array, ...) (snprintf(array, sizeof(array), __VA_ARGS__), (array))
+/* Likewise, the arguments after `fmt` of the variadic function that it stands in. */
+#define RP_FORMAT_ARGS(array, fmt)                                                                                                         \
+    do {                                                                                                                                   \
+        va_list ap_;                                                                                                                       \
+        va_start(ap_, fmt);                                                                                                                \
+        vsnprintf(array, sizeof(array), fmt, ap_);                                                                                         \
+        va_end(ap_);                                                                                                                       \
+    } while (0)
+/* Likewise into new memory. */
+#define RP_ASPRINTF_ARGS(text, fmt)                                                                                                        \
+    do {                                                                                                                                   \
+        va_list ap_;                                                                                                                       \
+        va_start(ap_, fmt);                                                                                                                \
+        RP_BUG_IF(vasprintf(&(text), fmt, ap_) < 0);                                                                                       \
+        va_end(ap_);                                                                                                                       \
+    } while (0)
 char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 #define RP_FREE __attribute__((cleanup(rp_freep)))
@@ -42,6 +60,15 @@ void rp_closep(int *fd);
 #define RP_FD __attribute__((cleanup(rp_closep))) int
 int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
 int rp_fd_high(int fd); /* a duplicate descriptor of at least 10, closed on exec; -1 with errno */
+
+/* The result of a system call that is repeated while signals interrupt it. */
+#define RP_RETRY(call)                                                                                                                     \
+    __extension__({                                                                                                                        \
+        ssize_t result_;                                                                                                                   \
+        while ((result_ = (call)) < 0 && errno == EINTR) {                                                                                 \
+        }                                                                                                                                  \
+        result_;                                                                                                                           \
+    })
 
 /* Opens a regular file for reading, without waiting for the writer of a pipe; -1 and RP_IO. */
 int rp_open_regular(const char *path, struct rp_err *err) rp_must_check;

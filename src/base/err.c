@@ -1,41 +1,25 @@
 #include "base/err.h"
+
+#include "base/buf.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Messages quote untrusted file names and contents: control characters (which a terminal interprets) and invalid UTF-8 (which JSON
  * refuses) are replaced here. */
-static void vfail(struct rp_err *err, enum rp_code code, const char *fmt, va_list ap)
+int rp_fail(struct rp_err *err, enum rp_code code, const char *fmt, ...)
 {
     char msg[sizeof err->msg];
     int sys = errno;
-    vsnprintf(msg, sizeof msg, fmt, ap); /* into a copy: arguments may point into err->msg */
+    RP_FORMAT_ARGS(msg, fmt); /* into a copy: arguments may point into err->msg */
     rp_sanitize(msg);
     err->code = code;
     err->sys = sys;
     memcpy(err->msg, msg, sizeof msg);
-}
-
-int rp_fail(struct rp_err *err, enum rp_code code, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vfail(err, code, fmt, ap);
-    va_end(ap);
     return -1;
-}
-
-void *rp_fail_null(struct rp_err *err, enum rp_code code, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vfail(err, code, fmt, ap);
-    va_end(ap);
-    return NULL;
 }
 
 int rp_wrap(struct rp_err *err, const char *fmt, ...)

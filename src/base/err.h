@@ -37,7 +37,7 @@ struct rp_err {
 /* Fill *err and return -1, so that `return rp_fail(err, RP_IO, "...")` is one statement. Keeps errno in err->sys. */
 int rp_fail(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The same for functions that return a pointer. */
-void *rp_fail_null(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define rp_fail_null(...) ((void)rp_fail(__VA_ARGS__), (void *)0)
 /* Put "context: " before the message that is there; returns -1. */
 int rp_wrap(struct rp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #ifdef __clang_analyzer__ /* which sees one file at a time, and not that these never return 0 */

@@ -7,10 +7,8 @@
 #include "base/interrupt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/sha.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(SHA256_CTX) <= sizeof(struct rp_sha256), "struct rp_sha256 is too small");
@@ -36,6 +34,13 @@ void rp_sha256_final(struct rp_sha256 *h, unsigned char out[RP_SHA256_SIZE])
     SHA256_Final(out, context(h));
 }
 
+void rp_sha256_final_hex(struct rp_sha256 *h, char out[RP_SHA256_HEX])
+{
+    unsigned char digest[RP_SHA256_SIZE];
+    rp_sha256_final(h, digest);
+    rp_hex(out, digest, sizeof digest);
+}
+
 void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t size)
 {
     struct rp_sha256 h = {{0}};
@@ -46,23 +51,21 @@ void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t
 
 void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size)
 {
-    unsigned char digest[RP_SHA256_SIZE];
-    rp_sha256_bytes(digest, data, size);
-    rp_hex(out, digest, sizeof digest);
+    struct rp_sha256 h = {{0}};
+    rp_sha256_init(&h);
+    rp_sha256_update(&h, data, size);
+    rp_sha256_final_hex(&h, out);
 }
 
 int rp_sha256_fd(char out[RP_SHA256_HEX], int fd, const char *name, uint64_t *size, struct rp_err *err)
 {
     enum { chunk = 1 << 18 };
     RP_FREE char *bytes = rp_alloc(chunk);
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h = {{0}};
     uint64_t total = 0;
     ssize_t n;
     rp_sha256_init(&h);
-    while ((n = pread(fd, bytes, chunk, (off_t)total)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
+    while ((n = RP_RETRY(pread(fd, bytes, chunk, (off_t)total))) != 0) {
         if (n < 0)
             return rp_fail(err, RP_IO, "cannot read '%s': %s", name, strerror(errno));
         if (rp_interrupted())
@@ -70,8 +73,7 @@ int rp_sha256_fd(char out[RP_SHA256_HEX], int fd, const char *name, uint64_t *si
         rp_sha256_update(&h, bytes, (size_t)n);
         total += (uint64_t)n;
     }
-    rp_sha256_final(&h, digest);
-    rp_hex(out, digest, sizeof digest);
+    rp_sha256_final_hex(&h, out);
     if (size)
         *size = total;
     return 0;

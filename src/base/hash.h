@@ -21,6 +21,7 @@ struct rp_sha256 {
 void rp_sha256_init(struct rp_sha256 *h);
 void rp_sha256_update(struct rp_sha256 *h, const void *data, size_t size);
 void rp_sha256_final(struct rp_sha256 *h, unsigned char out[RP_SHA256_SIZE]);
+void rp_sha256_final_hex(struct rp_sha256 *h, char out[RP_SHA256_HEX]);
 void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t size);
 void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size);
 /* Of the file from its beginning, wherever the descriptor's offset is; name: in messages. */

@@ -106,6 +106,16 @@ void rp_json_write_line(struct rp_buf *out, const json_t *j)
     dump(out, j, JSON_COMPACT);
 }
 
+void rp_json_write_plain(struct rp_buf *out, const json_t *j)
+{
+    if (json_is_string(j)) {
+        rp_buf_puts(out, json_string_value(j));
+        return;
+    }
+    dump(out, j, JSON_COMPACT);
+    out->data[--out->size] = 0;
+}
+
 static json_t *get(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what, struct rp_err *err)
 {
     if (!json_is_object(obj))
@@ -162,6 +172,17 @@ const char *rp_json_text_at(const json_t *j, const char *path)
 {
     const char *s = json_string_value(rp_json_at(j, path));
     return s ? s : "";
+}
+
+double rp_json_number_at(const json_t *j, const char *path)
+{
+    const json_t *v = rp_json_at(j, path);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+long long rp_json_integer_at(const json_t *j, const char *path)
+{
+    return json_integer_value(rp_json_at(j, path));
 }
 
 void rp_float_hex(char out[32], float x)

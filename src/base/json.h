@@ -26,6 +26,7 @@ json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *ow
 void rp_json_write(struct rp_buf *out, const json_t *j);
 void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* other characters as \u escapes: safe for a terminal */
 void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, "\n": JSON lines */
+void rp_json_write_plain(struct rp_buf *out, const json_t *j); /* the same without "\n"; a string as it is */
 
 /* obj.key must exist and have that type; `what` names the document. */
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err) rp_must_check;
@@ -36,6 +37,8 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
 /* "results/throughput/interval/0": by keys and indices; NULL if the value is absent. Borrowed. */
 const json_t *rp_json_at(const json_t *j, const char *path);
 const char *rp_json_text_at(const json_t *j, const char *path); /* "" if the value is absent or not a string */
+double rp_json_number_at(const json_t *j, const char *path);    /* NaN if it is absent or not a number */
+long long rp_json_integer_at(const json_t *j, const char *path); /* 0 if it is absent or not an integer */
 
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */

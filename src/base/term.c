@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,10 +121,7 @@ void rp_meter_step(struct rp_meter *m, int step, int total, float loss, double r
 void rp_meter_note(struct rp_meter *m, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(line, fmt);
     rp_sanitize(line);
     if (!m->quiet)
         full_line(m, line);

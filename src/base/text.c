@@ -35,6 +35,30 @@ int rp_is_in(const char *const *list, size_t n, const char *word, size_t len)
             return 1;
     return 0;
 }
+size_t rp_plain_size(const char *text, size_t n, int tabs)
+{
+    size_t i = 0;
+    for (size_t step; i < n; i += step) {
+        unsigned c;
+        step = rp_utf8(text + i, n - i, &c);
+        if (!step || (rp_is_control(c) && !(tabs && c == '\t')) || rp_is_bidi_control(c))
+            break;
+    }
+    return i;
+}
+
+int rp_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+const char *rp_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int rp_is_sha256(const char *text)
 {
     return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;

@@ -17,7 +17,13 @@ int rp_is_invisible(unsigned c);      /* that, or invisible, so that two texts c
 /* Is the word of len bytes one of the n? RP_IS_IN() counts them itself. */
 int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
 #define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
+int rp_ends_with(const char *text, const char *end);
+const char *rp_base_name(const char *path); /* without its folders */
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
+
+/* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where `tabs`) or changes
+ * the writing direction. */
+size_t rp_plain_size(const char *text, size_t n, int tabs);
 
 /* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?', line ends and tabs
  * become blanks. */

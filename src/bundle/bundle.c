@@ -11,11 +11,9 @@
 #include "sign/statement.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct {
@@ -88,16 +86,10 @@ const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *na
     return NULL;
 }
 
-static int ends_in(const char *name, const char *with)
-{
-    size_t n = strlen(name), k = strlen(with);
-    return n >= k && strcmp(name + n - k, with) == 0;
-}
-
 /* May it be larger than a document? Records are read line by line, and hwloc's file is not parsed. */
 static int may_be_large(const char *name)
 {
-    return ends_in(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !ends_in(name, ".samples.jsonl"));
+    return rp_ends_with(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !rp_ends_with(name, ".samples.jsonl"));
 }
 
 /* Inserts a member of that name and size, in the order of the tar; NULL if the bundle cannot have it. */
@@ -309,7 +301,6 @@ static int read_pieces(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)
 static int read_member(struct bundle_reader *r, struct rp_member *m, size_t size, int kept, struct rp_err *err)
 {
     const char *data;
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h = {{0}};
     size_t n;
     int more;
@@ -323,8 +314,7 @@ static int read_member(struct bundle_reader *r, struct rp_member *m, size_t size
     rp_sha256_init(&h);
     if (read_pieces(r->from, &h, NULL, NULL, err) < 0)
         return -1;
-    rp_sha256_final(&h, digest);
-    rp_hex(m->sha256, digest, sizeof digest);
+    rp_sha256_final_hex(&h, m->sha256);
     return 0;
 }
 
@@ -369,22 +359,29 @@ int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
     return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 1, err);
 }
 
-int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
+static int open_path(struct rp_bundle *b, const char *path, int lean, struct rp_err *err)
 {
     *b = (struct rp_bundle){0};
     RP_FD fd = rp_open_regular(path, err);
     if (fd < 0)
         return -1;
-    if (read_from(b, rp_unpack_file(fd, TAR_MAX, err), 0, err) < 0)
-        return rp_wrap(err, "bundle '%s'", path);
-    return 0;
+    return read_from(b, rp_unpack_file(fd, TAR_MAX, err), lean, err) < 0 ? rp_wrap(err, "bundle '%s'", path) : 0;
+}
+
+int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
+{
+    return open_path(b, path, 0, err);
+}
+
+int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err)
+{
+    return open_path(b, path, 1, err);
 }
 
 int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
                     struct rp_err *err)
 {
     char name[RP_TAR_NAME_MAX + 1], hex[RP_SHA256_HEX];
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h = {{0}};
     size_t size;
     int more, failed;
@@ -398,8 +395,7 @@ int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, co
     }
     failed = more < 0 || (more > 0 && read_pieces(from, &h, piece, to, err) < 0);
     rp_unpack_free(from);
-    rp_sha256_final(&h, digest);
-    rp_hex(hex, digest, sizeof digest);
+    rp_sha256_final_hex(&h, hex);
     if (!failed && strcmp(hex, m->sha256) != 0)
         failed = rp_fail(err, RP_MISMATCH, "member '%s' changed while it was verified", m->name);
     return failed ? -1 : 0;

@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <regex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,14 +200,11 @@ static int fail(struct schema_walk *w, const char *fmt, ...) __attribute__((form
 static int fail(struct schema_walk *w, const char *fmt, ...)
 {
     char text[200], safe[200], path[PATH_MAX_CHARS] = "the document";
-    va_list ap;
     if (w->quiet) {
         w->err->code = RP_MALFORMED;
         return -1;
     }
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     write_path(path, w->at);
     return rp_fail(w->err, RP_MALFORMED, "%s: %s %s", w->what, path, rp_ascii(safe, sizeof safe, text));
 }
@@ -461,7 +457,7 @@ const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err)
     size_t size, i = 0, most = sizeof kept / sizeof *kept;
     const char *text = rp_schema_text(name, &size);
     if (!text)
-        return rp_fail_null(err, RP_BUG, "there is no schema '%s'", name);
+        return rp_fail_null(err, RP_BUG, "unknown schema '%s'", name);
     pthread_mutex_lock(&lock);
     while (i < most && kept[i].text && kept[i].text != text)
         i++;
@@ -474,4 +470,13 @@ const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err)
     found = kept[i].schema;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+json_t *rp_schema_parse(const char *name, const char *data, size_t size, const char *what, struct rp_err *err)
+{
+    const struct rp_schema *schema = rp_schema_load(name, err);
+    json_t *j = schema ? rp_json_parse(data, size, what, err) : NULL;
+    if (j && rp_schema_check(schema, j, what, err) < 0)
+        rp_json_decref(&j);
+    return j;
 }

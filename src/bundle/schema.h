@@ -22,5 +22,7 @@ struct rp_schema *rp_schema_new(const json_t *schema, struct rp_err *err) rp_mus
 void rp_schema_free(struct rp_schema *s); /* NULL is fine */
 /* RP_MALFORMED with `what` and the path of the value: "run.json: /results/windows/0/seconds is not a number" */
 int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const char *what, struct rp_err *err) rp_must_check;
+/* A text parsed, and checked against the schema of that name. */
+json_t *rp_schema_parse(const char *schema, const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
 
 #endif

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -30,7 +29,7 @@ static int no_such_probe(const char *list, const char *word, const char *near, s
         rp_buf_printf(&known, "%s%s", k ? ", " : "", probes[k].name);
     if (!*word)
         return rp_fail(err, RP_USAGE, "--probe: there is an empty name in '%.100s': the probes are %s", list, known.data);
-    return rp_fail(err, RP_USAGE, near ? "there is no probe '%s': did you mean '%s'?" : "there is no probe '%s': the probes are %s", word,
+    return rp_fail(err, RP_USAGE, near ? "unknown probe '%s'; did you mean '%s'?" : "unknown probe '%s'; the probes are %s", word,
                    near ? near : known.data);
 }
 

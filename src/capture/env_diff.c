@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/fields.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct compare_walk {
 
 enum known { MISSING, ABSENT, UNKNOWN, KNOWN, GROUP };
 
-static enum known known(const json_t *node)
+static enum known kind_of(const json_t *node)
 {
     const char *state = json_string_value(json_object_get(node, "state"));
     if (!node)
@@ -56,11 +57,6 @@ static int holds_hash(const json_t *value)
     return 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The words of a list, sorted, each once; how many. */
 static size_t set_of(const char **word, const json_t *list)
 {
@@ -69,14 +65,14 @@ static size_t set_of(const char **word, const json_t *list)
         const char *s = json_string_value(json_array_get(list, i));
         word[i] = s ? s : "";
     }
-    qsort(word, n, sizeof *word, by_text);
+    rp_sort_text(word, n);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || strcmp(word[i], word[kept - 1]) != 0)
             word[kept++] = word[i];
     return kept;
 }
 
-static int same_set(const json_t *a, const json_t *b)
+static int is_same_set(const json_t *a, const json_t *b)
 {
     RP_FREE const char **one = rp_alloc((json_array_size(a) + 1) * sizeof *one);
     RP_FREE const char **other = rp_alloc((json_array_size(b) + 1) * sizeof *other);
@@ -96,37 +92,37 @@ static int is_ordered(const struct compare_walk *w)
     return strncmp(w->path.data, matrix, sizeof matrix - 1) == 0;
 }
 
-static int same_value(const struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
+static int is_same_value(const struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->approx && !w->each))) {
         double x = json_number_value(a), y = json_number_value(b), slack = f && f->approx && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
         return !(x < y - slack) && !(x > y + slack);
     }
     if (json_is_array(a) && json_is_array(b) && !is_ordered(w))
-        return same_set(a, b);
+        return is_same_set(a, b);
     return json_equal(a, b);
 }
 
 /* Both are known, and whatever their field means they are the same: most values of two captures. */
-static int identical(const json_t *a, const json_t *b)
+static int is_identical(const json_t *a, const json_t *b)
 {
     const json_t *x = json_object_get(a, "unit"), *y = json_object_get(b, "unit");
     return json_equal(json_object_get(a, "value"), json_object_get(b, "value")) && (x == y || json_equal(x, y));
 }
 
 /* Both known values. */
-static int same(const struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
+static int is_same(const struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
-    return same_value(w, f, json_object_get(a, "value"), json_object_get(b, "value")) &&
+    return is_same_value(w, f, json_object_get(a, "value"), json_object_get(b, "value")) &&
            (w->each || json_equal(json_object_get(a, "unit"), json_object_get(b, "unit")) ||
             (!json_object_get(a, "unit") && !json_object_get(b, "unit")));
 }
 
 /* One has the limit "max", the other has no such limit: neither is limited. */
-static int unlimited(const struct compare_walk *w, const json_t *a, const json_t *b)
+static int is_unlimited(const struct compare_walk *w, const json_t *a, const json_t *b)
 {
-    const char *max = json_string_value(json_object_get(known(a) == KNOWN ? a : b, "value"));
-    return !w->each && max && strcmp(max, "max") == 0 && (known(a) == ABSENT || known(b) == ABSENT);
+    const char *max = json_string_value(json_object_get(kind_of(a) == KNOWN ? a : b, "value"));
+    return !w->each && max && strcmp(max, "max") == 0 && (kind_of(a) == ABSENT || kind_of(b) == ABSENT);
 }
 
 static json_int_t count_known(const json_t *node)
@@ -134,8 +130,8 @@ static json_int_t count_known(const json_t *node)
     json_int_t n = 0;
     const char *key;
     json_t *child;
-    if (known(node) != GROUP)
-        return known(node) == KNOWN;
+    if (kind_of(node) != GROUP)
+        return kind_of(node) == KNOWN;
     json_object_foreach((json_t *)node, key, child) /* jansson iterates over non-const objects only */
         n += count_known(child);
     return n;
@@ -143,12 +139,12 @@ static json_int_t count_known(const json_t *node)
 
 /* ---- the lists ---- */
 
-static json_t *side(const json_t *node)
+static json_t *side_json(const json_t *node)
 {
     static const char *const kept[] = {"state", "value", "unit"};
     if (!node)
         return json_null();
-    if (known(node) == GROUP)
+    if (kind_of(node) == GROUP)
         return json_pack("{s:I}", "values", count_known(node));
     json_t *out = json_object();
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -157,7 +153,7 @@ static json_t *side(const json_t *node)
 }
 
 /* Of two rows of the matrix with the same columns: which cells differ. NULL: nothing of that kind. */
-static json_t *cells(const struct compare_walk *w, const json_t *a, const json_t *b)
+static json_t *differing_cells(const struct compare_walk *w, const json_t *a, const json_t *b)
 {
     const json_t *x = json_object_get(a, "value"), *y = json_object_get(b, "value");
     size_t n = json_array_size(x);
@@ -172,12 +168,12 @@ static json_t *cells(const struct compare_walk *w, const json_t *a, const json_t
     return out;
 }
 
-static void list(const struct compare_walk *w, json_t *where, const struct rp_field *f, const json_t *a, const json_t *b)
+static void list_difference(const struct compare_walk *w, json_t *where, const struct rp_field *f, const json_t *a, const json_t *b)
 {
     RP_FREE char *path = shown_path(w);
     json_t *d = json_pack("{s:s, s:s?, s:s, s:b, s:o, s:o}", "field", path, "pattern", f ? f->pattern : NULL, "impact",
-                          rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "moment", f && f->moment, "a", side(a), "b", side(b));
-    json_t *which = cells(w, a, b);
+                          rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "moment", f && f->moment, "a", side_json(a), "b", side_json(b));
+    json_t *which = differing_cells(w, a, b);
     if (which)
         json_object_set_new(d, "cells", which);
     json_array_append_new(where, d);
@@ -194,25 +190,25 @@ static int is_listed_by_name(const struct rp_field *f)
 /* Something is known on one side, or a whole group is there. */
 static void list_one(struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
-    enum known least = known(a) < known(b) ? known(a) : known(b);
+    enum known least = kind_of(a) < kind_of(b) ? kind_of(a) : kind_of(b);
     int differs = least == ABSENT || (least == MISSING && is_listed_by_name(f)) || least == KNOWN;
-    list(w, differs ? w->different : w->one_side, f, a, b);
+    list_difference(w, differs ? w->different : w->one_side, f, a, b);
 }
 
 static void compare_values(struct compare_walk *w, const json_t *a, const json_t *b)
 {
-    enum known ka = known(a), kb = known(b);
+    enum known ka = kind_of(a), kb = kind_of(b);
     const json_t *va = json_object_get(a, "value"), *vb = json_object_get(b, "value");
-    if (ka == KNOWN && kb == KNOWN ? identical(a, b) : unlimited(w, a, b))
+    if (ka == KNOWN && kb == KNOWN ? is_identical(a, b) : is_unlimited(w, a, b))
         w->equal++;
     else if (ka == KNOWN || kb == KNOWN) {
         const struct rp_field *f = rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
         if (ka != kb)
             list_one(w, f, a, b);
-        else if (same(w, f, a, b))
+        else if (is_same(w, f, a, b))
             w->equal++;
         else
-            list(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? w->not_comparable : w->different, f, a, b);
+            list_difference(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? w->not_comparable : w->different, f, a, b);
     } else if (ka <= ABSENT && kb <= ABSENT)
         w->absent++;
     else {
@@ -223,7 +219,7 @@ static void compare_values(struct compare_walk *w, const json_t *a, const json_t
 
 /* ---- the walk ---- */
 
-static int compare(struct compare_walk *w, const json_t *a, const json_t *b);
+static int compare_nodes(struct compare_walk *w, const json_t *a, const json_t *b);
 
 static int compare_child(struct compare_walk *w, const char *name, const json_t *a, const json_t *b)
 {
@@ -232,7 +228,7 @@ static int compare_child(struct compare_walk *w, const char *name, const json_t 
         return rp_fail(w->err, RP_MALFORMED, "a value whose names have more than %d bytes: no capture has such", PATH_BYTES);
     rp_buf_puts(&w->path, end ? (const char[]){RP_FIELD_SEPARATOR, 0} : "");
     rp_buf_puts(&w->path, name);
-    int rc = compare(w, a, b);
+    int rc = compare_nodes(w, a, b);
     w->path.size = end;
     w->path.data[end] = 0;
     return rc;
@@ -241,7 +237,7 @@ static int compare_child(struct compare_walk *w, const char *name, const json_t 
 /* The child of that name; the value itself where the other document has a group in its place. */
 static const json_t *child_of(const json_t *node, const char *name)
 {
-    return known(node) == GROUP ? json_object_get(node, name) : node;
+    return kind_of(node) == GROUP ? json_object_get(node, name) : node;
 }
 
 static int compare_children(struct compare_walk *w, const json_t *a, const json_t *b)
@@ -253,23 +249,23 @@ static int compare_children(struct compare_walk *w, const json_t *a, const json_
     json_t *child;
     RP_FREE const char **name = rp_alloc((json_object_size(a) + json_object_size(b) + 1) * sizeof *name);
     for (int i = 0; i < 2; i++)
-        if (known(sides[i]) == GROUP)
+        if (kind_of(sides[i]) == GROUP)
             json_object_foreach((json_t *)sides[i], key, child)
                 name[n++] = key;
-    qsort(name, n, sizeof *name, by_text);
+    rp_sort_text(name, n);
     for (size_t i = 0; i < n && rc == 0; i++)
         if (i == 0 || strcmp(name[i], name[i - 1]) != 0)
             rc = compare_child(w, name[i], child_of(a, name[i]), child_of(b, name[i]));
     return rc;
 }
 
-static int compare(struct compare_walk *w, const json_t *a, const json_t *b)
+static int compare_nodes(struct compare_walk *w, const json_t *a, const json_t *b)
 {
-    if (known(a) != GROUP && known(b) != GROUP) {
+    if (kind_of(a) != GROUP && kind_of(b) != GROUP) {
         compare_values(w, a, b);
         return 0;
     }
-    const struct rp_field *f = w->each || known(a) == known(b) ? NULL : rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
+    const struct rp_field *f = w->each || kind_of(a) == kind_of(b) ? NULL : rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
     if (f && count_known(a) + count_known(b) > 0) {
         list_one(w, f, a, b);
         return 0;

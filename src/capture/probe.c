@@ -36,22 +36,10 @@ void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, c
     json_object_set_new(obj, name, v);
 }
 
-/* UTF-8 without control characters. */
-static int is_text(const char *s, size_t left)
-{
-    for (size_t n; left; s += n, left -= n) {
-        unsigned c;
-        n = rp_utf8(s, left, &c);
-        if (!n || rp_is_control(c) || rp_is_bidi_control(c))
-            return 0;
-    }
-    return 1;
-}
-
 void rp_put_str(json_t *obj, const char *name, const char *value, const char *source)
 {
     size_t n = value ? strlen(value) : 0;
-    json_t *v = value && n <= RP_LINE_MAX && is_text(value, n) ? json_string(value) : NULL;
+    json_t *v = value && n <= RP_LINE_MAX && rp_plain_size(value, n, 0) == n ? json_string(value) : NULL;
     if (v)
         rp_put(obj, name, RP_STATE_OK, v, source, NULL, NULL);
     else if (!value)
@@ -83,6 +71,22 @@ void rp_put_state(json_t *obj, const char *name, const struct rp_text *t)
         rp_put(obj, name, t->state, NULL, t->path, NULL, t->state == RP_STATE_ERROR ? t->detail : NULL);
 }
 
+void rp_put_invalid(json_t *obj, const char *name, const struct rp_text *t, const char *unit, const char *detail)
+{
+    if (t->state == RP_STATE_OK)
+        rp_put(obj, name, RP_STATE_ERROR, NULL, t->path, unit, detail);
+    else
+        rp_put_state(obj, name, t);
+}
+
+void rp_put_found(json_t *obj, const char *name, const char *value, const struct rp_text *t)
+{
+    if (value)
+        rp_put_str(obj, name, value, t->path);
+    else
+        rp_put_state(obj, name, t);
+}
+
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator)
 {
     RP_FREE char *v = rp_text_field(t, key, separator);
@@ -90,10 +94,7 @@ void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const 
     int quoted = n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n - 1] == v[0];
     if (quoted)
         v[n - 1] = 0;
-    if (quoted ? n > 2 : n && v[0] != '"')
-        rp_put_str(obj, name, v + quoted, t->path);
-    else
-        rp_put_state(obj, name, t);
+    rp_put_found(obj, name, (quoted ? n > 2 : n && v[0] != '"') ? v + quoted : NULL, t);
 }
 
 int rp_is_hidden(const char *value)
@@ -157,8 +158,8 @@ void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name,
 
 int rp_is_line(const json_t *j)
 {
-    const char *s = json_string_value(j);
-    return s && json_string_length(j) <= RP_LINE_MAX && is_text(s, json_string_length(j));
+    size_t n = json_string_length(j);
+    return json_is_string(j) && n <= RP_LINE_MAX && rp_plain_size(json_string_value(j), n, 0) == n;
 }
 
 static int is_name(const char *key)
@@ -203,7 +204,7 @@ struct allowance {
     size_t bytes;
 };
 
-static size_t length(const json_t *v)
+static size_t allowance_of(const json_t *v)
 {
     size_t i, n = 64 + (json_is_string(v) ? json_string_length(v) : 0);
     json_t *item;
@@ -213,10 +214,10 @@ static size_t length(const json_t *v)
 }
 
 /* 0: it is too much. */
-static int allow(struct allowance *a, const json_t *value)
+static int take_allowance(struct allowance *a, const json_t *value)
 {
-    size_t n = length(json_object_get(value, "value")) + length(json_object_get(value, "source")) +
-               length(json_object_get(value, "detail"));
+    size_t n = allowance_of(json_object_get(value, "value")) + allowance_of(json_object_get(value, "source")) +
+               allowance_of(json_object_get(value, "detail"));
     int enough = a->values > 0 && a->bytes >= n;
     a->values -= enough;
     a->bytes = enough ? a->bytes - n : 0;
@@ -237,7 +238,7 @@ static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, co
         json_t *there = json_object_get(out, name);
         if (!is_name(name))
             continue;
-        if (!allow(a, j))
+        if (!take_allowance(a, j))
             return 1;
         int is_group = json_is_object(j) && !has_state(j) && depth > 0;
         if (there && (!is_group || has_state(there)))

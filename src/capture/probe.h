@@ -48,8 +48,9 @@ void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 /* Removes or hides what must not leave the machine. A path is always read with the same redaction. */
 typedef void rp_redact(const struct rp_probe *p, struct rp_buf *text);
 void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact *redact);
-/* For the body of a rp_redact: each line, without its end, through line(), which adds what may be kept to `out`. */
-void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line));
+/* The same line by line, each without its end: line() adds what may be kept to `out`. */
+typedef void rp_redact_line(const struct rp_probe *p, struct rp_buf *out, char *line);
+void rp_text_read_lines(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact_line *line);
 /* For a text that is inspected, but neither kept nor recorded. */
 void rp_text_read_unrecorded(struct rp_text *t, const struct rp_probe *p, const char *path);
 /* The target of a symbolic link, as written. */
@@ -106,6 +107,10 @@ void rp_put_real(json_t *obj, const char *name, double value, const char *source
 void rp_put_absent(json_t *obj, const char *name, const char *source);
 /* The state of a file that could not be read, for a value that would have come from it. */
 void rp_put_state(json_t *obj, const char *name, const struct rp_text *t);
+/* That state, or the error `detail` of a file that was read and whose text is not such a value. */
+void rp_put_invalid(json_t *obj, const char *name, const struct rp_text *t, const char *unit, const char *detail);
+/* What was found in a text, or its state where `value` is NULL. */
+void rp_put_found(json_t *obj, const char *name, const char *value, const struct rp_text *t);
 /* The value of "key : value" or "key=value" in a text, without its quotes; the text's state where there is none. */
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator);
 /* Hidden unless o->identify; what is hidden already stays as it is. */

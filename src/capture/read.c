@@ -156,9 +156,7 @@ static void read_bytes(struct rp_text *t, const struct rp_probe *p)
     RP_FD fd = rp_probe_open(p, t->path, &t->state, &t->detail);
     rp_buf_add(&t->bytes, "", 0);
     while (t->state == RP_STATE_OK) {
-        ssize_t n = read(fd, block, sizeof block);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(read(fd, block, sizeof block));
         if (n < 0) {
             t->state = state_of(errno);
             t->detail = "cannot be read";
@@ -191,18 +189,23 @@ void rp_text_read_as(struct rp_text *t, const struct rp_probe *p, const char *pa
         rp_record_text(p->record, t, (const void *)redact);
 }
 
-void rp_redact_lines(const struct rp_probe *p, struct rp_buf *text, void (*line)(const struct rp_probe *p, struct rp_buf *out, char *line))
+void rp_text_read_lines(struct rp_text *t, const struct rp_probe *p, const char *path, rp_redact_line *line)
 {
-    RP_BUF old = *text;
-    *text = (struct rp_buf){0};
-    rp_buf_add(text, "", 0);
-    for (char *at = old.data, *end = old.data + old.size; at < end;) {
-        char *stop = memchr(at, '\n', (size_t)(end - at));
-        stop = stop ? stop : end; /* the buffer's own NUL */
-        *stop = 0;
-        line(p, text, at);
-        at = stop + 1;
+    rp_text_read_unrecorded(t, p, path);
+    if (t->state == RP_STATE_OK) {
+        RP_BUF old = t->bytes;
+        t->bytes = (struct rp_buf){0};
+        rp_buf_add(&t->bytes, "", 0);
+        for (char *at = old.data, *end = old.data + old.size; at < end;) {
+            char *stop = memchr(at, '\n', (size_t)(end - at));
+            stop = stop ? stop : end; /* the buffer's own NUL */
+            *stop = 0;
+            line(p, &t->bytes, at);
+            at = stop + 1;
+        }
     }
+    if (p->record)
+        rp_record_text(p->record, t, (const void *)line);
 }
 
 void rp_text_read(struct rp_text *t, const struct rp_probe *p, const char *path)

@@ -25,7 +25,7 @@ struct rp_recorder {
 
 /* ---- writing ---- */
 
-static void failed(struct rp_recorder *r, const char *path)
+static void note_failure(struct rp_recorder *r, const char *path)
 {
     if (r->failure.code == RP_OK)
         rp_fail(&r->failure, RP_IO, "cannot write '%s%s': %s", r->name, path, strerror(errno));
@@ -55,11 +55,11 @@ static void note_link(void *ctx, const char *path, const char *target)
 {
     struct rp_recorder *r = ctx;
     if (make_parents(r->dir, path) < 0 || (symlinkat(target, r->dir, path + 1) < 0 && errno != EEXIST))
-        failed(r, path);
+        note_failure(r, path);
 }
 
 /* path, with the longest directory of it that has another name in the record called by that. */
-static char *renamed(const struct rp_recorder *r, const char *path)
+static char *renamed_path(const struct rp_recorder *r, const char *path)
 {
     RP_FREE char *dir = rp_strdup(path);
     for (char *slash = dir + strlen(dir); slash > dir; slash = strrchr(dir, '/')) {
@@ -72,9 +72,9 @@ static char *renamed(const struct rp_recorder *r, const char *path)
 }
 
 /* Where path belongs in the record, with the links on the way put into it. */
-static int place(struct rp_recorder *r, const char *path, int follow_last, char out[PATH_MAX])
+static int place_in_record(struct rp_recorder *r, const char *path, int follow_last, char out[PATH_MAX])
 {
-    RP_FREE char *name = renamed(r, path);
+    RP_FREE char *name = renamed_path(r, path);
     return rp_resolve(r->root, name, follow_last, out, note_link, r);
 }
 
@@ -86,7 +86,7 @@ static void note_state(struct rp_recorder *r, const char *path, enum rp_state st
     json_t *why = json_pack("{s:s}", "state", rp_state_name(state));
     if (state == RP_STATE_ERROR)
         json_object_set_new(why, "detail", json_string(detail));
-    RP_FREE char *name = renamed(r, path);
+    RP_FREE char *name = renamed_path(r, path);
     json_object_set_new(json_object_get(r->live, "states"), name, why);
 }
 
@@ -100,9 +100,9 @@ void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *
     json_object_set_new(r->seen, t->path, json_integer((json_int_t)(intptr_t)redaction));
     if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
-    else if (place(r, t->path, !redaction, at) < 0 || /* another name of the file may show another part of it */
+    else if (place_in_record(r, t->path, !redaction, at) < 0 || /* another name of the file may show another part of it */
              write_file(r->dir, at, t->bytes.data, t->bytes.size) < 0)
-        failed(r, t->path);
+        note_failure(r, t->path);
 }
 
 void rp_record_link(struct rp_recorder *r, const struct rp_text *t)
@@ -112,8 +112,8 @@ void rp_record_link(struct rp_recorder *r, const struct rp_text *t)
         rp_record_name(r, t->path); /* reading it gives the same error again, and it may be a file that is read */
     else if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
-    else if (place(r, t->path, 0, at) < 0)
-        failed(r, t->path);
+    else if (place_in_record(r, t->path, 0, at) < 0)
+        note_failure(r, t->path);
     else
         note_link(r, at, t->bytes.data);
 }
@@ -130,8 +130,9 @@ void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_
         note_state(r, path, d->state, d->detail);
         return;
     }
-    if (place(r, path, 1, at) < 0 || make_parents(r->dir, at) < 0 || (at[1] && mkdirat(r->dir, at + 1, 0755) < 0 && errno != EEXIST))
-        failed(r, path);
+    if (place_in_record(r, path, 1, at) < 0 || make_parents(r->dir, at) < 0 ||
+        (at[1] && mkdirat(r->dir, at + 1, 0755) < 0 && errno != EEXIST))
+        note_failure(r, path);
     for (int i = 0; i < d->n; i++) {
         RP_FREE char *name = rp_asprintf("%s/%s", at[1] ? at : "", d->name[i]);
         rp_record_name(r, name);
@@ -149,7 +150,7 @@ void rp_record_file(const struct rp_probe *p, const char *path, const void *data
 {
     RP_BUG_IF(strncmp(path, "/.repro/", 8) != 0);
     if (p->record && p->record->failure.code == RP_OK && write_file(p->record->dir, path, data, size) < 0)
-        failed(p->record, path);
+        note_failure(p->record, path);
 }
 
 void rp_record_rename(const struct rp_probe *p, const char *from, const char *to)
@@ -163,7 +164,7 @@ static int write_name(struct rp_recorder *r, const char *path)
 {
     char at[PATH_MAX], real[PATH_MAX], target[PATH_MAX];
     struct stat st;
-    if (place(r, path, 0, at) < 0 || rp_resolve(r->root, path, 0, real, NULL, NULL) < 0)
+    if (place_in_record(r, path, 0, at) < 0 || rp_resolve(r->root, path, 0, real, NULL, NULL) < 0)
         return -1;
     if (!at[1] || fstatat(r->dir, at + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(r->root, real + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
@@ -215,11 +216,11 @@ int rp_record_finish(struct rp_recorder *r, struct rp_err *err)
     json_t *path;
     json_array_foreach(r->names, i, path)
         if (r->failure.code == RP_OK && write_name(r, json_string_value(path)) < 0)
-            failed(r, json_string_value(path));
+            note_failure(r, json_string_value(path));
     rp_json_write(&text, r->live);
     if (r->failure.code == RP_OK && (write_file(r->dir, "/.repro/live.json.part", text.data, text.size) < 0 ||
                                      renameat(r->dir, ".repro/live.json.part", r->dir, ".repro/live.json") < 0))
-        failed(r, "/.repro/live.json");
+        note_failure(r, "/.repro/live.json");
     *err = r->failure;
     return r->failure.code == RP_OK ? 0 : -1;
 }

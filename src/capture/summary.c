@@ -13,7 +13,6 @@
 #include "capture/topology/topo_matrix.h"
 #include "capture/value.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,21 +106,21 @@ static void add_form(struct rp_buf *out, const json_t *group, const char *form)
     }
 }
 
-static void line_of(struct summary_page *p, const char *label, const json_t *group, const char *form)
+static void put_form_of(struct summary_page *p, const char *label, const json_t *group, const char *form)
 {
     RP_BUF text = {0};
     add_form(&text, group, form);
     put_text(p, label, &text);
 }
 
-static void line(struct summary_page *p, const char *label, const char *form)
+static void put_form(struct summary_page *p, const char *label, const char *form)
 {
-    line_of(p, label, p->probes, form);
+    put_form_of(p, label, p->probes, form);
 }
 
 /* ---- sections ---- */
 
-static void warnings(struct summary_page *p, const json_t *env)
+static void show_warnings(struct summary_page *p, const json_t *env)
 {
     RP_JSON *found = rp_doctor(env);
     int n = 0;
@@ -140,36 +139,36 @@ static void warnings(struct summary_page *p, const json_t *env)
         rp_buf_printf(p->out, "%*sremedies: repro doctor\n\n", LABEL, "");
 }
 
-static void host(struct summary_page *p)
+static void show_host(struct summary_page *p)
 {
     p->section = "host";
-    line(p, "machine", "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}");
-    line(p, "name", "{host.hostname}");
-    line(p, "system", "{distribution.name}|{distribution.libc}");
-    line(p, "kernel", "{kernel.release} {kernel.machine}");
-    line(p, "hypervisor", "{cpu.hypervisor}");
-    line(p, "load",
-         "{#kernel.load_1min} {#kernel.load_5min} {#kernel.load_15min}|{#kernel.tasks_running} of {#kernel.tasks} tasks running");
-    line(p, "clock", "{clock.source}|kept by {clock.kept_by}");
+    put_form(p, "machine", "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}");
+    put_form(p, "name", "{host.hostname}");
+    put_form(p, "system", "{distribution.name}|{distribution.libc}");
+    put_form(p, "kernel", "{kernel.release} {kernel.machine}");
+    put_form(p, "hypervisor", "{cpu.hypervisor}");
+    put_form(p, "load",
+             "{#kernel.load_1min} {#kernel.load_5min} {#kernel.load_15min}|{#kernel.tasks_running} of {#kernel.tasks} tasks running");
+    put_form(p, "clock", "{clock.source}|kept by {clock.kept_by}");
 }
 
-static void container(struct summary_page *p)
+static void show_container(struct summary_page *p)
 {
     const char *command = rp_known_text(p->probes, "launch.command");
     p->section = "container";
-    line(p, "engine", "{container.engine}|cgroup v{container.cgroup_version}|image {container.image}");
-    line(p, "limits", "{container.cpu_limit}|memory {container.memory_limit}|CPUs {container.cpuset}|{container.pids_limit}");
-    line(p, "rights",
-         "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network {security.namespaces.net}");
-    line(p, "ulimits", "memlock {limits.memlock.soft}|stack {limits.stack.soft}|{limits.nofile.soft}");
-    line(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
+    put_form(p, "engine", "{container.engine}|cgroup v{container.cgroup_version}|image {container.image}");
+    put_form(p, "limits", "{container.cpu_limit}|memory {container.memory_limit}|CPUs {container.cpuset}|{container.pids_limit}");
+    put_form(p, "rights",
+             "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network {security.namespaces.net}");
+    put_form(p, "ulimits", "memlock {limits.memlock.soft}|stack {limits.stack.soft}|{limits.nofile.soft}");
+    put_form(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
     if (command) {
         RP_FREE char *text = rp_asprintf("%.*s%s", COMMAND, command, strlen(command) > COMMAND ? "..." : "");
         put_fact(p, "started like", text);
     }
 }
 
-static void shape(struct summary_page *p)
+static void show_shape(struct summary_page *p)
 {
     RP_BUF text = {0};
     const char *smt = rp_known_text(p->probes, "frequency.smt_control"); /* the kernel's words are on, off, notsupported... */
@@ -182,7 +181,7 @@ static void shape(struct summary_page *p)
     put_text(p, "shape", &text);
 }
 
-static void cpu(struct summary_page *p)
+static void show_cpu(struct summary_page *p)
 {
     static const char *const vectors[] = {"avx2",     "fma",         "avx512f",  "avx512dq", "avx512bw",
                                           "avx512vl", "avx512_bf16", "amx_tile", "sha_ni"};
@@ -191,8 +190,8 @@ static void cpu(struct summary_page *p)
     RP_BUF seen = {0}, sizes = {0};
     double off;
     p->section = "CPU";
-    line(p, "model", "{cpu.model_name}|microcode {cpu.microcode}");
-    shape(p);
+    put_form(p, "model", "{cpu.model_name}|microcode {cpu.microcode}");
+    show_shape(p);
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         if (rp_known_has(p->probes, "cpu.flags", vectors[i]))
             rp_buf_printf(&seen, "%s%s", seen.size ? " " : "", vectors[i]);
@@ -203,9 +202,10 @@ static void cpu(struct summary_page *p)
     }
     put_text(p, "caches", &sizes);
     int even = json_equal(rp_known(p->probes, "cpu.clock_min"), rp_known(p->probes, "cpu.clock_max"));
-    line(p, "clock", even ? "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_max}"
-                          : "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_min} to {cpu.clock_max}");
-    line(p, "governor", "{frequency.governor}|driver {frequency.driver}|prefers {frequency.energy_preference}");
+    put_form(p, "clock",
+             even ? "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_max}"
+                  : "{frequency.hardware_min} to {frequency.hardware_max}|now {cpu.clock_min} to {cpu.clock_max}");
+    put_form(p, "governor", "{frequency.governor}|driver {frequency.driver}|prefers {frequency.energy_preference}");
     if (rp_known_number(p->probes, "frequency.no_turbo", &off) == 0)
         put_fact(p, "turbo", off > 0 ? "off" : "on");
     else if (rp_known_number(p->probes, "frequency.boost", &off) == 0)
@@ -213,7 +213,7 @@ static void cpu(struct summary_page *p)
 }
 
 /* "2 nodes (0-1), balancing on" */
-static void numa(struct summary_page *p)
+static void show_numa(struct summary_page *p)
 {
     RP_BUF text = {0};
     const char *nodes = rp_known_text(p->probes, "memory.numa_nodes"), *balancing = rp_known_text(p->probes, "memory.numa_balancing");
@@ -227,13 +227,13 @@ static void numa(struct summary_page *p)
     put_text(p, "NUMA", &text);
 }
 
-static void memory(struct summary_page *p)
+static void show_memory(struct summary_page *p)
 {
     p->section = "memory";
-    line(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
-    line(p, "modules", "{dimms.filled} of {dimms.slots} slots|{dimms.type}|{dimms.configured_speed}|{dimms.error_correction}");
-    numa(p);
-    line(p, "pages", "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
+    put_form(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
+    put_form(p, "modules", "{dimms.filled} of {dimms.slots} slots|{dimms.type}|{dimms.configured_speed}|{dimms.error_correction}");
+    show_numa(p);
+    put_form(p, "pages", "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
 }
 
 /* ---- GPUs ---- */
@@ -288,7 +288,7 @@ static int count_links(const json_t *gpu)
     return up;
 }
 
-static void gpu_state(struct summary_page *p, const json_t *const *gpu, int n)
+static void show_gpu_state(struct summary_page *p, const json_t *const *gpu, int n)
 {
     static const char *const ranges[][4] = {{"clocks", "SM ", "clock_sm", " MHz"},
                                             {"clocks", "set to ", "clock_sm_application", ""},
@@ -321,7 +321,7 @@ static void gpu_state(struct summary_page *p, const json_t *const *gpu, int n)
         put_fact(p, "NVLink", rp_buf_text(&links));
 }
 
-static void gpus(struct summary_page *p)
+static void show_gpus(struct summary_page *p)
 {
     const json_t *gpu[MAX_GPUS];
     const char *name, *why = json_string_value(json_object_get(rp_value_at(p->probes, "gpu.worker"), "detail"));
@@ -333,28 +333,28 @@ static void gpus(struct summary_page *p)
             gpu[n++] = one;
     if (n) {
         put_kinds(p, gpu, n, "{name}|{memory_total}|{memory_type}|ECC {ecc_mode}|MIG {mig_mode}");
-        gpu_state(p, gpu, n);
+        show_gpu_state(p, gpu, n);
     } else {
         json_object_foreach((json_t *)rp_group(p->probes, "nvidia.gpus"), name, one)
             if (n < MAX_GPUS)
                 gpu[n++] = one;
         put_kinds(p, gpu, n, "{model}|PCIe x{#pcie_width}");
     }
-    line(p, "driver",
-         rp_known(p->probes, "gpu.driver_version") ? "{gpu.driver_version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}"
-                                                   : "{nvidia.version}|{nvidia.flavour} module");
+    put_form(p, "driver",
+             rp_known(p->probes, "gpu.driver_version") ? "{gpu.driver_version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}"
+                                                       : "{nvidia.version}|{nvidia.flavour} module");
     if (!n && !rp_known(p->probes, "gpu.driver_version") && !rp_known(p->probes, "nvidia.version") &&
         (rp_known(p->probes, "gpu.nccl_version") || json_object_size(rp_group(p->probes, "cuda.libraries")) ||
          json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
         put_fact(p, "driver", "no NVIDIA driver");
-    line(p, "NCCL", "{gpu.nccl_version}");
+    put_form(p, "NCCL", "{gpu.nccl_version}");
     if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
         put_fact(p, "not queried", why);
 }
 
 /* ---- around it ---- */
 
-static void network(struct summary_page *p)
+static void show_network(struct summary_page *p)
 {
     const char *name, *port;
     json_t *one, *values;
@@ -365,14 +365,14 @@ static void network(struct summary_page *p)
             (rp_known(one, "driver") || rp_known(one, "pci_address") || rp_known(one, "speed") ||
              rp_known_is(p->probes, "network.default_interface", name))) {
             if (shown++ < MAX_LINES)
-                line_of(p, name, one, "{kind}|{driver}|{speed}|MTU {#mtu}");
+                put_form_of(p, name, one, "{kind}|{driver}|{speed}|MTU {#mtu}");
             else
                 more++;
         }
     json_object_foreach((json_t *)rp_group(p->probes, "rdma.devices"), name, one)
         json_object_foreach((json_t *)rp_group(one, "ports"), port, values) {
             if (shown++ < 2 * MAX_LINES)
-                line_of(p, name, values, "RDMA over {link_layer}|{rate}|{link}");
+                put_form_of(p, name, values, "RDMA over {link_layer}|{rate}|{link}");
             else
                 more++;
         }
@@ -380,7 +380,7 @@ static void network(struct summary_page *p)
         RP_FREE char *text = rp_asprintf("%d not shown", more);
         put_fact(p, "and more", text);
     }
-    line(p, "GPUDirect", "{rdma.gpudirect}");
+    put_form(p, "GPUDirect", "{rdma.gpudirect}");
 }
 
 /* virtio and Xen say of every disk that it turns: what the host has is not known. */
@@ -389,7 +389,7 @@ static int is_virtual_disk(const char *name)
     return name && (strncmp(name, "vd", 2) == 0 || strncmp(name, "xvd", 3) == 0);
 }
 
-static void storage(struct summary_page *p)
+static void show_storage(struct summary_page *p)
 {
     static const char *const places[][2] = {{"working dir", "workdir"}, {"store", "store"}, {"temporary", "temporary"}};
     const json_t *all = rp_value_at(p->probes, "storage");
@@ -414,7 +414,7 @@ static void storage(struct summary_page *p)
     }
 }
 
-static void software(struct summary_page *p)
+static void show_software(struct summary_page *p)
 {
     const char *name, *version, *digest = rp_known_text(p->probes, "program.sha256");
     json_t *one;
@@ -429,7 +429,7 @@ static void software(struct summary_page *p)
         if ((version = rp_known_text(one, "version")) && !strchr(name, '#')) /* a second file of a name is not what a program gets */
             rp_buf_printf(&libraries, "%s%.*s %s", libraries.size ? ", " : "", (int)strcspn(name, "."), name, version);
     put_text(p, "libraries", &libraries);
-    line(p, "job", "{jobs.launchers}");
+    put_form(p, "job", "{jobs.launchers}");
     json_object_foreach((json_t *)rp_group(p->probes, "environment"), name, one) {
         const char *value = rp_known_text(one, "");
         int known = value && strncmp(value, hidden, 7) != 0;
@@ -443,7 +443,7 @@ static void software(struct summary_page *p)
     put_text(p, "variables", &variables);
 }
 
-static void sources(struct summary_page *p)
+static void show_sources(struct summary_page *p)
 {
     static const char form[] = "{commit}|{branch}|{#modified} modified|{#untracked} untracked|{#submodules_changed} submodules changed";
     const char *name;
@@ -468,7 +468,7 @@ static void sources(struct summary_page *p)
 }
 
 /* Counts the values below `at` by their state: an object with a state is one, any other is a group of them. */
-static void count(const json_t *at, int known[4], int depth)
+static void count_states(const json_t *at, int known[4], int depth)
 {
     const char *name, *state = json_string_value(json_object_get(at, "state"));
     json_t *child;
@@ -476,11 +476,11 @@ static void count(const json_t *at, int known[4], int depth)
         known[rp_state_named(state)]++;
     else if (json_is_object(at) && depth <= 8)
         json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
-            count(child, known, depth + 1);
+            count_states(child, known, depth + 1);
 }
 
 /* With a selection of probes, those without values: else `--probe rdma` might print nothing. */
-static void without_values(struct summary_page *p)
+static void show_without_values(struct summary_page *p)
 {
     static const char *const all[] = {
 #define PROBE(name) #name,
@@ -494,22 +494,22 @@ static void without_values(struct summary_page *p)
         return;
     json_object_foreach((json_t *)p->probes, name, one) {
         int known[4] = {0};
-        count(one, known, 0);
+        count_states(one, known, 0);
         if (!known[0])
             rp_buf_printf(&names, "%s%s", names.size ? ", " : "", name);
     }
     put_text(p, "no values of", &names);
 }
 
-static void counts(struct summary_page *p)
+static void show_counts(struct summary_page *p)
 {
     int known[4] = {0}, unseen;
     const char *tree;
-    count(p->probes, known, 0);
+    count_states(p->probes, known, 0);
     p->section = "document";
     RP_FREE char *text = rp_asprintf("%d known, %d absent, %d denied, %d in error", known[0], known[1], known[2], known[3]);
     put_fact(p, "values", text);
-    without_values(p);
+    show_without_values(p);
     for (int i = 0; (tree = rp_capture_unseen(p->probes, i, &unseen)); i++)
         if (unseen) {
             RP_FREE char *words = rp_asprintf("%s is not mounted: %d values are unknown", tree, unseen);
@@ -520,16 +520,16 @@ static void counts(struct summary_page *p)
 void rp_capture_summary(struct rp_buf *out, const json_t *env)
 {
     struct summary_page p = {.out = out, .probes = json_object_get(env, "probes")};
-    warnings(&p, env);
-    host(&p);
-    container(&p);
-    cpu(&p);
-    memory(&p);
-    gpus(&p);
-    network(&p);
-    storage(&p);
-    software(&p);
-    sources(&p);
-    counts(&p);
+    show_warnings(&p, env);
+    show_host(&p);
+    show_container(&p);
+    show_cpu(&p);
+    show_memory(&p);
+    show_gpus(&p);
+    show_network(&p);
+    show_storage(&p);
+    show_software(&p);
+    show_sources(&p);
+    show_counts(&p);
     rp_topo_matrix_text(out, env);
 }

@@ -42,13 +42,13 @@ static int stands_in(const json_t *value, const char *tree)
     return source && strncmp(source, tree, n) == 0 && source[n] == '/';
 }
 
-static void mark(json_t *at, int tree)
+static void mark_denied(json_t *at, int tree)
 {
     const char *name, *state = json_string_value(json_object_get(at, "state"));
     json_t *child;
     if (!state) {
         json_object_foreach(at, name, child)
-            mark(child, tree);
+            mark_denied(child, tree);
     } else if (strcmp(state, rp_state_name(RP_STATE_ABSENT)) == 0 && stands_in(at, trees[tree].tree)) {
         json_object_set_new(at, "state", json_string(rp_state_name(RP_STATE_DENIED)));
         json_object_set_new(at, "detail", json_string(trees[tree].detail));
@@ -59,10 +59,10 @@ void rp_mark_unseen(const struct rp_probe *p, json_t *probes)
 {
     for (int i = 0; i < TREES; i++)
         if (!is_mounted(p, i))
-            mark(probes, i);
+            mark_denied(probes, i);
 }
 
-static int count(const json_t *at, const char *detail)
+static int count_with_detail(const json_t *at, const char *detail)
 {
     const char *name, *why = json_string_value(json_object_get(at, "detail"));
     json_t *child;
@@ -70,7 +70,7 @@ static int count(const json_t *at, const char *detail)
     if (json_is_string(json_object_get(at, "state")))
         return why && strcmp(why, detail) == 0;
     json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
-        n += count(child, detail);
+        n += count_with_detail(child, detail);
     return n;
 }
 
@@ -78,6 +78,6 @@ const char *rp_capture_unseen(const json_t *probes, int i, int *values)
 {
     if (i >= TREES)
         return NULL;
-    *values = count(probes, trees[i].detail);
+    *values = count_with_detail(probes, trees[i].detail);
     return trees[i].tree;
 }

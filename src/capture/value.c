@@ -1,5 +1,7 @@
 #include "capture/value.h"
 
+#include "base/buf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,6 @@
 #ifndef RP_CAPTURE_VALUE_H
 #define RP_CAPTURE_VALUE_H
 
-#include "base/buf.h"
-
 #include <jansson.h>
 
 const json_t *rp_value_at(const json_t *group, const char *path);    /* value with its state, or group; no name in path has a dot */

@@ -13,8 +13,7 @@
 static json_t *name_json(const char *path)
 {
     char safe[NAME_MAX_SHOWN];
-    const char *slash = strrchr(path, '/');
-    return json_string(rp_ascii(safe, sizeof safe, slash ? slash + 1 : path));
+    return json_string(rp_ascii(safe, sizeof safe, rp_base_name(path)));
 }
 
 static json_t *bundle_json(const char *path, const char *statement)

@@ -71,8 +71,12 @@ static int is_device(const char *path)
     return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
-int rp_cli_write_output(const char *path, int force, const struct rp_buf *text, struct rp_err *err)
+int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text, struct rp_err *err)
 {
+    if (!path && !cli->json)
+        rp_cli_print(text);
+    if (!path)
+        return 0;
     return (force || is_device(path) ? rp_write_file : rp_write_new_file)(path, text->data, text->size, 0644, err);
 }
 
@@ -124,7 +128,7 @@ static void print_help(struct rp_cli *cli)
     rp_cli_print(&text);
 }
 
-static int dispatch(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
+static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
 {
     if (rp_cli_parse(cli, argc, argv, err) < 0) {
         rp_cli_print_error(cli, err);
@@ -170,7 +174,7 @@ int rp_cli_main(int argc, char **argv)
     hold_standard_fds();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is handled like a full disk */
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a run */
-    int status = dispatch(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
+    int status = run_command(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
     if (flush_stdout() < 0 && status == 0)
         status = rp_exit_status(RP_IO);
     rp_cli_fini(&cli);

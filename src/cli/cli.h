@@ -56,8 +56,7 @@ struct rp_cli {           /* what every command gets */
 
 struct rp_command {
     const char *name;     /* "key" or, for a subcommand, "key new" */
-    const char *operands; /* "RECIPE", "BUNDLE...", "[MEMBER]", "" */
-    int min_operands, max_operands; /* max -1: any number */
+    const char *operands; /* "RECIPE", "BUNDLE...", "BUNDLE [MEMBER]", "BUNDLE | --list", "": says how many there may be, too */
     const char *summary;  /* one line */
     const char *details;  /* paragraphs for `repro help` and the man page, refilled to the width; indented lines are kept */
     const struct rp_opt *opts;
@@ -77,8 +76,9 @@ int rp_cli_has_stdout(void); /* 0: the process was started without one, and the 
 /* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never a pipe, which
  * would wait for a reader. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;
-/* The whole file or nothing. Without `force` only devices exist already. */
-int rp_cli_write_output(const char *path, int force, const struct rp_buf *text, struct rp_err *err) rp_must_check;
+/* The whole file or nothing; without `force` only devices exist already. path NULL: standard output, but not with --json. */
+int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text,
+                        struct rp_err *err) rp_must_check;
 /* The file that --OPTION names (NULL: none) can be read: a mistyped name is reported before the work begins. */
 int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err) rp_must_check;
 

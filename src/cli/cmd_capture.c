@@ -84,13 +84,11 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return -1;
     RP_BUF text = {0}, summary = {0};
     rp_json_write(&text, env);
-    if (to_file && rp_cli_write_output(o->output, o->force, &text, err) < 0)
+    if ((to_file || to_stdout) && rp_cli_write_output(cli, to_file ? o->output : NULL, o->force, &text, err) < 0)
         return -1;
     if (cli->json) {
         cli->result = json_incref(env);
-    } else if (to_stdout) {
-        rp_cli_print(&text);
-    } else if (!to_file || (!cli->quiet && rp_cli_has_stdout())) { /* with -o FILE the summary is printed as well */
+    } else if (!o->output || (to_file && !cli->quiet && rp_cli_has_stdout())) { /* with -o FILE the summary is printed as well */
         rp_capture_summary(&summary, env);
         rp_cli_print(&summary);
         return 0;

@@ -21,38 +21,27 @@
 /* ---- reading ---- */
 
 /* A capture of the documented form; takes nothing on trust. */
-static json_t *parse(const char *data, size_t size, const char *what, struct rp_err *err)
+static json_t *parse_capture(const char *data, size_t size, const char *what, struct rp_err *err)
 {
     if (size > DOCUMENT_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s: has %zu bytes; a capture has at most %u", what, size, DOCUMENT_MAX);
-    const struct rp_schema *schema = rp_schema_load("env", err);
-    json_t *env = schema ? rp_json_parse(data, size, what, err) : NULL;
-    if (env && rp_schema_check(schema, env, what, err) < 0)
-        rp_json_decref(&env);
-    return env;
+    return rp_schema_parse("env", data, size, what, err);
 }
 
 /* The capture before the run. */
-static json_t *of_bundle(const char *path, struct rp_err *err)
+static json_t *load_from_bundle(const char *path, struct rp_err *err)
 {
     const char *member = RP_OF_NODE(0, ".before.json");
-    struct rp_bundle b = {0};
-    RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
+    RP_BUNDLE b = {0};
+    if (rp_bundle_skim(&b, path, err) < 0)
         return NULL;
-    if (rp_bundle_scan(&b, fd, err) < 0) {
-        rp_wrap(err, "bundle '%s'", path);
-        return NULL;
-    }
     const struct rp_member *m = rp_bundle_find(&b, member);
-    json_t *env =
-        m ? parse(rp_buf_text(&m->bytes), m->bytes.size, member, err) : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
-    rp_bundle_fini(&b);
-    return env;
+    return m ? parse_capture(rp_buf_text(&m->bytes), m->bytes.size, member, err)
+             : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
 }
 
 /* A document in a file, a pipe or, for "-", standard input; or a bundle. */
-static json_t *load(const char *path, struct rp_err *err)
+static json_t *load_capture(const char *path, struct rp_err *err)
 {
     static const char zstd_magic[] = "\x28\xb5\x2f\xfd";
     char shown[72];
@@ -71,10 +60,10 @@ static json_t *load(const char *path, struct rp_err *err)
     if (failed)
         return rp_fail_null(err, RP_IO, "cannot read %s: %s", shown, strerror(failed));
     if (text.size < 4 || memcmp(text.data, zstd_magic, 4) != 0)
-        return parse(rp_buf_text(&text), text.size, shown, err);
+        return parse_capture(rp_buf_text(&text), text.size, shown, err);
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
         return rp_fail_null(err, RP_USAGE, "%s is a bundle: give the file itself, not a pipe", shown);
-    json_t *env = of_bundle(path, err);
+    json_t *env = load_from_bundle(path, err);
     if (!env)
         rp_wrap(err, "%s", shown);
     return env;
@@ -272,20 +261,15 @@ static size_t count_of(const json_t *doc, const char *list)
     return json_array_size(json_object_get(doc, list));
 }
 
-static long long number(const json_t *doc, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(doc, name));
-}
-
 /* The last line counts what was not compared: that nothing important differs does not mean that the machines are the same. */
 static void show_end(struct rp_buf *out, const json_t *doc)
 {
     size_t unknown = count_of(doc, "one_side") + count_of(doc, "not_comparable") + count_of(doc, "unknown");
     size_t probes = count_of(doc, "not_captured");
-    long long repeats = number(doc, "repeated"), weighty = number(doc, "not_compared");
+    long long repeats = rp_json_integer_at(doc, "repeated"), weighty = rp_json_integer_at(doc, "not_compared");
     if (repeats)
         rp_buf_printf(out, "\n%lld more repeat these; --json lists them\n", repeats);
-    rp_buf_printf(out, "\n%lld equal, %lld absent on both sides", number(doc, "equal"), number(doc, "absent"));
+    rp_buf_printf(out, "\n%lld equal, %lld absent on both sides", rp_json_integer_at(doc, "equal"), rp_json_integer_at(doc, "absent"));
     if (unknown)
         rp_buf_printf(out, ", %zu could not be compared", unknown);
     if (unknown && weighty)
@@ -352,7 +336,7 @@ static const char *repeated_by(const json_t *different, const json_t *d)
 
 /* How many important settings differ. Adds to the document: the reasons, the repetitions, and the number of important values that could
  * not be compared. */
-static int weigh(json_t *doc)
+static int weigh_differences(json_t *doc)
 {
     static const char *const lists[] = {"different", "one_side", "not_comparable"};
     const json_t *different = json_object_get(doc, "different"), *unknown = json_object_get(doc, "unknown");
@@ -387,7 +371,7 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static json_t *head(const char *path, const json_t *env)
+static json_t *head_json(const char *path, const json_t *env)
 {
     char shown[72];
     return json_pack("{s:s, s:O}", "name", rp_excerpt(shown, path), "captured_at", json_object_get(env, "captured_at"));
@@ -398,16 +382,16 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
     const struct diff_opts *o = cli->opts;
     if (strcmp(cli->argv[0], "-") == 0 && strcmp(cli->argv[1], "-") == 0)
         return rp_fail(err, RP_USAGE, "standard input can be only one of the two");
-    RP_JSON *a = load(cli->argv[0], err), *b = a ? load(cli->argv[1], err) : NULL;
+    RP_JSON *a = load_capture(cli->argv[0], err), *b = a ? load_capture(cli->argv[1], err) : NULL;
     RP_JSON *doc = b ? rp_capture_compare(a, b, err) : NULL;
     RP_BUF text = {0};
     if (!doc)
         return -1;
     if (count_of(doc, "not_captured") == json_object_size(json_object_get(a, "probes")) + json_object_size(json_object_get(b, "probes")))
         return rp_fail(err, RP_USAGE, "the two captures have no probe in common: nothing can be compared");
-    json_object_set_new(doc, "a", head(cli->argv[0], a));
-    json_object_set_new(doc, "b", head(cli->argv[1], b));
-    int important = weigh(doc);
+    json_object_set_new(doc, "a", head_json(cli->argv[0], a));
+    json_object_set_new(doc, "b", head_json(cli->argv[1], b));
+    int important = weigh_differences(doc);
     if (cli->json) {
         cli->result = json_incref(doc);
     } else {
@@ -418,17 +402,15 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important, important == 1 ? "value" : "values",
                        important == 1 ? "differs" : "differ");
     size_t probes = count_of(doc, "not_captured");
-    if (o->strict && (number(doc, "not_compared") || probes))
+    if (o->strict && (rp_json_integer_at(doc, "not_compared") || probes))
         return rp_fail(err, RP_MISMATCH, "--strict: %lld values of high or medium impact and %zu probes could not be compared",
-                       number(doc, "not_compared"), probes);
+                       rp_json_integer_at(doc, "not_compared"), probes);
     return 0;
 }
 
 const struct rp_command rp_cmd_capture_diff = {
     .name = "capture diff",
     .operands = "A B",
-    .min_operands = 2,
-    .max_operands = 2,
     .summary = "compare two captures, graded by what moves throughput",
     .details =
         "A and B are documents of 'repro capture -o', or bundles (their capture before the run; the bundle is not verified). A document "

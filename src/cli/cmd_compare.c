@@ -1,11 +1,10 @@
 /* `repro compare`: comparability and ratios of results. */
+#include "base/json.h"
 #include "base/term.h"
-#include "base/text.h"
 #include "cli/opts.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,15 +31,8 @@ static enum rp_doc_format format_of(const char *name)
     return !name || strcmp(name, "text") == 0 ? RP_DOC_TEXT : strcmp(name, "md") == 0 ? RP_DOC_MD : RP_DOC_CSV;
 }
 
-static int load(struct rp_rows *rows, struct rp_cli *cli, struct rp_err *err)
-{
-    const struct compare_opts *o = cli->opts;
-    struct rp_result_opts ro = {.trust = o->trust, .unverified = o->unverified};
-    return rp_rows_load_all(rows, cli->argv, cli->argc, &ro, err);
-}
-
 /* A pipe has no line width, unless COLUMNS is set. */
-static void print(struct rp_doc *d, enum rp_doc_format format)
+static void print_doc(struct rp_doc *d, enum rp_doc_format format)
 {
     RP_BUF text = {0};
     d->width = isatty(STDOUT_FILENO) || getenv("COLUMNS") ? rp_columns(STDOUT_FILENO) : 0;
@@ -48,25 +40,22 @@ static void print(struct rp_doc *d, enum rp_doc_format format)
     rp_cli_print(&text);
 }
 
-/* Frees *d. */
-static int show_layout(struct rp_cli *cli, struct rp_doc *d)
+static void show_layout(struct rp_cli *cli, struct rp_doc *d)
 {
     const struct compare_opts *o = cli->opts;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s, s:o}", "schema", "urn:repro:layout:1", "layout", o->layout, "blocks", rp_doc_json(d));
     else
-        print(d, format_of(o->format));
-    rp_doc_fini(d);
-    return 0;
+        print_doc(d, format_of(o->format));
 }
 
 /* Tables without a selected first result keep all models. */
-static int lay_out(struct rp_cli *cli, struct rp_rows *rows)
+static int print_layout(struct rp_cli *cli, struct rp_rows *rows)
 {
     RP_BUF models = {0};
     const struct compare_opts *o = cli->opts;
     const struct rp_layout *l = rp_layouts;
-    struct rp_doc out = {0};
+    RP_DOC out = {0};
     while (l->name && strcmp(l->name, o->layout) != 0)
         l++;
     RP_BUG_IF(!l->name);
@@ -74,24 +63,25 @@ static int lay_out(struct rp_cli *cli, struct rp_rows *rows)
     l->write(&out, rows);
     if (left_out)
         rp_doc_line(&out, "%d results of other models left out: %s (--all shows them)", left_out, rp_buf_text(&models));
-    return show_layout(cli, &out);
+    show_layout(cli, &out);
+    return 0;
 }
 
 static int list_folder(struct rp_cli *cli, struct rp_err *err)
 {
-    struct rp_doc out = {0};
+    RP_DOC out = {0};
+    int failed;
     if (cli->argc != 1)
         return rp_fail(err, RP_USAGE, "--layout index takes one folder");
-    int failed, rc = rp_index(&out, cli->argv[0], &failed, err);
-    if (rc == 0)
-        rc = show_layout(cli, &out);
-    rp_doc_fini(&out);
-    if (rc == 0 && failed)
+    if (rp_index(&out, cli->argv[0], &failed, err) < 0)
+        return -1;
+    show_layout(cli, &out);
+    if (failed)
         return rp_fail(err, RP_MISMATCH, "%d of the bundles below '%s' did not verify: see 'repro verify FILE'", failed, cli->argv[0]);
-    return rc;
+    return 0;
 }
 
-static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
+static int compare_rows(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
     enum rp_comparable verdict;
@@ -100,22 +90,20 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
     if (left_out && rows->n < 2)
         return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)",
                        left_out, rows->row->model, rp_buf_text(&models));
-    json_t *doc = rp_compare(rows, &verdict, err);
+    RP_JSON *doc = rp_compare(rows, &verdict, err);
     if (!doc)
         return -1;
     if (left_out)
         json_object_set_new(doc, "left_out", json_integer(left_out));
     if (cli->json) {
-        cli->result = doc;
+        cli->result = json_incref(doc);
     } else {
-        struct rp_doc out = {0};
+        RP_DOC out = {0};
         if (format_of(o->format) == RP_DOC_CSV)
             rp_compare_flat(&out, rows, doc);
         else
             rp_compare_show(&out, rows, doc);
-        print(&out, format_of(o->format));
-        rp_doc_fini(&out);
-        json_decref(doc);
+        print_doc(&out, format_of(o->format));
     }
     if (verdict == RP_NOT_COMPARABLE)
         return rp_fail(err, RP_MISMATCH, "not comparable: see the confounders of kind 'work'");
@@ -126,22 +114,19 @@ static int compare(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
 
 static int cmd_compare(struct rp_cli *cli, struct rp_err *err)
 {
-    struct rp_rows rows = {0};
+    RP_ROWS rows = {0};
     const struct compare_opts *o = cli->opts;
+    struct rp_result_opts ro = {.trust = o->trust, .unverified = o->unverified};
     if (o->layout && strcmp(o->layout, "index") == 0)
         return list_folder(cli, err);
-    int rc = load(&rows, cli, err);
-    if (rc == 0)
-        rc = o->layout ? lay_out(cli, &rows) : compare(cli, &rows, err);
-    rp_rows_fini(&rows);
-    return rc;
+    if (rp_rows_load_all(&rows, cli->argv, cli->argc, &ro, err) < 0)
+        return -1;
+    return o->layout ? print_layout(cli, &rows) : compare_rows(cli, &rows, err);
 }
 
 const struct rp_command rp_cmd_compare = {
     .name = "compare",
     .operands = "RESULT...",
-    .min_operands = 1,
-    .max_operands = -1,
     .summary = "check whether results are comparable, and by how much they differ",
     .details =
         "A RESULT is a bundle, which is verified first; published:NAME for an embedded table (dlperf_v100, gpt_v100, "

@@ -116,7 +116,6 @@ static int cmd_data_list(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_list = {
     .name = "data list",
     .operands = "[ARCHIVE]",
-    .max_operands = 1,
     .summary = "list what is unpacked and what is embedded, or the members of an archive",
     .details = "ARCHIVE is a file, or the name of an embedded archive.\n",
     .opts = store_opts,
@@ -153,7 +152,7 @@ static const struct rp_data_format *find_format(const char *name, struct rp_err 
     const struct rp_data_format *format = name ? rp_data_format_find(name) : rp_data_formats[0];
     RP_BUF names = {0};
     for (int i = 0; !format && rp_data_formats[i]; i++)
-        rp_fail(err, RP_USAGE, "there is no data format '%s', only: %s", name, add_name(&names, rp_data_formats[i]->name));
+        rp_fail(err, RP_USAGE, "unknown data format '%s'; expected one of %s", name, add_name(&names, rp_data_formats[i]->name));
     return format;
 }
 
@@ -264,7 +263,6 @@ static int cmd_data_check(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_check = {
     .name = "data check",
     .operands = "[PATH]",
-    .max_operands = 1,
     .summary = "read and describe every record of a data set, or hash the store again",
     .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad length, "
                "checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without a "
@@ -295,8 +293,6 @@ static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_unpack = {
     .name = "data unpack",
     .operands = "ARCHIVE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "unpack an archive into the store and print the directory",
     .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or bz2. It is hashed "
                "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n",

@@ -134,8 +134,6 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_data_make = {
     .name = "data make",
     .operands = "FORMAT PATH [TEXT...]",
-    .min_operands = 2,
-    .max_operands = -1,
     .summary = "write texts as tokens, or a synthetic corpus that a model can learn",
     .details = "FORMAT is a data format; bert and gpt are short for bert_tfrecord and llmc. PATH is a directory for the files, or an archive if its "
                "name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4. The same options make the same files on every machine.\n"

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -44,7 +43,7 @@ static int is_of_kernel(const char *path)
 }
 
 /* "writable" if path exists and is, or can be created, or why not. */
-static const char *writable(const char *path)
+static const char *describe_writable(const char *path)
 {
     struct stat st;
     RP_FREE char *at = rp_strdup(path);
@@ -62,7 +61,7 @@ static void try_key(json_t *here)
 {
     struct rp_err err = {0};
     RP_FREE char *path = rp_key_default_path(&err);
-    const char *why = path ? writable(path) : err.msg;
+    const char *why = path ? describe_writable(path) : err.msg;
     if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0)
         put_here(here, "key", rp_key_check(path, &err) == 0 ? "present" : err.msg);
     else if (path && errno == ENOENT && strcmp(why, "writable") == 0)
@@ -98,8 +97,8 @@ static json_t *try_here(void)
     json_t *here = json_object();
     int named;
     RP_FREE char *store = rp_store_path(NULL, &named);
-    put_here(here, "output", writable("."));
-    put_here(here, "store", writable(store));
+    put_here(here, "output", describe_writable("."));
+    put_here(here, "store", describe_writable(store));
     put_here(here, "store_named", named ? "yes" : "no");
     try_key(here);
     put_here(here, "gpu_worker", *rp_build_record()->gpu_worker ? "yes" : "no");
@@ -109,7 +108,7 @@ static json_t *try_here(void)
 
 /* ---- the command ---- */
 
-static void print(const json_t *found)
+static void print_findings(const json_t *found)
 {
     static const char *const severities[] = {"stop", "slow", "note"};
     int n[3] = {0};
@@ -135,7 +134,7 @@ static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
     if (cli->json)
         cli->result = json_pack("{s:s, s:O}", "schema", "repro-doctor/1", "findings", found);
     else
-        print(found);
+        print_findings(found);
     return rp_doctor_stops(found) ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the findings of severity stop") : 0;
 }
 

@@ -5,7 +5,6 @@
 #include "compare/result.h"
 #include "import/export.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct export_opts {
@@ -29,7 +28,7 @@ static const struct rp_exporter *find_exporter(const char *name, struct rp_err *
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
         if (strcmp(e->name, name) == 0)
             return e;
-    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; there is %s", rp_excerpt(shown, name), rp_exporters[0].name);
+    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; expected %s", rp_excerpt(shown, name), rp_exporters[0].name);
 }
 
 static int check_options(const struct export_opts *o, struct rp_err *err)
@@ -48,13 +47,9 @@ static int check_options(const struct export_opts *o, struct rp_err *err)
 static int write_text(struct rp_cli *cli, const struct rp_buf *text, struct rp_err *err)
 {
     const struct export_opts *o = cli->opts;
-    if (o->output && rp_cli_write_output(o->output, o->force, text, err) < 0)
-        return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s}", "format", cli->argv[0], "text", text->data);
-    else if (!o->output)
-        rp_cli_print(text);
-    return 0;
+    return rp_cli_write_output(cli, o->output, o->force, text, err);
 }
 
 static int cmd_export(struct rp_cli *cli, struct rp_err *err)
@@ -63,34 +58,24 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     const struct rp_exporter *e = find_exporter(cli->argv[0], err);
     if (!e || check_options(o, err) < 0)
         return -1;
-    const char *slash = strrchr(cli->argv[1], '/');
     char shown[72];
     RP_BUF text = {0};
-    RP_JSON *result = NULL;
-    struct rp_rows rows = {0};
-    struct rp_verification v = {0};
-    struct rp_verified kept = {0};
+    RP_ROWS rows = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
-    struct rp_export_source from = {.verification = &v, .kept = &kept, .name = slash ? slash + 1 : cli->argv[1], .org = o->org,
+    struct rp_export_source from = {.verification = &v, .kept = &kept, .name = rp_base_name(cli->argv[1]), .org = o->org,
                                     .status = o->status ? o->status : "research"};
-    int failed = rp_verify(&v, cli->argv[1], &vo, err) < 0 &&
-                 rp_wrap(err, "'%s' does not verify and is not exported", rp_excerpt(shown, cli->argv[1])) < 0;
-    if (!failed) {
-        result = rp_result_to_json(rp_rows_add_verified(&rows, &v, &kept));
-        from.result = result;
-    }
-    failed = failed || e->write(&text, &from, err) < 0 || write_text(cli, &text, err) < 0;
-    rp_rows_fini(&rows);
-    rp_verification_fini(&v);
-    rp_verified_fini(&kept);
-    return failed ? -1 : 0;
+    if (rp_verify(&v, cli->argv[1], &vo, err) < 0)
+        return rp_wrap(err, "'%s' does not verify and is not exported", rp_excerpt(shown, cli->argv[1]));
+    RP_JSON *result = rp_result_to_json(rp_rows_add_verified(&rows, &v, &kept));
+    from.result = result;
+    return e->write(&text, &from, err) < 0 ? -1 : write_text(cli, &text, err);
 }
 
 const struct rp_command rp_cmd_export = {
     .name = "export",
     .operands = "FORMAT BUNDLE",
-    .min_operands = 2,
-    .max_operands = 2,
     .summary = "write a verified bundle in another format, such as MLLOG",
     .details =
         "Formats:\n"

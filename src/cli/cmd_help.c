@@ -4,7 +4,6 @@
 #include "cli/opts.h"
 #include "cli/parse.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct help_opts {
@@ -57,7 +56,6 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_help = {
     .name = "help",
     .operands = "[COMMAND]...",
-    .max_operands = 2,
     .summary = "explain a command; print the man page or shell completion",
     .details = "'repro COMMAND --help' prints one line for each option; this prints the whole explanation. With --json: the table of "
                "commands, options and exit statuses, or the part of COMMAND.\n"

@@ -7,7 +7,6 @@
 #include "import/scan.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct import_opts {
     const char *output, *unit, *from, *to;
@@ -76,13 +75,11 @@ static int write_document(struct rp_cli *cli, const json_t *doc, struct rp_err *
     const struct import_opts *o = cli->opts;
     RP_BUF text = {0};
     rp_json_write(&text, doc);
-    if (o->output && rp_cli_write_output(o->output, o->force, &text, err) < 0)
+    if (rp_cli_write_output(cli, o->output, o->force, &text, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_incref((json_t *)doc);
-    else if (!o->output)
-        rp_cli_print(&text);
-    else if (!cli->quiet && rp_cli_has_stdout())
+    else if (o->output && !cli->quiet && rp_cli_has_stdout())
         print_rows(doc);
     return 0;
 }
@@ -108,8 +105,6 @@ static int cmd_import(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_import = {
     .name = "import",
     .operands = "FORMAT FILE...",
-    .min_operands = 2,
-    .max_operands = -1,
     .summary = "convert logs of other programs to unsigned results for 'compare'",
     .details =
         "Formats:\n"

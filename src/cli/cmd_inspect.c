@@ -24,7 +24,7 @@ static json_t *member_json(const struct rp_member *m, int with_text)
 }
 
 /* Top-level texts and numbers of run.json and of its results; empty if run.json does not parse. */
-static json_t *summary(const struct rp_bundle *b)
+static json_t *summary_json(const struct rp_bundle *b)
 {
     struct rp_err ignored;
     const struct rp_member *m = rp_bundle_find(b, "run.json");
@@ -102,7 +102,7 @@ static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char
 
 static int show_bundle(struct rp_cli *cli, const struct rp_bundle *b)
 {
-    RP_JSON *claims = summary(b), *members = json_array();
+    RP_JSON *claims = summary_json(b), *members = json_array();
     if (!cli->json) {
         print_text(cli->argv[0], b, claims);
         return 0;
@@ -115,19 +115,15 @@ static int show_bundle(struct rp_cli *cli, const struct rp_bundle *b)
 
 static int cmd_inspect(struct rp_cli *cli, struct rp_err *err)
 {
-    struct rp_bundle b = {0};
+    RP_BUNDLE b = {0};
     if (rp_bundle_open(&b, cli->argv[0], err) < 0)
         return -1;
-    int failed = cli->argc > 1 ? show_member(cli, &b, cli->argv[1], err) < 0 : show_bundle(cli, &b) < 0;
-    rp_bundle_fini(&b);
-    return failed ? -1 : 0;
+    return cli->argc > 1 ? show_member(cli, &b, cli->argv[1], err) : show_bundle(cli, &b);
 }
 
 const struct rp_command rp_cmd_inspect = {
     .name = "inspect",
     .operands = "BUNDLE [MEMBER]",
-    .min_operands = 1,
-    .max_operands = 2,
     .summary = "list the members of a bundle, or print one",
     .details = "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a terminal, control "
                "characters are replaced by '?'.\n"

@@ -1,5 +1,6 @@
 /* `repro key`: signing keys and trusted keys. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/opts.h"
 #include "sign/key.h"
 #include "sign/passphrase.h"
@@ -68,12 +69,8 @@ static int make_key(struct rp_cli *cli, const char *path, struct rp_err *err)
     }
     if (rp_key_create(path, *secret.text ? secret.text : NULL, err) < 0)
         return -1;
-    struct rp_key_pair *k = load_new(path, &secret, err);
-    if (!k)
-        return -1;
-    int failed = report_key(cli, path, k);
-    rp_key_free(k);
-    return failed;
+    RP_KEY *k = load_new(path, &secret, err);
+    return k ? report_key(cli, path, k) : -1;
 }
 
 static int cmd_key_new(struct rp_cli *cli, struct rp_err *err)
@@ -127,19 +124,16 @@ static int cmd_key_show(struct rp_cli *cli, struct rp_err *err)
     if (!path)
         return -1;
     if (!cli->argc && access(path, F_OK) < 0 && errno == ENOENT)
-        return rp_fail(err, RP_IO, "there is no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
-    struct rp_key_pair *k = rp_key_load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
+        return rp_fail(err, RP_IO, "no key at '%s' yet; 'repro key new' or the first 'repro run' makes one", path);
+    RP_KEY *k = rp_key_load_any(path, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, err);
     if (!k)
         return -1;
-    int failed = o->form ? show_form(cli, k, o->form) : report_key(cli, path, k);
-    rp_key_free(k);
-    return failed;
+    return o->form ? show_form(cli, k, o->form) : report_key(cli, path, k);
 }
 
 const struct rp_command rp_cmd_key_show = {
     .name = "key show",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "show the fingerprint and the public key of a key file",
     .details = "FILE is a private or a public key, in PEM form or made by signify or minisign; default is the key that 'repro run' signs "
                "with. Prints the path, the fingerprint (SHA-256 of the public key in DER form) and the public key in PEM form, never "
@@ -203,9 +197,7 @@ static int list_trusted(struct rp_cli *cli, struct rp_err *err)
 /* "keys/alice.pem" -> "alice" */
 static char *name_of(const char *path)
 {
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    const char *dot = strrchr(base, '.');
+    const char *base = rp_base_name(path), *dot = strrchr(base, '.');
     return rp_asprintf("%.*s", (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base)), base);
 }
 
@@ -213,15 +205,13 @@ static int add_trusted(struct rp_cli *cli, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
     struct rp_trusted t = {0};
-    struct rp_key_pair *k = rp_key_load_any(cli->argv[0], -1, err);
+    RP_KEY *k = rp_key_load_any(cli->argv[0], -1, err);
     if (!k)
         return -1;
     RP_FREE char *name = o->name ? rp_strdup(o->name) : name_of(cli->argv[0]);
-    int failed = rp_trust_add(name, o->until, k, err) < 0;
-    rp_key_fingerprint(k, t.fingerprint);
-    rp_key_free(k);
-    if (failed)
+    if (rp_trust_add(name, o->until, k, err) < 0)
         return -1;
+    rp_key_fingerprint(k, t.fingerprint);
     t.name = name;
     if (o->until)
         snprintf(t.until, sizeof t.until, "%s", o->until);
@@ -255,7 +245,6 @@ static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
     .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the printed fingerprint with one that you got "
                "from its owner in another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "

@@ -34,7 +34,7 @@ struct ledger_list {
     size_t last; /* 0: all */
 };
 
-static int collect(void *arg, const json_t *line, struct rp_err *err)
+static int collect_line(void *arg, const json_t *line, struct rp_err *err)
 {
     struct ledger_list *l = arg;
     (void)err;
@@ -87,7 +87,7 @@ static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
             puts("no attempts yet");
         return 0;
     }
-    int failed = rp_ledger_read(path, collect, &l, &s, err) < 0; /* the valid lines are listed anyway */
+    int failed = rp_ledger_read(path, collect_line, &l, &s, err) < 0; /* the valid lines are listed anyway */
     size_t i;
     json_t *line;
     if (cli->json)
@@ -103,7 +103,6 @@ static const struct rp_opt list_opts[] = {RP_OPTION_INT(last, "last", 'n', 1, 10
 const struct rp_command rp_cmd_ledger_list = {
     .name = "ledger list",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "list the attempts, oldest first",
     .details = OPERAND_HELP "\n"
                "\n"
@@ -121,7 +120,7 @@ struct ledger_tally {
     int64_t started, sealed, failed, interrupted, judged, refused, inconclusive; /* judged: lines of verify with any verdict */
 };
 
-static int count(void *arg, const json_t *line, struct rp_err *err)
+static int count_line(void *arg, const json_t *line, struct rp_err *err)
 {
     struct ledger_tally *t = arg;
     const char *event = rp_json_text_at(line, "event");
@@ -136,11 +135,10 @@ static int count(void *arg, const json_t *line, struct rp_err *err)
 
 static int check_bundle(const struct ledger_opts *o, const char *path, char said[512], struct rp_err *err)
 {
-    struct rp_verification v = {0};
+    RP_VERIFICATION v = {0};
     struct rp_verify_opts vo = {.ledger = path};
     int failed = rp_verify(&v, o->bundle, &vo, err) < 0;
     snprintf(said, 512, "%s", v.check[RP_CHECK_ledger].text);
-    rp_verification_fini(&v);
     return failed ? rp_wrap(err, "--bundle") : 0;
 }
 
@@ -151,7 +149,7 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     struct ledger_tally t = {0};
     char said[512] = "";
     RP_FREE char *path = path_of(cli);
-    int failed = rp_ledger_read(path, count, &t, &s, err) < 0;
+    int failed = rp_ledger_read(path, count_line, &t, &s, err) < 0;
     int64_t open = t.started - t.sealed - t.failed - t.interrupted;
     if (!failed && o->bundle)
         failed = check_bundle(o, path, said, err) < 0;
@@ -188,7 +186,6 @@ static const struct rp_opt check_opts[] = {
 const struct rp_command rp_cmd_ledger_check = {
     .name = "ledger check",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "check the hash chain, and the entry of a bundle",
     .details = OPERAND_HELP "\n"
                "\n"
@@ -225,14 +222,11 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (rp_ledger_read(path, export_line, &out, &s, err) < 0)
         return rp_wrap(err, "nothing is exported");
-    if (o->output && rp_cli_write_output(o->output, o->force, &out, err) < 0)
+    if (rp_cli_write_output(cli, o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
         cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head",
-                                s.head,
-                                "text", o->output ? NULL : rp_buf_text(&out));
-    else if (!o->output)
-        rp_cli_print(&out);
+                                s.head, "text", o->output ? NULL : rp_buf_text(&out));
     return 0;
 }
 
@@ -241,7 +235,6 @@ static const struct rp_opt export_opts[] = {RP_OPT_OUTPUT(output, "file to write
 const struct rp_command rp_cmd_ledger_export = {
     .name = "ledger export",
     .operands = "[FILE]",
-    .max_operands = 1,
     .summary = "check the ledger and write it out, to go with a bundle",
     .details = "Every line as it is: names of recipes and bundles without folders, digests, times, exit statuses; nothing identifies the "
                "machine or its users. The chain is exported whole, including verifications ('repro verify --no-ledger' adds none): "

@@ -4,7 +4,6 @@
 #include "recipe/recipe.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
 {
@@ -46,8 +45,6 @@ static int cmd_recipes_show(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_recipes_show = {
     .name = "recipes show",
     .operands = "RECIPE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "print a recipe, byte for byte; with --json, every key with the origin of its value",
     .details = "Examples:\n"
                "  repro recipes show bert_fp32 > mine.yaml\n",
@@ -55,7 +52,7 @@ const struct rp_command rp_cmd_recipes_show = {
 };
 
 /* "whole number 1..512", "adamw|lamb" */
-static void form(char *out, size_t size, const struct rp_key *k)
+static void describe_form(char *out, size_t size, const struct rp_key *k)
 {
     switch (k->type) {
     case 'I':
@@ -109,7 +106,7 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
     RP_JSON *list = json_array();
     for (int i = 0; i < n; i++, k++) {
         char expected[128];
-        form(expected, sizeof expected, k);
+        describe_form(expected, sizeof expected, k);
         if (!(k->models & wanted))
             continue;
         RP_BUF def = {0};
@@ -133,7 +130,6 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_recipes_keys = {
     .name = "recipes keys",
     .operands = "[MODEL]",
-    .max_operands = 1,
     .summary = "explain every key of a recipe: form, range, default, models, option",
     .details = "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
                "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",

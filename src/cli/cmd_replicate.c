@@ -8,7 +8,6 @@
 #include "report/agreement.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,10 +33,8 @@ static const struct rp_opt opts[] = {
 json_t *rp_original_json(const struct rp_original *first)
 {
     char safe[NAME_MAX_CHARS];
-    const char *slash = strrchr(first->path, '/');
     return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle",
-                     rp_ascii(safe, sizeof safe, slash ? slash + 1 : first->path),
-                     "signer", first->v->fingerprint);
+                     rp_ascii(safe, sizeof safe, rp_base_name(first->path)), "signer", first->v->fingerprint);
 }
 
 static const char *recorded_text(const struct rp_original *first, const char *key)
@@ -97,7 +94,8 @@ static void set_fini(struct set *s)
     free(s->item);
 }
 
-static int parse(struct rp_recipe *r, const struct rp_original *first, const char *backend, const struct set *set, struct rp_err *err)
+static int parse_recipe(struct rp_recipe *r, const struct rp_original *first, const char *backend, const struct set *set,
+                        struct rp_err *err)
 {
     RP_FREE char *name = recipe_name(first);
     const struct rp_buf *yaml = recipe_bytes(first);
@@ -161,10 +159,10 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
     take_overrides(&set, from->first);
     for (int i = 0; i < n; i++)
         set_add(&set, rp_strdup(user[i]));
-    int failed = parse(r, from->first, backend, &set, err) < 0;
+    int failed = parse_recipe(r, from->first, backend, &set, err) < 0;
     if (!failed && complete_settings(&set, r, from->first)) {
         rp_recipe_fini(r);
-        failed = parse(r, from->first, backend, &set, err) < 0;
+        failed = parse_recipe(r, from->first, backend, &set, err) < 0;
     }
     if (failed)
         rp_wrap(err, "the recipe of the original");
@@ -194,33 +192,25 @@ static int check_files(const struct rp_run_opts *o, const struct rp_original *fi
 static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
 {
     const struct rp_run_opts *o = cli->opts;
-    struct rp_verification v = {0};
-    struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_meter meter;
     const struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
     const struct rp_original first = {.path = cli->argv[0], .v = &v, .kept = &kept};
     const struct rp_run_from from = {.load = load_first, .first = &first};
     rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
-    int failed = rp_verify(&v, cli->argv[0], &vo, err) < 0;
-    if (failed) {
-        rp_wrap(err, "the original is not replicated");
-    } else {
-        RP_BUF line = {0};
-        rp_verification_line(&line, &v);
-        rp_meter_note(&meter, "original: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
-        failed = check_files(o, &first, err) < 0 || rp_run(cli, o, &from, err) < 0;
-    }
+    if (rp_verify(&v, cli->argv[0], &vo, err) < 0)
+        return rp_wrap(err, "the original is not replicated");
+    RP_BUF line = {0};
+    rp_verification_line(&line, &v);
+    rp_meter_note(&meter, "original: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
     rp_meter_end(&meter);
-    rp_verification_fini(&v);
-    rp_verified_fini(&kept);
-    return failed ? -1 : 0;
+    return check_files(o, &first, err) < 0 ? -1 : rp_run(cli, o, &from, err);
 }
 
 const struct rp_command rp_cmd_replicate = {
     .name = "replicate",
     .operands = "BUNDLE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "repeat the run of a bundle here, and seal the agreement of both",
     .details =
         "Verifies the bundle, trains its recipe with the same settings and data (compared by digest), and seals a bundle whose signed "

@@ -5,7 +5,6 @@
 #include "page/page.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct report_opts {
@@ -24,56 +23,34 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int ends_in(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
 {
-    *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && ends_in(o->output, ".md");
-    if (!o->format && o->output && !*markdown && !ends_in(o->output, ".html") && !ends_in(o->output, ".htm") &&
+    *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && rp_ends_with(o->output, ".md");
+    if (!o->format && o->output && !*markdown && !rp_ends_with(o->output, ".html") && !rp_ends_with(o->output, ".htm") &&
         strncmp(o->output, "/dev/", 5) != 0)
         return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 
-/* The bundles of the report. */
-struct shown {
-    struct rp_verification v[RP_PAGE_BUNDLES];
-    struct rp_verified kept[RP_PAGE_BUNDLES];
-    struct rp_shown_bundle bundle[RP_PAGE_BUNDLES];
-    struct rp_err failed[RP_PAGE_BUNDLES];
-    int n;
-};
-
-/* An unreadable file or a bad --trust is not a finding about a bundle: then there is no report. */
-static int verify_one(struct shown *s, const char *path, const struct report_opts *o, struct rp_err *err)
+/* An unreadable file or a bad --trust is not a finding about a bundle: then there is no report. *first: the first finding. */
+static int verify_bundles(struct rp_page_bundles *s, const struct rp_cli *cli, struct rp_err *first, struct rp_err *err)
 {
-    int i = s->n++;
-    struct rp_verify_opts vo = {.trust = o->trust, .ledger = o->ledger, .original = o->original, .keep = &s->kept[i]};
-    if (rp_verify(&s->v[i], path, &vo, &s->failed[i]) == 0)
-        s->failed[i] = (struct rp_err){0};
-    s->bundle[i] = (struct rp_shown_bundle){.name = path, .v = &s->v[i]};
-    if (s->v[i].verdict != RP_VERDICT_FAILED)
-        s->bundle[i].kept = &s->kept[i];
-    if (s->failed[i].code != RP_IO && s->failed[i].code != RP_USAGE)
-        return 0;
-    *err = s->failed[i];
-    return -1;
-}
-
-static void shown_free(struct shown *s)
-{
-    for (int i = 0; i < s->n; i++) {
-        rp_verification_fini(&s->v[i]);
-        rp_verified_fini(&s->kept[i]);
+    const struct report_opts *o = cli->opts;
+    const struct rp_verify_opts vo = {.trust = o->trust, .ledger = o->ledger, .original = o->original};
+    for (int i = 0; i < cli->argc; i++) {
+        struct rp_err why = {0};
+        if (rp_page_bundles_add(s, cli->argv[i], vo, &why) == 0)
+            continue;
+        if (why.code == RP_IO || why.code == RP_USAGE) {
+            *err = why;
+            return -1;
+        }
+        *first = first->code == RP_OK ? why : *first;
     }
-    free(s);
+    return 0;
 }
 
-static json_t *summary(const struct shown *s, const struct rp_buf *page, int markdown, const char *file)
+static json_t *summary_json(const struct rp_page_bundles *s, const struct rp_buf *page, int markdown, const char *file)
 {
     json_t *list = json_array();
     for (int i = 0; i < s->n; i++)
@@ -82,27 +59,25 @@ static json_t *summary(const struct shown *s, const struct rp_buf *page, int mar
                      "bundles", list, "report", file ? NULL : rp_buf_text(page));
 }
 
-static int write_page(struct rp_cli *cli, const struct shown *s, const struct report_opts *o, int markdown, struct rp_err *err)
+static int write_page(struct rp_cli *cli, const struct rp_page_bundles *s, const struct report_opts *o, int markdown, struct rp_err *err)
 {
     RP_BUF page = {0};
     if (markdown)
-        rp_page_markdown(&page, s->bundle, s->n);
+        rp_page_markdown(&page, s->b, s->n);
     else
-        rp_page_html(&page, s->bundle, s->n);
+        rp_page_html(&page, s->b, s->n);
     if (page.size > RP_PAGE_MAX)
         return rp_fail(err, RP_USAGE, "the report has %zu MiB, but verify --report reads %u: make reports of fewer bundles",
                        page.size >> 20, RP_PAGE_MAX >> 20);
-    if (o->output && rp_cli_write_output(o->output, o->force, &page, err) < 0)
+    if (rp_cli_write_output(cli, o->output, o->force, &page, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = summary(s, &page, markdown, o->output);
-    else if (!o->output)
-        rp_cli_print(&page);
+        cli->result = summary_json(s, &page, markdown, o->output);
     for (int i = 0; i < s->n && o->output && !cli->json; i++) {
         RP_BUF line = {0};
         char name[512];
         rp_verification_line(&line, &s->v[i]);
-        printf("%s: %s\n", rp_ascii(name, sizeof name, s->bundle[i].name), rp_buf_text(&line));
+        printf("%s: %s\n", rp_ascii(name, sizeof name, s->b[i].name), rp_buf_text(&line));
     }
     return 0;
 }
@@ -110,7 +85,8 @@ static int write_page(struct rp_cli *cli, const struct shown *s, const struct re
 static int cmd_report(struct rp_cli *cli, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;
-    int markdown, failed;
+    struct rp_err first = {0};
+    int markdown;
     if (cli->argc > RP_PAGE_BUNDLES)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
@@ -118,25 +94,18 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
     if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 ||
         choose_format(o, &markdown, err) < 0)
         return -1;
-    struct shown *s = rp_alloc(sizeof *s);
-    failed = 0;
-    for (int i = 0; i < cli->argc && !failed; i++)
-        failed = verify_one(s, cli->argv[i], o, err) < 0;
-    failed = failed || write_page(cli, s, o, markdown, err) < 0;
-    for (int i = 0; i < s->n && !failed; i++)
-        if (s->failed[i].code != RP_OK) {
-            *err = s->failed[i];
-            failed = 1;
-        }
-    shown_free(s);
-    return failed ? -1 : 0;
+    __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *s = rp_alloc(sizeof *s);
+    if (verify_bundles(s, cli, &first, err) < 0 || write_page(cli, s, o, markdown, err) < 0)
+        return -1;
+    if (first.code == RP_OK)
+        return 0;
+    *err = first;
+    return -1;
 }
 
 const struct rp_command rp_cmd_report = {
     .name = "report",
     .operands = "BUNDLE...",
-    .min_operands = 1,
-    .max_operands = -1,
     .summary = "write a report of bundles: figures, plots, machine",
     .details =
         "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. A box shows the "

@@ -23,7 +23,6 @@
 #include "worker/job.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +232,7 @@ static int check_data(const struct run_run *r, struct rp_err *err)
                                                       r->data.digest, had);
 }
 
-static int prepare(struct run_run *r, struct rp_err *err)
+static int prepare_run(struct run_run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (*r->passed.msg && has_nvidia())
@@ -317,7 +316,7 @@ static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *
     return rp_reports_add(b, &source, err);
 }
 
-static int seal(struct run_run *r, struct rp_err *err)
+static int seal_run(struct run_run *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     rp_interrupt_settle();
@@ -412,7 +411,7 @@ static void print_result(const struct run_run *r)
 static int before_training(struct run_run *r, struct rp_err *err)
 {
     rp_interrupt_catch();
-    int failed = prepare(r, err) < 0;
+    int failed = prepare_run(r, err) < 0;
     if (!failed && !rp_interrupted())
         return 0;
     if (!failed)
@@ -421,7 +420,7 @@ static int before_training(struct run_run *r, struct rp_err *err)
 }
 
 /* Does not fail: a failed run is sealed as such. */
-static void train(struct run_run *r)
+static void train_model(struct run_run *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
     rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
@@ -434,7 +433,7 @@ static void train(struct run_run *r)
 }
 
 /* The exit status, after the bundle was sealed. */
-static int judge(struct run_run *r, struct rp_err *err)
+static int judge_run(struct run_run *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
         *err = r->outcome.reason;
@@ -449,11 +448,11 @@ static int train_and_seal(struct run_run *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
         return -1;
-    train(r);
-    if (seal(r, err) < 0)
+    train_model(r);
+    if (seal_run(r, err) < 0)
         return -1;
     print_result(r);
-    return judge(r, err);
+    return judge_run(r, err);
 }
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
@@ -485,8 +484,6 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_run = {
     .name = "run",
     .operands = "RECIPE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "

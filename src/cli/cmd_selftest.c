@@ -60,19 +60,17 @@ static int check_ed25519(struct rp_err *err)
     rp_buf_puts(&pem, "-----BEGIN PUBLIC KEY-----\n");
     rp_base64(&pem, der, sizeof der);
     rp_buf_puts(&pem, "\n-----END PUBLIC KEY-----\n");
-    struct rp_key_pair *k = rp_key_load_public(pem.data, pem.size, "RFC 8032 test vector", err);
+    RP_KEY *k = rp_key_load_public(pem.data, pem.size, "RFC 8032 test vector", err);
     if (!k)
         return -1;
-    int failed = rp_key_verify(k, "\x72", 1, sig, err) < 0;
-    if (failed)
-        rp_wrap(err, "Ed25519 refuses the signature of RFC 8032");
-    else if (rp_key_verify(k, "\x73", 1, sig, &refused) == 0)
-        failed = rp_fail(err, RP_MISMATCH, "Ed25519 accepts a signature of another message") < 0;
-    rp_key_free(k);
-    return failed ? -1 : 0;
+    if (rp_key_verify(k, "\x72", 1, sig, err) < 0)
+        return rp_wrap(err, "Ed25519 refuses the signature of RFC 8032");
+    return rp_key_verify(k, "\x73", 1, sig, &refused) < 0
+               ? 0
+               : rp_fail(err, RP_MISMATCH, "Ed25519 accepts a signature of another message");
 }
 
-static int note(struct rp_cli *cli, const char *what, int failed)
+static int note_result(struct rp_cli *cli, const char *what, int failed)
 {
     if (!cli->json)
         printf("%-12s %s\n", what, failed ? "FAILED" : "good");
@@ -106,7 +104,7 @@ static void print_ops(const json_t *report)
     }
 }
 
-static int wants(const struct selftest_opts *o, const char *backend)
+static int is_wanted(const struct selftest_opts *o, const char *backend)
 {
     return o->backend && strcmp(o->backend, backend) == 0;
 }
@@ -120,7 +118,7 @@ static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *o
         json_array_extend(ops, report);
     if (!failed || err->code != RP_UNAVAILABLE)
         return failed ? -1 : 0;
-    if (wants(o, "cuda"))
+    if (is_wanted(o, "cuda"))
         return -1;
     if (cli->json)
         json_object_set_new(cli->result, "cuda", json_string(err->msg));
@@ -131,7 +129,7 @@ static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *o
 
 #define SPEED_SECONDS 0.25 /* a row */
 
-static int speed_of_cpu(json_t **rows, struct rp_err *err)
+static int measure_cpu_speed(json_t **rows, struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_device_opts o = {0};
@@ -168,12 +166,12 @@ static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, stru
 {
     RP_JSON *rows = NULL;
     const char *backend = "cuda";
-    int failed = wants(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, SPEED_SECONDS, &rows, err);
-    if (failed && (wants(o, "cpu") || (!wants(o, "cuda") && err->code == RP_UNAVAILABLE))) {
+    int failed = is_wanted(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, SPEED_SECONDS, &rows, err);
+    if (failed && (is_wanted(o, "cpu") || (!is_wanted(o, "cuda") && err->code == RP_UNAVAILABLE))) {
         backend = "cpu";
         json_decref(rows);
         rows = NULL;
-        failed = speed_of_cpu(&rows, err);
+        failed = measure_cpu_speed(&rows, err);
     }
     if (failed)
         return -1;
@@ -192,15 +190,15 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
     struct rp_err first = {0}, e = {0};
     RP_JSON *ops = NULL, *all = json_array();
     cli->result = cli->json ? json_object() : NULL;
-    if (note(cli, "SHA-256", check_sha256(&e) < 0))
+    if (note_result(cli, "SHA-256", check_sha256(&e) < 0))
         first = e;
-    if (note(cli, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
+    if (note_result(cli, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
         first = e;
-    if (!wants(o, "cuda") && rp_ops_selftest(o->verbose && !cli->quiet, &ops, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cuda") && rp_ops_selftest(o->verbose && !cli->quiet, &ops, &e) < 0 && first.code == RP_OK)
         first = e;
     if (ops)
         json_array_extend(all, ops);
-    if (!wants(o, "cpu") && test_gpu(cli, o, all, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cpu") && test_gpu(cli, o, all, &e) < 0 && first.code == RP_OK)
         first = e;
     if (cli->json)
         json_object_set(cli->result, "operations", all);

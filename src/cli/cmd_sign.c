@@ -87,10 +87,7 @@ static int read_whole(struct rp_bundle *whole, const char *path, const struct rp
         rp_member_sha256(was, &verified->member[i]);
         same = strcmp(whole->member[i].name, verified->member[i].name) == 0 && strcmp(is, was) == 0;
     }
-    if (same)
-        return 0;
-    rp_bundle_fini(whole);
-    return rp_fail(err, RP_MISMATCH, "'%s' changed during verification; nothing was signed", path);
+    return same ? 0 : rp_fail(err, RP_MISMATCH, "'%s' changed during verification; nothing was signed", path);
 }
 
 static int add_members(struct rp_bundle *b, size_t number, const struct rp_countersignature *c, const struct rp_key_pair *k,
@@ -115,8 +112,8 @@ static int write_bundle(const struct rp_bundle *b, const char *path, const struc
     return (o->output && !o->force ? rp_write_new_file : rp_write_file)(path, file.data, file.size, mode, err);
 }
 
-static void report(struct rp_cli *cli, const struct rp_verification *v, const struct rp_countersignature *c, const char *print,
-                   const char *path)
+static void print_countersignature(struct rp_cli *cli, const struct rp_verification *v, const struct rp_countersignature *c,
+                                   const char *print, const char *path)
 {
     RP_BUF line = {0};
     size_t number = json_array_size(v->signatures);
@@ -130,11 +127,11 @@ static void report(struct rp_cli *cli, const struct rp_verification *v, const st
     printf("countersigned as %s by %s\n%s\n", c->role, print, path);
 }
 
-static int sign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err *err)
+static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err *err)
 {
     const struct sign_opts *o = cli->opts;
-    struct rp_verification v = {0};
-    struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_verify_opts vo = {.keep = &kept};
     struct rp_countersignature c = {.role = "reviewer"};
     char print[RP_FINGERPRINT_SIZE];
@@ -145,21 +142,15 @@ static int sign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err
     snprintf(c.note, sizeof c.note, "%s", o->note ? o->note : "");
     snprintf(c.program, sizeof c.program, "repro %s", rp_build_record()->version);
     rp_rfc3339(c.at, rp_wall_ns());
-    if (rp_verify(&v, path, &vo, err) < 0) {
-        rp_verification_fini(&v);
+    if (rp_verify(&v, path, &vo, err) < 0)
         return rp_wrap(err, "nothing was signed: the bundle does not verify");
-    }
-    struct rp_key_pair *k = load_key(cli, o, print, err);
-    struct rp_bundle whole = {0};
-    int failed = !k || check_signer(&v, print, c.role, err) < 0 || read_whole(&whole, path, &kept.bundle, err) < 0 ||
-                 add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0;
-    if (!failed)
-        report(cli, &v, &c, print, to);
-    rp_key_free(k);
-    rp_bundle_fini(&whole);
-    rp_verified_fini(&kept);
-    rp_verification_fini(&v);
-    return failed ? -1 : 0;
+    RP_KEY *k = load_key(cli, o, print, err);
+    RP_BUNDLE whole = {0};
+    if (!k || check_signer(&v, print, c.role, err) < 0 || read_whole(&whole, path, &kept.bundle, err) < 0 ||
+        add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0)
+        return -1;
+    print_countersignature(cli, &v, &c, print, to);
+    return 0;
 }
 
 static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
@@ -172,14 +163,12 @@ static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
     if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
     RP_FD lock = open_locked(path, &st, err);
-    return lock < 0 ? -1 : sign(cli, path, st.st_mode & 0777, err);
+    return lock < 0 ? -1 : countersign(cli, path, st.st_mode & 0777, err);
 }
 
 const struct rp_command rp_cmd_sign = {
     .name = "sign",
     .operands = "BUNDLE",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "add a countersignature to another's bundle",
     .details =
         "Verifies the bundle and signs the digest of statement.dsse.json, which covers every other member. The author's signature stays "

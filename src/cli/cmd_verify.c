@@ -3,7 +3,6 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
-#include "base/text.h"
 #include "cli/attempt.h"
 #include "cli/opts.h"
 #include "page/page.h"
@@ -113,32 +112,12 @@ static int list_checks(struct rp_cli *cli, struct rp_err *err)
 }
 
 /* The other bundles of a report of several, each verified like the first. */
-struct companions {
-    struct rp_verification v[RP_PAGE_BUNDLES];
-    struct rp_verified kept[RP_PAGE_BUNDLES];
-    struct rp_shown_bundle b[RP_PAGE_BUNDLES];
-    int n;
-};
-
-static void companions_free(struct companions **c)
+static int verify_companions(struct rp_page_bundles *all, const struct verify_opts *o, struct rp_err *err)
 {
-    for (int i = 0; i < (*c)->n; i++) {
-        rp_verified_fini(&(*c)->kept[i]);
-        rp_verification_fini(&(*c)->v[i]);
-    }
-    free(*c);
-}
-
-static int verify_companions(struct companions *all, const struct verify_opts *o, struct rp_err *err)
-{
-    for (int i = 0; i < o->with.n; i++) {
-        struct rp_verify_opts vo = {.trust = o->trust, .keep = &all->kept[i]};
-        struct rp_err why = {0};
-        all->n++;
-        if (rp_verify(&all->v[i], o->with.item[i], &vo, &why) < 0)
+    struct rp_err why = {0};
+    for (int i = 0; i < o->with.n; i++)
+        if (rp_page_bundles_add(all, o->with.item[i], (struct rp_verify_opts){.trust = o->trust}, &why) < 0)
             return rp_fail(err, RP_UNAVAILABLE, "--with: '%s' does not verify: %s", o->with.item[i], why.msg);
-        all->b[i] = (struct rp_shown_bundle){.name = o->with.item[i], .v = &all->v[i], .kept = &all->kept[i]};
-    }
     return 0;
 }
 
@@ -162,7 +141,7 @@ static int check_report(void *arg, const struct rp_verification *v, const struct
 {
     const struct inputs *in = arg;
     struct rp_shown_bundle b = {.name = in->bundle, .v = v, .kept = kept};
-    __attribute__((cleanup(companions_free))) struct companions *all = rp_alloc(sizeof *all);
+    __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *all = rp_alloc(sizeof *all);
     if (verify_companions(all, in->o, err) < 0 || rp_page_check(found, &in->report, &b, all->b, all->n, err) < 0)
         return rp_wrap(err, "%s", in->o->report);
     return 0;
@@ -261,7 +240,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     const struct verify_opts *o = cli->opts;
     if (o->list)
         return list_checks(cli, err);
-    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
+    RP_VERIFICATION v = {0};
     __attribute__((cleanup(inputs_fini))) struct inputs in = {.bundle = cli->argv[0], .o = o};
     struct rp_verify_opts vo;
     struct progress progress = {0};
@@ -277,9 +256,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 
 const struct rp_command rp_cmd_verify = {
     .name = "verify",
-    .operands = "BUNDLE",
-    .min_operands = 0, /* --list has none */
-    .max_operands = 1,
+    .operands = "BUNDLE | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
         "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or inconclusive if a replay or a "

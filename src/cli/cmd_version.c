@@ -20,7 +20,7 @@ struct version_opts {
 static const struct rp_opt opts[] = {RP_OPTION_FLAG(licenses, "licenses", 0, "print the notices of everything linked in"), {0}};
 
 /* true, false, or null: an archive of the sources does not know. */
-static json_t *dirty(const struct rp_build *b)
+static json_t *dirty_json(const struct rp_build *b)
 {
     return strcmp(b->dirty, "unknown") == 0 ? json_null() : json_boolean(strcmp(b->dirty, "dirty") == 0);
 }
@@ -44,7 +44,7 @@ static int print_licenses(struct rp_cli *cli, struct rp_err *err)
 }
 
 /* The packages in the build record, each once: [{"name", "version", "files": [{"file", "sha256"}]}] */
-static json_t *dependencies(const char *lines, json_t *forward)
+static json_t *dependencies_json(const char *lines, json_t *forward)
 {
     json_t *list = json_array(), *last = NULL;
     for (const char *line = lines, *end; *line; line = end + (*end == '\n')) {
@@ -67,7 +67,7 @@ static json_t *dependencies(const char *lines, json_t *forward)
 }
 
 /* The kernels in the GPU worker: [{"arch": "sm_90", "sha256", "bytes"}]. What the driver loads is these bytes. */
-static json_t *device_code(const char *lines)
+static json_t *device_code_json(const char *lines)
 {
     json_t *list = json_array();
     char arch[32], digest[72];
@@ -82,7 +82,7 @@ static json_t *device_code(const char *lines)
 }
 
 /* The GPU worker inside: {"cuda", "sha256", "bytes", "device_compiler", "device_code"}, or null. */
-static json_t *gpu_worker(const struct rp_build *b)
+static json_t *gpu_worker_json(const struct rp_build *b)
 {
     char cuda[32], digest[72];
     long bytes;
@@ -90,11 +90,11 @@ static json_t *gpu_worker(const struct rp_build *b)
         return json_null();
     const char *code = b->device_code, *end = strchr(code, '\n');
     return json_pack("{s:s, s:s, s:I, s:s%, s:o}", "cuda", cuda, "sha256", digest, "bytes", (json_int_t)bytes, "device_compiler", code,
-                     end ? (size_t)(end - code) : strlen(code), "device_code", device_code(end ? end + 1 : ""));
+                     end ? (size_t)(end - code) : strlen(code), "device_code", device_code_json(end ? end + 1 : ""));
 }
 
 /* Instruction sets of the CPU backend that work here, best last. */
-static json_t *usable_isa(void)
+static json_t *usable_isa_json(void)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
     json_t *list = json_array();
@@ -148,12 +148,12 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
     if (o->licenses)
         return print_licenses(cli, err);
     const struct rp_build *b = rp_build_record();
-    json_t *numerics = json_array(), *forward = json_array(), *linked = dependencies(b->deps, forward);
+    json_t *numerics = json_array(), *forward = json_array(), *linked = dependencies_json(b->deps, forward);
     for (int n = 0; n < RP_NUMERICS_COUNT; n++)
         json_array_append_new(numerics, json_string(rp_numerics_name((enum rp_numerics)n)));
     RP_JSON *v = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
-                           dirty(b), "numerics", numerics, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa(),
-                           "gpu_worker", gpu_worker(b), "dependencies", linked, "fell_forward", forward);
+                           dirty_json(b), "numerics", numerics, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa_json(),
+                           "gpu_worker", gpu_worker_json(b), "dependencies", linked, "fell_forward", forward);
     if (cli->json)
         cli->result = json_incref(v);
     else

@@ -27,7 +27,7 @@ static void put_flags(struct rp_buf *out, const struct rp_opt *o)
 static void operand_words(struct rp_buf *out, const struct rp_command *c, int *files)
 {
     int n;
-    *files = c->max_operands != 0;
+    *files = *c->operands != 0;
     for (const struct rp_command *const *s = rp_commands; *s; s++)
         if (rp_command_is_sub(*s, c))
             rp_buf_printf(out, " %s", strchr((*s)->name, ' ') + 1);
@@ -80,7 +80,7 @@ static void list_case(struct rp_buf *out, const struct rp_command *c)
     rp_buf_printf(out, "\"; files=%d ;;\n", files);
 }
 
-static void body(struct rp_buf *out)
+static void put_body(struct rp_buf *out)
 {
     rp_buf_puts(out, "  case \"$cmd:$prev\" in\n");
     for (const struct rp_command *const *c = rp_commands; *c; c++)
@@ -97,7 +97,7 @@ static void body(struct rp_buf *out)
 }
 
 /* A case pattern of the commands that have subcommands. */
-static void groups(struct rp_buf *out)
+static void put_groups(struct rp_buf *out)
 {
     int n = 0;
     for (const struct rp_command *const *c = rp_commands; *c; c++)
@@ -114,11 +114,11 @@ static void find_command(struct rp_buf *out)
     rp_buf_puts(out, "    case \"$w\" in -*) continue ;; esac\n"
                      "    if [ -z \"$cmd\" ]; then cmd=$w; continue; fi\n"
                      "    case \"$cmd $w\" in ");
-    groups(out);
+    put_groups(out);
     rp_buf_puts(out, ") cmd=\"$cmd $w\" ;; esac\n"
                      "    break\n"
                      "  done\n");
-    body(out);
+    put_body(out);
 }
 
 void rp_completion_bash(struct rp_buf *out)

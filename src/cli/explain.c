@@ -72,8 +72,8 @@ static int unknown_field(const char *field, struct rp_err *err)
         for (const struct rp_field *f = rp_fields; f->pattern && !near.best; f++)
             near.best = strcmp(last_name(f->pattern), last.best) == 0 ? f->pattern : NULL;
     if (near.best)
-        return rp_fail(err, RP_USAGE, "there is no field '%s': did you mean '%s'?", rp_excerpt(shown, field), near.best);
-    return rp_fail(err, RP_USAGE, "there is no field '%s': a probe's name lists its fields, as in --explain gpu", rp_excerpt(shown, field));
+        return rp_fail(err, RP_USAGE, "unknown field '%s'; did you mean '%s'?", rp_excerpt(shown, field), near.best);
+    return rp_fail(err, RP_USAGE, "unknown field '%s'; a probe's name lists its fields, as in --explain gpu", rp_excerpt(shown, field));
 }
 
 int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)

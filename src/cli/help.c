@@ -33,7 +33,7 @@ int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group
 }
 
 /* Words of `text` (length n) from column `at` on, continued at `indent`; ends with a newline. */
-static void fill(struct rp_buf *out, int at, int indent, const char *text, size_t n)
+static void put_filled(struct rp_buf *out, int at, int indent, const char *text, size_t n)
 {
     const char *end = text + n;
     int first = 1;
@@ -59,7 +59,7 @@ static void fill(struct rp_buf *out, int at, int indent, const char *text, size_
 }
 
 /* "  left      right, filled": right moves to its own line when left is too long. */
-static void row(struct rp_buf *out, int column, const char *left, const char *right)
+static void put_row(struct rp_buf *out, int column, const char *left, const char *right)
 {
     int at = 2 + (int)strlen(left);
     rp_buf_printf(out, "  %s", left);
@@ -67,11 +67,11 @@ static void row(struct rp_buf *out, int column, const char *left, const char *ri
         rp_buf_printf(out, "\n%*s", column, "");
     else
         rp_buf_printf(out, "%*s", column - at, "");
-    fill(out, column, column, right, strlen(right));
+    put_filled(out, column, column, right, strlen(right));
 }
 
 /* Paragraphs are filled, indented lines are kept. */
-static void details(struct rp_buf *out, const char *text)
+static void put_details(struct rp_buf *out, const char *text)
 {
     while (*text) {
         const char *line = text;
@@ -86,7 +86,7 @@ static void details(struct rp_buf *out, const char *text)
         } else { /* up to an empty or an indented line */
             while (text[n] && text[n + 1] && text[n + 1] != '\n' && text[n + 1] != ' ')
                 n += 1 + strcspn(text + n + 1, "\n");
-            fill(out, 0, 0, line, n);
+            put_filled(out, 0, 0, line, n);
         }
         text = line + n + (line[n] == '\n');
     }
@@ -100,29 +100,29 @@ static char *option_name(const struct rp_opt *o)
     return rp_asprintf("%s--%s%s%s", o->letter ? letter : "    ", o->name, arg ? " " : "", arg ? arg : "");
 }
 
-static void option_rows(struct rp_buf *out, const struct rp_opt *o)
+static void put_option_rows(struct rp_buf *out, const struct rp_opt *o)
 {
     for (; o && o->name; o++) {
         if (!*o->name)
             continue;
         RP_FREE char *name = option_name(o);
-        row(out, OPTION_COLUMN, name, o->help);
+        put_row(out, OPTION_COLUMN, name, o->help);
     }
 }
 
-static void sentence(struct rp_buf *out, const char *s)
+static void put_sentence(struct rp_buf *out, const char *s)
 {
     RP_FREE char *text = rp_asprintf("%c%s.", toupper((unsigned char)s[0]), s + 1);
-    fill(out, 0, 0, text, strlen(text));
+    put_filled(out, 0, 0, text, strlen(text));
 }
 
-static void usage(struct rp_buf *out, const struct rp_command *c)
+static void put_usage(struct rp_buf *out, const struct rp_command *c)
 {
     rp_buf_printf(out, "Usage: repro %s%s%s%s [options]\n", c->name, c->run ? "" : " COMMAND", *c->operands ? " " : "", c->operands);
 }
 
 /* group NULL: the commands that are not subcommands. */
-static void command_lines(struct rp_buf *out, const struct rp_command *group)
+static void put_command_lines(struct rp_buf *out, const struct rp_command *group)
 {
     for (const struct rp_command *const *c = rp_commands; *c; c++)
         if (group ? rp_command_is_sub(*c, group) : !rp_command_is_sub(*c, NULL))
@@ -131,8 +131,8 @@ static void command_lines(struct rp_buf *out, const struct rp_command *group)
 
 void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
 {
-    usage(out, c);
-    sentence(out, c->summary);
+    put_usage(out, c);
+    put_sentence(out, c->summary);
     rp_buf_puts(out, "\n");
     for (const struct rp_opt *o = c->opts; o && o->name; o++) {
         if (!*o->name)
@@ -141,32 +141,32 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
         const char *end = strstr(o->help, "; ");
         rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
     }
-    command_lines(out, c);
+    put_command_lines(out, c);
     rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help. Explanation and examples: repro help %s\n", c->name);
 }
 
 void rp_help_command(struct rp_buf *out, const struct rp_command *c)
 {
     RP_BUF subcommands = {0};
-    usage(out, c);
+    put_usage(out, c);
     rp_buf_puts(out, "\n");
-    sentence(out, c->summary);
+    put_sentence(out, c->summary);
     if (c->details && *c->details) {
         rp_buf_puts(out, "\n");
-        details(out, c->details);
+        put_details(out, c->details);
     }
-    command_lines(&subcommands, c);
+    put_command_lines(&subcommands, c);
     if (subcommands.size)
         rp_buf_printf(out, "\nCommands:\n%s", rp_buf_text(&subcommands));
     rp_buf_puts(out, "\nOptions:\n");
-    option_rows(out, c->opts);
-    option_rows(out, rp_opts_common);
+    put_option_rows(out, c->opts);
+    put_option_rows(out, rp_opts_common);
 }
 
 void rp_help_top_screen(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]\nrepro " RP_TAGLINE ".\n\n");
-    command_lines(out, NULL);
+    put_command_lines(out, NULL);
     rp_buf_puts(out, "\nrepro COMMAND --help: its options; repro help COMMAND: explanation and examples;\n"
                      "repro help: options of every command, exit status, environment\n");
 }
@@ -174,15 +174,15 @@ void rp_help_top_screen(struct rp_buf *out)
 void rp_help_top(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]\n\nrepro " RP_TAGLINE ".\n\nCommands:\n");
-    command_lines(out, NULL);
+    put_command_lines(out, NULL);
     rp_buf_puts(out, "\nOptions of every command:\n");
-    option_rows(out, rp_opts_common);
+    put_option_rows(out, rp_opts_common);
     rp_buf_puts(out, "\nExit status:\n");
-#define X(code, status, text) row(out, 8, #status, text);
+#define X(code, status, text) put_row(out, 8, #status, text);
     RP_CODES(X)
 #undef X
     rp_buf_puts(out, "\nEnvironment:\n");
-#define X(name, text) row(out, 20, name, text);
+#define X(name, text) put_row(out, 20, name, text);
     RP_ENVIRONMENT(X)
 #undef X
     rp_buf_puts(out, "\nFirst steps:\n"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Text between macros: a leading dot or quote would be a macro, a dash a hyphen, a backslash an escape. */
-static void put(struct rp_buf *out, const char *text, size_t n)
+static void put_escaped(struct rp_buf *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         int line_start = i == 0 || text[i - 1] == '\n';
@@ -24,10 +24,10 @@ static void put(struct rp_buf *out, const char *text, size_t n)
 
 static void puts_escaped(struct rp_buf *out, const char *text)
 {
-    put(out, text, strlen(text));
+    put_escaped(out, text, strlen(text));
 }
 
-static void option_rows(struct rp_buf *out, const struct rp_opt *o)
+static void put_options(struct rp_buf *out, const struct rp_opt *o)
 {
     for (; o && o->name; o++) {
         if (!*o->name)
@@ -51,7 +51,7 @@ static void option_rows(struct rp_buf *out, const struct rp_opt *o)
 }
 
 /* Paragraphs, with indented lines as literal blocks. */
-static void details(struct rp_buf *out, const char *text)
+static void put_details(struct rp_buf *out, const char *text)
 {
     int literal = 0;
     rp_buf_puts(out, ".PP\n");
@@ -63,14 +63,14 @@ static void details(struct rp_buf *out, const char *text)
         if (n == 0 && !literal)
             rp_buf_puts(out, ".PP");
         literal = want;
-        put(out, text, n);
+        put_escaped(out, text, n);
         rp_buf_puts(out, "\n");
     }
     if (literal)
         rp_buf_puts(out, ".fi\n");
 }
 
-static void command(struct rp_buf *out, const struct rp_command *c)
+static void put_command(struct rp_buf *out, const struct rp_command *c)
 {
     rp_buf_puts(out, ".SS repro ");
     puts_escaped(out, c->name);
@@ -78,12 +78,12 @@ static void command(struct rp_buf *out, const struct rp_command *c)
     puts_escaped(out, c->operands);
     rp_buf_puts(out, "\n");
     char first = (char)toupper((unsigned char)c->summary[0]);
-    put(out, &first, 1);
+    put_escaped(out, &first, 1);
     puts_escaped(out, c->summary + 1);
     rp_buf_puts(out, ".\n");
     if (c->details && *c->details)
-        details(out, c->details);
-    option_rows(out, c->opts);
+        put_details(out, c->details);
+    put_options(out, c->opts);
 }
 
 void rp_man_page(struct rp_buf *out)
@@ -91,9 +91,9 @@ void rp_man_page(struct rp_buf *out)
     rp_buf_puts(out, ".TH REPRO 1 \"\" \"repro\" \"User Commands\"\n.SH NAME\nrepro \\- " RP_TAGLINE "\n"
                      ".SH SYNOPSIS\n.B repro\n\\fICOMMAND\\fR [\\fIoptions\\fR] [\\fIoperands\\fR]\n.SH COMMANDS\n");
     for (const struct rp_command *const *c = rp_commands; *c; c++)
-        command(out, *c);
+        put_command(out, *c);
     rp_buf_puts(out, ".SH OPTIONS OF EVERY COMMAND\n");
-    option_rows(out, rp_opts_common);
+    put_options(out, rp_opts_common);
     rp_buf_puts(out, ".SH EXIT STATUS\n");
 #define X(code, status, text) rp_buf_printf(out, ".TP\n\\fB%d\\fR\n%s\n", status, text);
     RP_CODES(X)

@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ int rp_opt_takes_value(const struct rp_opt *o)
 }
 
 /* A row by name (length n) or, with name NULL, by letter. *base becomes the struct that its offset counts from. */
-static const struct rp_opt *lookup(const struct parser *p, const char *name, size_t n, char letter, void **base)
+static const struct rp_opt *find_option(const struct parser *p, const char *name, size_t n, char letter, void **base)
 {
     const struct rp_opt *const tables[] = {p->own, rp_opts_common};
     for (int t = 0; t < 2; t++)
@@ -85,7 +86,7 @@ static int store_int(const struct rp_opt *o, long *out, const char *value, struc
     return 0;
 }
 
-static int store(struct parser *p, const struct rp_opt *o, void *base, const char *value, struct rp_err *err)
+static int store_value(struct parser *p, const struct rp_opt *o, void *base, const char *value, struct rp_err *err)
 {
     void *field = (char *)base + o->offset;
     if (base == p->cli->opts && o->type != RP_OPT_FLAG && o->type != RP_OPT_LIST && p->seen[o - p->own]++)
@@ -121,12 +122,12 @@ static int next_value(const struct rp_opt *o, char **argv, int *i, int argc, con
     return 0;
 }
 
-static int long_option(struct parser *p, char **argv, int *i, int argc, struct rp_err *err)
+static int parse_long_option(struct parser *p, char **argv, int *i, int argc, struct rp_err *err)
 {
     const char *arg = argv[*i], *name = arg + 2, *value = NULL;
     size_t n = strcspn(name, "=");
     void *base;
-    const struct rp_opt *o = lookup(p, name, n, 0, &base);
+    const struct rp_opt *o = find_option(p, name, n, 0, &base);
     if (!o)
         return unknown_option(p, arg, n + 2, err);
     if (name[n] == '=')
@@ -135,21 +136,21 @@ static int long_option(struct parser *p, char **argv, int *i, int argc, struct r
         return rp_fail(err, RP_USAGE, "option '--%s' takes no value", o->name);
     if (rp_opt_takes_value(o) && !value && next_value(o, argv, i, argc, &value, err) < 0)
         return -1;
-    return store(p, o, base, value ? value : "", err);
+    return store_value(p, o, base, value ? value : "", err);
 }
 
-static int short_options(struct parser *p, char **argv, int *i, int argc, struct rp_err *err)
+static int parse_short_options(struct parser *p, char **argv, int *i, int argc, struct rp_err *err)
 {
     for (const char *c = argv[*i] + 1; *c; c++) {
         const char *value = "";
         void *base;
-        const struct rp_opt *o = lookup(p, NULL, 0, *c, &base);
+        const struct rp_opt *o = find_option(p, NULL, 0, *c, &base);
         if (!o && c == argv[*i] + 1 && c[1]) /* "-steps" was meant as a long option */
             return unknown_option(p, argv[*i], strcspn(argv[*i], "="), err);
         if (!o)
             return rp_fail(err, RP_USAGE, "unknown option '-%c'", *c);
         if (!rp_opt_takes_value(o)) {
-            if (store(p, o, base, "", err) < 0)
+            if (store_value(p, o, base, "", err) < 0)
                 return -1;
             continue;
         }
@@ -157,19 +158,33 @@ static int short_options(struct parser *p, char **argv, int *i, int argc, struct
             value = c + 1;
         else if (next_value(o, argv, i, argc, &value, err) < 0)
             return -1;
-        return store(p, o, base, value, err);
+        return store_value(p, o, base, value, err);
     }
     return 0;
+}
+
+/* Of "A [B]" 1 to 2, of "A B..." 2 or more, of "A | --option" 0 or 1. */
+static void count_operands(const char *operands, int *least, int *most)
+{
+    *least = *most = 0;
+    for (const char *p = operands; *p && *p != '|'; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        *least += *p != '[' && !strchr(p, '|');
+        *most = n > 3 && memcmp(p + n - 3, "...", 3) == 0 ? INT_MAX : *most + 1;
+        p += n;
+    }
 }
 
 static int check_operands(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct rp_command *c = cli->command;
-    if (cli->argc < c->min_operands)
+    int least, most;
+    count_operands(c->operands, &least, &most);
+    if (cli->argc < least)
         return rp_fail(err, RP_USAGE, "missing operand: repro %s %s", c->name, c->operands);
-    if (c->max_operands >= 0 && cli->argc > c->max_operands)
-        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[c->max_operands], c->name,
-                       *c->operands ? " " : "", c->operands);
+    if (cli->argc > most)
+        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[most], c->name, *c->operands ? " " : "",
+                       c->operands);
     return 0;
 }
 
@@ -185,9 +200,9 @@ static int parse_rest(struct rp_cli *cli, int argc, char **argv, struct rp_err *
         if (!operands_only && strcmp(argv[i], "--") == 0)
             operands_only = 1;
         else if (!operands_only && strncmp(argv[i], "--", 2) == 0)
-            failed = long_option(&p, argv, &i, argc, err) < 0;
+            failed = parse_long_option(&p, argv, &i, argc, err) < 0;
         else if (!operands_only && argv[i][0] == '-' && argv[i][1])
-            failed = short_options(&p, argv, &i, argc, err) < 0;
+            failed = parse_short_options(&p, argv, &i, argc, err) < 0;
         else
             cli->argv[cli->argc++] = argv[i];
         if (failed)
@@ -235,14 +250,14 @@ const struct rp_command *rp_cli_find(const char *const *words, int n, int *used,
         return c;
     RP_FREE char *prefix = rp_asprintf("%s ", words[0]), *name = rp_asprintf("%s%s", prefix, words[1]);
     const struct rp_command *sub = find_exact(name);
-    if (!sub && has_subcommands(prefix) && c->max_operands == 0)
+    if (!sub && has_subcommands(prefix) && !*c->operands)
         return unknown_command(prefix, words[1], err);
     *used = sub ? 2 : 1;
     return sub ? sub : c;
 }
 
 /* Before the command only flags that every command has, and --version. */
-static int leading_option(struct rp_cli *cli, char *arg, int *version, struct rp_err *err)
+static int parse_leading_option(struct rp_cli *cli, char *arg, int *version, struct rp_err *err)
 {
     struct parser p = {.cli = cli, .own = no_opts};
     int i = 0;
@@ -250,7 +265,7 @@ static int leading_option(struct rp_cli *cli, char *arg, int *version, struct rp
         *version = 1;
         return 0;
     }
-    return strncmp(arg, "--", 2) == 0 ? long_option(&p, &arg, &i, 1, err) : short_options(&p, &arg, &i, 1, err);
+    return strncmp(arg, "--", 2) == 0 ? parse_long_option(&p, &arg, &i, 1, err) : parse_short_options(&p, &arg, &i, 1, err);
 }
 
 int rp_cli_parse(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
@@ -258,7 +273,7 @@ int rp_cli_parse(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
     const char *words[2];
     int i = 1, n = 0, used, version = 0;
     for (; i < argc && argv[i][0] == '-'; i++)
-        if (leading_option(cli, argv[i], &version, err) < 0)
+        if (parse_leading_option(cli, argv[i], &version, err) < 0)
             return -1;
     if (version)
         words[n++] = "version";

@@ -3,7 +3,6 @@
 #include "base/buf.h"
 #include "recipe/choices.h"
 
-#include <stdlib.h>
 
 #define AT(field) offsetof(struct rp_run_opts, field)
 

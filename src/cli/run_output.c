@@ -1,6 +1,7 @@
 #include "cli/run_output.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -18,13 +19,9 @@ static char *default_name(const char *recipe_name, uint64_t started_ns)
 {
     char time[32];
     rp_rfc3339(time, started_ns);
-    const char *name = strrchr(recipe_name, '/');
-    if (!name)
-        name = strrchr(recipe_name, ':');
-    name = name ? name + 1 : recipe_name;
-    size_t len = strlen(name);
-    if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
-        len -= 5;
+    const char *name = rp_base_name(recipe_name), *colon = name == recipe_name ? strrchr(name, ':') : NULL;
+    name = colon ? colon + 1 : name;
+    size_t len = strlen(name) - (rp_ends_with(name, ".yaml") ? 5 : 0);
     return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
                        time + 14, time + 17);
 }
@@ -32,9 +29,8 @@ static char *default_name(const char *recipe_name, uint64_t started_ns)
 /* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
 static char *numbered_name(const char *path, int i)
 {
-    size_t n = strlen(path), ending = strlen(ENDING);
-    int named = n > ending && strcmp(path + n - ending, ENDING) == 0;
-    return rp_asprintf("%.*s-%d%s", (int)(named ? n - ending : n), path, i, named ? ENDING : "");
+    const char *ending = rp_ends_with(path, ENDING) ? ENDING : "";
+    return rp_asprintf("%.*s-%d%s", (int)(strlen(path) - strlen(ending)), path, i, ending);
 }
 
 static void replace_path(struct rp_run_output *out, char *path)
@@ -96,9 +92,9 @@ int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_bu
     if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, meter, err)) == 0)
         return 0;
     struct rp_err ignored;
-    const char *tmp = getenv("TMPDIR"), *slash = strrchr(out->path, '/');
+    const char *tmp = getenv("TMPDIR");
     RP_FREE char *wanted = rp_strdup(out->path);
-    replace_path(out, rp_asprintf("%s/%s", tmp && *tmp ? tmp : "/tmp", slash ? slash + 1 : wanted));
+    replace_path(out, rp_asprintf("%s/%s", tmp && *tmp ? tmp : "/tmp", rp_base_name(wanted)));
     if (write_new(out, file, meter, &ignored) < 0) {
         replace_path(out, rp_strdup(wanted));
         return -1;

@@ -9,7 +9,6 @@
 #include "report/records.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define POLL_MS 100

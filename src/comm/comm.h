@@ -12,7 +12,6 @@
 #include "base/err.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 /* Ranks with the same share of the model, of a tensor, or stages of one pipeline. */
 enum rp_group { RP_GROUP_WORLD, RP_GROUP_DATA, RP_GROUP_TENSOR, RP_GROUP_PIPELINE, RP_GROUPS };

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Time per unit of work of every sample, and where its group begins; the last entry of `first` is the end. */
 struct resampling {

@@ -2,12 +2,12 @@
  * output. */
 #include "compare/layout.h"
 
+#include "base/sort.h"
 #include "base/text.h"
 #include "report/escape.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,17 +21,6 @@ struct found {
     char **path; /* below the folder */
     int n;
 };
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
 
 /* Files by name, also in folders; links are not followed, hidden names are skipped. */
 static int collect_files(struct found *f, const char *root, const char *below, int depth, struct rp_err *err)
@@ -48,7 +37,7 @@ static int collect_files(struct found *f, const char *root, const char *below, i
             continue;
         if (S_ISDIR(st.st_mode) && depth < DEPTH) {
             rc = collect_files(f, root, name, depth + 1, err);
-        } else if (S_ISREG(st.st_mode) && (ends_with(name, ".repro.tar.zst") || ends_with(name, ".csv"))) {
+        } else if (S_ISREG(st.st_mode) && (rp_ends_with(name, ".repro.tar.zst") || rp_ends_with(name, ".csv"))) {
             if (f->n == FILES_MAX)
                 rc = rp_fail(err, RP_USAGE, "'%s' has more than %d results", root, FILES_MAX);
             f->path = rp_realloc(f->path, (size_t)(f->n + 1) * sizeof *f->path);
@@ -103,7 +92,7 @@ static void put_bundles(struct rp_doc *d, struct index_tally *t, const char *roo
     rp_doc_heading(d, "Bundles");
     rp_doc_table(d, "file|model|precision|#batch per device|devices|#throughput|unit|95 % interval|started|verdict");
     for (int i = 0; i < f->n; i++)
-        if (!ends_with(f->path[i], ".csv"))
+        if (!rp_ends_with(f->path[i], ".csv"))
             put_bundle(d, t, root, f->path[i]);
     rp_doc_line(d,
                 "%d bundles: %d verified with the key.pem next to them, %d verified with an unknown key, %d NOT verified. To check one: "
@@ -149,7 +138,7 @@ static void put_tables(struct rp_doc *d, const char *root, const struct found *f
     rp_doc_heading(d, "Published tables, unsigned");
     rp_doc_table(d, "file|#results|models|precision|frameworks|hardware|devices");
     for (int i = 0; i < f->n; i++)
-        if (ends_with(f->path[i], ".csv") && put_table(d, root, f->path[i]) < 0 && n++ < NAMED)
+        if (rp_ends_with(f->path[i], ".csv") && put_table(d, root, f->path[i]) < 0 && n++ < NAMED)
             rp_buf_printf(&others, "%s%s", others.size ? ", " : "", f->path[i]);
     if (n)
         rp_doc_line(d, "Not listed, because they are not tables of results: %s%s (%d CSV files)", rp_buf_text(&others),
@@ -162,8 +151,7 @@ int rp_index(struct rp_doc *d, const char *folder, int *failed, struct rp_err *e
     struct index_tally t = {0};
     int rc = collect_files(&f, folder, "", 1, err);
     if (rc == 0) {
-        if (f.n)
-            qsort(f.path, (size_t)f.n, sizeof *f.path, by_name);
+        rp_sort_text((const char **)f.path, (size_t)f.n);
         rp_doc_heading(d, "Results");
         RP_FREE char *word = rp_shell_word(folder);
         rp_doc_line(d, "Made by: repro compare --layout index %s --format md", word);

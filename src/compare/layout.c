@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +17,7 @@ const struct rp_layout rp_layouts[] = {
 int rp_layout_names_add(struct rp_layout_names *names, const char *fmt, ...)
 {
     char *text;
-    va_list ap;
-    va_start(ap, fmt);
-    RP_BUG_IF(vasprintf(&text, fmt, ap) < 0);
-    va_end(ap);
+    RP_ASPRINTF_ARGS(text, fmt);
     for (int i = 0; i < names->n; i++)
         if (strcmp(names->name[i], text) == 0) {
             free(text);

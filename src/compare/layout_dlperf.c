@@ -3,7 +3,6 @@
 #include "compare/layout.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

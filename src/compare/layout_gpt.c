@@ -2,7 +2,6 @@
 #include "compare/layout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Does the result belong to the case: degrees, batch and model. */
@@ -60,7 +59,7 @@ static void put_header(struct rp_doc *d, const struct rp_layout_names *framework
 
 void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
 {
-    struct rp_rows report = {0};
+    RP_ROWS report = {0};
     struct rp_layout_names frameworks = {0}, cases = {0};
     struct rp_result_opts o = {0};
     struct rp_err err;
@@ -94,5 +93,4 @@ void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
         rp_doc_line(d, RP_LAYOUT_SEVERAL "; 'repro compare' without --layout has all.");
     rp_layout_names_fini(&frameworks);
     rp_layout_names_fini(&cases);
-    rp_rows_fini(&report);
 }

@@ -3,18 +3,13 @@
 #include "compare/layout.h"
 
 #include "capture/value.h"
+#include "report/figure.h"
 
 static void put_captured(struct rp_doc *d, const struct rp_result *row, const char *path)
 {
-    char text[32];
-    double number;
-    const json_t *probes = json_object_get(row->environment, "probes");
-    const char *known = rp_known_text(probes, path);
-    if (!known && rp_known_number(probes, path, &number) == 0) {
-        rp_show_number(text, number, NULL);
-        known = text;
-    }
-    rp_doc_text(d, known, RP_NO_EVIDENCE);
+    RP_BUF text = {0};
+    int known = rp_form(&text, rp_value_at(json_object_get(row->environment, "probes"), path), "u") == 0;
+    rp_doc_text(d, known ? text.data : NULL, RP_NO_EVIDENCE);
 }
 
 void rp_layout_mlperf(struct rp_doc *d, const struct rp_rows *rows)

@@ -9,7 +9,6 @@
 #include "report/figure.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,14 +147,13 @@ static void put_environment(struct rp_doc *d, const struct rp_result *row)
 static void put_steps(struct rp_doc *d, const struct rp_result *row)
 {
     const json_t *count = json_object_get(row->run, "steps");
-    if (!count) {
+    const char *window = row->timed_window ? row->timed_window : RP_UNKNOWN, *estimator = row->estimator ? row->estimator : RP_UNKNOWN;
+    if (count)
+        rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeats; timed window: %s; estimator: %s",
+                    json_integer_value(json_object_get(count, "warm-up")), json_integer_value(json_object_get(count, "timed")),
+                    (long long)row->groups, window, estimator);
+    else
         rp_doc_line(d, "Steps: %s", RP_NO_EVIDENCE);
-        return;
-    }
-    rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeats; timed window: %s; estimator: %s",
-                (long long)json_integer_value(json_object_get(count, "warm-up")),
-                (long long)json_integer_value(json_object_get(count, "timed")),
-                (long long)row->groups, row->timed_window ? row->timed_window : RP_UNKNOWN, row->estimator ? row->estimator : RP_UNKNOWN);
 }
 
 /* A file name for the recipe in the bundle: its name without "embedded:" and without folders. */
@@ -179,12 +177,7 @@ static void put_commands(struct rp_doc *d, const struct rp_result *row)
     json_object_foreach(json_object_get(row->run, "set"), key, value)
     {
         RP_BUF text = {0};
-        if (json_is_string(value))
-            rp_buf_puts(&text, json_string_value(value));
-        else
-            rp_json_write_line(&text, value);
-        while (text.size && text.data[text.size - 1] == '\n')
-            text.data[--text.size] = 0;
+        rp_json_write_plain(&text, value);
         RP_FREE char *pair = rp_asprintf("%s=%s", key, rp_buf_text(&text)), *word = rp_shell_word(pair);
         rp_buf_printf(&line, " --set %s", word);
     }

@@ -2,7 +2,6 @@
 #include "compare/compare.h"
 
 #include "base/json.h"
-#include "base/text.h"
 #include "capture/env_diff.h"
 #include "capture/fields.h"
 #include "capture/probe.h"
@@ -68,12 +67,10 @@ static void put_value(struct rp_buf *out, const json_t *side)
 {
     RP_BUF text = {0};
     const json_t *value = json_object_get(side, "value");
-    if (json_is_string(value))
-        rp_buf_puts(&text, json_string_value(value));
-    else if (json_is_array(value) || json_is_object(value))
+    if (json_is_array(value) || json_is_object(value))
         rp_buf_printf(&text, "(%zu entries)", json_array_size(value) + json_object_size(value));
     else if (value && !json_is_null(value))
-        rp_json_write_line(&text, value);
+        rp_json_write_plain(&text, value);
     else
         rp_buf_puts(&text, *rp_json_text_at(side, "state") ? rp_json_text_at(side, "state") : "absent");
     size_t n = strcspn(rp_buf_text(&text), "\n");

@@ -286,14 +286,10 @@ static json_t *member_json(const struct rp_bundle *b, const char *name, const ch
 /* The documents of a bundle that failed, as they are; they must still have the right form. */
 static int fill_unverified(struct rp_result *row, const char *path, struct rp_err *err)
 {
-    struct rp_bundle b = {0};
-    RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
+    RP_BUNDLE b = {0};
+    if (rp_bundle_skim(&b, path, err) < 0)
         return -1;
-    if (rp_bundle_scan(&b, fd, err) < 0)
-        return rp_wrap(err, "bundle '%s'", path);
     RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, RP_OF_NODE(0, ".before.json"), "env", err) : NULL;
-    rp_bundle_fini(&b);
     if (!env)
         return -1;
     fill(row, run, env, NULL);
@@ -313,8 +309,8 @@ struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_ver
 
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err)
 {
-    struct rp_verification v;
-    struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
     struct rp_err why = {0};
     char sha256[RP_SHA256_HEX], text[RP_RESULT_TEXT_MAX + 1];
@@ -338,8 +334,6 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
         *err = why;
         rc = rp_wrap(err, "'%s' does not verify, so it is not compared (--unverified compares it anyway)", path);
     }
-    rp_verification_fini(&v);
-    rp_verified_fini(&kept);
     if (rc < 0 || rp_sha256_file(sha256, path, NULL, err) < 0)
         return -1;
     set_text(&row->source.sha256, sha256);

@@ -8,7 +8,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,8 +157,7 @@ static int add_facts(struct rp_rows *rows, int first, const char *name, struct r
 
 static int load_published(struct rp_rows *rows, const char *given, struct rp_err *err)
 {
-    size_t n = strlen(given);
-    RP_FREE char *name = rp_asprintf("%.*s", (int)(n > 4 && strcmp(given + n - 4, ".csv") == 0 ? n - 4 : n), given);
+    RP_FREE char *name = rp_asprintf("%.*s", (int)(strlen(given) - (rp_ends_with(given, ".csv") ? 4 : 0)), given);
     int first = rows->n;
     char sha256[RP_SHA256_HEX], list[200] = "none", shown[72];
     RP_FREE char *path = rp_asprintf(FOLDER "%s.csv", name);
@@ -193,12 +191,9 @@ static int add_facts_of_bytes(struct rp_rows *rows, int first, const struct rp_b
 /* The first bytes: '{' begins a document, a zstd frame a bundle. */
 static int read_head(const char *path, unsigned char head[4], struct rp_err *err)
 {
-    struct stat st;
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_IO, "'%s' is not a file", path);
+    RP_FD fd = rp_open_regular(path, err);
+    if (fd < 0)
+        return -1;
     memset(head, 0, 4);
     return rp_pread_all(fd, head, 4, 0) < 0 ? rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno)) : 0;
 }
@@ -209,7 +204,6 @@ static int load_file(struct rp_rows *rows, const char *path, const struct rp_res
     unsigned char head[4] = {0};
     char sha256[RP_SHA256_HEX];
     int first = rows->n;
-    size_t n = strlen(path);
     RP_BUF bytes = {0};
     if (read_head(path, head, err) < 0)
         return -1;
@@ -218,7 +212,7 @@ static int load_file(struct rp_rows *rows, const char *path, const struct rp_res
     if (rp_read_file(&bytes, path, FILE_MAX, err) < 0)
         return -1;
     rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
-    if (n > 4 && strcmp(path + n - 4, ".csv") == 0)
+    if (rp_ends_with(path, ".csv"))
         return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1
                : add_facts_of_bytes(rows, first, &bytes, err);
     if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)

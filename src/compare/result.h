@@ -66,6 +66,7 @@ struct rp_rows {
 };
 
 void rp_rows_fini(struct rp_rows *rows);
+#define RP_ROWS __attribute__((cleanup(rp_rows_fini))) struct rp_rows
 struct rp_result *rp_rows_add(struct rp_rows *rows); /* a row with nothing known; valid until the next one is added */
 void rp_result_fini(struct rp_result *row);
 

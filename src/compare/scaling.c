@@ -1,8 +1,6 @@
 /* Speed-up and efficiency of rows that differ only in the number of devices. */
 #include "compare/compare.h"
 
-#include "base/json.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,20 +6,8 @@
 #include "compare/layout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static double number_at(const json_t *j, const char *path)
-{
-    const json_t *v = rp_json_at(j, path);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-static int count_at(const json_t *j, const char *path)
-{
-    return (int)json_integer_value(rp_json_at(j, path));
-}
 
 static void put_results(struct rp_doc *d, const struct rp_rows *rows)
 {
@@ -49,15 +37,16 @@ static void put_pairs(struct rp_doc *d, const json_t *list)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *p = json_array_get(list, i);
         const char *no_interval = rp_json_text_at(p, "ratio/no_interval"), *no_ratio = rp_json_text_at(p, "no_ratio");
-        double ratio = number_at(p, "ratio/value"), per_device = number_at(p, "ratio/per_device"), low = number_at(p, "ratio/low");
+        double ratio = rp_json_number_at(p, "ratio/value"), per_device = rp_json_number_at(p, "ratio/per_device"),
+               low = rp_json_number_at(p, "ratio/low");
         char a[32], b[32];
-        rp_doc_cell(d, "%d", count_at(p, "b") + 1);
+        rp_doc_cell(d, "%lld", rp_json_integer_at(p, "b") + 1);
         rp_doc_cell(d, "%s", rp_json_text_at(p, "verdict"));
         rp_doc_cell(d, isnan(ratio) ? "-" : "%.4gx", ratio);
         if (isnan(low))
             rp_doc_cell(d, "none: %s", *no_interval ? no_interval : no_ratio);
         else
-            rp_doc_cell(d, "%s to %s", rp_result_figure(a, low, 0), rp_result_figure(b, number_at(p, "ratio/high"), 0));
+            rp_doc_cell(d, "%s to %s", rp_result_figure(a, low, 0), rp_result_figure(b, rp_json_number_at(p, "ratio/high"), 0));
         rp_doc_cell(d, isnan(per_device) ? "-" : "%.4gx", per_device);
         put_names(d, p);
     }
@@ -119,7 +108,7 @@ static void put_confounders(struct rp_doc *d, const json_t *list)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *p = json_array_get(list, i), *c = json_object_get(p, "confounders");
         for (size_t k = 0; k < json_array_size(c); k++)
-            add_cause(&causes, &n, json_array_get(c, k), count_at(p, "b") + 1);
+            add_cause(&causes, &n, json_array_get(c, k), (int)rp_json_integer_at(p, "b") + 1);
     }
     if (n)
         rp_doc_table(d, "confounder|kind|result 1|the other|results|why it matters");
@@ -147,12 +136,12 @@ static void put_scaling(struct rp_doc *d, const struct rp_rows *rows, const json
     rp_doc_table(d, "##|framework|#devices|#throughput|#speed-up|#against result|#efficiency");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *s = json_array_get(list, i);
-        const struct rp_result *row = &rows->row[count_at(s, "row")];
-        rp_doc_cell(d, "%d", count_at(s, "row") + 1);
+        const struct rp_result *row = &rows->row[rp_json_integer_at(s, "row")];
+        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "row") + 1);
         rp_result_cells(d, row, "name devices throughput", RP_UNKNOWN);
-        rp_doc_cell(d, "%.2f", number_at(s, "speedup"));
-        rp_doc_cell(d, "%d", count_at(s, "base") + 1);
-        rp_doc_cell(d, "%.1f %%", 100 * number_at(s, "efficiency"));
+        rp_doc_cell(d, "%.2f", rp_json_number_at(s, "speedup"));
+        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "base") + 1);
+        rp_doc_cell(d, "%.1f %%", 100 * rp_json_number_at(s, "efficiency"));
     }
 }
 
@@ -167,12 +156,8 @@ static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
         rp_buf_puts(&text, "nothing that the other lacks");
     for (size_t i = 0; i < json_array_size(words); i++)
         rp_buf_printf(&text, "%s%s", i ? " " : "only here: ", rp_json_text_at(json_array_get(words, i), ""));
-    if (!words && json_is_string(value))
-        rp_buf_puts(&text, json_string_value(value));
-    else if (!words && value)
-        rp_json_write_line(&text, value);
-    if (text.size && text.data[text.size - 1] == '\n')
-        text.data[--text.size] = 0;
+    if (!words && value)
+        rp_json_write_plain(&text, value);
     if (!value || json_is_null(value))
         rp_doc_text(d, rp_json_text_at(side, "state"), "absent");
     else
@@ -190,7 +175,7 @@ static void put_machines(struct rp_doc *d, const json_t *list)
                 rp_doc_heading(d, "Differences between the machines, by their likely effect");
                 rp_doc_table(d, "##|effect|field|result 1|the other");
             }
-            rp_doc_cell(d, "%d", count_at(p, "b") + 1);
+            rp_doc_cell(d, "%lld", rp_json_integer_at(p, "b") + 1);
             rp_doc_cell(d, "%s", rp_json_text_at(one, "impact"));
             rp_doc_cell(d, "%s", rp_json_text_at(one, "field"));
             put_side(d, json_object_get(one, "a"), json_object_get(one, "b"));
@@ -200,11 +185,12 @@ static void put_machines(struct rp_doc *d, const json_t *list)
     for (size_t i = 0; i < json_array_size(list) && json_array_size(list) <= 10; i++) {
         const json_t *p = json_array_get(list, i), *e = json_object_get(p, "environment");
         if (e)
-            rp_doc_line(d,
-                        "%d against 1: %zu values of high or medium effect differ, %d others; %d could not be compared. 'repro capture "
-                        "diff' lists all.",
-                        count_at(p, "b") + 1, json_array_size(json_object_get(e, "important")) + (size_t)count_at(e, "more"),
-                        count_at(e, "other"), count_at(e, "not_compared"));
+            rp_doc_line(
+                d,
+                "%lld against 1: %zu values of high or medium effect differ, %lld others; %lld could not be compared. 'repro capture "
+                "diff' lists all.",
+                rp_json_integer_at(p, "b") + 1, json_array_size(json_object_get(e, "important")) + (size_t)rp_json_integer_at(e, "more"),
+                rp_json_integer_at(e, "other"), rp_json_integer_at(e, "not_compared"));
     }
 }
 
@@ -229,8 +215,8 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
 {
     const json_t *list = json_object_get(comparison, "pairs"), *notes = json_object_get(comparison, "notes");
     put_headline(out, comparison);
-    if (count_at(comparison, "left_out"))
-        rp_doc_line(out, "%d results of other models left out (--all shows them)", count_at(comparison, "left_out"));
+    if (rp_json_integer_at(comparison, "left_out"))
+        rp_doc_line(out, "%lld results of other models left out (--all shows them)", rp_json_integer_at(comparison, "left_out"));
     put_results(out, rows);
     put_pairs(out, list);
     put_confounders(out, list);
@@ -262,9 +248,9 @@ void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_
                      "status source",
                      "");
         rp_doc_cell(out, "%s", rp_json_text_at(p, "verdict"));
-        put_number(out, number_at(p, "ratio/value"));
-        put_number(out, number_at(p, "ratio/low"));
-        put_number(out, number_at(p, "ratio/high"));
+        put_number(out, rp_json_number_at(p, "ratio/value"));
+        put_number(out, rp_json_number_at(p, "ratio/low"));
+        put_number(out, rp_json_number_at(p, "ratio/high"));
         if (p)
             put_names(out, p);
         else

@@ -8,10 +8,8 @@
 #include "import/scan.h"
 #include "import/window.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -5,9 +5,7 @@
 #include "base/nearest.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "import/scan.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +29,8 @@ const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err)
         rp_buf_printf(&names, "%s%s", i ? ", " : "", rp_importers[i]->name);
     }
     if (near.best)
-        return rp_fail_null(err, RP_USAGE, "no format is called '%s', did you mean '%s'?", rp_excerpt(shown, name), near.best);
-    return rp_fail_null(err, RP_USAGE, "no format is called '%s'; there are %s", rp_excerpt(shown, name), names.data);
+        return rp_fail_null(err, RP_USAGE, "unknown format '%s'; did you mean '%s'?", rp_excerpt(shown, name), near.best);
+    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; expected one of %s", rp_excerpt(shown, name), names.data);
 }
 
 void rp_import_fini(struct rp_import *im)

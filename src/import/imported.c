@@ -6,7 +6,6 @@
 #include "import/scan.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -43,10 +42,7 @@ void rp_imported_fini(struct rp_imported *d)
 void rp_imported_note(struct rp_imported *d, const char *fmt, ...)
 {
     char text[NOTE_MAX];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     rp_sanitize(text);
     if (d->note.size + strlen(text) + 8 > NOTE_MAX) {
         if (d->note.size < 3 || strcmp(d->note.data + d->note.size - 3, "...") != 0)

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,10 +50,7 @@ static int refill(struct rp_lines *l, struct rp_err *err)
         rp_buf_add(&l->buf, room, CHUNK);
         l->buf.size = left;
     }
-    ssize_t got;
-    do
-        got = read(l->fd, l->buf.data + left, CHUNK);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = RP_RETRY(read(l->fd, l->buf.data + left, CHUNK));
     if (got < 0)
         return rp_fail(err, RP_IO, "cannot read '%s': %s", l->name, strerror(errno));
     rp_sha256_update(&l->hash, l->buf.data + left, (size_t)got);
@@ -101,17 +96,12 @@ int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *
 
 void rp_lines_digest(char out[RP_SHA256_HEX], struct rp_lines *l)
 {
-    unsigned char digest[RP_SHA256_SIZE];
-    rp_sha256_final(&l->hash, digest);
-    rp_hex(out, digest, sizeof digest);
+    rp_sha256_final_hex(&l->hash, out);
 }
 
 int rp_lines_fail(const struct rp_lines *l, struct rp_err *err, const char *fmt, ...)
 {
     char text[400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": %s", l->name, l->number, text);
 }

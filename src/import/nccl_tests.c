@@ -2,6 +2,7 @@
  * version to version); its -J file is one JSON object, which also has the whole environment of the process: nothing of that is used.
  * Bandwidth is computed again from size and time; algorithm bandwidth times a factor of the collective and the ranks is bus bandwidth. */
 #include "base/json.h"
+#include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/tagged.h"
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WORDS_MAX 64
@@ -44,8 +44,7 @@ struct result { /* one cell: out of place or in place */
 /* "./build/all_reduce_perf" */
 static void take_collective(struct nccl *s, const char *program)
 {
-    const char *slash = strrchr(program, '/');
-    program = slash ? slash + 1 : program;
+    program = rp_base_name(program);
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives && !*s->collective; i++) {
         size_t n = strlen(collectives[i].name);
         if (strncmp(program, collectives[i].name, n) == 0 && strncmp(program + n, "_perf", 5) == 0)

@@ -7,7 +7,6 @@
 #ifndef RP_IMPORT_SCAN_H
 #define RP_IMPORT_SCAN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 const char *rp_scan_after(const char *line, const char *mark); /* after the first `mark`, or NULL */

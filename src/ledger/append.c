@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +62,8 @@ struct target {
 /* The reason alone goes into bundles, the message with the path to the user. */
 __attribute__((format(printf, 3, 4))) static int fail(const struct target *t, enum rp_code code, const char *fmt, ...)
 {
-    va_list ap;
     int no = errno;
-    va_start(ap, fmt);
-    vsnprintf(t->mark->reason, sizeof t->mark->reason, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(t->mark->reason, fmt);
     errno = no;
     return rp_fail(t->err, code, "ledger '%s': %s; " ELSEWHERE, t->path, t->mark->reason);
 }

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "report/escape.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,10 +81,7 @@ static void fact(struct rp_buf *out, int markdown, const char *fmt, ...) __attri
 static void fact(struct rp_buf *out, int markdown, const char *fmt, ...)
 {
     char text[RP_HTML_LIMIT];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     put_line(out, markdown ? &markdown_lines[MD_FACT] : &html_lines[FACT], text, "");
 }
 

@@ -5,12 +5,31 @@
 #include "base/embed.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "page/box.h"
 #include "page/section.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+
+int rp_page_bundles_add(struct rp_page_bundles *all, const char *path, struct rp_verify_opts o, struct rp_err *err)
+{
+    int i = all->n++;
+    o.keep = &all->kept[i];
+    int failed = rp_verify(&all->v[i], path, &o, err) < 0;
+    all->b[i] = (struct rp_shown_bundle){.name = path, .v = &all->v[i]};
+    if (all->v[i].verdict != RP_VERDICT_FAILED)
+        all->b[i].kept = &all->kept[i];
+    return failed ? -1 : 0;
+}
+
+void rp_page_bundles_free(struct rp_page_bundles **all)
+{
+    for (int i = 0; i < (*all)->n; i++) {
+        rp_verified_fini(&(*all)->kept[i]);
+        rp_verification_fini(&(*all)->v[i]);
+    }
+    free(*all);
+}
 
 static void read_style(struct rp_buf *style, char digest[64])
 {

@@ -26,6 +26,17 @@ struct rp_shown_bundle {
     const struct rp_verified *kept; /* NULL where v->verdict is FAILED */
 };
 
+/* The bundles of a report, each verified: heap, zeroed; rp_page_bundles_free() for cleanup. */
+struct rp_page_bundles {
+    struct rp_verification v[RP_PAGE_BUNDLES];
+    struct rp_verified kept[RP_PAGE_BUNDLES];
+    struct rp_shown_bundle b[RP_PAGE_BUNDLES];
+    int n;
+};
+/* As rp_verify() with these options (all but `keep`); a bundle that fails is added too. */
+int rp_page_bundles_add(struct rp_page_bundles *all, const char *path, struct rp_verify_opts o, struct rp_err *err) rp_must_check;
+void rp_page_bundles_free(struct rp_page_bundles **all);
+
 void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 

@@ -2,10 +2,10 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "compare/compare.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SHOWN_MAX 24
@@ -54,8 +54,7 @@ static void put_details(struct rp_buf *out, const struct rp_result *row)
     rp_buf_printf(out, ", batch size %s", *batch ? batch : "unknown");
     if (row->source.kind != RP_RESULT_BUNDLE && row->source.file) {
         rp_buf_puts(out, ", ");
-        const char *slash = strrchr(row->source.file, '/');
-        rp_html_text(out, slash ? slash + 1 : row->source.file);
+        rp_html_text(out, rp_base_name(row->source.file));
         rp_buf_printf(out, ":%lld", (long long)row->source.line);
     }
     rp_buf_puts(out, "</span></th><td class=\"r\">");
@@ -96,7 +95,7 @@ static void put_results(struct rp_section *s, const struct rp_rows *rows, const 
 void rp_section_baselines(struct rp_section *s)
 {
     static const char *const tables[] = {"dlperf_v100", "oneflow_v100_2020-08", "published_other"};
-    struct rp_rows rows = {0};
+    RP_ROWS rows = {0};
     struct rp_result_opts o = {0};
     struct rp_err err;
     enum rp_comparable verdict;
@@ -115,5 +114,4 @@ void rp_section_baselines(struct rp_section *s)
     } else {
         rp_buf_puts(s->out, "<p>No evidence: the embedded tables have no results of this model on one device in fp32.</p>\n");
     }
-    rp_rows_fini(&rows);
 }

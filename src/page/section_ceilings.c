@@ -6,15 +6,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define CLASSES_MAX 16
-
-static double number(const json_t *run, const char *pointer)
-{
-    const json_t *v = rp_pointer(run, pointer);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
 
 static double higher(const json_t *run, const char *name)
 {
@@ -22,8 +15,8 @@ static double higher(const json_t *run, const char *name)
     double best = NAN;
     static const char *const when[] = {"before", "after"};
     for (int i = 0; i < 2; i++) {
-        snprintf(pointer, sizeof pointer, "/ceilings/%s/%s", when[i], name);
-        best = fmax(best, number(run, pointer));
+        snprintf(pointer, sizeof pointer, "ceilings/%s/%s", when[i], name);
+        best = fmax(best, rp_json_number_at(run, pointer));
     }
     return best;
 }
@@ -31,15 +24,16 @@ static double higher(const json_t *run, const char *name)
 /* The minimum of bytes per step: parameters, gradients and optimizer state, each read once and written once. */
 static double least_traffic(const json_t *run)
 {
-    return 2 * (number(run, "/plan/bytes/parameters") + number(run, "/plan/bytes/gradients") + number(run, "/plan/bytes/optimizer state"));
+    return 2 * (rp_json_number_at(run, "plan/bytes/parameters") + rp_json_number_at(run, "plan/bytes/gradients") +
+                rp_json_number_at(run, "plan/bytes/optimizer state"));
 }
 
 /* The run is a line, not a point, because its memory traffic was not measured. The line ends at the FLOPs per byte of the minimum traffic.
  */
 static void plot_roofline(struct rp_section *s, double gemm, double copy)
 {
-    double run = number(s->run, "/results/flops_per_s"), ridge = gemm / copy;
-    double work = number(s->run, "/plan/flops_per_sample") * number(s->run, "/results/samples_per_step");
+    double run = rp_json_number_at(s->run, "results/flops_per_s"), ridge = gemm / copy;
+    double work = rp_json_number_at(s->run, "plan/flops_per_sample") * rp_json_number_at(s->run, "results/samples_per_step");
     double most = work / least_traffic(s->run), left = ridge / 100, right = fmax(ridge * 100, isfinite(most) ? most * 3 : 0);
     double x[] = {left, ridge, right}, y[] = {copy * left, gemm, gemm};
     double at[] = {fmin(fmax(run / copy, left), right), isfinite(most) ? most : right}, level[] = {run, run};
@@ -121,7 +115,8 @@ void rp_section_memory(struct rp_section *s)
     const json_t *classes = rp_pointer(s->run, "/plan/bytes");
     const char *name;
     json_t *bytes;
-    double total = 0, peak = number(s->run, json_object_get(s->run, "device_bytes") ? "/device_bytes/reserved" : "/peak_rss_bytes");
+    double total = 0,
+           peak = rp_json_number_at(s->run, json_object_get(s->run, "device_bytes") ? "device_bytes/reserved" : "peak_rss_bytes");
     int k = 0;
     json_object_foreach((json_t *)classes, name, bytes)
         total += fmax(json_number_value(bytes), 0);

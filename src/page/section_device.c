@@ -39,19 +39,13 @@ static struct device_device times_of(const struct rp_section *s)
     return d;
 }
 
-/* Idle clocks and clocks that were set by the user are not throttling. */
-static int harmless(const char *reason)
-{
-    return strcmp(reason, "gpu_idle") == 0 || strcmp(reason, "applications_clocks_setting") == 0;
-}
-
 /* Is sample i throttled, for this reason or, NULL, for any that is not harmless? */
 static int throttled(const struct rp_telemetry *s, size_t i, const char *reason)
 {
     size_t k;
     json_t *word;
     json_array_foreach(json_object_get(json_array_get(s->line, i), "throttle"), k, word)
-        if (reason ? strcmp(json_string_value(word), reason) == 0 : !harmless(json_string_value(word)))
+        if (reason ? strcmp(json_string_value(word), reason) == 0 : !rp_throttle_is_harmless(json_string_value(word)))
             return 1;
     return 0;
 }
@@ -72,16 +66,18 @@ static size_t bands_of(struct rp_band *band, const struct rp_section *s, const s
 
 static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct device_device *d)
 {
-    static const char *const keys[] = {"clock_sm_hz", "clock_memory_hz", "power_mw", "temperature_c", "utilization"};
     size_t k;
     json_t *word;
-    rp_buf_puts(out, "seconds,clock_sm_hz,clock_memory_hz,power_mw,temperature_c,utilization,throttle\n");
+    rp_buf_puts(out, "seconds");
+    for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
+        rp_buf_printf(out, ",%s", v->key);
+    rp_buf_puts(out, ",throttle\n");
     for (size_t i = 0; i < d->n; i++) {
         RP_BUF words = {0};
         rp_buf_printf(out, "%.9f", d->t[i]);
-        for (k = 0; k < sizeof keys / sizeof *keys; k++) {
+        for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
             rp_buf_puts(out, ",");
-            rp_csv_number(out, value(s->samples, i, keys[k]));
+            rp_csv_number(out, value(s->samples, i, v->key));
         }
         json_array_foreach(json_object_get(json_array_get(s->samples->line, i), "throttle"), k, word)
             rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));

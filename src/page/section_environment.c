@@ -72,12 +72,11 @@ void rp_section_environment(struct rp_section *s)
 void rp_section_settings(struct rp_section *s)
 {
     const struct rp_member *recipe = rp_bundle_find(&s->b->kept->bundle, "recipe.yaml");
-    struct rp_doc d = {.as = RP_FILL_HTML};
+    RP_DOC d = {.as = RP_FILL_HTML};
     rp_table_overrides(&d, s->run);
     if (!d.n)
         rp_doc_line(&d, "All settings are those of the recipe.");
     rp_doc_write(s->out, &d, RP_DOC_HTML);
-    rp_doc_fini(&d);
     rp_buf_puts(s->out, "<details><summary>The recipe</summary><pre tabindex=\"0\" role=\"region\" aria-label=\"The recipe\">");
     rp_html_lines(s->out, rp_buf_text(&recipe->bytes), recipe->bytes.size);
     rp_buf_puts(s->out, "</pre></details>\n");

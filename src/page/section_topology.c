@@ -3,7 +3,6 @@
 
 #include "capture/value.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

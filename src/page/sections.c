@@ -1,7 +1,6 @@
 /* One bundle on a page: its sections in order, and what they share. */
 #include "page/section.h"
 
-#include "base/hash.h"
 #include "base/json.h"
 #include "report/tables.h"
 
@@ -23,10 +22,9 @@ void rp_section_fill(struct rp_section *s, const char *html)
 
 void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const json_t *))
 {
-    struct rp_doc d = {.as = RP_FILL_HTML};
+    RP_DOC d = {.as = RP_FILL_HTML};
     table(&d, s->run);
     rp_doc_write(s->out, &d, RP_DOC_HTML);
-    rp_doc_fini(&d);
 }
 
 int rp_section_has(const struct rp_section *s, const char *pointer)

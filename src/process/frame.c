@@ -28,9 +28,7 @@ static uint32_t get_le(const unsigned char *p, int bytes)
 static int send_all(int fd, const char *data, size_t size)
 {
     while (size) {
-        ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(send(fd, data, size, MSG_NOSIGNAL));
         if (n < 0)
             return -1;
         data += n;

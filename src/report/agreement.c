@@ -140,11 +140,6 @@ int rp_agreement_same(const char *key, const json_t *first_run, const json_t *he
     return json_equal(first, here);
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static json_t *settings(const json_t *first, const json_t *here)
 {
     json_t *a = json_object_get(first, "recipe"), *b = json_object_get(here, "recipe"), *entry, *out = json_array();
@@ -155,7 +150,7 @@ static json_t *settings(const json_t *first, const json_t *here)
     json_object_foreach(a, key, entry)
         if (!rp_agreement_same(key, first, b, batch))
             names[n++] = key;
-    qsort(names, n, sizeof *names, by_text);
+    rp_sort_text(names, n);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "first", value_of(a, names[i]), "here",
                                              value_of(b, names[i])));

@@ -1,9 +1,5 @@
 #include "report/ceilings.h"
 
-#include "base/json.h"
-
-#include <stdint.h>
-
 #define ACHIEVED                                                                                                               \
     "results.flops_per_s, which counts the model's matrix products and takes the whole of the timed windows on the host's clock; " \
     "share: of the higher of the two ceilings of the product"

@@ -4,9 +4,7 @@
 #include "report/escape.h"
 #include "report/figure.h"
 
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +13,8 @@
 #define SHOWN_NARROW 24 /* where the table is wider than the terminal */
 #define GAP 2           /* between columns */
 
-enum doc_kind { HEADING, LINE, TITLE, COMMAND, TABLE };
-
 struct rp_doc_block {
-    enum doc_kind kind;
+    enum rp_doc_part kind;
     char *text;
     struct cell {
         char *text, *ready; /* ready: for the one format that the document is filled in for; NULL: text, to be escaped */
@@ -42,86 +38,49 @@ void rp_doc_fini(struct rp_doc *d)
     *d = (struct rp_doc){0};
 }
 
-static char *cleaned(const char *fmt, va_list ap)
-{
-    char *text;
-    RP_BUG_IF(vasprintf(&text, fmt, ap) < 0);
-    rp_sanitize(text);
-    return text;
-}
-
-static struct rp_doc_block *add_block(struct rp_doc *d, enum doc_kind kind)
+static struct rp_doc_block *add_block(struct rp_doc *d, enum rp_doc_part kind)
 {
     d->block = rp_realloc(d->block, (size_t)(d->n + 1) * sizeof *d->block);
     d->block[d->n] = (struct rp_doc_block){.kind = kind};
     return &d->block[d->n++];
 }
 
-#define ADD_TEXT(kind)                                                                                                                     \
-    do {                                                                                                                                   \
-        va_list ap;                                                                                                                        \
-        va_start(ap, fmt);                                                                                                                 \
-        add_block(d, kind)->text = cleaned(fmt, ap);                                                                                       \
-        va_end(ap);                                                                                                                        \
-    } while (0)
-
-void rp_doc_heading(struct rp_doc *d, const char *fmt, ...)
-{
-    ADD_TEXT(HEADING);
-}
-
-void rp_doc_line(struct rp_doc *d, const char *fmt, ...)
-{
-    ADD_TEXT(LINE);
-}
-
-void rp_doc_title(struct rp_doc *d, const char *fmt, ...)
-{
-    ADD_TEXT(TITLE);
-}
-
-void rp_doc_command(struct rp_doc *d, const char *fmt, ...)
-{
-    ADD_TEXT(COMMAND);
-}
-
 static struct cell *add_cell(struct rp_doc *d, char *text)
 {
     struct rp_doc_block *b = &d->block[d->n - 1];
-    RP_BUG_IF(b->kind != TABLE);
+    RP_BUG_IF(b->kind != RP_DOC_TABLE);
     if ((b->cells & (b->cells - 1)) == 0)
         b->cell = rp_realloc(b->cell, (b->cells ? 2 * b->cells : 1) * sizeof *b->cell);
     b->cell[b->cells] = (struct cell){.text = text};
     return &b->cell[b->cells++];
 }
 
-void rp_doc_column(struct rp_doc *d, int number, const char *fmt, ...)
+void rp_doc_add(struct rp_doc *d, enum rp_doc_part part, const char *fmt, ...)
 {
-    va_list ap;
+    char *text;
+    RP_ASPRINTF_ARGS(text, fmt);
+    rp_sanitize(text);
+    if (part == RP_DOC_CELL)
+        add_cell(d, text);
+    else
+        add_block(d, part)->text = text;
+}
+
+void rp_doc_begin_column(struct rp_doc *d, int number)
+{
     struct rp_doc_block *b = &d->block[d->n - 1];
     RP_BUG_IF(b->cells != (size_t)b->columns || b->columns == (int)sizeof b->number);
     b->number[b->columns++] = (char)number;
-    va_start(ap, fmt);
-    add_cell(d, cleaned(fmt, ap));
-    va_end(ap);
 }
 
 void rp_doc_table(struct rp_doc *d, const char *columns)
 {
-    add_block(d, TABLE);
+    add_block(d, RP_DOC_TABLE);
     for (size_t n; columns; columns = columns[n] ? columns + n + 1 : NULL) {
         int number = *columns == '#' && columns[1] && columns[1] != '|'; /* a column may be named "#" */
         n = strcspn(columns, "|");
         rp_doc_column(d, number, "%.*s", (int)n - number, columns + number);
     }
-}
-
-void rp_doc_cell(struct rp_doc *d, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    add_cell(d, cleaned(fmt, ap));
-    va_end(ap);
 }
 
 void rp_doc_text(struct rp_doc *d, const char *text, const char *missing)
@@ -152,13 +111,9 @@ static void add_filled(struct rp_doc *d, const json_t *run, const char *template
 
 void rp_doc_fill(struct rp_doc *d, const json_t *run, const char *fmt, ...)
 {
-    char *template;
-    va_list ap;
-    va_start(ap, fmt);
-    RP_BUG_IF(vasprintf(&template, fmt, ap) < 0);
-    va_end(ap);
+    RP_FREE char *template = NULL;
+    RP_ASPRINTF_ARGS(template, fmt);
     add_filled(d, run, template, "");
-    free(template);
 }
 
 void rp_doc_figure(struct rp_doc *d, const json_t *run, const char *pointer, const char *form, const char *after)
@@ -308,12 +263,12 @@ static void md_line(struct rp_buf *out, const char *s, int sealed)
 
 static void md_block(struct rp_buf *out, const struct rp_doc_block *b, int is_first, int sealed)
 {
-    if (b->kind == TABLE) {
+    if (b->kind == RP_DOC_TABLE) {
         md_table(out, b, sealed);
-    } else if (b->kind == COMMAND) {
+    } else if (b->kind == RP_DOC_COMMAND) {
         rp_buf_printf(out, "    %s\n", b->text); /* indented code: nothing in it is markup */
     } else {
-        rp_buf_puts(out, b->kind != HEADING ? "" : is_first ? "# " : "## ");
+        rp_buf_puts(out, b->kind != RP_DOC_HEADING ? "" : is_first ? "# " : "## ");
         md_line(out, b->text, sealed);
     }
 }
@@ -347,12 +302,12 @@ void rp_html_table_end(struct rp_buf *out)
 static void html_block(struct rp_buf *out, const struct rp_doc_block *b, const char *caption)
 {
     RP_BUF columns = {0};
-    if (b->kind == LINE) {
+    if (b->kind == RP_DOC_LINE) {
         rp_buf_puts(out, "<p>");
         rp_html(out, b->text, strlen(b->text), 0);
         rp_buf_puts(out, "</p>\n");
     }
-    if (b->kind != TABLE)
+    if (b->kind != RP_DOC_TABLE)
         return;
     for (int c = 0; c < b->columns; c++) {
         rp_buf_puts(&columns, c ? "|" : "");
@@ -398,11 +353,11 @@ static void csv_table(struct rp_buf *out, const struct rp_doc_block *b, const st
 /* A title belongs to the next table only. */
 static void csv_block(struct rp_buf *out, const struct rp_doc_block *b, struct doc_place *where, int *tables)
 {
-    if (b->kind == HEADING)
+    if (b->kind == RP_DOC_HEADING)
         *where = (struct doc_place){b->text, ""};
-    else if (b->kind == TITLE && where->section)
+    else if (b->kind == RP_DOC_TITLE && where->section)
         where->title = b->text;
-    if (b->kind != TABLE)
+    if (b->kind != RP_DOC_TABLE)
         return;
     rp_buf_puts(out, (*tables)++ ? "\n" : "");
     csv_table(out, b, where);
@@ -412,9 +367,9 @@ static void csv_block(struct rp_buf *out, const struct rp_doc_block *b, struct d
 /* Returns how many cells were cut. */
 static int text_block(struct rp_buf *out, const struct rp_doc_block *b, int most)
 {
-    if (b->kind == TABLE)
+    if (b->kind == RP_DOC_TABLE)
         return text_table(out, b, most);
-    if (b->kind == COMMAND)
+    if (b->kind == RP_DOC_COMMAND)
         rp_buf_printf(out, "    %s\n", b->text);
     else
         rp_buf_printf(out, "%s\n", b->text); /* terminals wrap */
@@ -427,13 +382,13 @@ void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format
     struct doc_place where = {0};
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
-        int joined = i && b->kind == COMMAND && d->block[i - 1].kind == COMMAND; /* commands in a row are one block */
+        int joined = i && b->kind == RP_DOC_COMMAND && d->block[i - 1].kind == RP_DOC_COMMAND; /* commands in a row are one block */
         if (format == RP_DOC_CSV) {
             csv_block(out, b, &where, &tables);
             continue;
         }
         if (format == RP_DOC_HTML) {
-            html_block(out, b, i && d->block[i - 1].kind == TITLE ? d->block[i - 1].text : "");
+            html_block(out, b, i && d->block[i - 1].kind == RP_DOC_TITLE ? d->block[i - 1].text : "");
             continue;
         }
         rp_buf_puts(out, i && !joined ? "\n" : "");
@@ -463,7 +418,7 @@ json_t *rp_doc_json(const struct rp_doc *d)
     json_t *out = json_array();
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
-        json_array_append_new(out, b->kind == TABLE ? table_json(b) : json_pack("{s:s}", names[b->kind], b->text));
+        json_array_append_new(out, b->kind == RP_DOC_TABLE ? table_json(b) : json_pack("{s:s}", names[b->kind], b->text));
     }
     return out;
 }

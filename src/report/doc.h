@@ -33,15 +33,19 @@ struct rp_doc {
 };
 
 void rp_doc_fini(struct rp_doc *d);
-void rp_doc_heading(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void rp_doc_line(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));  /* a paragraph */
-void rp_doc_title(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a paragraph that names the next table */
-void rp_doc_command(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* to be pasted into a shell */
+#define RP_DOC __attribute__((cleanup(rp_doc_fini))) struct rp_doc
+enum rp_doc_part { RP_DOC_HEADING, RP_DOC_LINE, RP_DOC_TITLE, RP_DOC_COMMAND, RP_DOC_TABLE, RP_DOC_CELL };
+void rp_doc_add(struct rp_doc *d, enum rp_doc_part part, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define rp_doc_heading(d, ...) rp_doc_add(d, RP_DOC_HEADING, __VA_ARGS__)
+#define rp_doc_line(d, ...) rp_doc_add(d, RP_DOC_LINE, __VA_ARGS__)       /* a paragraph */
+#define rp_doc_title(d, ...) rp_doc_add(d, RP_DOC_TITLE, __VA_ARGS__)     /* a paragraph that names the next table */
+#define rp_doc_command(d, ...) rp_doc_add(d, RP_DOC_COMMAND, __VA_ARGS__) /* to be pasted into a shell */
 /* A table and the names of its columns, separated by '|'; '#' before one of figures, which are aligned to the right; NULL: none yet.
  * More columns, then the cells row by row, follow. */
 void rp_doc_table(struct rp_doc *d, const char *columns);
-void rp_doc_column(struct rp_doc *d, int number, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void rp_doc_cell(struct rp_doc *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rp_doc_begin_column(struct rp_doc *d, int number);
+#define rp_doc_column(d, number, ...) (rp_doc_begin_column(d, number), rp_doc_cell(d, __VA_ARGS__))
+#define rp_doc_cell(d, ...) rp_doc_add(d, RP_DOC_CELL, __VA_ARGS__)
 void rp_doc_text(struct rp_doc *d, const char *text, const char *missing); /* one cell: the text, or `missing` where it is NULL or "" */
 void rp_doc_literal(struct rp_doc *d, const char *text);                   /* one cell of clean text that report.md does not escape */
 /* Cells with figures of run.json: one with a literal text after it, or a template of figure.h, formatted first. */

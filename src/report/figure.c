@@ -5,9 +5,7 @@
 #include "capture/value.h"
 #include "report/escape.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

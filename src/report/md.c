@@ -4,13 +4,13 @@
 #include "report/report.h"
 
 #include "base/json.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "report/escape.h"
 #include "report/figure.h"
 #include "report/results.h"
 #include "report/tables.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,11 +79,6 @@ static void put_ceilings(struct rp_buf *out, const json_t *run)
          "matrix product's ceiling: {/ceilings/achieved/formula p}.\n\n");
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The keys of an object in name order; free the array. */
 static const char **sorted_keys(const json_t *node, size_t *n)
 {
@@ -92,7 +87,7 @@ static const char **sorted_keys(const json_t *node, size_t *n)
     *n = 0;
     json_object_foreach((json_t *)node, key, part)
         names[(*n)++] = key;
-    qsort(names, *n, sizeof *names, by_name);
+    rp_sort_text(names, *n);
     return names;
 }
 

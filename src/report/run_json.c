@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/env_diff.h"
 #include "model/model.h"
 #include "ops/numerics.h"
@@ -29,12 +30,6 @@ static json_t *text_or_null(const char *s)
 static json_t *copy_or_null(const json_t *j)
 {
     return j ? json_deep_copy(j) : json_null();
-}
-
-static const char *file_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "";
 }
 
 /* From the worker's DONE record, which a failed run may lack. */
@@ -77,14 +72,9 @@ static int add_agreement(json_t *out, const struct rp_run_doc *d, struct rp_err 
 static json_t *tool_json(void)
 {
     const struct rp_build *b = rp_build_record();
-    json_t *j = json_object();
-    json_object_set_new(j, "name", json_string("repro"));
-    json_object_set_new(j, "version", text_or_null(b->version));
-    json_object_set_new(j, "commit", text_or_null(b->commit));
-    json_object_set_new(j, "dirty", text_or_null(b->dirty));
-    json_object_set_new(j, "compiler", text_or_null(b->compiler));
-    json_object_set_new(j, "flags", text_or_null(b->flags));
-    return j;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", "repro", "version", text_or_null(b->version), "commit",
+                     text_or_null(b->commit), "dirty", text_or_null(b->dirty), "compiler", text_or_null(b->compiler), "flags",
+                     text_or_null(b->flags));
 }
 
 json_t *rp_run_model(const struct rp_recipe *r)
@@ -118,7 +108,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "reason", text_or_null(d->reason));
     json_object_set_new(out, "model", rp_run_model(d->recipe));
     json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
-    json_object_set_new(out, "recipe_name", text_or_null(file_name(d->recipe->source_name)));
+    json_object_set_new(out, "recipe_name", text_or_null(rp_base_name(d->recipe->source_name ? d->recipe->source_name : "")));
     json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
     json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
     json_object_set_new(out, "data", copy_or_null(d->data));

@@ -2,11 +2,11 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "capture/env_diff.h"
 #include "recipe/recipe.h"
 #include "report/figure.h"
 #include "report/results.h"
+#include "report/telemetry.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -128,20 +128,13 @@ void rp_table_figures(struct rp_doc *d, const json_t *run)
 
 void rp_table_telemetry(struct rp_doc *d, const json_t *run)
 {
-    static const struct row rows[] = {
-        {"clock of the multiprocessors", "clock_sm_hz", "d0*1e-6", "MHz"},
-        {"clock of the memory", "clock_memory_hz", "d0*1e-6", "MHz"},
-        {"power", "power_w", "d1", "W"},
-        {"temperature", "temperature_c", "d0", "C"},
-        {"utilization", "utilization", "d0", "%"},
-    };
     static const char *const columns[] = {"min", "median", "mean", "max"};
     add_table(d, "The device within the timed windows", "value|#min|#median|#mean|#max|unit");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rp_doc_cell(d, "%s", rows[i].name);
+    for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
+        rp_doc_cell(d, "%s", v->words);
         for (size_t k = 0; k < 4; k++)
-            rp_doc_fill(d, run, "{/samples/%s/%s %s}", rows[i].pointer, columns[k], rows[i].form);
-        rp_doc_cell(d, "%s", rows[i].unit);
+            rp_doc_fill(d, run, "{/samples/%s/%s %s}", v->name, columns[k], v->form);
+        rp_doc_cell(d, "%s", v->unit);
     }
 }
 

@@ -88,6 +88,12 @@ int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i)
     return integer(json_array_get(s->line, (size_t)i), "ns");
 }
 
+int rp_throttle_is_harmless(const char *reason)
+{
+    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
+    return RP_IS_IN(harmless, reason, strlen(reason));
+}
+
 /* Appends a line; the number of the second line gives the distance of all. */
 static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, const char *text, size_t size, struct rp_err *err)
 {
@@ -132,15 +138,13 @@ int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, 
 
 /* ---- figures ---- */
 
-static const struct {
-    const char *key, *name;
-    double scale;
-} values[] = {
-    {"clock_sm_hz", "clock_sm_hz", 1},
-    {"clock_memory_hz", "clock_memory_hz", 1},
-    {"power_mw", "power_w", 1e-3},
-    {"temperature_c", "temperature_c", 1},
-    {"utilization", "utilization", 1},
+const struct rp_telemetry_value rp_telemetry_values[] = {
+    {"clock_sm_hz", "clock_sm_hz", 1, "clock of the multiprocessors", "d0*1e-6", "MHz"},
+    {"clock_memory_hz", "clock_memory_hz", 1, "clock of the memory", "d0*1e-6", "MHz"},
+    {"power_mw", "power_w", 1e-3, "power", "d1", "W"},
+    {"temperature_c", "temperature_c", 1, "temperature", "d0", "C"},
+    {"utilization", "utilization", 1, "utilization", "d0", "%"},
+    {0},
 };
 
 struct telemetry_window {
@@ -220,8 +224,8 @@ json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records 
     json_t *out = json_pack("{s:s, s:I, s:I, s:f, s:s, s:I}", "sha256", s->sha256, "count", (json_int_t)s->n, "every",
                             (json_int_t)s->every, "period_s", RP_TELEMETRY_PERIOD_NS / 1e9, "window", WINDOW, "timed",
                             (json_int_t)(w.to - w.from));
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        json_object_set_new(out, values[i].name, spread(s, &w, values[i].key, values[i].scale));
+    for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
+        json_object_set_new(out, v->name, spread(s, &w, v->key, v->scale));
     json_object_set_new(out, "throttle", throttle(s, &w));
     add_energy(out, &w);
     return out;

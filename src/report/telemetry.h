@@ -4,7 +4,7 @@
  * Flow:    SAMPLE frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> the "samples" object of run.json.
  * Owner:   both structs own what they hold; *_fini().
  * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of
- *          values[] in telemetry.c where it becomes a figure.
+ *          rp_telemetry_values in telemetry.c, which makes it a figure, a row of tables and a column of the file for download.
  *
  * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
  *          "utilization":99}
@@ -37,6 +37,14 @@ void rp_sampling_add(struct rp_sampling *s, const json_t *body);
 void rp_sampling_write(struct rp_buf *out, const struct rp_sampling *s);
 void rp_sampling_fini(struct rp_sampling *s);
 
+/* A number of a sample, and its figure. */
+struct rp_telemetry_value {
+    const char *key, *name;          /* in a sample; in run.json, */
+    double scale;                    /* times this */
+    const char *words, *form, *unit; /* in tables */
+};
+extern const struct rp_telemetry_value rp_telemetry_values[]; /* ended by a row without a key */
+
 struct rp_telemetry {
     json_t *line; /* array, every line as it is */
     int64_t n, every;
@@ -46,6 +54,7 @@ struct rp_telemetry {
 int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
 void rp_telemetry_fini(struct rp_telemetry *s);
 int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i);
+int rp_throttle_is_harmless(const char *reason); /* unrelated to heat or power: idleness, or a setting */
 
 /* The figures: over the samples from the start of the first timed step to the end of the last. */
 json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records *rs);

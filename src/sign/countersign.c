@@ -20,18 +20,9 @@ static int is_role(const char *role)
     return 0;
 }
 
-/* Is it one line without control characters? */
 static int is_plain(const char *text)
 {
-    size_t n = strlen(text);
-    for (size_t i = 0; i < n;) {
-        unsigned c;
-        size_t step = rp_utf8(text + i, n - i, &c);
-        if (step == 0 || rp_is_control(c) || rp_is_bidi_control(c))
-            return 0;
-        i += step;
-    }
-    return 1;
+    return rp_plain_size(text, strlen(text), 0) == strlen(text);
 }
 
 static int check_fields(const struct rp_countersignature *c, enum rp_code code, struct rp_err *err)

@@ -1,7 +1,6 @@
 #include "sign/key.h"
 
 #include "base/hash.h"
-#include "base/text.h"
 #include "sign/minisign.h"
 #include "sign/passphrase.h"
 #include "sign/point.h"
@@ -15,7 +14,6 @@
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/x509.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,10 +61,7 @@ static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...)
 static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...)
 {
     char text[400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     const char *why = ERR_reason_error_string(ERR_peek_error());
     rp_fail(err, code, "%s (OpenSSL: %s)", text, why ? why : "no reason given");
     ERR_clear_error();
@@ -90,6 +85,11 @@ void rp_key_free(struct rp_key_pair *k)
         return;
     EVP_PKEY_free(k->pkey); /* OpenSSL wipes the private bytes */
     free(k);
+}
+
+void rp_key_freep(struct rp_key_pair **k)
+{
+    rp_key_free(*k);
 }
 
 /* ---- making ---- */
@@ -191,9 +191,7 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
         return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
     s->mode = st.st_mode & 07777;
     for (;;) {
-        ssize_t n = read(fd, s->data + s->size, sizeof s->data - s->size);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(read(fd, s->data + s->size, sizeof s->data - s->size));
         if (n < 0)
             return rp_fail(err, RP_IO, "cannot read key '%s': %s", path, strerror(errno));
         if (n == 0)

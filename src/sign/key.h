@@ -33,6 +33,8 @@ struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char
 /* A private or a public key: rp_key_load() or rp_key_load_public(). */
 struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
 void rp_key_free(struct rp_key_pair *k);
+void rp_key_freep(struct rp_key_pair **k);
+#define RP_KEY __attribute__((cleanup(rp_key_freep))) struct rp_key_pair
 
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE]);
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);

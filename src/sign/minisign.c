@@ -12,16 +12,13 @@
 #define SCRYPT_MEMORY_MAX (1ull << 30) /* minisign's own default */
 #define SCRYPT_WORK_MAX (1ull << 25)   /* likewise: N * r * p * 4 */
 
-struct minisign_signature_record {
-    unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
-};
 struct minisign_secret_record {
     unsigned char kind[2], kdf[2], check[2], salt[32], operations[8], memory[8];
     struct hidden {
         unsigned char number[RP_KEY_NUMBER], pair[64], checksum[32];
     } hidden;
 };
-_Static_assert(sizeof(struct minisign_signature_record) == 74 && sizeof(struct minisign_secret_record) == 158, "no padding");
+_Static_assert(sizeof(struct minisign_secret_record) == 158, "no padding");
 
 static int blake2b_512(unsigned char out[64], const void *data, size_t size, struct rp_err *err)
 {
@@ -39,7 +36,7 @@ static void signed_comment(struct rp_buf *out, const unsigned char sig[64], cons
 
 int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, const char *file, struct rp_err *err)
 {
-    struct minisign_signature_record r = {.kind = "ED"};
+    struct rp_signature_record r = {.kind = "ED"};
     unsigned char digest[64], global[64];
     char print[RP_FINGERPRINT_SIZE];
     RP_BUF both = {0};
@@ -71,30 +68,24 @@ static const char *trusted_comment(size_t *n, const char **text, size_t *left, c
     *n = (size_t)(end - line) - head;
     *left -= (size_t)(end - line) + 1;
     *text = end + 1;
-    for (size_t i = 0; i < *n;) {
-        unsigned c;
-        size_t step = rp_utf8(line + head + i, *n - i, &c);
-        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_is_bidi_control(c))
-            return rp_fail_null(err, RP_MALFORMED, "%s: line 3 holds a control character or invalid UTF-8 at byte %zu", what, head + i);
-        i += step;
-    }
+    size_t plain = rp_plain_size(line + head, *n, 1);
+    if (plain < *n)
+        return rp_fail_null(err, RP_MALFORMED, "%s: line 3 contains a control character or invalid UTF-8 at byte %zu", what, head + plain);
     return line + head;
 }
 
 int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                       struct rp_err *err)
 {
-    struct minisign_signature_record r;
+    struct rp_signature_record r;
     unsigned char digest[64], global[64];
     RP_BUF both = {0};
     size_t n = 0;
     if (rp_record_read((unsigned char *)&r, sizeof r, "EdED", &text, &size, what, err) < 0)
         return -1;
     const char *trusted = trusted_comment(&n, &text, &size, what, err);
-    if (!trusted || rp_record_line(global, sizeof global, &text, &size, what, 4, err) < 0)
+    if (!trusted || rp_record_line(global, sizeof global, &text, &size, what, 4, err) < 0 || rp_record_end(size, what, 4, err) < 0)
         return -1;
-    if (size)
-        return rp_fail(err, RP_MALFORMED, "%s: %zu bytes follow line 4", what, size);
     int hashed = r.kind[1] == 'D';
     if (hashed && blake2b_512(digest, data, data_size, err) < 0)
         return -1;
@@ -114,10 +105,8 @@ static void record_fini(struct minisign_secret_record *r)
 
 static int read_secret(struct minisign_secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
 {
-    if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0)
+    if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
         return -1;
-    if (size)
-        return rp_fail(err, RP_MALFORMED, "%s: %zu bytes follow line 2", what, size);
     if ((memcmp(r->kdf, "Sc", 2) != 0 && memcmp(r->kdf, "\0", 2) != 0) || memcmp(r->check, "B2", 2) != 0)
         return rp_fail(err, RP_MALFORMED, "%s: line 2 names a way to encrypt or to check that minisign does not have", what);
     return 0;

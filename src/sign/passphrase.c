@@ -40,9 +40,7 @@ static ssize_t read_secret(int fd, char *text, size_t size, int tty)
     size_t n = 0;
     for (;;) {
         char c = 0;
-        ssize_t got = read(fd, &c, 1);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = RP_RETRY(read(fd, &c, 1));
         if (got < 0)
             return -1;
         if (got == 0 || c == '\n')
@@ -102,7 +100,7 @@ int rp_passphrase_ask(struct rp_passphrase *p, const char *prompt, int again, st
     struct termios before, quiet;
     RP_FD tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (tty < 0 || tcgetattr(tty, &before) < 0)
-        return rp_fail(err, RP_UNAVAILABLE, "a passphrase is needed and there is no terminal; give it with --passphrase-fd N");
+        return rp_fail(err, RP_UNAVAILABLE, "a passphrase is needed, but no terminal is attached; give it with --passphrase-fd N");
     /* Without ISIG and ICANON Ctrl-C arrives as a byte, at once, so the terminal cannot be left without echo. */
     quiet = before;
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ISIG | ICANON);

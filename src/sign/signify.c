@@ -72,14 +72,9 @@ static int check_comment(const char *text, size_t n, const char *what, struct rp
 {
     if (n > COMMENT_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: line 1 has %zu bytes; a comment has %d at most", what, n, COMMENT_MAX);
-    for (size_t i = 0; i < n;) {
-        unsigned c;
-        size_t step = rp_utf8(text + i, n - i, &c);
-        if (step == 0 || (rp_is_control(c) && c != '\t') || rp_is_bidi_control(c))
-            return rp_fail(err, RP_MALFORMED, "%s: line 1 holds a control character or invalid UTF-8 at byte %zu", what, i);
-        i += step;
-    }
-    return 0;
+    size_t plain = rp_plain_size(text, n, 1);
+    return plain == n ? 0
+                      : rp_fail(err, RP_MALFORMED, "%s: line 1 contains a control character or invalid UTF-8 at byte %zu", what, plain);
 }
 
 int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
@@ -100,9 +95,9 @@ int rp_record_read(unsigned char *out, size_t size, const char *kinds, const cha
     return rp_fail(err, RP_MALFORMED, "%s: line 2 is of another algorithm than Ed25519", what);
 }
 
-static int at_end(size_t left, const char *what, struct rp_err *err)
+int rp_record_end(size_t left, const char *what, int number, struct rp_err *err)
 {
-    return left ? rp_fail(err, RP_MALFORMED, "%s: %zu bytes follow line 2", what, left) : 0;
+    return left ? rp_fail(err, RP_MALFORMED, "%s: %zu bytes follow line %d", what, left, number) : 0;
 }
 
 void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes, size_t size)
@@ -117,15 +112,12 @@ void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes,
 struct public_record {
     unsigned char kind[2], number[RP_KEY_NUMBER], key[32];
 };
-struct signify_signature_record {
-    unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
-};
-_Static_assert(sizeof(struct public_record) == 42 && sizeof(struct signify_signature_record) == 74, "no padding");
+_Static_assert(sizeof(struct public_record) == 42 && sizeof(struct rp_signature_record) == 74, "no padding");
 
 int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err)
 {
     struct public_record r;
-    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || at_end(size, what, err) < 0)
+    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
         return -1;
     memcpy(p->number, r.number, sizeof p->number);
     memcpy(p->key, r.key, sizeof p->key);
@@ -147,7 +139,7 @@ void rp_foreign_public_write(struct rp_buf *out, const struct rp_key_pair *k, co
 
 int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err)
 {
-    struct signify_signature_record r = {.kind = "Ed"};
+    struct rp_signature_record r = {.kind = "Ed"};
     char print[RP_FINGERPRINT_SIZE];
     if (rp_key_sign(k, data, size, r.sig, err) < 0)
         return -1;
@@ -161,8 +153,8 @@ int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void 
 int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                      struct rp_err *err)
 {
-    struct signify_signature_record r;
-    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || at_end(size, what, err) < 0)
+    struct rp_signature_record r;
+    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
         return -1;
     return rp_key_verify(k, data, data_size, r.sig, err) < 0 ? rp_wrap(err, "%s", what) : 0;
 }
@@ -182,7 +174,7 @@ static void record_fini(struct signify_secret_record *r)
 
 static int read_secret(struct signify_secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
 {
-    if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0 || at_end(size, what, err) < 0)
+    if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
         return -1;
     if (memcmp(r->kdf, "BK", 2) != 0)
         return rp_fail(err, RP_MALFORMED, "%s: line 2 names a way to encrypt that signify does not have", what);

@@ -31,6 +31,9 @@ struct rp_foreign_public {
 struct rp_foreign_secret {
     unsigned char number[RP_KEY_NUMBER], seed[32], key[32];
 };
+struct rp_signature_record {
+    unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
+};
 void rp_foreign_fini(struct rp_foreign_secret *s);
 #define RP_FOREIGN __attribute__((cleanup(rp_foreign_fini))) struct rp_foreign_secret
 
@@ -46,6 +49,7 @@ int rp_record_read(unsigned char *out, size_t size, const char *kinds, const cha
 /* The line of base64 alone, at line `number` of the file. */
 int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number,
                    struct rp_err *err) rp_must_check;
+int rp_record_end(size_t left, const char *what, int number, struct rp_err *err) rp_must_check; /* nothing is left after that line */
 void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes, size_t size);
 
 int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;

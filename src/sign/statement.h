@@ -11,7 +11,6 @@
 #include "base/err.h"
 
 #include <jansson.h>
-#include <stddef.h>
 
 #define RP_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define RP_PREDICATE_TYPE "urn:repro:run:2"

@@ -17,12 +17,7 @@
 #define PUBLIC_MAX 16384
 #define HEAD "repro-trust/1\nuntil: "
 #define NEVER "never"
-
-/* The path of the store, which need not exist; free it. */
-static char *trust_dir(struct rp_err *err)
-{
-    return rp_config_path("trust", err);
-}
+#define STORE "trust" /* its folder, which need not exist */
 
 static int has_suffix(const char *s, size_t n, const char *suffix)
 {
@@ -108,12 +103,6 @@ static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_
 
 /* ---- the store ---- */
 
-static char *entry_path(const char *name, struct rp_err *err)
-{
-    RP_FREE char *dir = trust_dir(err);
-    return dir ? rp_asprintf("%s/%s.pem", dir, name) : NULL;
-}
-
 static int check_name(const char *name, struct rp_err *err)
 {
     if (good_name(name, strlen(name)))
@@ -133,7 +122,7 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
         return rp_fail(err, RP_USAGE, "'%.40s' is not a day; expected one like 2027-06-30", until);
     if (until && has_passed(until))
         return rp_fail(err, RP_USAGE, "%s has passed: a key that is no longer trusted is removed with --remove", until);
-    RP_FREE char *dir = trust_dir(err);
+    RP_FREE char *dir = rp_config_path(STORE, err);
     if (!dir || rp_mkdirs(dir, 0700, err) < 0)
         return -1;
     RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, name);
@@ -154,13 +143,14 @@ int rp_trust_remove(const char *name, struct rp_err *err)
 {
     if (check_name(name, err) < 0)
         return -1;
-    RP_FREE char *path = entry_path(name, err);
-    if (!path)
+    RP_FREE char *dir = rp_config_path(STORE, err);
+    if (!dir)
         return -1;
+    RP_FREE char *path = rp_asprintf("%s/%s.pem", dir, name);
     if (unlink(path) == 0)
         return 0;
     if (errno == ENOENT)
-        return rp_fail(err, RP_USAGE, "there is no '%s' in the trust store; repro key trust --list shows it", name);
+        return rp_fail(err, RP_USAGE, "'%s' is not in the trust store; 'repro key trust --list' shows its names", name);
     return rp_fail(err, RP_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
@@ -187,7 +177,7 @@ static int by_name(const void *a, const void *b)
 int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
 {
     *list = (struct rp_trust_list){0};
-    RP_FREE char *dir = trust_dir(err);
+    RP_FREE char *dir = rp_config_path(STORE, err);
     if (!dir)
         return -1;
     DIR *d = opendir(dir);
@@ -271,7 +261,7 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     /* A name refers only to the store: a file in the working directory, perhaps delivered with an untrusted bundle, must not replace a key
      * that is not in the store (yet). */
     struct rp_err why = {0};
-    RP_FREE char *dir = trust_dir(&why);
+    RP_FREE char *dir = rp_config_path(STORE, &why);
     RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;
     if (path && stat(path, &st) == 0)
         return resolve_name(fingerprint, what, path, err);

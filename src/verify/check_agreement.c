@@ -49,8 +49,7 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
     if (regraded || important)
         result->state = RP_CHECK_NOTE;
     snprintf(text, sizeof text, regraded ? "; this version grades %d of them differently" : "", regraded);
-    rp_check_text(result, "%zu values, %d of high or medium impact%s", json_array_size(again), important, text);
-    return 0;
+    return rp_check_text(result, "%zu values, %d of high or medium impact%s", json_array_size(again), important, text);
 }
 
 /* ---- agreement ---- */
@@ -99,20 +98,19 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
         result->state = RP_CHECK_NOTE;
     snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
-    rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / original %s, "
-                         "%zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
-                 json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
-                 json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
-                 count_important(json_object_get(again, "environment")), v->fingerprint,
-                 strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
-    return 0;
+    return rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / original "
+                                "%s, %zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
+                         json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
+                         json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
+                         count_important(json_object_get(again, "environment")), v->fingerprint,
+                         strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
 }
 
 /* The original is verified by any key, and must be the bundle that run.json names. */
 static int check_original(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
-    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     const struct rp_verify_opts o = {.keep = &kept};
     const json_t *named = json_object_get(s->run, "replicates");
     if (rp_verify(&v, s->o->original, &o, err) < 0)
@@ -133,18 +131,13 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
         return rp_fail(err, RP_MISMATCH, "run.json has only one of 'replicates' and 'agreement'");
     if (!named && s->o->original)
         return rp_fail(err, RP_MISMATCH, "--original was given, but this run does not replicate another");
-    if (!named) {
-        result->state = RP_CHECK_SKIPPED;
-        rp_check_text(result, "not a replication");
-        return 0;
-    }
+    if (!named)
+        return rp_check_skip(result, "not a replication");
     if (!json_equal(rp_json_at(is, "throughput/here"), rp_json_at(s->run, "results/throughput/value")))
         return rp_fail(err, RP_MISMATCH, "agreement/throughput/here is not the throughput of this run");
     if (s->o->original)
         return check_original(s, result, err);
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "replicates %s, statement %.16s... by %.23s...; give that bundle with --original to check the agreement",
-                 rp_ascii(name, sizeof name, rp_json_text_at(named, "bundle")), rp_json_text_at(named, "statement"),
-                  rp_json_text_at(named, "signer"));
-    return 0;
+    return rp_check_note(result, "replicates %s, statement %.16s... by %.23s...; give that bundle with --original to check the agreement",
+                         rp_ascii(name, sizeof name, rp_json_text_at(named, "bundle")), rp_json_text_at(named, "statement"),
+                         rp_json_text_at(named, "signer"));
 }

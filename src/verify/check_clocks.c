@@ -108,12 +108,10 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
     if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the phases add up to %.3f s, but the whole run took %.3f s", phases, elapsed);
     int unnamed = json_is_object(json_object_get(s->run, "phases_s")) && elapsed - phases > UNNAMED_S + UNNAMED_PART * elapsed;
-    result->state = unnamed ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     if (unnamed)
-        rp_check_text(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span, elapsed, elapsed - phases);
-    else
-        rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
-    return 0;
+        return rp_check_warn(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span, elapsed,
+                             elapsed - phases);
+    return rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
 }
 
 /* ---- clock_resolution ---- */
@@ -144,25 +142,18 @@ int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result 
     const struct rp_step_record *step = steps_of(&s->records, &n);
     const char *name = rp_known_text(s->before, "probes.clock.source");
     int64_t g = n ? granularity(step, n) : 1;
-    if (!has_fine_clock(s)) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, name ? "the clock was '%.32s', which counts ticks: short times are inaccurate"
-                                   : "the clock source was not captured%s", name ? name : "");
-        return 0;
-    }
+    if (!has_fine_clock(s))
+        return rp_check_note(result, name ? "the clock was '%.32s', which counts ticks: short times are inaccurate"
+                                          : "the clock source was not captured%s", name ? name : "");
     if (g == ROUND_NS && n >= ROUND_STEPS)
         return rp_fail(err, RP_MISMATCH, "every step begins and ends at a whole microsecond, but the machine's clock has nanoseconds");
     for (int64_t i = 1; i < n; i++)
         touching += step[i].start_ns == step[i - 1].end_ns;
     if (n >= ROUND_STEPS && touching == n - 1)
         return rp_fail(err, RP_MISMATCH, "every step begins in the nanosecond in which the previous one ended: reading samples takes time");
-    if (g == 1 || n < TENS_STEPS) {
-        rp_check_text(result, "clock '%.32s'; the times of %" PRId64 " steps have its resolution", name, n);
-        return 0;
-    }
-    result->state = RP_CHECK_WARNING;
-    rp_check_text(result, "all times of %" PRId64 " steps are multiples of %" PRId64 " ns; the clock was '%.32s'", n, g, name);
-    return 0;
+    if (g == 1 || n < TENS_STEPS)
+        return rp_check_text(result, "clock '%.32s'; the times of %" PRId64 " steps have its resolution", name, n);
+    return rp_check_warn(result, "all times of %" PRId64 " steps are multiples of %" PRId64 " ns; the clock was '%.32s'", n, g, name);
 }
 
 /* ---- step_variation ---- */
@@ -174,25 +165,20 @@ static int judge_variation(const int64_t *ns, int64_t n, int fine, struct rp_che
         distinct += ns[i] != ns[i - 1];
     if (n >= SAME_STEPS && range == 0)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: not measured by a clock", n, ns[0]);
-    if (n < SAME_STEPS) {
-        rp_check_text(result, "%" PRId64 " timed steps are too few to judge", n);
-        return 0;
-    }
+    if (n < SAME_STEPS)
+        return rp_check_text(result, "%" PRId64 " timed steps are too few to judge", n);
     int64_t median = ns[n / 2];
     double share = (double)range / (double)median * 100;
     if (fine && n >= DISTINCT_STEPS && distinct <= n / DISTINCT_PART && middle / ROOM > n)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns",
                        n, distinct, range);
-    result->state = fine && n >= DISTINCT_STEPS && share < 1e-4 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    if (share >= WIDE_SHARE) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or changing clocks; "
-                              "see telemetry and load", n, share);
-        return 0;
-    }
-    rp_check_text(result, "%" PRId64 " timed steps within %.2g %% of their median%s", n, share,
-                 result->state == RP_CHECK_WARNING ? ": steadier than any machine measured so far" : "");
-    return 0;
+    if (share >= WIDE_SHARE)
+        return rp_check_note(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or changing "
+                                     "clocks; see telemetry and load", n, share);
+    if (fine && n >= DISTINCT_STEPS && share < 1e-4)
+        return rp_check_warn(result, "%" PRId64 " timed steps within %.2g %% of their median: steadier than any machine measured so far", n,
+                             share);
+    return rp_check_text(result, "%" PRId64 " timed steps within %.2g %% of their median", n, share);
 }
 
 int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -5,8 +5,6 @@
 #include "capture/value.h"
 #include "verify/state.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -93,8 +93,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_wrap(err, "this program cannot verify this run");
     if (s->recipe.train_batch_size == RP_BATCH_MAX)
         s->recipe.train_batch_size = json_integer_value(rp_json_at(s->run, "plan/batch"));
-    rp_check_text(result, "run.json, %" PRId64 " records and 2 captures follow their schemas", s->records.n);
-    return 0;
+    return rp_check_text(result, "run.json, %" PRId64 " records and 2 captures follow their schemas", s->records.n);
 }
 
 /* ---- settings ---- */
@@ -151,16 +150,13 @@ static int check_other_recipe(const struct rp_verify_state *s, const char *name,
     if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
         return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, although the run names this version "
                                          "(%s, commit %.12s)", name, here->version, here->commit);
-    result->state = RP_CHECK_NOTE;
     if (rp_embed_find(path))
-        rp_check_text(result,
-                     "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run was made by %.64s: compare the recipes before "
-                     "results under that name",
-                     name, here->version, version);
-    else
-        rp_check_text(result, "the run names the embedded recipe '%.64s', which this program (%s) lacks; it was made by %.64s",
-                     name, here->version, version);
-    return 0;
+        return rp_check_note(result,
+                             "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run was made by %.64s: compare the recipes "
+                             "before results under that name",
+                             name, here->version, version);
+    return rp_check_note(result, "the run names the embedded recipe '%.64s', which this program (%s) lacks; it was made by %.64s", name,
+                         here->version, version);
 }
 
 int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -195,14 +191,11 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
             return check_other_recipe(s, name, result, err);
     }
     RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
-    if (configured) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's word",
-                      what, n, configured);
-        return 0;
-    }
-    rp_check_text(result, n ? "%s, %d keys set on the command line" : "%s, unchanged", what, n);
-    return 0;
+    if (configured)
+        return rp_check_note(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's "
+                                     "word",
+                             what, n, configured);
+    return rp_check_text(result, n ? "%s, %d keys set on the command line" : "%s, unchanged", what, n);
 }
 
 /* ---- figures ---- */
@@ -223,9 +216,8 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
         return -1;
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "results"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from the records: results/%s", text);
-    rp_check_text(result, "every figure recomputed from %" PRId64 " records%s", s->records.n,
-                 starts_from_file(s) ? "" : "; learning rates are those of the schedule");
-    return 0;
+    return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s", s->records.n,
+                         starts_from_file(s) ? "" : "; learning rates are those of the schedule");
 }
 
 static int check_one_report(const struct rp_report *r, const struct rp_report_source *from, const struct rp_buf *is, struct rp_err *err)
@@ -270,17 +262,12 @@ int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result
 
 int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const char *status = json_string_value(json_object_get(s->run, "status")),
-               *reason = json_string_value(json_object_get(s->run, "reason"));
-    if (strcmp(status, "complete") == 0) {
-        if (reason)
-            return rp_fail(err, RP_MISMATCH, "the run is marked complete, but gives a reason for ending early");
-        rp_check_text(result, "complete");
-        return 0;
-    }
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "the run is marked %s: %s", status, reason ? reason : "no reason given");
-    return 0;
+    const char *status = rp_json_text_at(s->run, "status"), *reason = json_string_value(json_object_get(s->run, "reason"));
+    if (strcmp(status, "complete") != 0)
+        return rp_check_note(result, "the run is marked %s: %s", status, reason ? reason : "no reason given");
+    if (reason)
+        return rp_fail(err, RP_MISMATCH, "the run is marked complete, but gives a reason for ending early");
+    return rp_check_text(result, "complete");
 }
 
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -291,21 +278,16 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
     const char *own = json_string_value(rp_run_setting(s->run, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
     const char *name = json_string_value(json_object_get(data, "archive"));
     const char *archive = json_string_value(rp_run_setting(s->run, "data.archive"));
-    if (!json_is_true(json_object_get(data, "pinned"))) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "not pinned: the owner's own samples, digest %s", digest);
-        return 0;
-    }
+    if (!json_is_true(json_object_get(data, "pinned")))
+        return rp_check_note(result, "not pinned: the owner's own samples, digest %s", digest);
     if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || !name || !archive || strcmp(name, archive) != 0 || (own && *own))
         return rp_fail(err, RP_MISMATCH, "run.json marks the samples as pinned, but the settings do not pin them");
     const char *here = rp_embedded_digest(sha256);
     if (here && strcmp(here, digest) != 0)
         return rp_fail(err, RP_MISMATCH, "the samples of archive %.16s... have the digest %s, run.json has %.64s", sha256, here, digest);
-    if (!here)
-        result->state = RP_CHECK_NOTE;
-    rp_check_text(result, here ? "pinned, archive %s; its samples have the recorded digest"
-                               : "pinned, archive %s; the digest of its samples is checked only by --replay", sha256);
-    return 0;
+    if (here)
+        return rp_check_text(result, "pinned, archive %s; its samples have the recorded digest", sha256);
+    return rp_check_note(result, "pinned, archive %s; the digest of its samples is checked only by --replay", sha256);
 }
 
 /* Values that a consistent forger could have invented, listed with every verdict. */
@@ -314,7 +296,6 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0, from = s->v->replay_from, again = s->v->replayed;
     char rest[96] = "; counters, losses, gradient norms and state roots unless replayed";
     (void)err;
-    result->state = RP_CHECK_NOTE;
     if (again == steps)
         *rest = 0;
     else if (again && !from)
@@ -322,13 +303,13 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     else if (again)
         snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots except of steps %" PRId64 " to %" PRId64, from,
                  from + again - 1);
-    rp_check_text(result,
-                 "not recomputed, the signer's word: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names"
-                 "%s%s%s%s%s%s%s",
-                 s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
-                 json_object_get(s->run, "ceilings") ? ", times of ceilings" : "", json_object_get(s->run, "samples") ? ", samples" : "",
-                 !s->o->ledger ? ", place in the ledger" : "",
-                 json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
-                 starts_from_file(s) && again < steps ? ", learning rates" : "", rest);
-    return 0;
+    return rp_check_note(result,
+                         "not recomputed, the signer's word: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names"
+                         "%s%s%s%s%s%s%s",
+                         s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
+                         json_object_get(s->run, "ceilings") ? ", times of ceilings" : "",
+                         json_object_get(s->run, "samples") ? ", samples" : "",
+                         !s->o->ledger ? ", place in the ledger" : "",
+                         json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
+                         starts_from_file(s) && again < steps ? ", learning rates" : "", rest);
 }

@@ -41,12 +41,8 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
     if (!reason && earlier >= position)
         return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it", position, earlier);
     const char *cannot = s->o->ledger ? "; there is no entry to look up in --ledger" : "";
-    if (!reason) {
-        rp_check_text(result, "line %" PRId64 " of the signer's ledger; earlier runs of this recipe according to the signer: %" PRId64
-                              " (--ledger FILE looks it up)", position, earlier);
-        return 0;
-    }
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "in no ledger: %.300s%s", json_string_value(reason), cannot);
-    return 0;
+    if (!reason)
+        return rp_check_text(result, "line %" PRId64 " of the signer's ledger; earlier runs of this recipe according to the signer: %"
+                                     PRId64 " (--ledger FILE looks it up)", position, earlier);
+    return rp_check_note(result, "in no ledger: %.300s%s", json_string_value(reason), cannot);
 }

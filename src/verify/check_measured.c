@@ -1,6 +1,5 @@
 /* Measurements besides the steps: ceilings before and after, device telemetry. */
 #include "base/json.h"
-#include "base/text.h"
 #include "report/ceilings.h"
 #include "report/telemetry.h"
 #include "verify/state.h"
@@ -40,8 +39,7 @@ static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_re
     int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
     if (json_is_true(asked) && complete)
         return rp_fail(err, RP_MISMATCH, "the settings require ceilings (measure.ceilings), but run.json has none");
-    rp_check_text(result, json_is_true(asked) ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
-    return 0;
+    return rp_check_text(result, json_is_true(asked) ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
 }
 
 static int check_share(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result, struct rp_err *err)
@@ -49,24 +47,19 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
     const json_t *both[] = {json_object_get(is, "before"), json_object_get(is, "after")};
     const json_t *share = json_object_get(json_object_get(is, "achieved"), "gemm_share");
     double slack = is_cpu(s) ? RP_CEILING_SLACK_CPU : RP_CEILING_SLACK_DEVICE, value = json_number_value(share);
-    if (json_is_null(both[0]) || json_is_null(both[1])) { /* the clock may rise after the first measurement */
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "not measured %s the run: the run is not compared with a ceiling",
-                     json_is_null(both[0]) ? "before" : "after");
-        return 0;
-    }
+    if (json_is_null(both[0]) || json_is_null(both[1])) /* the clock may rise after the first measurement */
+        return rp_check_note(result, "not measured %s the run: the run is not compared with a ceiling",
+                             json_is_null(both[0]) ? "before" : "after");
     if (value > slack)
         return rp_fail(err, RP_MISMATCH, "the run achieved %.2f of its own GEMM ceiling; at most %.2f is plausible",
                        value, slack);
-    if (value > 1)
-        result->state = RP_CHECK_NOTE;
     if (!json_is_number(share))
-        result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "the run is not compared with its GEMM ceiling, of which it has no share");
-    if (json_is_number(share))
-        rp_check_text(result, "the run achieved %.3f of its GEMM ceiling%s", value,
-                     value > 1 ? ": other work ran while the ceiling was measured, or the model's shapes are faster" : "");
-    return 0;
+        return rp_check_note(result, "the run is not compared with its GEMM ceiling, of which it has no share");
+    if (value > 1)
+        return rp_check_note(result, "the run achieved %.3f of its GEMM ceiling: other work ran while the ceiling was measured, or the "
+                                     "model's shapes are faster",
+                             value);
+    return rp_check_text(result, "the run achieved %.3f of its GEMM ceiling", value);
 }
 
 int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -132,12 +125,6 @@ int rp_verify_few_samples(const struct rp_verify_state *s)
     return timed == 0 || timed < expected_samples(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
 }
 
-int rp_verify_harmless(const char *reason)
-{
-    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
-    return RP_IS_IN(harmless, reason, strlen(reason));
-}
-
 /* Throttling, and too few samples. */
 static void describe_telemetry(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
 {
@@ -148,7 +135,7 @@ static void describe_telemetry(const struct rp_verify_state *s, const json_t *is
     size_t n = 0;
     json_object_foreach(json_object_get(is, "throttle"), name, share)
     {
-        if (!rp_verify_harmless(name) && n < sizeof text)
+        if (!rp_throttle_is_harmless(name) && n < sizeof text)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
     }
     double room = expected_samples(s, json_integer_value(json_object_get(is, "every")));
@@ -191,11 +178,7 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
                        m ? "" : "not ");
     if (m)
         return check_samples(s, &m->bytes, result, err);
-    if (!is_cpu(s))
-        result->state = RP_CHECK_NOTE;
-    if (reason)
-        rp_check_text(result, "none: %.300s", json_string_value(reason));
-    else
-        rp_check_text(result, is_cpu(s) ? "none: processors are not sampled" : "none");
-    return 0;
+    if (is_cpu(s))
+        return rp_check_text(result, "none: processors are not sampled");
+    return reason ? rp_check_note(result, "none: %.300s", json_string_value(reason)) : rp_check_note(result, "none");
 }

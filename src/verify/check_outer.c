@@ -24,8 +24,7 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
     rp_member_sha256(s->v->statement, statement);
     for (int i = 0; i < s->bundle.n; i++)
         total += rp_member_size(&s->bundle.member[i]);
-    rp_check_text(result, "%d members, %zu bytes", s->bundle.n, total);
-    return 0;
+    return rp_check_text(result, "%d members, %zu bytes", s->bundle.n, total);
 }
 
 int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -42,8 +41,7 @@ int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result
         rp_dsse_check(&s->envelope, s->key, err) < 0)
         return rp_wrap(err, "statement.dsse.json");
     rp_key_fingerprint(s->key, s->v->fingerprint);
-    rp_check_text(result, "Ed25519, by %s", s->v->fingerprint);
-    return 0;
+    return rp_check_text(result, "Ed25519, by %s", s->v->fingerprint);
 }
 
 /* --trust names the author's key, or a countersigner's if the author is trusted: a reviewer does not vouch for the author. */
@@ -54,17 +52,13 @@ static int check_named_key(struct rp_verify_state *s, struct rp_check_result *re
     if (rp_trust_resolve(wanted, s->o->trust, err) < 0)
         return rp_wrap(err, "--trust");
     const char *role = rp_countersign_role(v, wanted);
-    if (strcmp(wanted, v->fingerprint) == 0) {
-        rp_check_text(result, "the key named with --trust");
-        return 0;
-    }
+    if (strcmp(wanted, v->fingerprint) == 0)
+        return rp_check_text(result, "the key named with --trust");
     if (!role)
         return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
                        rp_ascii(safe, sizeof safe, s->o->trust), wanted);
-    if (*v->signer) {
-        rp_check_text(result, "the key of --trust countersigned as %s; the author is '%s' in your trust store", role, v->signer);
-        return 0;
-    }
+    if (*v->signer)
+        return rp_check_text(result, "the key of --trust countersigned as %s; the author is '%s' in your trust store", role, v->signer);
     return rp_fail(err, RP_SIGNATURE, "the key of --trust countersigned as %s, but the author's key, %s, is unknown: trust it, or use a "
                                       "policy with countersigned_by", role, v->fingerprint);
 }
@@ -80,19 +74,14 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
         memcpy(v->signer, name, sizeof name);
     if (s->o->trust)
         return check_named_key(s, result, err);
-    if (found > 0) {
-        rp_check_text(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
-        return 0;
-    }
-    result->state = RP_CHECK_NOTE;
+    if (found > 0)
+        return rp_check_text(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
     if (*name)
-        rp_check_text(result, "no longer trusted: your trust store had it as '%s' until %s", name, until);
-    else if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
-        rp_check_text(result, "unknown; the trust store cannot be read completely: %.300s", why.msg);
-    else
-        rp_check_text(result, "unknown: get the fingerprint from the signer, compare it with the one above, then give it with --trust or "
-                             "'repro key trust'");
-    return 0;
+        return rp_check_note(result, "no longer trusted: your trust store had it as '%s' until %s", name, until);
+    if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
+        return rp_check_note(result, "unknown; the trust store cannot be read completely: %.300s", why.msg);
+    return rp_check_note(result, "unknown: get the fingerprint from the signer, compare it with the one above, then give it with --trust "
+                                 "or 'repro key trust'");
 }
 
 int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -139,8 +128,7 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
         if (strcmp(was[i].name, is[i].name) != 0)
             return rp_fail(err, RP_MISMATCH, "the subjects of the statement are not in the order of the members");
     }
-    rp_check_text(result, "%d members have their signed digests", n_is);
-    return 0;
+    return rp_check_text(result, "%d members have their signed digests", n_is);
 }
 
 int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -155,9 +143,7 @@ int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *res
     m = rp_bundle_find(&s->bundle, "verify.sh");
     if (rp_buf_is(&m->bytes, script, size))
         return 0;
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "verify.sh is not the script of this version: read it before you run it");
-    return 0;
+    return rp_check_note(result, "verify.sh is not the script of this version: read it before you run it");
 }
 
 int rp_check_stock_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -128,19 +128,15 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
         cpu_bound(&b, s);
     else
         gpu_bound(&b, s);
-    if (b.flops == 0) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
-        return 0;
-    }
+    if (b.flops == 0)
+        return rp_check_note(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
     if (run > b.flops)
         return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s", run, b.flops, b.what);
     if (gemm > b.flops)
         return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the peak of %s", gemm, b.flops, b.what);
     if (b.bytes > 0 && copy > b.bytes)
         return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
-    rp_check_text(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
-    return 0;
+    return rp_check_text(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
 }
 
 /* ---- energy ---- */
@@ -182,19 +178,16 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     const json_t *is = json_object_get(s->run, "samples"), *power = json_object_get(is, "power_w");
     double mean = json_number_value(json_object_get(power, "mean")), limit = power_limit(s), span, sum;
-    if (s->samples.n == 0 || !json_is_object(power)) {
-        rp_check_text(result, "none: power was not sampled");
-        return 0;
-    }
+    if (s->samples.n == 0 || !json_is_object(power))
+        return rp_check_text(result, "none: power was not sampled");
     if (limit > 0 && mean > limit * POWER_OVER)
         return rp_fail(err, RP_MISMATCH, "mean power is %.1f W, but the limit of the device is %.1f W", mean, limit);
     sum = integrate_power(s, &span);
     double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by samples%s",
-                 json_number_value(json_object_get(is, "energy_j")),
-                 span > 0 ? sum / span : mean, mean, apart > ENERGY_APART ? ": unevenly spaced samples, or sudden changes of power" : "");
-    return 0;
+    return rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by samples%s",
+                         json_number_value(json_object_get(is, "energy_j")), span > 0 ? sum / span : mean, mean,
+                         apart > ENERGY_APART ? ": unevenly spaced samples, or sudden changes of power" : "");
 }
 
 /* ---- outliers ---- */
@@ -225,7 +218,7 @@ static int is_explained(const struct rp_verify_state *s, const struct rp_step_re
         size_t k;
         const json_t *reason;
         json_array_foreach(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"), k, reason)
-            if (!rp_verify_harmless(json_string_value(reason)))
+            if (!rp_throttle_is_harmless(json_string_value(reason)))
                 return 1;
         if (rp_sample_ns(&s->samples, i) > r->end_ns)
             break;
@@ -248,16 +241,12 @@ int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result,
             worst = r;
     }
     double longest = worst ? (double)(worst->end_ns - worst->start_ns) / 1e9 : 0;
-    if (!found) {
-        rp_check_text(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to judge", limit / 1e9);
-        return 0;
-    }
+    if (!found)
+        return rp_check_text(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to judge", limit / 1e9);
     if (known < found)
         return rp_fail(err, RP_MISMATCH,
                        "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without throttling; step %d took %.4g s", found,
                        limit / 1e9, found - known, worst->step, longest);
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
-                 limit / 1e9, worst->step, longest);
-    return 0;
+    return rp_check_note(result, "%" PRId64 " timed steps took more than %.4g s while the device was throttled; step %d took %.4g s", found,
+                         limit / 1e9, worst->step, longest);
 }

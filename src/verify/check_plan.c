@@ -40,11 +40,6 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
 
 /* ---- memory ---- */
 
-static json_t *plan_field(const struct rp_verify_state *s, const char *key)
-{
-    return json_object_get(json_object_get(s->run, "plan"), key);
-}
-
 int rp_verify_same_build(const struct rp_verify_state *s)
 {
     const struct rp_build *here = rp_build_record();
@@ -56,7 +51,7 @@ int rp_verify_same_build(const struct rp_verify_state *s)
 /* Bytes of every class; those of the backend itself (own) are known only of the CPU. */
 static int check_classes(const struct rp_verify_state *s, const struct rp_plan *plan, int own, char *text, size_t size)
 {
-    const json_t *is = plan_field(s, "bytes");
+    const json_t *is = rp_json_at(s->run, "plan/bytes");
     RP_JSON *expected = json_object(), *recorded = json_copy((json_t *)is);
     for (int c = 0; c < RP_CLASS_COUNT; c++)
         json_object_set_new(expected, rp_class_name((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
@@ -66,9 +61,9 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     }
     if (rp_check_differ(text, size, recorded, expected))
         return -1;
-    if (!own || json_integer_value(plan_field(s, "host_bytes")) == (json_int_t)plan->host)
+    if (!own || rp_json_integer_at(s->run, "plan/host_bytes") == (json_int_t)plan->host)
         return 0;
-    snprintf(text, size, "host_bytes is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, json_integer_value(plan_field(s, "host_bytes")),
+    snprintf(text, size, "host_bytes is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, rp_json_integer_at(s->run, "plan/host_bytes"),
              plan->host);
     return -1;
 }
@@ -85,8 +80,8 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
 static int check_largest(const struct rp_verify_state *s, const struct rp_device_opts *o, char *text, size_t size)
 {
     struct rp_plan plan;
-    const json_t *most = plan_field(s, "max_batch"), *room = plan_field(s, "available_bytes");
-    int64_t batch = json_integer_value(most), available = json_integer_value(room), used = json_integer_value(plan_field(s, "batch"));
+    const json_t *most = rp_json_at(s->run, "plan/max_batch"), *room = rp_json_at(s->run, "plan/available_bytes");
+    int64_t batch = json_integer_value(most), available = json_integer_value(room), used = rp_json_integer_at(s->run, "plan/batch");
     double total;
     if (!json_is_integer(room))
         return 0;
@@ -117,14 +112,10 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
     struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? d.threads : 1};
     if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
         return rp_fail(err, RP_MISMATCH, "these settings cannot be planned");
-    if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0)) {
-        rp_check_text(result, "%.4g MiB planned%s", json_number_value(plan_field(s, "total_bytes")) / (1 << 20),
-                     own ? "" : "; the device's own memory is the signer's word");
-        return 0;
-    }
+    if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0))
+        return rp_check_text(result, "%.4g MiB planned%s", json_number_value(rp_json_at(s->run, "plan/total_bytes")) / (1 << 20),
+                             own ? "" : "; the device's own memory is the signer's word");
     if (rp_verify_same_build(s))
         return rp_fail(err, RP_MISMATCH, "the memory plan does not follow from the settings: %s", text);
-    result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "another version made the plan, this one differs: %s", text);
-    return 0;
+    return rp_check_note(result, "another version made the plan, this one differs: %s", text);
 }

@@ -53,11 +53,8 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     struct rp_replay_result r;
     char all[48];
-    if (s->o->replay.steps <= 0) {
-        result->state = RP_CHECK_SKIPPED;
-        rp_check_text(result, "not requested; --replay K trains the first K steps again");
-        return 0;
-    }
+    if (s->o->replay.steps <= 0)
+        return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
     if (rp_replay(&r, s->run, &s->records, &s->o->replay, err) < 0)
         return rp_wrap(err, "replay");
     s->v->replay = rp_replay_json(&r);

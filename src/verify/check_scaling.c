@@ -62,35 +62,26 @@ static int compare_runs(const struct rp_verify_state *s, const json_t *base, con
     int64_t n = width_of(s->run), n_base = width_of(base);
     double least = rate_of(s->run, 0) / rate_of(base, 1), most = rate_of(s->run, 1) / rate_of(base, 0);
     double ideal = n_base > 0 ? (double)n / (double)n_base : 0;
-    if (n <= n_base || !(least > 0)) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "%" PRId64 " threads or devices, the baseline has %" PRId64 ": nothing to scale", n, n_base);
-        return 0;
-    }
+    if (n <= n_base || !(least > 0))
+        return rp_check_note(result, "%" PRId64 " threads or devices, the baseline has %" PRId64 ": nothing to scale", n, n_base);
     if (least > ideal * SLACK) {
         find_causes(causes, sizeof causes, s, base, before);
         if (!*causes)
             return rp_fail(err, RP_MISMATCH, "speed-up %.2f to %.2f with %.2f times the threads or devices, and nothing else differs",
                            least, most, ideal);
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "speed-up %.2f to %.2f with %.2f times the threads or devices; other differences: %s", least, most, ideal,
-                     causes);
-        return 0;
+        return rp_check_note(result, "speed-up %.2f to %.2f with %.2f times the threads or devices; other differences: %s", least, most,
+                             ideal, causes);
     }
-    rp_check_text(result, "speed-up %.2f to %.2f with %.2f times the threads or devices", least, most, ideal);
-    return 0;
+    return rp_check_text(result, "speed-up %.2f to %.2f with %.2f times the threads or devices", least, most, ideal);
 }
 
 int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    __attribute__((cleanup(rp_verification_fini))) struct rp_verification v = {0};
-    __attribute__((cleanup(rp_verified_fini))) struct rp_verified kept = {0};
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
     struct rp_verify_opts o = {.trust = s->o->trust, .keep = &kept};
-    if (!s->o->baseline) {
-        result->state = RP_CHECK_SKIPPED;
-        rp_check_text(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices");
-        return 0;
-    }
+    if (!s->o->baseline)
+        return rp_check_skip(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices");
     if (rp_verify(&v, s->o->baseline, &o, err) < 0)
         return rp_wrap(err, "--baseline");
     return compare_runs(s, v.run, kept.before, result, err);

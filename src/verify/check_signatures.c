@@ -25,18 +25,16 @@ static int open_countersignature(struct rp_verify_state *s, int number, json_t *
     struct rp_countersignature c;
     if (!envelope || !pem)
         return rp_fail(err, RP_MALFORMED, "missing member " RP_COUNTERSIGN_FOLDER "%d.%s", number, envelope ? "pem" : "dsse.json");
-    struct rp_key_pair *k = rp_key_load_public(rp_buf_text(&pem->bytes), pem->bytes.size, pem->name, err);
+    RP_KEY *k = rp_key_load_public(rp_buf_text(&pem->bytes), pem->bytes.size, pem->name, err);
     if (!k)
         return -1;
     rp_key_public_pem(k, &again);
     rp_key_fingerprint(k, print);
-    int failed = !rp_buf_is(&again, pem->bytes.data, pem->bytes.size);
-    if (failed)
-        failed = rp_fail(err, RP_MALFORMED, "%s is not one public key in canonical form", pem->name);
-    else
-        failed = rp_countersign_open(&c, rp_buf_text(&envelope->bytes), envelope->bytes.size, &statement->bytes, k, err) < 0;
-    rp_key_free(k);
-    if (failed)
+    if (!rp_buf_is(&again, pem->bytes.data, pem->bytes.size)) {
+        rp_fail(err, RP_MALFORMED, "%s is not one public key in canonical form", pem->name);
+        return rp_wrap(err, "%s", envelope->name);
+    }
+    if (rp_countersign_open(&c, rp_buf_text(&envelope->bytes), envelope->bytes.size, &statement->bytes, k, err) < 0)
         return rp_wrap(err, "%s", envelope->name);
     json_object_set_new(row, "fingerprint", json_string(print));
     json_object_set_new(row, "role", json_string(c.role));

@@ -51,10 +51,8 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
 {
     int64_t high;
     const struct rp_step_record *first = first_step(&s->records);
-    if (!first) {
-        rp_check_text(result, "no steps are recorded");
-        return 0;
-    }
+    if (!first)
+        return rp_check_text(result, "no steps are recorded");
     struct rp_loss_expected e = rp_model_expected_loss(&s->recipe, first->samples);
     double is = (double)first->loss;
     if (check_range(s, e.guess, &high, err) < 0)
@@ -62,16 +60,14 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     if (starts_fresh(s) && e.off >= 0 && fabs(is - e.first) > e.off)
         return rp_fail(err, RP_MISMATCH, "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe", is,
                        e.first, e.off);
-    result->state = high >= 0 ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     if (high >= 0)
-        rp_check_text(result, "step %" PRId64 " has more than %.0f times the loss of a random guess: training diverged", high, DIVERGED);
-    else if (!starts_fresh(s))
-        rp_check_text(result, "first loss %.4f; training started from a file", is);
-    else if (e.off < 0)
-        rp_check_text(result, "first loss %.4f; no expectation for this initialisation", is);
-    else
-        rp_check_text(result, "first loss %.4f, expected %.4f for an untrained model of this size", is, e.first);
-    return 0;
+        return rp_check_warn(result, "step %" PRId64 " has more than %.0f times the loss of a random guess: training diverged", high,
+                             DIVERGED);
+    if (!starts_fresh(s))
+        return rp_check_text(result, "first loss %.4f; training started from a file", is);
+    if (e.off < 0)
+        return rp_check_text(result, "first loss %.4f; no expectation for this initialisation", is);
+    return rp_check_text(result, "first loss %.4f, expected %.4f for an untrained model of this size", is, e.first);
 }
 
 /* ---- gradients ---- */
@@ -101,11 +97,8 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
         rp_float_hex(hex, first->grad_norm);
     if (n >= SAME_STEPS && same == n)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have the gradient norm %s: other samples give another", n, hex);
-    if (n)
-        rp_check_text(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most);
-    else
-        rp_check_text(result, "no steps are recorded");
-    return 0;
+    return n ? rp_check_text(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most)
+             : rp_check_text(result, "no steps are recorded");
 }
 
 /* ---- state_roots ---- */
@@ -158,8 +151,7 @@ int rp_check_state_roots(struct rp_verify_state *s, struct rp_check_result *resu
     char cost[120];
     int much = describe_root_time(cost, rs);
     result->state = init && final && !much ? RP_CHECK_PASSED : RP_CHECK_NOTE;
-    rp_check_text(result, "%s%s", init && final ? "before and after the run, recomputed from the tensor roots"
-                         : init ? "before the run only" : final ? "after the run only" : "no tensor roots are listed",
-                          cost);
-    return 0;
+    return rp_check_text(result, "%s%s", init && final ? "before and after the run, recomputed from the tensor roots"
+                                : init ? "before the run only" : final ? "after the run only" : "no tensor roots are listed",
+                                 cost);
 }

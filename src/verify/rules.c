@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,16 +25,8 @@ struct rules_answer {
 static void answer(struct rules_answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void answer(struct rules_answer *a, int holds, const char *fmt, ...)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(a->text, sizeof a->text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(a->text, fmt);
     a->holds = holds;
-}
-
-static json_t *run_field(const struct rp_verify_state *s, const char *a, const char *b)
-{
-    return json_object_get(json_object_get(s->run, a), b);
 }
 
 static void rule_signed_by(const struct rp_verify_state *s, struct rules_answer *a)
@@ -162,7 +153,7 @@ static int check_repository(const char *name, const json_t *values, struct rules
 
 static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const char *tool = json_string_value(run_field(s, "tool", "dirty")), *name;
+    const char *tool = rp_json_text_at(s->run, "tool/dirty"), *name;
     json_t *all = json_object_get(json_object_get(s->before, "probes"), "git"), *values;
     if (strcmp(tool, "clean") != 0) {
         answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
@@ -184,13 +175,13 @@ static void rule_complete(const struct rp_verify_state *s, struct rules_answer *
 
 static void rule_min_steps(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int64_t n = json_integer_value(json_object_get(run_field(s, "results", "steps"), "timed"));
+    int64_t n = rp_json_integer_at(s->run, "results/steps/timed");
     answer(a, n >= a->rule->number, "%" PRId64 " timed steps, at least %" PRId64 " required", n, a->rule->number);
 }
 
 static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int64_t n = (int64_t)json_array_size(run_field(s, "results", "windows"));
+    int64_t n = (int64_t)json_array_size(rp_json_at(s->run, "results/windows"));
     answer(a, n >= a->rule->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, a->rule->number);
 }
 
@@ -202,8 +193,8 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
 
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *position = run_field(s, "ledger", "position");
-    const char *reason = json_string_value(run_field(s, "ledger", "reason"));
+    const json_t *position = rp_json_at(s->run, "ledger/position");
+    const char *reason = rp_json_text_at(s->run, "ledger/reason");
     if (position)
         answer(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
     else
@@ -213,9 +204,9 @@ static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer 
 /* Why the ledger is unknown. A given one that lacks the entry fails the check `ledger` first. */
 static const char *not_looked_up(const struct rp_verify_state *s)
 {
-    return !s->o->ledger ? "unknown: no ledger was given (--ledger)"
-           : run_field(s, "ledger", "position") ? "unknown: the given ledger does not have the entry (see the check ledger)"
-                                                : "unknown: the run cites no ledger entry";
+    return !s->o->ledger                           ? "unknown: no ledger was given (--ledger)"
+           : rp_json_at(s->run, "ledger/position") ? "unknown: the given ledger does not have the entry (see the check ledger)"
+                                                   : "unknown: the run cites no ledger entry";
 }
 
 static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_answer *a)
@@ -228,7 +219,7 @@ static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_an
 
 static void rule_max_attempts_before(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *earlier = run_field(s, "ledger", "earlier");
+    const json_t *earlier = rp_json_at(s->run, "ledger/earlier");
     int64_t n = json_integer_value(earlier);
     if (!earlier)
         answer(a, 0, "unknown: the run is in no ledger");
@@ -255,13 +246,13 @@ static int require_original(const struct rp_verify_state *s, struct rules_answer
 {
     if (s->v->original)
         return 0;
-    answer(a, 0, "%s", run_field(s, "agreement", "bits") ? "unknown: the original was not given (--original)" : "not a replication");
+    answer(a, 0, "%s", rp_json_at(s->run, "agreement/bits") ? "unknown: the original was not given (--original)" : "not a replication");
     return -1;
 }
 
 static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *bits = run_field(s, "agreement", "bits");
+    const json_t *bits = rp_json_at(s->run, "agreement/bits");
     int equal = json_is_true(json_object_get(bits, "equal"));
     int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_verify_steps(s->run), first = s->v->original_steps;
     if (require_original(s, a) < 0)
@@ -275,7 +266,7 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *ratio = json_object_get(run_field(s, "agreement", "throughput"), "ratio");
+    const json_t *ratio = rp_json_at(s->run, "agreement/throughput/ratio");
     double off = 100 * fabs(json_number_value(ratio) - 1);
     if (require_original(s, a) == 0)
         answer(a, json_is_number(ratio) && off <= (double)a->rule->number,
@@ -327,7 +318,7 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
     }
     answer(a, 1, "none in %" JSON_INTEGER_FORMAT " samples", json_integer_value(json_object_get(is, "timed")));
     json_object_foreach((json_t *)shares, name, share)
-        if (!rp_verify_harmless(name))
+        if (!rp_throttle_is_harmless(name))
             answer(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
 }
 
@@ -361,11 +352,8 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     const struct rp_policy *p = s->o->policy;
     int rules_given = 0, broken = 0;
     char first[480] = "";
-    if (!p) {
-        result->state = RP_CHECK_SKIPPED;
-        rp_check_text(result, "not requested; --policy FILE gives the rules that the bundle must meet");
-        return 0;
-    }
+    if (!p)
+        return rp_check_skip(result, "not requested; --policy FILE gives the rules that the bundle must meet");
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
         struct rules_answer a = {.rule = &p->rule[i]};
@@ -381,11 +369,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     if (broken)
         return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, rules_given, broken == 1 ? "does" : "do", first);
-    if (!rules_given) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "the policy has no rules");
-        return 0;
-    }
-    rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
-    return 0;
+    if (!rules_given)
+        return rp_check_note(result, "the policy has no rules");
+    return rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
 }

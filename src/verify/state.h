@@ -32,8 +32,7 @@ struct rp_verify_state {
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
 
-/* 0 passed (or result->state set to RP_CHECK_NOTE or RP_CHECK_SKIPPED), -1 failed with the message in *err; result->text is the
- * remark of a check that passed. */
+/* 0 passed (or a note, a warning or skipped), -1 failed with the message in *err; result->text is the remark of a check that passed. */
 #define VERIFY(id, severity, proves, how)                                                                                       \
     int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 #include "verify/checks.def"
@@ -46,16 +45,17 @@ double rp_verify_wall(const json_t *j, const char *key);
 int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed */
 int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device; -1 where that is not a CPU */
 
-/* A throttle reason that is unrelated to heat or power. */
-int rp_verify_harmless(const char *reason);
 void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
 int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of what the timed windows should have */
 
 /* One line for each valid countersignature. */
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
 
-/* Printable ASCII into the result's text. */
-void rp_check_text(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Printable ASCII into the result's text; 0, so that a check can end with it. The others also set the state. */
+int rp_check_text(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define rp_check_note(result, ...) ((result)->state = RP_CHECK_NOTE, rp_check_text(result, __VA_ARGS__))
+#define rp_check_warn(result, ...) ((result)->state = RP_CHECK_WARNING, rp_check_text(result, __VA_ARGS__))
+#define rp_check_skip(result, ...) ((result)->state = RP_CHECK_SKIPPED, rp_check_text(result, __VA_ARGS__))
 /* The first difference of two documents as "results/flops_per_s is 9, expected 3.5". 0 if they are equal. */
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected);
 

@@ -7,7 +7,6 @@
 #include "train/state.h"
 #include "train/train.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

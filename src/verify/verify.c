@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "verify/state.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,14 +60,12 @@ json_t *rp_checks_json(void)
     return json_pack("{s:o}", "checks", list);
 }
 
-void rp_check_text(struct rp_check_result *result, const char *fmt, ...)
+int rp_check_text(struct rp_check_result *result, const char *fmt, ...)
 {
     char text[sizeof result->text];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, fmt);
     rp_ascii(result->text, sizeof result->text, text);
+    return 0;
 }
 
 static void format_value(char *out, size_t size, const json_t *j)
@@ -234,9 +231,7 @@ int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *resu
     const struct rp_verified borrowed = {s->bundle, s->before, s->after, s->records, s->recipe, s->samples};
     if (s->o->page)
         return s->o->page(s->o->page_arg, s->v, &borrowed, result, err);
-    result->state = RP_CHECK_SKIPPED;
-    rp_check_text(result, "not requested; --report FILE compares a report of this bundle");
-    return 0;
+    return rp_check_skip(result, "not requested; --report FILE compares a report of this bundle");
 }
 
 void rp_verification_fini(struct rp_verification *v)

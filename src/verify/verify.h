@@ -63,6 +63,7 @@ struct rp_verified {
     struct rp_telemetry samples; /* n 0: none */
 };
 void rp_verified_fini(struct rp_verified *kept);
+#define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified
 
 struct rp_policy; /* verify/policy.h */
 
@@ -106,6 +107,7 @@ struct rp_verification {
 /* 0: verified, also by an unknown key. -1: *err has the code and message of the first failed check. *v is always filled. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
+#define RP_VERIFICATION __attribute__((cleanup(rp_verification_fini))) struct rp_verification
 /* Of the first valid countersignature by that key; NULL: none. */
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 

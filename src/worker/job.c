@@ -6,7 +6,6 @@
 #include "worker/worker.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const char *rp_step_key_name(enum rp_step_key key)
 {

@@ -7,9 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -95,9 +93,7 @@ static int read_job(int fd, struct rp_buf *in, json_t **body, struct rp_err *err
     int got = 0;
     while ((got = rp_frame_decode(in, &type, body, err)) == 0) {
         char bytes[65536];
-        ssize_t n = read(fd, bytes, sizeof bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = RP_RETRY(read(fd, bytes, sizeof bytes));
         if (n <= 0)
             return rp_fail(err, RP_IO, "the parent closed before it sent a job");
         rp_buf_add(in, bytes, (size_t)n);

@@ -506,5 +506,5 @@ TEST(every_document_is_one_that_compare_reads)
 TEST(an_unknown_format_is_refused_with_the_nearest)
 {
     CHECK(!rp_importer_find("mlog", &err) && err.code == RP_USAGE && strstr(err.msg, "did you mean 'mllog'"), "%s", err.msg);
-    CHECK(!rp_importer_find("zzzzz", &err) && strstr(err.msg, "there are dlperf, dllogger, mllog, nccl, csv"), "%s", err.msg);
+    CHECK(!rp_importer_find("zzzzz", &err) && strstr(err.msg, "expected one of dlperf, dllogger, mllog, nccl, csv"), "%s", err.msg);
 }

@@ -195,7 +195,8 @@ TEST(what_is_wrong_is_said_with_the_line)
     CHECK(!rp_key_load(path, -1, &err) && err.code == RP_USAGE && strstr(err.msg, "chmod 600"), "%s", err.msg);
     RP_FREE char *escape = rp_strdup(signify_public);
     escape[25] = 27;
-    CHECK(!rp_key_load_public(escape, strlen(escape), "that", &err) && strstr(err.msg, "line 1 holds a control character"), "%s", err.msg);
+    CHECK(!rp_key_load_public(escape, strlen(escape), "that", &err) && strstr(err.msg, "line 1 contains a control character"), "%s",
+          err.msg);
     RP_BUF longest = {0};
     rp_buf_puts(&longest, RP_COMMENT_HEAD);
     for (int i = 0; i < 1100; i++)

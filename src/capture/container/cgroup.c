@@ -28,7 +28,7 @@ static const char *const prefixes[] = {"cri-containerd-", "crio-conmon-", "crio-
                                        "machine-", "nerdctl-", "pod", "session-", "step_", "task_", "uid_", "user-", "user@"};
 static const char *const suffixes[] = {".scope", ".service", ".slice"};
 
-static size_t affix(const char *const *list, size_t n, const char *name, size_t len, int at_end)
+static size_t affix_length(const char *const *list, size_t n, const char *name, size_t len, int at_end)
 {
     for (size_t i = 0; i < n; i++) {
         size_t k = strlen(list[i]);
@@ -46,8 +46,8 @@ static void redact_name(const struct rp_probe *p, struct rp_buf *out, const char
         rp_buf_add(out, name, len);
         return;
     }
-    size_t head = affix(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
-    size_t tail = affix(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
+    size_t head = affix_length(prefixes, sizeof prefixes / sizeof *prefixes, name, len, 0);
+    size_t tail = affix_length(suffixes, sizeof suffixes / sizeof *suffixes, name + head, len - head, 1);
     RP_FREE char *middle = rp_asprintf("%.*s", (int)(len - head - tail), name + head);
     rp_hide_as(p, "container.cgroup", middle, hidden);
     rp_buf_printf(out, "%.*s%s%.*s", (int)head, name, hidden, (int)tail, name + len - tail);
@@ -78,15 +78,12 @@ static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line
     rp_buf_puts(out, "\n");
 }
 
-static void redact(const struct rp_probe *p, struct rp_buf *text)
-{
-    if (!p->opts->identify)
-        rp_redact_lines(p, text, redact_line);
-}
-
 void rp_cgroup_read(struct rp_text *t, const struct rp_probe *p, const char *path)
 {
-    rp_text_read_as(t, p, path, redact);
+    if (p->opts->identify)
+        rp_text_read(t, p, path);
+    else
+        rp_text_read_lines(t, p, path, redact_line);
 }
 
 /* ---- where the group is ---- */
@@ -168,10 +165,8 @@ static void put_least(struct rp_probe *p, const char *name, const char *group, c
         } else if (!json_object_get(p->out, name)) {
             if (known)
                 rp_put_str(p->out, name, "max", path);
-            else if (t.state != RP_STATE_OK)
-                rp_put_state(p->out, name, &t);
             else
-                rp_put(p->out, name, RP_STATE_ERROR, NULL, path, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
+                rp_put_invalid(p->out, name, &t, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
         }
         slash = strrchr(dir, '/');
         if (slash)
@@ -179,7 +174,7 @@ static void put_least(struct rp_probe *p, const char *name, const char *group, c
     }
 }
 
-static void version_2(struct rp_probe *p, const char *group)
+static void put_limits_v2(struct rp_probe *p, const char *group)
 {
     static const char *const limits[][3] = {{"cpu_limit", "cpu.max", "CPUs"},
                                             {"memory_limit", "memory.max", "B"},
@@ -212,7 +207,7 @@ static void directory_v1(struct rp_probe *p, const struct rp_text *t, const char
 }
 
 /* A quota of -1 and a memory limit of about 2^63 are version 1's ways to say none. */
-static void version_1(struct rp_probe *p, const struct rp_text *t)
+static void put_limits_v1(struct rp_probe *p, const struct rp_text *t)
 {
     char quota_path[MAX_GROUP + 64], period_path[MAX_GROUP + 64], path[MAX_GROUP + 64];
     directory_v1(p, t, "cpu", "cpu.cfs_quota_us", quota_path);
@@ -221,15 +216,14 @@ static void version_1(struct rp_probe *p, const struct rp_text *t)
     rp_text_read(&quota, p, quota_path);
     rp_text_read(&period, p, period_path);
     int64_t q, us;
-    if (quota.state != RP_STATE_OK)
-        rp_put_state(p->out, "cpu_limit", &quota);
-    else if (strncmp(quota.bytes.data, "-1", 2) == 0)
+    int is_read = quota.state == RP_STATE_OK;
+    if (is_read && strncmp(quota.bytes.data, "-1", 2) == 0)
         rp_put_str(p->out, "cpu_limit", "max", quota_path);
-    else if (rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
+    else if (is_read && rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
              rp_parse_count(period.bytes.data, &us) == 0 && us > 0)
         rp_put_real(p->out, "cpu_limit", (double)q / (double)us, quota_path, "CPUs");
     else
-        rp_put(p->out, "cpu_limit", RP_STATE_ERROR, NULL, quota_path, "CPUs", "not a quota and a period");
+        rp_put_invalid(p->out, "cpu_limit", &quota, "CPUs", "not a quota and a period");
 
     directory_v1(p, t, "memory", "memory.limit_in_bytes", path);
     rp_put_limit(p, p->out, "memory_limit", path, "B");
@@ -285,11 +279,11 @@ void rp_cgroup_limits(struct rp_probe *p)
     }
     snprintf(file, sizeof file, V2 "%s/cgroup.controllers", strcmp(group, "/") == 0 ? "" : group);
     if (has_v1) {
-        version_1(p, &t);
+        put_limits_v1(p, &t);
     } else {
         if (unified)
             rename_in_record(p, V2, group);
-        version_2(p, unified && rp_probe_exists(p, file) ? group : "/");
+        put_limits_v2(p, unified && rp_probe_exists(p, file) ? group : "/");
     }
     if (!p->opts->identify)
         hide_in_sources(p->out, has_v1 ? 1 : 2);

@@ -144,7 +144,7 @@ static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
     out = (struct rp_buf){0};
 }
 
-static void image(struct rp_probe *p, const struct rp_mounts *m)
+static void put_image(struct rp_probe *p, const struct rp_mounts *m)
 {
     RP_TEXT t;
     char layers[32] = "", names[RP_LINE_MAX + 2] = ""; /* a hash, or with --identify the list, of which a part would say nothing */
@@ -168,7 +168,7 @@ static void image(struct rp_probe *p, const struct rp_mounts *m)
 /* ---- Kubernetes ---- */
 
 /* What a pod knows of itself: its namespace, and the figures and names that a downward volume shows by convention. */
-static void kubernetes(struct rp_probe *p, const struct rp_engine *e)
+static void put_kubernetes(struct rp_probe *p, const struct rp_engine *e)
 {
     static const char *const figures[] = {"cpu_limit", "cpu_request", "mem_limit", "mem_request"};
     static const char *const names[] = {"name", "namespace", "nodename", "uid"};
@@ -211,7 +211,7 @@ void rp_probe_container(struct rp_probe *p)
         rp_put_str(p->out, "engine", "none seen", t.path);
     else
         rp_put_state(p->out, "engine", &t);
-    image(p, &m);
-    kubernetes(p, &e);
+    put_image(p, &m);
+    put_kubernetes(p, &e);
     rp_cgroup_limits(p);
 }

@@ -177,7 +177,7 @@ static void add_cgroup_limits(struct launch_launch *l)
 
 /* ---- mounts and devices ---- */
 
-static int begins(const char *text, const char *with)
+static int begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -188,7 +188,8 @@ static int is_usual_mount(const char *point)
     static const char *const usual[] = {"/", "/etc/hostname", "/etc/hosts", "/etc/podinfo", "/etc/resolv.conf", "/run/.containerenv",
                                         "/run/secrets", "/proc", "/sys", "/dev", "/var/run/secrets/kubernetes.io/serviceaccount",
                                         "/run/secrets/kubernetes.io/serviceaccount", "/sbin/docker-init", "/run/podman-init"};
-    return RP_IS_IN(usual, point, strlen(point)) || begins(point, "/proc/") || begins(point, "/sys/") || begins(point, "/dev/");
+    return RP_IS_IN(usual, point, strlen(point)) || begins_with(point, "/proc/") || begins_with(point, "/sys/") ||
+           begins_with(point, "/dev/");
 }
 
 /* Files that the NVIDIA runtime mounts from the driver, in the places of a driver's files: a user's mount may be called nvidia too. */
@@ -198,10 +199,10 @@ static int is_driver_file(const char *point)
     static const char *const places[] = {"/usr/", "/lib", "/etc/", "/run/", "/var/run/", "/proc/", "/dev/"};
     const char *base = strrchr(point, '/') + 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (begins(base, names[i]))
+        if (begins_with(base, names[i]))
             return 1;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (begins(point, places[i]) && strstr(point, "nvidia"))
+        if (begins_with(point, places[i]) && strstr(point, "nvidia"))
             return 1;
     return 0;
 }
@@ -260,7 +261,7 @@ static void add_devices(struct launch_launch *l)
     rp_dirlist_read(&d, l->p, "/dev", 4096);
     for (int i = 0; i < d.n; i++) {
         RP_FREE char *text = rp_asprintf("--device=/dev/%s", d.name[i]);
-        if (!begins(d.name[i], "nvidia") && !RP_IS_IN(usual, d.name[i], strlen(d.name[i]))) /* nvidia: by --gpus */
+        if (!begins_with(d.name[i], "nvidia") && !RP_IS_IN(usual, d.name[i], strlen(d.name[i]))) /* nvidia: by --gpus */
             add_flag_for(l, l->known, "device", d.name[i], text, NULL, "/dev");
     }
 }

@@ -46,14 +46,9 @@ static void redact_status_line(const struct rp_probe *p, struct rp_buf *out, cha
         rp_buf_printf(out, "Uid:\t%d\t%d\n", real ? 65534 : 0, effective ? 65534 : 0);
 }
 
-static void redact_status(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, redact_status_line);
-}
-
 void rp_status_read(struct rp_text *t, const struct rp_probe *p)
 {
-    rp_text_read_as(t, p, status_path, redact_status);
+    rp_text_read_lines(t, p, status_path, redact_status_line);
 }
 
 void rp_security_read(struct rp_security *s, const struct rp_probe *p)
@@ -142,24 +137,13 @@ static void put_set(struct rp_probe *p, const char *name, const struct rp_securi
         rp_put_state(p->out, name, &s->status);
 }
 
-static void put_word(struct rp_probe *p, const char *name, const struct rp_text *t, const char *word)
-{
-    if (word)
-        rp_put_str(p->out, name, word, t->path);
-    else
-        rp_put_state(p->out, name, t);
-}
-
-static void namespaces(struct rp_probe *p)
+static void put_namespaces(struct rp_probe *p)
 {
     json_t *all = json_object();
     for (size_t i = 0; i < NAMESPACES; i++) {
         RP_TEXT t;
         enum rp_namespace n = rp_namespace_of(p, first[i].name, &t);
-        if (n == RP_NAMESPACE_UNKNOWN)
-            rp_put_state(all, first[i].name, &t);
-        else
-            rp_put_str(all, first[i].name, n == RP_NAMESPACE_HOST ? "host" : "own", t.path);
+        rp_put_found(all, first[i].name, n == RP_NAMESPACE_UNKNOWN ? NULL : n == RP_NAMESPACE_HOST ? "host" : "own", &t);
     }
     json_object_set_new(p->out, "namespaces", all);
 }
@@ -176,14 +160,14 @@ static void redact_label(const struct rp_probe *p, struct rp_buf *text)
 }
 
 /* "docker-default (enforce)\n", or a context of SELinux with its NUL */
-static void profile(struct rp_probe *p)
+static void put_profile(struct rp_probe *p)
 {
     RP_TEXT t;
     rp_text_read_as(&t, p, "/proc/self/attr/current", redact_label);
     RP_FREE char *label = t.state == RP_STATE_OK ? rp_trimmed(t.bytes.data, t.bytes.size) : NULL;
     if (t.state == RP_STATE_ERROR) /* EINVAL: no security module answers */
         t.state = RP_STATE_ABSENT;
-    put_word(p, "profile", &t, label && label[0] ? label : NULL);
+    rp_put_found(p->out, "profile", label && label[0] ? label : NULL, &t);
 }
 
 void rp_probe_security(struct rp_probe *p)
@@ -197,13 +181,14 @@ void rp_probe_security(struct rp_probe *p)
     rp_engine_find(&e, p, &m);
     put_set(p, "capabilities", &s, s.effective);
     put_set(p, "capabilities_bounding", &s, s.bounding);
-    put_word(p, "seccomp", &s.status, s.seccomp >= 0 ? filters[s.seccomp] : NULL);
-    put_word(p, "no_new_privileges", &s.status, s.no_new_privs >= 0 ? (s.no_new_privs ? "yes" : "no") : NULL);
+    rp_put_found(p->out, "seccomp", s.seccomp >= 0 ? filters[s.seccomp] : NULL, &s.status);
+    rp_put_found(p->out, "no_new_privileges", s.no_new_privs < 0 ? NULL : s.no_new_privs ? "yes" : "no", &s.status);
     RP_FREE char *uid = rp_text_field(&s.status, "Uid", ':'); /* real, effective, saved, of the file system */
     int real, effective;
-    put_word(p, "user", &s.status, uid && sscanf(uid, "%d %d", &real, &effective) == 2 ? (effective ? "ordinary" : "root") : NULL);
-    profile(p);
-    namespaces(p);
+    int known = uid && sscanf(uid, "%d %d", &real, &effective) == 2;
+    rp_put_found(p->out, "user", !known ? NULL : effective ? "ordinary" : "root", &s.status);
+    put_profile(p);
+    put_namespaces(p);
     int privileged = rp_is_privileged(&s, &m);
     if (e.name[0] && privileged >= 0)
         rp_put_str(p->out, "privileged", privileged ? "yes" : "no", status_path);

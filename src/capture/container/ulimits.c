@@ -2,7 +2,6 @@
 #include "capture/host/mounts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char limits_path[] = "/proc/self/limits", shm[] = "/dev/shm";
@@ -20,7 +19,7 @@ static void put_bound(json_t *obj, const char *name, const char *word, const cha
 }
 
 /* "Max locked memory         8388608              8388608              bytes     " */
-static void bounds(struct rp_probe *p)
+static void put_bounds(struct rp_probe *p)
 {
     static const char *const rows[][3] = {{"memlock", "Max locked memory", "B"}, {"stack", "Max stack size", "B"},
                                           {"nofile", "Max open files", "files"}, {"core", "Max core file size", "B"},
@@ -30,10 +29,8 @@ static void bounds(struct rp_probe *p)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char soft[32] = "", hard[32] = "";
         const char *row = t.state == RP_STATE_OK ? strstr(t.bytes.data, rows[i][1]) : NULL;
-        if (t.state != RP_STATE_OK) {
-            rp_put_state(p->out, rows[i][0], &t);
-        } else if (!row || sscanf(row + strlen(rows[i][1]), "%31s %31s", soft, hard) != 2) {
-            rp_put(p->out, rows[i][0], RP_STATE_ERROR, NULL, limits_path, rows[i][2], "no such row");
+        if (!row || sscanf(row + strlen(rows[i][1]), "%31s %31s", soft, hard) != 2) {
+            rp_put_invalid(p->out, rows[i][0], &t, rows[i][2], "no such row");
         } else {
             json_t *pair = json_object();
             put_bound(pair, "soft", soft, rows[i][2]);
@@ -44,16 +41,13 @@ static void bounds(struct rp_probe *p)
 }
 
 /* Shared memory is what data loaders and NCCL exchange buffers in; without a mount of its own it is a directory of /. */
-static void shared_memory(struct rp_probe *p)
+static void put_shared_memory(struct rp_probe *p)
 {
     int64_t total, available;
     RP_MOUNTS m;
     rp_mounts_read(&m, p);
     const struct rp_mount *at = rp_mounts_at(&m, shm);
-    if (at)
-        rp_put_str(p->out, "shm_file_system", at->type, RP_MOUNTS_PATH);
-    else
-        rp_put_state(p->out, "shm_file_system", &m.text);
+    rp_put_found(p->out, "shm_file_system", at ? at->type : NULL, &m.text);
     if (rp_probe_query_space(p, shm, &total, &available) == 0) {
         rp_put_int(p->out, "shm_size", total, shm, "B");
         rp_put_int(p->out, "shm_free", available, shm, "B");
@@ -65,8 +59,8 @@ static void shared_memory(struct rp_probe *p)
 
 void rp_probe_limits(struct rp_probe *p)
 {
-    bounds(p);
-    shared_memory(p);
+    put_bounds(p);
+    put_shared_memory(p);
     rp_put_number(p, p->out, "pid_max", "/proc/sys/kernel/pid_max", 1, NULL);
     rp_put_number(p, p->out, "threads_max", "/proc/sys/kernel/threads-max", 1, NULL);
     rp_put_number(p, p->out, "max_map_count", "/proc/sys/vm/max_map_count", 1, NULL);

@@ -1,9 +1,8 @@
 #include "capture/doctor/doctor.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -22,18 +21,10 @@ enum { SEVERITIES = sizeof severities / sizeof *severities };
 void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, const char *remedy, const char *value, ...)
 {
     char text[256];
-    va_list ap;
-    va_start(ap, value);
-    vsnprintf(text, sizeof text, value, ap);
-    va_end(ap);
+    RP_FORMAT_ARGS(text, value);
     rp_sanitize(text); /* it may contain a text of a driver, and be cut within a character */
     json_array_append_new(d->found, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "check", d->check, "severity", severities[severity],
                                               "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
-}
-
-static const char *member(const json_t *finding, const char *name)
-{
-    return json_string_value(json_object_get(finding, name));
 }
 
 json_t *rp_doctor(const json_t *env)
@@ -49,7 +40,7 @@ json_t *rp_doctor(const json_t *env)
     }
     for (int s = 0; s < SEVERITIES; s++)
         json_array_foreach(found, k, finding)
-            if (strcmp(member(finding, "severity"), severities[s]) == 0)
+            if (strcmp(rp_json_text_at(finding, "severity"), severities[s]) == 0)
                 json_array_append(sorted, finding);
     json_decref(found);
     return sorted;
@@ -59,7 +50,7 @@ int rp_doctor_stops(const json_t *findings)
 {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
-        if (strcmp(member(f, "severity"), "stop") == 0 && strcmp(member(f, "concerns"), "run") == 0)
+        if (strcmp(rp_json_text_at(f, "severity"), "stop") == 0 && strcmp(rp_json_text_at(f, "concerns"), "run") == 0)
             return 1;
     }
     return 0;
@@ -69,16 +60,16 @@ void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour)
 {
     size_t n = json_array_size(findings), column = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t length = strlen(member(json_array_get(findings, i), "value"));
+        size_t length = strlen(rp_json_text_at(json_array_get(findings, i), "value"));
         column = length > column && length <= 56 ? length : column;
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *f = json_array_get(findings, i);
-        const char *severity = member(f, "severity"), *tint = "";
+        const char *severity = rp_json_text_at(f, "severity"), *tint = "";
         for (int s = 0; s < SEVERITIES && colour; s++)
             if (strcmp(severity, severities[s]) == 0)
                 tint = colours[s];
-        rp_buf_printf(out, "%s%s%s  %-18s %-*s  %s\n", tint, severity, *tint ? "\033[0m" : "", member(f, "what"), (int)column,
-                      member(f, "value"), member(f, "remedy"));
+        rp_buf_printf(out, "%s%s%s  %-18s %-*s  %s\n", tint, severity, *tint ? "\033[0m" : "", rp_json_text_at(f, "what"), (int)column,
+                      rp_json_text_at(f, "value"), rp_json_text_at(f, "remedy"));
     }
 }

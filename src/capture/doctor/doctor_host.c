@@ -135,7 +135,7 @@ void rp_doctor_instructions(struct rp_doctor *d)
 }
 
 /* CPUs that this process may run on, as far as is known; 0: not. */
-static int cpus(const json_t *probes)
+static int count_cpus(const json_t *probes)
 {
     const char *allowed = rp_known_text(probes, "cpu.allowed"), *online = rp_known_text(probes, "cpu.online");
     int n = allowed ? rp_parse_cpus(allowed, NULL, RP_MAX_CPUS) : online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
@@ -147,7 +147,7 @@ void rp_doctor_quota(struct rp_doctor *d)
 {
     double limit;
     char remedy[80];
-    int n = cpus(d->probes);
+    int n = count_cpus(d->probes);
     if (rp_known_number(d->probes, "container.cpu_limit", &limit) < 0 || limit >= n)
         return;
     snprintf(remedy, sizeof remedy, "repro run RECIPE --threads %d, or docker run --cpuset-cpus", limit >= 1 ? (int)limit : 1);
@@ -157,7 +157,7 @@ void rp_doctor_quota(struct rp_doctor *d)
 void rp_doctor_load(struct rp_doctor *d)
 {
     double load;
-    int n = cpus(d->probes);
+    int n = count_cpus(d->probes);
     const char *online = rp_known_text(d->probes, "cpu.online");
     int all = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : n; /* the load is the whole machine's */
     if (rp_known_number(d->probes, "kernel.load_1min", &load) == 0 && all > 0 && load > 0.5 && load > 0.1 * all)

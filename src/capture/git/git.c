@@ -6,11 +6,11 @@
  * the values found so far. The document has a group for each: "workdir", and the others by the name of their directory. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/child.h"
 #include "capture/git/git.h"
 #include "capture/privacy/secrets.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,7 +56,7 @@ struct git_question {
 };
 
 /* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
-static json_t *look(const void *arg, struct rp_buf *rest)
+static json_t *look_at_part(const void *arg, struct rp_buf *rest)
 {
     const struct git_question *q = arg;
     const char *detail = NULL;
@@ -79,7 +79,7 @@ static int ask_part(const struct rp_probe *p, const char *dir, const struct part
     struct git_question q = {p, dir, part};
     const char *why = "it could not be inspected";
     RP_BUF diff = {0};
-    RP_JSON *answer = rp_in_child(look, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);
+    RP_JSON *answer = rp_in_child(look_at_part, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);
     const char *state = json_string_value(json_object_get(answer, "state"));
     if (!json_is_object(answer) || state) {
         enum rp_state s = state ? rp_state_named(state) : RP_STATE_ERROR;
@@ -118,8 +118,7 @@ static void mark_dirty(json_t *out)
 static char *base_of(const struct rp_capture_opts *o, int i)
 {
     RP_FREE char *real = realpath(o->repos[i], NULL);
-    const char *path = real ? real : o->repos[i], *slash = strrchr(path, '/');
-    const char *last = slash ? slash + 1 : path;
+    const char *last = rp_base_name(real ? real : o->repos[i]);
     int secret = rp_is_secret_name(last), person = !o->identify && rp_is_identity(last);
     char *base = rp_asprintf("%.*s", NAME_BYTES, secret ? "withheld" : person ? "hidden" : last);
     for (char *c = base; *c; c++)
@@ -151,7 +150,7 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
             dir = p->opts->repos[i];
     }
     if (stat(dir, &st) < 0) {
-        put_all(out, RP_STATE_ERROR, "there is no such directory");
+        put_all(out, RP_STATE_ERROR, "no such directory");
         return out;
     }
     for (int i = 0; i < PARTS && ask_part(p, dir, &parts[i], out); i++)

@@ -7,7 +7,6 @@
 #include "capture/git/git.h"
 #include "capture/privacy/secrets.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -123,10 +122,8 @@ static void put_list(json_t *out, const char *name, json_t *list)
 
 static void put_difference(struct changes *c, json_t *out)
 {
-    unsigned char digest[RP_SHA256_SIZE];
     char hex[RP_SHA256_HEX];
-    rp_sha256_final(&c->hash, digest);
-    rp_hex(hex, digest, sizeof digest);
+    rp_sha256_final_hex(&c->hash, hex);
     put_list(out, "changed_files", c->changed);
     rp_put_int(out, "changed_left_out", c->modified - (int64_t)json_array_size(c->changed), rp_git_source, "files");
     rp_put_int(out, "withheld", c->withheld, rp_git_source, "files");

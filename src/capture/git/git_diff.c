@@ -21,7 +21,7 @@ void rp_git_side_fini(struct rp_git_side *s)
     rp_buf_fini(&s->bytes);
 }
 
-static void finish(struct rp_git_side *s)
+static void identify_side(struct rp_git_side *s)
 {
     git_oid id;
     rp_sha256_hex(s->sha256, rp_buf_text(&s->bytes), s->bytes.size);
@@ -47,7 +47,7 @@ int rp_git_read_old(struct rp_git_side *s, git_repository *repo, const git_diff_
         return -1;
     rp_buf_add(&s->bytes, git_blob_rawcontent(blob), (size_t)git_blob_rawsize(blob));
     git_blob_free(blob);
-    finish(s);
+    identify_side(s);
     return 0;
 }
 
@@ -73,7 +73,6 @@ static int open_parent(git_repository *repo, const char *path, const char **name
 static int digest_large(struct rp_git_side *s, int fd, uint64_t deadline)
 {
     static char block[65536];
-    unsigned char digest[RP_SHA256_SIZE];
     struct rp_sha256 h;
     ssize_t n;
     rp_sha256_init(&h);
@@ -82,8 +81,7 @@ static int digest_large(struct rp_git_side *s, int fd, uint64_t deadline)
         if (rp_now_ns() > deadline)
             return -1;
     }
-    rp_sha256_final(&h, digest);
-    rp_hex(s->sha256, digest, sizeof digest);
+    rp_sha256_final_hex(&h, s->sha256);
     s->large = 1;
     s->exists = n == 0;
     return n < 0 ? -1 : 0;
@@ -100,7 +98,7 @@ int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *pat
     if (n >= 0) {
         s->mode = GIT_FILEMODE_LINK;
         rp_buf_add(&s->bytes, block, (size_t)n);
-        finish(s);
+        identify_side(s);
         s->exists = 1;
         return 0;
     }
@@ -112,7 +110,7 @@ int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *pat
         return digest_large(s, fd, deadline);
     while ((n = read(fd, block, sizeof block)) > 0 && s->bytes.size <= MAX_TEXT)
         rp_buf_add(&s->bytes, block, (size_t)n);
-    finish(s);
+    identify_side(s);
     s->exists = n == 0;
     return n == 0 ? 0 : -1;
 }

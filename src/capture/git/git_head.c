@@ -3,7 +3,6 @@
 #include "capture/privacy/secrets.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@ enum { MAX_REMOTES = 16 };
 
 /* ---- remotes ---- */
 
-static int only(const char *s, size_t n, const char *also)
+static int has_only(const char *s, size_t n, const char *also)
 {
     for (size_t i = 0; i < n; i++)
         if (!isalnum((unsigned char)s[i]) && !strchr(also, s[i]))
@@ -26,7 +25,7 @@ static int is_host(const char *s, size_t n)
     for (const char *d = port ? port + 1 : s + n; d < s + n; d++)
         if (!isdigit((unsigned char)*d))
             return 0;
-    return only(s, port ? (size_t)(port - s) : n, ".-_");
+    return has_only(s, port ? (size_t)(port - s) : n, ".-_");
 }
 
 char *rp_git_public_url(const char *url)
@@ -49,7 +48,7 @@ char *rp_git_public_url(const char *url)
             return NULL;
     }
     size_t n = strcspn(path, "?#");
-    if (!is_host(host, (size_t)(path - host)) || (n && !only(path + !*scheme, n - !*scheme, "/._-+,%=")))
+    if (!is_host(host, (size_t)(path - host)) || (n && !has_only(path + !*scheme, n - !*scheme, "/._-+,%=")))
         return NULL;
     char *shown = rp_asprintf("%s%.*s%.*s", scheme, (int)(path - host), host, (int)n, path);
     if (strlen(shown) <= 1000 && !rp_is_identity(shown) && !rp_is_secret_name(shown))
@@ -142,7 +141,7 @@ static void put_head(const struct rp_git_job *j, json_t *out)
 
 /* ---- the repository ---- */
 
-static const char *operation(git_repository *repo)
+static const char *operation_name(git_repository *repo)
 {
     switch (git_repository_state(repo)) {
     case GIT_REPOSITORY_STATE_NONE:
@@ -186,7 +185,7 @@ void rp_git_head(const struct rp_git_job *j, json_t *out)
                                                      : "working tree",
                rp_git_source);
     rp_put_str(out, "shallow", git_repository_is_shallow(j->repo) == 1 ? "yes" : "no", rp_git_source);
-    rp_put_str(out, "operation", operation(j->repo), rp_git_source);
+    rp_put_str(out, "operation", operation_name(j->repo), rp_git_source);
     put_alternates(j, out);
 }
 

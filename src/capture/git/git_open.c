@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <git2/odb_backend.h>
 #include <git2/sys/repository.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,8 +3,6 @@
 #include "capture/privacy/variables.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/timex.h>
 #include <time.h>
@@ -22,7 +20,7 @@ static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
                      (json_int_t)r.tv_sec * 1000000000 + r.tv_nsec);
 }
 
-static void resolution(struct rp_probe *p)
+static void put_resolution(struct rp_probe *p)
 {
     static const char *const names[][2] = {{"resolution", "monotonic"}, {"resolution_realtime", "realtime"}};
     RP_JSON *answer = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
@@ -49,7 +47,7 @@ static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
                      (double)t.freq / 65536.0);
 }
 
-static void discipline(struct rp_probe *p)
+static void put_discipline(struct rp_probe *p)
 {
     static const char source[] = "adjtimex(2)";
     static const char *const numbers[][3] = {{"offset", "offset", "s"},
@@ -73,7 +71,7 @@ static void discipline(struct rp_probe *p)
 }
 
 /* Time services, by their files in /run; a container sees those of the host only if it shares /run. */
-static void keepers(struct rp_probe *p)
+static void put_keepers(struct rp_probe *p)
 {
     static const char *const marks[][2] = {{"chrony", "/run/chrony/chronyd.pid"},
                                            {"chrony", "/run/chronyd.pid"},
@@ -93,7 +91,7 @@ static void keepers(struct rp_probe *p)
 }
 
 /* TZ, else the target of /etc/localtime below zoneinfo/, else /etc/timezone; and the rule, which is the last line of a zone's file. */
-static void zone(struct rp_probe *p)
+static void put_zone(struct rp_probe *p)
 {
     RP_TEXT variables, link, file;
     rp_environ_read(&variables, p);
@@ -114,18 +112,16 @@ static void zone(struct rp_probe *p)
     if (start) {
         *end = 0;
         rp_put_str(p->out, "zone_rule", start + 1, file.path);
-    } else if (file.state == RP_STATE_OK)
-        rp_put(p->out, "zone_rule", RP_STATE_ERROR, NULL, file.path, NULL, "no file of a time zone");
-    else
-        rp_put_state(p->out, "zone_rule", &file);
+    } else
+        rp_put_invalid(p->out, "zone_rule", &file, NULL, "no file of a time zone");
 }
 
 void rp_probe_clock(struct rp_probe *p)
 {
     rp_put_line(p, p->out, "source", SOURCES "/current_clocksource");
     rp_put_line(p, p->out, "sources", SOURCES "/available_clocksource");
-    resolution(p);
-    discipline(p);
-    keepers(p);
-    zone(p);
+    put_resolution(p);
+    put_discipline(p);
+    put_keepers(p);
+    put_zone(p);
 }

@@ -1,5 +1,6 @@
 /* The processor: what it is, how many of it, its caches, and which of it this process may use. */
 #include "base/json.h"
+#include "base/sort.h"
 #include "capture/container/security.h"
 #include "capture/host/device.h"
 #include "capture/value.h"
@@ -14,7 +15,7 @@
 #define CPU "/sys/devices/system/cpu"
 
 /* First processor's block of /proc/cpuinfo; x86 and Arm names differ. */
-static void model(struct rp_probe *p, const struct rp_text *info)
+static void put_model(struct rp_probe *p, const struct rp_text *info)
 {
     static const char *const fields[][2] = {{"vendor", "vendor_id"},         {"model_name", "model name"},
                                             {"family", "cpu family"},        {"model", "model"},
@@ -26,7 +27,7 @@ static void model(struct rp_probe *p, const struct rp_text *info)
         rp_put_field(p->out, fields[i][0], info, fields[i][1], ':');
 }
 
-static void flags(struct rp_probe *p, const struct rp_text *info)
+static void put_flags(struct rp_probe *p, const struct rp_text *info)
 {
     char *v = rp_text_field(info, "flags", ':');
     if (!v)
@@ -45,13 +46,7 @@ static void flags(struct rp_probe *p, const struct rp_text *info)
 }
 
 /* "cpu MHz" of every processor: lowest, median and highest at this moment. */
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void clocks(struct rp_probe *p, struct rp_text *info)
+static void put_clocks(struct rp_probe *p, struct rp_text *info)
 {
     double mhz[RP_MAX_CPUS] = {0};
     int n = 0;
@@ -64,7 +59,7 @@ static void clocks(struct rp_probe *p, struct rp_text *info)
             if (f > 0 && f < 1e6)
                 mhz[n++] = f;
         }
-    qsort(mhz, (size_t)n, sizeof *mhz, by_value);
+    rp_sort_double(mhz, (size_t)n);
     for (int i = 0; i < 3; i++)
         if (n)
             rp_put_real(p->out, names[i], mhz[i == 0 ? 0 : i == 1 ? n / 2 : n - 1], info->path, "MHz");
@@ -74,16 +69,10 @@ static void clocks(struct rp_probe *p, struct rp_text *info)
 
 /* ---- topology ---- */
 
-static int by_id(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int count_distinct(int64_t *v, int n)
 {
     int distinct = 0;
-    qsort(v, (size_t)n, sizeof *v, by_id);
+    rp_sort_int64(v, (size_t)n);
     for (int i = 0; i < n; i++)
         distinct += i == 0 || v[i] != v[i - 1];
     return distinct;
@@ -102,7 +91,7 @@ static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
 }
 
 /* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online. */
-static void topology(struct rp_probe *p, const struct rp_text *online)
+static void put_topology(struct rp_probe *p, const struct rp_text *online)
 {
     static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}";
     int *cpu = rp_alloc(RP_MAX_CPUS * sizeof *cpu);
@@ -124,10 +113,8 @@ static void topology(struct rp_probe *p, const struct rp_text *online)
                    garbage ? "not a number" : NULL);
     if (n > 0)
         rp_put_int(p->out, "threads", n, online->path, NULL);
-    else if (online->state == RP_STATE_OK)
-        rp_put(p->out, "threads", RP_STATE_ERROR, NULL, online->path, NULL, "not a list of processors");
     else
-        rp_put_state(p->out, "threads", online);
+        rp_put_invalid(p->out, "threads", online, NULL, "not a list of processors");
     free(cpu);
     free(package);
     free(core);
@@ -146,7 +133,7 @@ static int64_t cache_bytes(const char *s)
     return end[shift != 0] == 0 || end[shift != 0] == '\n' ? n << shift : -1;
 }
 
-static void cache(struct rp_probe *p, json_t *all, const char *index)
+static void put_cache(struct rp_probe *p, json_t *all, const char *index)
 {
     char path[4][120], name[16], letter;
     static const char *const files[] = {"level", "type", "size", "shared_cpu_list"};
@@ -163,10 +150,8 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
         int64_t bytes = t[2].state == RP_STATE_OK ? cache_bytes(t[2].bytes.data) : -1;
         if (bytes >= 0)
             rp_put_int(one, "size", bytes, path[2], "B");
-        else if (t[2].state == RP_STATE_OK)
-            rp_put(one, "size", RP_STATE_ERROR, NULL, path[2], "B", "not a size");
         else
-            rp_put_state(one, "size", &t[2]);
+            rp_put_invalid(one, "size", &t[2], "B", "not a size");
         rp_put_cpus(p, one, "shared_by", path[3]);
         json_object_set_new(all, name, one);
     }
@@ -174,7 +159,7 @@ static void cache(struct rp_probe *p, json_t *all, const char *index)
         rp_text_fini(&t[i]);
 }
 
-static void caches(struct rp_probe *p)
+static void put_caches(struct rp_probe *p)
 {
     static const char dir[] = CPU "/cpu0/cache";
     RP_DIRLIST d = {0};
@@ -186,13 +171,13 @@ static void caches(struct rp_probe *p)
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++)
         if (strncmp(d.name[i], "index", 5) == 0 && strlen(d.name[i]) < 10)
-            cache(p, all, d.name[i]);
+            put_cache(p, all, d.name[i]);
     json_object_set_new(p->out, "caches", all);
 }
 
 /* ---- what this process may use ---- */
 
-static void allowed(struct rp_probe *p)
+static void put_allowed(struct rp_probe *p)
 {
     static const char *const fields[][2] = {{"allowed", "Cpus_allowed_list"}, {"allowed_nodes", "Mems_allowed_list"}};
     RP_TEXT t;
@@ -209,7 +194,7 @@ static void allowed(struct rp_probe *p)
 }
 
 /* "(null)" is none */
-static void tickless(struct rp_probe *p)
+static void put_tickless(struct rp_probe *p)
 {
     static const char path[] = CPU "/nohz_full";
     RP_TEXT t;
@@ -242,7 +227,7 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
 }
 
 /* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
-static void hypervisor(struct rp_probe *p)
+static void put_hypervisor(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query(p, "hypervisor", NULL, ask_hypervisor);
     const char *name = json_string_value(answer);
@@ -259,18 +244,18 @@ void rp_probe_cpu(struct rp_probe *p)
     RP_TEXT info, online;
     rp_text_read(&info, p, "/proc/cpuinfo");
     rp_text_read(&online, p, CPU "/online");
-    model(p, &info);
-    flags(p, &info);
-    topology(p, &online);
+    put_model(p, &info);
+    put_flags(p, &info);
+    put_topology(p, &online);
     rp_put_cpus(p, p->out, "online", CPU "/online");
     rp_put_cpus(p, p->out, "isolated", CPU "/isolated");
-    tickless(p);
+    put_tickless(p);
     rp_put_cpus(p, p->out, "offline", CPU "/offline");
     rp_put_cpus(p, p->out, "performance_cores", "/sys/devices/cpu_core/cpus"); /* of processors that have two kinds */
     rp_put_cpus(p, p->out, "efficiency_cores", "/sys/devices/cpu_atom/cpus");
     rp_put_cpus(p, p->out, "first_core", CPU "/cpu0/topology/thread_siblings_list");
-    allowed(p);
-    hypervisor(p);
-    clocks(p, &info); /* cuts the text into lines: last */
-    caches(p);
+    put_allowed(p);
+    put_hypervisor(p);
+    put_clocks(p, &info); /* cuts the text into lines: last */
+    put_caches(p);
 }

@@ -29,14 +29,12 @@ void rp_put_optional(const struct rp_probe *p, json_t *obj, const char *name, co
     rp_text_read(&t, p, path);
     if (t.state == RP_STATE_ERROR && strcmp(t.detail, "cannot be read") == 0)
         rp_put_absent(obj, name, path);
-    else if (t.state != RP_STATE_OK)
-        rp_put_state(obj, name, &t);
-    else if (rp_parse_count(t.bytes.data, &n) == 0 && n <= INT64_MAX / scale)
+    else if (t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &n) == 0 && n <= INT64_MAX / scale)
         rp_put_int(obj, name, n * scale, path, unit);
-    else if (strncmp(t.bytes.data, "-1", 2) == 0)
+    else if (t.state == RP_STATE_OK && strncmp(t.bytes.data, "-1", 2) == 0)
         rp_put_absent(obj, name, path);
     else
-        rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "not a number");
+        rp_put_invalid(obj, name, &t, unit, "not a number");
 }
 
 void rp_put_signed(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit)
@@ -45,12 +43,10 @@ void rp_put_signed(const struct rp_probe *p, json_t *obj, const char *name, cons
     int64_t n;
     rp_text_read(&t, p, path);
     int negative = t.state == RP_STATE_OK && t.bytes.data[0] == '-';
-    if (t.state != RP_STATE_OK)
-        rp_put_state(obj, name, &t);
-    else if (rp_parse_count(t.bytes.data + negative, &n) == 0)
+    if (t.state == RP_STATE_OK && rp_parse_count(t.bytes.data + negative, &n) == 0)
         rp_put_int(obj, name, negative ? -n : n, path, unit);
     else
-        rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "not a number");
+        rp_put_invalid(obj, name, &t, unit, "not a number");
 }
 
 void rp_put_leading_real(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit)
@@ -59,14 +55,12 @@ void rp_put_leading_real(const struct rp_probe *p, json_t *obj, const char *name
     char *end = NULL;
     rp_text_read(&t, p, path);
     double x = t.state == RP_STATE_OK ? strtod(t.bytes.data, &end) : 0;
-    if (t.state != RP_STATE_OK)
-        rp_put_state(obj, name, &t);
-    else if (t.bytes.data[0] >= '0' && t.bytes.data[0] <= '9' && (*end == ' ' || *end == '\n' || !*end) && x < 1e15)
+    if (end && t.bytes.data[0] >= '0' && t.bytes.data[0] <= '9' && (*end == ' ' || *end == '\n' || !*end) && x < 1e15)
         rp_put_real(obj, name, x, path, unit);
-    else if (strncmp(t.bytes.data, "Unknown", 7) == 0)
+    else if (end && strncmp(t.bytes.data, "Unknown", 7) == 0)
         rp_put_absent(obj, name, path);
     else
-        rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "no number");
+        rp_put_invalid(obj, name, &t, unit, "no number");
 }
 
 json_t *rp_probe_query_files(const struct rp_probe *p, const char *what, rp_query *ask)

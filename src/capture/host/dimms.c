@@ -40,7 +40,7 @@ static int next_structure(unsigned char **from, unsigned char *end, struct struc
     return 0;
 }
 
-static uint64_t number(const struct structure *s, size_t offset, int bytes)
+static uint64_t number_at(const struct structure *s, size_t offset, int bytes)
 {
     uint64_t n = 0;
     if (offset + (size_t)bytes <= s->length)
@@ -50,9 +50,9 @@ static uint64_t number(const struct structure *s, size_t offset, int bytes)
 }
 
 /* The text whose index is at the offset, or NULL. */
-static char *text(const struct structure *s, size_t offset)
+static char *text_at(const struct structure *s, size_t offset)
 {
-    unsigned index = (unsigned)number(s, offset, 1);
+    unsigned index = (unsigned)number_at(s, offset, 1);
     char *t = s->texts;
     for (; index > 1 && t < s->end && *t; index--)
         t += strlen(t) + 1;
@@ -60,7 +60,7 @@ static char *text(const struct structure *s, size_t offset)
 }
 
 /* Only the memory's structures stay, with serial numbers and asset tags hidden. */
-static void redact(const struct rp_probe *p, struct rp_buf *table)
+static void redact_serials(const struct rp_probe *p, struct rp_buf *table)
 {
     RP_BUF out = {0};
     struct structure s;
@@ -69,7 +69,7 @@ static void redact(const struct rp_probe *p, struct rp_buf *table)
     while (next_structure(&at, end, &s) == 0) {
         if (s.at[0] != ARRAY && s.at[0] != MODULE)
             continue;
-        char *serial = s.at[0] == MODULE ? text(&s, 0x18) : NULL, *tag = s.at[0] == MODULE ? text(&s, 0x19) : NULL;
+        char *serial = s.at[0] == MODULE ? text_at(&s, 0x18) : NULL, *tag = s.at[0] == MODULE ? text_at(&s, 0x19) : NULL;
         rp_buf_add(&out, s.at, s.length);
         for (char *t = s.texts; t < s.end && *t; t += strlen(t) + 1) {
             char hidden[RP_HIDDEN];
@@ -116,19 +116,19 @@ static void put_known(json_t *obj, const char *name, uint64_t value, const char 
 /* In bytes; 0: the slot is empty or its size is not known. */
 static uint64_t module_size(const struct structure *s)
 {
-    uint64_t n = number(s, 0x0c, 2);
+    uint64_t n = number_at(s, 0x0c, 2);
     if (n == 0xffff)
         return 0;
     if (n == 0x7fff)
-        return (number(s, 0x1c, 4) & 0x7fffffff) << 20;
+        return (number_at(s, 0x1c, 4) & 0x7fffffff) << 20;
     return n & 0x8000 ? (n & 0x7fff) << 10 : n << 20;
 }
 
 /* In millions of transfers per second; larger values have another offset. */
-static uint64_t speed(const struct structure *s, size_t offset, size_t large)
+static uint64_t speed_of(const struct structure *s, size_t offset, size_t large)
 {
-    uint64_t n = number(s, offset, 2);
-    return n == 0xffff ? number(s, large, 4) & 0x7fffffff : n;
+    uint64_t n = number_at(s, offset, 2);
+    return n == 0xffff ? number_at(s, large, 4) & 0x7fffffff : n;
 }
 
 struct totals {
@@ -138,11 +138,11 @@ struct totals {
     int mixed;
 };
 
-static void module(struct rp_probe *p, json_t *all, const struct structure *s, struct totals *sum)
+static void put_module(struct rp_probe *p, json_t *all, const struct structure *s, struct totals *sum)
 {
     char key[24];
-    uint64_t bytes = module_size(s), at = speed(s, 0x20, 0x58);
-    const char *type = type_name(number(s, 0x12, 1));
+    uint64_t bytes = module_size(s), at = speed_of(s, 0x20, 0x58);
+    const char *type = type_name(number_at(s, 0x12, 1));
     sum->slots++;
     if (!bytes || json_object_size(all) >= MAX_MODULES)
         return;
@@ -154,39 +154,39 @@ static void module(struct rp_probe *p, json_t *all, const struct structure *s, s
     sum->mixed |= sum->type && type && sum->type != type;
     sum->type = type ? type : sum->type;
     rp_put_int(obj, "size", (int64_t)bytes, TABLE, "B");
-    put_text(obj, "slot", text(s, 0x10));
-    put_text(obj, "bank", text(s, 0x11));
+    put_text(obj, "slot", text_at(s, 0x10));
+    put_text(obj, "bank", text_at(s, 0x11));
     put_text(obj, "type", type);
-    put_known(obj, "speed", speed(s, 0x15, 0x54), "MT/s");
+    put_known(obj, "speed", speed_of(s, 0x15, 0x54), "MT/s");
     put_known(obj, "configured_speed", at, "MT/s");
-    put_known(obj, "ranks", number(s, 0x1b, 1) & 15, NULL);
-    put_known(obj, "width", number(s, 0x08, 2) == 0xffff ? 0 : number(s, 0x08, 2), "bits");
-    put_known(obj, "data_width", number(s, 0x0a, 2) == 0xffff ? 0 : number(s, 0x0a, 2), "bits");
-    put_known(obj, "voltage", number(s, 0x26, 2), "mV");
-    put_text(obj, "manufacturer", text(s, 0x17));
-    put_text(obj, "part", text(s, 0x1a));
-    if (text(s, 0x18))
-        rp_put_hidden(p, obj, "serial", text(s, 0x18), TABLE);
+    put_known(obj, "ranks", number_at(s, 0x1b, 1) & 15, NULL);
+    put_known(obj, "width", number_at(s, 0x08, 2) == 0xffff ? 0 : number_at(s, 0x08, 2), "bits");
+    put_known(obj, "data_width", number_at(s, 0x0a, 2) == 0xffff ? 0 : number_at(s, 0x0a, 2), "bits");
+    put_known(obj, "voltage", number_at(s, 0x26, 2), "mV");
+    put_text(obj, "manufacturer", text_at(s, 0x17));
+    put_text(obj, "part", text_at(s, 0x1a));
+    if (text_at(s, 0x18))
+        rp_put_hidden(p, obj, "serial", text_at(s, 0x18), TABLE);
     else
         rp_put_absent(obj, "serial", TABLE);
     json_object_set_new(all, key, obj);
 }
 
-static void modules(struct rp_probe *p)
+static void put_modules(struct rp_probe *p)
 {
     static const char *const names[] = {"slots", "filled", "size", "type", "configured_speed", "error_correction", "modules"};
     static const char *const corrections[] = {NULL, NULL, NULL, "none", "parity", "single-bit ECC", "multi-bit ECC", "CRC"};
     RP_TEXT t;
     struct structure s;
     struct totals sum = {0};
-    rp_text_read_as(&t, p, TABLE, redact);
+    rp_text_read_as(&t, p, TABLE, redact_serials);
     unsigned char *at = (unsigned char *)t.bytes.data;
     json_t *all = json_object();
     while (t.state == RP_STATE_OK && next_structure(&at, (unsigned char *)t.bytes.data + t.bytes.size, &s) == 0) {
         if (s.at[0] == MODULE)
-            module(p, all, &s, &sum);
-        else if (s.at[0] == ARRAY && number(&s, 5, 1) == 3) /* in use as system memory */
-            sum.correction = number(&s, 6, 1);
+            put_module(p, all, &s, &sum);
+        else if (s.at[0] == ARRAY && number_at(&s, 5, 1) == 3) /* in use as system memory */
+            sum.correction = number_at(&s, 6, 1);
     }
     if (t.state == RP_STATE_OK && !sum.slots) {
         t.state = RP_STATE_ERROR;
@@ -220,6 +220,6 @@ static void put_controller(const struct rp_probe *p, json_t *group, const char *
 
 void rp_probe_dimms(struct rp_probe *p)
 {
-    modules(p);
+    put_modules(p);
     rp_put_each(p, p->out, "controllers", EDAC, "mc", MAX_CONTROLLERS, put_controller);
 }

@@ -3,7 +3,6 @@
 #include "capture/host/device.h"
 #include "capture/host/elf.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,7 +33,7 @@ static json_t *ask_libc(const struct rp_probe *p, const char *arg)
     return NULL;
 }
 
-static void libc(struct rp_probe *p)
+static void put_libc(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query_files(p, "libc", ask_libc);
     static const char *const names[][2] = {{"libc", "version"}, {"libc_package", "package"}};
@@ -58,5 +57,5 @@ void rp_probe_distribution(struct rp_probe *p)
     rp_put_field(p->out, "version_id", &t, "VERSION_ID", '=');
     rp_put_field(p->out, "codename", &t, "VERSION_CODENAME", '=');
     rp_put_field(p->out, "name", &t, "PRETTY_NAME", '=');
-    libc(p);
+    put_libc(p);
 }

@@ -3,13 +3,12 @@
 #include "capture/host/device.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CPUFREQ "/sys/devices/system/cpu/cpufreq"
 
 /* The same file of every policy: one word when they agree, else all of them: "performance, powersave". */
-static void distinct(struct rp_probe *p, const struct rp_dirlist *policies, const char *name, const char *file)
+static void put_distinct(struct rp_probe *p, const struct rp_dirlist *policies, const char *name, const char *file)
 {
     RP_BUF words = {0};
     char path[160], source[80];
@@ -38,7 +37,7 @@ static void distinct(struct rp_probe *p, const struct rp_dirlist *policies, cons
     json_decref(one);
 }
 
-static void limits(struct rp_probe *p)
+static void put_limits(struct rp_probe *p)
 {
     static const char *const files[][2] = {{"hardware_min", "cpuinfo_min_freq"},
                                            {"hardware_max", "cpuinfo_max_freq"},
@@ -68,7 +67,7 @@ static void put_idle_state(const struct rp_probe *p, json_t *group, const char *
 }
 
 /* Thermal throttling events since boot: of cores (sum), and of packages (each core reports that of its package). */
-static void throttling(struct rp_probe *p)
+static void put_throttling(struct rp_probe *p)
 {
     static const char *const files[][2] = {{"core_throttles", "core_throttle_count"}, {"package_throttles", "package_throttle_count"}};
     static int cpu[RP_MAX_CPUS];
@@ -109,7 +108,7 @@ static void put_power_limit(const struct rp_probe *p, json_t *group, const char 
 }
 
 /* A laptop on its battery is slower. */
-static void mains(struct rp_probe *p)
+static void put_mains(struct rp_probe *p)
 {
     static const char dir[] = "/sys/class/power_supply";
     RP_DIRLIST d = {0};
@@ -132,10 +131,10 @@ void rp_probe_frequency(struct rp_probe *p)
 {
     RP_DIRLIST policies = {0};
     rp_dirlist_read(&policies, p, CPUFREQ, RP_MAX_CPUS);
-    distinct(p, &policies, "driver", "scaling_driver");
-    distinct(p, &policies, "governor", "scaling_governor");
-    distinct(p, &policies, "energy_preference", "energy_performance_preference");
-    limits(p);
+    put_distinct(p, &policies, "driver", "scaling_driver");
+    put_distinct(p, &policies, "governor", "scaling_governor");
+    put_distinct(p, &policies, "energy_preference", "energy_performance_preference");
+    put_limits(p);
     rp_put_number(p, p->out, "boost", CPUFREQ "/boost", 1, NULL);
     rp_put_number(p, p->out, "no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", 1, NULL);
     rp_put_line(p, p->out, "pstate_status", "/sys/devices/system/cpu/intel_pstate/status");
@@ -147,9 +146,9 @@ void rp_probe_frequency(struct rp_probe *p)
     rp_put_line(p, p->out, "idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver");
     rp_put_line(p, p->out, "idle_governor", "/sys/devices/system/cpu/cpuidle/current_governor_ro");
     rp_put_each(p, p->out, "idle_states", "/sys/devices/system/cpu/cpu0/cpuidle", "state", 32, put_idle_state);
-    throttling(p);
+    put_throttling(p);
     rp_put_each(p, p->out, "power_limits", "/sys/class/powercap", "intel-rapl:", 64, put_power_limit);
-    mains(p);
+    put_mains(p);
     rp_put_number(p, p->out, "smt_active", "/sys/devices/system/cpu/smt/active", 1, NULL);
     rp_put_line(p, p->out, "smt_control", "/sys/devices/system/cpu/smt/control");
     rp_put_each(p, p->out, "mitigations", "/sys/devices/system/cpu/vulnerabilities", "", 64, put_mitigation);

@@ -98,7 +98,7 @@ static int is_kept(const char *word)
 }
 
 /* "BOOT_IMAGE=/vmlinuz quiet iommu=pt" -> "iommu=pt withheld=2" */
-static void redact(const struct rp_probe *p, struct rp_buf *text)
+static void redact_command_line(const struct rp_probe *p, struct rp_buf *text)
 {
     RP_BUF old = *text;
     int withheld = 0;
@@ -113,10 +113,10 @@ static void redact(const struct rp_probe *p, struct rp_buf *text)
     rp_buf_printf(text, "%s%d\n", withheld_word, withheld);
 }
 
-static void command_line(struct rp_probe *p)
+static void put_command_line(struct rp_probe *p)
 {
     RP_TEXT t;
-    rp_text_read_as(&t, p, "/proc/cmdline", redact);
+    rp_text_read_as(&t, p, "/proc/cmdline", redact_command_line);
     char *withheld = t.state == RP_STATE_OK ? strstr(t.bytes.data, withheld_word) : NULL;
     if (!withheld) {
         rp_put_state(p->out, "command_line", &t);
@@ -129,36 +129,31 @@ static void command_line(struct rp_probe *p)
 }
 
 /* Fields 1-3 of "0.31 0.40 0.35 2/180 12345"; 4: running, 5: total of the fourth word. */
-static void load(struct rp_probe *p)
+static void put_load(struct rp_probe *p)
 {
     static const char *const names[] = {"load_1min", "load_5min", "load_15min", "tasks_running", "tasks"};
     RP_TEXT t;
     double n[5];
     rp_text_read(&t, p, "/proc/loadavg");
-    if (t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) != 5) {
-        t.state = RP_STATE_ERROR;
-        t.detail = "not five numbers";
-    }
+    int known = t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) == 5;
     for (int i = 0; i < 5; i++)
-        if (t.state != RP_STATE_OK)
-            rp_put_state(p->out, names[i], &t);
+        if (!known)
+            rp_put_invalid(p->out, names[i], &t, NULL, "not five numbers");
         else if (i < 3)
             rp_put_real(p->out, names[i], n[i], t.path, "tasks");
         else
             rp_put_int(p->out, names[i], (int64_t)n[i], t.path, "tasks");
 }
 
-static void uptime(struct rp_probe *p)
+static void put_uptime(struct rp_probe *p)
 {
     RP_TEXT t;
     double seconds = -1;
     rp_text_read(&t, p, "/proc/uptime");
-    if (t.state != RP_STATE_OK)
-        rp_put_state(p->out, "uptime", &t);
-    else if (sscanf(t.bytes.data, "%lf", &seconds) == 1 && seconds >= 0 && seconds < 1e12)
+    if (t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf", &seconds) == 1 && seconds >= 0 && seconds < 1e12)
         rp_put_real(p->out, "uptime", seconds, t.path, "s");
     else
-        rp_put(p->out, "uptime", RP_STATE_ERROR, NULL, t.path, NULL, "not a number");
+        rp_put_invalid(p->out, "uptime", &t, NULL, "not a number");
 }
 
 static json_t *ask_uname(const struct rp_probe *p, const char *arg)
@@ -169,7 +164,7 @@ static json_t *ask_uname(const struct rp_probe *p, const char *arg)
 }
 
 /* uname(2) answers even in an empty root. */
-static void release(struct rp_probe *p)
+static void put_release(struct rp_probe *p)
 {
     rp_put_line(p, p->out, "release", "/proc/sys/kernel/osrelease");
     rp_put_line(p, p->out, "version", "/proc/sys/kernel/version");
@@ -184,7 +179,7 @@ static void release(struct rp_probe *p)
     }
 }
 
-static void settings(struct rp_probe *p)
+static void put_settings(struct rp_probe *p)
 {
     static const char *const files[][3] = {{"tainted", "tainted", NULL},
                                            {"autogroup", "sched_autogroup_enabled", NULL},
@@ -206,7 +201,7 @@ static void settings(struct rp_probe *p)
 
 /* "some avg10=2.42 avg60=41.55 avg300=76.52 total=5672877496": how much of the last ten seconds tasks waited for a thing, some of them
  * or all. */
-static void pressure(struct rp_probe *p)
+static void put_pressure(struct rp_probe *p)
 {
     static const char *const names[][3] = {{"cpu", "cpu", "some avg10"},
                                            {"memory", "memory", "some avg10"},
@@ -234,10 +229,10 @@ static void pressure(struct rp_probe *p)
 
 void rp_probe_kernel(struct rp_probe *p)
 {
-    release(p);
-    command_line(p);
-    load(p);
-    uptime(p);
-    settings(p);
-    pressure(p);
+    put_release(p);
+    put_command_line(p);
+    put_load(p);
+    put_uptime(p);
+    put_settings(p);
+    put_pressure(p);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* "16384 kB" or "0" -> a number times the unit; -1 when it is neither */
-static int64_t amount(const char *text)
+static int64_t parse_amount(const char *text)
 {
     char *end;
     int64_t n = strtoll(text, &end, 10);
@@ -20,7 +20,7 @@ static int64_t amount(const char *text)
 static void put_amount(json_t *obj, const struct rp_text *t, const char *name, const char *key, const char *unit)
 {
     RP_FREE char *v = rp_text_field(t, key, ':');
-    int64_t n = v ? amount(v) : -1;
+    int64_t n = v ? parse_amount(v) : -1;
     if (!v)
         rp_put_state(obj, name, t);
     else if (n < 0)
@@ -29,7 +29,7 @@ static void put_amount(json_t *obj, const struct rp_text *t, const char *name, c
         rp_put_int(obj, name, n, t->path, unit);
 }
 
-static void sizes(struct rp_probe *p)
+static void put_sizes(struct rp_probe *p)
 {
     static const char *const rows[][3] = {
         {"total", "MemTotal", "B"},       {"available", "MemAvailable", "B"}, {"swap_total", "SwapTotal", "B"},
@@ -74,7 +74,7 @@ static json_t *ask_page_size(const struct rp_probe *p, const char *arg)
 }
 
 /* How the kernel reclaims, merges and writes back. */
-static void settings(struct rp_probe *p)
+static void put_settings(struct rp_probe *p)
 {
     static const struct {
         const char *name, *path, *unit;
@@ -99,7 +99,7 @@ static void settings(struct rp_probe *p)
         rp_put_absent(p->out, "page_size", "sysconf(3)");
 }
 
-static void numa(struct rp_probe *p)
+static void put_nodes(struct rp_probe *p)
 {
     int node[1024];
     RP_TEXT online;
@@ -125,11 +125,11 @@ static void numa(struct rp_probe *p)
 
 void rp_probe_memory(struct rp_probe *p)
 {
-    sizes(p);
+    put_sizes(p);
     rp_put_selected(p, p->out, "transparent_huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     rp_put_selected(p, p->out, "transparent_huge_pages_defrag", "/sys/kernel/mm/transparent_hugepage/defrag");
     rp_put_selected(p, p->out, "transparent_huge_pages_shared", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     rp_put_each(p, p->out, "huge_page_pools", "/sys/kernel/mm/hugepages", "hugepages-", 16, put_pool);
-    settings(p);
-    numa(p);
+    put_settings(p);
+    put_nodes(p);
 }

@@ -1,7 +1,6 @@
 #include "capture/host/mounts.h"
 #include "capture/privacy/secrets.h"
 
-#include "base/hash.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -215,7 +214,7 @@ static void redact_source(const struct rp_probe *p, struct rp_buf *out, const ch
 enum { ID, PARENT, DEVICE, ROOT, POINT, OPTIONS, TYPE, SOURCE, SUPER, FIELDS };
 
 /* The fields of a line and their lengths; 0, or -1 when it is not such a line. */
-static int split(const char *line, size_t size, const char *field[FIELDS], size_t len[FIELDS])
+static int split_line(const char *line, size_t size, const char *field[FIELDS], size_t len[FIELDS])
 {
     const char *end = line + size;
     int n = 0, skipping = 0;
@@ -238,7 +237,7 @@ static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line
     const char *field[FIELDS];
     size_t len[FIELDS];
     RP_BUF type = {0};
-    if (split(line, strlen(line), field, len) < 0)
+    if (split_line(line, strlen(line), field, len) < 0)
         return;
     for (int i = ID; i <= DEVICE; i++)
         rp_buf_printf(out, "%.*s ", (int)len[i], field[i]);
@@ -255,15 +254,10 @@ static void redact_line(const struct rp_probe *p, struct rp_buf *out, char *line
     rp_buf_puts(out, "\n");
 }
 
-static void redact(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, redact_line);
-}
-
 /* ---- the table ---- */
 
 /* "\040" -> " ", in place */
-static void unescape(char *s)
+static void unescape_field(char *s)
 {
     char *to = s;
     for (; *s; s++, to++) {
@@ -282,15 +276,15 @@ void rp_mounts_read(struct rp_mounts *m, const struct rp_probe *p)
     size_t len[FIELDS];
     char *at = NULL;
     *m = (struct rp_mounts){0};
-    rp_text_read_as(&m->text, p, RP_MOUNTS_PATH, redact);
+    rp_text_read_lines(&m->text, p, RP_MOUNTS_PATH, redact_line);
     m->mount = m->text.state == RP_STATE_OK ? rp_alloc(MAX_MOUNTS * sizeof *m->mount) : NULL;
     for (char *line; m->n < MAX_MOUNTS && (line = rp_text_line(&m->text, &at));) {
-        if (strlen(line) != (size_t)(at - line - 1) || split(line, strlen(line), field, len) < 0)
+        if (strlen(line) != (size_t)(at - line - 1) || split_line(line, strlen(line), field, len) < 0)
             continue;
         for (int i = DEVICE; i < FIELDS; i++) {
             char *f = line + (field[i] - line);
             f[len[i]] = 0;
-            unescape(f);
+            unescape_field(f);
         }
         m->mount[m->n++] =
             (struct rp_mount){field[DEVICE], field[ROOT], field[POINT], field[OPTIONS], field[TYPE], field[SOURCE], field[SUPER]};

@@ -35,7 +35,7 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
                      (int)strnlen(info.fw_version, sizeof info.fw_version));
 }
 
-static void driver(const struct rp_probe *p, json_t *obj, const char *name)
+static void put_firmware(const struct rp_probe *p, json_t *obj, const char *name)
 {
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
     RP_JSON *answer = rp_probe_query(p, "ethtool", name, ask_driver);
@@ -44,7 +44,7 @@ static void driver(const struct rp_probe *p, json_t *obj, const char *name)
 }
 
 /* DEVTYPE names bonds, bridges and radios; the rest goes by the hardware type of if_arp.h. */
-static void kind(const struct rp_probe *p, json_t *obj, const char *dir)
+static void put_kind(const struct rp_probe *p, json_t *obj, const char *dir)
 {
     char path[RP_PATH];
     int64_t type;
@@ -58,10 +58,8 @@ static void kind(const struct rp_probe *p, json_t *obj, const char *dir)
     rp_join(path, dir, "type");
     RP_TEXT number;
     rp_text_read(&number, p, path);
-    if (number.state != RP_STATE_OK)
-        rp_put_state(obj, "kind", &number);
-    else if (rp_parse_count(number.bytes.data, &type) < 0)
-        rp_put(obj, "kind", RP_STATE_ERROR, NULL, path, NULL, "not a number");
+    if (number.state != RP_STATE_OK || rp_parse_count(number.bytes.data, &type) < 0)
+        rp_put_invalid(obj, "kind", &number, NULL, "not a number");
     else if (type == 1 || type == 32 || type == 772)
         rp_put_str(obj, "kind", type == 1 ? "ethernet" : type == 32 ? "infiniband" : "loopback", path);
     else {
@@ -85,7 +83,7 @@ static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
             rp_put_unlisted(obj, i ? "queues_tx" : "queues_rx", &queues, path);
 }
 
-static json_t *interface(const struct rp_probe *p, const char *name, int physical)
+static json_t *interface_json(const struct rp_probe *p, const char *name, int physical)
 {
     static const char *const numbers[][3] = {{"mtu", "mtu", "B"},
                                              {"rx_errors", "statistics/rx_errors", "packets"},
@@ -93,7 +91,7 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
                                              {"rx_dropped", "statistics/rx_dropped", "packets"}};
     char dir[100], path[RP_PATH];
     json_t *obj = json_object();
-    kind(p, obj, RP_FORMAT(dir, NET "/%s", name));
+    put_kind(p, obj, RP_FORMAT(dir, NET "/%s", name));
     rp_put_line(p, obj, "operational", rp_join(path, dir, "operstate"));
     rp_put_optional(p, obj, "speed", rp_join(path, dir, "speed"), 1000000, "bit/s");
     for (size_t i = 0; i < (physical ? 4 : 1); i++)
@@ -106,14 +104,14 @@ static json_t *interface(const struct rp_probe *p, const char *name, int physica
         return obj;
     rp_put_hidden_line(p, obj, "address", rp_join(path, dir, "address"));
     count_queues(p, obj, dir);
-    driver(p, obj, name);
+    put_firmware(p, obj, name);
     rp_put_device(p, obj, rp_join(path, dir, "device"));
     if (rp_probe_exists(p, rp_join(path, dir, "device/physfn")))
         rp_put_str(obj, "function", "virtual", path); /* a slice of a card that others use too */
     return obj;
 }
 
-static void interfaces(struct rp_probe *p)
+static void put_interfaces(struct rp_probe *p)
 {
     RP_DIRLIST d = {0};
     int shown[2] = {0, 0}, left_out = 0;
@@ -133,7 +131,7 @@ static void interfaces(struct rp_probe *p)
             continue;
         }
         shown[physical]++;
-        json_object_set_new(all, d.name[i], interface(p, d.name[i], physical));
+        json_object_set_new(all, d.name[i], interface_json(p, d.name[i], physical));
     }
     json_object_set_new(p->out, "interfaces", all);
     rp_put_int(p->out, "physical", shown[1], NET, NULL);
@@ -151,21 +149,13 @@ static void keep_default_route(const struct rp_probe *p, struct rp_buf *out, cha
         rp_buf_printf(out, "%.*s\t00000000\n", (int)n, line);
 }
 
-static void redact_routes(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, keep_default_route);
-}
-
-static void default_interface(struct rp_probe *p)
+static void put_default_interface(struct rp_probe *p)
 {
     RP_TEXT t;
-    rp_text_read_as(&t, p, "/proc/self/net/route", redact_routes);
+    rp_text_read_lines(&t, p, "/proc/self/net/route", keep_default_route);
     size_t n = t.state == RP_STATE_OK ? strcspn(t.bytes.data, "\t") : 0;
-    if (n) {
-        RP_FREE char *name = rp_asprintf("%.*s", (int)n, t.bytes.data);
-        rp_put_str(p->out, "default_interface", name, t.path);
-    } else
-        rp_put_state(p->out, "default_interface", &t);
+    RP_FREE char *name = n ? rp_asprintf("%.*s", (int)n, t.bytes.data) : NULL;
+    rp_put_found(p->out, "default_interface", name, &t);
 }
 
 /* "4096 131072 6291456", with tabs: least, first and largest size */
@@ -183,7 +173,7 @@ static void put_words(const struct rp_probe *p, json_t *obj, const char *name, c
     rp_put_str(obj, name, line, path);
 }
 
-static void sockets(struct rp_probe *p)
+static void put_sockets(struct rp_probe *p)
 {
     static const char *const files[][2] = {
         {"receive_buffer_max", "core/rmem_max"}, {"send_buffer_max", "core/wmem_max"},
@@ -205,7 +195,7 @@ static void sockets(struct rp_probe *p)
 
 void rp_probe_network(struct rp_probe *p)
 {
-    interfaces(p);
-    default_interface(p);
-    sockets(p);
+    put_interfaces(p);
+    put_default_interface(p);
+    put_sockets(p);
 }

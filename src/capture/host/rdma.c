@@ -88,7 +88,7 @@ static void put_device(const struct rp_probe *p, json_t *group, const char *devi
 }
 
 /* The module that lets the devices read and write GPU memory: NVIDIA's own, or Mellanox's before it. */
-static void gpudirect(struct rp_probe *p)
+static void put_gpudirect(struct rp_probe *p)
 {
     static const char *const modules[] = {"/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem"};
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
@@ -108,5 +108,5 @@ void rp_probe_rdma(struct rp_probe *p)
     else
         rp_put_int(p->out, "count", (int64_t)json_object_size(devices), IB, NULL);
     rp_put_names(p, p->out, "nodes", "/dev/infiniband", ""); /* without them programs cannot reach the devices */
-    gpudirect(p);
+    put_gpudirect(p);
 }

@@ -19,7 +19,7 @@ static const char *const places[] = {"workdir", "temporary", "store"};
 /* ---- what only system calls say ---- */
 
 /* The longest part of the path that exists, without links. */
-static void deepest(const char *path, char out[PATH_MAX])
+static void existing_part(const char *path, char out[PATH_MAX])
 {
     RP_FREE char *part = rp_asprintf("%s%s", *path == '/' ? "" : "./", path);
     while (!realpath(part, out)) {
@@ -40,9 +40,9 @@ static json_t *ask_place(const struct rp_probe *p, const char *place)
     const char *tmp = getenv("TMPDIR");
     RP_FREE char *store = rp_store_path(NULL, NULL);
     if (strcmp(place, "workdir") == 0)
-        deepest(p->opts->workdir ? p->opts->workdir : ".", path);
+        existing_part(p->opts->workdir ? p->opts->workdir : ".", path);
     else
-        deepest(strcmp(place, "store") == 0 ? store : tmp && *tmp ? tmp : "/tmp", path);
+        existing_part(strcmp(place, "store") == 0 ? store : tmp && *tmp ? tmp : "/tmp", path);
     if (statvfs(path, &s) < 0)
         return NULL;
     struct rp_probe quiet = *p;
@@ -78,17 +78,12 @@ static void whole_disk(const struct rp_probe *p, char name[64])
     name[n] = 0;
 }
 
+/* Of a block device's uevent only its name: partitions have labels and UUIDs. */
 static void keep_name(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
     (void)p;
     if (strncmp(line, "DEVNAME=", 8) == 0)
         rp_buf_printf(out, "%s\n", line);
-}
-
-/* Of a block device's uevent only its name: partitions have labels and UUIDs. */
-static void redact_uevent(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, keep_name);
 }
 
 /* Name of the block device of a mount, or "". Btrfs and others have a device number of their own and tell the device as the source. */
@@ -98,7 +93,7 @@ static void block_device(const struct rp_probe *p, const struct rp_mount *m, cha
     RP_TEXT t = {0};
     *name = 0;
     if (strncmp(m->device, "0:", 2) != 0 && strspn(m->device, "0123456789:") == strlen(m->device) && strlen(m->device) < 24) {
-        rp_text_read_as(&t, p, RP_FORMAT(path, "/sys/dev/block/%s/uevent", m->device), redact_uevent);
+        rp_text_read_lines(&t, p, RP_FORMAT(path, "/sys/dev/block/%s/uevent", m->device), keep_name);
         RP_FREE char *dev = rp_text_field(&t, "DEVNAME", '=');
         if (dev && rp_is_plain_name(dev))
             snprintf(name, 64, "%s", dev);
@@ -198,7 +193,7 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
     rp_put_number(p, obj, "rotational", RP_FORMAT(path, BLOCK "/%s/queue/rotational", name), 1, NULL);
 }
 
-static void place(struct rp_probe *p, const char *name)
+static void put_place(struct rp_probe *p, const char *name)
 {
     static const char *const from_mount[] = {"mount_point", "mounted_part", "filesystem", "options",   "filesystem_options",
                                              "source",      "device",       "disks",      "rotational"};
@@ -230,6 +225,6 @@ static void place(struct rp_probe *p, const char *name)
 void rp_probe_storage(struct rp_probe *p)
 {
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        place(p, places[i]);
+        put_place(p, places[i]);
     rp_put_each(p, p->out, "disks", BLOCK, "", MAX_DISKS, put_disk);
 }

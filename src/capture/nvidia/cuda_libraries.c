@@ -7,7 +7,6 @@
 #include "capture/host/elf.h"
 #include "capture/nvidia/libraries.h"
 #include "capture/privacy/secrets.h"
-#include "capture/privacy/variables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +80,7 @@ static void set_text(json_t *obj, const char *key, const char *text)
 }
 
 /* {"file", "path", "found_by", "size", "version", "version_from", "build_id", "sha256"}; only what is known. */
-static json_t *describe(const struct rp_probe *p, const struct library *lib, const char *path, int64_t *budget)
+static json_t *describe_library(const struct rp_probe *p, const struct library *lib, const char *path, int64_t *budget)
 {
     char id[RP_BUILD_ID], text[64], hidden[RP_HIDDEN], hex[RP_SHA256_HEX];
     struct rp_err ignored;
@@ -160,7 +159,7 @@ static void add_library(struct libcuda_search *s, const struct rp_library_dir *d
     RP_FREE char *path = rp_asprintf("%s/%s", dir->path, file);
     if (json_array_size(s->all) >= MAX_LIBRARIES || rp_resolve(s->p->root, path, 1, place, NULL, NULL) < 0 || is_known(s->all, place))
         return;
-    json_t *obj = describe(s->p, lib, place, &s->budget);
+    json_t *obj = describe_library(s->p, lib, place, &s->budget);
     if (!obj)
         return;
     const char *of_real = version_of_name(strrchr(place, '/') + 1, lib), *of_link = version_of_name(file, lib);
@@ -248,7 +247,7 @@ static void put_library(json_t *all, const json_t *answer)
 }
 
 /* version.json of a toolkit since 11.1: {"cuda": {"version": "12.4.1"}, ...}; before, version.txt: "CUDA Version 10.1.243". */
-static void toolkits(struct rp_probe *p)
+static void put_toolkits(struct rp_probe *p)
 {
     RP_DIRLIST d = {0};
     struct rp_probe quiet = *p;
@@ -278,10 +277,7 @@ static void toolkits(struct rp_probe *p)
         RP_TEXT old;
         rp_text_read(&old, p, RP_FORMAT(path, "/usr/local/%s/version.txt", d.name[i]));
         RP_FREE char *version = rp_text_field(&old, "CUDA Version", ' ');
-        if (version)
-            rp_put_str(all, d.name[i], version, path);
-        else
-            rp_put_state(all, d.name[i], &old);
+        rp_put_found(all, d.name[i], version, &old);
     }
     json_object_set_new(p->out, "toolkits", all);
 }
@@ -293,5 +289,5 @@ void rp_probe_cuda(struct rp_probe *p)
     for (size_t i = 0; i < json_array_size(answer) && i < MAX_LIBRARIES; i++)
         put_library(all, json_array_get(answer, i));
     json_object_set_new(p->out, "libraries", all);
-    toolkits(p);
+    put_toolkits(p);
 }

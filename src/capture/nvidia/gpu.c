@@ -30,7 +30,7 @@ enum { QUESTIONS = sizeof questions / sizeof *questions };
 /* ---- queries ---- */
 
 /* The values that answer one question (a new reference), or NULL. */
-static json_t *ask(struct rp_process *w, const char *question, int limit_ms, struct rp_err *err)
+static json_t *ask_worker(struct rp_process *w, const char *question, int limit_ms, struct rp_err *err)
 {
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     RP_JSON *text = json_pack("{s:s}", "probe", question);
@@ -64,7 +64,7 @@ json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
     json_t *answers = json_object();
     int failed = rp_process_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0, impossible = failed && err.sys == ENOENT;
     for (int i = 0; i < QUESTIONS && !failed; i++) {
-        json_t *values = ask(&w, questions[i], limit_ms, &err);
+        json_t *values = ask_worker(&w, questions[i], limit_ms, &err);
         failed = !values;
         if (values)
             json_object_set_new(answers, questions[i], values);
@@ -161,7 +161,7 @@ static void redact_list(const struct rp_probe *p, const char *name, json_t *list
 }
 
 /* In place: what only its owner may read becomes its hidden form, messages and other texts become public ones. */
-static void redact(const struct rp_probe *p, json_t *group)
+static void redact_answers(const struct rp_probe *p, json_t *group)
 {
     const char *name;
     json_t *j;
@@ -179,15 +179,15 @@ static void redact(const struct rp_probe *p, json_t *group)
             RP_FREE char *other = in_place_of(p, name, text);
             if (other)
                 json_object_set_new(j, "value", json_string(other));
-            redact(p, j);
+            redact_answers(p, j);
         } else if (json_is_object(j)) {
             redact_list(p, name, json_object_get(j, "value"));
-            redact(p, j);
+            redact_answers(p, j);
         }
     }
 }
 
-static void live(struct rp_probe *p)
+static void probe_live(struct rp_probe *p)
 {
     struct rp_err err;
     RP_BUF program = {0}, text = {0};
@@ -197,7 +197,7 @@ static void live(struct rp_probe *p)
         return;
     }
     RP_JSON *answers = failed ? json_pack("{s:s}", "failed", err.msg) : rp_gpu_ask(&program, limit_ms());
-    redact(p, answers);
+    redact_answers(p, answers);
     rp_gpu_put(p, answers);
     rp_json_write(&text, answers);
     rp_record_file(p, ANSWERS, text.data, text.size);
@@ -207,7 +207,7 @@ void rp_probe_gpu(struct rp_probe *p)
 {
     struct rp_err err;
     if (p->live) {
-        live(p);
+        probe_live(p);
         return;
     }
     RP_TEXT t;

@@ -2,7 +2,6 @@
 
 #include "capture/privacy/variables.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ static const char *const vendor[] = {"/usr/local/nvidia/lib64", "/usr/local/nvid
                                      "/opt/hpcx/ucx/lib",       "/opt/amazon/efa/lib",   "/opt/amazon/openmpi/lib"};
 
 /* Live, what the process has; of a recorded machine, what its record shows. */
-static char *variable(const struct rp_probe *p, const char *name)
+static char *variable_of(const struct rp_probe *p, const char *name)
 {
     if (p->live)
         return getenv(name) ? rp_strdup(getenv(name)) : NULL;
@@ -48,7 +47,7 @@ static void add_dir(struct rp_libraries *l, const struct rp_probe *p, const char
 static void add_configured(struct rp_libraries *l, const struct rp_probe *p, const char *file, int *left);
 
 /* "include /etc/ld.so.conf.d/[*].conf": every .conf of the directory, or the file itself */
-static void include(struct rp_libraries *l, const struct rp_probe *p, char *pattern, int *left)
+static void add_included(struct rp_libraries *l, const struct rp_probe *p, char *pattern, int *left)
 {
     RP_DIRLIST d = {0};
     char *star = strchr(pattern, '*'), *slash = strrchr(pattern, '/');
@@ -79,14 +78,14 @@ static void add_configured(struct rp_libraries *l, const struct rp_probe *p, con
         line[strcspn(line, "#")] = 0;
         RP_FREE char *word = rp_trimmed(line, strlen(line));
         if (strncmp(word, "include", 7) == 0 && (word[7] == ' ' || word[7] == '\t'))
-            include(l, p, word + 7 + strspn(word + 7, " \t"), left);
+            add_included(l, p, word + 7 + strspn(word + 7, " \t"), left);
         else
             add_dir(l, p, word, "ld.so.conf", NULL);
     }
 }
 
 /* /usr/local/cuda-12.4/lib64 and the like; pip's own toolkit has its packages next to lib. */
-static void toolkits(struct rp_libraries *l, const struct rp_probe *p)
+static void add_toolkits(struct rp_libraries *l, const struct rp_probe *p)
 {
     static const char *const below[] = {"lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"};
     RP_DIRLIST d = {0};
@@ -123,7 +122,7 @@ static void python_packages(struct rp_libraries *l, const struct rp_probe *p, co
 /* The installation of the python3 that a shell would start: three parts above its file, where no link of an environment is followed. */
 static void started_python(struct rp_libraries *l, const struct rp_probe *p)
 {
-    RP_FREE char *path = variable(p, "PATH");
+    RP_FREE char *path = variable_of(p, "PATH");
     char *save = NULL;
     for (char *dir = path ? strtok_r(path, ":", &save) : NULL; dir; dir = strtok_r(NULL, ":", &save)) {
         RP_FREE char *python = rp_asprintf("%s/python3", dir);
@@ -144,7 +143,7 @@ void rp_libraries_find(struct rp_libraries *l, const struct rp_probe *p)
     static const char *const prefixes[] = {"/opt/conda", "/opt/venv", "/usr/local", "/usr"};
     int files = MAX_INCLUDES;
     *l = (struct rp_libraries){.dir = rp_alloc(MAX_DIRS * sizeof *l->dir)};
-    RP_FREE char *first = variable(p, "LD_LIBRARY_PATH");
+    RP_FREE char *first = variable_of(p, "LD_LIBRARY_PATH");
     char *save = NULL;
     for (char *d = first ? strtok_r(first, ":;", &save) : NULL; d; d = strtok_r(NULL, ":;", &save))
         add_dir(l, p, d, "LD_LIBRARY_PATH", NULL);
@@ -153,10 +152,10 @@ void rp_libraries_find(struct rp_libraries *l, const struct rp_probe *p)
         add_dir(l, p, usual[i], "default", NULL);
     for (size_t i = 0; i < sizeof vendor / sizeof *vendor; i++)
         add_dir(l, p, vendor[i], "toolkit", NULL);
-    toolkits(l, p);
+    add_toolkits(l, p);
     started_python(l, p);
     for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
-        RP_FREE char *v = variable(p, homes[i][0]), *prefix = v ? rp_asprintf("%s%s", v, homes[i][1]) : NULL;
+        RP_FREE char *v = variable_of(p, homes[i][0]), *prefix = v ? rp_asprintf("%s%s", v, homes[i][1]) : NULL;
         RP_FREE char *lib = prefix && i == 1 ? rp_asprintf("%s/lib", prefix) : NULL;
         if (prefix)
             python_packages(l, p, prefix);

@@ -16,7 +16,7 @@ enum { MAX_GPUS = 64, MAX_PARAMETERS = 128, MAX_NODES = 32 };
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023"
  * "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (...)"
  * "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)" */
-static void version(struct rp_probe *p)
+static void put_version(struct rp_probe *p)
 {
     static const char *const names[] = {"version", "flavour", "compiler"};
     RP_TEXT t;
@@ -55,17 +55,12 @@ static void redact_parameter(const struct rp_probe *p, struct rp_buf *out, char 
         rp_buf_printf(out, "%s\n", line);
 }
 
-static void redact_parameters(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, redact_parameter);
-}
-
 /* "Key: 1" and "Key: "text"" lines. */
-static void parameters(struct rp_probe *p)
+static void put_parameters(struct rp_probe *p)
 {
     RP_TEXT t;
     char *at = NULL;
-    rp_text_read_as(&t, p, DRIVER "/params", redact_parameters);
+    rp_text_read_lines(&t, p, DRIVER "/params", redact_parameter);
     if (t.state != RP_STATE_OK) {
         rp_put_state(p->out, "parameters", &t);
         return;
@@ -96,7 +91,7 @@ static void parameters(struct rp_probe *p)
 }
 
 /* Version of a module that is loaded: its file, or "loaded" for those that state none. */
-static void modules(struct rp_probe *p)
+static void put_modules(struct rp_probe *p)
 {
     static const char *const names[][2] = {{"nvidia", "nvidia"},
                                            {"uvm", "nvidia_uvm"},
@@ -135,11 +130,6 @@ static void hide_uuid(const struct rp_probe *p, struct rp_buf *out, char *line)
         rp_buf_printf(out, "%s\n", line);
 }
 
-static void redact_information(const struct rp_probe *p, struct rp_buf *text)
-{
-    rp_redact_lines(p, text, hide_uuid);
-}
-
 static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
     static const char *const fields[][2] = {{"model", "Model"},       {"uuid", "GPU UUID"},         {"vbios", "Video BIOS"},
@@ -148,7 +138,7 @@ static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, co
     int64_t minor;
     json_t *one = json_object();
     RP_TEXT t;
-    rp_text_read_as(&t, p, RP_FORMAT(path, "%s/%s/information", dir, name), redact_information);
+    rp_text_read_lines(&t, p, RP_FORMAT(path, "%s/%s/information", dir, name), hide_uuid);
     for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
         rp_put_field(one, fields[k][0], &t, fields[k][1], ':');
     RP_FREE char *v = rp_text_field(&t, "Device Minor", ':');
@@ -161,7 +151,7 @@ static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, co
 }
 
 /* A daemon is seen by the file or socket it leaves; in a container only when that was shared with it. */
-static void daemon(struct rp_probe *p, const char *name, const char *const *marks, size_t n)
+static void put_daemon(struct rp_probe *p, const char *name, const char *const *marks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (rp_probe_exists(p, marks[i])) {
@@ -171,7 +161,7 @@ static void daemon(struct rp_probe *p, const char *name, const char *const *mark
     rp_put_absent(p->out, name, marks[0]);
 }
 
-static void nodes(struct rp_probe *p)
+static void put_nodes(struct rp_probe *p)
 {
     static const char *const others[] = {
         "nvidiactl",     "nvidia-uvm",  "nvidia-uvm-tools",          "nvidia-modeset", "nvidia-nvswitchctl",
@@ -196,7 +186,7 @@ static void nodes(struct rp_probe *p)
 }
 
 /* The container toolkit mounts its own directory over the driver's; its settings are variables. */
-static void toolkit(struct rp_probe *p)
+static void put_toolkit(struct rp_probe *p)
 {
     static const char *const variables[][2] = {
         {"visible_devices", "NVIDIA_VISIBLE_DEVICES"}, {"driver_capabilities", "NVIDIA_DRIVER_CAPABILITIES"},
@@ -209,10 +199,7 @@ static void toolkit(struct rp_probe *p)
     json_t *all = json_object();
     rp_mounts_read(&mounts, p);
     const struct rp_mount *laid = rp_mounts_at(&mounts, DRIVER);
-    if (mounts.text.state == RP_STATE_OK)
-        rp_put_str(all, "injected", laid ? "yes" : "no", RP_MOUNTS_PATH);
-    else
-        rp_put_state(all, "injected", &mounts.text);
+    rp_put_found(all, "injected", mounts.text.state != RP_STATE_OK ? NULL : laid ? "yes" : "no", &mounts.text);
     rp_environ_read(&t, p);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *v = rp_environ_get(&t, variables[i][1]);
@@ -233,16 +220,16 @@ void rp_probe_nvidia(struct rp_probe *p)
                                           "/var/run/nvidia-fabricmanager/nv-fabricmanager.pid", "/run/nvidia-fabricmanager"};
     static const char *const persistence[] = {"/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/nvidia-persistenced.pid"};
     static const char *const mps[] = {"/tmp/nvidia-mps/control", "/run/nvidia-mps/control"};
-    version(p);
-    parameters(p);
-    modules(p);
+    put_version(p);
+    put_parameters(p);
+    put_modules(p);
     rp_put_each(p, p->out, "gpus", DRIVER "/gpus", "", MAX_GPUS, put_gpu);
-    nodes(p);
+    put_nodes(p);
     rp_put_names(p, p->out, "capability_nodes", "/dev/nvidia-caps", "");
     rp_put_names(p, p->out, "nvswitches", "/proc/driver/nvidia-nvswitch/devices", "");
     rp_put_line(p, p->out, "storage_version", "/proc/driver/nvidia-fs/version");
-    daemon(p, "fabric_manager", manager, sizeof manager / sizeof *manager);
-    daemon(p, "persistence_daemon", persistence, sizeof persistence / sizeof *persistence);
-    daemon(p, "mps", mps, sizeof mps / sizeof *mps);
-    toolkit(p);
+    put_daemon(p, "fabric_manager", manager, sizeof manager / sizeof *manager);
+    put_daemon(p, "persistence_daemon", persistence, sizeof persistence / sizeof *persistence);
+    put_daemon(p, "mps", mps, sizeof mps / sizeof *mps);
+    put_toolkit(p);
 }

@@ -1,10 +1,7 @@
 /* Settings and names: which of them hold a credential. Files are in secrets_text.c, persons in identity.c. */
 #include "capture/privacy/secrets.h"
 
-#include "base/text.h"
-
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +35,7 @@ static const char *const introductions[] = {
 /* ---- tokens ---- */
 
 /* Where the text that is next found in s..end ends, or NULL. */
-static const char *after(const char *s, const char *end, const char *text)
+static const char *text_after(const char *s, const char *end, const char *text)
 {
     const char *at = memmem(s, (size_t)(end - s), text, strlen(text));
     return at ? at + strlen(text) : NULL;
@@ -56,7 +53,7 @@ int rp_has_token(const char *s, const char *end, int loose)
 #undef TOKEN
     };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        for (const char *at = end - s > LOOSE_TOKEN ? s : end, *from; (from = after(at, end, marks[i].text)); at++) {
+        for (const char *at = end - s > LOOSE_TOKEN ? s : end, *from; (from = text_after(at, end, marks[i].text)); at++) {
             const char *p = from;
             at = from - strlen(marks[i].text);
             int marked = 0; /* a digit or a capital: no word of a language */
@@ -90,7 +87,7 @@ struct word {
     unsigned kinds; /* 1: capitals, 2: small letters, 4: digits */
 };
 
-static struct word measure(const char *s, size_t n)
+static struct word classify_word(const char *s, size_t n)
 {
     struct word w = {.n = n};
     unsigned last = 0;
@@ -119,7 +116,7 @@ static int is_package_digest(const char *text, const char *s, size_t n)
 
 static int is_random(const char *s, size_t n)
 {
-    struct word w = measure(s, n);
+    struct word w = classify_word(s, n);
     int letters = w.kinds & 3;
     return (w.figures && letters && (n >= MIXED_WORD || (n >= HEX_WORD && w.hex == n))) ||
            (w.kinds == 7 && n >= CHANGING_WORD && w.changes * 5 >= n * 2);
@@ -153,7 +150,7 @@ static int has_random_setting(const char *text)
     }
     for (const char *s = text; s < end;) {
         size_t n = next_word(&s, end, "+/"), part = n == 40 && *s != '/' ? 7 : 9; /* of 20 letters, how many change kind */
-        struct word w = measure(s, n);
+        struct word w = classify_word(s, n);
         if (n >= LONG_SECRET && w.kinds == 7 && w.changes * 20 >= n * part)
             return 1;
         s += n;
@@ -178,11 +175,11 @@ int rp_has_random_word(const char *s, const char *end)
 {
     for (const char *begin = s; s < end;) {
         size_t n = next_word(&s, end, "");
-        struct word w = measure(s, n);
+        struct word w = classify_word(s, n);
         if (n >= 28 && w.hex == n && w.figures && w.figures < n && !follows_digest_name(begin, s))
             return 1;
         for (size_t i = 0; w.kinds == 7 && i + 32 <= n; i++) {
-            w = measure(s + i, 32);
+            w = classify_word(s + i, 32);
             if (w.kinds == 7 && w.changes * 3 >= w.n)
                 return 1;
         }
@@ -266,14 +263,14 @@ static int has_login(const char *text)
     return 0;
 }
 
-static int holds(const char *text, const char *const *list, size_t n)
+static int mentions_any(const char *text, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strcasestr(text, list[i]))
             return 1;
     return 0;
 }
-#define HOLDS(text, list) holds(text, list, sizeof list / sizeof *list)
+#define HOLDS(text, list) mentions_any(text, list, sizeof list / sizeof *list)
 
 static int has_introduction(const char *text)
 {

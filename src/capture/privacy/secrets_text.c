@@ -1,6 +1,8 @@
 /* Whole files: is there a credential in the lines that changed? And files that are credentials by their names. */
 #include "capture/privacy/secrets.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -16,9 +18,8 @@ int rp_is_secret_file(const char *path)
                                         ".htpasswd", ".boto",     ".s3cfg",      "kubeconfig*", "*credential*",    "*password*", "*passwd*",
                                         "*secret*",  "*apikey*",  "*api_key*",   "_netrc",      ".git-credentials"};
     static const char *const folders[] = {".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"};
-    const char *base = strrchr(path, '/');
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (fnmatch(files[i], base ? base + 1 : path, FNM_CASEFOLD) == 0)
+        if (fnmatch(files[i], rp_base_name(path), FNM_CASEFOLD) == 0)
             return 1;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         const char *at = strstr(path, folders[i]);
@@ -73,7 +74,7 @@ static int is_assigned(const char *s, const char *end)
 }
 
 /* "--password X", "login u password X" */
-static int follows(const char *begin, const char *name, const char *s, const char *end)
+static int follows_option(const char *begin, const char *name, const char *s, const char *end)
 {
     const char *line = memrchr(begin, '\n', (size_t)(name - begin));
     line = line ? line + 1 : begin;
@@ -120,7 +121,7 @@ static int has_password(const char *begin, const char *end)
         size_t left = (size_t)(end - at);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             size_t n = strlen(names[i]);
-            if (left > n && strncasecmp(at, names[i], n) == 0 && (is_assigned(at + n, end) || follows(begin, at, at + n, end)))
+            if (left > n && strncasecmp(at, names[i], n) == 0 && (is_assigned(at + n, end) || follows_option(begin, at, at + n, end)))
                 return 1;
         }
         for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++) {
@@ -151,7 +152,7 @@ static int has_authorization(const char *s, const char *end)
     return 0;
 }
 
-static int holds(const char *text, size_t size)
+static int has_credential(const char *text, size_t size)
 {
     static const char *const marks[] = {"PRIVATE KEY-----", "PuTTY-User-Key-File", "hooks.slack.com/services/", "/api/webhooks/"};
     const char *end = text + size;
@@ -165,5 +166,5 @@ static int holds(const char *text, size_t size)
 int rp_is_secret_text(const char *text, size_t size)
 {
     RP_FREE char *plain = size ? rp_percent_decoded(text, size) : NULL;
-    return holds(text, size) || (plain && holds(plain, strlen(plain)));
+    return has_credential(text, size) || (plain && has_credential(plain, strlen(plain)));
 }

@@ -3,7 +3,6 @@
 #include "capture/record.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_VALUE = 1024, MAX_NAME = 64, MAX_VARIABLES = 200 };
@@ -13,7 +12,7 @@ const char rp_credential[] = "<looks like a credential and is not recorded>";
 static const char too_long[] = "<too long>";
 
 /* One variable, "NAME=value", into the filtered text. */
-static void filter(const struct rp_probe *p, struct rp_buf *out, const char *text)
+static void filter_variable(const struct rp_probe *p, struct rp_buf *out, const char *text)
 {
     char name[MAX_NAME + 1], key[MAX_NAME + 16], hidden[RP_HIDDEN];
     size_t n = strcspn(text, "=");
@@ -38,7 +37,7 @@ static void filter(const struct rp_probe *p, struct rp_buf *out, const char *tex
     rp_buf_add(out, "", 1);
 }
 
-static void redact(const struct rp_probe *p, struct rp_buf *text)
+static void redact_variables(const struct rp_probe *p, struct rp_buf *text)
 {
     RP_BUF old = *text;
     int n = 0;
@@ -46,7 +45,7 @@ static void redact(const struct rp_probe *p, struct rp_buf *text)
     rp_buf_add(text, "", 0);
     for (const char *v = old.data; v && v < old.data + old.size && n < MAX_VARIABLES; v += strlen(v) + 1) {
         size_t before = text->size;
-        filter(p, text, v);
+        filter_variable(p, text, v);
         n += text->size != before;
     }
 }
@@ -57,16 +56,16 @@ void rp_environ_read(struct rp_text *t, const struct rp_probe *p)
 {
     static const char path[] = "/proc/self/environ";
     if (!p->live) {
-        rp_text_read_as(t, p, path, redact);
+        rp_text_read_as(t, p, path, redact_variables);
         return;
     }
     *t = (struct rp_text){.path = path}; /* that file does not show what the process changed */
     rp_buf_add(&t->bytes, "", 0);
     for (char **e = environ; e && *e; e++)
         rp_buf_add(&t->bytes, *e, strlen(*e) + 1);
-    redact(p, &t->bytes);
+    redact_variables(p, &t->bytes);
     if (p->record)
-        rp_record_text(p->record, t, (const void *)redact);
+        rp_record_text(p->record, t, (const void *)redact_variables);
 }
 
 const char *rp_environ_next(const struct rp_text *t, const char *last)

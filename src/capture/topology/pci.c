@@ -141,7 +141,7 @@ void rp_pci_end_fini(struct rp_pci_end *e)
     e->path = NULL;
 }
 
-static int parts(const char *path)
+static int count_parts(const char *path)
 {
     int n = 1;
     for (; *path; path++)
@@ -168,5 +168,5 @@ const char *rp_pci_relation(const struct rp_pci_end *a, const struct rp_pci_end 
         return a->node == b->node ? "NODE" : "SYS";
     if (common == 1)
         return "PHB";
-    return parts(a->path) - common <= 2 && parts(b->path) - common <= 2 ? "PIX" : "PXB";
+    return count_parts(a->path) - common <= 2 && count_parts(b->path) - common <= 2 ? "PIX" : "PXB";
 }

@@ -72,7 +72,7 @@ static int is_cell(const char *s)
 }
 
 /* The driver knows how GPUs are connected; /sys has no NVLinks. */
-static const char *cell(const struct topo_matrix_device *a, const struct topo_matrix_device *b)
+static const char *relation_of(const struct topo_matrix_device *a, const struct topo_matrix_device *b)
 {
     const char *word = NULL;
     if (a == b)
@@ -123,7 +123,7 @@ void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name,
     for (int i = 0; i < n; i++) {
         json_t *row = json_array();
         for (int k = 0; k < n; k++)
-            json_array_append_new(row, json_string(cell(&d[i], &d[k])));
+            json_array_append_new(row, json_string(relation_of(&d[i], &d[k])));
         json_array_append_new(columns, json_string(d[i].name));
         put_list(rows, d[i].name, row, source);
     }
@@ -177,7 +177,7 @@ static void column_name(struct rp_buf *out, const struct topo_matrix_layout *l, 
         rp_buf_puts(out, name);
 }
 
-static void legend(struct rp_buf *out, const struct topo_matrix_layout *l, const json_t *columns, size_t gpus)
+static void put_legend(struct rp_buf *out, const struct topo_matrix_layout *l, const json_t *columns, size_t gpus)
 {
     rp_buf_puts(out, "\nLegend:\n\n"
                      "  X    = Self\n"
@@ -222,5 +222,5 @@ void rp_topo_matrix_text(struct rp_buf *out, const json_t *env)
             rp_buf_printf(out, "\t\t%s", text_at(ids, i));
         rp_buf_puts(out, "\n");
     }
-    legend(out, l, columns, gpus);
+    put_legend(out, l, columns, gpus);
 }

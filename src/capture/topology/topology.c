@@ -39,7 +39,7 @@ static int is_harmless(const char *info)
     return RP_IS_IN(names, info, strlen(info));
 }
 
-static void strip(hwloc_obj_t o)
+static void strip_identities(hwloc_obj_t o)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < o->infos_count; i++)
@@ -51,7 +51,7 @@ static void strip(hwloc_obj_t o)
     const hwloc_obj_t children[] = {o->first_child, o->memory_first_child, o->io_first_child, o->misc_first_child};
     for (size_t i = 0; i < sizeof children / sizeof children[0]; i++)
         for (hwloc_obj_t c = children[i]; c; c = c->next_sibling)
-            strip(c);
+            strip_identities(c);
 }
 
 static void put_count(json_t *out, const char *name, hwloc_topology_t t, hwloc_obj_type_t type, const char *source)
@@ -134,7 +134,7 @@ static void put_all(json_t *out, hwloc_topology_t t, const char *source)
 }
 
 /* What becomes the probe's object, nothing in it if hwloc fails; hwloc's own document as the rest. */
-static json_t *discover(const void *arg, struct rp_buf *rest)
+static json_t *discover_topology(const void *arg, struct rp_buf *rest)
 {
     const struct topology_question *q = arg;
     hwloc_topology_t t;
@@ -152,7 +152,7 @@ static json_t *discover(const void *arg, struct rp_buf *rest)
         (q->xml && hwloc_topology_set_xmlbuffer(t, q->xml->bytes.data, (int)q->xml->bytes.size + 1) < 0) || hwloc_topology_load(t) < 0)
         return values;
     if (!q->identify)
-        strip(hwloc_get_root_obj(t));
+        strip_identities(hwloc_get_root_obj(t));
     if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) < 0)
         return values;
     rp_buf_puts(rest, xml);
@@ -169,7 +169,7 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
         rp_put(out, names[i], state, NULL, source, NULL, detail);
 }
 
-static void processors(struct rp_probe *p)
+static void put_processors(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
     struct topology_question q = {.identify = p->opts->identify,
@@ -188,7 +188,7 @@ static void processors(struct rp_probe *p)
         }
     }
     RP_BUF xml = {0};
-    RP_JSON *values = rp_in_child(discover, &q, PATIENCE_MS, MAX_ANSWER, &xml, &why);
+    RP_JSON *values = rp_in_child(discover_topology, &q, PATIENCE_MS, MAX_ANSWER, &xml, &why);
     if (!json_object_size(values)) {
         put_none(p->out, RP_STATE_ERROR, q.source, values ? "hwloc cannot make sense of it" : why);
         return;
@@ -201,7 +201,7 @@ static void processors(struct rp_probe *p)
 
 void rp_probe_topology(struct rp_probe *p)
 {
-    processors(p);
+    put_processors(p);
     rp_put_pci(p, p->out, "devices");
     rp_put_topo_matrix(p, p->out, "matrix", json_object_get(p->all, "gpu"));
 }

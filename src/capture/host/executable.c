@@ -31,7 +31,7 @@ static json_t *ask_digest(const struct rp_probe *p, const char *path)
     return json_pack("{s:s, s:I}", "sha256", hex, "size", (json_int_t)size);
 }
 
-static void digest(struct rp_probe *p)
+static void put_digest(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query(p, "file", self, ask_digest);
     const char *hex = json_string_value(json_object_get(answer, "sha256"));
@@ -71,5 +71,5 @@ void rp_probe_program(struct rp_probe *p)
     rp_put_str(p->out, "flags", b->flags, record);
     put_lines(p, "dependencies", b->deps);       /* "NAME VERSION SHA256 FILE" and "fell-forward: ..." */
     put_lines(p, "device_code", b->device_code); /* "NVRTC 12.9.86", "sm_90 SHA256 BYTES" */
-    digest(p);
+    put_digest(p);
 }
