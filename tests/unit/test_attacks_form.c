@@ -10,18 +10,16 @@ static struct rp_buf tar, file;
 
 static void honest(void)
 {
-    struct fx x;
     struct rp_err err;
     RP_FREE char *path = fx_path("honest");
     if (file.size)
         return;
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "honest");
     CHECK(rp_read_file(&file, path, 1 << 20, &err) == 0 && rp_bundle_read(&good, file.data, file.size, &err) == 0, "%s", err.msg);
     for (int i = 0; i < good.n; i++)
         rp_tar_add(&tar, good.member[i].name, good.member[i].bytes.data, good.member[i].bytes.size);
     rp_tar_end(&tar);
-    fx_fini(&x);
 }
 
 static void zst(struct rp_buf *out, const struct rp_buf *content)

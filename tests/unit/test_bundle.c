@@ -11,14 +11,12 @@
 /* The file of an honest bundle and its members. */
 static void honest(struct rp_buf *file, struct rp_bundle *b)
 {
-    struct fx x;
     struct rp_err err;
     RP_FREE char *path = fx_path("honest");
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "honest");
     CHECK(rp_read_file(file, path, 1 << 20, &err) == 0, "%s", err.msg);
     CHECK(rp_bundle_read(b, file->data, file->size, &err) == 0, "%s", err.msg);
-    fx_fini(&x);
 }
 
 static void tar_of(struct rp_buf *tar, const struct rp_bundle *b)
@@ -41,18 +39,16 @@ static int same_members(const struct rp_bundle *a, const struct rp_bundle *b)
 
 TEST(sealing_twice_gives_the_same_bytes)
 {
-    struct fx x;
     struct rp_err err;
     RP_BUF a = {0}, b = {0};
     RP_FREE char *pa = fx_path("a"), *pb = fx_path("b");
     struct stat st;
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "a");
     fx_seal(&x, "signer", "b");
     CHECK(rp_read_file(&a, pa, 1 << 20, &err) == 0 && rp_read_file(&b, pb, 1 << 20, &err) == 0, "%s", err.msg);
     CHECK(a.size == b.size && memcmp(a.data, b.data, a.size) == 0, "two seals of one run differ");
     CHECK(stat(pa, &st) == 0 && (st.st_mode & 0777) == 0644, "mode %o", st.st_mode);
-    fx_fini(&x);
 }
 
 TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)

@@ -72,7 +72,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     struct rp_verification v;
     struct rp_verify_opts o = {0};
     struct rp_err err;
-    char author[RP_FINGERPRINT_SIZE], bob[RP_FINGERPRINT_SIZE], text[512];
+    char author[RP_FINGERPRINT_SIZE], bob[RP_FINGERPRINT_SIZE];
     RP_FREE char *path = fx_path("signed");
     fx_dir();
     fingerprint("author", author);
@@ -84,8 +84,8 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     finish(&b);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
     accept("signed", author, RP_VERDICT_VERIFIED);
-    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "countersigned as reviewer, but the author's key, ");
-    expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
+    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE);
+    expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE);
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK_STR(v.fingerprint, author);
     CHECK(json_array_size(v.signatures) == 3, "%zu", json_array_size(v.signatures));
@@ -97,7 +97,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     struct rp_key_pair *k = fx_key("bob"), *a = fx_key("author");
     CHECK(rp_trust_add("bob", NULL, k, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY); /* whoever trusts bob does not know the author by that */
-    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
+    expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
     CHECK(rp_trust_add("alice", NULL, a, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_VERIFIED);
     accept("signed", "bob", RP_VERDICT_VERIFIED);
@@ -106,13 +106,13 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     rp_key_free(a);
     begin(&b);
     finish(&b);
-    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
+    expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
 }
 
-static void refused(struct rp_bundle *b, enum rp_code code, const char *says)
+static void signed_wrong(struct rp_bundle *b, enum rp_code code)
 {
     finish(b);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code, says);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code);
 }
 
 /* The envelope of a payload that no honest program writes, by `key`. */
@@ -138,7 +138,7 @@ static json_t *honest(const struct rp_bundle *b)
                      "at", "2026-11-21T06:27:54Z", "program", "p");
 }
 
-static void refused_with(const char *path, json_t *value, enum rp_code code, const char *says)
+static void refused_with(const char *path, json_t *value, enum rp_code code)
 {
     struct rp_bundle b;
     begin(&b);
@@ -147,7 +147,7 @@ static void refused_with(const char *path, json_t *value, enum rp_code code, con
         set_path(j, path, value);
     put_payload(&b, "bob", j);
     if (value) {
-        refused(&b, code, says);
+        signed_wrong(&b, code);
     } else {
         finish(&b);
         accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
@@ -156,28 +156,27 @@ static void refused_with(const char *path, json_t *value, enum rp_code code, con
 
 TEST(statements_about_a_bundle_have_one_form)
 {
-    refused_with(NULL, NULL, RP_OK, "");
-    refused_with("predicateType", json_string("urn:repro:run:1"), RP_MALFORMED, "predicateType is 'urn:repro:run:1'");
-    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED, "not written");
-    refused_with("predicate/role", json_string("owner"), RP_MALFORMED, "role 'owner' is none of");
-    refused_with("predicate/role", json_string("a role of more than fifteen bytes"), RP_MALFORMED, "role has more than 15 bytes");
-    refused_with("predicate/role", json_null(), RP_MALFORMED, "role");
-    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED, "is not a time");
-    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED, "is not a time");
-    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED, "is not a time");
-    refused_with("predicate/note", json_string("\033[2Jverified"), RP_MALFORMED, "control characters");
-    refused_with("predicate/note", json_string("line\nverified"), RP_MALFORMED, "control characters");
-    refused_with("predicate/note", json_string("a\xe2\x80\xae" "b"), RP_MALFORMED, "direction");
-    refused_with("predicate/program", json_string("\xc2\x9b"), RP_MALFORMED, "control characters");
-    refused_with("predicate/more", json_true(), RP_MALFORMED, "not written");
-    refused_with("more", json_true(), RP_MALFORMED, "not written");
-    refused_with("predicate", json_string("x"), RP_MALFORMED, "predicate");
-    refused_with("subject", json_array(), RP_MALFORMED, "not written");
-    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH,
-                 "about another bundle, whose statement.dsse.json has the SHA-256 0011223344556677...");
+    refused_with(NULL, NULL, RP_OK);
+    refused_with("predicateType", json_string("urn:repro:run:1"), RP_MALFORMED);
+    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED);
+    refused_with("predicate/role", json_string("owner"), RP_MALFORMED);
+    refused_with("predicate/role", json_string("a role of more than fifteen bytes"), RP_MALFORMED);
+    refused_with("predicate/role", json_null(), RP_MALFORMED);
+    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED);
+    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED);
+    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED);
+    refused_with("predicate/note", json_string("\033[2Jverified"), RP_MALFORMED);
+    refused_with("predicate/note", json_string("line\nverified"), RP_MALFORMED);
+    refused_with("predicate/note", json_string("a\xe2\x80\xae" "b"), RP_MALFORMED);
+    refused_with("predicate/program", json_string("\xc2\x9b"), RP_MALFORMED);
+    refused_with("predicate/more", json_true(), RP_MALFORMED);
+    refused_with("more", json_true(), RP_MALFORMED);
+    refused_with("predicate", json_string("x"), RP_MALFORMED);
+    refused_with("subject", json_array(), RP_MALFORMED);
+    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH);
     RP_FREE char *huge = rp_alloc(601);
     memset(huge, 'a', 600);
-    refused_with("predicate/note", json_string(huge), RP_MALFORMED, "note has more than 500 bytes");
+    refused_with("predicate/note", json_string(huge), RP_MALFORMED);
 }
 
 TEST(signatures_that_do_not_hold_fail_the_bundle)
@@ -186,7 +185,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     RP_BUF copy = {0};
     begin(&b); /* the number 0 steps/rank0.samples.jsonl */
     countersign(&b, 1, "bob", "reviewer");
-    refused(&b, RP_MALFORMED, "missing member signatures/0.dsse.json");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b); /* no key beside it */
     countersign(&b, 0, "bob", "reviewer");
     rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
@@ -194,10 +193,10 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     fx_fini(&x);
     begin(&b);
     fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
-    refused(&b, RP_MALFORMED, "missing member signatures/0.pem");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b); /* somebody else's key beside it */
     put(&b, 0, copy.data, copy.size, "carol");
-    refused(&b, RP_SIGNATURE, "names the key");
+    signed_wrong(&b, RP_SIGNATURE);
     begin(&b); /* one that was made for another bundle: the fixture's records differ then */
     rp_bundle_fini(&b);
     x.recipe.source.data[3] ^= 1;
@@ -206,18 +205,18 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     struct rp_err err;
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     put(&b, 0, copy.data, copy.size, "bob");
-    refused(&b, RP_MISMATCH, "about another bundle");
+    signed_wrong(&b, RP_MISMATCH);
     begin(&b);
     countersign(&b, 0, "bob", "reviewer");
     countersign(&b, 1, "bob", "reviewer");
-    refused(&b, RP_MALFORMED, "signatures/1.dsse.json: the same key signed in the same role before");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b);
     countersign(&b, 0, "author", "reviewer");
-    refused(&b, RP_MALFORMED, "the author's own key");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b);
     for (int i = 0; i <= RP_COUNTERSIGN_MAX; i++)
         put(&b, i, "x", 1, "bob");
-    refused(&b, RP_MALFORMED, "33 countersignatures");
+    signed_wrong(&b, RP_MALFORMED);
 }
 
 TEST(no_byte_of_a_counter_signature_changes_unnoticed)
@@ -298,24 +297,22 @@ TEST(both_forms_are_by_the_key_that_signed_the_statement)
     static const struct {
         struct form sig, minisig;
         enum rp_code code;
-        const char *says;
     } bad[] = {
-        {{rp_signify_sign, "stranger", NULL}, {minisign, "author", NULL}, RP_SIGNATURE, "SHA256SUMS.sig: these bytes were not signed by"},
-        {{rp_signify_sign, "author", NULL}, {minisign, "stranger", NULL}, RP_SIGNATURE, "SHA256SUMS.minisig: these bytes were not signed by"},
-        {{rp_signify_sign, "author", "x"}, {minisign, "author", NULL}, RP_SIGNATURE, "SHA256SUMS.sig: these bytes"},
-        {{rp_signify_sign, "author", NULL}, {minisign, "author", "x"}, RP_SIGNATURE, "SHA256SUMS.minisig: these bytes"},
-        {{minisign, "author", NULL}, {minisign, "author", NULL}, RP_MALFORMED, "SHA256SUMS.sig: line 2 is of another algorithm"},
-        {{rp_signify_sign, "author", NULL}, {rp_signify_sign, "author", NULL}, RP_MALFORMED, "SHA256SUMS.minisig: line 3"},
+        {{rp_signify_sign, "stranger", NULL}, {minisign, "author", NULL}, RP_SIGNATURE},
+        {{rp_signify_sign, "author", NULL}, {minisign, "stranger", NULL}, RP_SIGNATURE},
+        {{rp_signify_sign, "author", "x"}, {minisign, "author", NULL}, RP_SIGNATURE},
+        {{rp_signify_sign, "author", NULL}, {minisign, "author", "x"}, RP_SIGNATURE},
+        {{minisign, "author", NULL}, {minisign, "author", NULL}, RP_MALFORMED},
+        {{rp_signify_sign, "author", NULL}, {rp_signify_sign, "author", NULL}, RP_MALFORMED},
     };
-    char text[512];
     with_forms(&sig, &minisig);
-    CHECK(state_of("signed", RP_CHECK_stock_signatures, text) == RP_CHECK_PASSED, "%s", text);
+    expect_state_of("signed", RP_CHECK_stock_signatures, RP_CHECK_PASSED);
     with_forms(&sig, NULL);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.minisig' is missing");
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED);
     with_forms(NULL, &minisig);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.sig' is missing");
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         with_forms(&bad[i].sig, &bad[i].minisig);
-        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_stock_signatures, bad[i].code, bad[i].says);
+        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_stock_signatures, bad[i].code);
     }
 }
