@@ -156,10 +156,14 @@ static json_t *fx_device(const char *text)
 static json_t *fx_plan(const struct rp_recipe *r)
 {
     struct rp_err err;
-    struct rp_plan plan = {0};
+    struct rp_plan plan = {0}, largest = {0};
     struct rp_device_opts o = {.isa = "avx2", .threads = 1};
-    int failed = rp_train_plan(&plan, r, &rp_backend_cpu, &o, &err);
+    struct rp_recipe most = *r;
+    most.train_batch_size = 1000;
+    int failed = rp_train_size(&plan, r, &rp_backend_cpu, &o, &err) < 0 || rp_train_size(&largest, &most, &rp_backend_cpu, &o, &err) < 0;
     CHECK(failed == 0, "plan: %s", err.msg);
+    plan.available = largest.total; /* of a machine that has room for just that */
+    plan.max_batch = most.train_batch_size;
     return rp_plan_to_json(&plan);
 }
 

@@ -209,12 +209,11 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     CHECK(rp_buf_is(&again, page.data, page.size), "not the same bytes");
     const char *bad = mistake(rp_buf_text(&page));
     CHECK(!bad, "at: %.60s", bad ? bad : "");
-    CHECK(strstr(page.data, "<h2>verified, but the key is unknown</h2>"), "no verdict");
+    said_page(&page);
     CHECK(strstr(page.data, "data-src=\"run.json#/results/throughput/value\" data-form=\"d3\">"), "no throughput");
     CHECK(page.size < 400000 && !strstr(page.data, "<script") && count(page.data, "http") == count(page.data, "http-equiv"), "not self-contained");
     page_of(&markdown, "honest", 1, RP_VERDICT_UNKNOWN_KEY);
-    CHECK(strncmp(markdown.data, "> As verified by", 16) == 0 && strstr(markdown.data, "\n> **`verified, but the key is unknown`**\n"),
-          "%.80s", markdown.data);
+    said_markdown(&markdown);
     CHECK(strstr(markdown.data, x.report.data), "not the sealed report");
 }
 
@@ -270,11 +269,12 @@ TEST(a_bundle_that_failed_shows_its_checks_and_nothing_else)
     set_path(x.run, "results/throughput/value", json_real(98765.4321));
     fx_seal(&x, "signer", "forged");
     page_of(&page, "forged", 0, RP_VERDICT_FAILED);
-    CHECK(strstr(page.data, "<h2>FAILED</h2>"), "no verdict");
+    said_page(&page);
     CHECK(!strstr(page.data, "<data ") && !strstr(page.data, "<dl"), "figures of a failed bundle");
     CHECK(strstr(page.data, "<details open") && !mistake(page.data), "checks");
     page_of(&markdown, "forged", 1, RP_VERDICT_FAILED);
-    CHECK(strstr(markdown.data, "\n> **`FAILED`**\n") && !strstr(markdown.data, "98765"), "%s", markdown.data);
+    CHECK(!strstr(markdown.data, "98765"), "%s", markdown.data);
+    SAID(markdown.data);
 }
 
 TEST(a_page_that_was_changed_is_found)
