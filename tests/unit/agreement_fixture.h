@@ -63,6 +63,16 @@ static void second_run(struct fx *x)
     fx_compute(x);
 }
 
+static __attribute__((unused)) struct fx second_new(void)
+{
+    struct fx x;
+    second_run(&x);
+    return x;
+}
+
+/* FX_SECOND(x); declares such a run, which ends with its block. */
+#define FX_SECOND(x) __attribute__((cleanup(fx_fini))) struct fx x = second_new()
+
 static void seal_second(struct fx *x)
 {
     fx_render(x);

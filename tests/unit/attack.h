@@ -171,7 +171,7 @@ static void attack_member(const struct fx *x, const struct bend *r)
     struct rp_err err;
     struct rp_bundle b;
     RP_FREE char *path = fx_path("attack");
-    struct rp_key_pair *key = fx_key(r->level == LEFT ? "signer" : "attacker");
+    FX_KEY *key = fx_key(r->level == LEFT ? "signer" : "attacker");
     fx_seal(x, r->level == LEFT ? "signer" : "attacker", "attack");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     if (r->level == ENVELOPE) {
@@ -190,7 +190,6 @@ static void attack_member(const struct fx *x, const struct bend *r)
     }
     attack_pack(&b);
     rp_bundle_fini(&b);
-    rp_key_free(key);
 }
 
 /* What everything else is made from again. */
@@ -209,9 +208,8 @@ static void attack_source(struct fx *x, const struct bend *r)
 static __attribute__((unused)) void attack(const struct bend *r)
 {
     char print[RP_FINGERPRINT_SIZE];
-    struct rp_key_pair *key = fx_key("signer");
+    FX_KEY *key = fx_key("signer");
     rp_key_fingerprint(key, print);
-    rp_key_free(key);
     FX(x);
     if (r->level >= REPORTED)
         attack_source(&x, r);

@@ -373,6 +373,13 @@ static __attribute__((unused)) int fx_open(struct rp_bundle *b, const void *data
     return rp_bundle_open(b, path, err);
 }
 
+static __attribute__((unused)) void fx_key_free(struct rp_key_pair **k)
+{
+    rp_key_free(*k);
+}
+
+#define FX_KEY __attribute__((cleanup(fx_key_free))) struct rp_key_pair /* freed where its block ends */
+
 static __attribute__((unused)) struct rp_key_pair *fx_key(const char *name)
 {
     struct rp_err err;

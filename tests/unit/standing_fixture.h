@@ -111,11 +111,10 @@ static void countersign(const char *file, const char *to)
     RP_BUF envelope = {0}, pem = {0}, packed = {0};
     RP_FREE char *path = fx_path(file), *path_to = fx_path(to);
     struct rp_countersignature c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
-    struct rp_key_pair *k = fx_key("carol.pem");
+    FX_KEY *k = fx_key("carol.pem");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
     fx_add(&b, "signatures/0.pem", pem.data, pem.size);
     CHECK(rp_bundle_pack(&b, &packed, &err) == 0 && rp_write_file(path_to, packed.data, packed.size, 0644, &err) == 0, "%s", err.msg);

@@ -115,14 +115,15 @@ static char *tap_words_file(char path[128])
     snprintf(path, 128, "tests/unit/words/%s", base ? base + 1 : __BASE_FILE__);
     strcpy(strrchr(path, '.'), ".txt");
     FILE *f = fopen(path, "r");
-    char *text = NULL;
-    size_t size = 0;
-    if (f && getdelim(&text, &size, 0, f) < 0) {
-        free(text);
-        text = NULL;
-    }
-    if (f)
-        fclose(f);
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    size_t size = (size_t)ftell(f);
+    char *text = calloc(1, size + 1);
+    rewind(f);
+    if (!text || fread(text, 1, size, f) != size)
+        abort();
+    fclose(f);
     return text;
 }
 

@@ -23,8 +23,7 @@ static void expect_refused(struct fx *x)
 
 TEST(an_honest_replication)
 {
-    struct fx x;
-    second_run(&x);
+    FX_SECOND(x);
     fx_capture_both(&x, "cpu", "stepping", json_string("3")); /* of low impact */
     say_agreement(&x);
     seal_second(&x);
@@ -36,13 +35,11 @@ TEST(an_honest_replication)
     double high = json_number_value(json_array_get(ends, 1));
     CHECK(ratio > 0.8 && ratio < 0.95 && low <= ratio && ratio <= high && low > 0.8 && high < 1, "%g in %g to %g", ratio, low, high);
     CHECK(strstr(x.report.data, first_v.statement), "the statement is named");
-    fx_fini(&x);
 }
 
 TEST(other_bits_are_found_and_named)
 {
-    struct fx x;
-    second_run(&x);
+    FX_SECOND(x);
     char *loss = strstr(x.steps.data, FX_LOSS("0x1.6p+2")); /* of step 3 */
     CHECK(loss, "no such loss");
     memcpy(loss, FX_LOSS("0x1.6p+1"), sizeof FX_LOSS("0x1.6p+1") - 1);
@@ -59,19 +56,17 @@ TEST(other_bits_are_found_and_named)
     set_path(x.run, "agreement/bits/equal", json_true()); /* and a lie about it */
     set_path(x.run, "agreement/bits/first_difference", json_null());
     expect_refused(&x);
-    fx_fini(&x);
 }
 
 TEST(equal_bits_are_those_of_every_step)
 {
-    struct fx x;
     struct rp_err err;
-    second_run(&x);
+    FX_SECOND(x);
     say_agreement(&x);
     seal_second(&x);
     expect_policy("second.zst", "bits_equal: true", (struct rp_verify_opts){.original = first_path()}, 1);
-    fx_fini(&x);
     for (int steps = 0; steps <= 3; steps += 3) { /* broken off */
+        fx_fini(&x);
         second_run(&x);
         char *cut = x.steps.data;
         for (int line = 0; line <= steps; line++)
@@ -84,7 +79,6 @@ TEST(equal_bits_are_those_of_every_step)
         seal_second(&x);
         expect_agreement(first_path(), RP_CHECK_NOTE);
         expect_policy("second.zst", "bits_equal: true", (struct rp_verify_opts){.original = first_path()}, 0);
-        fx_fini(&x);
     }
 }
 
@@ -104,19 +98,16 @@ TEST(lies_about_the_other_run)
         {"replicates/signer", "\"SHA256:" FX_ROOT "\""},
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        struct fx x;
-        second_run(&x);
+        FX_SECOND(x);
         say_agreement(&x);
         set_path(x.run, lies[i].path, json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
         expect_refused(&x);
-        fx_fini(&x);
     }
 }
 
 TEST(half_a_replication_is_none)
 {
-    struct fx x;
-    second_run(&x);
+    FX_SECOND(x);
     expect_refused(&x);
     say_agreement(&x);
     json_object_del(x.run, "agreement");
@@ -124,13 +115,11 @@ TEST(half_a_replication_is_none)
     say_agreement(&x);
     json_object_del(x.run, "replicates");
     expect_refused(&x);
-    fx_fini(&x);
 }
 
 TEST(other_settings_or_data_are_no_replication)
 {
-    struct fx x;
-    second_run(&x);
+    FX_SECOND(x);
     say_agreement(&x);
     set_path(x.run, "data/digest", json_string("another"));
     expect_refused(&x);
@@ -140,5 +129,4 @@ TEST(other_settings_or_data_are_no_replication)
     fx_compute(&x);
     say_agreement(&x);
     expect_refused(&x);
-    fx_fini(&x);
 }

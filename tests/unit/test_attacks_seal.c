@@ -153,7 +153,7 @@ static void open_honest(struct fx *x, struct rp_bundle *b, const char *key)
 
 TEST(a_member_more)
 {
-    struct rp_key_pair *key = fx_key("signer");
+    FX_KEY *key = fx_key("signer");
     for (int listed = 0; listed < 2; listed++) {
         struct rp_bundle b;
         FX(x);
@@ -170,7 +170,6 @@ TEST(a_member_more)
             attack_expect("a member that nobody signed", NULL, RP_CHECK_digests, 5);
         rp_bundle_fini(&b);
     }
-    rp_key_free(key);
 }
 
 static void swap_members(struct rp_bundle *a, struct rp_bundle *b, const char *name)

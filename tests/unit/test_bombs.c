@@ -159,7 +159,7 @@ static void large_bundle(const struct large *l)
     RP_BUF noise = {0};
     RP_FREE char *path = fx_path("bomb");
     uint64_t state = 1, content = 1024;
-    struct rp_key_pair *key = fx_key("attacker");
+    FX_KEY *key = fx_key("attacker");
     FX(x);
     fx_seal(&x, "attacker", "bomb");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
@@ -193,7 +193,6 @@ static void large_bundle(const struct large *l)
     }
     repeat(&w, "", 1024);
     frame_end(&w);
-    rp_key_free(key);
     rp_bundle_fini(&b);
 }
 

@@ -30,9 +30,8 @@ TEST(rules_hold_or_are_broken)
 {
     char print[RP_FINGERPRINT_SIZE];
     FX(x);
-    struct rp_key_pair *k = fx_key("signer");
+    FX_KEY *k = fx_key("signer");
     rp_key_fingerprint(k, print);
-    rp_key_free(k);
     json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
     fx_capture_both(&x, "program", "sha256", json_string(FX_ROOT));
     seal(&x);
@@ -183,13 +182,11 @@ TEST(who_countersigned_is_asked_for_by_key)
     fx_seal(&x, "signer", "policy");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
-    struct rp_key_pair *k = fx_key("bob"), *stranger = fx_key("eve");
+    FX_KEY *k = fx_key("bob"), *stranger = fx_key("eve");
     CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);
     rp_key_fingerprint(k, bob);
     rp_key_fingerprint(stranger, eve);
-    rp_key_free(k);
-    rp_key_free(stranger);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
     fx_add(&b, "signatures/0.pem", pem.data, pem.size);
     CHECK(rp_bundle_pack(&b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);

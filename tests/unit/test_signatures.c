@@ -41,9 +41,8 @@ static void put(struct rp_bundle *b, int number, const char *envelope, size_t si
 {
     RP_BUF pem = {0};
     RP_FREE char *name = rp_asprintf("signatures/%d.dsse.json", number), *key_name = rp_asprintf("signatures/%d.pem", number);
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     fx_add(b, name, envelope, size);
     fx_add(b, key_name, pem.data, pem.size);
 }
@@ -53,17 +52,15 @@ static void countersign(struct rp_bundle *b, int number, const char *key, const 
     struct rp_err err;
     RP_BUF envelope = {0};
     struct rp_countersignature c = word(role);
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
-    rp_key_free(k);
     put(b, number, envelope.data, envelope.size, key);
 }
 
 static void fingerprint(const char *key, char print[RP_FINGERPRINT_SIZE])
 {
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_key_fingerprint(k, print);
-    rp_key_free(k);
 }
 
 TEST(every_signature_is_listed_and_the_authors_key_decides)
@@ -94,7 +91,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     CHECK(json_is_true(json_object_get(one, "valid")) && json_is_false(json_object_get(one, "trusted")), "valid and not trusted");
     rp_verification_fini(&v);
 
-    struct rp_key_pair *k = fx_key("bob"), *a = fx_key("author");
+    FX_KEY *k = fx_key("bob"), *a = fx_key("author");
     CHECK(rp_trust_add("bob", NULL, k, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY); /* whoever trusts bob does not know the author by that */
     expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
@@ -102,8 +99,6 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     accept("signed", NULL, RP_VERDICT_VERIFIED);
     accept("signed", "bob", RP_VERDICT_VERIFIED);
     CHECK(rp_trust_remove("alice", &err) == 0 && rp_trust_remove("bob", &err) == 0, "%s", err.msg);
-    rp_key_free(k);
-    rp_key_free(a);
     begin(&b);
     finish(&b);
     expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
@@ -120,11 +115,10 @@ static void put_payload(struct rp_bundle *b, const char *key, json_t *statement)
 {
     struct rp_err err;
     RP_BUF payload = {0}, envelope = {0};
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_json_write(&payload, statement);
     json_decref(statement);
     CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
-    rp_key_free(k);
     put(b, 0, envelope.data, envelope.size, key);
 }
 
@@ -224,7 +218,7 @@ TEST(no_byte_of_a_counter_signature_changes_unnoticed)
     struct rp_err err;
     struct rp_countersignature c = word("reviewer"), back;
     RP_BUF envelope = {0}, of = {0};
-    struct rp_key_pair *k = fx_key("bob");
+    FX_KEY *k = fx_key("bob");
     rp_buf_puts(&of, "{}\n");
     CHECK(rp_countersign_seal(&envelope, &c, &of, k, &err) == 0 && rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "%s", err.msg);
     CHECK_STR(back.note, c.note);
@@ -233,7 +227,6 @@ TEST(no_byte_of_a_counter_signature_changes_unnoticed)
         CHECK(rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) < 0, "byte %zu", i);
         envelope.data[i] ^= (char)(1 << i % 8);
     }
-    rp_key_free(k);
 }
 
 /* ---- SHA256SUMS in two more forms ---- */
@@ -250,10 +243,9 @@ static void add_form(struct rp_bundle *b, const char *name, sign_fn *sign, const
 {
     struct rp_err err;
     RP_BUF form = {0};
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     const struct rp_buf *sums = &rp_bundle_find(b, "SHA256SUMS")->bytes;
     CHECK(sign(&form, k, instead ? instead : sums->data, instead ? strlen(instead) : sums->size, &err) == 0, "%s", err.msg);
-    rp_key_free(k);
     fx_add(b, name, form.data, form.size);
 }
 
@@ -270,7 +262,7 @@ static void with_forms(const struct form *sig, const struct form *minisig)
     struct rp_err err;
     char hex[RP_SHA256_HEX];
     RP_BUF payload = {0}, envelope = {0};
-    struct rp_key_pair *k = fx_key("author");
+    FX_KEY *k = fx_key("author");
     begin(&b);
     for (int i = 0; i < b.n; i++)
         if (strncmp(b.member[i].name, "SHA256SUMS.", 11) != 0 && strcmp(b.member[i].name, "statement.dsse.json") != 0)
@@ -286,7 +278,6 @@ static void with_forms(const struct form *sig, const struct form *minisig)
     rp_json_write(&payload, statement);
     CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
     fx_add(&bent, "statement.dsse.json", envelope.data, envelope.size);
-    rp_key_free(k);
     rp_bundle_fini(&b);
     finish(&bent);
 }

@@ -15,7 +15,7 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     FX(x);
     accepted(&x);
 
-    struct rp_key_pair *k = fx_key("signer"), *k2 = fx_key("stranger");
+    FX_KEY *k = fx_key("signer"), *k2 = fx_key("stranger");
     RP_FREE char *file = fx_path("signer.pub"), *file2 = fx_path("stranger.pub");
     rp_key_fingerprint(k, print);
     rp_key_fingerprint(k2, other);
@@ -45,8 +45,6 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
     expect_state_of("sealed", RP_CHECK_key, RP_CHECK_NOTE);
     CHECK(unlink(bad) == 0, "%s", bad);
-    rp_key_free(k);
-    rp_key_free(k2);
 }
 
 TEST(digests_of_embedded_archives_are_those_of_their_samples)
